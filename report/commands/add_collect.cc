@@ -19,6 +19,7 @@
 #include "report/export/process_exporter.h"
 #include "report/exporter/exporter_lock.h"
 #include "report/exporter/served_users.h"
+#include "report/processes/still_exporter.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_folder.h"
@@ -134,6 +135,7 @@ class Collector {
       // Root's mark: root's exporter takes them, or root's collect.
       if (!taken && (!lock.Barred() || HasMark(path, out, id, geteuid()))) {
         served_ += static_cast<int>(tables.size());
+        still_exporter_ = WhyExporterIsStopped(path, out, id);
         continue;
       }
       if (!taken) {
@@ -211,7 +213,11 @@ class Collector {
           "; {} of {} left alone, as nothing shows that a program of root's became that user (--user {} takes {})",
           Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
     }
-    if (served_ > 0) line += fmt::format("; {} left to the exporter that is at work", served_);
+    if (served_ > 0 && !still_exporter_.empty()) {
+      line += fmt::format("; {} not taken: {}", Count(served_, "table", "tables"), still_exporter_);
+    } else if (served_ > 0) {
+      line += fmt::format("; {} left to the exporter that is at work", served_);
+    }
     fmt::print(stderr, "{}.\n", line);
   }
 
@@ -225,6 +231,7 @@ class Collector {
   std::set<uid_t> users_;           // whose tables are taken because somebody said so
   std::map<uid_t, int> not_taken_;  // other users' tables that name the folder, too
   int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
+  std::string still_exporter_;  // why the exporter to which tables are left does not answer
   bool failed_ = false;
 };
 

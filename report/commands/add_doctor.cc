@@ -24,6 +24,7 @@
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
 #include "report/processes/starter_command.h"
+#include "report/processes/still_exporter.h"
 #include "report/table/process_files.h"
 #include "report/table/table_folder.h"
 #include "report/table/thread_status.h"
@@ -207,7 +208,10 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
   findings->Ok("tables", fmt::format("{}/{}, {} of at most {}", process.folder, process.table.name(),
                                      FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
-  if (ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere())) {
+  const std::string still = WhyExporterIsStopped(process.folder, process.table.out(), process.table.OutIdHere());
+  if (!still.empty()) {
+    findings->Note("profiles", fmt::format("nobody writes them: {}", still));
+  } else if (ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere())) {
     findings->Ok("profiles", fmt::format("go to {}", process.out()));
   } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()) ==
              Service::kBarred) {

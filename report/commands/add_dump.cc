@@ -17,6 +17,7 @@
 #include "report/export/process_exporter.h"
 #include "report/exporter/served_users.h"
 #include "report/processes/find_tables.h"
+#include "report/processes/still_exporter.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/table_folder.h"
 #include "report/waiters/stuck.h"
@@ -170,12 +171,17 @@ class Dumper {
     if (!serves()) return false;
     const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
     if (!request.ok()) return request.status();
+    ExporterProgress progress;
     for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += 5) {
       const absl::StatusOr<ControlWords> words = process.table.ReadWords();
       if (!words.ok()) return words.status();
       // Modulo 2^32, as the counters are.
       if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return true;
       if (waited_ms % 200 == 100 && !serves()) return false;
+      if (progress.IsStill(process.folder.c_str(), out.c_str(), process.table.OutIdHere())) {
+        return absl::DeadlineExceededError(
+            fmt::format("{}; -o DIR writes it without the exporter", WhyStill(progress)));
+      }
       const timespec pause = {0, 5'000'000};
       nanosleep(&pause, nullptr);
     }

@@ -26,6 +26,7 @@
 #include "report/exporter/served_users.h"
 #include "report/exporter/snapshot_command.h"
 #include "report/exporter/sweep_tables.h"
+#include "report/exporter/work_beat.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/memory_room.h"
 #include "report/table/table_destination.h"
@@ -48,10 +49,12 @@ constexpr int kMostFailures = 3;  // of the last export of a dead process's tabl
 
 class Exporter {
  public:
-  Exporter(const ExporterOptions& options, FileDescriptor tables, PushCompanion* pusher, SnapshotCommand* command)
+  Exporter(const ExporterOptions& options, FileDescriptor tables, PushCompanion* pusher, SnapshotCommand* command,
+           WorkBeat* beat)
       : options_(options),
         pusher_(pusher),
         command_(command),
+        beat_(beat),
         output_(OutputFolder::Open(options.out)),
         tables_(options, std::move(tables), &ended_) {
     if (output_.ok()) output_->RemoveStaleTemporaries();
@@ -65,6 +68,7 @@ class Exporter {
       const bool notified = tables_.TakeNotifications();
       const int64_t now = NowNs();
       if (notified || now >= next_look) {
+        beat_->Begin();
         tables_.Find(Output());
         if (now >= next_look) {
           // Where nothing tells of new tables, look for them at each tick.
@@ -87,6 +91,7 @@ class Exporter {
         if (tables_.empty()) return;
       }
       Rest();
+      beat_->End();
       tables_.Wait();
     }
   }
@@ -121,6 +126,7 @@ class Exporter {
   }
 
   void BeginWork() {
+    beat_->Begin();
     if (last_work_ == 0) SetBadness(kBadnessAtWork);
     if (symbolizer_ == nullptr) symbolizer_ = MakeSymbolizer();
     last_work_ = NowNs();
@@ -385,6 +391,7 @@ class Exporter {
   const ExporterOptions& options_;
   PushCompanion* const pusher_;
   SnapshotCommand* const command_;
+  WorkBeat* const beat_;
   absl::StatusOr<OutputFolder> output_;
   EndedFiles ended_;
   ServedTables tables_;
@@ -435,8 +442,10 @@ absl::Status ServeTables(const ExporterOptions& given) {
   SweepOldTables(options.tables);
   PushCompanion pusher(options);  // outlives the rest: its end is waited for when the lock is free again
   SnapshotCommand command(options.on_snapshot, options.out);
-  Exporter exporter(options, *std::move(tables), &pusher, &command);
+  WorkBeat beat;
+  Exporter exporter(options, *std::move(tables), &pusher, &command, &beat);
   do {
+    beat.CountIn(lock.beat());
     exporter.Serve();
     exporter.ReleaseUsers();
     lock.Release();

@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 
+#include "absl/strings/numbers.h"
+#include "report/table/process_info.h"
 #include "report/table/table_folder.h"
+#include "sampler/contract/exporter_progress.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
@@ -48,8 +53,7 @@ bool ExporterLock::Take() {
       // The last holder may have removed the file between our open and our lock: then nobody would see this one.
       if (lstat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
         file_ = std::move(file);
-        // A hint: on a full disk it is missing.
-        [[maybe_unused]] const ssize_t written = pwrite(file_.get(), &own, sizeof own, 0);
+        WriteRecord(own);
         return true;
       }
     } else {
@@ -61,6 +65,22 @@ bool ExporterLock::Take() {
     }
   }
   return false;
+}
+
+// A hint: on a full disk it is missing.
+void ExporterLock::WriteRecord(uint64_t pid_namespace) {
+  ExporterRecord record = {.pid_ns = pid_namespace};
+  char number[16] = {};
+  pid_t pid = 0;
+  if (readlink("/proc/self", number, sizeof number - 1) > 0 && absl::SimpleAtoi(number, &pid)) {
+    record.start_ticks = StartTicksOf(pid).value_or(0);
+    if (record.start_ticks != 0) record.pid = static_cast<uint64_t>(pid);
+  }
+  beat_ = nullptr;
+  if (pwrite(file_.get(), &record, sizeof record, 0) != sizeof record) return;
+  void* page = mmap(nullptr, sizeof record, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+  if (page == MAP_FAILED) return;
+  beat_ = reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(page) + offsetof(ExporterRecord, beat));
 }
 
 void ExporterLock::Release() {

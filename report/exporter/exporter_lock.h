@@ -4,6 +4,8 @@
 #ifndef HOLDFAST_REPORT_EXPORTER_EXPORTER_LOCK_H_
 #define HOLDFAST_REPORT_EXPORTER_EXPORTER_LOCK_H_
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "report/base/file_descriptor.h"
@@ -26,12 +28,18 @@ class ExporterLock {
   // After Take() was false: a file of another user's lies in its place, and may for ever.
   bool Barred() const { return barred_; }
   const std::string& path() const { return path_; }
+  // The word of the lock file that moves while its holder works (work_beat.h); null: the file has none. It stays mapped after
+  // the lock is given up.
+  std::atomic<uint64_t>* beat() const { return beat_; }
   // Removes the file and gives up the lock.
   void Release();
 
  private:
   std::string path_;
-  FileDescriptor file_;  // valid while the lock is held; the file says in which pid namespace its holder is
+  void WriteRecord(uint64_t pid_namespace);
+
+  FileDescriptor file_;  // valid while the lock is held; an ExporterRecord
+  std::atomic<uint64_t>* beat_ = nullptr;
   bool barred_ = false;
   bool held_elsewhere_ = false;
 };

@@ -21,6 +21,7 @@
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
 #include "report/processes/starter_command.h"
+#include "report/processes/still_exporter.h"
 #include "report/processes/why_nothing.h"
 #include "report/profiles/metric.h"
 #include "report/table/folder_owner.h"
@@ -66,6 +67,7 @@ std::string FromHere(const std::string& path) {
 // Nothing: it can be.
 std::optional<std::string> WhyNotWritable(const FinishedRun& run) {
   if (!run.has_exporter) return "HOLDFAST_EXPORTER=no";
+  if (!run.still_exporter.empty()) return run.still_exporter;
   struct statvfs info;
   if (access(run.out.c_str(), F_OK) != 0) return fmt::format("{} is gone", run.out);
   if (access(run.out.c_str(), W_OK) != 0) return fmt::format("{} cannot be written", run.out);
@@ -216,10 +218,11 @@ std::string HowToSeeMore(const FinishedRun& run) {
 
 }  // namespace
 
-std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
+std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
                                      const std::function<void()>& restart_exporter) {
   const int64_t start_ms = NowMs();
   bool said = run.quiet, restarted = false;
+  ExporterProgress progress;
   while (true) {
     std::vector<TableLeft> left = TablesOf(run, Liveness::kDead);
     const int64_t waited_ms = NowMs() - start_ms;
@@ -227,6 +230,10 @@ std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signal
     if (!comes || !run.has_exporter) return left;
     const bool served = ExporterServes(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out));
     if (waited_ms > kMostAtWorkMs || (waited_ms > kMostMs && (!served || WhyNotWritable(run).has_value()))) return left;
+    if (served && progress.IsStill(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out))) {
+      run.still_exporter = WhyStill(progress);
+      return left;
+    }
     if (!restarted && !served) {
       restarted = true;
       restart_exporter();

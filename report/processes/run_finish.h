@@ -29,6 +29,7 @@ struct FinishedRun {
   bool has_exporter = true;
   bool found_no_room = false;  // for a table, when the program was started
   bool quiet = false;
+  std::string still_exporter = {};  // why the exporter does not answer, once AwaitProfiles has found that it does not
 };
 
 // A table of a dead process that is not written as profiles.
@@ -39,10 +40,10 @@ struct TableLeft {
   bool is_foreign = false;  // another user's, and no mark shows that a program of root's became that one: left alone
 };
 
-// Until no table of a dead process with this output folder is left: at most 5 s, a minute while an exporter is at work; less
-// when `signals` says so. Without an exporter there is nothing to wait for. `restart_exporter` is called once: the one that
-// was started may be gone. Returns the tables that are left.
-std::vector<TableLeft> AwaitProfiles(const FinishedRun& run, HeldSignals& signals,
+// Waits until no table of a dead process with this output folder is left: at most 5 s, a minute while an exporter is at work,
+// some milliseconds if the exporter cannot answer; less when `signals` says so. Without an exporter there is nothing to wait
+// for. `restart_exporter` is called once: the exporter of the start may be gone. Returns the tables that are left.
+std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
                                      const std::function<void()>& restart_exporter);
 
 // How many live processes have a table with this output folder.

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "sampler/contract/clock.h"
+#include "sampler/contract/exporter_progress.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
@@ -31,6 +32,11 @@ static void LookAtFreeCallsMuted() {
   thread_state.muted = was_muted;
 }
 
+static bool IsExporterStill(SharedTable& recorded, ExporterProgress* progress) {
+  return progress->IsStill(process.location.folder, process.options.out, process.out_id,
+                           recorded.header()->exporter_pid.load(std::memory_order_relaxed));
+}
+
 void BeforeExitHandlers() {
   if (!OwnState()) return;
   SharedTable* recorded = table();
@@ -43,9 +49,11 @@ void BeforeExitHandlers() {
     NotifyExporter(process.location);
     constexpr int64_t kMaxWaitNs = 50'000'000;
     const int64_t end_ns = KernelNs() + kMaxWaitNs;
-    for (int64_t left_ns = kMaxWaitNs; left_ns > 0 && moment.load(std::memory_order_acquire) == ExitMoment::kAsked;
+    ExporterProgress progress;
+    for (int64_t left_ns = kMaxWaitNs; left_ns > 0 && moment.load(std::memory_order_acquire) == ExitMoment::kAsked &&
+                                       !IsExporterStill(*recorded, &progress);
          left_ns = end_ns - KernelNs()) {
-      const timespec pause = {0, left_ns};
+      constexpr timespec pause = {0, ExporterProgress::kBetweenLooksNs};
       RawSyscall(SYS_futex, &moment, FUTEX_WAIT, static_cast<uint32_t>(ExitMoment::kAsked), &pause, 0, 0);
     }
   }
@@ -72,14 +80,17 @@ void AwaitLastProfile() {
   NotifyExporter(process.location);
   if (!is_served) return;
   constexpr int64_t kMostNs = 2'000'000'000;
-  constexpr timespec kStep = {0, 5'000'000};
+  constexpr timespec kStep = {0, ExporterProgress::kBetweenLooksNs};
   // The lock may be free for a moment: an exporter that gives it up looks for tables once more. Free twice: nobody answers.
   int steps_unserved = 0;
+  // One that is stopped or frozen holds the lock. It writes the profile once it goes on: the table stays.
+  ExporterProgress progress;
   const int64_t start_ns = KernelNs();
   for (int64_t waited_ns = 0; waited_ns < kMostNs && steps_unserved < 2; waited_ns = KernelNs() - start_ns) {
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &kStep, 0, 0);
     if (head.exported.load(std::memory_order_acquire) != 0) return;
     steps_unserved = ExporterIsAlive(waited_ns) ? 0 : steps_unserved + 1;
+    if (IsExporterStill(*recorded, &progress)) return;
   }
 }
 

@@ -1,0 +1,37 @@
+#include "report/processes/still_exporter.h"
+
+#include <poll.h>
+
+#include "fmt/format.h"
+#include "report/base/time_budget.h"
+
+namespace holdfast {
+
+std::string WhyStill(const ExporterProgress& progress) {
+  if (progress.pid() == 0) return "its exporter, in another container, does not move";
+  const std::string exporter = fmt::format("its exporter, process {},", progress.pid());
+  switch (progress.state()) {
+    case 'T':
+      return fmt::format("{} is stopped; kill -CONT {} resumes it", exporter, progress.pid());
+    case 't':
+      return fmt::format("{} is held by a debugger", exporter);
+    case 'Z':
+    case 'X':
+      return fmt::format("{} has ended, and a child of it holds its lock", exporter);
+    default:
+      return fmt::format("{} does not move: it is frozen, or waits for a file system that does not answer", exporter);
+  }
+}
+
+std::string WhyExporterIsStopped(const std::string& tables, const std::string& out, FolderId id) {
+  constexpr int kLooks = 4;
+  ExporterProgress progress;
+  for (int i = 0; i < kLooks; ++i) {
+    if (progress.IsStill(tables.c_str(), out.c_str(), id)) return WhyStill(progress);
+    if (progress.state() != 'T' && progress.state() != 't') break;
+    poll(nullptr, 0, static_cast<int>(ExporterProgress::kBetweenLooksNs / kMs));
+  }
+  return "";
+}
+
+}  // namespace holdfast
