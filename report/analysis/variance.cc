@@ -45,7 +45,9 @@ struct Drawn {
 };
 std::optional<Drawn> DrawnOf(const Profile& profile) {
   Drawn drawn{};
-  const std::string text(profile.CommentValue("ages known"));
+  // A sum of files may say several things.
+  std::string text(profile.CommentValue("ages known"));
+  text.erase(0, std::min(text.size(), text.find("of one ")));
   if (std::sscanf(text.c_str(), "of one block in %lf of up to %lf bytes", &drawn.one_in, &drawn.up_to) != 2)
     return std::nullopt;
   return drawn.one_in >= 1 && drawn.one_in < 1e6 ? std::optional(drawn) : std::nullopt;
@@ -105,9 +107,43 @@ std::vector<double> SharedOut(const Profile& profile) {
   return variances;
 }
 
+// Of a lifetimes profile at interval 1: what a stack has freed and has in use was counted, so its total has no error, but the parts
+// by age represent all blocks by those that were drawn. One that was drawn represents at most `one_in`, itself included.
+std::vector<double> VariancesByAge(const Profile& profile, double interval, const Drawn& drawn, const Alive& alive) {
+  const size_t width = profile.sample_types.size();
+  std::vector<double> variances(profile.samples.size() * width);
+  const auto of_objects = [&](double objects, double size) {
+    const double sampled = ChanceOf(size, interval, std::nullopt);
+    const double by_chance = objects * (1 - sampled) / sampled;
+    return size <= drawn.up_to ? std::max(by_chance, objects * (std::min(objects, drawn.one_in) - 1)) : by_chance;
+  };
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    const auto labels = profile.LabelsOf(profile.samples[i]);
+    const auto has = [&](std::string_view key) {
+      return std::ranges::find_if(labels,
+                                  [&](const Profile::Label& label) { return profile.strings[label.key] == key; });
+    };
+    if (has("age") == labels.end()) continue;
+    const auto values = profile.ValuesOf(i);
+    const auto objects = static_cast<double>(values[0]), lifetime = static_cast<double>(values[alive.lifetime]);
+    if (objects > 0) {
+      const double mean = std::max(0.0, static_cast<double>(values[1])) / objects, variance = of_objects(objects, mean);
+      variances[i * width] = variance;
+      variances[i * width + 1] = variance * mean * mean;
+      variances[i * width + alive.lifetime] = variance * (lifetime / objects) * (lifetime / objects);
+    }
+    const auto size_label = has("bytes");
+    const double size = size_label != labels.end() ? static_cast<double>(size_label->number) : 0;
+    if (size > 0 && values[alive.space] > 0)
+      variances[i * width + alive.space] =
+          of_objects(std::max(1.0, static_cast<double>(values[alive.space]) / size), size) * size * size;
+  }
+  return variances;
+}
+
 }  // namespace
 
-std::vector<double> VariancesOf(const Profile& profile) {
+std::vector<double> VariancesOf(const Profile& profile, bool by_age) {
   const auto& types = profile.sample_types;
   if (types.size() == 1 && profile.strings[types[0].type] == "exceptions") return SharedOut(profile);
   const auto interval = IntervalOf(profile);
@@ -118,6 +154,7 @@ std::vector<double> VariancesOf(const Profile& profile) {
   const std::optional<Drawn> drawn = DrawnOf(profile);
   if (*interval <= 1 && !drawn) return variances;
   const Alive alive = AliveOf(profile);
+  if (by_age && drawn && alive.space != 0) return VariancesByAge(profile, *interval, *drawn, alive);
   const bool resident = IsOfResident(profile);
   std::vector<size_t> of_allocators;
   for (size_t i = 0; i < profile.samples.size(); ++i) {

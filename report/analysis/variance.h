@@ -21,8 +21,9 @@
 namespace holdfast {
 
 // One for each sample and sample type, in the order of Profile::ValuesOf. Empty when the file does not say how it was
-// sampled: then nothing is known about errors.
-std::vector<double> VariancesOf(const Profile& profile);
+// sampled: then nothing is known about errors. `by_age`: of a lifetimes profile, for parts by age. Where every allocation is recorded its
+// sums are exact, and the parts are not.
+std::vector<double> VariancesOf(const Profile& profile, bool by_age = false);
 
 inline double HalfWidthOf(double variance) { return 1.96 * std::sqrt(variance > 0 ? variance : 0); }
 

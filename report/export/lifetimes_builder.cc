@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,7 +32,7 @@ class LifetimesBuilder {
   Profile Build() {
     DescribeBlocks(snapshot_, kTypesOfLifetimes, kSpace, &profile_);
     AddAllFreed();
-    for (const AliveInfo& info : snapshot_.alive) AddAlive(info);
+    AddAllAlive();
     AddComments(snapshot_, kLifetimesFile, nullptr, variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
     if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
@@ -122,11 +124,72 @@ class LifetimesBuilder {
     Add(of->stack, kNoBucket, {.key = Intern("freed"), .text = Intern(kAgeNotKnown)});
   }
 
-  void AddAlive(const AliveInfo& info) {
-    values_ = {0, 0, 0, columns_.Value(kAlive, info.bytes)};
-    variances_[kAlive] += info.variance;
-    Add(info.stack, info.bucket,
-        {.key = Intern("bytes"), .number = static_cast<int64_t>(info.class_bytes), .unit = Intern("bytes")});
+  // What a stack with its labels has in use of one size class.
+  struct AliveOfClass {
+    uint32_t stack = 0;  // one of them
+    uint64_t class_bytes = 0;
+    double bytes = 0;  // by the rows: as the heap profile has it
+    std::array<double, kAgeBuckets> counted = {},
+                                    represented = {};  // by age: blocks that are all known, and those drawn
+  };
+  using DrawnAges = std::array<double, kAgeBuckets>;
+
+  // The rows say how much is in use, to the byte where every allocation is recorded. The live samples say how old it is.
+  void AddAllAlive() {
+    std::vector<AliveOfClass> classes;
+    absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, size_t> index;
+    const auto of_class = [&](uint32_t stack, uint64_t class_bytes) -> AliveOfClass& {
+      // All sizes meet in the overflow stack.
+      if (snapshot_.stacks[stack].overflow) class_bytes = 0;
+      const auto [place, added] =
+          index.emplace(std::tuple(stacks_.Intern(stack), snapshot_.stacks[stack].labels, class_bytes), classes.size());
+      if (added) classes.push_back({.stack = stack, .class_bytes = class_bytes});
+      return classes[place->second];
+    };
+    for (const RowInfo& row : snapshot_.rows) {
+      if (row.profile != ProfileKind::kHeap) continue;
+      const double bytes = std::max(0.0, row.sums[kAllocSpace] - row.sums[kFreeSpace]);
+      if (bytes == 0) continue;
+      of_class(row.stack, row.class_bytes).bytes += bytes;
+      variances_[kAlive] += std::max(0.0, row.sums[kAllocSpaceVariance] - row.sums[kFreeSpaceVariance]);
+    }
+    // Where ages are drawn, a size class without a drawn block takes the ages of the stack's other small blocks.
+    absl::flat_hash_map<std::pair<uint32_t, uint32_t>, DrawnAges> drawn;
+    for (const AliveInfo& info : snapshot_.alive) {
+      AliveOfClass& of = of_class(info.stack, info.class_bytes);
+      (info.variance > 0 ? of.represented : of.counted)[info.bucket] += info.bytes;
+      if (snapshot_.ages_are_drawn && info.variance > 0)
+        drawn[{stacks_.Intern(info.stack), snapshot_.stacks[info.stack].labels}][info.bucket] += info.bytes;
+    }
+    for (const AliveOfClass& of : classes) {
+      const auto ages = drawn.find({stacks_.Intern(of.stack), snapshot_.stacks[of.stack].labels});
+      AddAlive(of, ages != drawn.end() && of.class_bytes <= kLargestShadowed ? &ages->second : nullptr);
+    }
+  }
+
+  void AddAlive(const AliveOfClass& of, const DrawnAges* of_others) {
+    const auto sum = [](const std::array<double, kAgeBuckets>& ages) {
+      return std::accumulate(ages.begin(), ages.end(), 0.0);
+    };
+    // A block may have gone between the looks at the rows and at the live samples.
+    const double counted = sum(of.counted), left = std::max(0.0, of.bytes - counted);
+    const double scale = counted > of.bytes ? of.bytes / counted : 1;
+    const std::array<double, kAgeBuckets>* drawn = sum(of.represented) > 0 ? &of.represented : of_others;
+    const double represents = drawn != nullptr ? left / sum(*drawn) : 0;
+    double whole = 0, added = 0;
+    // Rounded so that the parts add up to the whole.
+    const auto add = [&](int bucket, double bytes) {
+      whole += bytes;
+      const double before = std::exchange(added, std::round(whole));
+      values_ = {0, 0, 0, columns_.Value(kAlive, added - before)};
+      Profile::Label size{};
+      if (!snapshot_.stacks[of.stack].overflow)
+        size = {.key = Intern("bytes"), .number = static_cast<int64_t>(of.class_bytes), .unit = Intern("bytes")};
+      Add(of.stack, bucket, size);
+    };
+    for (int bucket = 0; bucket < kAgeBuckets; ++bucket)
+      add(bucket, scale * of.counted[bucket] + (drawn != nullptr ? represents * (*drawn)[bucket] : 0));
+    add(kNoBucket, of.bytes - whole);
   }
 
   void Add(uint32_t stack, int bucket, const Profile::Label& label) {
@@ -134,7 +197,7 @@ class LifetimesBuilder {
     labels_.clear();
     if (bucket != kNoBucket)
       labels_.push_back({.key = Intern("age"), .number = kAgeBucketEdges.ns[bucket], .unit = Intern("nanoseconds")});
-    labels_.push_back(label);
+    if (label.key != 0) labels_.push_back(label);
     AddThreadLabels(snapshot_.label_sets[snapshot_.stacks[stack].labels], &profile_, &labels_);
     profile_.AddSample(stacks_.Frames(stacks_.Intern(stack)), values_, labels_);
   }

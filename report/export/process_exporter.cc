@@ -62,7 +62,9 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
     }
   }
   double alive = 0;
-  for (const AliveInfo& info : snapshot.alive) alive += info.bytes;
+  for (const RowInfo& row : snapshot.rows) {
+    if (row.profile == ProfileKind::kHeap) alive += std::max(0.0, row.sums[kAllocSpace] - row.sums[kFreeSpace]);
+  }
   return hash == 0 && alive == 0 ? 0 : absl::HashOf(hash, alive);
 }
 

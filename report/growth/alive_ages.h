@@ -13,6 +13,7 @@ namespace holdfast {
 
 struct AliveAges {
   std::array<double, kAgeBuckets> bytes = {}, variances = {};
+  double unknown_bytes = 0;  // their age is not known
 
   void Add(int bucket, double of, double variance) {
     bytes[bucket] += of;
@@ -20,12 +21,14 @@ struct AliveAges {
   }
   void Add(const AliveAges& other) {
     for (int i = 0; i < kAgeBuckets; ++i) Add(i, other.bytes[i], other.variances[i]);
+    unknown_bytes += other.unknown_bytes;
   }
-  // The least age of the oldest bytes that are `share` of all; as far as buckets tell, never too old. −1: nothing is known.
+  // The least age of the oldest bytes that are `share` of all; as far as buckets tell, never too old. −1: too little is known.
   int64_t OlderNs(double share) const {
-    double all = 0, older = 0;
-    for (const double of : bytes) all += of;
-    if (!(all > 0)) return -1;
+    double known = 0, older = 0;
+    for (const double of : bytes) known += of;
+    const double all = known + unknown_bytes;
+    if (!(known > 0) || known < share * all) return -1;
     int i = kAgeBuckets;
     while (i > 0 && (older <= 0 || older < share * all)) older += bytes[--i];
     return i == 0 ? 0 : kAgeBucketEdges.ns[i - 1];

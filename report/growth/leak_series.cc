@@ -137,7 +137,7 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
     return absl::OkStatus();
   StackOptions options = options_;
   options.fold_plumbing = false;
-  const std::vector<double> variances = VariancesOf(*file.profile);
+  const std::vector<double> variances = VariancesOf(*file.profile, true);
   const auto stacks = FilteredStacks::Build(file.profile, {*alive}, options, variances);
   if (!stacks.ok()) return stacks.status();
   ages_.clear();
@@ -151,9 +151,13 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
     uint64_t key = 0;
     for (const uint32_t node : frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size())))
       key = absl::HashOf(key, names[node]);
-    for (const Profile::Label& label : file.profile->LabelsOf(file.profile->samples[stacks->SampleOf(i)])) {
-      if (file.profile->strings[label.key] == "age")
-        ages_[key].Add(AgeBucket(label.number), static_cast<double>(bytes), stacks->VarianceOf(i, 0));
+    const auto labels = file.profile->LabelsOf(file.profile->samples[stacks->SampleOf(i)]);
+    const auto age = std::ranges::find_if(
+        labels, [&](const Profile::Label& label) { return file.profile->strings[label.key] == "age"; });
+    if (age != labels.end()) {
+      ages_[key].Add(AgeBucket(age->number), static_cast<double>(bytes), stacks->VarianceOf(i, 0));
+    } else {
+      ages_[key].unknown_bytes += static_cast<double>(bytes);
     }
   }
   return absl::OkStatus();

@@ -7,12 +7,14 @@
 
 namespace holdfast {
 
-void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t> values) {
+void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t> values, bool are_drawn,
+                  double objects_variance) {
   int bucket = 0;
-  bool is_temporary = false, is_others = false, is_unknown = false;
+  bool is_temporary = false, is_others = false, is_unknown = false, has_age = false;
   for (const Profile::Label& label : profile.LabelsOf(profile.samples[sample])) {
     const std::string_view key = profile.strings[label.key];
     if (key == "age") bucket = AgeBucket(label.number);
+    has_age = has_age || key == "age";
     if (key == "freed") is_temporary = profile.strings[label.text] == "temporary";
     if (key == "freed") is_others = profile.strings[label.text] == "other thread";
     if (key == "freed") is_unknown = profile.strings[label.text] == kAgeNotKnown;
@@ -22,7 +24,7 @@ void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t
   objects += of(1);
   lifetime_ns += of(2);
   alive += of(3);
-  alive_of[bucket] += of(3);
+  (has_age ? alive_of[bucket] : alive_of_unknown_age) += of(3);
   if (is_unknown) {
     unknown_bytes += of(0);
     unknown_objects += of(1);
@@ -30,16 +32,13 @@ void AgeSums::Add(const Profile& profile, size_t sample, std::span<const int64_t
   }
   bytes_of[bucket] += of(0);
   objects_of[bucket] += of(1);
-  const bool is_drawn = of(0) <= of(1) * static_cast<double>(kLargestShadowed);
-  squares += of(1) * (is_drawn ? std::fmin(of(1), kAgedOneIn) : 1);
+  const bool is_drawn = are_drawn && of(0) <= of(1) * static_cast<double>(kLargestShadowed);
+  const double drawn = is_drawn && of(1) > 0 ? of(1) * (std::fmin(of(1), kAgedOneIn) - 1) : 0;
+  const double squares = std::fmax(drawn, objects_variance);
+  object_squares += squares;
+  byte_squares += of(1) > 0 ? squares * (of(0) / of(1)) * (of(0) / of(1)) : 0;
   if (is_temporary) temporary += of(1);
   if (is_others) other_thread += of(1);
-}
-
-void AgeSums::SetAlive(double now, double variance_of_them) {
-  for (double& of : alive_of) of *= alive > 0 ? now / alive : 0;
-  alive = now;
-  alive_variance = variance_of_them;
 }
 
 double AgeSums::ShareWithin(int64_t ns) const {
@@ -49,8 +48,10 @@ double AgeSums::ShareWithin(int64_t ns) const {
 }
 
 double AgeSums::AgeErrorPercent() const {
-  if (!(squares > 0)) return std::nan("");
-  return std::fmin(100, 100 * 1.96 * 0.5 * std::sqrt(squares) / KnownObjects());
+  if (!(KnownObjects() > 0)) return std::nan("");
+  const double of_objects = std::sqrt(object_squares) / KnownObjects();
+  const double of_bytes = KnownBytes() > 0 ? std::sqrt(byte_squares) / KnownBytes() : 0;
+  return std::fmin(100, 100 * 1.96 * 0.5 * std::fmax(of_objects, of_bytes));
 }
 
 int64_t AgeSums::MedianNs() const {
@@ -73,12 +74,9 @@ int64_t AgeSums::MeanNs() const {
 }
 
 double AgeSums::AliveLongerThan(int64_t ns) const {
-  double longer = 0, all = 0;
-  for (int i = 0; i < kAgeBuckets; ++i) {
-    all += alive_of[i];
-    longer += i > 0 && kAgeBucketEdges.ns[i - 1] >= ns ? alive_of[i] : 0;
-  }
-  return all > 0 || alive <= 0 ? longer : std::nan("");
+  double longer = 0;
+  for (int i = 1; i < kAgeBuckets; ++i) longer += kAgeBucketEdges.ns[i - 1] >= ns ? alive_of[i] : 0;
+  return alive_of_unknown_age < alive || alive <= 0 ? longer : std::nan("");
 }
 
 }  // namespace holdfast

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +10,6 @@
 #include "report/analysis/variance.h"
 #include "report/base/value_units.h"
 #include "report/lifetimes/age_sums.h"
-#include "report/lifetimes/alive_now.h"
 #include "report/profiles/metric.h"
 #include "report/views/node_cells.h"
 
@@ -21,7 +18,7 @@ namespace {
 
 // As kWide: so that in each of them the functions have some 20 columns.
 constexpr size_t kWider = 124, kWidest = 136;
-constexpr size_t kFreedColumn = 0, kAliveColumn = 3;  // of kLifetimesTypes
+constexpr size_t kFreedColumn = 0, kObjectsColumn = 1, kAliveColumn = 3;  // of kLifetimesTypes
 constexpr int64_t kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
 struct RowOf {
@@ -43,8 +40,12 @@ absl::StatusOr<double (*)(const AgeSums&)> SortKey(const std::string& sort) {
   return absl::InvalidArgumentError(fmt::format("--sort {}: take freed, objects, temporary, mean or alive.", sort));
 }
 
-std::vector<RowOf> RowsOf(const FilteredStacks& stacks, bool full_names, const std::optional<AliveNow>& now,
-                          AgeSums* all) {
+// Returns what a stack's row is: what used the memory directly, or the label that was asked for.
+uint32_t RowNodeOf(const FilteredStacks& stacks, std::span<const uint32_t> frames) {
+  return stacks.nodes()[frames.back()].is_label ? frames.back() : frames.front();
+}
+
+std::vector<RowOf> RowsOf(const View& view, const FilteredStacks& stacks, bool full_names, AgeSums* all) {
   std::vector<RowOf> rows;
   absl::flat_hash_map<uint32_t, size_t> index;
   for (size_t i = 0; i < stacks.size(); ++i) {
@@ -54,22 +55,11 @@ std::vector<RowOf> RowsOf(const FilteredStacks& stacks, bool full_names, const s
     const auto [place, added] = index.emplace(node, rows.size());
     if (added) rows.push_back({CellsOf(stacks, node, full_names), stacks.nodes()[node].number, {}});
     for (AgeSums* sums : {&rows[place->second].sums, all}) {
-      sums->Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i));
+      sums->Add(stacks.profile(), stacks.SampleOf(i), stacks.ValuesOf(i), AgesAreDrawn(*view.profile),
+                stacks.VarianceOf(i, kObjectsColumn));
       sums->variance += stacks.VarianceOf(i, kFreedColumn);
       sums->alive_variance += stacks.VarianceOf(i, kAliveColumn);
     }
-  }
-  if (!now) return rows;
-  all->SetAlive(now->all.bytes, now->all.variance);
-  std::map<std::string, AliveNow::Row> left = now->rows;
-  for (RowOf& row : rows) {
-    if (now->rows.empty()) continue;
-    const auto known = left.extract(row.cells.name.text);
-    row.sums.SetAlive(known.empty() ? 0 : known.mapped().bytes, known.empty() ? 0 : known.mapped().variance);
-  }
-  for (const auto& [name, row] : left) {
-    rows.push_back({row.cells, 0, {}});
-    rows.back().sums.SetAlive(row.bytes, row.variance);
   }
   return rows;
 }
@@ -91,13 +81,9 @@ int64_t Whole(double value) { return static_cast<int64_t>(std::min(9e18, std::ro
 std::string TimeOrNull(int64_t ns) { return ns < 0 ? "null" : fmt::format("{}", ns); }
 std::string WholeOrNull(double value) { return std::isfinite(value) ? fmt::format("{}", Whole(value)) : "null"; }
 
-// Whether ages are those of blocks that were chosen at random among all that were counted.
-bool AreDrawn(const View& view) { return view.profile->CommentValue("ages known").starts_with("of one "); }
-
-Cell AgeErrorCell(const AgeSums& sums, bool drawn) {
+Cell AgeErrorCell(const AgeSums& sums) {
   const double error = sums.AgeErrorPercent();
-  if (!drawn || std::isnan(error)) return Cell::Real(drawn ? "-" : "", std::nan(""));
-  return Cell::Real(fmt::format("{:.0f}%", error), error);
+  return std::isnan(error) ? Cell::Real("-", error) : Cell::Real(fmt::format("{:.0f}%", error), error);
 }
 
 std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whole) {
@@ -112,7 +98,7 @@ std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whol
           ShareCell(sums.ShareWithin(kMillisecond), known),
           ShareCell(within_s, known),
           ShareCell(1 - within_s, known),
-          AgeErrorCell(sums, AreDrawn(view)),
+          AgeErrorCell(sums),
           TimeCell(sums.MedianNs()),
           TimeCell(sums.MeanNs()),
           ShareCell(sums.temporary, sums.KnownObjects()),
@@ -121,19 +107,27 @@ std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whol
           view.ErrorCell(sums.alive_variance, !view.variances.empty())};
 }
 
+// Whether it has to be said how sure the shares are.
+bool HasAgeErrors(const View& view, const AgeSums& all) {
+  return all.AgeErrorPercent() > 0 || (AgesAreDrawn(*view.profile) && all.KnownObjects() > 0);
+}
+
 void AddLines(const View& view, const AgeSums& all, TextTable* table) {
-  const double error = AreDrawn(view) ? all.AgeErrorPercent() : std::nan("");
+  const double error = all.AgeErrorPercent();
   if (const std::string_view known = view.profile->CommentValue("ages known"); !known.empty()) {
     table->header.push_back(fmt::format("ages     {}", known));
-    if (std::isfinite(error)) table->header.back() += fmt::format("; each share ± {:.0f} points (95 %)", error);
+    if (HasAgeErrors(view, all)) table->header.back() += fmt::format("; each share ± {:.0f} points (95 %)", error);
   }
   const double known = all.KnownObjects();
-  table->header.push_back(
-      fmt::format("freed    {} blocks: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread",
-                  Whole(all.objects), FormatRoughTimeNs(all.MedianNs()), known > 0 ? 100 * all.temporary / known : 0,
-                  known > 0 ? 100 * all.other_thread / known : 0));
-  if (all.unknown_objects > 0)
-    table->header.back() += fmt::format("; the age of {} is not known", Whole(all.unknown_objects));
+  table->header.push_back(fmt::format("freed    {} blocks", Whole(all.objects)));
+  if (known > 0) {
+    table->header.back() +=
+        fmt::format("{}: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread",
+                    all.unknown_objects > 0 ? fmt::format("; of the {} of known age", Whole(known)) : "",
+                    FormatRoughTimeNs(all.MedianNs()), 100 * all.temporary / known, 100 * all.other_thread / known);
+  } else if (all.objects > 0) {
+    table->header.back() += " of unknown age";
+  }
   const auto add = [table](const char* key, std::string value) { table->members.push_back({key, std::move(value)}); };
   const auto share = [known](double part) { return JsonNumber(known > 0 ? 100 * part / known : std::nan("")); };
   const auto told = [&view](const char* key) {
@@ -154,19 +148,23 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   // Censored: what still lives is in no age.
   add("alive", fmt::format("{}", Whole(all.alive)));
   add("alive_error", WholeOrNull(view.variances.empty() ? std::nan("") : HalfWidthOf(all.alive_variance)));
+  add("alive_of_unknown_age", fmt::format("{}", Whole(all.alive_of_unknown_age)));
   add("alive_longer_than_1s", WholeOrNull(all.AliveLongerThan(kSecond)));
   add("alive_longer_than_100s", WholeOrNull(all.AliveLongerThan(100 * kSecond)));
   // They would make the ages longer; how much nobody knows yet.
   if (all.alive > 0) {
-    const auto share = [&all](int64_t ns) { return 100 * all.AliveLongerThan(ns) / all.alive; };
+    const auto share = [&all](double part) { return 100 * part / all.alive; };
     std::string text = "alive    " + view.Value(Whole(all.alive));
     if (!view.variances.empty())
       text += fmt::format(" ± {} (95 %)", view.Value(Whole(HalfWidthOf(all.alive_variance))));
-    text += " that still live are not in the ages";
-    if (std::isfinite(share(kSecond)))
-      text += fmt::format(": {:.0f}% of it for longer than 1s, {:.0f}% than 100s (holdfast top --by age)",
-                          share(kSecond), share(100 * kSecond));
-    table->header.push_back(std::move(text));
+    text += " in live blocks, not in the ages above";
+    if (std::isfinite(all.AliveLongerThan(kSecond)))
+      text += fmt::format(": {:.0f}% older than 1s, {:.0f}% older than 100s", share(all.AliveLongerThan(kSecond)),
+                          share(all.AliveLongerThan(100 * kSecond)));
+    if (all.alive_of_unknown_age > 0)
+      text += fmt::format("; age unknown of {}, {}", view.Value(Whole(all.alive_of_unknown_age)),
+                          FormatPercent(Whole(all.alive_of_unknown_age), Whole(all.alive)));
+    table->header.push_back(text + " (holdfast top --by age)");
   }
 }
 
@@ -192,11 +190,14 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
   const auto stacks = StacksOf(*view, options, columns);
   if (!stacks.ok()) return Failed(stacks.status(), err);
   AgeSums all;
-  std::vector<RowOf> rows = RowsOf(*stacks, options.full_names, AliveInHeapProfiles(*view, options), &all);
+  std::vector<RowOf> rows = RowsOf(*view, *stacks, options.full_names, &all);
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const RowOf& a, const RowOf& b) { return (*key)(a.sums) > (*key)(b.sums); });
   if (options.stacks.by == "age") {
-    std::stable_sort(rows.begin(), rows.end(), [](const RowOf& a, const RowOf& b) { return a.number < b.number; });
+    // Unknown ages come last.
+    const auto unknown_last = [](const RowOf& row) { return std::pair(row.number == 0, row.number); };
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const RowOf& a, const RowOf& b) { return unknown_last(a) < unknown_last(b); });
   }
   const size_t count = rows.size();
   if (options.node_count != 0 && rows.size() > options.node_count) rows.resize(options.node_count);
@@ -217,7 +218,7 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
                    {"within_1ms_percent", "≤1ms", Column::kRight, 5},
                    {"within_1s_percent", "≤1s", Column::kRight, 5},
                    {"longer_percent", ">1s", Column::kRight, 5, 1, kWide},
-                   {"ages_error_percent", AreDrawn(*view) ? "±ages" : "", Column::kRight, 0, 1, kRoomy},
+                   {"ages_error_percent", HasAgeErrors(*view, all) ? "±ages" : "", Column::kRight, 0, 1, kRoomy},
                    {"median_ns", "median", Column::kRight, 6},
                    {"mean_ns", "mean", Column::kRight, 5, 1, from("mean", kWide)},
                    {"temporary_percent", "temp%", Column::kRight, 5},

@@ -11,6 +11,7 @@
 #include "report/base/value_units.h"
 #include "report/profiles/label_filter.h"
 #include "report/profiles/location_nodes.h"
+#include "report/profiles/metric.h"
 #include "report/profiles/thread_start.h"
 
 namespace holdfast {
@@ -48,7 +49,9 @@ class StacksBuilder {
     if (by_label) {
       std::set<std::string_view> keys = LabelKeys(p_);
       by_thread_start_ = options_.by == "thread" && !keys.contains("thread");
-      if (!by_thread_start_ && !keys.contains(options_.by)) {
+      // Of a short run no age may be known.
+      const bool has_no_age = options_.by == "age" && FindMetric(p_, "alive_space").ok();
+      if (!by_thread_start_ && !has_no_age && !keys.contains(options_.by)) {
         keys.insert("thread");
         return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label. Take {}, {}.",
                                                       options_.by, fmt::join(kLevels, ", "), fmt::join(keys, ", ")));
@@ -170,7 +173,7 @@ class StacksBuilder {
       text += label.text != 0 ? std::string(p_.strings[label.text])
                               : FormatValue(label.number, p_.strings[label.unit], "auto");
     }
-    if (text.empty()) text = fmt::format("(no {})", options_.by);
+    if (text.empty()) text = options_.by == "age" ? "(age unknown)" : fmt::format("(no {})", options_.by);
     const auto [place, added] = labels_.emplace(text, static_cast<uint32_t>(made_.nodes_.size()));
     if (added) made_.nodes_.push_back({.name = text, .objects = {}, .is_label = true, .number = number});
     return place->second;

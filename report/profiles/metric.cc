@@ -35,6 +35,8 @@ constexpr std::string_view kLossTexts[kLosses] = {
 };
 static_assert(!kLossTexts[kLosses - 1].empty());
 
+constexpr std::string_view kDrawnAges = "of one block in ";
+
 template <typename Number>
 std::optional<Number> Parse(std::string_view text) {
   Number number;
@@ -106,8 +108,7 @@ std::string SamplingOf(const Profile& profile) {
   if (ProfileKindOf(profile) == "exceptions")
     return "every one up to 100 in each tenth of a second of a thread; above that at random";
   // Where every block is recorded, of few of them the age is taken as well.
-  const bool few_ages =
-      ProfileKindOf(profile) == "lifetimes" && profile.CommentValue("ages known").starts_with("of one ");
+  const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);
   std::vector<std::string> texts;
   for (const Interval& interval : IntervalsOf(profile)) {
     texts.push_back(interval.mean == 0               ? "off"
@@ -160,6 +161,14 @@ std::optional<int64_t> ResidentBytesOf(const Profile& profile) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   if (text.empty() || error != std::errc() || end != text.data() + text.size() || bytes < 0) return std::nullopt;
   return bytes;
+}
+
+bool AgesAreDrawn(const Profile& profile) {
+  return profile.CommentValue("ages known").find(kDrawnAges) != std::string_view::npos;
+}
+
+std::string AgesKnownInAll(const std::set<std::string>& known) {
+  return known.contains("") ? "" : fmt::format("{}", fmt::join(known, "; "));
 }
 
 constexpr std::string_view kFreesNotSeen = "frees not seen: ";

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,11 @@ std::optional<int64_t> PeakStacksBytesOf(const Profile& profile);
 
 // Of the whole process, when the snapshot was made; nothing where it does not say, as it had ended.
 std::optional<int64_t> ResidentBytesOf(const Profile& profile);
+
+// Whether the ages of a lifetimes profile, or of a part of it, are those of blocks drawn at random among all that were counted.
+bool AgesAreDrawn(const Profile& profile);
+// The comment `ages known` of a sum of files that say these; "" if one of them does not say.
+std::string AgesKnownInAll(const std::set<std::string>& known);
 
 // One entry for each cause of loss: "312 samples: the stack table was full (raise --max-memory)".
 std::vector<std::string> LossesOf(const Profile& profile);

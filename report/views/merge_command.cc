@@ -114,8 +114,8 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
       profile.AddComment(one_line(fmt::format("{}: {}", kIntervalInPart, with_unit(interval))));
     SayTo(err, "the files have different intervals, or one that was changed; errors of single rows are rough.");
   }
-  if (ages_known.size() == 1 && !ages_known.begin()->empty())
-    profile.AddComment(one_line("ages known: " + *ages_known.begin()));
+  if (const std::string ages = AgesKnownInAll(ages_known); !ages.empty())
+    profile.AddComment(one_line("ages known: " + ages));
   const char* how = options.mode == MergeMode::kSum          ? "sum of"
                     : options.mode == MergeMode::kDifference ? "difference of snapshots of"
                                                              : "mean of";

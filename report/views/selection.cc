@@ -138,6 +138,14 @@ size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t met
   return *allocated;
 }
 
+// Whether rows or filters go by what is known of few blocks only.
+bool LooksAtAges(const StackOptions& options) {
+  const auto names = [](const std::string& filter) {
+    return filter.find("age") != std::string::npos || filter.find("freed") != std::string::npos;
+  };
+  return options.by == "age" || options.by == "freed" || names(options.tag_focus) || names(options.tag_ignore);
+}
+
 }  // namespace
 
 std::string View::Value(int64_t value) const { return FormatValue(value, unit_name, output_unit); }
@@ -252,12 +260,13 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   const bool wants_errors = options.errors || HasFilter(options.stacks) || options.format != "table";
   if (files.size() == 1) {
     view.profile = files[0]->profile;
-    if (wants_errors) view.variances = VariancesOf(first);
+    if (wants_errors) view.variances = VariancesOf(first, LooksAtAges(options.stacks));
     return view;
   }
   ProfileMerger merger;
   for (const ProfileFile* file : files) {
-    const auto variances = wants_errors ? VariancesOf(*file->profile) : std::vector<double>();
+    const auto variances =
+        wants_errors ? VariancesOf(*file->profile, LooksAtAges(options.stacks)) : std::vector<double>();
     if (const auto added = merger.Add(*file->profile, variances); !added.ok()) {
       return absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(added.message())));
     }
@@ -272,6 +281,10 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
   }
   for (const ProfileFile* file : files) ObjectNames(*file->profile).AddTo(merged.profile.get());
+  std::set<std::string> ages;
+  for (const ProfileFile* file : files) ages.emplace(file->profile->CommentValue("ages known"));
+  if (const std::string known = AgesKnownInAll(ages); !known.empty())
+    merged.profile->AddComment("ages known: " + known);
   view.profile = std::move(merged.profile);
   view.variances = std::move(merged.variances);
   return view;

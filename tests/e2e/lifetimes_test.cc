@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "tests/support/profiled.h"
@@ -266,8 +267,8 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   ASSERT_TRUE(ran.exited(0)) << ran.Describe();
   RunResult result = RunTool({"lifetimes", out()});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
-  for (const char* part :
-       {"at_once", "handed_over", "median", "temp%", "that still live", "of each block that was sampled"})
+  for (const char* part : {"at_once", "handed_over", "median", "temp%", "in live blocks, not in the ages above",
+                           "of each block that was sampled"})
     EXPECT_THAT(result.out, HasSubstr(part));
   result = RunTool({"lifetimes", "--sort", "temporary", "-n", "1", out()});
   EXPECT_THAT(result.out, HasSubstr("100%"));
@@ -356,15 +357,63 @@ TEST_F(LifetimesTest, WhatLivesIsWhatTheHeapProfileOfTheMomentHas) {
   json = RunTool({"lifetimes", "--format", "json", "--focus", "^kept$", out()}).out;
   EXPECT_EQ(member(json, "alive"), std::to_string(static_cast<int64_t>(kept))) << json;
   EXPECT_EQ(member(json, "median_ns"), "null") << json;
-  EXPECT_THAT(RunTool({"lifetimes", "--width", "0", out()}).out, HasSubstr(" ± 0 (95 %) that still live"));
-  // Without it, an estimate says how sure it is.
+  EXPECT_THAT(RunTool({"lifetimes", "--width", "0", out()}).out, HasSubstr(" ± 0 (95 %) in live blocks"));
+  // The file says it by itself.
   std::filesystem::remove(heap.path);
   json = RunTool({"lifetimes", "--format", "json", out()}).out;
-  EXPECT_NE(member(json, "alive"), in_use);
-  const double error = std::stod(member(json, "alive_error"));
-  EXPECT_GT(error, 0) << json;
-  // 4 standard errors, and what libc keeps.
-  EXPECT_NEAR(std::stod(member(json, "alive")), std::stod(in_use), 2.05 * error + 4096) << json;
+  EXPECT_EQ(member(json, "alive"), in_use) << json;
+}
+
+std::string NameOf(const DecodedSample& sample) {
+  return sample.frames.empty() || sample.frames[0].functions.empty() ? "" : sample.frames[0].functions[0];
+}
+
+// Few ages are known, or none: what is alive is in some row all the same.
+TEST_F(LifetimesTest, WhatIsAliveAddsUpWhetherOrNotItsAgeIsKnown) {
+  for (const auto& [interval, blocks] :
+       std::vector<std::pair<const char*, const char*>>{{"1", "10"}, {"1", "4000"}, {"16KiB", "400"}}) {
+    SCOPED_TRACE(std::string(interval) + " " + blocks);
+    std::filesystem::remove_all(out());
+    ASSERT_TRUE(Run(interval, 6, {blocks, "3", "300"}).exited(0));
+    const Decoded heap = NewestHeap().at(0), ages = Only();
+    std::map<std::string, int64_t> in_use, alive;  // by size class and allocating function
+    const auto add = [](const Decoded& profile, const char* type, std::map<std::string, int64_t>* sums) {
+      for (const DecodedSample& sample : profile.samples) {
+        if (sample.values.at(type) == 0) continue;
+        (*sums)[NameOf(sample) + " " + std::to_string(sample.numbers.at("bytes"))] += sample.values.at(type);
+      }
+    };
+    add(heap, "inuse_space", &in_use);
+    add(ages, "alive_space", &alive);
+    EXPECT_EQ(in_use, alive);
+    EXPECT_EQ(heap.VarianceOf("inuse_space"), ages.VarianceOf("alive_space"));
+    int64_t sum = 0;
+    for (const auto& row : ParseCsvRows(RunTool({"top", "--by", "age", "--format", "csv", "-n", "0", out()}).out))
+      sum += std::stoll(row.at("total"));
+    EXPECT_EQ(sum, heap.Total().at("inuse_space"));
+    if (interval == std::string("1")) {
+      EXPECT_THAT(RunTool({"top", "--by", "age", out()}).out, HasSubstr("(age unknown)"));
+    }
+  }
+}
+
+// A folder of several processes is a sum of files.
+TEST_F(LifetimesTest, OfSeveralProcessesSayTheErrorOfTheirAges) {
+  ASSERT_TRUE(Run("1", 5, {"4000", "3", "300"}).exited(0));
+  const std::string alone = RunTool({"lifetimes", "--width", "200", out()}).out;
+  ASSERT_TRUE(Run("1", 6, {"4000", "3", "300"}).exited(0));
+  const std::string both = RunTool({"lifetimes", "--width", "200", out()}).out;
+  const auto error_of = [](const std::string& text) {
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(text, found, std::regex("; each share ± ([0-9]+) points"))) << text;
+    EXPECT_THAT(text, HasSubstr("±ages"));
+    return found.empty() ? 0 : std::stod(found[1]);
+  };
+  EXPECT_GT(error_of(alone), error_of(both)) << "twice as many ages are known";
+  EXPECT_GT(error_of(both), 0);
+  const RunResult merge = RunTool({"merge", "--kind", "lifetimes", "-o", out() + "/sum.pb.gz", out()});
+  ASSERT_TRUE(merge.exited(0)) << merge.Describe();
+  EXPECT_EQ(error_of(RunTool({"lifetimes", "--width", "200", out() + "/sum.pb.gz"}).out), error_of(both));
 }
 
 TEST_F(LifetimesTest, OfChildrenThatAreMergedAreOneFileWhereTheyAreAskedFor) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+#include <vector>
+
 namespace holdfast {
 namespace {
 
@@ -33,6 +37,43 @@ TEST(AgeSums, AMedianLiesInItsBucket) {
   // Of sums that do not fit together, as rounding makes them.
   EXPECT_EQ(Freed(bucket, 100, 9e6).MedianNs(), 20'000'000);
   EXPECT_EQ(AgeSums().MedianNs(), -1);
+}
+
+// A sample of one stack in a lifetimes profile: `age` 0 is unknown.
+void AddTo(AgeSums* sums, std::array<int64_t, 4> values, int64_t age, bool are_drawn = true) {
+  Profile profile;
+  std::vector<Profile::Label> labels;
+  if (age > 0) labels.push_back({.key = profile.strings.Intern("age"), .number = age});
+  const char* freed = age > 0 ? "same thread" : kAgeNotKnown;
+  if (values[1] > 0) labels.push_back({.key = profile.strings.Intern("freed"), .text = profile.strings.Intern(freed)});
+  for (int i = 0; i < 4; ++i) profile.sample_types.push_back({});
+  profile.AddSample({}, values, labels);
+  sums->Add(profile, 0, values, are_drawn);
+}
+
+TEST(AgeSums, LiveBlocksOfUnknownAgeAreNotTakenForYoungOnes) {
+  AgeSums sums;
+  AddTo(&sums, {0, 0, 0, 700}, 0);
+  EXPECT_TRUE(std::isnan(sums.AliveLongerThan(1'000'000'000)));
+  AddTo(&sums, {0, 0, 0, 300}, 5'000'000'000);
+  EXPECT_EQ(sums.alive, 1000);
+  EXPECT_EQ(sums.alive_of_unknown_age, 700);
+  EXPECT_EQ(sums.AliveLongerThan(1'000'000'000), 300);
+}
+
+TEST(AgeSums, TheErrorOfSharesIsThatOfTheBlocksThatWereDrawn) {
+  AgeSums one, hundreds, counted, large;
+  AddTo(&one, {100, 1, 50, 0}, 1000);
+  EXPECT_EQ(one.AgeErrorPercent(), 0) << "the only block is known";
+  AddTo(&hundreds, {38400, 384, 50, 0}, 1000);
+  EXPECT_NEAR(hundreds.AgeErrorPercent(), 98, 0.2) << "one block represents all";
+  AddTo(&counted, {38400, 384, 50, 0}, 1000, false);
+  EXPECT_EQ(counted.AgeErrorPercent(), 0);
+  // One drawn block of 10,000 bytes beside thousands of one byte: most bytes have the age of a single block.
+  AddTo(&large, {3'840'000, 384, 50, 0}, 1000);
+  AddTo(&large, {384'000, 384'000, 50, 0}, 2000);
+  EXPECT_GT(large.AgeErrorPercent(), 80);
+  EXPECT_TRUE(std::isnan(AgeSums().AgeErrorPercent()));
 }
 
 }  // namespace

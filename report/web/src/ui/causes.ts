@@ -45,6 +45,13 @@ export function causesOf(model: Model, state: State, tree: FlameTree): Causes {
       const column = valuesFor(model.report, { ...model.choice(state), compare: null, labels: [...state.labels, { key: "age", text }] }).columns[0]!;
       for (let i = 0; i < column.length; ++i) if (tree.viewOf[i]! >= 0) part[tree.viewOf[i]!]! += Math.abs(column[i]!);
     }
+    const unknown = new Float64Array(tree.size);
+    for (let i = 0; i < value.length; ++i) if (tree.viewOf[i]! >= 0) unknown[tree.viewOf[i]!]! += Math.abs(value[i]!);
+    for (let i = 0; i < unknown.length; ++i) for (const part of parts) unknown[i]! -= part[i]!;
+    if (unknown.some((bytes) => bytes > 0.5)) {
+      names.push("age unknown");
+      parts.push(unknown);
+    }
   } else {
     const ofKind: Record<string, string> = { exceptions: "type", map: "mapping", mutex: "lock" };
     const key = ofKind[metric.kind] ?? (model.labelValues.has("wait") ? "wait" : "lock");
