@@ -161,7 +161,7 @@ void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::str
   }
 }
 
-void WhyNoTable(const std::string& process, const std::vector<std::string>& objects, Findings* findings) {
+void WhyProcessHasNoTable(const std::string& process, const std::vector<std::string>& objects, Findings* findings) {
   if (VariableOf(process, "HOLDFAST_ENABLE") == "0") {
     findings->No("recording", "it was started with HOLDFAST_ENABLE=0: the library passes everything through");
   } else if (HasObject(objects, "libasan.so") || HasObject(objects, "libtsan.so") || HasObject(objects, "vgpreload_")) {
@@ -258,7 +258,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
     AboutTable(*table, &findings);
   } else {
-    WhyNoTable(process, objects, &findings);
+    WhyProcessHasNoTable(process, objects, &findings);
   }
   DescribeObjects(objects, access((root + objects[0]).c_str(), R_OK) == 0 ? root : "", library, &findings);
   DescribeKernel(process, &findings);

@@ -27,7 +27,7 @@ size_t CountFailures(const std::vector<Outcome>& outcomes) {
 constexpr size_t kMostNameBytes = 100;
 constexpr size_t kMostMarkdownRows = 20;
 
-std::string Cell(std::string_view raw) {
+std::string MarkdownCell(std::string_view raw) {
   std::string text = Printable(raw);
   if (text.size() > kMostNameBytes) text = RepairUtf8(text.substr(0, kMostNameBytes)) + "…";
   std::string made;
@@ -71,7 +71,7 @@ std::string CheckMarkdown(const std::vector<Outcome>& outcomes) {
   text += "| budget | value | at most | |\n|---|---|---|---|\n";
   for (size_t i = 0; i < std::min(rows.size(), kMostMarkdownRows); ++i) {
     const Outcome& o = *rows[i];
-    text += fmt::format("| {} | {} | {} | {} |\n", Cell(o.name), Cell(o.value), Cell(o.limit),
+    text += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(o.name), MarkdownCell(o.value), MarkdownCell(o.limit),
                         o.failed ? "**" + Said(o) + "**" : Said(o));
   }
   if (rows.size() > kMostMarkdownRows) text += fmt::format("\nand {} more\n", rows.size() - kMostMarkdownRows);

@@ -348,7 +348,7 @@ bool IsShellScript(const std::string& text) {
          first.find("bash ") != std::string::npos;
 }
 
-bool IsShell(std::string_view name) { return HasWord("sh bash dash ash ksh zsh", name); }
+bool StartsAShell(std::string_view name) { return HasWord("sh bash dash ash ksh zsh", name); }
 
 }  // namespace
 
@@ -361,10 +361,10 @@ StartedCommand FollowStarters(std::vector<std::string> command, const std::strin
       continue;
     }
     std::string text, shown = command[0];
-    if (IsShell(BaseName(command[0])) && command.size() > 2 && command[1] == "-c") {
+    if (StartsAShell(BaseName(command[0])) && command.size() > 2 && command[1] == "-c") {
       text = command[2];
       shown = std::string(BaseName(command[0])) + " -c";
-    } else if (IsShell(BaseName(command[0])) && command.size() > 1 && !command[1].starts_with('-')) {
+    } else if (StartsAShell(BaseName(command[0])) && command.size() > 1 && !command[1].starts_with('-')) {
       shown = file = command[1];
       text = ReadWhole(file, kMostScript);
     } else if (file.find('/') != std::string::npos) {

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-enum ToldField : uint32_t { kProcess = 1, kProgram = 2, kPid = 3, kLabels = 4, kKinds = 5, kLastEntry = 6 };
+enum ToldField : uint32_t { kProcess = 1, kProgram = 2, kPid = 3, kLabelsPart = 4, kKinds = 5, kLastEntry = 6 };
 enum KindField : uint32_t { kKind = 1, kTime = 2, kIds = 3, kValues = 4 };
 
 void AddKind(protozero::pbf_writer& writer, uint64_t kind, const CumulativeValues& values) {
@@ -64,7 +64,7 @@ std::string EncodeTold(const ToldProcess& told) {
   writer.add_string(kProcess, told.process);
   writer.add_string(kProgram, told.program);
   writer.add_uint32(kPid, told.pid);
-  for (const auto& [name, value] : told.labels) AddLabelPair(writer, kLabels, name, value);
+  for (const auto& [name, value] : told.labels) AddLabelPair(writer, kLabelsPart, name, value);
   for (size_t kind = 0; kind < told.kinds.size(); ++kind) AddKind(writer, kind, told.kinds[kind]);
   writer.add_uint64(kLastEntry, told.last_entry);
   return bytes;
@@ -85,7 +85,7 @@ std::optional<ToldProcess> DecodeTold(std::string_view bytes) {
         case kPid:
           told.pid = reader.get_uint32();
           break;
-        case kLabels:
+        case kLabelsPart:
           told.labels.push_back(ReadLabelPair(reader.get_message()));
           break;
         case kKinds:
