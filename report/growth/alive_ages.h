@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
 #define HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -22,6 +23,21 @@ struct AliveAges {
   void Add(const AliveAges& other) {
     for (int i = 0; i < kAgeBuckets; ++i) Add(i, other.bytes[i], other.variances[i]);
     unknown_bytes += other.unknown_bytes;
+  }
+  // What is older than an age, and its variance. Births are taken as even within a bucket.
+  struct Part {
+    double bytes = 0, variance = 0;
+  };
+  Part OlderThan(double age_ns) const {
+    Part part;
+    for (int i = 0; i < kAgeBuckets; ++i) {
+      const double low = i == 0 ? 0 : static_cast<double>(kAgeBucketEdges.ns[i - 1]);
+      const auto high = static_cast<double>(kAgeBucketEdges.ns[i]);
+      const double share = std::clamp((high - age_ns) / (high - low), 0.0, 1.0);
+      part.bytes += share * bytes[i];
+      part.variance += share * variances[i];
+    }
+    return part;
   }
   // The least age of the oldest bytes that are `share` of all; as far as buckets tell, never too old. −1: too little is known.
   int64_t OlderNs(double share) const {

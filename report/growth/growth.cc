@@ -8,27 +8,31 @@
 namespace holdfast {
 namespace {
 
-constexpr double kInterval = 1.96, kOneSided = 1.645;
+constexpr double kInterval = 1.96;
 // Alarms. Each of m stacks may raise a false one with a chance of kFalseAlarm / m; 4 standard errors always suffice.
 constexpr double kFalseAlarm = 0.005, kLeastAlarm = 3.3, kMostAlarm = 4, kLateAlarm = 5;
 constexpr double kLeastClimb = 0.002;  // of what is in use: less does not matter
 // The centre of time of a rise: 0.5 for a steady one. A cache that fills up over one time constant has 0.418.
-constexpr double kLeastCentre = 0.42, kCentreErrors = 1.6, kSpreadOfTime = 0.2887;
-constexpr double kOfTurnover = 0.12;                    // 0.35²: what comes and goes moves the mean of a quarter
-constexpr double kVague = 0.2;                          // an error of the centre of time that leaves everything open
-constexpr double kFewErrors = 0.06, kLastThird = 0.22;  // 23 samples or fewer
-constexpr size_t kParts = 8, kLeastRising = 3;          // parts of the time of a rise
-constexpr double kMostShare = 0.6;                      // of a rise in one part
-constexpr double kFew = 0.1, kFewSampled = 0.25;        // of the mean rate: less is a pause
-constexpr double kSureSamples = 8;                      // expected and missing: exp(−8) = 0.03 %
-constexpr double kBusy = 0.85;                          // of all intervals: that busy one is a usual one
-constexpr double kLongestEnd = 2.1;  // a flat end, in longest pauses: those of a doubling vector double
+constexpr double kLeastCentre = 0.41, kCentreErrors = 2.1, kSpreadOfTime = 0.2887;
+constexpr double kOfTurnover = 0.12;  // 0.35²: what comes and goes moves the mean of a quarter
+constexpr double kVague = 0.2;        // an error of the centre of time that leaves everything open
+// The mean of log(1 + 20 t) over a rise tells best a steady one from a cache that fills up as that logarithm, which has 1.52.
+constexpr double kCurve = 20, kCurveOfSteady = 2.197, kSpreadOfCurve = 0.70, kLeastCurve = 1.92, kCurveErrors = 1.9;
+constexpr size_t kParts = 8, kLeastRising = 3;    // parts of the time of a rise
+constexpr double kMostShare = 0.6;                // of a rise in one part
+constexpr double kFew = 0.1, kFewSampled = 0.25;  // of the mean rate: less is a pause
+constexpr double kSureSamples = 8;                // expected and missing: exp(−8) = 0.03 %
+constexpr double kBusy = 0.85;                    // of all intervals: that busy one is a usual one
+constexpr double kLongestEnd = 2.1;               // a flat end, in longest pauses: those of a doubling vector double
 constexpr double kShortEnd = 0.07, kQuietEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
 constexpr double kSureFall = 4.5;   // standard errors: all pairs of snapshots are looked at
 constexpr double kTooth = 0.1;      // of a rise: a fall that matters
 constexpr double kDeepTooth = 0.5;  // beyond it a rise is seen in the low points alone
 constexpr size_t kLeastLows = 4;
-constexpr double kSurvives = 0.2;      // of a rise: the least that its first half leaves
+constexpr double kSurvives = 0.25;  // of a rise: the least that its first half leaves …
+constexpr double kStays = 0.5;      // … and of what had come in that half
+constexpr double kKept = 0.5, kWithLoad = 0.6;
+constexpr double kBoundError = 0.05, kWindows = 4, kLateTime = 0.8;
 constexpr double kGrowsInSize = 0.67;  // of objects for each byte: blocks have become larger
 constexpr double kKnownPart = 0.7;     // of a rise: how much of it ages have to cover
 constexpr double kStillRising = 0.25;  // of the mean rate
@@ -132,8 +136,15 @@ class Course {
       growth.since = series_.times[from];
       SetRate(from, &growth);
     }
-    growth.bound =
-        IsLeak(growth.growth_class) ? std::max(0.0, growth.slope + kOneSided / kInterval * growth.half_width) : Bound();
+    if (IsLeak(growth.growth_class)) {
+      growth.bound = std::max(0.0, growth.upper());
+    } else if (growth.growth_class == GrowthClass::kUndecided) {
+      Growth any;
+      SetBound(&any);
+      growth.bound = std::max({0.0, growth.upper(), any.bound});
+    } else {
+      SetBound(&growth);
+    }
     if (growth.growth_class == GrowthClass::kNoise && high > 0) {
       const double error = std::sqrt(Variance(0, last));
       const bool present = series_.values[0] > 3 * std::sqrt(series_.variances[0]) && series_.values[0] > 0;
@@ -351,6 +362,17 @@ class Course {
     }
     pace.centre = 1 - area / climb / span;
     pace.error = kSpreadOfTime * std::sqrt(Variance(first, last)) / climb;
+    double curve = CurveOf(first, values, clock_);
+    if (clock_[last] - clock_[first] < 0.99 * Time(first, last)) {
+      // Snapshots see a burst begin or end to one interval. A leak is steady by one of both clocks.
+      size_t end = last;
+      while (end > first + 1 && paused_[end]) --end;
+      double by_time = 0;
+      for (size_t i = first + 1; i <= end; ++i)
+        by_time += Time(i - 1, i) * ((values[i] + values[i - 1]) / 2 - values[first]);
+      pace.centre = std::max(pace.centre, 1 - by_time / climb / Time(first, end));
+      curve = std::max(curve, CurveOf(first, values, series_.times));
+    }
     if (falls) SmoothCentre(first, &pace);
     // Flat parts. Where little is expected nothing is known.
     const double rate = climb / span;
@@ -385,16 +407,23 @@ class Course {
     const double least = strict.centre > 0 ? strict.centre + strict.errors * pace.error
                                            : std::min(kLeastCentre, 0.5 - kCentreErrors * pace.error);
     pace.slows = pace.centre < least || pace.error > kVague;
-    // Of few samples the centre may be early by chance; what came in the last third says more.
-    if (pace.slows && strict.centre == 0 && pace.error >= kFewErrors && pace.error <= kVague) {
-      double third = 0;
-      for (size_t i = first + 1; i <= last; ++i) {
-        const double begin = std::max(clock_[i - 1], clock_[last] - span / 3), length = clock_[i] - clock_[i - 1];
-        if (clock_[i] > begin && length > 0) third += rise(i - 1, i) * (clock_[i] - begin) / length;
-      }
-      pace.slows = third < kLastThird * climb;
-    }
+    const double curve_error = kSpreadOfCurve / kSpreadOfTime * pace.error;
+    if (!falls && !in_steps && strict.centre == 0)
+      pace.slows = pace.slows || curve < std::min(kLeastCurve, kCurveOfSteady - kCurveErrors * curve_error);
     return pace;
+  }
+
+  // The mean of log(1 + 20 t) over a rise from `first` on, t from 0 to 1.
+  double CurveOf(size_t first, const std::vector<double>& values, const std::vector<double>& clock) const {
+    const size_t last = n_ - 1;
+    const double climb = values[last] - values[first], span = clock[last] - clock[first];
+    double sum = 0;
+    for (size_t i = first + 1; i <= last; ++i) {
+      const double begin = (clock[i - 1] - clock[first]) / span, length = (clock[i] - clock[i - 1]) / span;
+      for (const double part : {0.17, 0.5, 0.83})
+        sum += (values[i] - values[i - 1]) / 3 * std::log1p(kCurve * (begin + part * length));
+    }
+    return sum / climb;
   }
 
   // Where a rise has falls, its last value is no better than others: the mean of the last quarter, 7/8 of a steady rise, is.
@@ -430,6 +459,7 @@ class Course {
       if (fall.size > kDeepTooth * climb || IsLeak(by_lows)) return by_lows;
     }
     if (TurnedOver(first)) return GrowthClass::kSawTooth;
+    if (RisesWithItsLoad(first)) return GrowthClass::kUndecided;
     const std::vector<double> values = falls ? Floors() : series_.values;
     const Pace pace = PaceOf(first, values, fall.size >= kTooth * climb, strict);
     if (const GrowthClass spread = SpreadOf(first, values, pace); spread != GrowthClass::kGrowing) return spread;
@@ -517,42 +547,80 @@ class Course {
     const double climb = Climb(first, then), middle = (series_.times[first] + series_.times[then]) / 2;
     size_t at = first;
     while (at + 1 < n_ && series_.times[at + 1] <= middle) ++at;
-    const double left =
-        series_.survivors[at] - (first > 0 ? std::min(series_.survivors[first], series_.values[first]) : 0);
-    return climb > 0 && left + 3 * std::sqrt(series_.survivor_variances[at]) + 3 * series_.sample < kSurvives * climb;
+    // Of a leak all that was there then is still there, by the same samples.
+    const double left = series_.survivors[at] - std::min(series_.survivors[first], series_.values[first]);
+    return climb > 0 && left < kSurvives * climb && left < kStays * Climb(first, at);
   }
 
-  // The fastest leak that is not excluded: by what the whole, the last three quarters or the last half have grown.
-  double Bound() const {
+  // Says whether a stack holds more because it allocates more, and frees most of it. Without ages that looks like a leak.
+  bool RisesWithItsLoad(size_t first) const {
+    if (!series_.survivors.empty() || series_.allocated.empty() || GrowsInSize(first)) return false;
     const size_t last = n_ - 1;
-    double bound = kInfinity;
+    const double came = series_.allocated[last] - series_.allocated[first];
+    if (!(came > 0) || Climb(first, last) > kKept * came) return false;
+    // What comes in a time and what is in use meanwhile, in the first third and in the last.
+    const double third = Time(first, last) / 3;
+    size_t early = first + 1, late = last - 1;
+    while (early < last && Time(first, early) < third) ++early;
+    while (late > first && Time(late, last) < third) --late;
+    const auto mean = [&](size_t begin, size_t end) {
+      double area = 0;
+      for (size_t i = begin + 1; i <= end; ++i)
+        area += Time(i - 1, i) * (series_.values[i] + series_.values[i - 1]) / 2;
+      return area / Time(begin, end);
+    };
+    const auto rate = [&](size_t begin, size_t end) {
+      return (series_.allocated[end] - series_.allocated[begin]) / Time(begin, end);
+    };
+    const double before = rate(first, early), in_use = mean(first, early);
+    if (!(before > 0) || !(in_use > 0)) return false;
+    return rate(late, last) / before - 1 >= kWithLoad * (mean(late, last) / in_use - 1);
+  }
+
+  // The fastest leak that is not excluded, with 95 %: the upper end of an interval of one of several windows. Each takes a part of the
+  // error. The interval becomes that of `growth`.
+  void SetBound(Growth* growth) const {
+    const size_t last = n_ - 1;
+    growth->bound = kInfinity;
+    const double errors = ErrorsOf(kBoundError / kWindows), w = series_.sample;
+    const double few = (errors * errors + 2) / 3 * w;  // of a Poisson count
+    const auto take = [&](double most, double rise, size_t first, double time) {
+      if (most / time >= growth->bound) return;
+      growth->bound = most / time;
+      growth->slope = rise / time;
+      growth->half_width = growth->bound - growth->slope;
+      growth->since = series_.times[first];
+    };
     for (const size_t first : {size_t{0}, At(0.25), At(0.5)}) {
       const double time = Time(first, last);
       if (!(time > 0)) continue;
-      const double w = series_.sample;
-      const double sampling = kOneSided * std::sqrt(Variance(first, last) + 0.75 * w * w) + 1.6 * w;
-      double most = std::max(0.0, Climb(first, last)) + sampling;
+      // A part of the time has its own chance; the whole is what it is.
+      const double error = first == 0 ? std::sqrt(Variance(first, last)) : ErrorOf(first, last);
+      const double noise = errors * std::sqrt(error * error + 0.75 * w * w) + few;
+      const double rise = Climb(first, last);
+      double most = std::max(0.0, rise) + noise;
       if (const Fall fall = LargestFall(first, last); fall.sure) {
-        // Falls hide a rise of as much. Where low points come again those tell.
+        // Falls hide a rise of as much. Low points that come again say more.
         const std::vector<size_t> lows = LowsOf(first);
         most += fall.size;
         if (lows.size() >= kLeastLows) {
           const Line line = LineOf(lows);
-          most = std::min(most, (std::max(0.0, line.slope) + 2 * line.error) * time + sampling);
+          most = std::min(most, (std::max(0.0, line.slope) + errors * line.error) * time + noise);
         }
       }
-      bound = std::min(bound, most / time);
+      take(most, rise, first, time);
     }
-    // A leak is never less in use later: all that leaked until then is in the lowest of the values after it.
+    // What leaked until a time is in use at all later times, by the same samples: the lowest of those values has it.
     double least = kInfinity;
     const double block =
         !series_.objects.empty() && series_.objects[last] > 0 ? series_.values[last] / series_.objects[last] : 0;
     for (size_t i = last; i > 0; --i) {
-      least = std::min(least, series_.values[i] + kOneSided * std::sqrt(std::max(0.0, series_.variances[i])));
-      if (Time(0, i) > 0 && Time(0, i) >= 0.8 * Time(0, last))
-        bound = std::min(bound, (least + 3 * series_.sample + block) / Time(0, i));
+      least = std::min(least, series_.values[i]);
+      const double time = std::min(Time(0, i), (clock_[i] - clock_[0]) / (clock_[last] - clock_[0]) * Time(0, last));
+      if (!(time > 0) || time < kLateTime * Time(0, last)) break;
+      const double noise = errors * std::sqrt(std::max(0.0, series_.variances[i]) + 0.75 * w * w) + few;
+      take(least + noise + block, std::min(least, Climb(0, last)), 0, time);
     }
-    return bound;
   }
 
   const Series& series_;

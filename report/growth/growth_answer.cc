@@ -29,6 +29,15 @@ bool LeaksAny(const std::vector<LeakSeries::Entry>& entries) {
       entries, [](const LeakSeries::Entry& entry) { return !entry.suppressed && IsLeak(entry.bytes.growth_class); });
 }
 
+// Says whether one stack has most of what the total rose by since then.
+bool OneHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries, double since) {
+  const uint32_t first = series.SnapshotAt(since);
+  const auto rise = static_cast<double>(series.TotalNow() - series.TotalAt(first));
+  return std::ranges::any_of(entries, [&](const LeakSeries::Entry& entry) {
+    return static_cast<double>(entry.bytes_now - series.BytesAt(entry, first)) > kMostly * rise;
+  });
+}
+
 // "40KiB a minute": in a unit that fits the time that was seen.
 std::string RateText(double bytes_an_hour, double hours_seen) {
   const RateUnit unit = RateUnitFor(hours_seen);
@@ -76,9 +85,10 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
                                                                                               : Grows::kSteps);
   }
   if (!known) answer.bound = std::max(answer.bound, total.bound);
-  // The sum of many courses looks steadier than each: alone it takes more errors to be a leak.
+  // The sum of many courses looks steadier than each: alone it takes more errors to be a leak, and no stack that has most of the rise.
   const bool total_leaks =
-      IsLeak(total.growth_class) && (IsLeak(answer.grows) || total.slope >= kAlone / 1.96 * total.half_width);
+      IsLeak(total.growth_class) && (IsLeak(answer.grows) || (total.slope >= kAlone / 1.96 * total.half_width &&
+                                                              !OneHasMost(series, entries, total.since)));
   if (!known && (IsLeak(total.growth_class) || total.growth_class == GrowthClass::kUndecided)) {
     if (total_leaks && !IsLeak(answer.grows)) {
       answer.grows = total.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;

@@ -23,7 +23,6 @@ uint64_t CountOf(std::string_view text) {
 
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
 
-// A bucket of ages that begins before a snapshot and ends after it counts as before: never too few survivors.
 void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
   double known = 0;
   for (const double bytes : ages.bytes) known += bytes;
@@ -32,15 +31,9 @@ void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
   series->survivors_of = static_cast<size_t>(at - series->times.begin());
   if (known < kKnownAges * series->values[series->survivors_of]) return;
   for (const double time : series->times) {
-    const double age = std::max(0.0, (hours - time) * kNanosAnHour);
-    double bytes = 0, variance = 0;
-    for (int i = 0; i < kAgeBuckets; ++i) {
-      if (static_cast<double>(kAgeBucketEdges.ns[i]) < age) continue;
-      bytes += ages.bytes[i];
-      variance += ages.variances[i];
-    }
-    series->survivors.push_back(bytes);
-    series->survivor_variances.push_back(variance);
+    const AliveAges::Part older = ages.OlderThan(std::max(0.0, (hours - time) * kNanosAnHour));
+    series->survivors.push_back(older.bytes);
+    series->survivor_variances.push_back(older.variance);
   }
 }
 

@@ -1,12 +1,13 @@
 // Runs one shape of tests/support/leak_shapes.h as a real program, and asks for its snapshots itself:
 //
-//     leak_shapes NAME SEED BYTES BLOCK SNAPSHOTS [SECONDS]     the shape's whole time passes in SECONDS, 1 by default
+//     leak_shapes NAME SEED BYTES BLOCK SNAPSHOTS [SECONDS [kept]]     the shape's whole time passes in SECONDS, 1 by default
 //     leak_shapes --list                                        NAME and leaks or healthy, a line each
 #include "tests/support/leak_shapes.h"
 
 #include <dirent.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -59,22 +60,47 @@ constexpr auto MakeHealthy(std::index_sequence<kNumbers...>) {
 constexpr auto kHealthyOnes = MakeHealthy(std::make_index_sequence<kHealthyFunctions>());
 void* (*const kOthers[])(size_t) = {leak_here, fill_table, put_into_cache, open_session, use_scratch, keep_reserve};
 
+struct Block {
+  Block *next, *before;
+};
+Block* all = nullptr;
+
 class RealWorld : public World {
  public:
-  RealWorld(int snapshots, double seconds) : snapshots_(snapshots), seconds_(seconds), start_(Now()) {}
+  RealWorld(int snapshots, double seconds, bool kept)
+      : snapshots_(snapshots), kept_(kept), seconds_(seconds), start_(Now()) {}
 
+  // Blocks are in a list, so that tools that search memory reach them. What leaks is lost, unless it is to be kept as well.
   Handle Alloc(int who, size_t bytes) override {
-    return reinterpret_cast<Handle>(who < kHealthy ? kOthers[who](bytes)
-                                                   : kHealthyOnes[static_cast<size_t>(who - kHealthy)](bytes));
+    changed_ = true;
+    bytes = std::max(bytes, sizeof(Block));
+    auto* block = static_cast<Block*>(who < kHealthy ? kOthers[who](bytes)
+                                                     : kHealthyOnes[static_cast<size_t>(who - kHealthy)](bytes));
+    block->next = block->before = nullptr;
+    if (who == kLeaker && !kept_) return reinterpret_cast<Handle>(block);
+    block->next = all;
+    block->before = nullptr;
+    if (all != nullptr) all->before = block;
+    all = block;
+    return reinterpret_cast<Handle>(block);
   }
-  void Free(Handle block) override { free(reinterpret_cast<void*>(block)); }
+  void Free(Handle handle) override {
+    changed_ = true;
+    auto* block = reinterpret_cast<Block*>(handle);
+    if (block->next != nullptr) block->next->before = block->before;
+    if (block->before != nullptr) block->before->next = block->next;
+    if (all == block) all = block->next;
+    free(block);
+  }
   void Tick(double time) override {
     Sleep(start_ + time * seconds_ - Now());
     if (time + 1e-9 < static_cast<double>(taken_) / (snapshots_ - 1)) return;
+    if (getenv("HOLDFAST_OUT") == nullptr) return;
     const int before = Files();
     holdfast_snapshot();
     // Nothing new makes no file: then it goes on. The first file takes until the exporter has started.
-    for (int i = 0; i < (exact_ || taken_ == 0 ? 5000 : 100) && Files() == before; ++i) Sleep(0.001);
+    for (int i = 0; i < ((exact_ && changed_) || taken_ == 0 ? 5000 : 100) && Files() == before; ++i) Sleep(0.001);
+    changed_ = false;
     // A slow machine has more time, not fewer snapshots.
     start_ = Now() - time * seconds_;
     ++taken_;
@@ -94,6 +120,7 @@ class RealWorld : public World {
   }
 
   int snapshots_, taken_ = 0;
+  bool kept_, changed_ = false;
   double seconds_, start_;
   const bool exact_ = getenv("HOLDFAST_HEAP_INTERVAL") != nullptr && strcmp(getenv("HOLDFAST_HEAP_INTERVAL"), "1") == 0;
 };
@@ -103,7 +130,7 @@ int main(int argc, char** argv) {
   for (const Shape& shape : LeakShapes()) {
     if (strcmp(name, "--list") == 0) printf("%s %s\n", shape.name, shape.leaks ? "leaks" : "healthy");
     if (argc < 6 || strcmp(name, shape.name) != 0) continue;
-    RealWorld world(atoi(argv[5]), argc > 6 ? atof(argv[6]) : 1);
+    RealWorld world(atoi(argv[5]), argc > 6 ? atof(argv[6]) : 1, argc > 7);
     std::mt19937_64 random(static_cast<uint64_t>(atoi(argv[2])));
     shape.run(world, random, atof(argv[3]), static_cast<size_t>(atol(argv[4])));
     fflush(stdout);

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/growth/alive_ages.h"
 #include "report/growth/growth.h"
 #include "sampler/contract/age_buckets.h"
 #include "tests/support/leak_shapes.h"
@@ -83,26 +84,28 @@ class SampledWorld : public World {
       series.objects.push_back(of.objects);
     }
     if (births_) {
-      // As buckets of age tell it: never too few survivors.
-      series.survivors_of = times_.size() - 1;
-      series.survivors.assign(times_.size(), 0);
-      series.survivor_variances.assign(times_.size(), 0);
+      AliveAges ages;
       for (const auto& [key, block] : live_) {
-        if (block.who != who && who >= 0) continue;
-        const auto age = static_cast<int64_t>((time_ - block.born) * hours_ * 3600e9);
-        const int bucket = AgeBucket(age);
-        for (size_t i = 0; i < times_.size(); ++i) {
-          const auto since = static_cast<int64_t>((times_.back() - times_[i]) * 3600e9);
-          if (kAgeBucketEdges.ns[bucket] < since) continue;
-          series.survivors[i] += block.size / block.p;
-          series.survivor_variances[i] += block.size * block.size * (1 - block.p) / block.p / block.p;
-        }
+        if (block.who == who || who < 0)
+          ages.Add(AgeBucket(static_cast<int64_t>((time_ - block.born) * hours_ * 3600e9)), block.size / block.p,
+                   block.size * block.size * (1 - block.p) / block.p / block.p);
+      }
+      series.survivors_of = times_.size() - 1;
+      for (const double time : times_) {
+        const AliveAges::Part older = ages.OlderThan((times_.back() - time) * 3600e9);
+        series.survivors.push_back(older.bytes);
+        series.survivor_variances.push_back(older.variance);
       }
     }
     return series;
   }
   double Now(int who) const {
     return moments_.empty() || !moments_.back().contains(who) ? 0 : moments_.back().at(who).in_use;
+  }
+  // By how much the estimate rose from the first snapshot to the last; −1: of all functions.
+  double GrowthSeen(int who) const {
+    const Series series = SeriesOf(who);
+    return series.values.empty() ? 0 : series.values.back() - series.values.front();
   }
   double TotalNow() const {
     double all = 0;

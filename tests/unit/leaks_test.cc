@@ -390,6 +390,48 @@ TEST(GrowthTest, TimeWithoutTrafficDoesNotCount) {
   EXPECT_NEAR(growth.active, 0.35, 0.05);
 }
 
+TEST(GrowthTest, TheBoundIsTheUpperEndOfTheIntervalAndAboveTheTruth) {
+  // Four bursts; the samples of the last ones are fewer.
+  Series bursts;
+  const std::vector<double> samples = {3, 6, 6, 6, 9, 9, 9, 13, 13};
+  for (size_t i = 0; i < samples.size(); ++i) bursts.times.push_back(static_cast<double>(i));
+  bursts.values = bursts.variances = bursts.allocated = bursts.allocated_variances = bursts.traffic = samples;
+  bursts.sample = 1;
+  const Growth growth = FitGrowth(bursts);
+  EXPECT_FALSE(IsLeak(growth.growth_class)) << GrowthClassName(growth.growth_class);
+  EXPECT_GE(growth.bound, growth.upper() * (1 - 1e-12));
+  EXPECT_GE(growth.bound * 8, 10 + 1.645 * std::sqrt(10.0)) << "no part of the time makes the bound smaller than that";
+}
+
+TEST(GrowthTest, ARateThatFallsAsTheLogarithmOfTimeIsACache) {
+  Series leak, cache;
+  for (int i = 0; i <= 16; ++i) {
+    leak.times.push_back(i);
+    leak.values.push_back(40.0 * i / 16);
+    cache.values.push_back(std::floor(40 * std::log1p(20.0 * i / 16) / std::log1p(20.0)));
+  }
+  leak.variances = leak.allocated = leak.allocated_variances = leak.values;
+  leak.sample = 1;
+  cache.times = leak.times;
+  cache.variances = cache.allocated = cache.allocated_variances = cache.values;
+  cache.sample = 1;
+  EXPECT_EQ(FitGrowth(leak).growth_class, GrowthClass::kGrowing);
+  EXPECT_FALSE(IsLeak(FitGrowth(cache).growth_class));
+}
+
+// The rate of allocation rises as what is in use does, and most is freed. Without ages nobody knows.
+TEST(GrowthTest, WhatRisesWithItsLoadIsUndecidedWithoutAges) {
+  Series load = Exact({0, 1, 2, 3, 4, 5, 6, 7, 8}, {20, 30, 40, 50, 60, 70, 80, 90, 100}), leak = load;
+  double allocated = 0;
+  for (size_t i = 0; i < load.times.size(); ++i) {
+    load.allocated.push_back(allocated);
+    allocated += 10 * load.values[i];
+    leak.allocated.push_back(600.0 * static_cast<double>(i));
+  }
+  EXPECT_EQ(FitGrowth(load).growth_class, GrowthClass::kUndecided);
+  EXPECT_EQ(FitGrowth(leak).growth_class, GrowthClass::kGrowing);
+}
+
 TEST(GrowthTest, WhatIsYoungIsNoLeak) {
   Series load = Exact({0, 1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 30, 40, 50, 60, 70, 80, 90});
   EXPECT_EQ(FitGrowth(load).growth_class, GrowthClass::kGrowing);
