@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "report/base/file_descriptor.h"
 #include "report/elf/elf_file.h"
@@ -20,60 +20,135 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kMostCode = 512 << 20, kPiece = 1 << 20, kMostTable = 64 << 20;
-constexpr size_t kReach = 96;        // from the constant to the call
-constexpr size_t kPrctlBytes = 128;  // of libc's own prctl, up to its system call
+constexpr uint64_t kMostData = 64 << 20;
+constexpr size_t kReach = 96;                // before a call, for its arguments
+constexpr size_t kBetween = 32;              // from the number of a system call to the instruction
+constexpr size_t kRegisterReach = 4096;      // from the load of a function's address to a call, either way
+constexpr uint64_t kMostBytesOfPrctl = 128;  // from the start of a prctl that is linked in to its system call
+constexpr uint32_t kPrctlNumber = 157, kSetChildSubreaper = 36;
 
 using namespace std::literals;
-constexpr std::string_view kMovesOption[] = {"\xbf\x24\0\0\0"sv,          // mov $36,%edi
-                                             "\x6a\x24\x5f"sv,            // push $36; pop %rdi
-                                             "\x48\xc7\xc7\x24\0\0\0"sv,  // mov $36,%rdi
-                                             "\xb8\x24\0\0\0"sv};         // mov $36,%eax: Go's first argument
-// The two constants of a call of syscall(157, 36, …): libc's, and Go's. They are next to each other.
-constexpr std::pair<std::string_view, std::string_view> kSystemCalls[] = {
+constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;  // mov $157,%eax
+// The constants of a call of syscall(157, 36, …), libc's and Go's, in any order.
+constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
     {"\xbe\x24\0\0\0"sv, "\xbf\x9d\0\0\0"sv},   // mov $36,%esi; mov $157,%edi
     {"\xbb\x24\0\0\0"sv, "\xb8\x9d\0\0\0"sv}};  // mov $36,%ebx; mov $157,%eax
-constexpr size_t kBeside = 32;
-constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;  // mov $157,%eax
-constexpr std::string_view kSyscall = "\x0f\x05"sv, kEndbr64 = "\xf3\x0f\x1e\xfa"sv;
+constexpr std::string_view kSyscall = "\x0f\x05"sv;
+constexpr std::string_view kPrctlText = "\0prctl\0"sv;
+// The start of glibc's syscall(): mov %rdi,%rax; mov %rsi,%rdi; mov %rdx,%rsi.
+constexpr std::string_view kSyscallFunction = "\x48\x89\xf8\x48\x89\xf7\x48\x89\xd6"sv;
+
+int32_t Displacement(std::string_view code, size_t at) {
+  int32_t value = 0;
+  memcpy(&value, code.data() + at, sizeof value);
+  return value;
+}
+
+// A register that holds an argument, by its number in an instruction.
+enum Register : uint8_t { kBx = 3, kSi = 6, kDi = 7 };
+
+// Whether a function begins or ends where `code` ends, or a call does, which no argument survives.
+bool IsBorder(std::string_view code) {
+  if (code.ends_with("\xf3\x0f\x1e\xfa"sv) || code.ends_with("\x55\x48\x89\xe5"sv))
+    return true;  // endbr64; push %rbp, mov
+  const size_t end = code.size();
+  if (end >= 6 && code[end - 6] == '\xff' && code[end - 5] == '\x15') return true;
+  if (end >= 5 && (code[end - 5] == '\xe8' || code[end - 5] == '\xe9')) {
+    constexpr int32_t kFar = 128 << 20;
+    if (const int32_t distance = Displacement(code, end - 4); distance > -kFar && distance < kFar) return true;
+  }
+  if (end < 5 || code[end - 1] != '\xc3') return false;  // ret; 0xc3 is part of other instructions, too
+  const auto before = static_cast<uint8_t>(code[end - 2]);
+  return (before >= 0x58 && before <= 0x5f) || before == 0xc9 || code.substr(end - 5, 3) == "\x48\x83\xc4"sv;
+}
+
+// The constant in a register where `code` ends: by the last instruction that writes the register. Nothing: none of those that
+// move a constant. Bytes are read backwards, so an instruction may be seen where none begins: that makes a constant unknown.
+std::optional<uint32_t> ConstantIn(Register number, std::string_view code) {
+  const uint8_t own = number;
+  for (size_t end = code.size(); end + kReach > code.size() && end >= 2; --end) {
+    const auto byte = [&](size_t before) {
+      return before > end ? uint8_t{0} : static_cast<uint8_t>(code[end - before]);
+    };
+    if (IsBorder(code.substr(0, end))) return std::nullopt;
+    // A prefix of 0x40 to 0x4f may turn the register into one of r8 to r15.
+    const auto is_other = [](uint8_t prefix, uint8_t bit) { return (prefix & 0xf0) == 0x40 && (prefix & bit) != 0; };
+    constexpr uint8_t kOfLast = 1, kOfMiddle = 4;
+    const bool follows_short_jump = byte(7) == 0xeb || (byte(7) & 0xf0) == 0x70;
+    if (end >= 5 && byte(5) == 0xb8 + own && (byte(6) != 0x41 || follows_short_jump))
+      return static_cast<uint32_t>(Displacement(code, end - 4));
+    if (end >= 7 && byte(7) == 0x48 && byte(6) == 0xc7 && byte(5) == 0xc0 + own)
+      return static_cast<uint32_t>(Displacement(code, end - 4));
+    if (end >= 3 && byte(3) == 0x6a && byte(1) == 0x58 + own) return byte(2);  // push, pop
+    const uint8_t mode = byte(1) >> 6, middle = (byte(1) >> 3) & 7, last = byte(1) & 7;
+    // xor, sub of a register with itself; then mov between registers.
+    const bool ends_in_own = mode == 3 && last == own && !is_other(byte(3), kOfLast);
+    if ((byte(2) == 0x31 || byte(2) == 0x29) && middle == own && ends_in_own) return 0;
+    if (byte(2) == 0x89 && ends_in_own) return std::nullopt;
+    const bool loads = byte(2) == 0x8b || byte(2) == 0x63 || (byte(2) == 0x8d && mode != 3);
+    if (loads && middle == own && !is_other(byte(3), kOfMiddle)) return std::nullopt;
+  }
+  return std::nullopt;
+}
 
 class Search {
  public:
   explicit Search(const ElfFile& elf) : elf_(elf) {
-    for (const Elf64_Shdr& section : elf.sections()) TakeSlots(section);
+    for (const Elf64_Shdr& section : elf.sections()) {
+      const std::string_view name = elf.NameOf(section);
+      if (name.starts_with(".plt")) plt_.push_back({section.sh_addr, section.sh_addr + section.sh_size});
+      is_go_ = is_go_ || name == ".go.buildinfo";
+      TakeSlots(section);
+    }
   }
 
-  bool Finds() const {
+  SubreaperCall Find() {
+    // A stripped table of sections hides what is imported.
+    if (elf_.sections().empty()) Found(SubreaperCall::kComputed);
+    ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { TakeEntries(code, address, from); });
+    if (found_ != SubreaperCall::kCalls && (!entries_.empty() || !inside_.empty())) {
+      if (!inside_.empty()) {
+        ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { TakeStarts(code, address, from); });
+        for (const Inside& one : inside_) {
+          if (one.start == 0) Found(SubreaperCall::kComputed);  // of a function that is called through a pointer
+          if (one.start != 0) entries_.insert({one.start, Function::kPrctl});
+        }
+      }
+      ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { JudgeCalls(code, address, from); });
+    }
+    if (found_ == SubreaperCall::kNone && slots_.empty() && NamesPrctl()) Found(SubreaperCall::kComputed);
+    return found_;
+  }
+
+ private:
+  enum class Function : uint8_t { kPrctl, kSyscall };
+  struct Range {
+    uint64_t start, end;
+  };
+  // A system call of prctl with an option that its function was given. `start`: of that function, 0: nobody calls it directly.
+  struct Inside {
+    uint64_t call = 0, start = 0;
+  };
+
+  void Found(SubreaperCall what) { found_ = std::max(found_, what); }
+
+  // Calls look(code, address of its first byte, from): bytes before `from` were looked at in the last piece.
+  template <typename Look>
+  void ForEachPiece(Look look) const {
     for (const Elf64_Phdr& segment : elf_.segments()) {
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
       // Piece by piece: the memory is charged to the program's control group.
       const uint64_t bytes = std::min(segment.p_filesz, kMostCode);
-      for (uint64_t start = 0; start < bytes; start += kPiece) {
-        const uint64_t piece = std::min(bytes - start, kPiece + 2 * kReach);
-        if (FindsIn(elf_.ReadUpTo(segment.p_offset + start, piece), segment.p_vaddr + start)) return true;
+      for (uint64_t start = 0; start < bytes && found_ != SubreaperCall::kCalls; start += kPiece) {
+        const uint64_t before = std::min<uint64_t>(start, kRegisterReach);
+        const std::string code = elf_.ReadUpTo(segment.p_offset + start - before,
+                                               std::min(bytes - start + before, kPiece + before + kRegisterReach));
+        look(std::string_view(code), segment.p_vaddr + start - before, before);
       }
     }
-    return false;
   }
 
- private:
-  // `address`: of the code in memory.
-  bool FindsIn(const std::string& code, uint64_t address) const {
-    for (const std::string_view option : kMovesOption) {
-      for (size_t at = code.find(option); at != std::string::npos; at = code.find(option, at + 1)) {
-        if (CallFollows(code, at, address)) return true;
-      }
-    }
-    for (const auto& [option, number] : kSystemCalls) {
-      for (size_t at = code.find(option); at != std::string::npos; at = code.find(option, at + 1)) {
-        const size_t before = at > kBeside ? at - kBeside : 0;
-        if (std::string_view(code).substr(before, at - before + kBeside).find(number) != std::string_view::npos)
-          return true;
-      }
-    }
-    return false;
-  }
-
-  // The words of the GOT through which prctl is called.
+  // The words of the GOT, and of data, through which prctl and syscall are called.
   void TakeSlots(const Elf64_Shdr& section) {
     if (section.sh_type != SHT_RELA || section.sh_link >= elf_.sections().size()) return;
     const Elf64_Shdr& names_of = elf_.sections()[section.sh_link];
@@ -83,84 +158,162 @@ class Search {
     for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes->size(); at += sizeof(Elf64_Rela)) {
       Elf64_Rela entry;
       memcpy(&entry, bytes->data() + at, sizeof entry);
-      const uint64_t index = ELF64_R_SYM(entry.r_info);
+      const uint64_t index = ELF64_R_SYM(entry.r_info), type = ELF64_R_TYPE(entry.r_info);
       if (index == 0 || index >= symbols->symbols.size()) continue;
-      if (elf_.TextAt(*symbols->names, symbols->symbols[index].st_name, 16) == "prctl") slots_.insert(entry.r_offset);
+      const std::string name = elf_.TextAt(*symbols->names, symbols->symbols[index].st_name, 16);
+      if (name != "prctl" && name != "syscall") continue;
+      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) Found(SubreaperCall::kComputed);
+      slots_.push_back({entry.r_offset, name == "prctl" ? Function::kPrctl : Function::kSyscall});
     }
   }
 
-  static int32_t Displacement(std::string_view code, size_t at) {
-    int32_t value = 0;
-    memcpy(&value, code.data() + at, sizeof value);
-    return value;
+  const Function* SlotAt(uint64_t address) const {
+    for (const auto& [slot, function] : slots_) {
+      if (slot == address) return &function;
+    }
+    return nullptr;
   }
 
-  // "jmp *slot(%rip)" or "call *slot(%rip)" at `at`, which lies at `address` in memory.
-  bool GoesThroughSlot(std::string_view code, size_t at, uint64_t address) const {
-    if (at + 6 > code.size() || code[at] != '\xff' || (code[at + 1] != '\x25' && code[at + 1] != '\x15')) return false;
-    return slots_.contains(address + 6 + static_cast<int64_t>(Displacement(code, at + 2)));
+  bool IsInPlt(uint64_t address) const {
+    return std::any_of(plt_.begin(), plt_.end(),
+                       [address](const Range& range) { return address >= range.start && address < range.end; });
   }
 
-  // Whether a call of prctl follows the constant at `start`. The first call ends the search: the register with the constant does
-  // not survive it. An allocation of 36 bytes looks the same up to there.
-  bool CallFollows(std::string_view code, size_t start, uint64_t address) const {
-    const size_t end = std::min(code.size(), start + kReach);
-    const size_t before = start > kReach ? start - kReach : 0;
-    for (size_t at = start; at + 5 <= end; ++at) {
-      if (GoesThroughSlot(code, at, address + at)) return true;
-      if (code[at] == '\xe8' || code[at] == '\xe9') {
-        const uint64_t target = address + at + 5 + static_cast<int64_t>(Displacement(code, at + 1));
-        if (IsPrctl(target)) return true;
-        if (code[at] == '\xe8' && IsCode(target)) return false;
+  // Finds entries of the PLT, calls through the GOT, and system calls.
+  void TakeEntries(std::string_view code, uint64_t address, size_t from) {
+    for (size_t at = std::max<size_t>(from, 2); !slots_.empty() && at + 4 <= code.size(); ++at) {
+      const Function* function = SlotAt(address + at + 4 + static_cast<int64_t>(Displacement(code, at)));
+      if (function == nullptr) continue;
+      const bool is_jump = code.substr(at - 2, 2) == "\xff\x25"sv, is_call = code.substr(at - 2, 2) == "\xff\x15"sv;
+      if (is_jump && IsInPlt(address + at)) {
+        // The entry begins with endbr64, with a prefix of the jump, with both, or with the jump.
+        for (const uint64_t before : {2, 3, 6, 7}) entries_.insert({address + at - before, *function});
+      } else if (is_jump || is_call) {
+        Judge(*function, code.substr(0, at - 2));
+      } else {
+        JudgeLoad(*function, code, at);
       }
-      constexpr int kCallThroughWord = 2;  // the middle three bits of the second byte
-      if (code[at] == '\xff' && ((static_cast<uint8_t>(code[at + 1]) >> 3) & 7) == kCallThroughWord) return false;
-      if (code.substr(at).starts_with(kSyscall))
-        return code.substr(before, at - before).find(kMovesPrctl) != std::string_view::npos;
     }
-    return false;
+    for (const auto& [option, number] : kPairs) {
+      for (size_t at = code.find(option, from); at != std::string_view::npos; at = code.find(option, at + 1)) {
+        const size_t before = at > kBetween ? at - kBetween : 0;
+        if (code.substr(before, at - before + kBetween).find(number) != std::string_view::npos)
+          Found(SubreaperCall::kCalls);
+      }
+    }
+    for (size_t at = code.find(kMovesPrctl, from); at != std::string_view::npos; at = code.find(kMovesPrctl, at + 1))
+      LookAtNumber(code, at, address);
+    for (size_t at = code.find(kSyscallFunction, from); at != std::string_view::npos;
+         at = code.find(kSyscallFunction, at + 1)) {
+      if (code.substr(at, 64).find(kSyscall) != std::string_view::npos)
+        for (const uint64_t before : {0, 4}) entries_.insert({address + at - before, Function::kSyscall});
+    }
   }
 
-  bool IsCode(uint64_t address) const {
-    const auto segments = elf_.segments();
-    return std::any_of(segments.begin(), segments.end(), [address](const Elf64_Phdr& segment) {
-      return segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && address >= segment.p_vaddr &&
-             address - segment.p_vaddr < segment.p_filesz;
+  // "mov slot(%rip),%reg" with the displacement at `at`: compilers keep the function in a register for the calls of a loop. A call
+  // of that register near the load may be another function's, so one with known arguments is enough.
+  void JudgeLoad(Function function, std::string_view code, size_t at) {
+    const std::string_view load = code.substr(at >= 3 ? at - 3 : 0, 3);
+    if (at < 3 || (load[0] != '\x48' && load[0] != '\x4c') || load[1] != '\x8b' || (load[2] & 0xc7) != 5) return;
+    const bool is_high = load[0] == '\x4c';
+    const char call[] = {'\x41', '\xff', static_cast<char>(0xd0 + ((load[2] >> 3) & 7))};
+    const std::string_view wanted(is_high ? call : call + 1, is_high ? 3 : 2);
+    const size_t start = at > kRegisterReach ? at - kRegisterReach : 1;
+    bool any = false;
+    for (size_t found = code.find(wanted, start); found < at + kRegisterReach; found = code.find(wanted, found + 1)) {
+      if (!is_high && code[found - 1] == '\x41') continue;
+      any = JudgeArguments(function, code.substr(0, found)) || any;
+    }
+    if (!any) Found(SubreaperCall::kComputed);
+  }
+
+  // "mov $157,%eax" at `at`.
+  void LookAtNumber(std::string_view code, size_t at, uint64_t address) {
+    const size_t end = code.substr(at, kBetween).find(kSyscall);
+    if (end != std::string_view::npos) {
+      const std::optional<uint32_t> option = ConstantIn(kDi, code.substr(0, at + end));
+      if (option == kSetChildSubreaper) Found(SubreaperCall::kCalls);
+      if (!option.has_value()) inside_.push_back({.call = address + at});
+    } else if (is_go_) {
+      // Go's own wrappers take the number and the option in ax and bx.
+      const std::string_view after = code.substr(at, kBetween);
+      std::optional<uint32_t> option = ConstantIn(kBx, code.substr(0, at));
+      if (const size_t later = after.find('\xbb'); later != std::string_view::npos && later + 5 <= after.size())
+        option = static_cast<uint32_t>(Displacement(after, later + 1));
+      if (option == kSetChildSubreaper) Found(SubreaperCall::kCalls);
+      if (!option.has_value()) Found(SubreaperCall::kComputed);
+    }
+  }
+
+  template <typename Take>
+  void ForEachCall(std::string_view code, uint64_t address, size_t from, Take take) const {
+    for (size_t at = from; at + 5 <= code.size(); ++at) {
+      if (code[at] == '\xe8' || code[at] == '\xe9')
+        take(at, address + at + 5 + static_cast<int64_t>(Displacement(code, at + 1)));
+    }
+  }
+
+  // The function around a system call starts at the last target of a call before it.
+  void TakeStarts(std::string_view code, uint64_t address, size_t from) {
+    ForEachCall(code, address, from, [this](size_t, uint64_t target) {
+      for (Inside& one : inside_) {
+        if (target <= one.call && one.call - target < kMostBytesOfPrctl) one.start = std::max(one.start, target);
+      }
     });
   }
 
-  // Whether the function at `address` is an entry of the PLT for prctl, or makes that system call.
-  bool IsPrctl(uint64_t address) const {
-    for (const Elf64_Phdr& segment : elf_.segments()) {
-      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || address < segment.p_vaddr ||
-          address - segment.p_vaddr >= segment.p_filesz) {
-        continue;
-      }
-      const uint64_t offset = address - segment.p_vaddr;
-      const std::string code =
-          elf_.ReadUpTo(segment.p_offset + offset, std::min<uint64_t>(kPrctlBytes, segment.p_filesz - offset));
-      size_t at = code.starts_with(kEndbr64) ? kEndbr64.size() : 0;
-      if (code.size() > at && code[at] == '\xf2') ++at;  // bnd jmp
-      if (GoesThroughSlot(code, at, address + at)) return true;
-      const size_t number = code.find(kMovesPrctl);
-      return number != std::string::npos && code.find(kSyscall, number) != std::string::npos;
+  void JudgeCalls(std::string_view code, uint64_t address, size_t from) {
+    ForEachCall(code, address, from, [&](size_t at, uint64_t target) {
+      const auto entry = entries_.lower_bound({target, Function::kPrctl});
+      if (entry != entries_.end() && entry->first == target && !IsInPlt(address + at))
+        Judge(entry->second, code.substr(0, at));
+    });
+  }
+
+  // A call of this function where `code` ends.
+  void Judge(Function function, std::string_view code) {
+    if (!JudgeArguments(function, code)) Found(SubreaperCall::kComputed);
+  }
+
+  // False: the arguments are not known.
+  bool JudgeArguments(Function function, std::string_view code) {
+    std::optional<uint32_t> option = ConstantIn(kDi, code);
+    if (function == Function::kSyscall) {
+      if (option.has_value() && option != kPrctlNumber) return true;
+      if (option.has_value()) option = ConstantIn(kSi, code);
+    }
+    if (option == kSetChildSubreaper) Found(SubreaperCall::kCalls);
+    return option.has_value();
+  }
+
+  // Whether the name is among the program's constants, for dlsym.
+  bool NamesPrctl() const {
+    for (const Elf64_Shdr& section : elf_.sections()) {
+      if (section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_ALLOC) == 0) continue;
+      const auto bytes = elf_.BytesOf(section, kMostData);
+      if (bytes.has_value() && bytes->find(kPrctlText) != std::string::npos) return true;
     }
     return false;
   }
 
   const ElfFile& elf_;
-  std::set<uint64_t> slots_;
+  std::vector<std::pair<uint64_t, Function>> slots_;
+  std::vector<Range> plt_;
+  std::set<std::pair<uint64_t, Function>> entries_;
+  std::vector<Inside> inside_;
+  bool is_go_ = false;
+  SubreaperCall found_ = SubreaperCall::kNone;
 };
 
 }  // namespace
 
-std::optional<bool> CallsForSubreaper(const std::string& path) {
+std::optional<SubreaperCall> FindSubreaperCall(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info;
   if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(file.get());
   if (elf == nullptr || !elf->is_x86_64()) return std::nullopt;
-  return Search(*elf).Finds();
+  return Search(*elf).Find();
 }
 
 }  // namespace holdfast

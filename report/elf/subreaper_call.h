@@ -1,11 +1,13 @@
-// Whether an executable can make itself a subreaper: whether its code calls prctl(PR_SET_CHILD_SUBREAPER).
+// Whether a program or library can make its process a subreaper: whether its code calls prctl(PR_SET_CHILD_SUBREAPER).
 //
-//     mov $36,%edi … call prctl@plt            also as a jump, through the GOT, or to a prctl that is linked in
-//     mov $36,%edi … mov $157,%eax … syscall   its own system call
-//     mov $36,%esi … mov $157,%edi             syscall(SYS_prctl, …), with Go's registers too
+//     mov $36,%edi … call prctl@plt            kCalls; also as a jump, through the GOT, or to a prctl that is linked in
+//     mov $36,%edi … mov $157,%eax … syscall   kCalls: its own system call
+//     mov $157,%edi … mov $36,%esi … call syscall@plt         kCalls; with Go's registers too
+//     mov %ebx,%edi … call prctl@plt           kComputed: the option, or the number of a system call, is not in the code
+//     mov $15,%edi … call prctl@plt            kNone: another option
 //
-// The constant and the call are looked for within 96 bytes. A program that computes the constant, or that calls prctl in
-// one of its libraries, is not recognized.
+// A constant is looked for in the 96 bytes before a call. Code that is made at run time, and a prctl that is found by dlsym under
+// a name that is not in the file, are not seen.
 // The file is hostile: it is read as elf_file.h does. Any thread.
 #ifndef HOLDFAST_REPORT_ELF_SUBREAPER_CALL_H_
 #define HOLDFAST_REPORT_ELF_SUBREAPER_CALL_H_
@@ -15,8 +17,14 @@
 
 namespace holdfast {
 
+enum class SubreaperCall {
+  kNone,
+  kComputed,  // a call with arguments that cannot be read from the code
+  kCalls,
+};
+
 // Nothing: the file cannot be read, or is no program of this machine.
-std::optional<bool> CallsForSubreaper(const std::string& path);
+std::optional<SubreaperCall> FindSubreaperCall(const std::string& path);
 
 }  // namespace holdfast
 

@@ -1,39 +1,76 @@
 #include "report/processes/orphan_parent.h"
 
-#include <algorithm>
-#include <iterator>
-#include <string_view>
+#include <sys/stat.h>
 
-#include "absl/strings/ascii.h"
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <utility>
+
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/split.h"
 #include "report/elf/subreaper_call.h"
+#include "report/processes/script_calls.h"
+#include "report/table/process_info.h"
 #include "report/table/table_folder.h"
 #include "sampler/spawn/orphan_reaper.h"
 
 namespace holdfast {
 namespace {
 
-constexpr size_t kMaxAncestorScriptBytes = 1 << 20, kMostArgumentBytes = 128 << 10;
+constexpr size_t kMostArgumentBytes = 128 << 10, kMostProgramBytes = 128 << 20;
 constexpr std::string_view kInterpreters[] = {"python", "perl", "ruby", "php", "node", "lua"};
-
-bool Mentions(const std::string& text) {
-  const std::string lower = absl::AsciiStrToLower(text);
-  return lower.find("prctl") != std::string::npos || lower.find("subreaper") != std::string::npos;
-}
+// Libraries that call any function of libc for a program that has no text to be searched.
+constexpr std::string_view kForeignCalls[] = {"jnidispatch", "libjffi", "ffi_bindings.node", "koffi"};
 
 bool IsInterpreter(std::string_view name) {
   return std::any_of(std::begin(kInterpreters), std::end(kInterpreters),
                      [name](std::string_view one) { return name.starts_with(one); });
 }
 
+// The files that a process has mapped as code, with the mark of those that are deleted.
+std::vector<std::string> MappedCode(int pid) {
+  std::vector<std::string> paths;
+  const std::string maps = ReadWhole(fmt::format("/proc/{}/maps", pid));
+  for (const std::string_view line : Split(maps, "\n")) {
+    const size_t path = line.find('/'), rights = line.find(' ');
+    if (path == std::string_view::npos || rights + 4 > line.size() || line[rights + 3] != 'x') continue;
+    if (paths.empty() || paths.back() != line.substr(path)) paths.emplace_back(line.substr(path));
+  }
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  return paths;
+}
+
+// "/usr/lib/x86_64-linux-gnu/libcap.so.2", but not a file of a folder below that.
+bool IsSystemLibrary(std::string_view path) {
+  for (const std::string_view folder :
+       {"/usr/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/", "/lib64/", "/lib/x86_64-linux-gnu/", "/lib/"}) {
+    if (path.starts_with(folder) && path.find('/', folder.size()) == std::string_view::npos) return true;
+  }
+  return false;
+}
+
 // Python reaches prctl only by a module that may not even be loaded: a script may start programs that call prctl.
-bool CallsForeignCode(const Ancestor& ancestor) {
-  if (!std::string_view(ancestor.name).starts_with("python")) return true;
-  const std::string maps = ReadWhole(fmt::format("/proc/{}/maps", ancestor.pid));
-  return maps.empty() || maps.find("/_ctypes.") != std::string::npos || maps.find("cffi") != std::string::npos ||
-         maps.find("prctl") != std::string::npos;
+bool CallsForeignCode(const Ancestor& ancestor, std::string_view program, const std::vector<std::string>& code) {
+  if (!program.starts_with("python") || code.empty()) return true;
+  for (const std::string& path : code) {
+    if (path.find("/_ctypes.") != std::string::npos || path.find("cffi") != std::string::npos ||
+        path.find("prctl") != std::string::npos) {
+      return true;
+    }
+    // Some have the module in the interpreter itself.
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    if ((name.starts_with("python") || name.starts_with("libpython")) &&
+        ReadWhole(fmt::format("/proc/{}/root{}", ancestor.pid, path), kMostProgramBytes).find("PyInit__ctypes") !=
+            std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Reads a command line. Anybody may.
@@ -42,17 +79,6 @@ std::vector<std::string> ArgumentsOf(int pid) {
   std::vector<std::string> arguments;
   for (const std::string_view argument : Split(bytes, std::string_view("\0", 1))) arguments.emplace_back(argument);
   return arguments;
-}
-
-bool ScriptMentions(int pid, const std::vector<std::string>& arguments) {
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    if (Mentions(arguments[i])) return true;
-  }
-  const auto script = std::find_if(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end(),
-                                   [](const std::string& text) { return !text.starts_with("-"); });
-  if (script == arguments.end()) return false;
-  const std::string_view start = script->starts_with("/") ? "root" : "cwd/";
-  return Mentions(ReadWhole(fmt::format("/proc/{}/{}{}", pid, start, *script), kMaxAncestorScriptBytes));
 }
 
 // What the table of a profiled ancestor says; nothing: it has none that we may read.
@@ -73,18 +99,61 @@ std::optional<bool> TableSaysSo(const Ancestor& ancestor, const std::vector<std:
   return std::nullopt;
 }
 
+struct Asked {
+  const std::vector<std::string>& folders;
+  std::string process;                                                               // its ancestors are judged
+  std::map<std::pair<uint64_t, uint64_t>, std::optional<SubreaperCall>> known = {};  // by device and inode
+};
+
+std::optional<SubreaperCall> CallOf(const std::string& path, Asked* asked) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  const auto [known, is_new] = asked->known.try_emplace({info.st_dev, info.st_ino});
+  if (is_new) known->second = FindSubreaperCall(path);
+  return known->second;
+}
+
+// Whether a library that the ancestor has loaded may call prctl(PR_SET_CHILD_SUBREAPER). Libraries of the system pass any
+// option on (libcap), and are judged by what their own code asks for.
+bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked) {
+  return std::any_of(code.begin(), code.end(), [&](const std::string& mapped) {
+    const std::string_view path = WithoutDeletedMark(mapped);
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    if (name == "libholdfast.so") return false;  // its calls are of processes of ours
+    for (const std::string_view foreign : kForeignCalls) {
+      if (name.find(foreign) != std::string_view::npos) return true;
+    }
+    if (name.find(".so") == std::string_view::npos && !name.ends_with(".node")) return false;
+    const bool is_systems = IsSystemLibrary(path);
+    // The file of a library that was replaced is seen by root only; a library of the system has a successor at its path.
+    const std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/root{}", pid, path), asked);
+    if (!call.has_value()) return !is_systems;
+    return *call == SubreaperCall::kCalls || (*call == SubreaperCall::kComputed && !is_systems);
+  });
+}
+
 bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
-  const auto& folders = *static_cast<const std::vector<std::string>*>(context);
-  if (const std::optional<bool> said = TableSaysSo(ancestor, folders); said.has_value()) return *said;
+  auto& asked = *static_cast<Asked*>(context);
+  if (const std::optional<bool> said = TableSaysSo(ancestor, asked.folders); said.has_value()) return *said;
   const std::vector<std::string> arguments = ArgumentsOf(ancestor.pid);
-  std::optional<bool> calls = CallsForSubreaper(fmt::format("/proc/{}/exe", ancestor.pid));
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/exe", ancestor.pid), &asked);
   // Another user's process hides its executable, but not the path by which it was started.
-  if (!calls.has_value() && !arguments.empty() && arguments[0].starts_with("/"))
-    calls = CallsForSubreaper(arguments[0]);
-  if (calls.value_or(false)) return true;
-  if (IsInterpreter(ancestor.name) && CallsForeignCode(ancestor) && ScriptMentions(ancestor.pid, arguments))
+  if (!call.has_value() && first.starts_with("/")) call = CallOf(first, &asked);
+  if (!call.has_value() && first.find('/') != std::string::npos)
+    call = CallOf(fmt::format("/proc/{}/cwd/{}", asked.process, first), &asked);
+  if (call == SubreaperCall::kCalls) return true;
+  const std::vector<std::string> code = MappedCode(ancestor.pid);
+  const std::string program = IsInterpreter(ancestor.name) ? ancestor.name : first.substr(first.rfind('/') + 1);
+  if (IsInterpreter(program)) {
+    if (CallsForeignCode(ancestor, program, code) &&
+        ScriptMayCallPrctl(ancestor.pid, asked.process, program, arguments)) {
+      return true;
+    }
+  } else if (call == SubreaperCall::kComputed) {
     return true;
-  return !calls.has_value() && in_container;
+  }
+  return LibraryMayCall(ancestor.pid, code, &asked) || (!call.has_value() && in_container);
 }
 
 std::string NameOf(const Ancestor& ancestor) { return fmt::format("{} (pid {})", ancestor.name, ancestor.own_pid); }
@@ -93,8 +162,8 @@ std::string NameOf(const Ancestor& ancestor) { return fmt::format("{} (pid {})",
 
 std::optional<OrphanParent> WhoNoticesOrphans(const std::string& process, const std::vector<std::string>& tables) {
   Ancestor who;
-  auto folders = tables;
-  if (WhereOrphansGo(process.c_str(), &who, MayTake, &folders) == Orphans::kUnnoticed) return std::nullopt;
+  Asked asked = {.folders = tables, .process = process};
+  if (WhereOrphansGo(process.c_str(), &who, MayTake, &asked) == Orphans::kUnnoticed) return std::nullopt;
   if (who.pid == 0) return OrphanParent{"a process that cannot be seen"};
   return OrphanParent{NameOf(who)};
 }

@@ -13,14 +13,57 @@ constexpr int kMostAncestors = 256;
 
 // Reapers that end with their child.
 constexpr const char* kEndWithChild[] = {"tini", "tini-static", "docker-init", "dumb-init", "catatonit"};
-// Programs that reap a child which they do not know, and neither print nor count it. Shells look for the pid among their jobs.
-constexpr const char* kSilent[] = {
-    "systemd",  "init", "s6-svscan", "pause", "conmon", "containerd-shim", "containerd-shim-runc-v2",
-    "holdfast", "bash", "dash",      "sh",    "busybox"};
+// Programs that reap a child which they do not know, and neither print nor count it, or that never wait for a child. Shells look
+// for the pid among their jobs.
+constexpr const char* kSilent[] = {"systemd",
+                                   "init",
+                                   "s6-svscan",
+                                   "runsvdir",
+                                   "pause",
+                                   "conmon",
+                                   "containerd-shim",
+                                   "containerd-shim-runc-v2",
+                                   "holdfast",
+                                   "bash",
+                                   "dash",
+                                   "sh",
+                                   "busybox",
+                                   "sleep",
+                                   "tail"};
 // Programs that never become subreapers. PID 1 of a container has orphans all the same.
-constexpr const char* kNoSubreapers[] = {"zsh",   "fish", "ksh",     "mksh",    "sshd",    "sshd-session", "login",
-                                         "su",    "sudo", "runuser", "doas",    "tmux",    "screen",       "cron",
-                                         "crond", "make", "ninja",   "timeout", "unshare", "nsenter",      "xargs"};
+constexpr const char* kNoSubreapers[] = {"zsh",
+                                         "fish",
+                                         "ksh",
+                                         "mksh",
+                                         "sshd",
+                                         "sshd-session",
+                                         "dropbear",
+                                         "login",
+                                         "agetty",
+                                         "su",
+                                         "sudo",
+                                         "runuser",
+                                         "doas",
+                                         "lightdm",
+                                         "sddm",
+                                         "sddm-helper",
+                                         "gdm-session-wor",
+                                         "gdm-session-worker",
+                                         "tmux",
+                                         "screen",
+                                         "cron",
+                                         "crond",
+                                         "atd",
+                                         "s6-supervise",
+                                         "runsv",
+                                         "make",
+                                         "ninja",
+                                         "timeout",
+                                         "unshare",
+                                         "nsenter",
+                                         "xargs",
+                                         "gdb",
+                                         "strace"};
 
 template <size_t kCount>
 bool IsOneOf(const char* const (&names)[kCount], const char* name) {

@@ -109,6 +109,45 @@ TEST_F(Orphans, AScriptThatBecomesASubreaperIsKnownByItsText) {
   ExpectTablesForCollect();
 }
 
+// The call is in a module that the script imports.
+TEST_F(Orphans, AScriptThatBecomesASubreaperIsKnownByItsModules) {
+  Command worker = CommandFor(Launch::kPreload, {"threads_exact"}, kEvery);
+  std::filesystem::create_directories(folder() + "/pool");
+  WriteFile(folder() + "/pool/__init__.py", "");
+  WriteFile(folder() + "/pool/start.py",
+            "import ctypes, os\n"
+            "def start(program):\n"
+            "  ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+            "  child = os.fork()\n"
+            "  if child == 0: os.environ['LD_PRELOAD'] = os.environ['WORKER_PRELOAD']; os.execv(program, [program])\n"
+            "  return child\n");
+  WriteFile(folder() + "/master.py",
+            "import os, sys\n"
+            "from pool.start import start\n"
+            "child, strangers = start(sys.argv[1]), 0\n"
+            "try:\n"
+            "  while True: strangers += os.wait()[0] != child\n"
+            "except ChildProcessError: print(f'{strangers} strangers, then No child processes')\n");
+  worker.env["WORKER_PRELOAD"] = worker.env["LD_PRELOAD"];
+  worker.env.erase("LD_PRELOAD");
+  worker.argv = {"python3", folder() + "/master.py", worker.argv[0]};
+  ExpectNoStrangers(Execute(worker));
+  ExpectTablesForCollect();
+}
+
+class SubreaperWays : public Orphans, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(SubreaperWays, AreKnownByTheCodeOfTheProgram) {
+  Command worker = CommandFor(Launch::kPreload, {"threads_exact"}, kEvery);
+  ExpectNoStrangers(Execute(MasterOf(worker, "36", ProgramPath("takes_orphans_" + GetParam()))));
+  ExpectTablesForCollect();
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, SubreaperWays,
+                         ::testing::Values("by_library", "by_computed_option", "by_computed_number", "by_instruction",
+                                           "static"),
+                         [](const auto& info) { return info.param; });
+
 TEST_F(Orphans, AProfiledSubreaperHasItsExporterFromBefore) {
   ExpectNoStrangers(RunAndSettle(ProfiledMaster("subreaper")));
   EXPECT_THAT(NewestHeap(), SizeIs(3)) << AllSummaries();

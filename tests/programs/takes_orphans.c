@@ -3,6 +3,10 @@
 //   takes_orphans HOW [PROGRAM ARGS…]
 //     HOW   plain       no subreaper: orphans are its children only if it is PID 1
 //           subreaper   becomes a subreaper before its first allocation
+//           36          the same, where the option of prctl comes from the command line
+//
+// Built with BY_LIBRARY, BY_COMPUTED_OPTION, BY_COMPUTED_NUMBER or BY_INSTRUCTION, it becomes a subreaper in another way than by a
+// plain call of prctl.
 //
 // For each line of its input it starts one worker: a fork that holds 100 blocks of 4,000 bytes, or PROGRAM, with LD_PRELOAD
 // from WORKER_PRELOAD. It prints "worker N" after the end of each. At the end of its input it waits until it has no child.
@@ -11,12 +15,35 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define NOT_INLINED __attribute__((noinline, noclone))
 
 static int strangers;
+
+#ifdef BY_LIBRARY
+void BecomeSubreaper(int option);
+#else
+NOT_INLINED static void BecomeSubreaper(int option) {
+#if defined BY_COMPUTED_OPTION
+  prctl(option, 1, 0, 0, 0);
+#elif defined BY_COMPUTED_NUMBER
+  syscall(option - PR_SET_CHILD_SUBREAPER + SYS_prctl, (long)option, 1L, 0L, 0L, 0L);
+#elif defined BY_INSTRUCTION
+  register long fourth __asm__("r10") = 0;
+  long result = SYS_prctl;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"((long)option), "S"(1L), "d"(0L), "r"(fourth)
+                   : "rcx", "r11", "memory");
+#else
+  (void)option;
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+#endif
+}
+#endif
 
 NOT_INLINED static void HoldBlocks(void) {
   for (int i = 0; i < 100; ++i) {
@@ -43,7 +70,8 @@ static void Await(pid_t worker) {
 }
 
 int main(int count, char** arguments) {
-  if (count > 1 && strcmp(arguments[1], "subreaper") == 0) prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  const int option = count > 1 ? atoi(arguments[1]) : 0;
+  if (option != 0 || (count > 1 && strcmp(arguments[1], "subreaper") == 0)) BecomeSubreaper(option);
   char line[64];
   setvbuf(stdin, NULL, _IONBF, 0);
   for (int number = 1; fgets(line, sizeof line, stdin) != NULL; ++number) {
