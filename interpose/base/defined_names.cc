@@ -21,6 +21,13 @@ const link_map* ObjectOf(const void* address) {
   return address != nullptr && _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
 }
 
+AddressRange RangeOf(const void* address) {
+  dl_find_object found;
+  if (address == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return {};
+  const auto start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
+  return {start, reinterpret_cast<uintptr_t>(found.dlfo_map_end) - start};
+}
+
 const link_map* FirstThatDefines(const SymbolName& name, const link_map* object) {
   while (object != nullptr && !Defines(object, name)) object = object->l_next;
   return object;

@@ -17,6 +17,12 @@ namespace holdfast {
 // The object in which `address` lies; null: none. (dladdr would look through all of that object's symbols.)
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
+// Where the object with this address is in memory; 0 bytes: there is none.
+struct AddressRange {
+  uintptr_t start = 0, bytes = 0;
+};
+HOLDFAST_HIDDEN AddressRange RangeOf(const void* address);
+
 // From `object` on, in the order of the list; null: none.
 HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = _r_debug.r_map);
 

@@ -38,9 +38,17 @@ class FunctionsOfModules {
     Entry* next = nullptr;
     const link_map* module = nullptr;
     std::atomic<bool> valid{false};
-    bool may_go = false;            // before the module does
-    const void* dynamic = nullptr;  // of the module: proves that it is still there
+    bool may_go = false;                        // before the module does
+    const void* dynamic = nullptr;              // of the module: proves that it is still there
+    std::atomic<uintptr_t> start{0}, bytes{0};  // of the module in memory; 0 bytes: code of no module
     Functions functions{};
+
+    // Whether the entry is in force for the code at this address. Code that runs is not unloaded, so its entry is not
+    // written anew meanwhile.
+    bool IsOf(uintptr_t address) const {
+      return valid.load(std::memory_order_acquire) &&
+             address - start.load(std::memory_order_relaxed) < bytes.load(std::memory_order_relaxed);
+    }
   };
 
   // Null: not remembered. An entry is written anew only when its module is gone, or where it may go before its module: then each of
@@ -63,6 +71,9 @@ class FunctionsOfModules {
       entry->functions = functions;
       entry->may_go = may_go;
       entry->dynamic = module != nullptr ? module->l_ld : nullptr;
+      const AddressRange range = RangeOf(entry->dynamic);
+      entry->start.store(range.start, std::memory_order_relaxed);
+      entry->bytes.store(range.bytes, std::memory_order_relaxed);
       entry->valid.store(true, std::memory_order_release);
       if (is_new) {
         entry->module = module;

@@ -90,6 +90,9 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
     *room = {};
     return *room;
   }
+  // Most calls come from the module of the last one: the loader's table need not be searched.
+  const auto* last = static_cast<const ModuleEntry*>(LastOperators());
+  if (LIKELY(last != nullptr && last->IsOf(caller))) return last->functions;
   SetLastOperators(nullptr);
   const link_map* module = ObjectOf(reinterpret_cast<void*>(caller));
   if (const ModuleEntry* entry = by_module.Find(module); LIKELY(entry != nullptr)) {

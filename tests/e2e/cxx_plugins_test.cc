@@ -41,5 +41,16 @@ TEST_F(CxxPlugins, ManyCallNothingOfTheLoader) {
   }
 }
 
+// A search takes 10 ns, more than the call itself.
+TEST_F(CxxPlugins, LoadedByRtldGlobalOneSearchesForItsModuleOnce) {
+  Command command = Loads({"global", "100000", Plugin(), "ignored"}, {});
+  command.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("counting_loader.so");
+  const RunResult r = RunAndSettle(command);
+  ASSERT_EQ(r.out.find("searches "), 0u) << r.Describe();
+  const int searches = std::stoi(r.out.substr(9));
+  EXPECT_GT(searches, 0);
+  EXPECT_LT(searches, 200) << "some are of samples";
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -3,6 +3,8 @@
 //   loads_cxx_plugins constructor WAITS PLUGIN OTHER    while the constructor of WAITS waits for a thread, that thread makes the first
 //                                                      calls of new and the first throws in PLUGIN. OTHER has thrown before.
 //   loads_cxx_plugins many COUNT PLUGIN FOLDER          COUNT copies of PLUGIN, each used before and while calls of the loader are counted
+//   loads_cxx_plugins global COUNT PLUGIN ignored       COUNT pairs of new and delete in PLUGIN, which is loaded by RTLD_GLOBAL, while
+//                                                      searches for the object at an address are counted
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,8 +23,10 @@ void RunInThread(void) {
   thrown = throws(10);
 }
 
+static int scope = RTLD_LOCAL;
+
 static void Load(const char* path) {
-  void* plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* plugin = dlopen(path, RTLD_NOW | scope);
   if (plugin == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     exit(3);
@@ -48,6 +52,15 @@ int main(int argc, char** argv) {
     Load(argv[3]);
     if (dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) == NULL) return 3;
     printf("thrown %d\n", thrown);
+    return 0;
+  }
+  if (strcmp(argv[1], "global") == 0) {
+    scope = RTLD_GLOBAL;
+    Load(argv[3]);
+    long (*counted)(void) = (long (*)(void))dlsym(RTLD_DEFAULT, "CountedSearches");
+    const long before = counted != NULL ? counted() : 0;
+    allocates(atoi(argv[2]));
+    printf("searches %ld\n", counted != NULL ? counted() - before : 0);
     return 0;
   }
   enum { kMost = 1000 };
