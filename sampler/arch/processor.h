@@ -1,10 +1,10 @@
-// The processor, as the rest of sampler/ and interpose/ sees it: the only headers that name a register, an instruction, the
-// layout of a thread's control block or how a system call is made lie in a folder of this one's, one for each processor.
+// The processor, for the rest of sampler/ and interpose/. Only the headers in the folders below this one name a
+// register, an instruction, the layout of a thread's control block or the system call convention; there is one folder
+// for each processor.
 //
-// A second processor is one folder beside x86_64/ with these two files, chosen at the end of this header, and
-// interpose/arch/<processor>/ with the entry points that are written by hand (interpose/arch/entry_points.h). It defines:
+// A second processor needs a folder beside x86_64/ with the same files, selected at the end of this header, and
+// interpose/arch/<processor>/ with hand-written entry points (interpose/arch/entry_points.h). It defines:
 //
-//   who calls            HOLDFAST_CALLER()           the registers of the caller, where a walk begins
 //   system calls         SystemCall                  six words in, the kernel's answer out: −errno on failure
 //                        ThreadPointerFromKernel     this thread's, where the program's memory may not be touched
 //                        IsFork                      whether a number is fork(2), where the kernel has it
@@ -12,7 +12,7 @@
 //   the thread           ThreadPointer               of the control block, at the upper end of the block with the stack
 //                        kUnusedWord                 a word of the control block that libc keeps and does not use, always 0
 //                        ClearUnusedWord             makes it 0 again
-//                        ChargeWord                  takes bytes (1 for 0) from a word that lies so far from the pointer
+//                        ChargeWord                  takes bytes (1 for 0) from a word at an offset from the pointer
 //                        ChargeWordUnlessZero        the same, nothing for 0
 //   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, BorrowsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
 //   words                SameWords                   whether scattered words are equal to others, four at a time
@@ -23,11 +23,11 @@
 //                        kSignalFpOffset, kSignalSpOffset, kSignalPcOffset  in the kernel's signal frame, from sp
 //                        MayEndCall, kLongestCall                         whether a call instruction may end at an address
 //
-// Everything inline is forced to be: it runs before the shim is relocated, without a GOT and without thread-local memory
-// (but for what says otherwise). What stays outside and would have to be looked at for another processor: the version nodes
-// of libc (interpose/exports.map, interpose/base/wrapped.inc); rows of the unwinder, which say nothing of a return address
-// that a register still holds (sampler/unwind/unwind_row.h); HOLDFAST_PROCESSOR in CMakeLists.txt; and what the tool takes for
-// an ELF file of this processor (report/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/elf/elf_symbols.cc).
+// All inline functions are forced inline: they run before the shim is relocated, without a GOT and thread-local memory
+// (unless noted). A port must also check, outside of these folders: the version nodes of libc (interpose/exports.map,
+// interpose/base/wrapped.inc); unwind rows, which have no return address in a register (sampler/unwind/unwind_row.h);
+// HOLDFAST_PROCESSOR in CMakeLists.txt; and what the tool accepts as an ELF file of this processor
+// (report/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/elf/elf_symbols.cc).
 #ifndef HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 #define HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 
@@ -37,18 +37,18 @@
 
 namespace holdfast {
 
-// Where a walk begins: the registers as they will be in the caller once the current function has returned to it.
-// HOLDFAST_CALLER() is that of the function in which it is written, which must not be inlined; it makes that function keep
-// a frame pointer.
+// Where a walk begins: the registers as they will be in the caller once the current function has returned.
+// HOLDFAST_CALLER() gives the caller of the function that contains it. That function must not be inlined, and keeps a
+// frame pointer.
 struct CallerRegisters {
   uintptr_t pc;
   uintptr_t sp;
-  uintptr_t fp;  // the frame pointer, where the code has one
+  uintptr_t fp;  // the frame pointer, if the code has one
 };
 
 #define HOLDFAST_ARCH inline __attribute__((always_inline))
-// A copy for whoever takes it by reference on a cold path: the compiler cannot make it before it comes there, so the hot path
-// keeps the three in registers.
+// Copies the registers for a function that takes them by reference on a cold path. The compiler makes the copy only
+// there, so the hot path keeps the three in registers.
 HOLDFAST_ARCH CallerRegisters InMemory(CallerRegisters caller) {
   asm("" : "+r"(caller.pc), "+r"(caller.sp), "+r"(caller.fp));
   return caller;
@@ -59,34 +59,34 @@ HOLDFAST_ARCH bool IsFork(long number);
 HOLDFAST_ARCH uintptr_t ThreadPointer();
 HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel();
 HOLDFAST_ARCH void ClearUnusedWord();
-// True when the word has run out: it was less than `bytes`, or became 0. `at`: from the thread pointer.
+// Returns true when the word has run out: it was less than `bytes`, or became 0. `at`: from the thread pointer.
 HOLDFAST_ARCH bool ChargeWord(size_t bytes, intptr_t at);
 HOLDFAST_ARCH bool ChargeWordUnlessZero(size_t bytes, intptr_t at);
-// Between two looks at a word that another thread is about to change.
+// Call between two reads of a word that another thread is about to change.
 HOLDFAST_ARCH void SpinPause();
-// Takes 1 from the word, in one instruction; true if it was 0.
+// Subtracts 1 from the word, in one instruction; true if it was 0.
 HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word);
-// Adds to a word that only this thread adds to, in one instruction: whole for a handler that comes in between and for whoever
-// reads.
+// Adds to a word that only this thread writes, in one instruction: atomic for a signal handler and for readers.
 HOLDFAST_ARCH void AddAsOwner(std::atomic<uint64_t>* word, uint64_t by);
-// The same; true if its highest bit is set now.
+// The same; true if the highest bit is set afterwards.
 HOLDFAST_ARCH bool FillsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
-// Takes from such a word, in one instruction; true if there was less in it.
+// Subtracts from such a word, in one instruction; true if it had less.
 HOLDFAST_ARCH bool BorrowsAsOwner(std::atomic<uint64_t>* word, uint64_t by);
-// Words, and how many words from some address on each of them stands: together, so that a look at all of them takes few cache lines.
+// Words, and the distance of each from a start address, in words: together, so that comparing all of them reads few
+// cache lines.
 struct alignas(16) PlacedWords {
   static constexpr size_t kCount = 8;
   uint16_t places[kCount];
   uintptr_t words[kCount];
 };
-// Whether `count` words, a multiple of 4 and not 0, stand where they say from `from` on. They end with the end of a PlacedWords: where
-// they are no multiple of 8, the first four are the second half of the first one.
+// Whether `count` words, a multiple of 4 and not 0, have their recorded values at their distances from `from`. They end
+// with the end of a PlacedWords. If `count` is no multiple of 8, the first four are the second half of the first one.
 HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, size_t count);
-// Whether no bit of `mask` is set in `value`, with one look at the mask's memory.
+// Whether `mask` and `value` have no bit in common, with one load from the mask's memory.
 HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
 // Whether a pthread_spinlock_t with this word is free.
 HOLDFAST_ARCH bool IsFreeSpinLock(int word);
-// Whether a call instruction may end at `code`. The kLongestCall bytes before it can be read.
+// Whether a call instruction may end at `code`. The kLongestCall bytes before it must be readable.
 HOLDFAST_ARCH bool MayEndCall(const uint8_t* code);
 
 }  // namespace holdfast

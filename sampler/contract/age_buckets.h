@@ -1,9 +1,10 @@
-// Ages of blocks, counted by buckets: three to each power of ten, from 1 µs to 12 days.
+// Ages of blocks in buckets: three to each power of ten, from 1 µs to 12 days.
 //
 //     bucket  0        1          2          3                18             36
 //     ages    ≤ 1 µs   … 2 µs     … 5 µs     … 10 µs    …     … 1 s     …    longer than 10⁶ s
 //
-// Upper edges are round numbers, so that "within 1 ms" is a sum of whole buckets. For the target and its readers: any thread, no state.
+// Upper edges are round numbers, so that "within 1 ms" is a sum of whole buckets. For the target and its readers: any
+// thread, no state.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_AGE_BUCKETS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_AGE_BUCKETS_H_
 
@@ -11,13 +12,13 @@
 
 namespace holdfast {
 
-// The value of the label `freed` in a profile of lifetimes, for blocks that were counted and have no known age.
+// Value of the label `freed` in a lifetimes profile, for counted blocks without a known age.
 inline constexpr char kAgeNotKnown[] = "age not known";
 
 inline constexpr int kAgeBuckets = 38;
 
 struct AgeBucketEdges {
-  int64_t ns[kAgeBuckets];  // upper ones; the last has none, and stands for 30 years
+  int64_t ns[kAgeBuckets];  // upper edges; the last bucket has none, so 30 years
   constexpr AgeBucketEdges() : ns{} {
     int64_t edge = 1000;
     for (int i = 0; i + 1 < kAgeBuckets; ++i) {

@@ -1,7 +1,7 @@
 // The time, in nanoseconds of CLOCK_MONOTONIC. Any thread, signal handlers.
 //
-// The clock is read by the kernel's own function, which the kernel maps into every process (the vDSO), never by libc's name: a
-// program may interpose clock_gettime by one that allocates, locks, and answers another time (libfaketime does all three).
+// The clock is read through the function that the kernel maps into every process (the vDSO), not through libc's name: a
+// program may interpose a clock_gettime that allocates, locks, and answers another time (libfaketime does all three).
 #ifndef HOLDFAST_SAMPLER_CONTRACT_CLOCK_H_
 #define HOLDFAST_SAMPLER_CONTRACT_CLOCK_H_
 
@@ -16,11 +16,11 @@ namespace holdfast {
 
 inline constexpr int64_t kNsOfSecond = 1'000'000'000;
 
-// The kernel's function; null where it maps none, and before FindMappedClock: then each look is a system call.
+// The kernel's function. Null if it maps none, and before FindMappedClock: each read is then a system call.
 using ClockFunction = int (*)(clockid_t, timespec*);
 extern HOLDFAST_HIDDEN ClockFunction mapped_clock;
 
-// Once, at the start. `vdso`: the image that AT_SYSINFO_EHDR names; null: there is none.
+// Call once, at the start. `vdso`: the image that AT_SYSINFO_EHDR names; null: there is none.
 void FindMappedClock(const void* vdso);
 
 // 0, or −errno.
@@ -31,7 +31,7 @@ inline int ReadClock(clockid_t clock, timespec* now) {
 
 inline int64_t NsOf(const timespec& time) { return time.tv_sec * kNsOfSecond + time.tv_nsec; }
 
-// 0 where reading the clock would be the program's end: then waits have no length and samples cost nothing.
+// Returns 0 if reading the clock would kill the program: then waits have no length and samples no cost.
 inline int64_t MonotonicNs() {
   if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
   timespec now{};

@@ -14,9 +14,9 @@
 
 namespace holdfast {
 
-// The GNU hash table of an object (DT_GNU_HASH; nearly every object of the last fifteen years has one):
-//   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
-// Of the older DT_HASH only the second number is used: the count of symbols.
+// The GNU hash table of an object (DT_GNU_HASH, which nearly every object of the last fifteen years has): 4 numbers:
+// buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains. Of the older
+// DT_HASH only the second number is used: the count of symbols.
 struct ElfSymbols {
   uintptr_t bias = 0;
   const uint32_t* hash = nullptr;
@@ -25,12 +25,14 @@ struct ElfSymbols {
   const char* names = nullptr;
 };
 
-// What an entry of a dynamic section leads to. ld.so relocates the section in place, except where it is read-only (the vDSO).
+// The address that a dynamic entry points to. ld.so relocates the section in place, except if it is read-only (the
+// vDSO).
 inline uintptr_t AddressIn(const Elf64_Dyn& entry, uintptr_t bias) {
   return entry.d_un.d_ptr < bias ? entry.d_un.d_ptr + bias : entry.d_un.d_ptr;
 }
 
-// `dynamic` may be null: an object without symbols. Ends where all is found, as it is asked for each object at each start.
+// `dynamic` may be null: an object without symbols. Stops as soon as all is found, because every start calls it for
+// each object.
 inline ElfSymbols SymbolsAt(const Elf64_Dyn* dynamic, uintptr_t bias) {
   ElfSymbols found;
   found.bias = bias;
@@ -52,7 +54,7 @@ constexpr uint32_t HashOfSymbol(const char* name) {
   return hash;
 }
 
-// A name, hashed once for all the objects that are asked for it.
+// A name, hashed once for all objects that are searched.
 struct SymbolName {
   constexpr SymbolName(const char* name) : text(name), hash(HashOfSymbol(name)) {}
 
@@ -60,7 +62,7 @@ struct SymbolName {
   uint32_t hash;
 };
 
-// The first symbol of this name for which `wanted` is true, or null.
+// Returns the first symbol of this name for which `wanted` is true, or null.
 template <typename Wanted>
 const Elf64_Sym* FindSymbol(const ElfSymbols& object, const SymbolName& name, Wanted wanted) {
   if (object.symbols == nullptr || object.names == nullptr) return nullptr;

@@ -1,16 +1,16 @@
-// The table file: what one profiled process knows, as it lies in memory that any process of the same user can map.
+// The table file: what the library knows of one process, in memory that any process of the same user can read.
 //
 //   offset 0          TableHeader   identity, options, control words, exact counters, losses, heads of lists
 //   after the header  records       (records.h) Node, Stack, Row, Module, LabelSet, LiveLevel, those of a shard about in the order in which they were needed
 //
-// Written only by the target (and, for the control words, by the exporter and the tool); read by anyone.
-// There are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none".
-// A record is filled first and published last, by a release store of its offset into the list that holds it;
-// a reader that finds an offset therefore finds a whole record, also when the target was killed in the next instruction.
-// Records are never removed or moved. Only counters change after publication.
+// Only the target writes it, except for control words, which the exporter and the tool write; anyone reads it. There
+// are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none". A record is filled first
+// and published last, by a release store of its offset into the list that holds it. So a reader that finds an offset
+// finds a whole record, even if the target was killed in the next instruction. Records are never removed or moved. Only
+// counters change after publication.
 //
-// This header is included by the shim and by the tool: plain data, no code that allocates, locks or throws.
-// docs/format.md draws the same; kLayoutVersion changes with any change here.
+// The shim and the tool include this header: plain data, no code that allocates, locks or throws. docs/format.md draws
+// the same; kLayoutVersion changes with any change here.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_LAYOUT_H_
 #define HOLDFAST_SAMPLER_CONTRACT_LAYOUT_H_
 
@@ -32,61 +32,62 @@ inline constexpr uint32_t kLayoutVersion = 23;
 inline constexpr char kTablePrefix[] = "holdfast.";
 inline constexpr char kTableSuffix[] = ".table";
 
-// A folder as the kernel knows it: in another container, or after chroot, its path may name another one. Inode 0: not known;
-// then `device` is the mount namespace in which there was no such folder, or none to be seen.
+// Identifies a folder as the kernel does: in another container, or after chroot, its path may name another folder.
+// Inode 0: not known; `device` is then the mount namespace in which the folder was missing or invisible.
 struct FolderId {
   uint64_t device, inode;
   bool known() const { return inode != 0; }
   bool operator==(const FolderId&) const = default;
 };
 
-// The file grows (is backed with pages) by at most this much at a time.
+// The file grows (gets pages) by at most this much at a time.
 inline constexpr uint32_t kGrowStepBytes = 256 * 1024;
 
 inline constexpr int kCounterShards = 16;
-// Of all stacks: a cache line for each shard.
+// Lists of stacks: a cache line for each shard.
 inline constexpr uint32_t kListsOfShard = 16, kStackLists = kListsOfShard * kCounterShards;
 inline constexpr int kIntervals = 32;
 
-// Exact counts of what the slow paths saw; the sum over all shards is the figure. Threads spread over the shards, so
-// that they rarely write one cache line. `alloc_calls` and `free_calls` are the program's own calls when every
-// allocation is sampled (interval 1); otherwise they count samples. `alloc_bytes` is always exact up to what each
-// thread has allocated since its last sample.
+// Exact counts of events on slow paths; the sum over all shards is the figure. Threads spread over the shards, so that
+// they rarely write the same cache line. `alloc_calls` and `free_calls` count the program's own calls when every
+// allocation is sampled (interval 1), and otherwise samples. `alloc_bytes` is always exact, except for what each thread
+// has allocated since its last sample.
 struct alignas(64) CounterShard {
   std::atomic<uint64_t> alloc_calls;
   std::atomic<uint64_t> alloc_bytes;
   std::atomic<uint64_t> free_calls;  // frees of sampled blocks
   std::atomic<uint64_t> free_bytes;
   std::atomic<uint64_t> sample_ns;  // our own time in slow paths, estimated: see docs/sampling.md
-  // All system calls that samples make, once there is a table.
-  std::atomic<uint64_t> table_steps;    // of growth, also of what finds the table's records; refused ones included
-  std::atomic<uint64_t> memory_probes;  // pages that the kernel was asked about: stacks, code without unwind tables
+  // All system calls of samples, once there is a table.
+  std::atomic<uint64_t> table_steps;    // growth of the table and of its indexes; includes refused ones
+  std::atomic<uint64_t> memory_probes;  // pages probed by a system call: stacks, code without unwind tables
 };
 static_assert(sizeof(CounterShard) == 64);
 
-// What each new record changes: else all threads that make records would write one line. Of the threads of a shard.
+// The words that each new record changes, one set for each shard. A single set would be written by all threads that
+// make records.
 struct alignas(64) RecordShard {
   std::atomic<uint64_t>
-      room;  // taken from the table and not handed out yet, in units: from where, and from bit 32 on to where
+      room;  // reserved from the table and not used yet, in units: the start, and from bit 32 on the end
   std::atomic<uint64_t> stack_lost;  // Loss::kStackTableFull
-  // A list of heap rows, by Row::older: who was there at the last look finds what has come since at its head. Of a race two that are
-  // alike may be in these lists, of which one is in no stack's list.
+  // A list of heap rows, by Row::older: a reader that remembers the last head finds newer rows before it. After a race
+  // two equal rows may be in these lists, one of them in no stack's list.
   std::atomic<Offset> newest_row;
 };
 
-// Exact counts as in CounterShard for locks, by WaitKind: every wait and every hold, sampled or not. Of one kind, with every wait and hold over,
-// wait_ns = hold_ns + gap_ns, up to rounding and to what `lost lock-slot-taken` counts.
+// Exact counts for locks, by WaitKind: every wait and every hold, sampled or not. When every wait and hold of a kind is
+// over, wait_ns = hold_ns + gap_ns, up to rounding and to what `lost lock-slot-taken` counts.
 struct alignas(64) LockCounters {
-  std::atomic<uint64_t> waits[kWaitKinds];     // for something that was taken
-  std::atomic<uint64_t> acquired[kWaitKinds];  // those that ended with it (the others gave up, or were cancelled)
+  std::atomic<uint64_t> waits[kWaitKinds];     // for a lock that was taken
+  std::atomic<uint64_t> acquired[kWaitKinds];  // waits that ended with the lock (others gave up, or were cancelled)
   std::atomic<uint64_t> wait_ns[kWaitKinds];
-  std::atomic<uint64_t> holds[kWaitKinds];    // during which others waited
-  std::atomic<uint64_t> hold_ns[kWaitKinds];  // how long they waited, all together
-  std::atomic<uint64_t> gap_ns[kWaitKinds];   // waited while nobody held it: from an unlock to the next acquisition
+  std::atomic<uint64_t> holds[kWaitKinds];    // holds with waiters
+  std::atomic<uint64_t> hold_ns[kWaitKinds];  // waiting of all threads during these holds
+  std::atomic<uint64_t> gap_ns[kWaitKinds];   // waiting while nobody held it: from unlock to next acquisition
   std::atomic<uint64_t> wait_samples, hold_samples;
 };
 
-// Whether the age of freed blocks is taken, and whose of them have a profile of it.
+// Whether ages of freed blocks are recorded, and which processes get a profile of them.
 enum class Lifetimes : uint32_t { kNo = 0, kYes, kUnlessShort };
 
 struct IntervalChange {
@@ -94,34 +95,36 @@ struct IntervalChange {
   uint64_t interval;  // bytes or nanoseconds; 0 = off
 };
 
-// What is in use now and was at most: one line for who looks from outside, often. Where every allocation is recorded `now` stays as it
-// was, and the threads count in lines of their own (ThreadInUse).
+// Bytes in use now and at most, in one line that readers poll. When every allocation is recorded, `now` does not
+// change, and threads count in their own lines (ThreadInUse).
 struct alignas(64) HeapInUse {
   std::atomic<uint64_t> now;            // estimated bytes, in kAmountFractionBits
-  std::atomic<uint64_t> highest;        // that was ever in use
-  std::atomic<int64_t> highest_ns;      // when, of CLOCK_MONOTONIC: when the last 1/256 of it was missing, or later
-  std::atomic<uint64_t> highest_timed;  // what was in use then
+  std::atomic<uint64_t> highest;        // the maximum so far
+  std::atomic<int64_t> highest_ns;      // when it was reached, CLOCK_MONOTONIC: up to 1/256 below the maximum, or later
+  std::atomic<uint64_t> highest_timed;  // bytes in use then
   std::atomic<Offset> shadow;           // ShadowDirectory; 0: none
-  std::atomic<uint32_t> threads;  // lines of TableHeader::in_use_of that are looked at: 1 + the last one that was used
+  std::atomic<uint32_t> threads;        // lines of TableHeader::in_use_of in use: 1 + the last one
 };
 static_assert(sizeof(HeapInUse) == 64);
 
-// What one thread has in use, where every allocation is recorded: `limit` − `room`, modulo 2^64, as a thread may free what others have
-// allocated. Both in kAmountFractionBits. An allocation takes from `room`, a free adds to it; the thread only looks at what the others
-// have in use once there is no room (SeeHeight in sampler/heap/in_use.h), and gets more room by a higher limit.
+// What one thread has in use when every allocation is recorded: `limit` − `room`, modulo 2^64, because a thread may
+// free what others have allocated. Both in kAmountFractionBits. An allocation takes from `room`, a free adds to it.
+// Only when there is no room left does the thread add up what the others have in use (SeeHeight in
+// sampler/heap/in_use.h), and get room by a higher limit.
 struct alignas(64) ThreadInUse {
-  // A new limit is written after the new room, and read before it: a reader never finds too much in use.
+  // The thread writes a new limit after the new room; readers read it before the room. So a reader never finds too much
+  // in use.
   std::atomic<uint64_t> limit, room;
 };
 static_assert(sizeof(ThreadInUse) == 64);
-// The height may miss one part in kHeightParts where several threads allocate.
+// The maximum may miss one part in kHeightParts if several threads allocate.
 inline constexpr uint64_t kHeightParts = 1024;
 
-// Which interval is in force, of `count` that were ever set; 0 if that is no count.
+// Index of the interval in force, of `count` that were ever set; 0 if `count` is invalid.
 inline uint32_t NewestIndex(uint32_t count) { return count == 0 || count > kIntervals ? 0 : count - 1; }
 
-// The state before the exit handlers. The target asks for a copy of the table and waits for it, since the handlers free
-// what the program held. The exporter answers; a copy that comes after the target went on is of no use.
+// The state before the exit handlers. The target asks for a copy of the table and waits for it, because the handlers
+// free what the program held. The exporter answers. A copy made after the target has continued is discarded.
 enum class ExitMoment : uint32_t {
   kNone = 0,
   kAsked,   // target: main has returned, or exit was called; it waits for kCopied
@@ -136,7 +139,7 @@ enum class ExitMoment : uint32_t {
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
 //   target ↔ exporter   exit_moment
 //   target, tool → exporter   resident
-//   target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
+// target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
 struct TableHeader {
@@ -145,7 +148,7 @@ struct TableHeader {
   uint32_t header_bytes;  // sizeof(TableHeader)
   uint64_t cap_bytes;     // the file never grows above this
   std::atomic<uint32_t>
-      used;  // units handed out or taken by shards, header included; may run past `backed` or cap after a refusal
+      used;  // units used or reserved by shards, header included; may exceed `backed` or cap after a refusal
   std::atomic<uint32_t> backed;  // units that have pages
 
   // Identity. `process: host/pid_ns/pid/start_ticks/image` in every profile.
@@ -154,14 +157,14 @@ struct TableHeader {
   uint64_t pid_ns;       // inode of /proc/self/ns/pid
   uint64_t start_ticks;  // field 22 of /proc/self/stat
   uint64_t image;        // random, new at each exec and in each forked child
-  uint64_t stack_end;    // __libc_stack_end: with entry, tells one exec of this pid from the next
+  uint64_t stack_end;    // __libc_stack_end: with entry, distinguishes one exec of this pid from the next
   uint64_t entry;        // AT_ENTRY
   uint32_t parent_pid;
   uint32_t forked;  // 1: a child that did not exec
   int64_t start_wall_ns;
   int64_t start_monotonic_ns;
 
-  // Control words, on a line of their own: the exporter writes here while the target writes elsewhere.
+  // Control words, on their own line: the exporter writes here while the target writes elsewhere.
   alignas(64) std::atomic<uint32_t> exit_request;
   std::atomic<uint32_t> exported;
   std::atomic<uint32_t> snapshot_request;
@@ -169,13 +172,13 @@ struct TableHeader {
   std::atomic<ExitMoment> exit_moment;  // futex word
   std::atomic<int32_t> exporter_pid;
   std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
-  std::atomic<uint32_t> resident;                        // 1: a profile of what is resident is wanted
+  std::atomic<uint32_t> resident;                        // 1: a resident-memory profile is wanted
   std::atomic<uint32_t> takes_orphans;                   // 1: orphans of its descendants become its children
 
   HeapInUse in_use;
   ThreadInUse in_use_of[kMostOwners + 1];  // by Row::owner; [0]: of all threads that own no rows
 
-  // Options, as the target took them.
+  // Options, as the target read them.
   alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end
   uint64_t max_disk_bytes;
   uint64_t max_memory_bytes;
@@ -185,7 +188,7 @@ struct TableHeader {
   uint32_t profiles;  // bit of each ProfileKind
   uint32_t verbose;
   uint32_t merge;  // 1: a process that leaves a single snapshot shares its program's file
-  uint32_t peak;   // 1: the exporter keeps the state at the most that was in use
+  uint32_t peak;   // 1: the exporter keeps the state at the maximum in use
   Lifetimes lifetimes;
   std::atomic<uint32_t> heap_interval_count;
   std::atomic<uint32_t> lock_interval_count;
@@ -198,7 +201,7 @@ struct TableHeader {
   std::atomic<Offset> modules;
   Offset overflow_stack;
   Offset overflow_row[kProfileKinds];
-  Offset missing_stack;                              // samples whose stack could not be taken
+  Offset missing_stack;                              // samples without a stack
   std::atomic<Offset> live_segments[kLiveSegments];  // level 0, level 1, level 2, the two of level 3, …
   std::atomic<uint32_t> live_levels;                 // how many have been begun
   std::atomic<uint32_t> module_count;
@@ -214,7 +217,7 @@ struct TableHeader {
 
   // Text, zero-terminated, cut when too long.
   char host[64];
-  char program[64];  // last part of the path by which it was executed: the <program> of file names
+  char program[64];  // last part of the executed path: the <program> of file names
   char executable[512];
   char out[1024];           // output folder, absolute
   char command_line[2048];  // arguments joined by spaces
@@ -228,8 +231,8 @@ struct TableHeader {
 
 inline constexpr uint32_t kKeepThinned = 0xffffffff;
 
-// How often a living exporter counts exporter_beat up, and how long it may stand still before the target looks whether it has
-// lost its exporter: within an interval, if that is no shorter than 300 ms.
+// How often a living exporter increments exporter_beat, and how long the target accepts no change before it checks
+// whether it has lost its exporter: within an interval, if that is at least 300 ms.
 inline constexpr int64_t kBeatNs = 1'000'000'000;
 inline constexpr int64_t PatienceNs(uint64_t snapshot_every_ns) {
   if (snapshot_every_ns == 0 || snapshot_every_ns >= 3 * kBeatNs) return 3 * kBeatNs;

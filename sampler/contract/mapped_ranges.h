@@ -1,4 +1,4 @@
-// What the program has mapped itself, as it lies in a table: see layout.h.
+// The program's own mappings in a table: see layout.h.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_MAPPED_RANGES_H_
 #define HOLDFAST_SAMPLER_CONTRACT_MAPPED_RANGES_H_
 
@@ -8,19 +8,19 @@
 
 namespace holdfast {
 
-// A range of addresses that the program has mapped and not unmapped, and the Row of kMap that counts it. What is left of a mapping in
-// several pieces stands in several of these, which are a ring. In segments, in any order; free where `end` is 0. For who looks from
-// outside and wants to know what of the memory map is not the program's own; only the target follows what leads from one to another.
+// A range of addresses that the program has mapped and not unmapped, and the Row of kMap that counts it. The remaining
+// pieces of one mapping form a ring of these. They are in segments, in any order; free if `end` is 0. Readers use them
+// to tell the program's own mappings from others. Only the target follows the links.
 inline constexpr int kRangeLevels = 6;
 struct MappedRange {
   uint64_t start, end;
   uint64_t ticket;  // of the mapping
   Offset row;
-  Offset before, after;  // pieces of the same mapping; itself: there is no other
+  Offset before, after;  // pieces of the same mapping; itself if it is the only one
   Offset next[kRangeLevels];
   uint8_t levels;
   MappingKind kind;
-  uint16_t pages_before;  // of the mapping, that lay before `start`; kManyPages: as many or more
+  uint16_t pages_before;  // pages of the mapping before `start`; kManyPages: that many or more
 };
 inline constexpr uint16_t kManyPages = 0xffff;
 static_assert(sizeof(MappedRange) == 64);
@@ -32,8 +32,8 @@ struct MappedRangeSegment {
 };
 static_assert(sizeof(MappedRangeSegment) == 8192);
 
-// The stack that libc maps for a thread, as Row::size_class of kThreads has it: in pages of 4 KiB; from 128 MiB on in MiB, with the
-// highest bit. 0: it maps none, or a larger one than that can say.
+// The stack that libc maps for a thread, as Row::size_class of kThreads: in pages of 4 KiB; from 128 MiB on in MiB,
+// with the highest bit set. 0: libc maps none, or a larger one than fits.
 inline constexpr uint16_t kStackInMiB = 0x8000;
 inline constexpr uint16_t StackNumber(uint64_t bytes) {
   const uint64_t pages = (bytes + 4095) >> 12, mib = (bytes + (1 << 20) - 1) >> 20;

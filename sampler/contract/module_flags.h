@@ -1,4 +1,4 @@
-// What Module::unloaded says, bit by bit. For the target and its readers; no state.
+// The bits of Module::unloaded. For the target and its readers; no state.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_MODULE_FLAGS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_MODULE_FLAGS_H_
 
@@ -7,7 +7,8 @@
 namespace holdfast {
 
 inline constexpr uint32_t kModuleUnloaded = 1;
-// Its calls of free do not reach the library, so the frees of what it allocates are not seen: sampler/stacks/free_calls.h.
+// The module's calls of free do not reach the library, so the frees of its blocks are not seen:
+// sampler/stacks/free_calls.h.
 inline constexpr uint32_t kModuleFreesElsewhere = 2;
 
 }  // namespace holdfast

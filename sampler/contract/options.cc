@@ -82,7 +82,7 @@ bool ParseProfiles(const char* text, uint32_t* profiles) {
   return found != 0;
 }
 
-// One line on standard error: the only thing that the shim ever prints unasked.
+// Prints one line on standard error: the only thing that the shim ever prints unasked.
 void ComplainOf(const char* name, const char* value, const char* takes) {
   TextBuffer<512> line;
   line.Add("holdfast: ").Add(name).Add("=");
@@ -153,8 +153,8 @@ void ReadOptions(const char* const* environment, Options* options) {
   constexpr const char kSizeHelp[] = "a size (B, KiB, MiB, GiB, KB, MB, GB)";
   constexpr const char kTimeHelp[] = "a time (ns, us, ms, s, m, h)";
   uint64_t number = 0;
-  bool by_run = false;     // which has named misspelt variables already, once for all its processes
-  bool preloaded = false;  // by a variable
+  bool by_run = false;     // `holdfast run` has already reported misspelt variables, once for all processes
+  bool preloaded = false;  // through a variable
   for (const char* const* entry = environment; *entry != nullptr; ++entry) {
     by_run = by_run || TextStartsWith(*entry, "HOLDFAST_ROOT=");
     preloaded = preloaded || (TextStartsWith(*entry, "LD_PRELOAD=") &&
@@ -265,7 +265,7 @@ void ReadOptions(const char* const* environment, Options* options) {
 bool CopyAbsolutePath(char* to, size_t capacity, const char* path) {
   char here[kLongestPath];
   TextBuffer<kLongestPath> absolute;
-  size_t bytes = 0;  // without its end
+  size_t bytes = 0;  // without the terminating zero
   if (*path != '/') {
     const long length = RawSyscall(SYS_getcwd, here, sizeof here);
     if (!SyscallFailed(length)) absolute.Add(here);

@@ -1,6 +1,6 @@
-// The target's options, from HOLDFAST_* variables of the environment that the program was started with.
+// The target's options, from HOLDFAST_* variables in the environment at the program's start.
 //
-// Parsed once, without libc, before anything else runs. A bad value is one line on standard error and the default.
+// Parsed once, without libc, before anything else runs. A bad value causes one line on standard error and the default.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_OPTIONS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_OPTIONS_H_
 
@@ -12,14 +12,14 @@
 
 namespace holdfast {
 
-// Mean waited time between lock samples. A sample costs about 1 µs, taken while the thread waits anyway; at 100 µs a
-// thread that does nothing but wait pays at most 1 % of that time, and 1 ms of delay shows within 30 %.
+// Mean waiting time between lock samples. A sample costs about 1 µs, while the thread waits anyway. At 100 µs a thread
+// that only waits pays at most 1 % of that time, and 1 ms of delay is known within 30 %.
 inline constexpr uint64_t kDefaultLockIntervalNs = 100'000;
 inline constexpr uint64_t kDefaultHeapInterval = 512 << 10;
 inline constexpr size_t kLongestPath = 1024;
-inline constexpr size_t kOnSnapshotBytes = 1024;  // of the command, with the zero at its end
+inline constexpr size_t kOnSnapshotBytes = 1024;  // of the command, with the terminating zero
 
-// Whether samples have the name of their thread as a label: as it is, or with the number at its end folded.
+// Whether samples carry their thread's name as a label: as it is, or with its trailing number folded.
 enum class ThreadLabel : uint8_t { kNo, kYes, kFolded };
 
 struct Options {
@@ -36,7 +36,7 @@ struct Options {
   int root_pid = 0;  // HOLDFAST_ROOT
   bool enable = true;
   bool children = true;
-  bool lock_label = false;  // lock samples are kept apart by lock
+  bool lock_label = false;  // keep lock samples apart by lock
   ThreadLabel thread_label = ThreadLabel::kNo;
   bool merge = false;     // HOLDFAST_MERGE_CHILDREN
   bool peak = true;       // HOLDFAST_PEAK
@@ -47,9 +47,9 @@ struct Options {
   bool replay = true;
   const char* exporter_path = nullptr;
   const char* snapshot_when = "";  // triggers.h
-  // "HOLDFAST_ON_SNAPSHOT=COMMAND"; null: none. Only where LD_PRELOAD of the same environment names the library: who could set the one
-  // could have had anything run by the other. Where it comes from /etc/ld.so.preload, an environment that a setuid program
-  // hands on as root may be its user's.
+  // "HOLDFAST_ON_SNAPSHOT=COMMAND"; null: none. Accepted only if LD_PRELOAD of the same environment names the library:
+  // anyone who can set LD_PRELOAD can run commands anyway. If /etc/ld.so.preload loads the library, the environment
+  // that a setuid program passes on as root may come from an unprivileged user.
   const char* on_snapshot = nullptr;
   const char* tables = nullptr;       // null: the default places
   const char* runtime_dir = nullptr;  // XDG_RUNTIME_DIR
@@ -59,12 +59,13 @@ struct Options {
 // `environment` ends with a null pointer. Strings in the result point into it.
 void ReadOptions(const char* const* environment, Options* options);
 
-// Whether a variable that begins with HOLDFAST_ is one of ours, or is set by others than people: by our tests, or by
-// Kubernetes for a service of the name ("HOLDFAST_PORT", "HOLDFAST_AGENT_SERVICE_HOST"). Anything else is misspelt.
+// Whether a HOLDFAST_ variable is one of ours, or is set by something other than a person: by our tests, or by
+// Kubernetes for a service of that name ("HOLDFAST_PORT", "HOLDFAST_AGENT_SERVICE_HOST"). Anything else is misspelt.
 // `name` may end with '=' and a value.
 bool IsKnownVariable(const char* name);
 
-// `path` as it is from now on, wherever the program goes. False: it is longer than `capacity`, and was cut.
+// Copies `path` as an absolute path, which stays valid when the program changes directory. False: longer than
+// `capacity`, and cut.
 bool CopyAbsolutePath(char* to, size_t capacity, const char* path);
 
 }  // namespace holdfast

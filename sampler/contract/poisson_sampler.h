@@ -1,8 +1,8 @@
-// When to sample: events of a Poisson process along the bytes that a thread allocates, or the nanoseconds that it waits.
-// Gaps between events are exponential with mean R, so an event lies in a block of s bytes with p = 1 − exp(−s/R), whatever
-// the blocks before it were (sampler/contract/weight.h has what a sample stands for).
+// When to sample: events of a Poisson process along the bytes that a thread allocates, or the nanoseconds that it
+// waits. Gaps between events are exponential with mean R, so an event hits a block of s bytes with p = 1 − exp(−s/R),
+// independent of earlier blocks (sampler/contract/weight.h has the weight of a sample).
 //
-// Each thread draws from a generator of its own, seeded from the process's seed and the thread's ordinal: no sharing.
+// Each thread has its own generator, seeded from the process's seed and the thread's ordinal: no sharing.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_POISSON_SAMPLER_H_
 #define HOLDFAST_SAMPLER_CONTRACT_POISSON_SAMPLER_H_
 
@@ -20,18 +20,18 @@ inline uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// No gap between heap samples is longer, whatever the interval: so soon does a thread see that the interval was changed
-// (`holdfast set`), also from "off". An exponential gap may be cut anywhere and drawn anew from there, as the process
-// has no memory. At 512 KiB one gap in seven is cut; switched off, a look each MiB costs a malloc of 64 bytes 0.02
+// Longest gap between heap samples, at any interval. It bounds how late a thread notices a changed interval (`holdfast
+// set`), also one that was "off". An exponential gap may be cut anywhere and drawn anew from there, because the process
+// has no memory. At 512 KiB one gap in seven is cut. Switched off, a look at each MiB costs a malloc of 64 bytes 0.02
 // instructions.
 inline constexpr int64_t kLongestGap = 1 << 20;
-// Of those that are not cut, or elsewhere: between waits, as BeginWait looks at the interval each time. Still adds without
-// overflow.
+// Limit of gaps that are not cut, for example between waits, where BeginWait reads the interval each time. Small enough
+// to add without overflow.
 inline constexpr int64_t kUncutGap = INT64_MAX / 2;
 
 struct Gap {
   int64_t length;  // ≥ 1
-  bool is_event;   // false: the gap was cut, draw again where it ends
+  bool is_event;   // false: the gap was cut; draw again at its end
 };
 
 inline Gap CutGap(Gap gap, int64_t longest) { return gap.length > longest ? Gap{longest, false} : gap; }

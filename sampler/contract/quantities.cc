@@ -38,7 +38,7 @@ bool ParseQuantity(const char* text, const QuantityUnit (&units)[N], uint64_t* v
     if (!TextEquals(at, unit.name)) continue;
     if (whole > (uint64_t{1} << 62) / unit.factor) return false;
     *value = whole * unit.factor + fraction * unit.factor / scale;
-    // 0 often means "off": what is only less than the smallest unit is not that.
+    // 0 often means "off", so a positive value below the smallest unit becomes 1.
     if (*value == 0 && fraction != 0) *value = 1;
     return true;
   }

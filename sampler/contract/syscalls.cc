@@ -28,7 +28,7 @@ void EmptyPages(void* start, size_t bytes) {
   if (known == Dropping::kUnknown) dropping.store(known = TryDropping(), std::memory_order_relaxed);
   if (known == Dropping::kWorks && !SyscallFailed(RawSyscall(SYS_madvise, start, bytes, MADV_DONTNEED))) return;
   for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    // What is zero already needs no page.
+    // A word that is zero already needs no page.
     volatile uint64_t* word = reinterpret_cast<volatile uint64_t*>(static_cast<char*>(start) + at);
     if (*word != 0) *word = 0;
   }

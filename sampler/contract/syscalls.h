@@ -1,8 +1,8 @@
-// System calls straight to the kernel. libc's own wrappers are cancellation points, set errno, and may be interposed by
-// the program; these do none of it: the result is the kernel's, −errno on failure.
+// System calls directly to the kernel. libc's wrappers are cancellation points, set errno, and may be interposed by the
+// program. These do none of that: they return the kernel's result, −errno on failure.
 //
-// Any thread, any time, also before the shim is relocated (no GOT, no TLS). In a process with a seccomp filter none may be
-// made at all: callers look at `no_system_calls` first.
+// Any thread, any time, also before the shim is relocated (no GOT, no TLS). With a seccomp filter no system call is
+// allowed: callers check `no_system_calls` first.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_SYSCALLS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_SYSCALLS_H_
 
@@ -25,10 +25,11 @@
 
 namespace holdfast {
 
-// Set once, just before the program installs a seccomp filter: from then on the shim makes no system call.
+// Set once, just before the program installs a seccomp filter: the shim then makes no more system calls.
 extern HOLDFAST_HIDDEN std::atomic<bool> no_system_calls;
-// Set where even clock_gettime, which is no system call as a rule, may not be called: in seccomp's strict mode (and after
-// PR_SET_TSC) the instruction that reads the time is SIGSEGV, and with some clock sources it is a system call after all.
+// Set when clock_gettime must not be called either, although it is usually no system call. In seccomp's strict mode
+// (and after PR_SET_TSC) the instruction that reads the time raises SIGSEGV, and with some clock sources the clock is a
+// system call after all.
 extern HOLDFAST_HIDDEN std::atomic<bool> no_clock;
 
 template <typename... Args>
@@ -39,8 +40,8 @@ inline long RawSyscall(long number, Args... args) {
 
 inline bool SyscallFailed(long result) { return result < 0 && result > -4096; }
 
-// As long as it lives no handler of the program's runs in this thread: it might jump out, and leave a lock of ours taken or
-// half a step done. In a process with a seccomp filter one may.
+// Blocks the program's signal handlers in this thread while the object lives: a handler might jump out and leave one of
+// our locks taken or a step half done. With a seccomp filter handlers can still run.
 class SignalsBlocked {
  public:
   SignalsBlocked() : blocks_(!no_system_calls.load(std::memory_order_relaxed)) {
@@ -58,9 +59,9 @@ class SignalsBlocked {
   uint64_t mask_ = 0;
 };
 
-// Waits for what another thread is about to do, which holds nothing else and runs no handler meanwhile: microseconds, unless it was
-// preempted. Looks 200 times at once, then so many times each 50 µs, and what timers are late; behind a seccomp filter without a rest.
-// False: not even then.
+// Waits for another thread to finish a step. That thread holds nothing else and runs no handler meanwhile:
+// microseconds, unless it is preempted. Checks 200 times immediately, then again after sleeps of 50 µs each (timers may
+// be late); with a seccomp filter, without sleeping. Returns false if the step is still not done.
 template <typename Done>
 bool AwaitBounded(int sleeps, Done done) {
   constexpr int kSpins = 200;
@@ -76,15 +77,15 @@ bool AwaitBounded(int sleeps, Done done) {
   return false;
 }
 
-// Private anonymous memory, zeroed, or null.
+// Returns private anonymous memory, zeroed, or null.
 inline void* MapAnonymous(size_t bytes, int extra_flags = 0) {
   const long result =
       RawSyscall(SYS_mmap, 0, bytes, 3 /*PROT_READ|PROT_WRITE*/, 0x22 | extra_flags /*PRIVATE|ANON*/, -1, 0);
   return SyscallFailed(result) ? nullptr : reinterpret_cast<void*>(result);
 }
 
-// The same for memory of which most will never be touched: also in a program that locks all its future memory (mlockall)
-// it is backed page by page.
+// The same for memory that will mostly stay untouched: it gets pages on demand, even in a program that locks all its
+// future memory (mlockall).
 inline void* MapLazily(size_t bytes) {
   const long result = RawSyscall(SYS_mmap, 0, bytes, 0 /*PROT_NONE*/, 0x4022 /*PRIVATE|ANON|NORESERVE*/, -1, 0);
   if (SyscallFailed(result)) return nullptr;
@@ -96,11 +97,11 @@ inline void* MapLazily(size_t bytes) {
   return reinterpret_cast<void*>(result);
 }
 
-// Empties private anonymous pages, by hand where MADV_DONTNEED only says that it does. No other thread uses them. For a process in
-// which system calls may be made.
+// Empties private anonymous pages, by hand if MADV_DONTNEED claims success without effect. No other thread uses them.
+// Only in a process that may make system calls.
 void EmptyPages(void* start, size_t bytes);
 
-// Reads a whole small file into `buffer`, zero-terminated. Bytes read, or −errno.
+// Reads a whole small file into `buffer`, zero-terminated. Returns the number of bytes, or −errno.
 inline long ReadSmallFile(const char* path, char* buffer, size_t capacity) {
   const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
   if (SyscallFailed(fd)) return fd;

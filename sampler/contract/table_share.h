@@ -1,4 +1,4 @@
-// How much of the memory where tables are kept all tables of one user may take, and how much of that those which wait for `collect`.
+// How much memory all tables of one user may take, and how much of that the tables that wait for `collect`.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_TABLE_SHARE_H_
 #define HOLDFAST_SAMPLER_CONTRACT_TABLE_SHARE_H_
 
@@ -8,15 +8,15 @@
 
 namespace holdfast {
 
-// Of `space`: what is free there, and what the tables take already. A quarter; an eighth of that is left for those that look at the
-// same moment and all find the same room: of Docker's 64 MiB, 2 MiB, 32 steps.
+// `space`: what is free, and what the tables already take. The share is a quarter; an eighth of that remains for
+// processes that check at the same moment and all find the same room: 2 MiB of Docker's 64, 32 steps.
 inline constexpr uint64_t ShareOfTables(uint64_t space) { return space / 4 - space / 32; }
 
-// Tables of ended processes may take half of the share: running programs come first. Beyond that the oldest are removed, by each
-// exporter, and by a program that finds no room.
+// Tables of exited processes may take half of the share, because running programs come first. Each exporter removes the
+// oldest beyond that, and so does a program that finds no room.
 inline constexpr uint64_t ShareOfWaitingTables(uint64_t share) { return share / 2; }
 
-// A table's first pages: the header, and room for a first few hundred stacks. With less room none is made.
+// First pages of a table: the header, and room for the first few hundred stacks. With less room no table is made.
 inline constexpr uint64_t kFirstTableBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64 * 1024;
 
 }  // namespace holdfast

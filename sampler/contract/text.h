@@ -1,5 +1,5 @@
-// Text without libc: libc's string functions are ifuncs, not usable before the shim is relocated, and its formatting
-// allocates. Any thread, any time.
+// Text without libc: libc's string functions are ifuncs, which do not work before the shim is relocated, and its
+// formatting allocates. Any thread, any time.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_TEXT_H_
 #define HOLDFAST_SAMPLER_CONTRACT_TEXT_H_
 
@@ -36,7 +36,7 @@ inline void CopyText(char* to, size_t capacity, const char* from) {
   to[i] = '\0';
 }
 
-// A fixed buffer that text is added to; what does not fit is cut off.
+// A fixed buffer for text; excess is cut off.
 template <size_t kCapacity>
 class TextBuffer {
  public:

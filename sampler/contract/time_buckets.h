@@ -1,10 +1,11 @@
-// Lengths of waits and holds, counted by buckets: four to each octave, from 64 ns to 19 hours.
+// Lengths of waits and holds in buckets: four to each octave, from 64 ns to 19 hours.
 //
 //     ns     64  80  96 112 | 128 160 192 224 | 256 …        lower edges; 100 ns is in the bucket from 96 to 112
 //     bucket  0   1   2   3     4   5   6   7     8
 //
-// A bucket is at most a quarter as wide as its lower edge, so its geometric middle is within 12 % of every length in it. Shorter ones
-// count in the first bucket, longer ones in the last. For the target and its readers: any thread, no state.
+// A bucket is at most a quarter as wide as its lower edge, so its geometric middle is within 12 % of every length in
+// it. Shorter times count in the first bucket, longer ones in the last. For the target and its readers: any thread, no
+// state.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_TIME_BUCKETS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_TIME_BUCKETS_H_
 
@@ -24,7 +25,8 @@ inline constexpr uint32_t TimeBucket(uint64_t ns) {
   return bucket < kTimeBuckets ? bucket : kTimeBuckets - 1;
 }
 
-// The shortest time of a bucket, but for the first one's; of one past the last, where that ends.
+// Returns the shortest time of a bucket (the first also has shorter ones); for the index after the last, the last one's
+// end.
 inline constexpr uint64_t TimeBucketStart(uint32_t bucket) {
   return uint64_t{4 + bucket % 4} << (kFirstOctave - 2 + bucket / 4);
 }

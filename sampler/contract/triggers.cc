@@ -20,7 +20,7 @@ constexpr uint32_t kWhole = 10'000;  // hundredths of a percent
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-// A part of the text, zero-terminated; longer ones are nothing that we read.
+// A part of the text, zero-terminated; anything longer is invalid.
 using Part = TextBuffer<40>;
 
 Part PartOf(const char* start, const char* end) {
@@ -65,7 +65,7 @@ bool ParsePeriod(const char* text, uint64_t* ns) {
     Part number;
     number.Add(text);
     const size_t length = number.length();
-    // As other times, and "5min".
+    // Other units as usual, and "5min".
     if (length > 3 && TextEquals(text + length - 3, "min")) number = PartOf(text, text + length - 2);
     if (!ParseTime(number.text(), ns)) return false;
   }

@@ -1,10 +1,10 @@
-// How much one sample stands for. The formulas and a worked example are in docs/sampling.md.
+// The weight of one sample. The formulas and a worked example are in docs/sampling.md.
 //
 // A block of s bytes under a mean interval of R bytes (or a wait of w nanoseconds under R nanoseconds) is sampled with
 //     p = 1 − exp(−s/R)
-// and stands for 1/p objects and s/p bytes. This is the Horvitz–Thompson weight: unbiased for any mix of sizes, and the
-// least variance among the weights in use, being the conditional expectation of the others. R = 1 means p = 1: exact.
-// For R > 1 sizes below 1 count as 1 in p.
+// and represents 1/p objects and s/p bytes. This is the Horvitz–Thompson weight: unbiased for any mix of sizes. It has
+// the least variance of the weights in use, because it is the conditional expectation of the others. R = 1 means p = 1:
+// exact. For R > 1 sizes below 1 count as 1 in p.
 //
 // No libm (the shim needs libc and ld.so only); any thread, any time, no state.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_WEIGHT_H_
@@ -60,8 +60,8 @@ inline double SampleProbability(uint64_t x, uint64_t interval) {
   return OneMinusExp(static_cast<double>(x == 0 ? 1 : x) / static_cast<double>(interval));
 }
 
-// Deterministic: the free of a block takes away exactly what its allocation added. `share`: what part of such samples is
-// kept (WaitState::chance in sampler/locks/wait_state.h).
+// Deterministic: the free of a block subtracts exactly what its allocation added. `share`: the part of such samples
+// that is kept (WaitState::chance in sampler/locks/wait_state.h).
 inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
   const double p = SampleProbability(x, interval) * share;
   if (p == 1) return {uint64_t{1} << kCountFractionBits, x << kAmountFractionBits, 0, 0};
@@ -71,17 +71,17 @@ inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
           static_cast<uint64_t>(value * (1 << kAmountFractionBits) / p + 0.5), variance, value * value * variance};
 }
 
-// ---- Size classes: 8 in each octave ----
-// Class 0 is size 0; classes 1..16 are the sizes 1..16; then (1, 9/8, 10/8 … 15/8]·2^k. Values use exact sizes; the
-// class only keeps the number of rows bounded, and names the upper edge in the `bytes` label.
+// ---- Size classes: 8 in each octave ---- Class 0 is size 0; classes 1..16 are the sizes 1..16; then (1, 9/8, 10/8 …
+// 15/8]·2^k. Values use exact sizes. The class only bounds the number of rows and gives the upper edge for the `bytes`
+// label.
 //     SizeClass(100) → upper edge 104        SizeClass(4096) → upper edge 4096
 inline constexpr int SizeClass(uint64_t bytes) {
   if (bytes <= 16) return static_cast<int>(bytes);
-  const uint64_t last = bytes - 1;                 // so that an exact edge belongs to the class it ends
+  const uint64_t last = bytes - 1;                 // so that an exact edge belongs to the class that it ends
   const int octave = 63 - std::countl_zero(last);  // last in [2^octave, 2^(octave+1)), octave ≥ 4
   return 17 + (octave - 4) * 8 + static_cast<int>((last >> (octave - 3)) & 7);
 }
-inline constexpr int kNoSizeClass = 17 + 60 * 8;  // above all others: of a row of all sizes, see OwnOverflowRow
+inline constexpr int kNoSizeClass = 17 + 60 * 8;  // above all others: a row of all sizes, see OwnOverflowRow
 inline constexpr uint64_t SizeClassUpperEdge(int size_class) {
   if (size_class <= 16) return static_cast<uint64_t>(size_class);
   const int octave = 4 + (size_class - 17) / 8;

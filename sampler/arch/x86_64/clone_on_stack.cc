@@ -1,4 +1,5 @@
-// clone(2) with a new stack: see sampler/arch/processor.h. The child finds function and argument on it, and has no caller.
+// clone(2) with a new stack: see sampler/arch/processor.h. The child finds function and argument on its stack, and has
+// no caller.
 asm(R"(
   .text
   .hidden HoldfastCloneOnStack

@@ -1,4 +1,4 @@
-// x86-64 Linux. Included at the end of sampler/arch/processor.h, which says what each of these is for.
+// x86-64 Linux. Included at the end of sampler/arch/processor.h, which describes each of these.
 #ifndef HOLDFAST_SAMPLER_ARCH_X86_64_PROCESSOR_INLINE_H_
 #define HOLDFAST_SAMPLER_ARCH_X86_64_PROCESSOR_INLINE_H_
 
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// The frame pointer of the caller is what this function has pushed first, where its own points.
+// The prologue has pushed the caller's frame pointer first, where our own points.
 #define HOLDFAST_CALLER()                                                                \
   (::holdfast::CallerRegisters{reinterpret_cast<uintptr_t>(__builtin_return_address(0)), \
                                reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()),       \
@@ -46,12 +46,12 @@ HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel() {
   return value;
 }
 
-// tcbhead_t::unused_vgetcpu_cache (glibc 2.2.5 to 2.42), zero in every thread. It is there before the first library is
-// relocated, as a stack protector needs the block.
+// tcbhead_t::unused_vgetcpu_cache (glibc 2.2.5 to 2.42), zero in every thread. It exists before the first library is
+// relocated, because stack protectors need the control block.
 inline constexpr intptr_t kUnusedWord = 0x38;
 HOLDFAST_ARCH void ClearUnusedWord() { asm volatile("movq $0, %%fs:%c0" : : "i"(kUnusedWord) : "memory"); }
 
-// `cmp` sets the carry for 0 bytes only, `sbb` takes it away as well.
+// `cmp` sets the carry only for 0 bytes, and `sbb` subtracts it as well.
 HOLDFAST_ARCH bool ChargeWord(size_t bytes, intptr_t at) {
   bool ran_out;
   asm volatile("cmpq $1, %[bytes]\n\tsbbq %[bytes], %%fs:(%[at])"
@@ -71,7 +71,7 @@ HOLDFAST_ARCH bool ChargeWordUnlessZero(size_t bytes, intptr_t at) {
 
 HOLDFAST_ARCH void SpinPause() { __builtin_ia32_pause(); }
 
-// The carry says that it was 0.
+// The carry flag: the word was 0.
 HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word) {
   bool was_zero;
   asm volatile("subw $1, %[word]" : "=@ccc"(was_zero), [word] "+m"(word));
@@ -81,7 +81,7 @@ HOLDFAST_ARCH bool BorrowsFromZero(uint16_t& word) {
 HOLDFAST_ARCH void AddAsOwner(std::atomic<uint64_t>* word, uint64_t by) {
   asm volatile("addq %[by], %[word]" : [word] "+m"(*reinterpret_cast<uint64_t*>(word)) : [by] "er"(by));
 }
-// A jump: of two results that stand in registers gcc makes three instructions more.
+// A jump: with two results in registers gcc makes three more instructions.
 HOLDFAST_ARCH bool FillsAsOwner(std::atomic<uint64_t>* word, uint64_t by) {
   asm goto("addq %[by], %[word]\n\tjs %l[full]"
            :
@@ -110,8 +110,9 @@ HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value) {
   return none;
 }
 
-// SSE2, which every x86-64 has. What bounds it are the loads, so two places are one and taken apart: half an instruction a word more,
-// and faster. Eight words in a turn of the loop, as the loop takes as much as a word.
+// SSE2, which every x86-64 has. Loads are the bottleneck, so two distances are one load, split afterwards: half an
+// instruction more a word, but faster. One turn of the loop compares eight words, because the loop costs as much as a
+// word.
 HOLDFAST_ARCH __m128i SameOfTwo(const uintptr_t* from, const PlacedWords& placed, int at) {
   uint32_t both_places;
   __builtin_memcpy(&both_places, &placed.places[at], sizeof both_places);
@@ -126,7 +127,7 @@ HOLDFAST_ARCH bool AllSame(__m128i same) { return _mm_movemask_epi8(same) == 0xf
 HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, size_t count) {
   __m128i same = SameOfFour(from, *placed, 4);
   if (count % 8 == 0) same = _mm_and_si128(same, SameOfFour(from, *placed, 0));
-  // What differs does so in its first words, mostly.
+  // Different stacks usually differ in their first words.
   if (!AllSame(same)) return false;
   for (size_t left = (count - 1) / 8; left != 0; --left) {
     ++placed;
@@ -135,7 +136,7 @@ HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, s
   return AllSame(same);
 }
 
-// The word of a symbol, relative to the program counter: never through the GOT, never a constant.
+// Loads the word of a symbol relative to the program counter: never through the GOT, never as a constant.
 #define HOLDFAST_LOAD_PC_RELATIVE(symbol, value) asm volatile("movq " #symbol "(%%rip), %0" : "=r"(value))
 
 // ---- The address space ----
@@ -154,7 +155,7 @@ HOLDFAST_ARCH bool IsFreeSpinLock(int word) { return word > 0; }
 inline constexpr uint64_t kDwarfFp = 6, kDwarfSp = 7, kDwarfPc = 16;
 inline constexpr int64_t kReturnAddressFromCfa = -8;
 
-// Where the kernel's signal frame keeps the interrupted registers: offsets from rsp at the return from the handler, which
+// Offsets of the interrupted registers in the kernel's signal frame, from rsp at the return from the handler. rsp
 // points at the ucontext: 40 bytes before the general registers, with REG_RBP = 10, REG_RSP = 15, REG_RIP = 16.
 inline constexpr int64_t kSignalFpOffset = 40 + 10 * 8;
 inline constexpr int64_t kSignalSpOffset = 40 + 15 * 8;
