@@ -14,7 +14,7 @@ namespace holdfast {
 
 namespace {
 
-// By the number of its slot: all zeros, and touched as far as it is used. Private memory: what is in a table may be anybody's.
+// By slot number: all zeros, touched only as used. Private memory, because others can write a table.
 constinit ThreadStart starts[kMostLiveThreads] = {};
 
 constexpr uint64_t kOne = uint64_t{1} << kCountFractionBits;
@@ -30,7 +30,7 @@ Row* RowOf(SharedTable* recorded, uint64_t who) {
   return recorded->At<Row>(static_cast<Offset>(who >> kNotedRowShift));
 }
 
-// Null: these are not the tables of this process any more.
+// Null: the tables of this process have changed since.
 SharedTable* TableOf(uint32_t epoch) {
   if (!OwnState() || process.epoch.load(std::memory_order_acquire) != epoch) return nullptr;
   return table();

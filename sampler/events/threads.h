@@ -1,11 +1,11 @@
-// Threads, by the stack that created them: how many there were, and which still live.
+// Threads, by the stack that created them: how many there were, and how many still live.
 //
 //     pthread_create ──► BeginBirth   takes the stack and a slot   ┐ creator
 //     the real one   ──► EndBirth     counts it, or gives it back  ┘
 //     BeganThread    ──► the program's function ──► EndedThread      the new thread
 //
-// A thread that is cancelled, or ends by a system call of its own, never comes to EndedThread: who reads the table looks for it in
-// /proc (report/export/running_program.h); its slot is used again when slots run short.
+// A thread that is cancelled, or ends by its own system call, never reaches EndedThread. Readers of the table look for
+// it in /proc (report/export/running_program.h). Its slot is reused when slots run short.
 //
 // Any thread, signal handlers, children of fork and vfork; nothing allocates or changes errno.
 #ifndef HOLDFAST_SAMPLER_EVENTS_THREADS_H_
@@ -17,7 +17,7 @@
 
 namespace holdfast {
 
-// What the new thread is to do; kept until it begins.
+// The new thread's function and argument, kept until it begins.
 struct ThreadStart {
   void* function;
   void* argument;
@@ -26,25 +26,25 @@ struct ThreadStart {
 // On the creator's stack.
 struct ThreadBirth {
   ThreadStart*
-      start;  // null: it is not followed, create it as the program said; else the new thread is to call BeganThread with it
+      start;  // null: not followed, create it as the program asked; else the new thread calls BeganThread with it
   void* row;
   uint32_t epoch;  // Process::epoch: a handler may fork in between
 };
-// `stack_bytes`: of the stack that libc maps for it; 0: it does not.
+// `stack_bytes`: size of the stack that libc maps for the thread; 0: it maps none.
 ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, uint64_t stack_bytes);
-// `created`: there is such a thread now, or was.
+// `created`: the thread exists, or did.
 void EndBirth(const ThreadBirth& birth, bool created);
 
-// A thread that is followed; on its stack.
+// A followed thread; on its own stack.
 struct FollowedThread {
   ThreadStart start;
   uint32_t number;  // of its slot
   uint32_t epoch;   // Process::epoch
-  uint64_t who;     // as its slot has it
+  uint64_t who;     // as in its slot
 };
 FollowedThread BeganThread(ThreadStart* start);
 void EndedThread(const FollowedThread& thread);
-// The same for the calling thread, if it is a followed one: by its id.
+// Ends the calling thread's entry, if it is followed: found by its id.
 void EndedThisThread();
 
 }  // namespace holdfast

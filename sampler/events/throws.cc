@@ -12,27 +12,27 @@
 namespace holdfast {
 namespace {
 
-// How often this thread throws. Beside ThreadState, which has no room left: found by the thread pointer, in one of kProbes places.
-// Threads that find none (more than that throw at once) have each throw sampled by chance.
+// How often this thread throws. Not in ThreadState, which has no room left: found by the thread pointer, in one of
+// kProbes places. Threads that find no place (too many throw at once) sample every throw at random.
 struct alignas(64) ThrowRate {
-  std::atomic<uintptr_t> thread;   // 0: nobody's
-  std::atomic<int64_t> window_ns;  // when it began
+  std::atomic<uintptr_t> thread;   // 0: free
+  std::atomic<int64_t> window_ns;  // its start
   uint32_t epoch;                  // Process::epoch
   uint32_t thrown, taken;          // in this window
   uint32_t interval;
   int64_t gap;  // throws until the next sample, itself included; only where interval > 1
 };
-// 256 KiB of zeros, of which only what is used is ever backed. A thousand threads that throw within a second all find one.
+// 256 KiB of zeros; only used pages get memory. A thousand threads that throw within a second all find a place.
 constexpr uint32_t kRates = 4096, kProbes = 8;
 constinit ThrowRate rates[kRates] = {};
 
 constexpr int64_t kWindowNs = 100'000'000, kStaleNs = 10 * kWindowNs;
 constexpr uint32_t kWhole = 100;  // of a window
-constexpr uint32_t kStep = 8;     // by how much fewer are taken once so many were
+constexpr uint32_t kStep = 8;     // factor by which the interval grows once kWhole were recorded
 constexpr uint32_t kMostInterval = 1 << 20, kIntervalOfOthers = 512;
-constexpr uint32_t kLookEvery = 16;  // throws, at the clock, where not every one is taken
+constexpr uint32_t kLookEvery = 16;  // throws between readings of the clock, when not all are recorded
 
-// Some milliseconds behind at most, for a fifth of the price.
+// A few milliseconds late at most, for a fifth of the price.
 int64_t CoarseNs() {
   if (UNLIKELY(no_clock.load(std::memory_order_relaxed))) return 0;
   timespec now{};
@@ -62,7 +62,7 @@ ThrowRate* FindRate() {
 void UseInterval(ThrowRate* rate, uint64_t interval) {
   rate->interval = static_cast<uint32_t>(interval < kMostInterval ? interval : kMostInterval);
   rate->taken = 0;
-  // Drawn anew from here: the process has no memory, so what was left of the gap before may be dropped.
+  // Draws the gap anew from here: the process has no memory, so the rest of the previous gap may be dropped.
   if (rate->interval > 1) rate->gap = DrawGap(rate->interval, &thread_state.random, kUncutGap).length;
 }
 
@@ -110,7 +110,7 @@ void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown
   const Entered entered(thread);
   if (entered.way() == Way::kClosed) return;
   const bool open = entered.way() == Way::kOpen;
-  // In the midst of a sample the table may be what is being made.
+  // During a sample the table may just be being made.
   SharedTable* recorded = open ? GetTable() : table();
   if (recorded == nullptr) return;
   const auto add = [&](Stack* stack) {

@@ -1,6 +1,6 @@
-// Exceptions, by the stack that throws them and by their type. At a rate of some 1,000 a second and thread all of them; above, so many
-// by chance, each of which stands for those that were left out. A throw that is left out costs some 160 instructions, of the 12,000 that libstdc++ and
-// libgcc take for the least one.
+// Exceptions, by the stack that throws them and by their type. Up to about 1,000 a second and thread all are recorded;
+// above that a random part, each of which represents the skipped ones. A skipped throw costs about 160 instructions;
+// libstdc++ and libgcc take at least 12,000 for a throw.
 //
 // Any thread, signal handlers, children of fork and vfork; nothing allocates, throws or changes errno.
 #ifndef HOLDFAST_SAMPLER_EVENTS_THROWS_H_
@@ -13,13 +13,13 @@
 
 namespace holdfast {
 
-// For how many throws this one stands, as a mean interval; 0: it is left out. To be asked once of each.
+// Returns how many throws this one represents, as a mean interval; 0: it is skipped. Call once for each throw.
 uint64_t ThrowDue();
 
-// `type`: the mangled name, which is copied; null: none. `thrown`: ThrownBits. `interval`: what ThrowDue said.
+// `type`: the mangled name, which is copied; null: none. `thrown`: ThrownBits. `interval`: the result of ThrowDue.
 void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown, uint64_t interval);
 
-// Whether this thread is on its way from the C++ runtime's entry point to the unwinder's, which is no exception of its own.
+// Marks this thread as between the C++ runtime's entry point and the unwinder's, which is not another exception.
 void NoteOnItsWay();
 bool TakeOnItsWay();
 

@@ -9,17 +9,17 @@
 namespace holdfast {
 namespace {
 
-// Its bits in LiveSample. Of threads that may not ask for their id all are one.
+// The bits of a thread id in LiveSample. Threads that may not ask for their id share one value.
 uint32_t ThreadBits(int id) { return static_cast<uint32_t>(id) & ((1u << 26) - 1); }
 
 FreedBy HowFreed(const ThreadState& thread, const LiveSample& sample, bool reallocated) {
   if (sample.thread != ThreadBits(thread.thread_id)) return FreedBy::kOtherThread;
-  // Nothing was charged since the gap was drawn, and that was right before this block's sample.
+  // Nothing was charged since the gap was drawn, right before this block's sample.
   const bool is_last = sample.moment == thread.samples && thread.heap_countdown == thread.heap_gap;
   return is_last && !reallocated && !thread.in_operator ? FreedBy::kTemporary : FreedBy::kSameThread;
 }
 
-// Where a row's cells begin; null: there is no room for the row that has them.
+// Returns the head of a row's cells; null: there is no room for the row that has them.
 std::atomic<Offset>* CellsOf(SharedTable* table, Row* row) {
   if (row->owner != 0 && row->owner != kAgedOwner) row = AgedRowOf(table, row);
   return row != nullptr ? &row->ages : nullptr;
@@ -39,7 +39,7 @@ AgeCell* CellOf(SharedTable* table, std::atomic<Offset>* cells, uint8_t bucket, 
   made->freed_by = freed_by;
   do {
     made->next = seen;
-    // Release: who finds the cell finds it whole.
+    // Release: a reader that finds the cell finds it whole.
   } while (
       !cells->compare_exchange_weak(seen, table->OffsetOf(made), std::memory_order_release, std::memory_order_acquire));
   return made;
@@ -86,9 +86,11 @@ Row* AgedRowOf(SharedTable* table, Row* own) {
   made->profile = ProfileKind::kHeap;
   made->owner = kAgedOwner;
   made->size_class = own->size_class;
-  // Before it is found: a reader of the other list has to have it with its first block. Of a race one stays there, and is empty.
+  // Published first: a reader of the other list needs the row together with its first block. After a race one row stays
+  // in the list, empty.
   NoteRow(table, made);
-  // Release: who finds it finds it whole. Acquire: so do we, in another's; ours then stays unused.
+  // Release: a thread that finds the row finds it whole. Acquire: so do we in another thread's row; ours then stays
+  // unused.
   if (own->ages.compare_exchange_strong(found, table->OffsetOf(made), std::memory_order_acq_rel)) return made;
   return table->At<Row>(found);
 }

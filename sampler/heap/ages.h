@@ -1,10 +1,10 @@
-// How long sampled blocks lived: noted when they are freed, in the cells of their rows (AgeCell in records.h).
+// How long sampled blocks lived: recorded when they are freed, in the cells of their rows (AgeCell in records.h).
 //
 //     RecordAlloc ──► LiveSample: when, by which thread          one reading of the clock
 //     RecordFree  ──► AddAge ──► Row ──► AgeCell                  another one, three to five additions
 //
-// Only sampled blocks pay. Any thread, signal handlers; lock-free. No room for a cell: counted as kAgesFull. Nothing is noted where
-// nobody wants it (HOLDFAST_LIFETIMES=no), or where the clock may not be read.
+// Only sampled blocks pay. Any thread, signal handlers; lock-free. No room for a cell: counted as kAgesFull. Nothing is
+// recorded with HOLDFAST_LIFETIMES=no, or if the clock may not be read.
 #ifndef HOLDFAST_SAMPLER_HEAP_AGES_H_
 #define HOLDFAST_SAMPLER_HEAP_AGES_H_
 
@@ -13,13 +13,13 @@
 
 namespace holdfast {
 
-// Of a block that `thread` has just allocated, after it has counted it in ThreadState::samples.
+// For a block that `thread` has just allocated, after ThreadState::samples counted it.
 LiveSample BornNow(ThreadState& thread, uint64_t bytes, Offset row, uint32_t interval_index);
 
-// The block is freed. `reallocated`: by a realloc, which allocates at once.
+// Call when the block is freed. `reallocated`: by a realloc, which allocates at once.
 void AddAge(SharedTable* table, Row* row, const LiveSample& sample, bool reallocated);
 
-// The row beside a thread's own (kAgedOwner). Null: there is no room for it.
+// Returns the row beside a thread's own (kAgedOwner). Null: there is no room for it.
 Row* AgedRowOf(SharedTable* table, Row* own);
 
 }  // namespace holdfast

@@ -19,13 +19,13 @@ namespace {
 
 struct FoundRow {
   Row* row;
-  bool known;  // it is this thread's and this stack's: may be remembered. Others count what comes to them
+  bool known;  // belongs to this thread and stack: may be remembered. Other rows count what comes to them
 };
 
-// Where the table is full: one of the thread's own of the overflow stack, or that of all threads.
+// If the table is full: a row of the thread's own below the overflow stack, or the one that all threads share.
 HOLDFAST_WARM FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, Stack* stack, uint16_t size_class) {
   const auto owner = static_cast<uint8_t>(thread.owner);
-  const bool overflows = table->OffsetOf(stack) == table->header()->overflow_stack;  // which is counted
+  const bool overflows = table->OffsetOf(stack) == table->header()->overflow_stack;  // counted already
   if (!overflows) {
     if (Row* own = FindOwnRow(table, stack, owner, size_class)) return {own, true};
   }
@@ -36,7 +36,7 @@ HOLDFAST_WARM FoundRow FindRowOf(SharedTable* table, const ThreadState& thread, 
   return {FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, size_class), false};
 }
 
-// Of the stack that was just walked. `*stack`: 0 where it is not to be remembered.
+// For the stack that was just walked. `*stack`: 0 if it is not to be remembered.
 FoundRow FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory* memory, uint16_t size_class,
                        TaggedPc labels, Offset* stack, uint64_t* path_hash) {
   StackPath& path = memory->last().path();
@@ -55,12 +55,12 @@ FoundRow FindRowOfLast(SharedTable* table, const ThreadState& thread, WalkMemory
   return found;
 }
 
-// Out of line: most that comes this way is known to be none.
+// Out of line: usually the walk is known not to be cached.
 HOLDFAST_WARM RememberedWalk* FindKnown(WalkMemory* memory, const CallerRegisters& caller) {
   return memory->Find(caller);
 }
 
-// Of a stack that is not remembered, or not with this size class.
+// For a stack that is not remembered, or not with this size class.
 Row* FindRowSlow(SharedTable* table, ThreadState& thread, WalkMemory* memory, const CallerRegisters& caller,
                  uint16_t size_class, bool unknown) {
   RememberedWalk* walk = LIKELY(unknown) ? nullptr : FindKnown(memory, caller);
@@ -102,15 +102,15 @@ void AddAllocExact(SharedTable* table, const ThreadState& thread, Row* row, uint
   }
 }
 
-// Its word in the shadow map, made if need be; null: it is to be a live sample.
+// Returns the block's word in the shadow map, made if needed; null: it becomes a live sample.
 HOLDFAST_WARM std::atomic<uint32_t>* WordFor(SharedTable* table, uintptr_t address, uint64_t bytes) {
   ShadowDirectory* directory = shadow_directory.load(std::memory_order_acquire);
   std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
   return word != nullptr || bytes > kMakesChunk ? word : MakeShadowWord(table, directory, address);
 }
 
-// The word of a block that may have one, if no other sample stands there, in the shadow map or in the live table; null: to be looked
-// at more closely.
+// Returns the word for a new block, if neither the shadow map nor the live table has another sample there; null: take
+// the slow path.
 std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
   std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_acquire), address);
@@ -119,13 +119,13 @@ std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t 
   return is_free ? word : nullptr;
 }
 
-// A sample that still stands where a block was just allocated was freed where we did not see it.
+// A block was just allocated at an address that still has a sample: that sample's free was not seen.
 HOLDFAST_WARM void FreeUnseen(const void* block, uint64_t bytes) {
   RecordFree(block);
   if (bytes > kShadowGrain) RecordFree(static_cast<const char*>(block) + kShadowGrain);
 }
 
-// Notes which blocks live: in the shadow map what is small, and of this thread's own rows.
+// Records that the block lives: small blocks of this thread's own rows in the shadow map, others in the live table.
 HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row* row, const void* block,
                                    uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
@@ -137,15 +137,15 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
   const int level = InsertLive(table, address, BornNow(thread, bytes, table->OffsetOf(row), thread.interval_index));
   if (level >= 0) return AddToFilter(block, level);
   table->Count(Loss::kLiveTableFull);
-  // Its free would never be seen: better a block too few in use than a leak that is none.
+  // Its free would never be seen. Undercounting one block beats reporting a false leak.
   if (row->owner != 0) return AddFreeExact(table, row, bytes, nullptr, false);
   AddFree(table, thread, row, bytes, 1);
 }
 
-// Records a block whose age is to be known. False: not this one; nothing has happened.
+// Records a block with an age. False: not this one; nothing has happened.
 HOLDFAST_COLD bool RecordAged(SharedTable* table, ThreadState& thread, Row* own, const void* block, uint64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(block);
-  // Without a word in the shadow map its LiveSample says it anyway.
+  // Without a word in the shadow map its LiveSample has the age anyway.
   if (own->owner == 0 || !MayBeShadowed(address, bytes)) return false;
   std::atomic<uint32_t>* word = WordFor(table, address, bytes);
   if (word == nullptr) return false;
@@ -174,14 +174,14 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
                                         bool unknown) {
   ThreadState& thread = thread_state;
   if (block == nullptr || LittleStackLeft(kStackForRecord)) return false;
-  // A gap of an earlier interval has run out: its sample weighs what that says.
+  // A gap of an earlier interval has run out: its sample has that interval's weight.
   if (uint32_t{thread.interval_index} + 1 != exact_interval_count.load(std::memory_order_relaxed)) return false;
   thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  // Before: a handler's own draw, which is muted, is to stand afterwards.
+  // Before the sample: a handler that draws its own gap, while muted, must have the last word.
   BeginGap(thread, {1, true});
   Mute(thread);
   SharedTable* const recorded = table();
-  // A handler may have forked, and this be its child.
+  // A handler may have forked, and this may be its child.
   if (recorded == nullptr || !IsExactHere(thread)) {
     Unmute(thread);
     return false;
@@ -191,7 +191,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     Unmute(thread);
     return false;
   }
-  // What our own code and operators have allocated since the last sample is counted here, as HeapEventDue does.
+  // Counts what our own code and operators have allocated since the last sample, as HeapEventDue does.
   const int64_t more = charged - static_cast<int64_t>(bytes != 0 ? bytes : 1);
   if (more != 0)
     ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
@@ -238,9 +238,9 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
   if (!process.options.replay || !MayBeExactHere()) return;
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
-  // While there is room: what comes once the table is full goes the short way, too.
+  // While there is room: samples that find the table full take the short path too.
   if (thread.owner != 0) MakeOwnOverflowRows(table, static_cast<uint8_t>(thread.owner));
-  // From now on a free asks the shadow map, too: before the first block that only that knows.
+  // Frees must search the shadow map too, before the first block that only the shadow map knows.
   BeginWithoutCounters();
   SetExactHere(thread);
   exact_interval_count.store(interval_count, std::memory_order_release);
@@ -251,13 +251,13 @@ Shadowed TakeExact(SharedTable* table, const void* block) {
   ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
   if (address % kShadowGrain != 0) return {};
   std::atomic<uint32_t>* word = ShadowWord(table, directory, address);
-  // As a rule there is none: no need for a locked instruction.
+  // Usually there is none, and no locked instruction is needed.
   if (word == nullptr || !IsShadowedRow(word->load(std::memory_order_relaxed))) return {};
   const Offset row = word->exchange(0, std::memory_order_relaxed);
-  if (!IsShadowedRow(row)) return {};  // it is freed twice at once
+  if (!IsShadowedRow(row)) return {};  // freed twice at the same moment
   const Row& of = *table->At<Row>(row);
   const std::optional<uint32_t> bytes = CheckedShadowedBytes(of.size_class, word[1].load(std::memory_order_relaxed));
-  // Where its free was not seen, and another block has begun in its second word since: about.
+  // Its free was not seen, and another block has begun in its second word since: an estimate.
   return {row, bytes.has_value() ? *bytes : AverageBytes(of)};
 }
 

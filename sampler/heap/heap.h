@@ -22,14 +22,13 @@
 
 namespace holdfast {
 
-// The slow path of ChargeHeap, to be called when it said true.
-// True: this allocation is to be sampled. False: not this one.
+// The slow path of ChargeHeap, to be called when it returned true. Returns whether this allocation is to be sampled.
 bool HeapEventDue(size_t bytes);
-// Records a sampled block. Must come before the program learns the address. `block` null (the allocation failed):
-// nothing happened.
+// Records a sampled block. Must come before the program learns the address. Does nothing if `block` is null (the
+// allocation failed).
 void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes);
 
-// Takes a block's sample, if it has one, out of reach; then says how it ended.
+// Makes a block's sample, if it has one, unreachable; call RecordFree or PutBackSample afterwards.
 TakenLive TakeSample(const void* block);
 // `reallocated`: by a realloc.
 void RecordFree(const TakenLive& taken, const void* block, bool reallocated = false);
@@ -39,12 +38,12 @@ inline void RecordFree(const void* block) {
   if (taken.sampled()) RecordFree(taken, block);
 }
 
-// From here on.
+// Starts a new gap at the current position.
 inline void BeginGap(ThreadState& thread, Gap gap) {
   thread.heap_countdown = thread.heap_gap = gap.length;
   thread.heap_gap_is_event = gap.is_event;
 }
-// Where this thread's next sample lies, drawn anew: a Poisson process has no memory, so that is right at any moment.
+// Draws the distance to this thread's next sample anew. A Poisson process has no memory, so any moment is right.
 void DrawHeapGapAnew();
 
 }  // namespace holdfast

@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-// The interval in force: the table's newest, so that it can be changed from outside; before there is a table, the option.
+// The interval in force: the table's newest, which can be changed from outside; before there is a table, the option.
 uint64_t CurrentInterval(uint32_t* index) {
   SharedTable* recorded = table();
   *index = 0;
@@ -41,7 +41,7 @@ void CountBytes(const ThreadState& thread, uint64_t bytes) {
   }
 }
 
-// Not enough stack is left to record one.
+// Too little stack is left to record a sample.
 void LoseSample(const ThreadState& thread) {
   if (SharedTable* recorded = table()) {
     recorded->Count(Loss::kStackMissing);
@@ -51,7 +51,7 @@ void LoseSample(const ThreadState& thread) {
   }
 }
 
-// This thread has found another interval than before. Below some size samples cannot all lie at tagged addresses.
+// This thread has found a changed interval. Below some size samples cannot all be placed at tagged addresses.
 HOLDFAST_COLD void UseInterval(uint64_t interval) {
   if (interval != 0 && interval < kSmallestTagged) GiveUpTag();
 }
@@ -62,65 +62,67 @@ bool HeapEventDue(size_t bytes) {
   ThreadState& thread = thread_state;
   const uint32_t before = thread.epoch;
   if (!EnterSlow(thread)) {
-    // Switched off: far away from the next look. Or a signal handler inside a sample of this thread: its event is lost,
-    // and the next gap is drawn as after any other.
+    // Switched off: the next check is far away. Or a signal handler inside a sample of this thread: its event is lost,
+    // and the next gap is drawn as usual.
     constexpr int64_t kForGood = int64_t{1} << 40;
     const Gap next = process.recording.load(std::memory_order_relaxed)
                          ? DrawGap(process.options.heap_interval, &thread.random)
                          : Gap{kForGood, false};
     BeginGap(thread, next);
-    thread.interval_index = 0;  // which is the option's
+    thread.interval_index = 0;  // the option's
     return false;
   }
   NoteOtherAllocation(thread);
-  // In a child of fork: all before this block may be the parent's.
+  // In a child of fork: everything before this block may be the parent's.
   if (UNLIKELY(thread.epoch != before))
     thread.heap_gap = thread.heap_countdown + static_cast<int64_t>(bytes != 0 ? bytes : 1);
   if (bytes == 0) thread.heap_gap -= 1;  // it was charged 1, which nobody has allocated
   const auto allocated = static_cast<uint64_t>(thread.heap_gap - thread.heap_countdown);
   bool due = thread.heap_gap_is_event;
-  int64_t over = -thread.heap_countdown;  // bytes of this block behind the end of the gap
+  int64_t over = -thread.heap_countdown;  // bytes of this block after the end of the gap
   uint32_t index;
   const uint64_t interval = CurrentInterval(&index);
-  // The interval was changed meanwhile: a sample that is due was drawn from the old one, and weighs what that says.
+  // The interval has changed: a due sample was drawn from the old one, and has that one's weight.
   const uint32_t sampled_index = due ? thread.interval_index : index;
   if (UNLIKELY(index != thread.interval_index)) UseInterval(interval);
-  // Drawn whole and only then cut (see kLongestGap), as a block of many terabytes would be a hundred million pieces.
+  // Drawn whole and only then cut (see kLongestGap): a block of many terabytes would otherwise be a hundred million
+  // pieces.
   Gap gap = DrawGap(interval, &thread.random, kUncutGap);
-  // A gap that was cut short, or a new thread: the process goes on from where the gap ended, inside this block.
+  // A gap that was cut short, or a new thread: continue from the end of the gap, inside this block.
   while (!due && gap.length <= over) {
     due = gap.is_event;
     over -= gap.length;
     gap = DrawGap(interval, &thread.random, kUncutGap);
   }
-  // After an event the next gap begins behind this block, whatever lay in the rest of it: p counts "at least one".
+  // After an event the next gap begins after this block, because p counts "at least one" event in it.
   if (due) over = 0;
   gap = CutGap({gap.length - over, gap.is_event}, kLongestGap);
   BeginGap(thread, gap);
   thread.interval_index = static_cast<uint16_t>(index);
   thread.sampled_index = static_cast<uint16_t>(sampled_index);
-  // A whole gap went by without a sample, and there is no table yet: made now, so that `holdfast ls` and `set` find the
-  // program, also one that began switched off. Half of it: a gap begins behind the block that ended the one before. A
-  // thread's first look comes at its first block.
+  // A whole gap went by without a sample, and there is no table yet: make it now, so that `holdfast ls` and `set` find
+  // the program, even one that began switched off. Half a gap suffices, because a gap begins after the block that ended
+  // the previous one. A thread's first check comes at its first block.
   if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2))
     GetTableMuted(thread);
   const bool lost = due && LittleStackLeft(kStackForRecord);
   if (UNLIKELY(lost)) LoseSample(thread);
-  // This block's own bytes are counted by RecordAlloc, once it is there.
+  // RecordAlloc counts this block's own bytes once it exists.
   CountBytes(thread, due && !lost ? allocated - bytes : allocated);
   return due && !lost;
 }
 
 void DrawHeapGapAnew() {
   ThreadState& thread = thread_state;
-  // Not yet introduced: its first block is where it begins. In a sample of its own: the gap behind that is drawn there.
+  // Not yet introduced: the thread begins at its first block. Inside a sample of its own: the gap after that is drawn
+  // there.
   if (thread.epoch == 0 || (thread.muted && !thread.in_operator)) return;
   int64_t& countdown = thread.in_operator ? thread.held_countdown : thread.heap_countdown;
   int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
   SharedTable* recorded = table();
   const uint64_t interval =
       recorded != nullptr ? IntervalAt(recorded, thread.interval_index) : process.options.heap_interval;
-  // What was allocated since the last look stays to be counted, and the next look comes no later than it would have.
+  // What was allocated since the last check remains to be counted, and the next check comes no later than before.
   const int64_t allocated = gap - countdown;
   const Gap drawn = DrawGap(interval, &thread.random, allocated < kLongestGap ? kLongestGap - allocated : 1);
   countdown = drawn.length;
@@ -144,7 +146,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(recorded, thread, caller)
                                                                         : SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
-  // A sample that still stands at this address was freed where we did not see it. First, so that both never count together.
+  // A sample at this address was freed without our seeing it. Remove it first, so that both never count together.
   if (PassesFilter(block)) RecordFree(block);
   AddAlloc(recorded, thread, row, bytes, interval);
   NoteThread(recorded, thread, row, own_time.start_ns());
@@ -154,19 +156,20 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
     AddToFilter(block, level);
   } else {
     recorded->Count(Loss::kLiveTableFull);
-    // Its free would never be seen: better a block too few in use than a leak that is none.
+    // Its free would never be seen. Undercounting one block beats reporting a false leak.
     AddFree(recorded, thread, row, bytes, interval);
   }
   if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();
-  // Where nearly everything is sampled, at every 64th sample.
+  // If nearly everything is sampled, at every 64th sample.
   if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) TendExporter(recorded);
   LookAtFreeCallsAgain(false);
   Unmute(thread);
 }
 
 TakenLive TakeSample(const void* block) {
-  // free(NULL) frees nothing, although the filter may count a sample in the 1,024 bytes from a multiple of 4 GiB on.
+  // free(NULL) frees nothing, although the filter may count a sample in the 1,024 bytes that begin at a multiple of 4
+  // GiB.
   if (block == nullptr) return {};
   // Also when this thread is muted or recording is switched off: a lost free would be a false leak.
   if (!OwnState()) return {};

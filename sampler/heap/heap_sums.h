@@ -20,7 +20,7 @@ inline void AddSums(SharedTable* table, Row* row, int first_count, int first_var
   AddDouble(&row->sums[first_variance], weight.count_variance);
   AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
 }
-// To a row of all threads, and to the counters.
+// Adds to a row that all threads share, and to the counters.
 inline void AddAlloc(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
   CounterShard& counters = ShardOf(table, thread);
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);

@@ -29,7 +29,7 @@ HOLDFAST_WARM void NoteHighestSlow(HeapInUse* in_use, uint64_t now) {
   while (now > highest) {
     if (!in_use->highest.compare_exchange_weak(highest, now, std::memory_order_relaxed)) continue;
     if (now - in_use->highest_timed.load(std::memory_order_relaxed) < now / kTimedParts) return;
-    // Of two threads at once the time is one's or the other's, nanoseconds apart.
+    // If two threads do this at once, the time is one's or the other's, nanoseconds apart.
     in_use->highest_timed.store(now, std::memory_order_relaxed);
     in_use->highest_ns.store(MonotonicNs(), std::memory_order_relaxed);
     return;
@@ -54,11 +54,11 @@ HOLDFAST_WARM void SeeHeight(SharedTable* table, uint32_t owner) {
       ++threads;
     }
   }
-  // A sum of lines that change meanwhile may be negative.
+  // The sum may be negative, because lines change meanwhile.
   const uint64_t now = static_cast<int64_t>(others + own) > 0 ? others + own : 0;
   if (now > in_use->highest.load(std::memory_order_relaxed)) NoteHighestSlow(in_use, now);
   const uint64_t highest = in_use->highest.load(std::memory_order_relaxed);
-  // Threads that look at the same moment do not see each other's new limits: each takes its share of what is left.
+  // Threads that check at the same moment do not see each other's new limits: each takes its share of the rest.
   const int64_t left = static_cast<int64_t>(highest - limits - own) / static_cast<int64_t>(threads);
   const auto least = static_cast<int64_t>(threads == 1 ? 0 : highest / (kHeightParts * threads));
   const uint64_t limit = own + static_cast<uint64_t>(std::max(left, least));

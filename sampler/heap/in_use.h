@@ -1,14 +1,14 @@
-// How much the heap has in use, and had at most.
+// Bytes in use, now and at most.
 //
-// At intervals above 1 one atomic word is enough, as samples are rare. Where every allocation is recorded each thread takes what it
-// allocates from a `room` of its own, two instructions of an allocation, and adds what it frees, one instruction. Its room ends where
-// more might be in use than ever before:
+// At intervals above 1 one atomic word is enough, because samples are rare. When every allocation is recorded, each
+// thread subtracts allocations from its own `room` (two instructions) and adds its frees (one instruction). Its room
+// ends where more might be in use than ever before:
 //
-//     in use = Σ (limit − room)   ≤   Σ limit   ≤   highest        so nothing is missed as long as no thread runs out of room
 //
-// A thread that has run out adds up what all have in use, raises `highest` to that, and raises its own limit: one that is alone up to
-// `highest`, so that the height is exact, to the byte; one of several by its share of what is left of it, or by
-// highest / (kHeightParts · threads), so that all of them together miss at most one part in kHeightParts.
+//
+// A thread without room adds up what all threads have in use, raises `highest` to that, and raises its own limit. A
+// single thread raises it to `highest`, so the maximum is exact, to the byte. One of several raises it by its share of
+// the rest, or by highest / (kHeightParts · threads), so all of them together miss at most one part in kHeightParts.
 //
 // Any thread, signal handlers; lock-free.
 #ifndef HOLDFAST_SAMPLER_HEAP_IN_USE_H_
@@ -20,12 +20,12 @@
 
 namespace holdfast {
 
-// The thread of this line has run out of room.
+// Call when the thread of this line has no room left.
 void SeeHeight(SharedTable* table, uint32_t owner);
-// More is in use than ever before.
+// Call when more is in use than ever before.
 void NoteHighestSlow(HeapInUse* in_use, uint64_t now);
 
-// Of a thread that owns rows, by the short way. `amount`: in kAmountFractionBits, here and below.
+// For a thread that owns rows, on the short path. `amount`: in kAmountFractionBits, here and below.
 HOLDFAST_HOT inline void AddOwnInUse(SharedTable* table, const ThreadState& thread, uint64_t amount) {
   if (UNLIKELY(BorrowsAsOwner(&table->header()->in_use_of[thread.owner].room, amount))) SeeHeight(table, thread.owner);
 }
@@ -33,7 +33,7 @@ HOLDFAST_HOT inline void TakeOwnInUse(SharedTable* table, const ThreadState& thr
   AddAsOwner(&table->header()->in_use_of[thread.owner].room, amount);
 }
 
-// Of any thread.
+// For any thread.
 void AddInUse(SharedTable* table, const ThreadState& thread, uint64_t amount);
 void TakeInUse(SharedTable* table, const ThreadState& thread, uint64_t amount);
 

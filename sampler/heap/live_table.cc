@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-// In a key's lowest bits, which an address leaves free: the slot is being filled, or held between Take and Drop/PutBack.
+// Lowest bit of a key, which addresses leave free: the slot is being filled, or held between Take and Drop/PutBack.
 constexpr uint64_t kBusy = 1;
 // A segment's offset while it is being made: inside the header, so never a record.
 constexpr Offset kInTheMaking = 1;
@@ -28,7 +28,7 @@ uint64_t HashOf(uintptr_t address) {
   return x ^ (x >> 32);
 }
 
-// The place in the header where the segment of `hash` in `level` is found.
+// Returns the place in the header of the segment for `hash` in `level`.
 std::atomic<Offset>& SegmentOf(SharedTable* table, int level, uint64_t hash) {
   if (level < kFirstOfMany) return table->header()->live_segments[level];
   const uint32_t segments = 1u << (level - kFirstOfMany + 1);
@@ -52,7 +52,7 @@ bool InsertInto(const LiveSegment& segment, uint64_t hash, uintptr_t address, co
     const uint32_t slot = (first + i) & (segment.slots - 1);
     uint64_t empty = 0;
     if (segment.keys[slot].load(std::memory_order_relaxed) != 0 ||
-        // Acquire: the last owner has read its sample before it gave the slot away (DropLive releases).
+        // Acquire: the slot's last owner has read its sample before it freed the slot (DropLive releases).
         !segment.keys[slot].compare_exchange_strong(empty, kBusy, std::memory_order_acquire)) {
       continue;
     }
@@ -63,7 +63,7 @@ bool InsertInto(const LiveSegment& segment, uint64_t hash, uintptr_t address, co
   return false;
 }
 
-// The segment's offset, made now if need be; 0 = no room.
+// Returns the segment's offset, made now if needed; 0 = no room.
 Offset GetSegment(SharedTable* table, int level, std::atomic<Offset>& offset) {
   Offset found = offset.load(std::memory_order_acquire);
   if (found > kInTheMaking) return found;
@@ -73,7 +73,7 @@ Offset GetSegment(SharedTable* table, int level, std::atomic<Offset>& offset) {
   found = 0;
   if (offset.compare_exchange_strong(found, kInTheMaking, std::memory_order_acquire)) {
     void* memory = table->Allocate(bytes);
-    // First of all: as soon as the segment is there, blocks come to stand in it, and are looked for in the levels that are begun.
+    // First of all: as soon as the segment exists, blocks use it, and look-ups search the levels that have begun.
     auto& levels = table->header()->live_levels;
     uint32_t begun = levels.load(std::memory_order_relaxed);
     while (begun <= static_cast<uint32_t>(level) &&
@@ -82,7 +82,7 @@ Offset GetSegment(SharedTable* table, int level, std::atomic<Offset>& offset) {
     offset.store(memory != nullptr ? table->OffsetOf(memory) : 0, std::memory_order_release);
     return offset.load(std::memory_order_relaxed);
   }
-  // Another thread is a few instructions from done, unless it was preempted there: a bounded wait, about 10 ms.
+  // Another thread is a few instructions from done, unless it was preempted: a bounded wait, about 10 ms.
   for (int i = 0; i < 10'000 && found == kInTheMaking; ++i) {
     if (i > 100 && !no_system_calls.load(std::memory_order_relaxed)) RawSyscall(SYS_sched_yield);
     found = offset.load(std::memory_order_acquire);
@@ -95,7 +95,7 @@ int Begun(SharedTable* table) {
       std::min<uint32_t>(table->header()->live_levels.load(std::memory_order_relaxed), kLiveLevels));
 }
 
-// An empty slot has the key 0, one that is being filled kBusy: neither is the address of a block.
+// An empty slot has the key 0, and one that is being filled kBusy: neither is the address of a block.
 constexpr bool MayBeKey(uintptr_t address) { return address != 0 && (address & kBusy) == 0; }
 
 TakenLive TakeFrom(SharedTable* table, int level, uint64_t hash, uintptr_t address) {
@@ -103,7 +103,7 @@ TakenLive TakeFrom(SharedTable* table, int level, uint64_t hash, uintptr_t addre
   if (offset <= kInTheMaking) return {};
   const LiveSegment segment = At(table, level, offset);
   const uint32_t first = WindowOf(segment, hash);
-  // Line by line: most look-ups find nothing (the filter errs), and they should be cheap.
+  // One cache line at a time: most look-ups find nothing (the filter errs), and should be cheap.
   static_assert(kLiveWindow % 8 == 0);
   for (uint32_t line = 0; line < kLiveWindow; line += 8) {
     const uint32_t slot = (first + line) & (segment.slots - 1);
@@ -158,7 +158,7 @@ TakenLive TakeLiveOf(SharedTable* table, uintptr_t address, Offset row) {
       const uint32_t slot = (first + i) & (segment.slots - 1);
       uint64_t key = address;
       if (segment.keys[slot].load(std::memory_order_relaxed) != address ||
-          // Two threads may look for one address here: only one has the slot.
+          // Two threads may look for one address here: only one gets the slot.
           !segment.keys[slot].compare_exchange_strong(key, address | kBusy, std::memory_order_acquire)) {
         continue;
       }

@@ -13,16 +13,17 @@ constinit std::atomic<LockSlots*> lock_slots{nullptr};
 
 namespace {
 
-// A contended lock keeps its slot this many visits, so that the words that every lock looks at are rarely written.
+// A lock without waiters keeps its slot for this many visits, so that the words that every lock reads are rarely
+// written.
 constexpr uint32_t kIdleVisits = 256;
-// W may lie so far behind the mark: an amount that others have settled meanwhile, or one that is being taken back (see
-// TakeOutTheDead). Anything above is what was waited.
+// W may be this far below the mark: an amount that others have settled meanwhile, or that is being taken back (see
+// TakeOutTheDead). A larger difference is real waiting.
 constexpr uint64_t kMostBehindNs = uint64_t{1} << 46;
-// Of a claim, before it is given up: some 100 µs, if nobody else wants to run. kLooks: at a set that is full, or at a key that
-// others are just about to give up.
+// Attempts of a claim before it gives up: about 100 µs, if no other thread wants to run. kLooks: reads of a full set,
+// or of a key that others are about to free.
 constexpr int kClaimTries = 2000, kLooks = 3;
 
-// Guards the making of keys, so that no lock has two slots. Never waited for without a bound.
+// Guards the making of keys, so that no lock has two slots. Every wait for it is bounded.
 constinit std::atomic<bool> claiming{false};
 
 uint64_t KeyOf(const void* lock) { return reinterpret_cast<uintptr_t>(lock); }
@@ -33,15 +34,16 @@ constexpr uint64_t kIntegralMask = ~uint64_t{0} >> kWaitersBits;
 uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
   return ((waiting & kWaitersMask) * static_cast<uint64_t>(now_ns) - (waiting >> kWaitersBits)) & kIntegralMask;
 }
-// What was waited from the mark up to there; 0: others have settled it.
+// Returns the waiting from the mark up to `integral`; 0: others have settled it.
 int64_t Since(uint64_t mark, uint64_t integral) {
   const uint64_t ns = (integral - mark) & kIntegralMask;
   return ns > kIntegralMask - kMostBehindNs ? 0 : static_cast<int64_t>(ns);
 }
 
-// Of a slot that nobody waits in: what was waited and not attributed, or (negative) attributed and not waited. The latter where a
-// waiter went at a time before the one up to which waiting was attributed to a holder just then; else the next wait makes up for it.
-// Nothing while somebody is in it after all, who will see that the slot is gone (AddWaiters): W is not known then, and stays as it is.
+// For a slot without waiters: returns waiting that was not attributed, or (negative) attributed but not waited. The
+// latter happens when a waiter leaves at a time before a holder's reading of the clock; otherwise the next wait
+// compensates for it. Returns nothing if a thread waits after all; it will see that the slot is gone (AddWaiters). W is
+// not known then and does not change.
 int64_t SettleForGood(LockSlot* slot) {
   const uint64_t waiting = slot->waiting.load(std::memory_order_acquire);
   if ((waiting & kWaitersMask) != 0) return 0;
@@ -66,8 +68,8 @@ LockSlots* GetSlots() {
   return found;
 }
 
-// Makes the key busy, unless somebody waits, or a signal is left that counts as a waiter elsewhere. Sequentially
-// consistent, as in AddWaiters: either the waiter is seen here, or the waiter sees that the slot is being given up.
+// Makes the key busy, unless a thread waits, or a signal is left that counts as a waiter elsewhere. Sequentially
+// consistent, as in AddWaiters: either the waiter is seen here, or the waiter sees that the slot is being freed.
 bool TakeIdleKey(std::atomic<uint64_t>* key, const LockSlot& slot) {
   uint64_t lock = key->load(std::memory_order_relaxed) & ~LockSlots::kBusy;
   if (lock == 0 || !key->compare_exchange_strong(lock, lock | LockSlots::kBusy, std::memory_order_seq_cst))
@@ -88,7 +90,7 @@ void GiveUp(LockSlots* all, std::atomic<uint64_t>* key) {
   __atomic_fetch_sub(&lock_watch[set / kLockSets].taken, 1, __ATOMIC_RELAXED);
 }
 
-// The caller has `claiming`.
+// The caller holds `claiming`.
 LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void* lock, Leftover* left) {
   int free = -1, idle = -1;
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
@@ -97,19 +99,19 @@ LockSlot* ClaimGuarded(LockSlots* all, SlotTable table, uint32_t set, const void
     if (key == 0) free = static_cast<int>(i);
     if (key != 0 && WaitersOf(all->slots[table][set][i]) == 0) idle = static_cast<int>(i);
   }
-  // Of locks that nobody waits for any more, perhaps gone with their memory, one makes room.
+  // Makes room: evicts a lock without waiters; its memory may be gone.
   const bool evicts = free < 0;
   if (evicts) {
     free = idle;
     if (idle < 0 || !TakeIdleKey(&all->keys[table][set][idle], all->slots[table][set][idle])) return nullptr;
   }
   LockSlot& slot = all->slots[table][set][free];
-  // A thread that found the slot's former key is just about to see that it is gone.
+  // A thread that found the slot's former key is about to see that the key is gone.
   if (WaitersOf(slot) != 0) {
     if (evicts) all->keys[table][set][free].fetch_and(~LockSlots::kBusy, std::memory_order_release);
     return nullptr;
   }
-  // W goes on from where it stood: a holder of the lock that had this slot before may still be on its way to settle.
+  // W continues: a holder of the slot's former lock may still be about to settle.
   *left = LeftoverOf(&slot);
   slot.settled_ns.store(0, std::memory_order_relaxed);
   slot.visits.store(0, std::memory_order_relaxed);
@@ -149,11 +151,11 @@ void ForgetLockSlots() {
 
 LockSlot* FindSlot(const void* lock, SlotTable table) {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
-  // No lock lies at null, which is the key of an empty slot.
+  // No lock is at null, the key of an empty slot.
   if (all == nullptr || lock == nullptr) return nullptr;
   const uint32_t set = LockSetOf(lock);
   for (uint32_t i = 0; i < kKeysInSet; ++i) {
-    // Acquire: what the claimer wrote into the slot.
+    // Acquire: makes the claimer's writes to the slot visible.
     if (all->keys[table][set][i].load(std::memory_order_acquire) == KeyOf(lock)) return &all->slots[table][set][i];
   }
   return nullptr;
@@ -171,7 +173,7 @@ void NoteWaiting(int thread_id, WaitKind kind, LockSlot* slot, int64_t start_ns)
   waiting.kind.store(static_cast<uint32_t>(kind), std::memory_order_relaxed);
   waiting.slot.store(slot, std::memory_order_relaxed);
   waiting.start_ns.store(start_ns, std::memory_order_relaxed);
-  // Release: who finds the thread's id, and the thread gone, finds what it waited for.
+  // Release: a thread that finds this id, of a dead thread, also finds what it waited for.
   waiting.thread_id.store(thread_id, std::memory_order_release);
 }
 
@@ -205,7 +207,7 @@ LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
         if (slot != nullptr || ++looks == kLooks) return slot;
       }
     }
-    // Some instructions of another thread's, which may have been put off the processor in their midst.
+    // Another thread needs a few instructions, but may have been preempted.
     if (i % 8 != 7 || no_system_calls.load(std::memory_order_relaxed)) {
       SpinPause();
     } else {
@@ -219,8 +221,8 @@ bool AddWaiters(LockSlot* slot, const void* lock, WaitsFor what, int64_t start_n
   if (WaitersOf(*slot) + count > kMostWaiters) return false;
   // Sequentially consistent: see TakeIdleKey.
   const uint64_t before = slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
-  // The first one since the lock changed hands: waiters that gave up meanwhile have left time to be attributed. A holder that
-  // reads the word too early finds an older time; it takes no more than was waited (HeldNs).
+  // The first waiter since the lock changed hands: waiters that gave up meanwhile have left time to be attributed. A
+  // holder that reads the word too early finds an older time; it takes no more than was waited (HeldNs).
   if ((before & kWaitersMask) == 0 && what == WaitsFor::kLock &&
       Since(slot->mark.load(std::memory_order_relaxed), IntegralAt(before, 0)) == 0) {
     slot->signalled.store(static_cast<uint64_t>(start_ns) << kWaitersBits, std::memory_order_relaxed);
@@ -238,7 +240,7 @@ void RemoveWaiter(LockSlot* slot, int64_t end_ns) {
 }
 
 int64_t LengthenLastWait(LockSlot* slot) {
-  // Sequentially consistent, as the holder's look in Settle: one of the two sees what the other did.
+  // Sequentially consistent, like the holder's read in Settle: one of the two sees the other's write.
   uint64_t waiting = slot->waiting.load(std::memory_order_seq_cst);
   while ((waiting & kWaitersMask) == 0) {
     const uint64_t ahead_ns = (slot->mark.load(std::memory_order_seq_cst) - IntegralAt(waiting, 0)) & kIntegralMask;
@@ -259,15 +261,15 @@ void DelayWaiter(LockSlot* slot, int64_t by_ns) {
 }
 
 int64_t MeanStart(uint64_t word, int64_t now_ns) {
-  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days). Signed: they may
-  // lie in the future.
+  // From their ages: the times themselves have more bits than the word (a machine that is up for 13 days). Signed: they
+  // may be in the future.
   const int64_t ages_ns = static_cast<int64_t>(IntegralAt(word, now_ns) << kWaitersBits) >> kWaitersBits;
   return now_ns - ages_ns / static_cast<int64_t>(word & kWaitersMask);
 }
 
-// The last waiter may have left at an earlier time than the one that was just attributed up to: gives back what was not waited.
+// Returns waiting that was attributed beyond the time at which the last waiter left.
 static int64_t GiveBackAhead(LockSlot* slot, int64_t most_ns) {
-  // See LengthenLastWait. If both see each other, this much is left to be attributed, and becomes hand-off delay.
+  // See LengthenLastWait. If both threads see each other, this much remains unattributed, and becomes hand-off delay.
   const uint64_t waiting = slot->waiting.load(std::memory_order_seq_cst);
   if (LIKELY((waiting & kWaitersMask) != 0)) return 0;
   const uint64_t ahead_ns = (slot->mark.load(std::memory_order_relaxed) - IntegralAt(waiting, 0)) & kIntegralMask;
@@ -277,10 +279,10 @@ static int64_t GiveBackAhead(LockSlot* slot, int64_t most_ns) {
 }
 
 int64_t Settle(LockSlot* slot, int64_t* now_ns) {
-  // The word before the clock: a waiter that is in it came before the time that is read now.
+  // Read the word before the clock: its waiters came before the time that is then read.
   const uint64_t waiting = slot->waiting.load(std::memory_order_acquire);
   uint64_t mark = slot->mark.load(std::memory_order_relaxed);
-  // Where all waiters have given up, W stands still; only the length of the hold needs the clock.
+  // If all waiters have given up, W does not change; only the length of the hold needs the clock.
   if (*now_ns == 0 && ((waiting & kWaitersMask) != 0 || Since(mark, IntegralAt(waiting, 0)) != 0))
     *now_ns = MonotonicNs();
   if (*now_ns != 0) slot->settled_ns.store(*now_ns, std::memory_order_relaxed);
@@ -327,7 +329,7 @@ void TendSlots(uint32_t turn) {
     if (key->load(std::memory_order_acquire) == 0 || !idle()) continue;
     const SignalsBlocked blocked;
     if (!TakeIdleKey(key, slot)) continue;
-    // Looked at again: the slot may have become another lock's meanwhile.
+    // Check again: the slot may have become another lock's meanwhile.
     if (idle())
       GiveUp(all, key);
     else

@@ -1,5 +1,5 @@
-// Which of a thread's samples are timed: one in each 64, at random, so that no loop of the program's keeps step with it. Each has the
-// same chance, 1/64.
+// Which of a thread's samples are timed: one in each window of 64, at random, so that no loop of the program keeps in
+// step with it. Each has the same chance, 1/64.
 //
 //     samples   0 … 63 | 64 … 127 | 128 …      one in each window
 //     timed         ▲      ▲            ▲      24, 75, 160: from one to the next 1 … 127
@@ -8,7 +8,7 @@
 //                             bits 8–13  where that one lies in its window
 //                             bits 14–15 a turn, so that the whole differs from one moment to another
 //
-// The own thread alone.
+// For the calling thread only.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_
 
@@ -28,11 +28,11 @@ inline constexpr uint16_t FirstSamples(uint64_t random) {
   return static_cast<uint16_t>(place << 8 | place);
 }
 
-// False: this one is, and the next one is yet to be drawn.
+// False: this sample is timed, and the next one is not yet drawn.
 HOLDFAST_HOT inline bool IsUntimed(const ThreadState& thread) { return static_cast<uint8_t>(thread.samples) != 0; }
 HOLDFAST_HOT inline void CountUntimed(ThreadState& thread) { --thread.samples; }
 
-// Behind one that was timed. Returns further random bits.
+// Call after a timed sample. Returns further random bits.
 inline uint64_t DrawTimed(ThreadState& thread) {
   const uint64_t random = NextRandom(&thread.random);
   const uint32_t place = thread.samples >> 8 & (kTimedOneIn - 1), next = random % kTimedOneIn;
@@ -41,7 +41,7 @@ inline uint64_t DrawTimed(ThreadState& thread) {
   return random / kTimedOneIn;
 }
 
-// Something was allocated that is no sample.
+// Call when an unsampled block was allocated.
 inline void NoteOtherAllocation(ThreadState& thread) {
   thread.samples = static_cast<uint16_t>(thread.samples + (1 << kTurnShift));
 }

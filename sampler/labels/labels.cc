@@ -12,8 +12,8 @@ namespace {
 
 // False: a handler of this thread has changed them meanwhile.
 bool Replace(ThreadState& thread, uint16_t before, uint16_t after) {
-  // Before the labels change: what was remembered holds for those alone. A child of fork may take another thread's memory for its
-  // own here, whose walks are forgotten in any case.
+  // Call before the labels change: walks were remembered for the old ones only. A child of fork may take another
+  // thread's memory for its own here; that thread's walks are forgotten anyway.
   if (WalkMemory* memory = WalkMemory::Of(thread)) memory->KeepLabelsApart();
   return __atomic_compare_exchange_n(&thread.labels, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }

@@ -1,9 +1,9 @@
-// What a thread calls itself (include/holdfast.h): `tenant=acme`, `kind=write`. Samples of the heap, of waits and of holds that it takes
-// have these labels. No hot path knows of them: a set of labels is a number in ThreadState, and the innermost frame of a stack
-// (sampler/tables/label_sets.h, which says what is bounded and what happens then).
+// A thread's labels (include/holdfast.h): `tenant=acme`, `kind=write`. Samples of the heap, of waits and of holds carry
+// the labels of the thread that takes them. Hot paths do not see labels: a set is a number in ThreadState, and the
+// innermost frame of a stack (sampler/tables/label_sets.h has the limits).
 //
-// Of the calling thread, also in a signal handler; lock-free, no allocation, no system call, errno kept. A new thread has none; a child
-// of fork has those of the thread that forked.
+// For the calling thread, also in a signal handler; lock-free, no allocation, no system call, errno kept. A new thread
+// has none; a child of fork has those of the thread that forked.
 #ifndef HOLDFAST_SAMPLER_LABELS_LABELS_H_
 #define HOLDFAST_SAMPLER_LABELS_LABELS_H_
 
@@ -11,15 +11,15 @@
 
 namespace holdfast {
 
-// Of this process: a number that holds for any of its threads. 0: no labels.
+// Number of a label set in this process, valid for any of its threads. 0: no labels.
 using LabelsNumber = uint32_t;
 
-// Adds or changes one label; null or "": takes it away. Returns what the labels were before.
+// Adds or changes one label; null or "" removes it. Returns the previous labels.
 LabelsNumber SetLabel(const char* key, const char* value);
-// All of them, as they were at some time. What is no such number changes nothing.
+// Sets all labels to those of an earlier time. An invalid number changes nothing.
 LabelsNumber SetLabels(LabelsNumber labels);
 
-// The calling thread has just given itself another name: of its next samples that is the label, where names are labels.
+// Call after the calling thread has changed its name: its next samples carry it, if names are labels.
 void NamedThisThread();
 
 }  // namespace holdfast

@@ -4,10 +4,11 @@
 //     signaller                        signal(c) ────┘ t_s   … unlock(m)
 //                 │◄──── condition, until t_s + L ───────►│◄──── mutex ─────────►│
 //
-// A signal puts as many waiters as it wakes into the slot of the mutex, from t_s + L on, so that it is attributed to whoever holds
-// the mutex then; and notes the time in the slot of the condition, where those who wake up take it from. Which waiter takes
-// which time does not matter for the sum. L: what a woken thread needs to run; until then it does not want the mutex yet.
-// If nobody let the mutex go or got it after that, it was free, and all of it was the wait for the condition.
+// A signal adds the waiters that it wakes to the slot of the mutex, from t_s + L on, so that their waiting is
+// attributed to the holder of the mutex. It leaves the time in the slot of the condition, where the woken threads find
+// it. Which waiter takes which time does not matter for the sum. L: the time until a woken thread runs; until then it
+// does not want the mutex yet. If nobody released or got the mutex after that, it was free, and all of it was waiting
+// for the condition.
 #include "sampler/contract/clock.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
@@ -28,7 +29,7 @@ int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
   uint64_t word = slot->signalled.load(std::memory_order_relaxed);
   while (true) {
     const uint64_t count = WaitersIn(word);
-    // Who ran out of time takes one only if nobody else is left to take it.
+    // A waiter that timed out takes one only if nobody else is left to take it.
     if (count == 0 || (!woken && count < WaitersOf(*slot))) return 0;
     const int64_t mean_ns = MeanStart(word, now_ns);
     const uint64_t taken = static_cast<uint64_t>(mean_ns) << kWaitersBits | 1;
@@ -38,9 +39,9 @@ int64_t TakeSignal(LockSlot* slot, bool woken, int64_t now_ns) {
 
 }  // namespace
 
-// A waiter that runs out of time in the same moment as it is signalled may leave without the signal, which then nobody would
-// take: the mutex would be waited for for ever. Sequentially consistent against each other: the signaller adds and then
-// looks at the waiters, a waiter leaves and then looks at the signals. One of them sees both.
+// A waiter that times out at the moment of its signal may leave without taking the signal. Then nobody would, and the
+// mutex would seem to have a waiter for ever. Sequentially consistent against each other: the signaller adds and then
+// reads the waiters; a waiter leaves and then reads the signals. One of them sees both.
 static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
   while (WaitersIn(slot->signalled.load(std::memory_order_seq_cst)) >
          (slot->waiting.load(std::memory_order_seq_cst) & kWaitersMask)) {
@@ -48,9 +49,9 @@ static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
   }
 }
 
-// So many wait for the mutex from then on. Null: there is no slot.
+// `woken` threads wait for the mutex, starting at `from_ns`. Null: there is no slot.
 static LockSlot* AddWokenWaiters(SharedTable* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
-  for (int i = 0; i < 2; ++i) {  // the first one may be given up in this moment
+  for (int i = 0; i < 2; ++i) {  // the first one may just be being freed
     LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
     if (slot == nullptr) return nullptr;
     if (AddWaiters(slot, mutex, WaitsFor::kLock, from_ns, woken)) return slot;
@@ -60,7 +61,7 @@ static LockSlot* AddWokenWaiters(SharedTable* recorded, const void* mutex, int64
 
 void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
   DropSignalsForNobody(slot, end_ns);
-  // Nobody unlocks it and comes by: its waiters themselves give it up.
+  // No unlock comes by: the waiters themselves free the slot.
   if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
 }
 
@@ -85,8 +86,8 @@ void BeginConditionWait(const CallerRegisters& caller, const void* condition, co
   ThreadState& thread = thread_state;
   SharedTable* recorded = BeginAnyWait(thread, WaitKind::kCondition, wait);
   if (recorded == nullptr) return;
-  // The program holds the mutex: what has to be done before the wait keeps others from it, so it comes first, and is no
-  // part of the wait.
+  // The program holds the mutex: preparations before the wait keep others from it, so they come first, and are no part
+  // of the wait.
   wait->holder = condition;
   wait->record = FindLockRecord(recorded, condition, WaitKind::kCondition);
   CaptureIfChosen(caller, recorded, thread, WaitStyle::kWhole, wait);
@@ -103,7 +104,7 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   SharedTable* recorded = table();
   if (!wait->active || recorded == nullptr) return;
   ThreadState& thread = thread_state;
-  if (thread.current_wait.wait != wait) return;  // it was taken for abandoned, and counted
+  if (thread.current_wait.wait != wait) return;  // it was dropped as abandoned, and counted
   const int64_t end_ns = MonotonicNs();
   const int64_t signalled_ns = wait->slot != nullptr ? TakeSignal(wait->slot, woken, end_ns) : 0;
   LeaveCurrent(thread, wait, end_ns);
@@ -114,11 +115,11 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   int64_t for_mutex_ns = signalled_ns != 0 && end_ns > signalled_ns ? end_ns - signalled_ns : 0;
   if (signalled_ns != 0) {
     if (LockSlot* slot = FindSlot(mutex, kHeldTable)) {
-      // If nobody let it go or got it meanwhile, it was free all the time, and the thread just took long to wake up.
+      // If nobody released or got it meanwhile, it was free all the time, and the thread just woke up slowly.
       if (slot->settled_ns.load(std::memory_order_relaxed) < signalled_ns) for_mutex_ns = 0;
       RemoveWaiter(slot, signalled_ns + for_mutex_ns);
       for_mutex_ns += LengthenLastWait(slot);
-      // Up to now and no further: a mark in the future would attribute waits to others that are not waited.
+      // Not beyond now: a mark in the future would attribute waiting that never happens.
       int64_t now_ns = end_ns;
       Count(counters.gap_ns, WaitKind::kMutex, static_cast<uint64_t>(Settle(slot, &now_ns)));
     }
@@ -138,7 +139,7 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   if (for_mutex.interval == 0) return;
   for_mutex.budget_ns = thread.lock_countdown;
   for_mutex.kind = WaitKind::kMutex;
-  // The mutex is held: only what a sample needs.
+  // The mutex is held: do only what a sample needs.
   if (wait->row != nullptr && wait->sampled && for_mutex.budget_ns <= for_mutex_ns) {
     for_mutex.row = FindLockRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
     if (for_mutex.record != nullptr) {
@@ -168,7 +169,7 @@ void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
   LockSlot* slot = FindSlot(condition, kWokenTable);
   if (slot == nullptr || recorded == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
-  // As a waiter of its own, so that the slot stays this condition's until the signal is there to take.
+  // Registers the signal as a waiter, so that the slot stays this condition's until the signal can be taken.
   if (!AddWaiters(slot, condition, WaitsFor::kCondition, from_ns)) return;
   if (LockSlot* of_mutex = AddWokenWaiters(recorded, mutex, from_ns, woken)) {
     if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {

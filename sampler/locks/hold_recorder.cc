@@ -1,5 +1,5 @@
-// Who held a lock that others waited for: see holds.h, and sampler/hot_path/lock_slots.h for what is attributed to
-// whom. A gap (gap_ns) is the delay of a hand-off: nobody held the lock.
+// The holders of contended locks: see holds.h, and sampler/hot_path/lock_slots.h for the attribution. A gap (gap_ns) is
+// a hand-off delay: nobody held the lock.
 #include <errno.h>
 
 #include "sampler/locks/holds.h"
@@ -13,14 +13,14 @@
 namespace holdfast {
 namespace {
 
-// A hold of so much waiting is worth a look whether all its waiters still live.
+// After a hold with this much waiting, check whether all waiters still live.
 constexpr int64_t kLookForTheDeadNs = 10'000'000;
 
-// The process whose memory this is: a vfork child has an id of its own, and none of these threads.
+// The process that owns this memory: a vfork child has its own id, and none of these threads.
 bool IsDead(int thread_id) { return RawSyscall(SYS_tgkill, process.pid, thread_id, 0) == -ESRCH; }
 
-// A thread that ended in the midst of a wait and told nobody (a handler made the system call exit, or jumped out of the
-// wait) would be waited for by this lock's holders for ever. Its wait ends when the lock last changed hands before this hold.
+// A thread that ended during a wait without notice (a handler made the system call exit, or jumped out of the wait)
+// would count as a waiter for ever. Its wait ends when the lock last changed hands before this hold.
 void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) {
   LockSlots* all = lock_slots.load(std::memory_order_acquire);
   if (all == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
@@ -34,7 +34,7 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
         kind == WaitKind::kCondition &&
         reinterpret_cast<uint64_t>(slot->mutex.load(std::memory_order_relaxed)) == LockOfSlot(hold->slot);
     if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
-    // Only one thread takes it out.
+    // Only one thread removes it.
     if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
     const Offset row = DropOngoingOf(recorded, id);
     const int64_t end_ns = start_ns > hold->since_ns ? start_ns : hold->since_ns;
@@ -61,7 +61,7 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
   }
 }
 
-// Bounded by what its waiters have waited: the first one's time may be an older one's, or lie in the future (after a signal).
+// Bounded by the waiters' waiting: the first one's time may be an older one's, or in the future (after a signal).
 int64_t HeldNs(const LockHold& hold) {
   int64_t held_ns = hold.held_ns;
   if (held_ns > hold.until_ns - hold.since_ns) held_ns = hold.until_ns - hold.since_ns;
@@ -78,7 +78,7 @@ void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, 
   AddTime(recorded, &record->hold_times, held_ns, 1);
 }
 
-// Begins a new stretch in which there is not one reader alone. Returns SlotReaders::alone_ns.
+// Ends the current period with a single reader. Returns SlotReaders::alone_ns.
 uint64_t AloneUntil(SlotReaders& readers, int64_t now_ns) {
   const int64_t since_ns = readers.alone_since_ns.exchange(0, std::memory_order_relaxed);
   const auto stretch_ns = static_cast<uint64_t>(since_ns != 0 && now_ns > since_ns ? now_ns - since_ns : 0);
@@ -98,7 +98,7 @@ std::atomic<uint64_t>* CameOf(int thread_id) {
   return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].came;
 }
 
-// For how long the reader that unlocks at `now_ns`, the last one, was the only one: since it came, or since the first writer did.
+// How long the last reader, which unlocks at `now_ns`, was the only one: since it came, or since the first writer did.
 int64_t EndAlone(SlotReaders& readers, const void* lock, int64_t now_ns) {
   const uint64_t alone_ns = AloneUntil(readers, now_ns);
   const uint64_t since_first_ns = alone_ns - readers.first_alone_ns.load(std::memory_order_relaxed);
@@ -109,7 +109,7 @@ int64_t EndAlone(SlotReaders& readers, const void* lock, int64_t now_ns) {
   return static_cast<int64_t>(own_ns < since_first_ns ? own_ns : since_first_ns);
 }
 
-// The hold, divided among those that are known to have waited during it.
+// Divides the hold among its known waiters.
 void AddPairs(SharedTable* recorded, Row* row, const LockHold& hold, const Weight& weight) {
   uint64_t known = 0;
   for (const Offset waiter : hold.waiters) known += waiter != 0;
@@ -154,7 +154,7 @@ void SampleHold(SharedTable* recorded, ThreadState& thread, const LockHold& hold
   if (hold.record != nullptr) AddPairs(recorded, row, hold, weight);
 }
 
-// In a child that was forked in between the slots are empty, or gone: see ForgetLockSlots.
+// In a child forked meanwhile the slots are empty, or gone: see ForgetLockSlots.
 void EndReaderUnlock(LockSlot* slot) {
   if (lock_slots.load(std::memory_order_relaxed) == nullptr) return;
   std::atomic<uint32_t>& leaving = ReadersOf(slot).leaving;
@@ -184,7 +184,7 @@ LockSlot* ClaimSlotAndCount(SharedTable* recorded, ThreadState& thread, const vo
   return slot;
 }
 
-// Null: there is nothing to do for this unlock.
+// Null: nothing to do for this unlock.
 static LockSlot* SlotToLeave(const void* lock, WaitKind kind, LockHold* hold) {
   ThreadState& thread = thread_state;
   *hold = {};
@@ -198,7 +198,7 @@ static LockSlot* SlotToLeave(const void* lock, WaitKind kind, LockHold* hold) {
   return slot;
 }
 
-// What the slot of a hold that was just settled says of it.
+// Copies what the slot knows about the hold that was just settled.
 static void FillHold(SharedTable* recorded, LockSlot* slot, WaitKind kind, LockHold* hold) {
   hold->slot = slot;
   hold->held_ns = WaitedForNs(*slot, hold->until_ns);
@@ -224,13 +224,13 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
     AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, kOneVisitIn));
     return;
   }
-  // Everything else can wait until the program has let its lock go; what the slot says then may be another lock's.
+  // The rest can wait until the program has released its lock; the slot may then be another lock's.
   SettleHold(recorded, lock, slot, kind, hold);
 }
 
 void AfterUnlock(const void* lock) {
   ThreadState& thread = thread_state;
-  // Out of calm ones, as Calm left it; any other is one that cannot be calm.
+  // The calm unlocks ran out, as Calm left it; any other unlock is not calm.
   const bool ran_out = thread.calm_unlocks > kOneVisitIn;
   const bool due = thread.ended_wait.publishing == Publishing::kDue;
   if (ran_out) thread.calm_unlocks = due ? 0 : kOneVisitIn - 1;
@@ -252,7 +252,7 @@ void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   if (hold->leaving != nullptr) EndReaderUnlock(hold->leaving);
   if (hold->slot == nullptr || recorded == nullptr) return;
   if (!succeeded)
-    return Unsettle(hold->slot, hold->attributed_ns);  // not its lock: it is still to be attributed to whoever holds it
+    return Unsettle(hold->slot, hold->attributed_ns);  // not its lock: the time remains for the real holder
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
   if (UNLIKELY(hold->attributed_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
@@ -287,7 +287,7 @@ void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t read
   }
   if (WaitersOf(*slot) == 0) return AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
   const int64_t now_ns = MonotonicNs();
-  // Of two readers the other one is alone from now on.
+  // Of two readers the other one is now alone.
   if (readers == 2) all.alone_since_ns.store(now_ns, std::memory_order_relaxed);
   if (readers > all.leaving.load(std::memory_order_relaxed)) return;
   const Offset record = slot->record.load(std::memory_order_relaxed);

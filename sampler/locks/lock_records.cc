@@ -10,10 +10,10 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 32);
 }
 
-// Readers and writers wait for one lock.
+// Readers and writers wait for the same lock.
 WaitKind KindOfLock(WaitKind kind) { return kind == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : kind; }
 
-// The record of `list` for which `same` holds; else a new one, which `fill` makes, if there may be another.
+// Returns the record of `list` for which `same` is true; else a new one made by `fill`, if the limit allows.
 template <typename T, typename Same, typename Fill>
 T* FindOrAdd(SharedTable* table, std::atomic<Offset>& list, std::atomic<uint32_t>& count, uint32_t most, Same same,
              Fill fill) {
@@ -22,7 +22,7 @@ T* FindOrAdd(SharedTable* table, std::atomic<Offset>& list, std::atomic<uint32_t
   while (true) {
     for (Offset at = first; at != seen && at != 0;) {
       T* record = table->At<T>(at);
-      if (same(*record)) return record;  // ours, if there is one, stays unused: a few bytes lost to a race
+      if (same(*record)) return record;  // ours, if made, stays unused: a few bytes lost to a race
       at = record->next;
     }
     seen = first;

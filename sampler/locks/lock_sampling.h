@@ -1,5 +1,4 @@
-// What waits and holds share: the interval in force, counters, and adding a sample to its row. Inside the
-// sampler only.
+// Shared by waits and holds: the interval in force, counters, and adding a sample to its row. Inside the sampler only.
 #ifndef HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_
 #define HOLDFAST_SAMPLER_LOCKS_LOCK_SAMPLING_H_
 
@@ -12,8 +11,8 @@
 
 namespace holdfast {
 
-// The interval in force: the newest, so that it can be changed from outside. Brings the countdown up to date: draws the gap
-// to the next event if the last one has come, or if the interval was changed since. 0 = off, nothing was drawn.
+// The interval in force: the newest, which can be changed from outside. Updates the countdown: draws the gap to the
+// next event if the last one has come, or if the interval was changed since. 0 = off, nothing was drawn.
 inline uint64_t PrepareLockCountdown(SharedTable* recorded, int64_t* countdown, uint16_t* interval_index,
                                      uint64_t* random) {
   TableHeader& head = *recorded->header();
@@ -41,14 +40,14 @@ inline LockCounters& LockCountersOf(SharedTable* recorded, const ThreadState& th
   return recorded->header()->lock_counters[thread.shard];
 }
 
-// The row of a lock's samples at this stack.
+// Returns the row of a lock's samples at this stack.
 inline Row* FindLockRow(SharedTable* recorded, Stack* stack, ProfileKind profile, WaitKind kind,
                         const LockRecord* record) {
   const uint16_t number = process.options.lock_label && record != nullptr ? record->number : 0;
   return FindRow(recorded, stack, profile, kind, number);
 }
 
-// A sum that is full stays as it is; who reads it says so.
+// A full sum does not change; readers report it.
 inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, uint64_t by) {
   std::atomic<uint64_t>& counter = counters[static_cast<int>(kind)];
   if (LIKELY(counter.load(std::memory_order_relaxed) < kMostSum)) counter.fetch_add(by, std::memory_order_relaxed);
@@ -60,13 +59,13 @@ inline void RaiseTo(std::atomic<uint64_t>* longest, uint64_t ns) {
   }
 }
 
-// Whether somebody holds it, or wakes for it: an address that holders look for.
+// Whether a thread holds it, or wakes waiters: an address that holders search.
 inline bool HasHolder(WaitKind kind) {
   return kind == WaitKind::kMutex || kind == WaitKind::kRwlockRead || kind == WaitKind::kRwlockWrite ||
          kind == WaitKind::kSpin || kind == WaitKind::kFutex || kind == WaitKind::kCustom;
 }
 
-// Of a wait or hold of `ns`; `length_ns`: the same of a wait, and how long the lock was held.
+// For a wait or hold of `ns`. `length_ns`: the same for a wait; for a hold, how long the lock was held.
 inline void AddLockSample(SharedTable* recorded, Row* row, uint64_t ns, uint64_t length_ns, const Weight& weight) {
   auto& sums = row->sums;
   AddTo(recorded, &sums[kContentions], weight.count);

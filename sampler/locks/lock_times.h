@@ -1,6 +1,7 @@
-// Counting a wait or a hold by its length: TimeHistogram in sampler/contract/records.h. Inside the sampler only.
+// Counts a wait or a hold by its length: TimeHistogram in sampler/contract/records.h. Inside the sampler only.
 //
-// Any thread, also in a signal handler; lock-free. No room for it: it is counted as lost, and the place says so for good.
+// Any thread, also in a signal handler; lock-free. If there is no room, the loss is counted, and marked in place for
+// good.
 #ifndef HOLDFAST_SAMPLER_LOCKS_LOCK_TIMES_H_
 #define HOLDFAST_SAMPLER_LOCKS_LOCK_TIMES_H_
 
@@ -9,14 +10,15 @@
 
 namespace holdfast {
 
-// The record whose offset stands there; made if need be. Null: there is no room for it.
+// Returns the record at `place`, made if needed. Null: there is no room.
 template <typename T, typename Place>
 HOLDFAST_COLD T* MakeAtSlow(SharedTable* recorded, std::atomic<Place>* place) {
   Place found = place->load(std::memory_order_acquire);
   if (found == 0) {
     T* made = recorded->New<T>(recorded->OffsetOf(place));
     const Place offset = made != nullptr ? recorded->OffsetOf(made) : kNoRoom;
-    // Release: who finds the offset finds zeroes. Acquire: so do we, in another's record; ours then stays unused.
+    // Release: a thread that finds the offset finds zeroes. Acquire: so do we in another thread's record; ours then
+    // stays unused.
     if (place->compare_exchange_strong(found, offset, std::memory_order_acq_rel)) return made;
   }
   return found != kNoRoom ? recorded->At<T>(static_cast<Offset>(found)) : nullptr;

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint32_t kProbes = 16;  // slots that are looked at before another segment is made
+constexpr uint32_t kProbes = 16;  // slots tried before another segment is made
 
 uint32_t TurnOf(uint64_t owner) { return static_cast<uint32_t>(owner); }
 uint32_t ThreadOf(uint64_t owner) { return static_cast<uint32_t>(owner >> kOngoingThreadShift); }
@@ -34,7 +34,7 @@ int Segments(SharedTable* recorded) {
 
 // False: the table is full.
 bool PublishSegment(SharedTable* recorded, int number) {
-  // Slots have cache lines of their own: records lie at multiples of 8 bytes only.
+  // Slots have their own cache lines; other records are only aligned to 8 bytes.
   const uint32_t slots = OngoingSlotsUpTo(number + 1) - OngoingSlotsUpTo(number);
   constexpr auto kLine = static_cast<uint32_t>(alignof(OngoingWait));
   auto* made = static_cast<char*>(recorded->Allocate(slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine));
@@ -49,8 +49,8 @@ bool PublishSegment(SharedTable* recorded, int number) {
 // 1 + the number of the segment that a thread is making; 0: none.
 constinit std::atomic<uint32_t> being_made{0};
 
-// Of threads that come here together the first one makes it, which takes a hundred microseconds; the others give it some time, also to
-// run. Then it may have left by a jump, and they make one each, of which all but one stay unused.
+// If several threads come here together, the first one makes the segment, which takes a hundred microseconds; the
+// others give it some time, also to run. It may have left by a jump; then each makes one, and all but one stay unused.
 bool MakeSegment(SharedTable* recorded, int number) {
   std::atomic<Offset>& segment = recorded->header()->ongoing_segments[number];
   const auto mine = static_cast<uint32_t>(number) + 1;
@@ -67,13 +67,13 @@ bool MakeSegment(SharedTable* recorded, int number) {
       }
     }
   }
-  // It may have come since we looked.
+  // It may have been made since we checked.
   const bool is_there = segment.load(std::memory_order_acquire) != 0 || PublishSegment(recorded, number);
   being_made.store(0, std::memory_order_release);
   return is_there;
 }
 
-// Takes it if it is nobody's; or, `may_be_left`, if it is this thread's own and was left by a jump.
+// Takes a free slot; or, with `may_be_left`, this thread's own that was left by a jump.
 bool Take(OngoingWait* slot, uint32_t thread_id, bool may_be_left) {
   uint64_t owner = slot->owner.load(std::memory_order_relaxed);
   const uint32_t turn = TurnOf(owner);
@@ -82,14 +82,14 @@ bool Take(OngoingWait* slot, uint32_t thread_id, bool may_be_left) {
   if (!slot->owner.compare_exchange_strong(owner, Owner(next + kBeingFilled, thread_id), std::memory_order_acquire,
                                            std::memory_order_relaxed))
     return false;
-  if (ThreadOf(owner) != thread_id) {  // what another thread got, or waited for, is not this one's
+  if (ThreadOf(owner) != thread_id) {  // another thread's locks are not this one's
     slot->start_ns.store(0, std::memory_order_relaxed);
     for (OngoingWait::Got& got : slot->got) got.lock.store(0, std::memory_order_relaxed);
   }
   return true;
 }
 
-// A number, or kNone.
+// A slot number, or kNone.
 constexpr uint32_t kNone = UINT32_MAX;
 uint32_t TakeFrom(SharedTable* recorded, uint32_t thread_id, uint32_t begin, uint32_t end, uint32_t probes) {
   const uint32_t first = thread_id * 0x9e3779b1u >> 16, slots = end - begin;
@@ -100,8 +100,8 @@ uint32_t TakeFrom(SharedTable* recorded, uint32_t thread_id, uint32_t begin, uin
   return kNone;
 }
 
-// The newest segment first: those before it were full when it was made. They are looked at where it is full, too; and before
-// the wait is given up, all of them are.
+// The newest segment first: the earlier ones were full when it was made. If it is full, try some of theirs too, and all
+// of them before the wait is given up.
 uint32_t TakeAny(SharedTable* recorded, uint32_t thread_id) {
   for (int made = Segments(recorded);; ++made) {
     const uint32_t slots = OngoingSlotsUpTo(made), older = OngoingSlotsUpTo(made > 0 ? made - 1 : 0);
@@ -118,7 +118,7 @@ void Release(OngoingWait* slot, uint64_t owner) {
   slot->owner.store(Owner(turn, ThreadOf(owner)), std::memory_order_release);
 }
 
-// Words of glibc's that the static initialisers have frozen.
+// Fields of glibc's locks that the static initialisers have frozen.
 uint32_t HolderOf(const WaitState& wait) {
   int holder = 0;
   if (wait.kind == WaitKind::kMutex) {
@@ -129,7 +129,7 @@ uint32_t HolderOf(const WaitState& wait) {
   return static_cast<uint32_t>(holder);
 }
 
-// The slot of this wait; null: it has none, or it was taken for another by now.
+// Returns the slot of this wait; null: it has none, or another wait has it by now.
 OngoingWait* SlotOf(const WaitState& wait) {
   OngoingWait* slot = wait.ongoing;
   if (slot == nullptr || slot->wait.load(std::memory_order_relaxed) != LowBits(&wait)) return nullptr;
@@ -138,7 +138,7 @@ OngoingWait* SlotOf(const WaitState& wait) {
   return is_ours && TurnOf(owner) % kTurnStates == kWaiting ? slot : nullptr;
 }
 
-// In the place of the lock that was got longest ago, or of this one.
+// Replaces the lock that was acquired longest ago, or this one.
 void NoteGot(OngoingWait* slot, const void* lock, int64_t end_ns) {
   const auto address = reinterpret_cast<uintptr_t>(lock);
   OngoingWait::Got* place = &slot->got[0];
@@ -154,7 +154,7 @@ void NoteGot(OngoingWait* slot, const void* lock, int64_t end_ns) {
   place->end_ns.store(end_ns, std::memory_order_relaxed);
 }
 
-// What a wait that timed out leaves for the next one.
+// What a timed-out wait leaves for the next one.
 constexpr int64_t kLongestBreakNs = 1'000'000;
 constexpr int kSliceParts = 8;
 void LeaveSlice(OngoingWait* slot, int64_t end_ns) {
@@ -162,8 +162,8 @@ void LeaveSlice(OngoingWait* slot, int64_t end_ns) {
   slot->start_ns.store(end_ns + (part_ns > kLongestBreakNs ? part_ns : kLongestBreakNs), std::memory_order_relaxed);
 }
 
-// Whether the wait goes on with one for the same lock, which timed out a short time before. The slot is this thread's, and has the
-// former wait still. A thread that is joined has no address: the call is the same, then.
+// Whether the wait continues one for the same lock that timed out shortly before. The slot is this thread's, and still
+// has the former wait. A joined thread has no address; then the call is the same.
 bool GoesOn(const OngoingWait& slot, const WaitState& wait, const CallerRegisters& caller) {
   return slot.start_ns.load(std::memory_order_relaxed) >= wait.start_ns &&
          slot.lock.load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(wait.holder) &&
@@ -199,7 +199,7 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
   slot->wait.store(LowBits(wait), std::memory_order_relaxed);
   slot->kind.store(static_cast<uint8_t>(wait->kind), std::memory_order_relaxed);
   Note(recorded, slot, *wait);
-  // Release: who finds the thread waiting finds what it waits for.
+  // Release: a reader that finds the thread waiting finds what it waits for.
   slot->owner.store(slot->owner.load(std::memory_order_relaxed) - kBeingFilled + kWaiting, std::memory_order_release);
 }
 

@@ -1,4 +1,4 @@
-// Which waits have their stack captured, and what is known of their call sites: see wait_state.h.
+// Which waits have their stack captured, and what is known about their call sites: see wait_state.h.
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
@@ -12,15 +12,15 @@ namespace holdfast {
 
 namespace {
 
-// Whether every such wait is chosen: because that was asked for, because they are few, or because this thread's last
+// Whether every such wait is chosen: because that was requested, because they are few, or because this thread's last
 // one was long and they cannot be captured later.
 bool IsAlwaysCaptured(const ThreadState& thread, WaitKind kind, WaitStyle style, uint64_t interval) {
   if (interval <= kShareAllBelowNs || style == WaitStyle::kRare) return true;
   return style == WaitStyle::kWhole && (thread.long_waits & (1u << static_cast<int>(kind))) != 0;
 }
 
-// Of this thread and its labels, the lock, what it is locked for (one call may lead to several functions), the caller and the
-// height of its stack, never 0. Code without frame pointers has other things in that register.
+// Hash of this thread and its labels, the lock, the lock kind (one call may lead to several functions), the caller and
+// the stack height, never 0. Code without frame pointers has other values in that register.
 uint64_t CallSiteOf(const CallerRegisters& caller, const ThreadState& thread, const void* lock, WaitKind kind) {
   constexpr uintptr_t kLargestFrame = 65536;
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
@@ -32,7 +32,7 @@ uint64_t CallSiteOf(const CallerRegisters& caller, const ThreadState& thread, co
   return (hash ^ hash >> 32) | 1u << 31;
 }
 
-// What is known of the call site, into `wait`. False: nothing.
+// Copies what is known about the call site into `wait`. False: nothing.
 bool Recall(SharedTable* recorded, const KnownWait& known, uint64_t call_site, WaitState* wait) {
   if (known.call_site.load(std::memory_order_acquire) != call_site) return false;
   const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);
@@ -48,7 +48,7 @@ bool Recall(SharedTable* recorded, const KnownWait& known, uint64_t call_site, W
 void Remember(SharedTable* recorded, const WaitState& wait, uint64_t call_site, KnownWait* known) {
   known->call_site.store(kNoCallSite, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // better luck next time
+  if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // try again next time
   known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
   known->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
   known->pair.store(wait.pair != nullptr ? recorded->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
@@ -95,7 +95,7 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
   const bool is_known = known != nullptr && Recall(recorded, *known, call_site, wait);
   wait->known = known != nullptr ? static_cast<uint8_t>(1 + call_site % kKnownWaits) : 0;
   const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
-  // The first one there, or one that cannot be captured later and may last for ever.
+  // The first wait there, or one that cannot be captured later and may last for ever.
   const bool is_new = known != nullptr && known->call_site.load(std::memory_order_relaxed) == 0;
   const bool always = was_long || (!is_known && (is_new || style == WaitStyle::kWhole));
   const bool looks = always || NextRandom(&thread.random) % (is_known ? kLookAgain : kShare) == 0;

@@ -1,4 +1,4 @@
-// The steps of which waits are made: wait_recorder.cc and wait_capture.cc have them, condition_recorder.cc uses them. Inside the
+// The steps of a wait: wait_recorder.cc and wait_capture.cc define them, condition_recorder.cc uses them. Inside the
 // sampler only.
 #ifndef HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
 #define HOLDFAST_SAMPLER_LOCKS_WAIT_INTERNAL_H_
@@ -16,43 +16,43 @@ inline std::atomic<Offset>& RowOfWaiter(LockSlot* slot, const ThreadState& threa
   return slot->waiters[thread.shard % kSlotWaiters];
 }
 
-// Clears `wait`; null: it is not recorded. Otherwise `wait` is active, without a start.
+// Clears `wait`. Returns null if it is not recorded; otherwise `wait` is active, without a start.
 SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait);
-// From here on a jump out of the wait is noticed; then, shows holders that somebody waits since wait->start_ns.
+// Makes jumps out of the wait noticeable, then shows holders that a thread waits since wait->start_ns.
 void MakeCurrent(ThreadState& thread, WaitState* wait);
 void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait);
-// Ends both. False: it was dropped.
+// Ends both. False: the wait was dropped.
 bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns);
 // Captures the stack now, or if this wait is randomly chosen.
 void CaptureWait(const CallerRegisters& caller, WaitState* wait);
 void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, ThreadState& thread, WaitStyle style,
                      WaitState* wait);
-// Waits that a signal handler jumped out of, and a capture, are noticed when their thread comes by again; `frame`: where it
-// is now.
+// Drops waits and captures that a signal handler jumped out of, when their thread comes by again; `frame`: its current
+// position.
 void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame);
 inline void DropAbandonedWait(SharedTable* recorded, ThreadState& thread, const void* frame) {
   if (UNLIKELY(thread.current_wait.wait != nullptr || thread.preparing != 0))
     DropAbandonedWaitSlow(recorded, thread, frame);
 }
-// As ClaimSlot; what its former lock has left becomes hand-off delay, or part of its waits.
+// As ClaimSlot; the leftover of the slot's former lock becomes hand-off delay, or part of its waits.
 LockSlot* ClaimSlotAndCount(SharedTable* recorded, ThreadState& thread, const void* lock, SlotTable table);
 void AddLeftover(SharedTable* recorded, ThreadState& thread, const Leftover& left);
 void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns);
-// After the end of a registration for a condition.
+// Call after the end of a registration for a condition.
 void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns);
 // As AddToCounters, AddToRecord and AddToRow, for the part of an abandoned wait that was for the mutex.
 void AddDroppedSignal(SharedTable* recorded, ThreadState& thread, const void* mutex, uint64_t waited_ns);
-// Of a wait for a condition that was left: the mutex is not waited for, either, or was not after `known_until_ns`. From when
-// to when it was taken to be; 0 and 0: it was not signalled.
+// For an abandoned wait for a condition: the thread does not wait for the mutex either, or not after `known_until_ns`.
+// The period in which it seemed to; 0 and 0: it was not signalled.
 struct DroppedSignal {
   int64_t start_ns, end_ns;
 };
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns);
-// Before a waiter that got a reader-writer lock leaves its slot: attributes the wait to the last of several readers that unlocked
-// at once, if they did.
+// Call before a waiter that got a reader-writer lock leaves its slot: attributes the wait to the last of several
+// readers that unlocked at once, if they did.
 void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot* slot);
-// Adds what was waited, and no thread's EndWait could add, to the row of that wait, or (`row` 0) to the one without a stack: rows
-// add up to the counters.
+// Adds waiting that no EndWait could add to the row of that wait, or (`row` 0) to the one without a stack: so rows sum
+// to the counters.
 enum class Adds : bool { kOnlyTime, kAlsoOneWait };
 void AddToRow(SharedTable* recorded, ThreadState& thread, WaitKind kind, const LockRecord* record, Offset row,
               uint64_t waited_ns, Adds adds);

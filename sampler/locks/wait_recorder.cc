@@ -1,4 +1,4 @@
-// Who waits, for how long, and at which call site: see waits.h.
+// Waiters, how long they wait, and at which call site: see waits.h.
 #include <pthread.h>
 
 #include "sampler/locks/lock_records.h"
@@ -48,8 +48,8 @@ static void NoteCurrent(const ThreadState& thread) {
   NoteWaiting(ThreadId(), wait.kind, wait.slot, wait.start_ns);
 }
 
-// Not known any more to who looks for the dead, nor to who looks for waits that were left, and then gone: no jump and no
-// death in between ends a registration twice.
+// Hides the registration first from the search for dead threads and from the search for abandoned waits, then ends it:
+// no jump and no death in between ends a registration twice.
 static void EndRegistration(ThreadState& thread, int64_t end_ns) {
   LockSlot* slot = thread.current_wait.slot;
   if (slot == nullptr) return;
@@ -61,7 +61,7 @@ static void EndRegistration(ThreadState& thread, int64_t end_ns) {
 
 void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait) {
   if (!Wanted(recorded, ProfileKind::kMutex)) return;
-  constexpr int kClaims = 3;  // of a slot that is being given up in the same moment
+  constexpr int kClaims = 3;  // of a slot that is just being freed
   const WaitsFor what = wait->kind == WaitKind::kCondition ? WaitsFor::kCondition : WaitsFor::kLock;
   for (int i = 0; i < kClaims; ++i) {
     LockSlot* slot = ClaimSlotAndCount(recorded, thread, holder, TableOf(wait->kind));
@@ -75,8 +75,8 @@ void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* hold
   recorded->Count(Loss::kLockSlotTaken);
 }
 
-// What is registered with libc for a wait lies on a stack that may be other things by now. Where it still is the first of
-// libc's list, it is taken out; where not, something else was registered since, or libc itself has run it.
+// The handler registered with libc is on a stack that may be in use for other things by now. If it is still the head of
+// libc's list, it is removed; if not, something else was registered since, or libc itself has run it.
 static void DropCleanup(const NotedWait& abandoned) {
   if (abandoned.cleanup == 0) return;
   const auto at = [&abandoned](int32_t bytes) {
@@ -119,8 +119,8 @@ static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
 }
 
 void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame) {
-  // A wait that this thread is still in lies above this frame; otherwise a handler has jumped out of it. (On a signal
-  // stack of its own this may drop a wait that is still there: it is then not attributed to its end.)
+  // A wait that this thread is still in is above this frame; otherwise a handler has jumped out of it. (On a separate
+  // signal stack this may drop a wait that still exists: its end is then not attributed.)
   while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);
   if (thread.current_wait.wait != nullptr) return;
   while (thread.preparing != 0) EndPreparing(thread);
@@ -154,7 +154,7 @@ SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   }
   PublishWait();
   DropAbandonedWait(recorded, thread, wait);
-  // Within a wait that the program tells of, by whatever means it waits: that is the one.
+  // Inside a wait that the program reports itself, by whatever means it waits: the outer one counts.
   if (thread.current_wait.wait != nullptr && thread.current_wait.kind == WaitKind::kCustom) return nullptr;
   wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
@@ -240,7 +240,7 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
 
 void StillWaiting(const CallerRegisters& caller, LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
-  if (thread_state.current_wait.wait != wait) return;  // taken for abandoned, or forked meanwhile
+  if (thread_state.current_wait.wait != wait) return;  // dropped as abandoned, or forked meanwhile
   wait->chance = 1;
   wait->sampled = true;
   if (wait->capture_end_ns == 0)
@@ -256,7 +256,7 @@ void EnterWait(bool free_now, LockWait* opaque) {
   EndPreparing(thread_state);
   wait->capture_start_ns = 0;
   if (!free_now) return;
-  // It came free when its holder said so; where that is not known, somewhere in the midst of the capture.
+  // It was released when its holder recorded so; if that is not known, in the middle of the capture.
   int64_t came_free = start + (end - start) / 2;
   if (wait->slot != nullptr) {
     const int64_t released = wait->slot->settled_ns.load(std::memory_order_relaxed);
@@ -279,7 +279,7 @@ void EndWait(LockWait* opaque, bool acquired) {
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
   if (wait->slot != nullptr && acquired && IsRwlock(wait->kind)) AttributeToLastReader(recorded, thread, wait->slot);
-  if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was taken for abandoned, and counted
+  if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was dropped as abandoned, and counted
   EndOngoing(*wait, end_ns, acquired);
   EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
   ended.acquired = acquired;
@@ -293,7 +293,7 @@ void EndWait(LockWait* opaque, bool acquired) {
     if (wait->row != nullptr) RowOfWaiter(slot, thread).store(0, std::memory_order_relaxed);
     will_unlock = acquired && TableOf(wait->kind) == kHeldTable;
   } else if (HasHolder(wait->kind)) {
-    ended.gap_ns = ended.waited_ns;  // without a slot it can be attributed to nobody
+    ended.gap_ns = ended.waited_ns;  // without a slot it cannot be attributed
   }
   if (will_unlock && ended.waited_ns < kPublishAtOnceNs && thread.ended_wait.publishing == Publishing::kNone) {
     thread.ended_wait.publishing = Publishing::kBusy;

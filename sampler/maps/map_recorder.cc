@@ -13,7 +13,7 @@ namespace {
 
 void Submit(SharedTable* recorded, uint32_t epoch, const MappingChange& change) {
   const SignalsBlocked blocked;
-  // A handler may have forked, and this be its child: the stack stands in another table.
+  // A handler may have forked, and this may be its child: the stack is in another table.
   if (OwnState() && process.epoch.load(std::memory_order_acquire) == epoch && table() == recorded)
     SubmitChange(recorded, change);
 }
@@ -25,13 +25,13 @@ void Lose() {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
 }
 
-// What `change` says, and who did it.
+// Records `change` and its caller.
 void Record(const CallerRegisters& caller, MappingChange change) {
   ThreadState& thread = thread_state;
   const Entered entered(thread);
   if (entered.way() == Way::kClosed) return;
   const uint32_t epoch = process.epoch.load(std::memory_order_acquire);
-  // In the midst of a sample the table may be what is being made.
+  // During a sample the table may just be being made.
   SharedTable* recorded = entered.way() == Way::kOpen ? GetTable() : table();
   if (recorded == nullptr) return CountBeforeTable(&BeforeTable::lost_samples, 1);
   if (entered.way() == Way::kNested) {
@@ -48,7 +48,7 @@ void Record(const CallerRegisters& caller, MappingChange change) {
 void RecordGone(const MappingChange& change) {
   if (table() == nullptr) return;
   const Entered entered(thread_state);
-  SharedTable* recorded = table();  // a child of fork may have found out that it is one
+  SharedTable* recorded = table();  // a child of fork may have noticed that it is one
   if (entered.way() == Way::kClosed || recorded == nullptr) return;
   Submit(recorded, process.epoch.load(std::memory_order_acquire), change);
 }
@@ -85,7 +85,7 @@ __attribute__((noinline)) void RecordMovedSlow(const CallerRegisters& caller, co
 
 }  // namespace
 
-// Before anything that takes stack. Each goes on by a jump.
+// Before anything that uses stack. Each continues by a jump.
 
 void RecordMapped(const CallerRegisters& caller, uintptr_t start, size_t bytes, MappingKind kind) {
   if (UNLIKELY(LittleStackLeft(kStackForRecord))) return Lose();
