@@ -1,5 +1,6 @@
 #include "report/exporter/sweep_tables.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -155,6 +156,10 @@ std::string WhyNoTable(const std::string& path) {
   const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
   const std::optional<Room> room = folder.ok() ? RoomIn(*folder) : std::nullopt;
   if (!room.has_value()) return "";
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    return absl::StrCat(path, errno == EROFS ? " is read-only" : " cannot be written",
+                        ". Name another folder in memory by --tables");
+  }
   if (room->free < kFirstTableBytes)
     return absl::StrCat(path, " is full. Make room there, or name another folder in memory by --tables");
   if (room->taken + kFirstTableBytes <= room->share()) return "";

@@ -171,8 +171,7 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
   const std::string out = out_variable.empty() ? "." : out_variable;
   const std::string tables = tables_variable.empty() ? UsualTablesFolder(out) : tables_variable;
   if (const absl::StatusOr<std::string> folder = TablesFolder(tables); !folder.ok()) {
-    findings->No("tables",
-                 fmt::format("no folder in memory for the table (tried {}): nothing can be recorded", tables));
+    findings->No("tables", fmt::format("no table can be made: {}", std::string(folder.status().message())));
   } else if (access(folder->c_str(), W_OK) != 0) {
     findings->No("tables", fmt::format("{} cannot be written: nothing can be recorded", *folder));
   } else {

@@ -29,6 +29,15 @@ void TellStart() {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
+// With HOLDFAST_VERBOSE: one line if nothing will be recorded.
+void TellNoTable(const NoTable& why) {
+  TextBuffer<1024> line;
+  line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": no table could be made");
+  if (why.reason != nullptr) line.Add(": ").Add(why.folder).Add(" ").Add(why.reason);
+  line.Add("; nothing is recorded. Set HOLDFAST_TABLES to a folder in memory that has room\n");
+  RawSyscall(SYS_write, 2, line.text(), line.length());
+}
+
 // Moves what was counted without a table into it.
 void MoveBeforeTable(SharedTable* made) {
   CounterShard& counters = made->header()->counters[0];
@@ -47,19 +56,18 @@ SharedTable* MakeTableNow() {
     sampled_filter.sure.store(counters, std::memory_order_release);
   }
   SharedTable* made = nullptr;
+  NoTable why;
+  why.reason = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
     process.out_id = OutFolderId(process.options.out, process.exporter[0] != '\0');
-    made = MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location);
+    made =
+        MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location, &why);
   }
   if (made == nullptr || !MakeSpecialStacks(made)) {
     // No place to keep anything: step aside for good, the program runs on as if we were not there.
     process.recording.store(false, std::memory_order_relaxed);
     table_state.store(kImpossible, std::memory_order_release);
-    if (process.options.verbose > 0) {
-      constexpr char kLine[] =
-          "holdfast: no table file could be made (no space in memory, or no folder): nothing is recorded.\n";
-      RawSyscall(SYS_write, 2, kLine, sizeof kLine - 1);
-    }
+    if (process.options.verbose > 0) TellNoTable(why);
     return nullptr;
   }
   table_address = made;

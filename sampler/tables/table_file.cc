@@ -1,5 +1,6 @@
 #include "sampler/tables/table_file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -268,10 +269,36 @@ uint64_t AddressSpaceLeft(uint64_t limit) {
   return limit > pages * kPageBytes ? limit - pages * kPageBytes : 0;
 }
 
-// How large a table may become in `folder`; 0 = there is no room.
-uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint32_t uid) {
+const char* WhyNotOpened(long error) {
+  switch (-error) {
+    case ENOENT:
+      return "does not exist";
+    case ENOTDIR:
+      return "is not a folder";
+    case EROFS:
+      return "is read-only";
+    case EACCES:
+    case EPERM:
+      return "cannot be written";
+    case ENOSPC:
+    case EDQUOT:
+      return "is full";
+    case EMFILE:
+    case ENFILE:
+      return "cannot be opened: there is no descriptor left";
+    default:
+      return "takes no file";
+  }
+}
+
+// How large a table may become in `folder`; 0: there is no room, and `reason` says why.
+uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint32_t uid, const char** reason) {
   Space space;
-  if (!InMemory(folder, &space)) return 0;
+  if (!InMemory(folder, &space)) {
+    *reason = "is not in memory (a tmpfs), and a disk would slow the program down";
+    return 0;
+  }
+  *reason = space.free_bytes < kFirstBytes ? "is full" : "has as many tables of this user as it takes";
   uint64_t cap = options.max_memory_bytes;
   if (!FitsAnyway(space, cap)) {
     uint64_t taken = BytesInTables(folder_fd, uid, space);
@@ -281,8 +308,10 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
     if (share < taken + cap) cap = share > taken ? share - taken : 0;
   }
   rlimit limit;
-  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap)
+  if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)) && limit.rlim_cur < cap) {
+    if (cap >= kFirstBytes) *reason = "takes no file of that size (RLIMIT_FSIZE)";
     cap = limit.rlim_cur;
+  }
   if (!SyscallFailed(RawSyscall(SYS_prlimit64, 0, RLIMIT_AS, 0, &limit)) && limit.rlim_cur != RLIM_INFINITY) {
     const uint64_t part = AddressSpaceLeft(limit.rlim_cur) / 16;
     if (part < cap) cap = part > kFirstBytes ? part : kFirstBytes;
@@ -292,11 +321,14 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
 }
 
 SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable* reuse, uint64_t reuse_bytes,
-                         bool forked, FolderId out_id, TableLocation* location) {
+                         bool forked, FolderId out_id, TableLocation* location, const char** reason) {
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (SyscallFailed(folder_fd)) return nullptr;
+  if (SyscallFailed(folder_fd)) {
+    *reason = WhyNotOpened(folder_fd);
+    return nullptr;
+  }
   const auto uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
-  uint64_t cap = CapIn(folder, folder_fd, options, uid);
+  uint64_t cap = CapIn(folder, folder_fd, options, uid, reason);
   // There may be more room now than the parent found.
   if (reuse != nullptr && cap > reuse_bytes) cap = reuse_bytes;
 
@@ -316,6 +348,8 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
   long fd = -1;
   if (cap != 0) {
     fd = RawSyscall(SYS_openat, folder_fd, temporary.text(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    // What fails later is memory: for the mapping, or for its pages.
+    *reason = fd < 0 ? WhyNotOpened(fd) : "has no memory for a table";
   }
   if (fd >= 0) {
     RawSyscall(SYS_fchmod, fd, 0600);  // a umask of 0777 leaves a file that its own exporter may not open
@@ -377,7 +411,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
 }  // namespace
 
 SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
-                       TableLocation* location) {
+                       TableLocation* location, NoTable* why) {
   static_assert(sizeof(TableHeader) % kUnit == 0);
   const char* folders[3] = {options.tables, nullptr, nullptr};
   if (options.tables == nullptr) {
@@ -385,9 +419,16 @@ SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reus
     folders[1] = options.runtime_dir;
     folders[2] = options.out;
   }
+  why->reason = nullptr;
   for (const char* folder : folders) {
     if (folder == nullptr || *folder == '\0') continue;
-    if (SharedTable* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location)) {
+    const char* reason = nullptr;
+    SharedTable* made = MakeTableIn(folder, options, reuse, reuse_bytes, forked, out_id, location, &reason);
+    if (made == nullptr && why->reason == nullptr) {
+      CopyText(why->folder, sizeof why->folder, folder);
+      why->reason = reason;
+    }
+    if (made != nullptr) {
       current_location = *location;
       current_uid = made->header()->uid;
       return made;

@@ -17,11 +17,17 @@ struct TableLocation {
   char path[640];  // of the table file; empty = none
 };
 
-// A new table in place, its header filled, the file renamed to its final name. Null where no file can be had: no folder
-// in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
-// child, which the new one replaces; else null. `reuse_bytes`: how much of it is ours; what lies behind is the program's.
+// Why there is no table, of the first folder that was tried.
+struct NoTable {
+  char folder[512];
+  const char* reason;  // "is full"
+};
+
+// A new table in place, its header filled, the file renamed to its final name. Null if no file can be made; then `why` is filled:
+// no folder in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
+// child, which the new one replaces; else null. `reuse_bytes`: the size of the parent's table; the program's memory follows.
 SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
-                       TableLocation* location);
+                       TableLocation* location, NoTable* why);
 
 // The output folder: made, with those above it, if `make` and it is missing. Not known where that is not possible.
 FolderId OutFolderId(char* path, bool make);

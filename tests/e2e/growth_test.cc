@@ -119,6 +119,35 @@ TEST_F(ScarceRoom, AProgramThatCrashesAndIsRestartedLeavesNoTableBehind) {
 }
 
 // Tables that wait for `collect`, of a folder that takes no profiles, and programs that run meanwhile with good ones.
+TEST_F(ScarceRoom, WhyThereIsNoTableIsSaid) {
+  WriteFile(folder() + "/file", "");
+  const auto said = [&](const std::string& tables) {
+    Command command = CommandFor(Launch::kPreload, {"endings", "exit"}, {{"heap-interval", "1"}, {"tables", tables}});
+    command.env["HOLDFAST_VERBOSE"] = "1";
+    const RunResult r = Execute(command);
+    EXPECT_TRUE(r.exited(6)) << r.Describe();
+    return r.err;
+  };
+  const auto reason = [](const std::string& why) {
+    return ::testing::HasSubstr(": no table could be made: " + why +
+                                "; nothing is recorded. Set HOLDFAST_TABLES to a folder in memory that has room\n");
+  };
+  EXPECT_THAT(said(folder() + "/none"), reason(folder() + "/none does not exist"));
+  EXPECT_THAT(said(folder() + "/file"), reason(folder() + "/file is not a folder"));
+  EXPECT_THAT(said("/proc"), reason("/proc is not in memory (a tmpfs), and a disk would slow the program down"));
+  ASSERT_EQ(mount("", room_.c_str(), "", MS_REMOUNT | MS_RDONLY, ""), 0);
+  EXPECT_THAT(said(room_), reason(room_ + " is read-only"));
+  const RunResult doctor =
+      Execute({.argv = {Tool(), "doctor", "--", "/bin/true"}, .env = {{"HOLDFAST_TABLES", room_}}});
+  EXPECT_THAT(doctor.out, ::testing::HasSubstr(room_ + " cannot be written: nothing can be recorded"))
+      << doctor.Describe();
+  const RunResult run = Execute(CommandFor(Launch::kRun, {"endings", "exit"}, {{"tables", room_}}));
+  EXPECT_THAT(run.err, ::testing::HasSubstr("no table could be made: " + room_ + " is read-only")) << run.Describe();
+  ASSERT_EQ(mount("", room_.c_str(), "", MS_REMOUNT, "size=64m"), 0);
+  WriteFile(room_ + "/rest", std::string(kRoom - (64 << 10), 'x'));
+  EXPECT_THAT(said(room_), reason(room_ + " is full"));
+}
+
 class Waiting : public ScarceRoom {
  protected:
   static constexpr uint64_t kShare = kRoom / 4 - kRoom / 32;  // of all tables of one user, in an empty room
