@@ -1,5 +1,5 @@
-// How the shim comes to life: on the first call that reaches it, or in its constructor, whichever comes first; and its
-// part at the end.
+// Starts the shim: on the first call that reaches it, or in its constructor, whichever comes first. Also its part at
+// the end.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -25,7 +25,7 @@
 #include "sampler/hot_path/this_thread.h"
 #include "sampler/lifetime/lifetime.h"
 
-// The first words of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
+// The start of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
 extern "C" void* __libc_stack_end;
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char _end[];
@@ -44,7 +44,7 @@ namespace {
 enum class Stage { kBefore, kResolving, kReady };
 constinit Stage stage = Stage::kBefore;
 
-// Holds its own address once the dynamic linker has relocated us, and nothing before.
+// Contains its own address once the dynamic linker has relocated us; null before.
 struct SelfPointer {
   const void* self;
 };
@@ -59,7 +59,7 @@ bool Relocated() {
   return self != nullptr;
 }
 
-// Not in every libc, and never called: ours end in our own free. A search that fails would allocate (defined_names.h).
+// Not in every libc, and never called: ours end in our own free. A failing search would allocate (defined_names.h).
 constexpr bool NeedsRealOne(std::string_view name) {
   return name != "cfree" && name != "free_sized" && name != "free_aligned_sized";
 }
@@ -73,8 +73,8 @@ void FindRealFunctions() {
 #undef HOLDFAST_WRAP
 }
 
-// A program that is not position-independent and takes a function's address (Debian's python3 that of malloc) has an entry
-// of its own for it, which a look-up finds first. It leads to the next definition.
+// A program that is not position-independent and takes a function's address (Debian's python3 that of malloc) has its
+// own entry for the function, which a look-up finds first. The entry leads to the next definition.
 bool Reached(const char* name, void* own) {
   const void* found = dlsym(RTLD_DEFAULT, name);
   return found == own || (IsEntryFor(name, found) && IsDefinedFirstAt(name, __ehdr_start));
@@ -86,8 +86,8 @@ bool ReachedByAll() {
          Reached("realloc", reinterpret_cast<void*>(holdfast_own_realloc));
 }
 
-// memcheck, massif, dhat, helgrind and drd load an object of their own beside the one of every tool; callgrind and lackey do not,
-// and are how our own instructions are counted.
+// memcheck, massif, dhat, helgrind and drd load a library of their own besides the one of every tool. callgrind and
+// lackey do not; we count our own instructions with them.
 bool RunsUnderMallocReplacingValgrind() {
   for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
     const char* tool = strstr(object->l_name, "vgpreload_");
@@ -96,7 +96,8 @@ bool RunsUnderMallocReplacingValgrind() {
   return false;
 }
 
-// Programs with a sanitizer, and under those valgrind tools that replace malloc, are left alone: they have their own.
+// Programs with a sanitizer, and those under valgrind tools that replace malloc, are left alone: they have their own
+// wrappers.
 bool SomebodyElseIsAtWork() {
   static constexpr SymbolName kSanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
   return IsAnyDefinedAnywhere(kSanitizers, sizeof kSanitizers / sizeof *kSanitizers) || getauxval(AT_SECURE) != 0 ||
@@ -105,7 +106,8 @@ bool SomebodyElseIsAtWork() {
 
 const link_map* Libc() { return FirstThatDefines("gnu_get_libc_version"); }
 
-// Whether the first object that defines clock_gettime is not libc. The kernel's own, the vDSO, is in the list, and in no scope.
+// Whether the first object that defines clock_gettime is not libc. The kernel's own, the vDSO, is in the list, but in
+// no scope.
 bool ClockIsInterposed() {
   const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
   const link_map* object = FirstThatDefines("clock_gettime");
@@ -114,8 +116,8 @@ bool ClockIsInterposed() {
   return object != nullptr && object != Libc();
 }
 
-// What a user tells us is not for what a setuid program starts as root: it is taken out of the environment there, as the
-// dynamic linker does it with its own variables.
+// A user's settings must not reach a program that a setuid program starts as root: removes them from the environment,
+// as the dynamic linker does with its own variables.
 void ForgetOurVariables(const char** environment) {
   const char** kept = environment;
   for (; *environment != nullptr; ++environment) {
@@ -126,8 +128,8 @@ void ForgetOurVariables(const char** environment) {
 
 const link_map* ObjectOfFunction(auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); }
 
-// A sampled block may only be put at a tagged address, and parked, if memalign and malloc_usable_size belong to the same
-// allocator as malloc and free do.
+// A sampled block may only be put at a tagged address, and parked, if memalign and malloc_usable_size belong to the
+// same allocator as malloc and free.
 bool AllocatorCanAlign() {
   const link_map* object = ObjectOfFunction(real.malloc);
   return object != nullptr && ObjectOfFunction(real.free) == object && ObjectOfFunction(real.memalign) == object &&
@@ -141,7 +143,7 @@ bool AllocatorIsLibcs() {
          ObjectOfFunction(real.realloc) == object;
 }
 
-// Snapshot on demand: the handler that the program had for this signal still gets it.
+// Snapshot on demand: the program's own handler for this signal is still called.
 constinit struct sigaction previous_action {};
 
 void OnSnapshotSignal(int number, siginfo_t* info, void* context) {
@@ -173,7 +175,7 @@ __attribute__((constructor)) void Constructor() {
   InstallSnapshotSignal();
   BindOwnNames();
   at_quick_exit(AwaitLastProfile);
-  pthread_atfork(BeforeFork, AfterFork, InChild);  // also of daemon and forkpty, which call fork inside libc
+  pthread_atfork(BeforeFork, AfterFork, InChild);  // also for daemon and forkpty, which call fork inside libc
 }
 
 __attribute__((destructor)) void Destructor() {
@@ -197,9 +199,9 @@ HOLDFAST_COLD bool ReadySlow() {
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
   passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
-  // libc's record would come from the program's own allocator, which may be starting just now.
+  // libc's record would come from the program's own allocator, which may just be starting.
   if (!passes_through && owns_malloc) WatchReturnFromMain();
-  // From here on no early block is made any more.
+  // No early block is made after this.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
   sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);

@@ -1,5 +1,5 @@
-// The functions of include/holdfast.h. A program finds them by one weak symbol, a table of pointers: what is called here comes
-// through a pointer, so each function stands for itself in a stack, and its caller is the program's.
+// The functions of include/holdfast.h. A program finds them by one weak symbol, a table of pointers. Calls come through
+// a pointer, so each function has its own frame in a stack, and its caller is the program's.
 #include <errno.h>
 #include <holdfast.h>
 
@@ -59,7 +59,7 @@ void WaitEnd(holdfast_wait* opaque, int acquired) {
   if (wait->active()) EndWait(wait, acquired != 0);
 }
 
-// Before the lock is free: what was waited up to here is this holder's, and whoever gets it is late from here on.
+// Before the lock is free: waiting up to here is this holder's, and the next holder is late from here on.
 __attribute__((noinline)) void ReleaseSlow(const void* lock) {
   if (!Ready() || LittleStackForWait()) return;
   if (!WatchedSlow(lock)) {
@@ -75,15 +75,15 @@ void Release(const void* lock) {
   return ReleaseSlow(lock);
 }
 
-// Nothing of it is undone by what fails: the thread then has the labels that it had.
+// A failure undoes nothing: the thread keeps its labels.
 uint32_t Label(const char* key, const char* value) { return Ready() ? SetLabel(key, value) : 0; }
 uint32_t Labels(uint32_t labels) { return Ready() ? SetLabels(labels) : 0; }
 
 }  // namespace
 }  // namespace holdfast
 
-// Found without a version, as operator new is. Weak, as holdfast.h has said above that it is: clang's assembler takes no other
-// binding afterwards.
+// Exported without a version, like operator new. Weak, because holdfast.h declares it so: clang's assembler accepts no
+// other binding afterwards.
 extern "C" HOLDFAST_EXPORT __attribute__((weak)) const holdfast_functions holdfast_v1;
 constinit const holdfast_functions holdfast_v1 = {
     .bytes = sizeof(holdfast_functions),

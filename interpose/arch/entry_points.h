@@ -1,14 +1,16 @@
-// Entry points that are written by hand, in assembly: one folder for each processor. All that they need of the rest, and
-// the rest of them, is declared here.
+// Hand-written entry points, in assembly: one folder for each processor. This header declares what they need from the
+// rest, and the other way round.
 //
-//   _Znwm, _Znam          new and new[]: charge the bytes (1 for 0) to the thread, call what HotNew says. The call needs a
-//                         frame, as a block that could not be had is the C++ library's matter.
-//   HoldfastCallNew…      what HotNew says at first: hands the caller's registers on to HoldfastNew…Elsewhere
-//   HoldfastCallMuted     calls an operator of the program's
-//   syscall               futex and seccomp to wrappers of ours; everything else to what HoldfastRealSyscall answers, with all
-//                         registers untouched and by a jump: vfork, or clone with a new stack, could not return through a frame
-//   __cxa_throw, __cxa_rethrow, _Unwind_RaiseException, _Unwind_Resume_or_Rethrow   hand the caller's registers on, then jump to what they are answered, with
-//                         their own arguments: the real one finds the program's frame as if it had been called from there
+// _Znwm, _Znam          new and new[]: charge the bytes (1 for 0) to the thread, call the function in HotNew. The call
+// needs a
+//                         frame, because the C++ library handles a failed allocation.
+// HoldfastCallNew…      the functions in HotNew at first: pass the caller's registers on to HoldfastNew…Elsewhere
+// HoldfastCallMuted     calls an operator of the program's syscall               futex and seccomp go to our wrappers;
+// everything else jumps to the result of HoldfastRealSyscall, with all
+//                         registers untouched: vfork, or clone with a new stack, could not return through a frame
+// __cxa_throw, __cxa_rethrow, _Unwind_RaiseException, _Unwind_Resume_or_Rethrow   pass the caller's registers on, then
+// jump to the function that they
+//                         get back, with their own arguments: the real one sees the program's frame as its caller
 #ifndef HOLDFAST_INTERPOSE_ARCH_ENTRY_POINTS_H_
 #define HOLDFAST_INTERPOSE_ARCH_ENTRY_POINTS_H_
 
@@ -19,9 +21,9 @@
 
 namespace holdfast {
 
-// What the hot paths of new read. `countdown_offset` is as this_thread.h's; it follows it when the shim is
-// ready. `allocate` and `allocate_array` are what they call: the real malloc once the operators may be skipped, until then
-// (and for good where they may not) a way to the slow path.
+// Read by the hot paths of new. `countdown_offset` is as in this_thread.h, and follows it when the shim is ready.
+// `allocate` and `allocate_array` are called: the real malloc once the operators may be skipped, until then (and for
+// good if they may not) a path to the slow path.
 struct alignas(64) HotNew {
   intptr_t countdown_offset;
   void* (*allocate)(size_t);
@@ -34,8 +36,8 @@ extern "C" {
 
 // ---- Theirs ----
 
-// Calls function(a, b, c). When an exception (or a cancellation) passes, the personality routine of this frame is called
-// on the way, and lifts the mute; it needs no landing pad and no C++ runtime.
+// Calls function(a, b, c). When an exception (or a cancellation) passes, the personality routine of this frame unmutes
+// the thread; it needs no landing pad and no C++ runtime.
 HOLDFAST_HIDDEN void* HoldfastCallMuted(void* function, size_t a, size_t b, const void* c);
 HOLDFAST_HIDDEN void* HoldfastCallNewElsewhere(size_t bytes);
 HOLDFAST_HIDDEN void* HoldfastCallNewArrayElsewhere(size_t bytes);

@@ -1,6 +1,6 @@
-// Whether any loaded object defines a name, asked without the dynamic linker: dlsym allocates the message of a failure,
-// and an allocator that is only just starting up (Chromium's, which calls mutexes of ours on its way) would wait for
-// itself for ever.
+// Whether any loaded object defines a name, checked without the dynamic linker: dlsym allocates the message of a
+// failure, and an allocator that is just starting up (Chromium's, which calls mutexes of ours on its way) would wait
+// for itself for ever.
 //
 // Before main, or in the first call that reaches the shim: the list of objects is read without its lock.
 #ifndef HOLDFAST_INTERPOSE_BASE_DEFINED_NAMES_H_
@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// The object in which `address` lies; null: none. (dladdr would look through all of that object's symbols.)
+// Returns the object that contains `address`; null: none. (dladdr would search all of that object's symbols.)
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
 // Where the object with this address is in memory; 0 bytes: there is none.
@@ -23,21 +23,22 @@ struct AddressRange {
 };
 HOLDFAST_HIDDEN AddressRange RangeOf(const void* address);
 
-// From `object` on, in the order of the list; null: none.
+// Searches from `object` on, in the order of the list; null: none.
 HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = _r_debug.r_map);
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const SymbolName& name);
-// Of `count` names one or more: cheaper than one after the other.
+// Whether any of `count` names is defined: cheaper than one after the other.
 HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const SymbolName* names, int count);
 
-// Whether an object that was loaded behind the one at `base` defines it.
+// Whether an object that was loaded after the one at `base` defines it.
 HOLDFAST_HIDDEN bool IsDefinedBehind(const SymbolName& name, const void* base);
 
 // Whether the first object that defines it is the one loaded at `base`.
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const SymbolName& name, const void* base);
 
-// Whether `address` is an object's entry for a function of this name that it does not define: an undefined symbol with a
-// value. A program that is not position-independent has one for each function whose address it takes.
+// Whether `address` is an object's entry for a function of this name that the object does not define: an undefined
+// symbol with a value. A program that is not position-independent has one for each function of which it takes the
+// address.
 HOLDFAST_HIDDEN bool IsEntryFor(const SymbolName& name, const void* address);
 
 }  // namespace holdfast

@@ -10,12 +10,13 @@ extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
 namespace holdfast {
 namespace {
 
-// How many objects of one scope are looked at: 1 KiB of stack. Larger scopes exist; a C++ runtime is among the first few.
+// Objects of one scope that are searched: 1 KiB of stack. Larger scopes exist, but a C++ runtime is among the first
+// few.
 constexpr int kMostInScope = 128;
-// A list that leads in circles, as its memory was freed meanwhile, ends here.
+// Ends a list that runs in circles because its memory was freed meanwhile.
 constexpr int kMostObjects = 65536;
 
-// The list of loaded objects, as another thread may be changing it: each one is probed before it is read.
+// The list of loaded objects, which another thread may be changing: each object is probed before it is read.
 class LoadedObjects {
  public:
   const link_map* Next() {
@@ -27,7 +28,7 @@ class LoadedObjects {
   }
 
  private:
-  // Unless the kernel says no. The fields that are public lie together.
+  // True unless the kernel denies it. The public fields are together.
   bool MayRead(const void* memory) {
     const uintptr_t page = PageOf(reinterpret_cast<uintptr_t>(memory));
     if (page == asked_) return true;
@@ -41,7 +42,7 @@ class LoadedObjects {
   int count_ = 0;
 };
 
-// Whether it is loaded to the end, and not on its way out.
+// Whether it is completely loaded, and not being unloaded.
 bool IsThere(const link_map* object) { return ObjectOf(object->l_ld) == object; }
 
 const char* NameIn(const char* path) {
@@ -57,7 +58,7 @@ const char* SonameOf(const link_map* object) {
   return "";
 }
 
-// The object that is loaded for a name that another one needs: by the name of its file, else by the name that it gives itself.
+// Returns the object loaded for a name that another one needs: by its file name, else by its own name.
 const link_map* LoadedAs(const char* needed, bool may_read) {
   const char* name = NameIn(needed);
   LoadedObjects by_file;
@@ -77,7 +78,7 @@ struct Wanted {
   void** found;
   int left;
 
-  // True: nothing is left to look for.
+  // True: all names are found.
   bool TakeFrom(const link_map* object) {
     const ElfSymbols symbols = SymbolsAt(object->l_ld, object->l_addr);
     for (int i = 0; i < count; ++i) {
@@ -115,11 +116,11 @@ bool TakeFromScope(const link_map* module, bool may_read, Wanted* wanted) {
 bool FindInScope(const link_map* module, const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};
-  // While a dlclose is under way, which may itself wait for the lock, only what the module needs is certain to stay.
+  // During a dlclose, which may itself wait for the lock, only what the module needs is certain to stay.
   ModuleReading reading;
   const bool may_read = reading.Begin();
   if (module != nullptr && TakeFromScope(module, may_read, &wanted)) return true;
-  // One definition in the module's own scope is enough: the forms that its runtime lacks, nobody calls.
+  // One definition in the module's own scope is enough: nobody calls forms that its runtime lacks.
   if (module != nullptr && found[0] != nullptr) return true;
   LoadedObjects all;
   while (const link_map* object = may_read ? all.Next() : nullptr) {

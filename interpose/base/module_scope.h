@@ -1,11 +1,14 @@
-// Which functions the code of one module reaches by name, found without the dynamic linker: its functions wait for a lock that another
-// thread holds while it runs the constructors of what it loads, and such a constructor may wait for the caller.
+// Which functions the code of one module reaches by name, found without the dynamic linker. The linker's functions wait
+// for a lock that another thread holds while it runs the constructors of a library, and such a constructor may wait for
+// the caller.
 //
-// A module's scope is the module itself and what it needs, breadth first: what dlsym answers for a handle of the module. Where that
-// has no definition, the first loaded object that has one counts (a plugin that leaves its runtime to the program).
+// A module's scope is the module itself and its dependencies, breadth first: what dlsym returns for a handle of the
+// module. If the scope has no definition, the first loaded object with one counts (a plugin that leaves its runtime to
+// the program).
 //
-// Any thread, signal handlers. No lock, no allocation. The list of objects is public (link.h), and changes while it is read: what is
-// needed by a module stays as long as the module does; everything else is probed before it is read, and no dlclose goes on meanwhile.
+// Any thread, signal handlers. No lock, no allocation. The list of objects is public (link.h), and changes while it is
+// read: dependencies of a module stay as long as the module does; everything else is probed before it is read, and no
+// dlclose proceeds meanwhile.
 #ifndef HOLDFAST_INTERPOSE_BASE_MODULE_SCOPE_H_
 #define HOLDFAST_INTERPOSE_BASE_MODULE_SCOPE_H_
 
@@ -22,15 +25,16 @@
 
 namespace holdfast {
 
-// Fills `found` with the definition of each of `count` names; null where nobody defines it. `module` null: code of no module (a JIT
-// compiler's). False: some are not from the module's own scope, and may be unloaded before the module is.
+// Fills `found` with the definition of each of `count` names; null if there is none. `module` null: code of no module
+// (a JIT compiler's). False: some are not from the module's own scope, and may be unloaded before the module is.
 HOLDFAST_HIDDEN bool FindInScope(const link_map* module, const SymbolName* names, int count, void** found);
 
-// The same in all objects behind the library itself. Only before main: the list must not change.
+// The same in all objects after the library itself. Only before main: the list must not change.
 HOLDFAST_HIDDEN void FindBehindLibrary(const SymbolName* names, int count, void** found);
 
-// What was found for each module. Grows by kMore modules at a time; nothing is ever freed, as link_maps come back at the same
-// addresses. A module that is not remembered (no memory, a seccomp filter after kFirst modules) is looked up each time.
+// Results for each module. Grows by kMore modules at a time; nothing is ever freed, because link_maps come back at the
+// same addresses. A module that is not remembered (no memory, a seccomp filter after kFirst modules) is searched each
+// time.
 template <typename Functions>
 class FunctionsOfModules {
  public:
@@ -51,8 +55,8 @@ class FunctionsOfModules {
     }
   };
 
-  // Null: not remembered. An entry is written anew only when its module is gone, or where it may go before its module: then each of
-  // its words is whole, and leads to what is still loaded or was a moment ago.
+  // Null: not remembered. An entry is rewritten only when its module is gone, or if its functions may be unloaded
+  // before its module: then each word is whole, and leads to code that is still loaded or was a moment ago.
   HOLDFAST_HOT const Entry* Find(const link_map* module) const {
     for (const Entry* entry = HeadOf(module).load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
       if (entry->module == module) return entry->valid.load(std::memory_order_acquire) ? entry : nullptr;
@@ -60,7 +64,7 @@ class FunctionsOfModules {
     return nullptr;
   }
 
-  // Null: another thread does so now, or there is no room.
+  // Null: another thread is adding one now, or there is no room.
   const Entry* Remember(const link_map* module, const Functions& functions, bool may_go) {
     if (adding_.exchange(true, std::memory_order_acquire)) return nullptr;
     Entry* entry = HeadOf(module).load(std::memory_order_relaxed);
@@ -85,10 +89,10 @@ class FunctionsOfModules {
     return entry;
   }
 
-  // In a child of fork: another thread of the parent may have been at it.
+  // For a child of fork: another thread of the parent may have been adding.
   void ForgetWriter() { adding_.store(false, std::memory_order_relaxed); }
 
-  // After a dlclose: forgets what is gone.
+  // Call after a dlclose: forgets unloaded modules.
   void ForgetUnloaded() {
     for (auto& head : heads_) {
       for (Entry* entry = head.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
@@ -121,7 +125,7 @@ class FunctionsOfModules {
 
   std::atomic<Entry*> heads_[kHeads]{};
   std::atomic<bool> adding_{false};
-  // Guarded by adding_: of the newest entries, how many are used.
+  // Guarded by adding_: how many of the newest entries are used.
   Entry* entries_ = nullptr;  // null: first_
   int used_ = 0;
   Entry first_[kFirst]{};

@@ -1,9 +1,9 @@
-// An older version node of a wrapped function. A function of its own, not an alias: the assembler would rename the original
-// along with an alias.
+// An older version node of a wrapped function. A separate function, not an alias: the assembler would rename the
+// original along with an alias.
 //
 //     HOLDFAST_OLD_VERSION(int, sem_wait, 2_2_5, "GLIBC_2.2.5", (sem_t* semaphore), (semaphore))
 //
-// for functions whose versions behave alike; ATTRIBUTES (noexcept) stand behind the parameters of the _NOEXCEPT form.
+// for functions with versions that behave alike. ATTRIBUTES (noexcept) follow the parameters in the _NOEXCEPT form.
 #ifndef HOLDFAST_INTERPOSE_BASE_OLD_VERSION_H_
 #define HOLDFAST_INTERPOSE_BASE_OLD_VERSION_H_
 

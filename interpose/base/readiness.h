@@ -1,5 +1,5 @@
-// Whether the shim is ready: relocated, with the real functions found. The first call that reaches it makes it so
-// (interpose/start.cc), whichever wrapper that is.
+// Whether the shim is ready: relocated, with the real functions found. The first call of any wrapper makes it so
+// (interpose/start.cc).
 #ifndef HOLDFAST_INTERPOSE_BASE_READINESS_H_
 #define HOLDFAST_INTERPOSE_BASE_READINESS_H_
 
@@ -11,44 +11,44 @@
 
 namespace holdfast {
 
-// Whether the program's own look-up of malloc and its kin arrives at us. It does not where the executable defines them,
-// or an allocator was preloaded before us: then we see what they do not define, and must not bring the next one's heap
-// into play.
+// Whether the program's own look-up of malloc and its kin finds us. It does not if the executable defines them, or if
+// an allocator was preloaded before us: then we see only functions that they lack, and must not use the next
+// allocator's heap.
 extern HOLDFAST_HIDDEN bool owns_malloc;
 
-// Whether somebody else's clock_gettime comes before libc's (libfaketime): the deadlines of timed waits are then in a time of its
-// own, and no wait is cut in parts by a deadline of ours.
+// Whether another library's clock_gettime comes before libc's (libfaketime). The deadlines of timed waits are then in
+// its own time, and we split no wait by a deadline.
 extern HOLDFAST_HIDDEN bool clock_is_interposed;
 
-// Whether nothing is recorded in this process, from the start to the end: every wrapper goes straight to the real function. Race
-// detectors (helgrind, drd) report even a look at a lock's words.
+// Whether this process records nothing, from start to end: every wrapper calls the real function directly. Race
+// detectors (helgrind, drd) report even a read of a lock's words.
 extern HOLDFAST_HIDDEN bool passes_through;
 
-// 0 until the shim is ready; then the largest size that is charged. Above it the real malloc fails (47 bits of address
-// space).
+// 0 until the shim is ready; then the largest size that is charged. Larger sizes fail in the real malloc (47 bits of
+// address space).
 extern HOLDFAST_HIDDEN size_t hot_size_limit;
 inline constexpr size_t kHotSizeLimit = size_t{1} << 47;
 
-// Whether the shim is relocated and has found the real functions; begins doing so on the first call. False: too early
-// (an ifunc resolver before our relocation, or dlsym's own allocations): use the early arena, touch nothing else.
+// Whether the shim is relocated and has found the real functions; starts that on the first call. False: too early (an
+// ifunc resolver before our relocation, or dlsym's own allocations): use the early arena, touch nothing else.
 bool ReadySlow();
 inline bool Ready() { return LIKELY(hot_size_limit != 0) || ReadySlow(); }
 
-// For a slow path that finds the shim not ready after its hot path has charged kUnusedWord. True: the shim is ready now,
-// and the thread itself is charged, whose countdown begins at 0 and so has run out.
+// For a slow path that finds the shim not ready after its hot path has charged kUnusedWord. True: the shim is ready
+// now, and the thread itself is charged; its countdown begins at 0 and so has run out.
 inline bool ReadyAfterCharge(size_t bytes) {
   ClearUnusedWord();
   return ReadySlow() && ChargeHeap(bytes);
 }
 
-// For a slow path whose hot path has found the countdown to have run out. False: the size is one that no allocator has.
+// For a slow path after the countdown has run out. False: no allocator can satisfy this size.
 inline bool MayBeDue(size_t bytes) {
   if (LIKELY(bytes <= kHotSizeLimit)) return true;
   UndoCharge(bytes);
   return false;
 }
 
-// What the caller of a lock function that comes too early gets: with one thread, every lock is free.
+// Result of a lock function that is called too early: with one thread, every lock is free.
 inline constexpr int kTooEarly = 0;
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// The real functions: what the program would have called without us, found by dlsym(RTLD_NEXT).
+// The real functions: those that the program would call without us, found by dlsym(RTLD_NEXT).
 #ifndef HOLDFAST_INTERPOSE_BASE_REAL_H_
 #define HOLDFAST_INTERPOSE_BASE_REAL_H_
 

@@ -1,16 +1,16 @@
-// What entry points in assembly (interpose/arch) come to before they jump to the real function, with the registers of who called: a
-// throw finds no frame of ours on its way.
+// Called by the entry points in assembly (interpose/arch) before they jump to the real function, with the caller's
+// registers: a throw passes no frame of ours.
 //
-//     __cxa_throw               counted, by the type that it is told
-//     __cxa_rethrow             counted apart, by the type of what is being handled; what has none (a cancellation on its way
-//                               through `catch (...)`, another language's) is not
-//     _Unwind_RaiseException    what comes from neither: another language's (Rust's panics), std::rethrow_exception, a C++ runtime
-//                               that is linked statically
+//     __cxa_throw               counted, by the type in its arguments
+//     __cxa_rethrow             counted apart, by the type of the exception in progress; without a type (a cancellation on its way
+//                               through `catch (...)`, another language's) it is not counted
+//     _Unwind_RaiseException    counts throws from neither: another language's (Rust's panics), std::rethrow_exception, a statically
+//                               linked C++ runtime
 //
-//     _Unwind_Resume_or_Rethrow what the program itself throws on, counted as re-thrown; __cxa_rethrow comes here, too, and it goes on to
+//     _Unwind_Resume_or_Rethrow counts what the program itself throws on, as re-thrown; __cxa_rethrow calls it, too, and it calls
 //                               _Unwind_RaiseException: counted once
 //
-// Forced unwinds (cancellation, pthread_exit) that go on by that pass untouched; _Unwind_Resume does not come here.
+// Forced unwinds (cancellation, pthread_exit) pass uncounted; _Unwind_Resume does not come here.
 #include <stdint.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ struct TypeInfo {
 
 const char* NameOf(const void* type) { return type != nullptr ? static_cast<const TypeInfo*>(type)->name : nullptr; }
 
-// An exception as the unwinder knows it, and what C++ runtimes keep before it: by that ABI the type is the first of ten words, in
-// libstdc++ of one that refers to another (std::rethrow_exception) that one.
+// An exception as the unwinder knows it, and what C++ runtimes keep before it: by that ABI the type is the first of ten
+// words. In an exception of libstdc++ that refers to another (std::rethrow_exception), that word is the other one.
 struct Raised {
   const void* type_or_other;
   const void* more[9];
@@ -46,7 +46,7 @@ const Raised* HeaderOf(const void* exception) {
   return reinterpret_cast<const Raised*>(static_cast<const char*>(exception) - kBeforeRaised);
 }
 
-// Of one of libstdc++'s that refers to another.
+// Type of a libstdc++ exception that refers to another.
 const void* TypeReferredTo(const void* exception) {
   const auto* object = static_cast<const char*>(HeaderOf(exception)->type_or_other);
   return reinterpret_cast<const Raised*>(object - kBeforeObject)->type_or_other;
@@ -60,7 +60,7 @@ constexpr uint64_t Language(const char (&name)[9]) {
 }
 constexpr uint64_t kGnu = Language("GNUCC++\0"), kGnuOther = Language("GNUCC++\1");
 constexpr uint64_t kClang = Language("CLNGC++\0"), kClangOther = Language("CLNGC++\1");
-// Rust's: as a number until 2022, since then as these bytes in memory.
+// Rust's: a number until 2022, since then these bytes in memory.
 constexpr uint64_t kRustLanguage = Language("MOZ\0RUST"), kRustInMemory = __builtin_bswap64(kRustLanguage);
 
 uint64_t LanguageOf(const void* exception) {
@@ -81,8 +81,8 @@ void RecordRaised(const CallerRegisters& caller, const void* exception, uint8_t 
               interval);
 }
 
-// The type of what a thread handles now, by __cxa_get_globals: its first word leads to what a C++ runtime keeps of that, by that ABI 80
-// bytes before the exception, in libc++abi 96. Null: another language's, of which there is no more than the exception itself.
+// The type of the exception that a thread handles now, by __cxa_get_globals: its first word leads to a C++ runtime's
+// record, by that ABI 80 bytes before the exception, in libc++abi 96. Null: another language's, which has no record.
 const void* TypeOfCaught(const void* globals) {
   const char* kept = globals != nullptr ? *static_cast<const char* const*>(globals) : nullptr;
   if (kept == nullptr) return nullptr;
@@ -129,7 +129,7 @@ HOLDFAST_HIDDEN void* HoldfastRaised(const void* exception, uintptr_t pc, uintpt
 
 HOLDFAST_HIDDEN void* HoldfastResumed(const void* exception, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   const bool known = TakeOnItsWay();
-  // The second word behind the language is 0 but in forced unwinds.
+  // The second word after the language is 0, except in forced unwinds.
   uint64_t forced;
   memcpy(&forced, static_cast<const char*>(exception) + 16, sizeof forced);
   if (forced == 0) {

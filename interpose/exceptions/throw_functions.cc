@@ -39,7 +39,8 @@ ThrowFunctions FindFor(uintptr_t caller) {
   return found;
 }
 
-// Where no unwinder is loaded. A program that asks whether there is one (a weak symbol) finds our entry: it learns that nobody handles it.
+// Used if no unwinder is loaded. A program that checks for one (a weak symbol) finds our entry, and learns that nobody
+// handles its throw.
 int RaiseNowhere(void* /*exception*/) {
   constexpr int kEndOfStack = 5;  // _URC_END_OF_STACK
   return kEndOfStack;
@@ -48,7 +49,7 @@ int RaiseNowhere(void* /*exception*/) {
 }  // namespace
 
 void FindThrowFunctions() {
-  // Who has one of the two has both; where there is no unwinder, one search is enough.
+  // A library with one of the two has both; if there is no unwinder, one search is enough.
   if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start)) {
     Look(RTLD_NEXT, "_Unwind_RaiseException", &global.raise_exception);
     if (IsDefinedBehind("_Unwind_Resume_or_Rethrow", __ehdr_start))

@@ -1,5 +1,6 @@
-// The real functions that throw. A program may have none of them until it loads a plugin, and two plugins may each have another's: so
-// they are looked up in the global scope at the start, and else, as operator new is, in the scope of the module that calls.
+// The real functions that throw. A program may have none until it loads a plugin, and two plugins may have different
+// ones. So they are looked up in the global scope at the start, and otherwise, like operator new, in the scope of the
+// calling module.
 #ifndef HOLDFAST_INTERPOSE_EXCEPTIONS_THROW_FUNCTIONS_H_
 #define HOLDFAST_INTERPOSE_EXCEPTIONS_THROW_FUNCTIONS_H_
 
@@ -17,15 +18,16 @@ struct ThrowFunctions {
   void* resume_or_rethrow;
 };
 
-// Once, with one thread. Calls dlsym only for what there is: a search that fails would allocate.
+// Call once, with one thread. Calls dlsym only for defined names: a failing search would allocate.
 void FindThrowFunctions();
 
-// Those that the code at `caller` would have reached without us. Calls nothing of the loader's (interpose/base/module_scope.h).
+// Returns the functions that the code at `caller` would have reached without us. Calls no loader function
+// (interpose/base/module_scope.h).
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller);
 void* RaiseExceptionFor(uintptr_t caller);
 void* ResumeOrRethrowFor(uintptr_t caller);
 
-// After dlclose: forgets the modules that are gone.
+// Call after dlclose: forgets unloaded modules.
 void ForgetThrowFunctions();
 void ThrowFunctionsInForkedChild();
 

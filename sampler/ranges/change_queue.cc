@@ -20,9 +20,9 @@ struct Slot {
   std::atomic<uint64_t> turn;
   MappingChange change;
 };
-constinit Slot slots[kSlots] = {};  // of which only what is used is ever backed
+constinit Slot slots[kSlots] = {};  // only used pages get memory
 constinit std::atomic<uint64_t> tail{0};
-constinit std::atomic<uint64_t> head{0};  // changed by who is at it
+constinit std::atomic<uint64_t> head{0};  // changed by the thread that uses the list
 constinit std::atomic<bool> busy{false};
 
 uint64_t FreeTurn(uint64_t place) { return place / kSlots * 2; }
@@ -32,12 +32,13 @@ bool Enqueue(const MappingChange& change) {
   uint64_t place = tail.load(std::memory_order_relaxed);
   while (true) {
     Slot& slot = slots[place % kSlots];
-    // Acquire: who emptied it has read it.
+    // Acquire: the thread that emptied it has read it.
     const uint64_t turn = slot.turn.load(std::memory_order_acquire);
     if (turn == FreeTurn(place)) {
       if (!tail.compare_exchange_weak(place, place + 1, std::memory_order_relaxed)) continue;
       slot.change = change;
-      // Sequentially consistent, as TryTake and Release are: either we find that nobody is at it any more, or who was finds this.
+      // Sequentially consistent, as TryTake and Release are: either we find the list free, or the thread that used it
+      // finds this change.
       slot.turn.store(turn + 1);
       return true;
     }
@@ -64,7 +65,7 @@ void Drain(SharedTable* table) {
   }
 }
 
-// Also nobody who has a place and has not filled it yet.
+// Also counts threads that have a place and have not filled it yet.
 bool IsEmpty() { return tail.load(std::memory_order_acquire) == head.load(std::memory_order_relaxed); }
 
 }  // namespace
@@ -80,11 +81,11 @@ void SubmitChange(SharedTable* table, const MappingChange& change) {
       }
       Release();
       if (done && !HasFilled()) return;
-      if (done) continue;  // somebody came when it was too late for us to see, and found us at it
+      if (done) continue;  // another change came too late for us to see, while we used the list
     } else if (done) {
       return;
     }
-    // Behind whoever has a place already: what this one undoes may be there.
+    // After changes that already have a place: this one may undo one of them.
     done = Enqueue(change);
     if (done) continue;
     if (++look > kQuickLooks && !no_system_calls.load(std::memory_order_relaxed))

@@ -1,10 +1,11 @@
-// The way to the list of ranges, which one thread changes at a time, for threads and signal handlers that must not wait for each other.
+// The queue in front of the list of ranges. One thread changes the list at a time; threads and signal handlers must not
+// wait for each other.
 //
-//     SubmitChange ── nobody is at it ──► takes what is queued, then its own, into the list
-//                 └── somebody is ──► into the queue, 72 KiB of it; who is at it takes it along, in the order of arrival
+//     SubmitChange ── list is free ──► applies the queued changes, then its own
+//                 └── list is in use ──► into the queue, 72 KiB; the thread that uses the list applies it, in order of arrival
 //
-// Nothing is lost and nobody waits, but where 1,024 changes are queued, as who is at it has been taken off its processor: then
-// until it is back, for 0.3 s at most, and after that the change is counted (kMappingsFull) and forgotten.
+// Nothing is lost and nobody waits, unless 1,024 changes are queued because that thread was preempted. Then a caller
+// waits until it is back, for 0.3 s at most; after that the change is counted (kMappingsFull) and dropped.
 #ifndef HOLDFAST_SAMPLER_RANGES_CHANGE_QUEUE_H_
 #define HOLDFAST_SAMPLER_RANGES_CHANGE_QUEUE_H_
 
@@ -13,11 +14,11 @@
 
 namespace holdfast {
 
-// Any thread, also in a signal handler. No handler may jump out of it: the caller has its signals blocked. Where none can be
-// (seccomp), and one jumps, later changes are lost and counted.
+// Any thread, also in a signal handler. No handler may jump out of it: the caller has its signals blocked. If they
+// cannot be blocked (seccomp) and a handler jumps out, later changes are lost and counted.
 void SubmitChange(SharedTable* table, const MappingChange& change);
 
-// In a child of fork: the queue, and who was at it, are its parent's. Ranges too.
+// For a child of fork: the queue, and the thread that used the list, are its parent's. Forgets the ranges too.
 void ForgetMappings();
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// One change of what the program has mapped, after the kernel has made it.
+// One change of the program's mappings, after the kernel has made it.
 #ifndef HOLDFAST_SAMPLER_RANGES_MAPPING_CHANGE_H_
 #define HOLDFAST_SAMPLER_RANGES_MAPPING_CHANGE_H_
 
@@ -9,20 +9,20 @@
 namespace holdfast {
 
 struct MappingChange {
-  // Unmapped: what lies between them of mappings that are older than the ticket. 0, 0: nothing. Both the same: nothing either, but what
-  // is mapped is a copy of what lies there.
+  // Unmapped: the parts in this range of mappings older than the ticket. 0, 0: nothing. Both equal: nothing either, but
+  // the new mapping is a copy of the one at that address.
   uint64_t removed_start = 0, removed_end = 0;
   uint64_t older_than = 0;
   bool detached = false;  // the whole System V mapping that begins at removed_start, whatever its end
-  // Mapped, after that; whatever was there is gone. 0, 0: nothing.
+  // Mapped, after that, replacing whatever was there. 0, 0: nothing.
   uint64_t start = 0, end = 0;
   uint64_t ticket = 0;
-  Offset stack = 0;                       // of who mapped it
-  MappingKind kind = MappingKind::kNone;  // kNone: as what was removed or copied, and anonymous if nothing was
+  Offset stack = 0;                       // of the caller
+  MappingKind kind = MappingKind::kNone;  // kNone: as what was removed or copied; anonymous if there was nothing
 };
 
-// Taken before a call that unmaps, and after one that maps: what another thread maps at the same address, once it is free, is
-// younger than whoever made it so.
+// Take it before a call that unmaps, and after one that maps: a mapping that another thread makes at the same address,
+// once it is free, is then newer than the call that freed the address.
 uint64_t TakeMappingTicket();
 
 }  // namespace holdfast

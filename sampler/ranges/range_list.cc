@@ -45,7 +45,8 @@ class Ranges {
     return at != 0 && At(at)->start <= address ? At(at)->kind : MappingKind::kNone;
   }
 
-  // The kind of what was there first; kNone: nothing was. `path`: as Find(start) has left it, and as Find(end) would.
+  // Returns the kind of the first mapping there; kNone: nothing. `path`: as Find(start) has left it, and becomes that
+  // of Find(end).
   MappingKind Remove(uint64_t start, uint64_t end, uint64_t older_than, Path* path) {
     MappingKind kind = MappingKind::kNone;
     for (Offset at = Next(*path); at != 0 && At(at)->start < end; at = Next(*path)) {
@@ -87,7 +88,7 @@ class Ranges {
                                .kind = kind,
                                .pages_before = 0});
     if (added == 0) {
-      // Its end would never be seen: better a mapping too few in use than a leak that is none.
+      // Its end would never be seen. Undercounting one mapping beats reporting a false leak.
       AddTo(table_, &row->sums[kFreeSpace], (end - start) << kAmountFractionBits);
       AddTo(table_, &row->sums[kFreeObjects], uint64_t{1} << kCountFractionBits);
       return table_->Count(Loss::kMappingsFull);
@@ -95,7 +96,7 @@ class Ranges {
     Insert(added, path);
   }
 
-  // All pieces of the mapping that begins there, or did: of what is left of it the kernel asks the same.
+  // Removes all pieces of the mapping that begins or began there: the kernel does the same with what is left of it.
   void Detach(uint64_t start, uint64_t older_than) {
     constexpr int kMostLooks = 64;
     Path path;
@@ -116,7 +117,7 @@ class Ranges {
  private:
   Offset& Link(Offset at, int level) { return at != 0 ? At(at)->next[level] : heads[level]; }
 
-  // A range that stays, and lies before what is looked for next.
+  // Skips a range that stays, and precedes the rest of the search.
   void Pass(Offset at, Path* path) {
     const MappedRange& range = *At(at);
     for (int level = 0; level < range.levels; ++level) (*path)[level] = at;
@@ -144,7 +145,7 @@ class Ranges {
     }
   }
 
-  // The last piece takes the object with it.
+  // The last piece removes the object.
   void Drop(Offset at, const Path& path) {
     MappedRange* range = At(at);
     for (int level = 0; level < range->levels; ++level) Link(path[level], level) = range->next[level];
@@ -159,7 +160,7 @@ class Ranges {
     free_ranges = at;
   }
 
-  // Its middle goes; the path leads behind its first piece.
+  // Removes its middle; the path leads past its first piece.
   void Split(Offset at, uint64_t from, uint64_t to, Path* path) {
     MappedRange* range = At(at);
     MappedRange rest = *range;
@@ -206,7 +207,7 @@ class Ranges {
       free_ranges = table_->OffsetOf(&range);
     }
     segment->next = table_->header()->mapped_ranges.load(std::memory_order_relaxed);
-    // Release: a reader that finds the segment finds it empty, or with what came since.
+    // Release: a reader that finds the segment finds it empty, or with later contents.
     table_->header()->mapped_ranges.store(table_->OffsetOf(segment), std::memory_order_release);
     return true;
   }
@@ -235,7 +236,7 @@ void ApplyChange(SharedTable* table, const MappingChange& change) {
   if (kind == MappingKind::kNone) kind = MappingKind::kAnonymous;
   Row* row = FindMarkedRow(table, table->At<Stack>(change.stack), ProfileKind::kMap, static_cast<uint8_t>(kind), 0);
   ranges.Find(change.start, &path);
-  ranges.Remove(change.start, change.end, UINT64_MAX, &path);  // by MAP_FIXED, or where we did not see it
+  ranges.Remove(change.start, change.end, UINT64_MAX, &path);  // by MAP_FIXED, or unmapped unseen
   ranges.Add(change, kind, row, path);
 }
 

@@ -15,7 +15,7 @@ namespace {
 // Both 0 until they are known.
 constinit std::atomic<uintptr_t> own_start{0}, own_end{0};
 
-// A module that imports more than that, or has more relocations, is not looked at: reading them would take milliseconds.
+// A module with more imports or relocations is not checked: reading them would take milliseconds.
 constexpr uint32_t kMostSymbols = 1 << 16;
 constexpr uint64_t kMostRelocations = 1 << 17;
 
@@ -35,7 +35,7 @@ struct DynamicTables {
 
 DynamicTables TablesOf(uintptr_t dynamic, AddressRange module, uint64_t bias) {
   DynamicTables tables;
-  // glibc has added the bias where these are addresses, other loaders have not.
+  // glibc has added the bias to these addresses, other loaders have not.
   const auto at = [&](uint64_t value) -> const void* {
     for (const uint64_t address : {value, value + bias}) {
       if (address >= module.start && address < module.end) return reinterpret_cast<const void*>(address);
@@ -90,7 +90,8 @@ bool IsFree(const DynamicTables& tables, const Elf64_Sym& symbol) {
          memcmp(tables.names + symbol.st_name, kFree, sizeof kFree) == 0;
 }
 
-// The symbol's number; 0: the module neither imports nor defines it. What is imported comes before what the hash table knows.
+// Returns the symbol's number; 0: the module neither imports nor defines it. Imported symbols precede those in the hash
+// table.
 uint32_t FindFree(const DynamicTables& tables) {
   const uint32_t buckets = tables.gnu_hash[0], first = tables.gnu_hash[1], words = tables.gnu_hash[2];
   if (buckets == 0) return 0;
@@ -135,7 +136,7 @@ FreeCalls::Where WhereTo(uintptr_t target, AddressRange module) {
   if (target >= own_start.load(std::memory_order_relaxed) && target < own_end.load(std::memory_order_relaxed))
     return FreeCalls::kHere;
   dl_find_object found;
-  // A main program that takes the address of free has one of its own, which leads here as well.
+  // A main program that takes the address of free has its own entry for it, which leads here as well.
   if (_dl_find_object(reinterpret_cast<void*>(target), &found) != 0 || found.dlfo_link_map->l_name[0] == '\0')
     return FreeCalls::kHere;
   return FreeCalls::kElsewhere;

@@ -1,14 +1,14 @@
-// Where a module's own calls of `free` go: to the library, or past it.
+// Whether a module's own calls of `free` reach the library.
 //
-// A plugin that is loaded with RTLD_DEEPBIND, or that brings a free of its own (-Bsymbolic), finds another free before ours. Its malloc goes
-// past us as well, but libc's does not: strdup, getline or asprintf allocate through the library on the plugin's behalf, and the plugin frees
-// what nobody sees. Such blocks would be in use for ever.
+// A plugin loaded with RTLD_DEEPBIND, or with its own free (-Bsymbolic), finds another free before ours. Its malloc
+// bypasses us as well, but libc's does not: strdup, getline or asprintf allocate through the library for the plugin,
+// and the plugin frees the block unseen. Such blocks would seem to be in use for ever.
 //
-//     plugin ── strdup ──► libc ── malloc ──► the library ──► counted
 //        └───── free ────► libc                               never seen
 //
-// The module's own word for free tells: the entry of its global offset table, which the dynamic linker fills in at once or at the first
-// call. Only modules that came by dlopen are looked at, as all others find the library first.
+//
+// The module's global offset table tells: its entry for free, which the dynamic linker fills in at once or at the first
+// call. Only dlopened modules are checked, because all others find the library first.
 #ifndef HOLDFAST_SAMPLER_STACKS_FREE_CALLS_H_
 #define HOLDFAST_SAMPLER_STACKS_FREE_CALLS_H_
 
@@ -18,18 +18,19 @@
 
 namespace holdfast {
 
-// Once, if the program's calls of free reach the library: where its code lies.
+// Call once, if the program's calls of free reach the library. `code`: the library's code.
 void SetOwnCode(AddressRange code);
 
 struct FreeCalls {
   enum Where : uint8_t {
     kHere,       // they reach the library, or the module calls no free
-    kElsewhere,  // they do not
-    kNotYet      // the word is not filled in yet
+    kElsewhere,  // they do not reach the library
+    kNotYet      // the entry is not filled in yet
   } where = kHere;
-  const uintptr_t* word = nullptr;  // kNotYet: look again, by WhereTo
+  const uintptr_t* word = nullptr;  // kNotYet: check again with WhereTo
 };
-// Of the module with this dynamic section, which must not go away meanwhile. Reads the names of what it imports, some hundred as a rule.
+// For the module with this dynamic section, which must stay loaded meanwhile. Reads the names of its imports, usually
+// about a hundred.
 FreeCalls FreeCallsOf(uintptr_t dynamic, AddressRange module, uint64_t bias);
 FreeCalls::Where WhereTo(uintptr_t target, AddressRange module);
 

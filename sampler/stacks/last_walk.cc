@@ -7,14 +7,14 @@ namespace {
 
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
-// 0: it is what it was.
+// 0: unchanged.
 uintptr_t Difference(const LastWalk::Word& word) { return *reinterpret_cast<const uintptr_t*>(word.place) ^ word.word; }
 
 uintptr_t DifferenceOfFour(const LastWalk::Word* words) {
   return Difference(words[0]) | Difference(words[1]) | Difference(words[2]) | Difference(words[3]);
 }
 
-// How many of so many words are what they were, from the first one on.
+// Counts the unchanged words among the first `count`, up to the first change.
 uint32_t CountSame(const LastWalk::Word* words, uint32_t count) {
   uint32_t left = count;
   for (; left >= 4 && DifferenceOfFour(words) == 0; left -= 4) words += 4;
@@ -27,12 +27,12 @@ uint32_t CountSame(const LastWalk::Word* words, uint32_t count) {
 HOLDFAST_WARM LastWalk::Unchanged LastWalk::FindUnchanged(const CallerRegisters& caller, const StackBounds& bounds) {
   const uint64_t generation = walk_generation.load(std::memory_order_acquire);
   kept_[0].sp = UINTPTR_MAX;
-  // Only what lies on the thread's own stack, and is still in use, is read.
+  // Reads only words on the thread's own stack that are still in use.
   if (generation_ != generation || caller.sp < bounds.low || top_ > bounds.high || kept_[1].sp < caller.sp)
     return {kept_, generation};
   const Kept* frame = &kept_[path_.depth];
   while (frame->sp < caller.sp) --frame;
-  // The words that led to each frame: they lie above the sp of the next one.
+  // The words that led to each frame: above the sp of the next one.
   const uint32_t same = CountSame(words_, frame->words_outside);
   while (frame->words_outside > same) --frame;
   return {frame, generation};
@@ -61,7 +61,7 @@ HOLDFAST_WARM bool LastWalk::Keep(Next next, const StackBounds& bounds, StackTra
   if (kept == 0 && next.ended_) *word++ = {next.top_ - kWordBytes, 0};
   while (from != walked_) {
     --from, --pc;
-    // Number 0 outside of the outermost frame: nothing was read, and nothing depends on its fp.
+    // Number 0, outside of the outermost frame, has read nothing, and nothing depends on its fp.
     const Kept& outer = *frame;
     if (from->fp_read_at != 0 && outer.fp_matters) *word++ = {from->fp_read_at, outer.fp};
     if (&outer != kept_) *word++ = {outer.sp - kWordBytes, outer.pc};

@@ -1,19 +1,19 @@
-// The walk that a thread made last, frame by frame from the outermost on, so that the next one is made only where it differs.
+// A thread's last walk, frame by frame from the outermost on, so that the next walk covers only the frames that differ.
 //
-// Most walks share their outer frames with the one before: a parser's loop, a tree that is walked down and up. So the words that
-// the last walk read are compared from the outermost on, as far as they are what they were. The new walk begins at its caller as
-// ever; where it comes to a frame of the last one (same pc and sp, and fp where an outer frame depends on it) outside of which all
-// words are unchanged, the rest is the same:
+// Consecutive walks usually share their outer frames: a parser's loop, a tree that is walked down and up. So the words
+// that the last walk read are compared from the outermost on, up to the first change. The new walk begins at its caller
+// as usual. When it reaches a frame of the last walk (same pc and sp, and same fp if an outer frame depends on it), and
+// all words outside of that frame are unchanged, the rest of the walk is the same:
 //
 //     last   main ─ parse ─ object ─ member ─ string ─ malloc
 //     now    main ─ parse ─ object ─ array ─ malloc
 //            └── words unchanged ──┘ └─ walked ─┘     "array" returns to where "member" did: the same frame, joined
 //
-// Hashes and nodes of the frames that stay are known, too: see StackPath. 5 instructions a word that stays, 150 a frame that is
-// walked: 90 to find it, 60 to keep it. The rules are those of remembered_walks.h: plain steps, the thread's own stack, to the outermost frame, rows of the same
-// generation; a walk that is none of it leaves the last one as it is.
+// Hashes and nodes of the unchanged frames are known, too: see StackPath. 5 instructions for an unchanged word, 150 for
+// a walked frame: 90 to find it, 60 to keep it. The rules of remembered_walks.h apply: plain steps, the thread's own
+// stack, up to the outermost frame, rows of the same generation. Any other walk leaves the last one as it is.
 //
-// Only its own thread uses it, muted. A handler may jump out anywhere: what is half written is not valid.
+// Only its own thread uses it, muted. A handler may jump out anywhere: half-written data is not valid.
 #ifndef HOLDFAST_SAMPLER_STACKS_LAST_WALK_H_
 #define HOLDFAST_SAMPLER_STACKS_LAST_WALK_H_
 
@@ -29,29 +29,29 @@ namespace holdfast {
 class LastWalk {
   struct Frame {
     uintptr_t sp, fp;
-    uintptr_t fp_read_at;  // where its step found the fp of the next outer frame; 0: that has the same
+    uintptr_t fp_read_at;  // address from which the step read the next outer frame's fp; 0: unchanged fp
     bool uses_fp;
   };
   struct Kept {
     uintptr_t sp, pc, fp;
-    uint32_t words_outside;  // that were read from this frame on
-    bool fp_matters;         // an outer frame is found by it
+    uint32_t words_outside;  // words read from this frame on, outwards
+    bool fp_matters;         // an outer frame depends on it
   };
-  // What is still so of the last walk: `frame` is the innermost one that the new walk has not passed and outside of which no word has
-  // changed. Number 0: none.
+  // The unchanged part of the last walk: `frame` is the innermost frame that the new walk has not passed and outside of
+  // which no word has changed. Number 0: none.
   struct Unchanged {
     const Kept* frame;
     uint64_t generation;  // walk_generation before the new walk
   };
 
  public:
-  // One walk, as CaptureStack makes it: by value, so that it stays in registers.
+  // One walk in CaptureStack: by value, so that it stays in registers.
   class Next {
    public:
     Next(LastWalk* last, const CallerRegisters& caller, const StackBounds& bounds)
         : Next(last, caller.sp, last->FindUnchanged(caller, bounds)) {}
 
-    // At each frame. True: from here on it is the last walk.
+    // Call at each frame. True: the rest is the last walk.
     HOLDFAST_HOT bool Joins(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
       while (may_join_->sp < sp) --may_join_;  // the first one is no frame's
       if (UNLIKELY(may_join_->sp == sp) && IsAt(*may_join_, pc, fp)) {
@@ -61,25 +61,26 @@ class LastWalk {
       *next_++ = {sp, fp, 0, false};
       return false;
     }
-    // Of the step that follows: what it depends on, and what it has read. Its frame ends at `cfa`.
+    // For the following step: what it depends on, and what it has read. Its frame ends at `cfa`.
     void UsesFp() { next_[-1].uses_fp = true; }
     void ReadFp(uintptr_t place, uintptr_t cfa) {
       const uintptr_t sp = next_[-1].sp;
       if (UNLIKELY(place - sp >= cfa - sp || place % sizeof(uintptr_t) != 0)) GiveUp();
       next_[-1].fp_read_at = place;
     }
-    // Where the walk ends: all that it has read lies below `sp`, the last return address was `pc`.
+    // The end of the walk: all words that it read are below `sp`, and the last return address was `pc`.
     void Reached(uintptr_t pc, uintptr_t sp) {
       top_ = sp;
       ended_ = pc == 0;
     }
-    // A step that is not plain, or a row that may be another one the next time: no walk to be kept, nor to be joined from here on.
+    // Call for a step that is not plain, or a row that may change: the walk is not kept, and joins nothing from here
+    // on.
     void GiveUp() {
       gave_up_ = true;
       may_join_ = last_->kept_;
     }
-    // The walk has come to the outermost frame, or to one of the last walk. Takes the new frames from `trace`. False: it is none to be
-    // kept, and stands in `trace` as a whole; the last one stays.
+    // The walk has reached the outermost frame, or a frame of the last walk. Takes the new frames from `trace`. False:
+    // the walk is not to be kept, and `trace` has all of it; the last walk stays.
     bool End(const StackBounds& bounds, StackTrace* trace) const { return last_->Keep(*this, bounds, trace); }
 
    private:
@@ -95,19 +96,19 @@ class LastWalk {
     const uint64_t generation_;
     const uintptr_t from_;
     const Kept* may_join_;
-    const Kept* joined_ = last_->kept_;  // where it came to the last walk
+    const Kept* joined_ = last_->kept_;  // where it reached the last walk
     Frame* next_ = last_->walked_;
     uintptr_t top_ = 0;
     bool ended_ = false, gave_up_ = false;
   };
 
   StackPath& path() { return path_; }
-  int walked() const { return count_; }  // frames of the newest walk that were not the last one's
+  int walked() const { return count_; }  // frames of the newest walk that the last one did not have
   StackTrace* trace() { return &trace_; }
   uint64_t generation() const { return generation_; }
-  uintptr_t top() const { return top_; }  // all that it has read lies below
+  uintptr_t top() const { return top_; }  // all words that it read are below
   bool uses_fp() const { return kept_[path_.depth].fp_matters; }
-  // Each word that it has read, and that matters, where it was read. The outermost one first; none before the first walk.
+  // Each word that was read, and matters, with its address. The outermost first; none before the first walk.
   struct Word {
     uintptr_t place, word;
   };
@@ -115,18 +116,18 @@ class LastWalk {
 
  private:
   Unchanged FindUnchanged(const CallerRegisters& caller, const StackBounds& bounds);
-  // By value: by reference it would stay in memory all the while.
+  // By value: a reference would keep it in memory.
   bool Keep(Next next, const StackBounds& bounds, StackTrace* trace);
 
   // The outermost frame is number 1; number 0 ends searches.
-  uint64_t generation_ = 0;  // walk_generation before it was made; 0: there is none. Written last, and cleared first
-  uintptr_t top_ = 0;        // all that it has read lies below
+  uint64_t generation_ = 0;  // walk_generation before it was made; 0: none. Written last, and cleared first
+  uintptr_t top_ = 0;        // all words that it read are below
   Kept kept_[kMaxDepth + 1];
-  Word words_[2 * kMaxDepth + 1];  // with the return address 0 of the outermost frame, if it has one
+  Word words_[2 * kMaxDepth + 1];  // includes the return address 0 of the outermost frame, if it has one
   StackPath path_;
   int count_ = 0;
 
-  Frame walked_[kMaxDepth];  // of the walk that is being made, innermost frame first
+  Frame walked_[kMaxDepth];  // of the walk in progress, innermost frame first
   StackTrace trace_;
 };
 

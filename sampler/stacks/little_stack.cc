@@ -10,7 +10,7 @@ namespace {
 
 uint8_t FloorByte(uintptr_t address) { return static_cast<uint8_t>(address / kPageBytes); }
 
-// From where on the thread's own stack can be used, as far as is known: at most two pages below what a walk found readable.
+// Lowest address of the thread's own stack known to be usable: at most two pages below what a walk found readable.
 uintptr_t KnownFloor(const ThreadState& thread) {
   const uintptr_t low = PageOf(thread.stack_bounds.low);
   const auto pages = static_cast<uint8_t>(FloorByte(low) - thread.stack_floor);
@@ -19,7 +19,7 @@ uintptr_t KnownFloor(const ThreadState& thread) {
 
 }  // namespace
 
-// All in one frame, as it is called where there is hardly any room.
+// All in one frame, because it runs with hardly any stack left.
 bool LittleStackLeftSlow(uintptr_t bytes) {
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t target = here - bytes;
@@ -35,7 +35,7 @@ bool LittleStackLeftSlow(uintptr_t bytes) {
   if (own) {
     if (known.low - PageOf(target) < 3 * kPageBytes) thread.stack_floor = FloorByte(target);
   } else if (const uintptr_t end = MainStackEnd(here); end != 0) {
-    // The main thread's stack never shrinks: as much of it will be there the next time.
+    // The main thread's stack never shrinks: this much will be there the next time.
     __atomic_store_n(&known.low, PageOf(target), __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(&known.high, end, __ATOMIC_RELAXED);

@@ -30,9 +30,9 @@ bool IsReadable(const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD &&
 
 bool Contains(AddressRange range, uintptr_t address) { return address >= range.start && address < range.end; }
 
-// The program headers of an ELF header at `start`, if there is one and it describes what was found. Both have to lie
-// in the first page, where every linker puts them. `mapped`: something is there, which is believed readable where no
-// system call may be made to find out.
+// Returns the program headers of an ELF header at `start`, if there is one and it describes `found`. Both must be in
+// the first page, where every linker puts them. `mapped`: something is mapped there, which is assumed readable if no
+// system call may be made to check.
 Headers HeadersAt(uintptr_t start, bool mapped, const dl_find_object& found) {
   if (no_system_calls.load(std::memory_order_relaxed) ? !mapped : !PageReadable(start)) return {};
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
@@ -50,7 +50,7 @@ Headers HeadersAt(uintptr_t start, bool mapped, const dl_find_object& found) {
   return {};
 }
 
-// Where the first segment was found; else where a library's first segment starts; else those of the main program.
+// At the start of the found segment; else at the start of a library's first segment; else those of the main program.
 Headers FindHeaders(const dl_find_object& found) {
   Headers headers = HeadersAt(reinterpret_cast<uintptr_t>(found.dlfo_map_start), true, found);
   const uint64_t bias = found.dlfo_link_map->l_addr;
@@ -121,7 +121,7 @@ ModuleImage ReadModuleImage(const dl_find_object& found) {
     const uintptr_t start = image.bias + header.p_vaddr;
     const uintptr_t end = start + header.p_memsz;
     if (header.p_type != PT_NOTE || image.build_id != nullptr || end < start) continue;
-    // Notes lie in the first page; one that is elsewhere has to be inside of what is known to be readable.
+    // Notes are in the first page; others must be within memory known to be readable.
     const bool in_first_page = start >= first_page && end <= first_page + kPageBytes;
     if (in_first_page || (start >= image.readable.start && end <= image.readable.end)) FindBuildId(start, end, &image);
   }

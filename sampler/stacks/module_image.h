@@ -1,6 +1,6 @@
-// What the ELF headers of a loaded module say, read from its own mapping.
+// Contents of a loaded module's ELF headers, read from its own mapping.
 //
-// Any thread; reads only mapped, readable memory of the module. Nothing is copied: pointers go into the module.
+// Any thread; reads only mapped, readable memory of the module. Copies nothing: pointers lead into the module.
 #ifndef HOLDFAST_SAMPLER_STACKS_MODULE_IMAGE_H_
 #define HOLDFAST_SAMPLER_STACKS_MODULE_IMAGE_H_
 
@@ -16,7 +16,7 @@ namespace holdfast {
 struct ModuleImage {
   static constexpr int kMostSegments = 8;  // executable ones; linkers write one, rarely two
 
-  AddressRange range;  // the whole object, holes between its segments included
+  AddressRange range;  // the whole object, with holes between its segments
   uint64_t bias = 0;
   ModuleSegment segments[kMostSegments];
   uint16_t segment_count = 0;
@@ -25,8 +25,8 @@ struct ModuleImage {
   AddressRange readable;  // the mapped segments around the unwind tables, without a hole
 };
 
-// _dl_find_object answers with one segment of an object that has holes; the image is of the whole object all the same.
-// A module whose headers are not found is described as one segment.
+// _dl_find_object describes a single segment of an object with holes; the image describes the whole object. A module
+// without recognizable headers is described as one segment.
 ModuleImage ReadModuleImage(const dl_find_object& found);
 
 }  // namespace holdfast

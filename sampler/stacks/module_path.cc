@@ -9,12 +9,12 @@
 namespace holdfast {
 namespace {
 
-// A line is at most 73 bytes and a path of 4,096, which the kernel may escape to more: longer lines are passed over.
+// A line is at most 73 bytes and a path of 4,096, which escapes may lengthen: longer lines are skipped.
 constexpr size_t kBufferBytes = 8192;
 constinit char buffer[kBufferBytes];
 
-// The path in a line of /proc/self/maps, "5581a6000000-5581a6002000 r--p 00000000 fe:00 123   /usr/bin/x", if the line
-// is about `start`.
+// Returns the path in a line of /proc/self/maps, "5581a6000000-5581a6002000 r--p 00000000 fe:00 123   /usr/bin/x", if
+// the line describes `start`.
 const char* PathInLine(const char* line, const char* end, uintptr_t start, size_t* length) {
   uintptr_t first = 0;
   const char* at = line;

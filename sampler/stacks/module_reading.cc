@@ -11,17 +11,17 @@
 namespace holdfast {
 namespace {
 
-// The link_maps of what was loaded with the program, hashed; those for which there is no room are taken for unloadable.
+// The link_maps of modules loaded with the program, hashed; those without room count as unloadable.
 constexpr uint32_t kLastingSlots = 1024, kMostLasting = 768;
 constinit const link_map* lasting[kLastingSlots] = {};
 
 constinit std::atomic<uint32_t> readers{0};
-constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose that are under way
+constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose in progress
 
 uint32_t FirstSlot(const link_map* map) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(map) >> 4); }
 
 void AwaitReaders() {
-  // Sequentially consistent, as is the addition in Begin: either the reader sees the dlclose, or it is seen here.
+  // Sequentially consistent, like the addition in Begin: either the reader sees the dlclose, or this sees the reader.
   AwaitBounded(1000, [] { return readers.load(std::memory_order_seq_cst) == 0; });
 }
 
@@ -54,7 +54,7 @@ void BeginUnload() {
   AwaitReaders();
 }
 
-// Never below 0: a child of fork begins at 0, perhaps in the midst of a dlclose.
+// Never below 0: a child of fork begins at 0, perhaps in the middle of a dlclose.
 void EndUnload() {
   ForgetUnloadableRows();
   uint32_t now = unloading.load(std::memory_order_relaxed);
@@ -83,7 +83,7 @@ bool ModuleReading::Begin() {
 }
 
 void ModuleReading::End() {
-  // Release: what was read before is read before the dlclose that waits.
+  // Release: earlier reads come before the dlclose that waits.
   readers.fetch_sub(1, std::memory_order_release);
   held_ = false;
   if (blocked_) RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask_, nullptr, sizeof mask_);

@@ -26,7 +26,7 @@ constexpr int kMostModules = 8192;
 constexpr uint32_t kHeads = 1024;
 constexpr size_t kLongestModulePath = 4096;
 
-// How many modules may lie at one address over time: one tag is not theirs.
+// How many modules may follow each other at one address: one tag is reserved.
 constexpr uint16_t kMostGenerations = (1 << kTagBits) - 1;
 constexpr uint16_t TagOf(uint16_t generation) {
   return static_cast<uint16_t>(generation < kNoModuleTag ? generation : generation + 1);
@@ -34,16 +34,16 @@ constexpr uint16_t TagOf(uint16_t generation) {
 
 struct Entry {
   // Written once, before the entry is published by its head and by `count`.
-  uintptr_t dynamic;  // address of its dynamic section: the same when it comes back to the same place
+  uintptr_t dynamic;  // address of its dynamic section: the same when it is loaded at the same place again
   AddressRange readable;
-  uint64_t build_id;           // its hash; 0: none, so never taken for the same module again
-  const uint8_t* build_id_at;  // as it lies in the module
+  uint64_t build_id;           // its hash; 0: none, so it never counts as the same module again
+  const uint8_t* build_id_at;  // its place in the module
   uint16_t build_id_bytes;
   uint64_t path;        // its hash
   Offset record;        // 0: the table was full
-  uint16_t generation;  // larger than that of any other module that lay here before
+  uint16_t generation;  // larger than that of any earlier module at these addresses
   uint16_t next;        // index + 1 of the next entry with the same hash
-  // Change as the module comes and goes.
+  // Change when the module is loaded and unloaded.
   std::atomic<uint64_t> loaded_as;  // LoadedAs() of its link_map
   std::atomic<uint64_t> place;      // PlaceOf() its dynamic section
 
@@ -52,20 +52,21 @@ struct Entry {
 
 enum class LoadState : uint8_t { kLoaded, kUnloaded, kLasting };  // kLasting: loaded, and stays
 
-// What is looked through at each new module, and at each dlclose, lies by itself.
+// Kept apart: searched for each new module, and at each dlclose.
 constinit AddressRange ranges[kMostModules] = {};
 constinit std::atomic<LoadState> states[kMostModules] = {};
 constinit Entry entries[kMostModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
-// The words that will tell where a module's calls of free go, while that is not known yet. Null: it is known, or the module is gone.
+// The words that will show where a module's calls of free go, until they are bound. Null: they are, or the module is
+// gone.
 constinit std::atomic<const uintptr_t*> free_words[kMostModules] = {};
 constinit std::atomic<uint32_t> free_words_left{0};
 constinit std::atomic<uint32_t> free_looks{0};
 constexpr uint32_t kLookOneIn = 16;
 constinit std::atomic<uint32_t> count{0};
-constinit std::atomic<bool> recording{false};  // the try-lock: guards the adding of entries and the path's buffer
+constinit std::atomic<bool> recording{false};  // the try-lock: guards adding entries, and the path's buffer
 
-// Modules for which there was no room: so that each of their frames is not looked for anew. A slot proves itself, as a row does.
+// Modules without room for a record, so that their frames are not searched again. A slot proves itself, as a row does.
 struct Passed {
   std::atomic<uint64_t> key, start, end;
 };
@@ -96,16 +97,16 @@ uint64_t Hash(const void* bytes, size_t length, uint64_t hash) {
   return hash;
 }
 
-// The generation of a module that comes to lie over this one's addresses, at the least.
+// Least generation of a module that is loaded over this one's addresses.
 uint16_t After(const Entry& entry) { return static_cast<uint16_t>(entry.generation + 1); }
 
-// Tells one loaded module from the next at the same addresses: ld.so gives the memory of a link_map out again.
+// Distinguishes one loaded module from the next at the same addresses: ld.so reuses the memory of a link_map.
 uint64_t LoadedAs(const link_map* map) {
   return Hash(map->l_name, strnlen(map->l_name, kLongestModulePath), reinterpret_cast<uintptr_t>(map));
 }
 
-// What the loader says of the code at `dynamic`, without a look at the link_map, which another thread may be freeing; 0: nothing
-// is loaded there.
+// Asks the loader about the code at `dynamic`, without reading the link_map, which another thread may be freeing; 0:
+// nothing is loaded there.
 uint64_t PlaceOf(uintptr_t dynamic) {
   dl_find_object found;
   if (_dl_find_object(reinterpret_cast<void*>(dynamic), &found) != 0) return 0;
@@ -135,7 +136,7 @@ const Entry* FindLoaded(const link_map* map) {
   return nullptr;
 }
 
-// While a module is being unloaded, another may have come to lie at its place, under the same name.
+// While a module is being unloaded, another one may be loaded at its addresses, under the same name.
 bool IsStillThere(const Entry& entry) {
   if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) return false;
   if (entry.build_id_bytes == 0) return true;
@@ -157,7 +158,7 @@ void SetUnloaded(Entry* entry, bool unloaded) {
   StateOf(*entry).store(unloaded ? LoadState::kUnloaded : LoadState::kLoaded, std::memory_order_relaxed);
   SharedTable* const now = table();
   if (entry->record != 0 && now != nullptr) {
-    // Release: a reader that sees the flag of a module that came back sees the newer modules at its address too.
+    // Release: a reader that sees the flag of a module that was loaded again sees the newer modules at its address too.
     std::atomic<uint32_t>& flags = now->At<Module>(entry->record)->unloaded;
     if (unloaded)
       flags.fetch_or(kModuleUnloaded, std::memory_order_release);
@@ -178,7 +179,7 @@ void MarkFreesElsewhere(const Entry& entry) {
     now->At<Module>(entry.record)->unloaded.fetch_or(kModuleFreesElsewhere, std::memory_order_release);
 }
 
-// Of a module that came by dlopen, and is being read. Again where it was loaded again, as it may be bound in another way.
+// For a dlopened module that is being read. Repeated after each load, because it may be bound differently.
 void LookAtFreeCalls(const Entry& entry, uint64_t bias) {
   const FreeCalls calls = FreeCallsOf(entry.dynamic, RangeOf(entry), bias);
   if (calls.where == FreeCalls::kElsewhere) MarkFreesElsewhere(entry);
@@ -204,7 +205,7 @@ Path PathOf(const link_map* map, AddressRange range) {
   return path;
 }
 
-// Writes the record into the table and publishes it there. 0 when there is no room.
+// Writes and publishes the record. Returns 0 if there is no room.
 Offset WriteRecord(SharedTable* now, uint16_t tag, const ModuleImage& image, const Path& path) {
   const size_t segments_bytes = image.segment_count * sizeof(ModuleSegment);
   auto* record = static_cast<Module*>(
@@ -264,7 +265,7 @@ ModuleSight PassBy(SharedTable* now, const dl_find_object& found, AddressRange r
   return {kNoModuleTag, true, readable};
 }
 
-// Holding `recording`.
+// Call while holding `recording`.
 ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
   const AddressRange range = image.range;
@@ -283,7 +284,7 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
       continue;
     }
     generation = std::max(generation, After(entry));
-    if (!IsUnloaded(entry)) {  // went away unseen: one address has one module
+    if (!IsUnloaded(entry)) {  // unloaded unseen: one address has one module
       SetUnloaded(&entry, true);
       stale = true;
     }
@@ -319,8 +320,8 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   return {entry.tag(), true, entry.readable};
 }
 
-// A module that cannot be recorded now: its tag as it will be, so that its frames are not taken for an older module's. The
-// thread that is recording it may have done so by now.
+// A module that cannot be recorded now: its future tag, so that its frames are not taken for an older module's. The
+// thread that is recording it may meanwhile have finished.
 ModuleSight Unrecorded(const dl_find_object& found) {
   const ModuleImage image = ReadModuleImage(found);
   const uint64_t build_id = BuildIdHash(image), loaded_as = LoadedAs(found.dlfo_link_map);
@@ -338,8 +339,8 @@ ModuleSight Unrecorded(const dl_find_object& found) {
   return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable};
 }
 
-// A thread that records a module is waited for, 20 ms or so at most: a module may never be met again. Who does not get the lock has it
-// counted.
+// Waits about 20 ms at most for a thread that records a module, because a module may never be met again. Counts a
+// failure to get the lock.
 bool LockRecording(SharedTable* now) {
   if (AwaitBounded(200, [] { return !recording.exchange(true, std::memory_order_acquire); })) return true;
   now->Count(Loss::kModuleTableFull);
@@ -383,7 +384,7 @@ void MarkUnloadedModules() {
 
 void LookAtFreeCallsAgain(bool now) {
   if (LIKELY(free_words_left.load(std::memory_order_relaxed) == 0)) return;
-  // A look takes two system calls, and most of these modules may never call free.
+  // A check takes two system calls, and most of these modules may never call free.
   if (!now && free_looks.fetch_add(1, std::memory_order_relaxed) % kLookOneIn != 0) return;
   ModuleReading reading;
   if (!reading.Begin()) return;

@@ -8,21 +8,21 @@
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/tables/shared_table.h"
 
-// Where the main thread's stack began: exported by ld.so, set before anything else runs.
+// Beginning of the main thread's stack: exported by ld.so, set before anything else runs.
 extern "C" void* __libc_stack_end;
 
 namespace holdfast {
 namespace {
 
-// The kernel keeps at least 128 MiB below the main thread's stack free for its growth, so nothing else lies this near.
+// The kernel keeps at least 128 MiB below the main thread's stack free for its growth, so nothing else is this near.
 constexpr uintptr_t kMainStackReach = uintptr_t{64} << 20;
-// Behind a seccomp filter: how far below the thread's control block its stack is believed to be readable.
+// With a seccomp filter: how far below the thread's control block its stack is assumed readable.
 constexpr uintptr_t kNear = 16 * kPageBytes;
 
-// How far below its control block a thread's outermost frame may lie, so that it certainly lies in the thread's own block: what
-// lies below that block may be a coroutine's stack, without a guard page between. No thread's block is smaller than
-// PTHREAD_STACK_MIN (16 KiB), nor than its static thread-local memory and a further 2 KiB. Of that memory libc's own lies almost
-// lowest, as libc is loaded late; glibc leaves some 1.6 KiB below it for what is loaded later.
+// How far below its control block a thread's outermost frame may be to be certainly in the thread's own block: a
+// coroutine's stack may adjoin that block without a guard page. No thread's block is smaller than PTHREAD_STACK_MIN (16
+// KiB), nor than its static thread-local memory and a further 2 KiB. libc's own part of that memory is almost the
+// lowest, because libc is loaded late; glibc leaves about 1.6 KiB below it for libraries that are loaded later.
 uintptr_t LargestOwnDistance() {
   constexpr uintptr_t kSmallBlock = 12 << 10, kAroundTls = 3 << 10;
   const uintptr_t to_libcs = ThreadPointer() - reinterpret_cast<uintptr_t>(&errno);
@@ -34,8 +34,8 @@ long ProbeResult(uintptr_t address) { return RawSyscall(SYS_rt_sigprocmask, -1L,
 enum class Probing : uint8_t { kUnknown, kWorks, kImpossible };
 constinit std::atomic<Probing> probing{Probing::kUnknown};
 
-// An emulated or filtered kernel may refuse the operation before it looks at the memory: then every page would seem
-// readable. An address of the kernel's tells.
+// An emulated or filtered kernel may refuse the operation before it reads the memory: then every page would seem
+// readable. A kernel address shows it.
 HOLDFAST_COLD bool ProbingWorksSlow() {
   const bool works = ProbeResult(~uintptr_t{0} - kPageBytes + 1) == -EFAULT;
   probing.store(works ? Probing::kWorks : Probing::kImpossible, std::memory_order_relaxed);
@@ -50,7 +50,7 @@ enum class Answer : uint8_t { kNone, kReadable, kForbidden };
 
 Answer AskAbout(uintptr_t address) {
   if (no_system_calls.load(std::memory_order_relaxed)) return Answer::kNone;
-  // Relaxed: two threads that find out at once find the same.
+  // Relaxed: two threads that test at once get the same result.
   const Probing known = probing.load(std::memory_order_relaxed);
   if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow()))
     return Answer::kNone;
@@ -71,8 +71,8 @@ uintptr_t MainStackEnd(uintptr_t sp) {
 }
 
 HOLDFAST_WARM bool StackReader::StartAt(uintptr_t sp, bool in_use) {
-  // The word below the stack pointer counts as part of the stack: it held the return address of what was called, and
-  // makes sure that the window is never empty.
+  // The word below the stack pointer counts as part of the stack: it held the return address of the callee, and keeps
+  // the window from being empty.
   low_ = sp - sizeof(uintptr_t);
   limit_ = 0;
   final_ = true;
@@ -84,7 +84,8 @@ HOLDFAST_WARM bool StackReader::StartAt(uintptr_t sp, bool in_use) {
     EndAt(bounds_->high);
     return true;
   }
-  // glibc keeps a thread's control block, where the thread pointer points, at the upper end of the block that holds its stack.
+  // glibc keeps a thread's control block, where the thread pointer points, at the upper end of the block with its
+  // stack.
   const uintptr_t own_end = ThreadPointer();
   if (no_system_calls.load(std::memory_order_relaxed) && sp < own_end && own_end - sp <= kNear) {
     EndAt(own_end);
@@ -105,7 +106,7 @@ void StackReader::EndAt(uintptr_t high) {
 bool StackReader::Grow() {
   uintptr_t high = End();
   if (high == limit_ || final_) return false;
-  if (high >= bounds_->low && high < bounds_->high) {  // arrived in what an earlier walk found
+  if (high >= bounds_->low && high < bounds_->high) {  // reached memory that an earlier walk found readable
     high = bounds_->high;
   } else {
     if (probes_left_-- <= 0 || !PageReadable(high)) {
@@ -122,7 +123,7 @@ bool StackReader::ReachSlow(uintptr_t address) {
   if (final_ || address >= kUserEnd || (limit_ != 0 && address + kWordTail >= limit_)) return false;
   const uintptr_t high = End();
   if (address + kWordTail < high || address >= high + kPageBytes) {
-    // Below, or beyond a large frame, or a call on another stack: a window of its own. Nobody asks for the pages between.
+    // Below, or beyond a large frame, or a call on another stack: a new window. The pages between are not probed.
     if (probes_left_-- <= 0 || !PageReadable(address)) return false;
     low_ = PageOf(address);
     EndAt(low_ + kPageBytes);
@@ -139,8 +140,8 @@ void StackReader::Remember(uintptr_t outermost) {
     if (!Grow()) return;
   }
   if (bounds_->high == limit_ && bounds_->low <= low_) return;
-  // Every low that is ever stored is joined to the same high, the thread's own block: a signal handler that captures
-  // between these two stores finds either nothing or a range that holds.
+  // Every low that is ever stored belongs to the same high, the thread's own block: a signal handler that captures
+  // between these two stores finds either nothing or a valid range.
   __atomic_store_n(&bounds_->low, low_, __ATOMIC_RELAXED);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   __atomic_store_n(&bounds_->high, limit_, __ATOMIC_RELAXED);

@@ -1,6 +1,7 @@
-// The stack of a sample where samples come often: from the walks that the thread remembers (remembered_walks.h), or walked as far as it
-// differs from the last one. In a loop 32 frames deep 2,260 instructions a sample become 205 (callgrind, deep_loop at 64 KiB); at the default, where a
-// program that allocates 1 GB a second takes 2,000 a second, that would save 0.1 % for 40 KiB a thread, so there it is not done.
+// The stack of a sample when samples are frequent: from the walks that the thread remembers (remembered_walks.h), or
+// walked up to where it joins the last one. In a loop 32 frames deep 2,260 instructions a sample become 205 (callgrind,
+// deep_loop at 64 KiB). At the default interval, where a program that allocates 1 GB a second takes 2,000 samples a
+// second, that would save 0.1 % for 40 KiB a thread, so it is not used there.
 //
 // Inside the sampler only; the calling thread is muted.
 #ifndef HOLDFAST_SAMPLER_STACKS_REMEMBERED_STACK_H_
@@ -13,11 +14,12 @@ namespace holdfast {
 
 inline constexpr uint64_t kLargestReplayed = 64 << 10;  // heap interval, bytes
 
-// As SampleStack does. Threads that have no memory of their own take the long way.
+// As SampleStack. Threads without their own memory of walks take the long path.
 inline Stack* RememberedStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
   WalkMemory* memory = WalkMemory::Make(thread);
   if (memory == nullptr) return SampleStack(table, thread, caller);
-  // First, as a name that another thread has given is no part of what is remembered: by the labels, which are, it is seen at once.
+  // First, because a name given by another thread is not remembered with walks; the labels are, so a change shows at
+  // once.
   SeeThreadNameIfWanted(thread);
   if (const RememberedWalk* walk = memory->Find(caller)) return table->At<Stack>(walk->stack);
   // Read once: a handler may set others.

@@ -10,9 +10,9 @@ constinit std::atomic<WalkMemory*> WalkMemory::all_[kMostOwners + 1] = {};
 WalkMemory* WalkMemory::MakeSlow(ThreadState& thread) {
   if (thread.owner == 0 || no_system_calls.load(std::memory_order_relaxed)) return nullptr;
   auto* made = static_cast<WalkMemory*>(MapLazily(sizeof(WalkMemory)));
-  // Only this thread has this number; a handler that jumped out of here has left a mapping that nobody has touched.
+  // Only this thread has this number; a handler that jumped out of here has left an untouched mapping.
   if (made == nullptr) {
-    thread.owner = 0;  // not tried again
+    thread.owner = 0;  // do not try again
   } else {
     made->labels_apart_ = thread_label != ThreadLabel::kNo;
     all_[thread.owner].store(made, std::memory_order_relaxed);
@@ -24,7 +24,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::FindByWord(const CallerRegisters& call
   const uint64_t start = StartOf(caller);
   const Innermost& innermost = innermost_[start >> 54];
   static_assert(kInnermost == 1 << (64 - 54));
-  // Of this sp: so the place lies on the thread's own stack (see ForgetStarts).
+  // Same sp: so the place is on the thread's own stack (see ForgetStarts).
   if (UNLIKELY(innermost.sp != caller.sp)) return nullptr;
   RememberedWalk* const walk = FindIn(caller, SetOf(start, *innermost.place));
   if (LIKELY(walk != nullptr)) {
@@ -85,7 +85,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& 
                                                          Offset stack, uintptr_t label_word) {
   bool was_searched;
   const size_t set = SetOfLast(caller, &was_searched);
-  // It was not found because another start had its place in innermost_.
+  // It was not found because another start uses its place in innermost_.
   if (!was_searched) {
     if (RememberedWalk* walk = FindIn(caller, set)) return walk;
   }
@@ -139,7 +139,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   walk.pc = caller.pc;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  // A handler may have set labels in the midst of it.
+  // A handler may have set labels meanwhile.
   if (UNLIKELY(labels_apart_ != labels_apart)) walk.pc = 0;
   return &walk;
 }

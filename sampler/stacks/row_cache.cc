@@ -12,7 +12,7 @@ constinit std::atomic<uint64_t> unloadable_generation{1};
 
 }  // namespace
 
-// Never a value that makes an untouched slot (0, 0) match: addresses have no bit 63.
+// Never a value with which an untouched slot (0, 0) would match: addresses have no bit 63.
 HOLDFAST_WARM RowSalts CurrentRowSalts() {
   const uint64_t all = generation.load(std::memory_order_acquire) * kRowMix;
   const uint64_t some = unloadable_generation.load(std::memory_order_acquire) * (kRowMix ^ kRowMix << 32);
@@ -32,7 +32,7 @@ void ForgetUnwindRows() {
   walk_generation.fetch_add(1, std::memory_order_acq_rel);
 }
 
-// Rows of what went away may have been on their way to the cache: a walk that found it before has the older salt.
+// Rows of unloaded modules may still be on their way to the cache: a walk that began earlier has the older salt.
 void ForgetUnloadableRows() {
   unloadable_generation.fetch_add(1, std::memory_order_acq_rel);
   walk_generation.fetch_add(1, std::memory_order_acq_rel);

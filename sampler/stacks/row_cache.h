@@ -1,8 +1,8 @@
 // The process-wide cache of unwind rows, one for each code address.
 //
-// Sets of two slots; a new row goes first and pushes the first one to second place. A slot is two words, written
-// without a lock: the key is what the address becomes when mixed with the row and the generation, so that the halves of
-// two different writes, or a row of an older generation, match no address.
+// Sets of two slots; a new row goes first and moves the first one to second place. A slot is two words, written without
+// a lock. The key is the address mixed with the row and the generation, so halves of two different writes, or a row of
+// an older generation, match no address.
 //
 // Any thread, signal handlers.
 #ifndef HOLDFAST_SAMPLER_STACKS_ROW_CACHE_H_
@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// What keys are mixed with: those of rows of modules that stay, and of those that may be unloaded.
+// Salts of the keys: one for rows of modules that stay, one for modules that may be unloaded.
 struct RowSalts {
   uint64_t lasting, unloadable;
   uint64_t For(UnwindRow row) const { return row.unloadable() ? unloadable : lasting; }
@@ -25,19 +25,19 @@ RowSalts CurrentRowSalts();
 
 void KeepRow(uintptr_t pc, const RowSalts& salts, UnwindRow row);
 
-// The table is a new one (fork): forget all rows. That is all that a child of fork needs: nothing here can be left locked by
-// another thread of the parent.
+// For a new table (fork): forgets all rows. A child of fork needs nothing else: no thread of the parent can leave
+// anything locked here.
 void ForgetUnwindRows();
 
-// After a dlclose: the rows of modules that were not loaded with the program.
+// Call after a dlclose: forgets the rows of modules that were not loaded with the program.
 void ForgetUnloadableRows();
 
-// Another one whenever rows are forgotten, and when a dlclose begins: what was worked out from rows before that no longer holds.
+// Changes whenever rows are forgotten, and when a dlclose begins: results from earlier rows are then invalid.
 extern HOLDFAST_HIDDEN std::atomic<uint64_t> walk_generation;
 
 // ---- How a row is found ----
 
-inline constexpr int kSets = 8192;  // 256 KiB, of which only what is used is ever touched
+inline constexpr int kSets = 8192;  // 256 KiB, touched only as used
 inline constexpr uint64_t kRowMix = 0x9e3779b97f4a7c15;
 
 struct RowSlot {
@@ -51,7 +51,7 @@ extern HOLDFAST_HIDDEN RowSet row_sets[kSets];
 
 HOLDFAST_HOT inline RowSet& RowSetOf(uintptr_t pc) { return row_sets[(pc ^ pc >> 13) % kSets]; }
 
-// Relaxed: a slot proves itself, and which of its values a thread sees does not matter.
+// Relaxed: a slot proves itself, so it does not matter which of its values a thread sees.
 HOLDFAST_HOT inline bool Matches(const RowSlot& slot, uintptr_t pc, uint64_t salt, UnwindRow* row) {
   row->bits = slot.row.load(std::memory_order_relaxed);
   return (slot.key.load(std::memory_order_relaxed) ^ row->bits * kRowMix ^ salt) == pc;

@@ -1,5 +1,5 @@
-// What every sample does, of whatever kind: take the stack, and keep account of our own time. Inside the sampler only;
-// the calling thread is muted.
+// Common to samples of all kinds: taking the stack, and accounting for our own time. Inside the sampler only; the
+// calling thread is muted.
 #ifndef HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
 #define HOLDFAST_SAMPLER_STACKS_SAMPLE_STACK_H_
 
@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// What follows a capture.
+// Call after a capture.
 inline void NoteCapture(SharedTable* table, ThreadState& thread, uintptr_t low, bool truncated) {
   if (UNLIKELY(thread.stack_bounds.low != low))
     thread.stack_floor = static_cast<uint8_t>(thread.stack_bounds.low / kPageBytes);
@@ -28,8 +28,8 @@ inline Stack* MissingStack(SharedTable* table) {
   return table->At<Stack>(table->header()->missing_stack);
 }
 
-// Where the thread's name is one of its labels: takes it as it is now. A handler that sets labels in between goes before it.
-// With little stack left the thread keeps what it had: a set of labels is made in 1 KiB of it.
+// If the thread's name is one of its labels: reads the current name. A handler that sets labels in between takes
+// precedence. With little stack left the thread keeps its old labels: making a set uses 1 KiB of stack.
 HOLDFAST_COLD inline void SeeThreadName(ThreadState& thread) {
   if (LittleStackLeft(kStackForCapture)) return;
   uint16_t before = __atomic_load_n(&thread.labels, __ATOMIC_RELAXED);
@@ -41,7 +41,7 @@ inline void SeeThreadNameIfWanted(ThreadState& thread) {
   if (UNLIKELY(thread_label != ThreadLabel::kNo)) SeeThreadName(thread);
 }
 
-// The interned stack of `caller`; the missing or the overflow stack when it cannot be had (counted).
+// Returns the interned stack of `caller`; the missing or the overflow stack if it cannot be had (counted).
 inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerRegisters& caller) {
   StackTrace* trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
   if (trace == nullptr) return MissingStack(table);
@@ -54,7 +54,7 @@ inline Stack* SampleStack(SharedTable* table, ThreadState& thread, const CallerR
   return stack;
 }
 
-// Walks as CaptureStack does by what the thread walked last. kTrace: the stack is in `last`'s trace.
+// Walks as CaptureStack does, using the thread's last walk. kTrace: the stack is in `last`'s trace.
 enum class Walked : uint8_t { kMissing, kTrace, kLast };
 inline Walked WalkFromLast(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, LastWalk* last) {
   if (LittleStackLeft(kStackForCapture)) return Walked::kMissing;
@@ -64,9 +64,9 @@ inline Walked WalkFromLast(SharedTable* table, ThreadState& thread, const Caller
   return is_last ? Walked::kLast : Walked::kTrace;
 }
 
-// Our own time in samples, estimated from one in 64 (timed_samples.h): two readings of the clock would be a tenth of what
-// they measure. However long it took: where the scheduler took the thread off in the midst of one, as often as that happens. The
-// thread's processor time would tell, but reading it is a system call.
+// Our own time in samples, estimated from one sample in 64 (timed_samples.h): two readings of the clock would cost a
+// tenth of what they measure. Includes preemption during a sample, as often as that happens. The thread's processor
+// time would exclude it, but reading that is a system call.
 class OwnTime {
  public:
   static constexpr uint32_t kOneIn = kTimedOneIn;
@@ -76,14 +76,14 @@ class OwnTime {
     else
       Begin(table, thread);
   }
-  // Whether this is one of them; the others need no clock.
+  // Whether this sample is measured; others need no clock.
   bool measured() const { return counter_ != nullptr; }
   int64_t start_ns() const { return start_ns_; }  // 0: not measured
-  // Whether it is one of those in kAgedOneIn whose age is taken where every allocation is recorded.
+  // Whether this is one of the blocks in kAgedOneIn that get an age when every allocation is recorded.
   bool is_aged() const { return is_aged_; }
   void Add() const {
     if (LIKELY(counter_ == nullptr)) return;
-    // 0 is no time: where the program has forbidden itself to read the clock in between.
+    // 0 is no time: the program may have forbidden itself the clock in between.
     if (const int64_t took = MonotonicNs() - start_ns_; took > 0)
       counter_->fetch_add(static_cast<uint64_t>(took) * kOneIn, std::memory_order_relaxed);
   }

@@ -13,11 +13,11 @@ constexpr int kBuffers = 64, kMoreBuffers = 1024;
 
 using Taken = std::atomic<uint64_t>;  // a bit for each buffer
 
-constinit StackTrace buffers[kBuffers] = {};  // 128 KiB of .bss, of which only what is used is ever backed
+constinit StackTrace buffers[kBuffers] = {};  // 128 KiB of .bss; only used pages get memory
 constinit Taken taken{0};
 
-// Mapped once all of those are taken: threads that are preempted in the midst of a capture keep theirs, and when a thousand
-// begin to wait at once on two processors, that is hundreds.
+// Mapped when all of those are in use: threads preempted during a capture keep their buffers, and when a thousand
+// threads begin to wait at once on two processors, that is hundreds.
 struct More {
   Taken taken[kMoreBuffers / kWordBits];
   StackTrace buffers[kMoreBuffers];
@@ -36,7 +36,7 @@ More* GetMore() {
 
 constexpr int kNone = -1;
 
-// The first free one from `start` on.
+// Returns the first free one from `start` on.
 int TakeBit(Taken* word, int start) {
   uint64_t now = word->load(std::memory_order_relaxed);
   while (now != ~uint64_t{0}) {
@@ -69,12 +69,12 @@ StackTrace* TakeScratch(ThreadState& thread) {
 }
 
 void ReturnScratch(ThreadState& thread) {
-  if (thread.scratch == 0) return;  // a handler of this thread has done so, which took it for left by a jump
+  if (thread.scratch == 0) return;  // a handler of this thread has freed it, taking it for left by a jump
   const int index = thread.scratch - 1;
   thread.scratch = 0;
   if (index < kBuffers) return ReturnBit(&taken, index);
   const int further = index - kBuffers;
-  More* also = more.load(std::memory_order_relaxed);  // it came from there
+  More* also = more.load(std::memory_order_relaxed);  // then it is from there
   ReturnBit(&also->taken[further / kWordBits], further % kWordBits);
 }
 

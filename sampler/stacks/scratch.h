@@ -1,8 +1,8 @@
-// Buffers for a stack that is being captured: too large for the program's stack, too rarely used for every thread to
-// have its own.
+// Buffers for a stack during its capture: too large for the program's stack, too rarely used to give each thread its
+// own.
 //
-// Any thread, also in a signal handler; lock-free. There are 64; once all of them are taken at the same moment, 1,024 more are
-// mapped. All taken: null, and the sample is counted without its stack.
+// Any thread, also in a signal handler; lock-free. There are 64; when all are in use at the same moment, 1,024 more are
+// mapped. All in use: null, and the sample is counted without its stack.
 #ifndef HOLDFAST_SAMPLER_STACKS_SCRATCH_H_
 #define HOLDFAST_SAMPLER_STACKS_SCRATCH_H_
 
@@ -11,12 +11,12 @@
 
 namespace holdfast {
 
-// Takes one for this thread, which may have one at a time; its shard spreads threads over the buffers, so that each
-// mostly finds its own free and warm.
+// Takes a buffer for this thread, which may have one at a time. The thread's shard spreads threads over the buffers, so
+// that each usually finds its own free and warm.
 StackTrace* TakeScratch(ThreadState& thread);
 void ReturnScratch(ThreadState& thread);
 
-// In a child of fork: what other threads had taken is free again.
+// For a child of fork: frees the buffers of other threads.
 void ResetScratch();
 
 }  // namespace holdfast

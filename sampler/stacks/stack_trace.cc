@@ -18,21 +18,21 @@ extern "C" void* __libc_stack_end;
 namespace holdfast {
 namespace {
 
-// Code lies above the first page and, in user space, below 2^47.
+// Code is above the first page and, in user space, below 2^47.
 constexpr uintptr_t kLowestPc = 4096;
 constexpr uintptr_t kPcEnd = kUserEnd;
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
-// What one walk knows of modules.
+// What one walk knows about modules.
 struct Walk {
-  // Rows of modules that may be unloaded are not believed at once: while a dlclose is under way, another one may lie there by
-  // now. Before the salts: where a dlclose has ended they are the new ones.
+  // Rows of modules that may be unloaded are checked first: during a dlclose, another module may be there by now. Read
+  // before the salts: when a dlclose has ended, the salts are the new ones.
   bool doubts = !ModulesStay();
   RowSalts salts = CurrentRowSalts();
-  bool guessing = false;  // has passed code without unwind tables: what follows may be anything
+  bool guessing = false;  // has passed code without unwind tables: what follows is uncertain
   bool searched = false;  // for a row that was not in the cache
   ModuleReading reading;
-  // While there are doubts: the module that was looked at last.
+  // While there are doubts: the module that was checked last.
   AddressRange sighted;
   ModuleSight sight;
 };
@@ -41,14 +41,15 @@ constexpr UnwindRow kNoRow = UnwindRow::Of(UnwindRow::kNone);
 
 enum class Found : uint8_t { kNothing, kModule, kMayGo };
 
-// Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be unloaded just now.
+// Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be being
+// unloaded.
 Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting) {
   if (_dl_find_object(reinterpret_cast<void*>(pc), found) != 0) return Found::kNothing;
   *lasting = IsLasting(found->dlfo_link_map);
   if (*lasting || walk->reading.held()) return Found::kModule;
-  // While a dlclose is under way, a frame of the program's own keeps its module.
+  // During a dlclose, a frame of the program's own keeps its module loaded.
   if (!walk->reading.Begin()) return walk->guessing ? Found::kMayGo : Found::kModule;
-  // What was found before may be gone.
+  // Earlier results may be gone.
   return _dl_find_object(reinterpret_cast<void*>(pc), found) == 0 ? Found::kModule : Found::kMayGo;
 }
 
@@ -60,7 +61,7 @@ ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc
   return walk->sight;
 }
 
-// kNone: there is no code at `pc`. `doubted`: the row that is in the cache, if there is one.
+// kNone: there is no code at `pc`. `doubted`: the row in the cache, if any.
 HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted) {
   walk->searched = true;
   // A return address follows its call, which may be the last instruction of its function.
@@ -70,7 +71,7 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   const Found module_found = FindModule(inside, walk, &found, &lasting);
   if (module_found == Found::kMayGo) return kNoRow;
   if (module_found == Found::kNothing) {
-    // Not kept: a library may be loaded here later, and nobody would tell.
+    // Not cached: a library may be loaded here later, without notice.
     const bool code = no_system_calls.load(std::memory_order_relaxed) || PageReadable(inside);
     return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
   }
@@ -101,7 +102,7 @@ HOLDFAST_HOT inline UnwindRow FindRow(uintptr_t pc, Walk* walk) {
   return FindUnloadableRow(pc, walk);
 }
 
-// For walks that nobody keeps.
+// For walks that are not kept.
 struct NoNotes {
   static constexpr bool Joins(uintptr_t, uintptr_t, uintptr_t) { return false; }
   void Reached(uintptr_t, uintptr_t) {}
@@ -116,7 +117,7 @@ using Registers = CallerRegisters;
 
 template <typename Notes>
 HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack, Registers* at, Notes* notes) {
-  // The stack only ever shrinks towards the caller: no loop, and no frame below the one before.
+  // The stack only ever shrinks towards the caller: no loop, and no frame below the previous one.
   if (UNLIKELY(cfa <= at->sp || cfa % kWordBytes != 0)) return false;
   uintptr_t fp = at->fp;
   if (row.fp_rule() != UnwindRow::kSame) {
@@ -161,8 +162,8 @@ bool FollowsCall(uintptr_t pc) {
   return PageReadable(pc - kLongestCall) && PageReadable(pc - 1) && MayEndCall(reinterpret_cast<const uint8_t*>(pc));
 }
 
-// Code without unwind tables: JIT-compiled, or assembly. A guess that fp is a frame pointer, taken only when what it
-// leads to looks like a call.
+// Code without unwind tables: JIT-compiled, or assembly. Guesses that fp is a frame pointer; accepted only if it leads
+// to something like a call.
 bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
   const uintptr_t frame = at->fp;
   if (frame < at->sp || frame % kWordBytes != 0) return false;
@@ -193,7 +194,7 @@ HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Wa
   }
 }
 
-// To the outermost frame, or to one that the last walk came by: `trace` has the frames up to there.
+// Walks to the outermost frame, or to a frame of the last walk: `trace` has the frames up to there.
 template <typename Notes>
 HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace,
                                    Notes* notes) {
@@ -228,7 +229,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       notes->GiveUp();
       Registers stepped = InMemory(at);
       if (!StepSlow(row, &stack, &stepped, &walk)) {
-        // The dynamic linker's first frame has no unwind tables; it is the outermost all the same.
+        // The dynamic linker's first frame has no unwind tables, but is the outermost.
         whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
         break;
       }

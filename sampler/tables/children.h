@@ -1,13 +1,13 @@
-// Records that belong to one other: the calls and the stacks of a node, the rows of a stack. Few are found by their list, near to
-// what leads to them; where there are more, all are found by an index.
+// Records that belong to a parent: the nodes and the stacks of a node, the rows of a stack. A few are found by their
+// list, close to the parent; larger sets have an index.
 //
-//     parent ──newest──► c ──► b ──► a                   up to kListed: who looks for one looks at them
+//     parent ──newest──► c ──► b ──► a                   up to kListed: a search reads the list
 //     parent ──newest──► e (indexed) ──► d ──► c …       more: a … d were added to the index before e became the head, and the index
 //                                                        alone says what is there
 //
-// Each is there once, also where threads add it at the same moment: a list has changed at its head since, and is looked at again; of an
-// index see hash_index.h. Any thread, lock-free, also in signal handlers. Who jumps out of one leaves a record that nobody uses, or
-// one that is whole.
+// Each record exists once, even if several threads add it at the same moment: a list's head has then changed, and the
+// list is searched again; for an index see hash_index.h. Any thread, lock-free, also in signal handlers. A thread that
+// jumps out leaves either an unused record or a complete one.
 #ifndef HOLDFAST_SAMPLER_TABLES_CHILDREN_H_
 #define HOLDFAST_SAMPLER_TABLES_CHILDREN_H_
 
@@ -17,26 +17,23 @@
 
 namespace holdfast {
 
-// The record that `what` describes, found or made. 0: there is no room for it, in the table or in the index.
+// Returns the record that `what` describes, found or made. 0: there is no room for it, in the table or in the index.
 //
-//   Record, kLink            what it is, and its link to the one before
-//   kListed                  how many are found by the list
-//   kListsAll                readers rely on the list: it has also what the index finds
-//   Newest(table)            the head
-//   Is(record)               whether it is the one, among those of this parent and of this hash
-//   Hash(), HashOf(record)   in the index
-//   Index()                  which
-//   HasRoom(table)           for one more; once it has not, it never has
-//   Make(table)              in no list yet; null: no room
+// Record, kLink            the type, and its link to the previous record kListed                  how many are found by
+// the list kListsAll                readers rely on the list: it also has the records of the index Newest(table)
+// the head Is(record)               whether it is the one, among those of this parent and hash Hash(), HashOf(record)
+// in the index Index()                  which index HasRoom(table)           for one more; once false, always false
+// Make(table)              in no list yet; null: no room
 template <typename What>
 Offset FindOrMakeChild(SharedTable* table, const What& what);
 
-// The same where the list does not say. `head`: its newest, which `indexed` says of; `made`: the record, if it was made already.
+// The same if the list is not enough. `head`: its newest, to which `indexed` refers; `made`: the record, if already
+// made.
 template <typename What>
 __attribute__((noinline)) Offset FindOrMakeIndexed(SharedTable* table, const What& what, Offset head, bool indexed,
                                                    typename What::Record* made) {
   using Record = typename What::Record;
-  // It is not there, and will not be: no need for an index. Else each look-up in a full table would add all of them again.
+  // It is absent, and will be: no need for an index. Otherwise each search in a full table would add all of them again.
   if (!indexed && made == nullptr && !what.HasRoom(table)) return 0;
   for (Offset at = indexed ? 0 : head; at != 0;) {
     const Record& record = *table->At<Record>(at);
@@ -50,7 +47,7 @@ __attribute__((noinline)) Offset FindOrMakeIndexed(SharedTable* table, const Wha
         if (made == nullptr) made = what.Make(table);
         if (made == nullptr) return 0;
         What::SetIndexed(made);
-        // Before it is in the index: who jumps out in between leaves one that is in the list for nothing.
+        // Before it is in the index: a jump out in between leaves an unused record in the list.
         if constexpr (What::kListsAll) {
           Push(table, what.Newest(table), made, What::kLink);
         } else if (!indexed) {
@@ -67,7 +64,7 @@ HOLDFAST_WARM Offset FindOrMakeChild(SharedTable* table, const What& what) {
   using Record = typename What::Record;
   std::atomic<Offset>& newest = what.Newest(table);
   Record* made = nullptr;
-  // Acquire: so that we find the records filled, and in the index what led there.
+  // Acquire: makes the records' contents visible, and the index entries that led there.
   Offset head = newest.load(std::memory_order_acquire);
   for (;;) {
     if (head != 0 && What::IsIndexed(*table->At<Record>(head))) return FindOrMakeIndexed(table, what, head, true, made);

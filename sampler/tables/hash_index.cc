@@ -20,7 +20,7 @@ bool HashIndex::Grow(SharedTable* table, int newest, uint32_t window) {
     return true;
   }
   widened_.store(kLastWindow - kWindow, std::memory_order_relaxed);
-  // Who looked before another one made it wider looks again.
+  // If another thread has widened it meanwhile, the caller searches again.
   return window != kLastWindow;
 }
 
@@ -32,7 +32,8 @@ bool HashIndex::MakeGeneration(SharedTable* table, int generation) {
   table->header()->counters[0].table_steps.fetch_add(1, std::memory_order_relaxed);
   auto* made = static_cast<Slot*>(MapLazily(bytes));
   if (made == nullptr) return false;
-  // All of its pages will be used soon, each read before it is written: two faults and a word to all processors, if not now at once.
+  // All of its pages will be used soon, each read before it is written: otherwise two faults each and a message to all
+  // processors.
   if (bytes >= kHugePageBytes) RawSyscall(SYS_madvise, made, bytes, MADV_HUGEPAGE);
   RawSyscall(SYS_madvise, made, bytes, MADV_POPULATE_WRITE);
   Slot* none = nullptr;
@@ -51,11 +52,12 @@ void HashIndex::CopyPart(SharedTable* table, int from) {
     const uint64_t word = slots[i].load();
     if (word != 0 && !Copy(table, word)) return;
   }
-  // Who was there when another one became the newest is copied. Who came later looks for himself (FindOrAdd).
+  // Records added before another generation became the newest are copied. Later callers check for themselves
+  // (FindOrAdd).
   if (copied.done.fetch_add(1) + 1 != parts) return;
   int expected = from;
   oldest_.compare_exchange_strong(expected, from + 1);
-  // Who still looks at it finds nothing, and comes second in the newest.
+  // A thread that still searches it finds nothing, and is second in the newest.
   if (!no_system_calls.load(std::memory_order_relaxed))
     RawSyscall(SYS_madvise, SlotsFrom(from), SlotsOf(from) * sizeof(Slot), MADV_DONTNEED);
 }

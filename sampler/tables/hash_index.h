@@ -1,20 +1,24 @@
-// Finds records of the table by a hash of what they hold: a stack by its frames, of what one has many of each (children.h).
+// Finds records of the table by a hash of their contents: a stack by its frames, and the many children of one parent
+// (children.h).
 //
 //     hash 0x5c1f9d03… ──► newest generation, 8,192 slots:   … │ 0x5c1f9d03 → record │ free │ …
 //                          the one before,     4,096 slots:   … │ 0x5c1f9d03 → record │ 0x5c3307ee → record │ …
 //
-// A slot is one word, the upper half of the hash and where the record lies; its place is among the kWindow slots from the hash's
-// topmost bits on. Where all of these are taken a generation of twice as many slots is made and becomes the newest (where none
-// can be had, there are kLastWindow); whoever comes next copies a part of the older one to it, until that is not looked at any more.
-// So a record is found by one cache line, however many there are.
+// A slot is one word, the upper half of the hash and the record's offset. Its place is among the kWindow slots that
+// begin at the hash's highest bits. When all of these are in use, a generation of twice as many slots is made and
+// becomes the newest (if none can be had, the window grows to kLastWindow). Every later caller copies a part of the
+// older one, until the older one is no longer searched. So a look-up reads one cache line, however many records there
+// are.
 //
-// Each record is there once, also where threads add it at the same moment: what counts is who comes first in the newest generation, and
-// who has come first looks whether that is the newest still. Two threads that came first in two generations: the second one found
-// nothing in the older one after its own had become the newest; so the first one came later, and sees that.
+// Each record exists once, even if several threads add it at the same moment: the first one in the newest generation
+// counts, and checks that its generation is still the newest. Suppose two threads are first in two generations. The
+// second one found nothing in the older one after its own had become the newest; so the first one came later, and sees
+// that.
 //
-// In private memory, of which only pages that are used are touched: 12 to 40 bytes a record, of each index at most a quarter of the table's cap. Readers
-// of the table come by lists. Any thread, lock-free, also in signal handlers. Who jumps out of one while it copies a part leaves that
-// generation, and all that come after it, to be looked at for good: nothing is lost, what is not there costs more.
+// In private memory, touched only as used: 12 to 40 bytes a record, and at most a quarter of the table's cap for each
+// index. Readers of the table use lists instead. Any thread, lock-free, also in signal handlers. A thread that jumps
+// out while it copies a part leaves that generation, and all later ones, to be searched for good: nothing is lost, but
+// searches for absent records cost more.
 #ifndef HOLDFAST_SAMPLER_TABLES_HASH_INDEX_H_
 #define HOLDFAST_SAMPLER_TABLES_HASH_INDEX_H_
 
@@ -26,7 +30,7 @@
 
 namespace holdfast {
 
-// A hash whose bits are all as good as any other's.
+// Mixes the hash, so that all its bits are equally good.
 inline uint64_t Mix(uint64_t x) {
   x ^= x >> 32;
   x *= 0xe9846af9b1a615d;
@@ -38,16 +42,18 @@ class HashIndex {
  public:
   static constexpr int kFirstBits = 12, kGenerations = 16;
   static constexpr uint32_t kWindow = 128, kLastWindow = 1024;
-  // A generation that would take more of the cap is not made. Stacks take 120 bytes with a row, nodes 48: there is room for all of them.
+  // A generation that would take a larger part of the cap is not made. Stacks take 120 bytes with a row, nodes 48: all
+  // of them have room.
   static constexpr uint64_t kMostOfCap = 4;
 
-  // The record for which `same(offset)` holds among those of this hash, or what `make()` gives, which is called at most once. 0: it
-  // is not there, and cannot be added: make() gave 0, or there is no room.
+  // Returns the record with this hash for which `same(offset)` is true, or the result of `make()`, which is called at
+  // most once. 0: it is absent and cannot be added: make() returned 0, or there is no room.
   template <typename Same, typename Make>
   Offset FindOrAdd(SharedTable* table, uint64_t hash, Same same, Make make) {
     Offset made = 0;
     for (;;) {
-      // Sequentially consistent, here and below: see above. The oldest first: read after it, the newest is never older.
+      // Sequentially consistent, here and below: see above. Reads the oldest first: the newest, read after it, is never
+      // older.
       const int oldest = oldest_.load(), newest = newest_.load();
       const uint32_t window = Window();
       const Place place = Look(newest, window, hash, same);
@@ -75,10 +81,10 @@ class HashIndex {
     }
   }
 
-  // Which are looked at for what is not there.
+  // Generations that are searched for an absent record.
   int generations_in_use() const { return newest_.load() - oldest_.load() + 1; }
 
-  // In a child of fork, which has another table: nothing is there. While no other thread uses it.
+  // For a child of fork, which has another table: empties the index. No other thread may use it meanwhile.
   void Forget();
 
  private:
@@ -88,7 +94,7 @@ class HashIndex {
     Offset found;
   };
   struct Copied {
-    std::atomic<uint32_t> begun, done;  // parts, from the first on
+    std::atomic<uint32_t> begun, done;  // parts, in order
   };
   static constexpr size_t kPart = 64;  // slots
 
@@ -112,17 +118,18 @@ class HashIndex {
     return {nullptr, 0};
   }
 
-  // After the newest one is full where a record belongs, as far as `window`. False: there can be no other, nor is there more of this one.
+  // Call when the newest generation is full in a record's `window`. False: neither another generation nor a larger
+  // window can be had.
   bool Grow(SharedTable* table, int newest, uint32_t window);
   bool MakeGeneration(SharedTable* table, int generation);
-  // Of an older generation to the newest.
+  // Copies a part of an older generation to the newest.
   void CopyPart(SharedTable* table, int from);
   bool Copy(SharedTable* table, uint64_t word);
 
   alignas(4096) Slot first_[size_t{1} << kFirstBits] = {};  // generation 0
   std::atomic<Slot*> more_[kGenerations] = {};              // [0]: none. Null: not made yet
   std::atomic<int> newest_{0}, oldest_{0};
-  std::atomic<uint32_t> widened_{0};  // slots beyond kWindow. All is 0 at first: so that it lies in no file
+  std::atomic<uint32_t> widened_{0};  // slots beyond kWindow. All is 0 at first, so that it takes no space in the file
   Copied copied_[kGenerations] = {};
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 struct LabelEntry {
   uint32_t hash;
-  uint32_t text;  // where it begins in `texts`
+  uint32_t text;  // its start in `texts`
   uint16_t bytes;
   std::atomic<Offset> in_table;  // 0: not yet
 };
@@ -17,17 +17,17 @@ struct LabelEntry {
 constexpr uint32_t kPlaces = 2 * kMostLabelSets;
 static_assert(std::has_single_bit(kPlaces));
 
-// All zeros at first, and touched as far as it is used. Set 0 is none; a number that lost a race is in no place, and stays unused.
+// All zeros at first, touched only as used. Set 0 means no labels; a number that lost a race stays unused.
 constinit std::atomic<uint32_t> sets_taken{0}, text_taken{0};
 constinit std::atomic<uint64_t> not_counted{0};  // labels that became kLabelOverflow, until a sample counts them
 constinit std::atomic<uint16_t> places[kPlaces] = {};
 constinit LabelEntry sets[kMostLabelSets + 1] = {};
 constinit char texts[kLabelTextBytes] = {};
 
-// A set that is being made.
+// A set in the making.
 struct MadeSet {
   uint32_t bytes = 0;
-  bool overflow = false;  // to say that there is no room: what is kept for that is its
+  bool overflow = false;  // reports missing room: may use the reserve
   char text[kMostLabelBytes];
 
   // False: it does not fit.
@@ -46,7 +46,7 @@ struct MadeSet {
   }
 };
 
-// As much of it as counts: no further than `most`, no character of UTF-8 cut in two.
+// Returns the length up to `most`, without cutting a UTF-8 character in two.
 uint32_t BoundedLength(const char* text, uint32_t most) {
   uint32_t length = 0;
   while (length < most && text[length] != '\0') ++length;
@@ -56,7 +56,7 @@ uint32_t BoundedLength(const char* text, uint32_t most) {
   return length;
 }
 
-// <0, 0, >0: as strings are sorted.
+// <0, 0, >0: in string order.
 int Compare(const char* a, uint32_t a_bytes, const char* b, uint32_t b_bytes) {
   for (uint32_t i = 0; i < a_bytes && i < b_bytes; ++i) {
     if (a[i] != b[i]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[i]) ? -1 : 1;
@@ -78,7 +78,7 @@ uint16_t TakeNumber(const MadeSet& made, uint32_t hash) {
   if (sets_taken.load(std::memory_order_relaxed) >= kMostLabelSets - kept_sets ||
       text_taken.load(std::memory_order_relaxed) + made.bytes > kLabelTextBytes - kept_text)
     return 0;
-  // Others may have taken the last ones since.
+  // Other threads may have taken the last ones since.
   const uint32_t number = sets_taken.fetch_add(1, std::memory_order_relaxed) + 1;
   const uint32_t text = text_taken.fetch_add(made.bytes, std::memory_order_relaxed);
   if (number > kMostLabelSets || text + made.bytes > kLabelTextBytes) return 0;
@@ -90,7 +90,7 @@ uint16_t TakeNumber(const MadeSet& made, uint32_t hash) {
   return static_cast<uint16_t>(number);
 }
 
-// The number of a set that is not empty; 0: there is no room for it.
+// Returns the number of a set that is not empty; 0: there is no room.
 uint16_t Intern(const MadeSet& made) {
   const uint32_t hash = made.Hash();
   uint16_t mine = 0;
@@ -99,7 +99,7 @@ uint16_t Intern(const MadeSet& made) {
     uint16_t found = place.load(std::memory_order_acquire);
     if (found == 0) {
       if (mine == 0 && (mine = TakeNumber(made, hash)) == 0) return 0;
-      // Release: who finds the number finds the filled entry. Acquire: so do we, before comparing.
+      // Release: a thread that finds the number finds the filled entry. Acquire: so do we, before comparing.
       if (place.compare_exchange_strong(found, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return mine;
     }
     if (IsSame(sets[found], made, hash)) return found;  // ours stays unused: lost to a race
@@ -107,7 +107,7 @@ uint16_t Intern(const MadeSet& made) {
   return 0;
 }
 
-// The set of one label that stands for all. In the caller's memory, as there may be little stack left.
+// The set of a single label that replaces all. In the caller's memory, because little stack may be left.
 uint16_t NothingButOverflow(MadeSet* made) {
   constexpr char kKey[] = "labels";
   made->bytes = 0;
@@ -116,7 +116,7 @@ uint16_t NothingButOverflow(MadeSet* made) {
   return Intern(*made);
 }
 
-// `set` with `key` at its place in the order. False: it does not fit.
+// Copies `set` with `key` at its place in the order. False: it does not fit.
 bool Make(uint16_t set, const char* key, uint32_t key_bytes, const char* value, uint32_t value_bytes, MadeSet* made) {
   made->bytes = 0;
   const char* const begin = &texts[sets[set].text];
@@ -186,7 +186,7 @@ TaggedPc LabelFrameSlow(SharedTable* table, uint16_t set) {
     }
     for (uint32_t i = 0; i < entry.bytes; ++i) made->text[i] = texts[entry.text + i];
     made->bytes = entry.bytes;
-    // Release: who finds the offset finds the filled record. Whoever loses the race leaves a few bytes unused.
+    // Release: a thread that finds the offset finds the filled record. The loser of a race leaves a few bytes unused.
     const Offset mine = table->OffsetOf(made);
     if (entry.in_table.compare_exchange_strong(found, mine, std::memory_order_acq_rel, std::memory_order_acquire))
       found = mine;

@@ -1,11 +1,12 @@
-// The labels that threads give themselves (include/holdfast.h): sets of `key=value`, each distinct one once, under a number that
-// holds for the life of the process and in its forked children.
+// The labels of threads (include/holdfast.h): sets of `key=value`. Each distinct set exists once, and has a number that
+// is valid for the life of the process and in its forked children.
 //
 //     ThreadState::labels 3 ──► sets[3] "kind\0write\0tenant\0acme\0"      private memory
 //     a sample ──► LabelFrame ──► LabelSet in the table, made when the first sample needs it; its place is the innermost frame
 //
-// Bounded: 4,096 sets and 256 KiB of text, never given back. What comes later is `[overflow]`: of the label that was to be set, or,
-// where even that has no room, of the whole set; each is counted (kLabelsFull). Some sets are kept free for that.
+// Bounded: 4,096 sets and 256 KiB of text, never freed. Later labels become `[overflow]`: the value of the new label
+// or, if there is no room for that either, the whole set; each is counted (kLabelsFull). Some sets are reserved for
+// that.
 //
 // Any thread, signal handlers, before there is a table; lock-free, no allocation, no system call.
 #ifndef HOLDFAST_SAMPLER_TABLES_LABEL_SETS_H_
@@ -18,27 +19,27 @@
 
 namespace holdfast {
 
-inline constexpr uint32_t kKeptLabelSets = 64;  // of kMostLabelSets, for overflow alone
+inline constexpr uint32_t kKeptLabelSets = 64;  // of kMostLabelSets, for overflow only
 inline constexpr uint32_t kLabelTextBytes = 256 << 10;
 
-// `set` with another value of `key`, or without it (null, ""). Names that are too long are cut. Some 0.5 µs.
+// Returns `set` with another value of `key`, or without it (null, ""). Names that are too long are cut. About 0.5 µs.
 uint16_t WithLabel(uint16_t set, const char* key, const char* value);
 
-// The value that it has of `key`; null: none.
+// Returns the value of `key` in the set; null: none.
 const char* LabelIn(uint16_t set, const char* key);
 
 bool IsLabelSet(uint32_t number);
 
-// A label had no room, and was left out or has become kLabelOverflow.
+// Counts a label without room, which was left out or became kLabelOverflow.
 void CountLabelLost();
 
-// What a stack has as its innermost frame, in this table; 0 for no labels.
+// Returns the innermost frame for stacks with this set, in this table; 0 for no labels.
 TaggedPc LabelFrameSlow(SharedTable* table, uint16_t set);
 inline TaggedPc LabelFrame(SharedTable* table, uint16_t set) {
   return LIKELY(set == 0) ? 0 : LabelFrameSlow(table, set);
 }
 
-// In a child of fork, whose table is a new one.
+// For a child of fork, whose table is new.
 void ForgetLabelFrames();
 
 }  // namespace holdfast

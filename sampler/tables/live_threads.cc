@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kMostAsked = 64;
 
-// Where the search for a free slot begins: behind the one that was taken last.
+// Where the search for a free slot begins: after the one taken last.
 constinit std::atomic<uint32_t> next_slot{0};
 
 uint32_t SlotsBefore(int segment) { return kThreadSlots0 * ((1u << segment) - 1); }

@@ -14,7 +14,7 @@ constinit ThreadLabel thread_label = ThreadLabel::kNo;
 
 namespace {
 
-// All zeros at first. A place that a handler left by a jump in the midst of filling it stays unused.
+// All zeros at first. A place that a handler left by a jump while filling it stays unused.
 struct KnownName {
   std::atomic<bool> filled;
   char text[kThreadNameBytes];
@@ -26,13 +26,13 @@ constinit std::atomic<uint32_t> names_taken{0};
 bool IsKnown(const char* name) {
   const uint32_t taken = names_taken.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < taken && i < kMostNames; ++i) {
-    // Acquire: who finds it filled finds its text.
+    // Acquire: makes its text visible.
     if (known_names[i].filled.load(std::memory_order_acquire) && TextEquals(known_names[i].text, name)) return true;
   }
   return false;
 }
 
-// Two threads may take a place each for one name: then there is one place less.
+// Two threads may each take a place for the same name: one place is then wasted.
 bool MakeKnown(const char* name, uint32_t most) {
   if (IsKnown(name)) return true;
   uint32_t place = names_taken.load(std::memory_order_relaxed);
@@ -44,7 +44,7 @@ bool MakeKnown(const char* name, uint32_t most) {
   return true;
 }
 
-// "io-31" is io-*; without a number at its end it stays as it is.
+// "io-31" becomes io-*; a name without a trailing number is unchanged.
 void Fold(const char* name, char (&folded)[kThreadNameBytes]) {
   size_t end = TextLength(name);
   const size_t whole = end;
@@ -73,7 +73,7 @@ uint16_t WithThreadName(uint16_t set) {
   if (before != nullptr && TextEquals(before, name)) return set;
   const char* label = LabelOfName(name, folded);
   if (before != nullptr && TextEquals(before, label)) return set;
-  // Once for each thread that comes to have it.
+  // Once for each thread that gets it.
   if (label == kLabelOverflow) CountLabelLost();
   return WithLabel(set, kThreadNameKey, label);
 }

@@ -1,4 +1,4 @@
-// Lists of the table: a head, and in each record the one before. They only grow, at their heads.
+// Lists of the table: a head, and in each record a link to the previous one. They only grow, at their heads.
 //
 // Any thread, also in signal handlers; lock-free.
 #ifndef HOLDFAST_SAMPLER_TABLES_RECORD_LISTS_H_
@@ -8,8 +8,8 @@
 
 namespace holdfast {
 
-// A record that nobody looks for in the list at `head`: readers come by it. `older`: the record's link of that list. Release: who
-// finds the offset finds the filled record.
+// Adds a record to the list at `head`, for readers only. `older`: the record's link in that list. Release: a thread
+// that finds the offset finds the filled record.
 template <typename T>
 void Push(SharedTable* table, std::atomic<Offset>& head, T* record, Offset T::*older) {
   record->*older = head.load(std::memory_order_relaxed);

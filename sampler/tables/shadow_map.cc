@@ -13,10 +13,10 @@ namespace {
 // Below that a chunk or two would leave no room for stacks; the live table needs a tenth.
 constexpr uint64_t kLeastTable = 8 << 20;
 
-// Chunks that were made; of two threads that make the same at once one's stays unused.
+// Chunks that were made; if two threads make the same one at once, one stays unused.
 constinit std::atomic<uint32_t> chunks_made{0};
 
-// Once there was little room for tables, and this process is to do with what it must have.
+// There was little room for tables once: this process keeps to what it needs.
 constinit std::atomic<bool> refused{false};
 
 bool MayGrow() {

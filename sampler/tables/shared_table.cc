@@ -14,7 +14,7 @@ namespace {
 // RecordShard::room while a thread takes more. Nothing fits into it.
 constexpr uint64_t kBeingTaken = UINT64_MAX;
 
-// Whether there was little room at the last look. Relaxed: a thread that sees it late looks some steps later.
+// Whether there was little room at the last check. Relaxed: a thread that sees it late checks some steps later.
 constinit std::atomic<bool> scarce{true};
 
 bool HasRoom(uint64_t bytes) {
@@ -37,15 +37,15 @@ bool SharedTable::Back(uint32_t bytes) {
       Count(Loss::kNoSystemCalls);
       return false;
     }
-    // Small steps where room is scarce: processes that grow at the same moment do not see each other's.
+    // Small steps if room is scarce: processes that grow at the same moment do not see each other's steps.
     const bool careful = scarce.load(std::memory_order_relaxed);
     uint64_t step = (careful ? kGrowStepBytes / 4 : kGrowStepBytes) / kUnit;
     if (backed + step > cap_units) step = cap_units - backed;
-    // A page of a full tmpfs that nothing backs would be SIGBUS in the program: ask first. Threads that come here
-    // together ask for the same pages, which is harmless; so nobody waits for anybody.
+    // A page of a full tmpfs without backing would raise SIGBUS in the program: ask first. Threads that come here
+    // together ask for the same pages, which is harmless; so no thread waits for another.
     char* start = reinterpret_cast<char*>(this) + uint64_t{backed} * kUnit;
     head.counters[0].table_steps.fetch_add(1, std::memory_order_relaxed);
-    // The room itself is looked at before each step where it is scarce, and elsewhere for every 4 MiB.
+    // Check the room before each step if it is scarce, otherwise every 4 MiB.
     const bool looks = careful || backed / (kGrowStepBytes / kUnit) % 16 == 0;
     if ((looks && !HasRoom(step * kUnit)) ||
         SyscallFailed(RawSyscall(SYS_madvise, start, step * kUnit, MADV_POPULATE_WRITE))) {
@@ -66,9 +66,9 @@ HOLDFAST_WARM void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
     if (room.compare_exchange_weak(left, left + units, std::memory_order_relaxed))
       return At<void>(static_cast<Offset>(left));
   }
-  // Large records have no room taken beside them, nor has one for which there is room that lies before what leads to it. One thread of
-  // the shard takes room at a time, the others, and handlers, what they need: of two rooms one would stay unused. A handler that jumps
-  // out of here leaves it at that for good.
+  // Large records take no room in advance, nor does a record if there is room that precedes its parent. One thread of
+  // the shard reserves at a time; the others, and handlers, take what they need, because one of two reservations would
+  // stay unused. After a handler jumps out of here, nothing is reserved any more.
   const bool takes_room = bytes <= kRoomBytes / 4 && !fits() && left != kBeingTaken &&
                           room.compare_exchange_strong(left, kBeingTaken, std::memory_order_relaxed);
   uint32_t taken = takes_room ? kRoomBytes / kUnit : units;
@@ -77,7 +77,7 @@ HOLDFAST_WARM void* SharedTable::Allocate(uint32_t bytes, Offset behind) {
     if (takes_room) room.store(left, std::memory_order_relaxed);
     return at != 0 ? At<void>(at) : nullptr;
   }
-  // What was left before stays unused, but where this follows it.
+  // The rest of the previous reservation stays unused, unless the new one follows it directly.
   const bool follows = left >> 32 == at && static_cast<Offset>(left) >= behind;
   const Offset record = follows ? static_cast<Offset>(left) : at;
   room.store((uint64_t{at} + taken) << 32 | (record + units), std::memory_order_relaxed);
@@ -88,7 +88,7 @@ HOLDFAST_WARM Offset SharedTable::Take(uint32_t units, uint32_t* taken) {
   TableHeader& head = *header();
   uint32_t at = head.used.load(std::memory_order_relaxed);
   for (;;) {
-    // `used` may move while the table grows: only what is backed at the moment of taking is taken.
+    // `used` may move while the table grows: take only what is backed at that moment.
     const uint32_t backed = head.backed.load(std::memory_order_relaxed);
     if (uint64_t{at} + units > backed) {
       if (!Back(units * kUnit)) return 0;

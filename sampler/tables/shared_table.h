@@ -1,10 +1,9 @@
-// The target's side of the table file: the one place that hands out memory in it. See
-// sampler/contract/layout.h for what lies there.
+// The target's side of the table file: the only place that allocates memory in it. See sampler/contract/layout.h for
+// the contents.
 //
-// One table for each process, reached through `table()`; null until the first sample (or until a thread has
-// allocated 1 MiB), in a forked child until its own, and for good when no memory could be had.
-// Any thread, also in a signal handler. Takes no lock, never waits, preserves errno. Full = a null answer, counted by
-// the caller under the right `Loss`.
+// One table for each process, reached through `table()`; null until the first sample (or until a thread has allocated 1
+// MiB), in a forked child until its own, and for good if no memory could be had. Any thread, also in a signal handler.
+// Takes no lock, never waits, preserves errno. Full = null, counted by the caller under the right `Loss`.
 #ifndef HOLDFAST_SAMPLER_TABLES_SHARED_TABLE_H_
 #define HOLDFAST_SAMPLER_TABLES_SHARED_TABLE_H_
 
@@ -24,10 +23,10 @@ class SharedTable {
   // The mapping's first bytes are the header.
   TableHeader* header() { return reinterpret_cast<TableHeader*>(this); }
 
-  // `bytes` of zeroed memory, aligned to kUnit, already backed by pages: it can be written without fear of SIGBUS.
-  // Null when the cap is reached or the kernel gives nothing. Never given back.
-  // `behind`: the record in which a list begins that will lead to this one; 0: the header. Whoever copies the table while the program
-  // runs comes by that one first, and finds all that it leads to then behind it (TableFile::TakeSnapshot).
+  // Returns `bytes` of zeroed memory, aligned to kUnit and already backed by pages: writing to it cannot raise SIGBUS.
+  // Null if the cap is reached or the kernel refuses. Never freed. `behind`: the record with the list that will lead to
+  // this one; 0: the header. The new record comes after it, because readers that copy the table while the program runs
+  // read that record first (TableFile::TakeSnapshot).
   void* Allocate(uint32_t bytes, Offset behind = 0);
 
   template <typename T>
@@ -44,21 +43,22 @@ class SharedTable {
   }
 
   void Count(Loss loss) {
-    // This one may come with each allocation of each thread.
+    // This loss may come with each allocation of each thread.
     std::atomic<uint64_t>& lost =
         loss == Loss::kStackTableFull ? shard().stack_lost : header()->losses[static_cast<int>(loss)];
     lost.fetch_add(1, std::memory_order_relaxed);
   }
-  // The calling thread's.
+  // The calling thread's shard.
   RecordShard& shard() { return header()->record_shards[thread_state.shard]; }
 
-  // Whether there is no room below the cap for `bytes` more of stacks and their rows. The last part is kept for what knows which blocks
-  // live: a block whose free is not seen is a worse loss than one that is in [overflow].
+  // Whether there is no room below the cap for `bytes` more of stacks and their rows. The last part is reserved for
+  // live blocks: a block with an unseen free is a worse loss than one in [overflow].
   bool IsFull(uint32_t bytes) { return HasOnlyKept(bytes, kKeptOfCap); }
-  // The same for ages: those of [overflow], too, come once there is no room for stacks; half of what was kept is left then.
+  // The same for ages, including those of [overflow], which come when there is no room for stacks: half of the reserve
+  // remains then.
   bool IsFullForAges(uint32_t bytes) { return HasOnlyKept(bytes, 2 * kKeptOfCap); }
 
-  // Backs at least `bytes` more than is used now, in steps. False when refused.
+  // Backs at least `bytes` more than are used now, in steps. False if refused.
   bool Back(uint32_t bytes);
 
  private:
@@ -67,9 +67,9 @@ class SharedTable {
     return uint64_t{header()->used.load(std::memory_order_relaxed)} * kUnit + bytes > cap - cap / part;
   }
 
-  static constexpr uint32_t kRoomBytes = 2048;  // that a shard takes at once
+  static constexpr uint32_t kRoomBytes = 2048;  // taken by a shard at once
 
-  // `units` at least, up to `*taken` of what is backed by now. 0: the table is full.
+  // Takes at least `units`, at most `*taken`, of what is backed by now. 0: the table is full.
   Offset Take(uint32_t units, uint32_t* taken);
 };
 

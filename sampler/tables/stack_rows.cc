@@ -10,9 +10,9 @@
 namespace holdfast {
 namespace {
 
-constinit HashIndex rows_by_key;  // of stacks that have more than kListedRows
+constinit HashIndex rows_by_key;  // for stacks with more than kListedRows
 
-// By owner, who alone uses his own; the last is of all larger blocks.
+// By owner, who alone uses them; the last is for all larger blocks.
 constexpr uint16_t kOverflowRows = kShadowGrain + 2;
 constinit std::atomic<Offset> overflow_rows[kMostOwners + 1][kOverflowRows] = {};
 constinit std::atomic<uint32_t> times_forgotten{0};
@@ -33,14 +33,14 @@ void NoteRow(SharedTable* table, Row* row) { Push(table, table->shard().newest_r
 
 namespace {
 
-// What tells the rows of a stack apart. `mark`: the kind of wait, the owner, …
+// Distinguishes the rows of a stack. `mark`: the kind of wait, the owner, …
 struct RowKey {
   ProfileKind profile;
   uint8_t mark;
   uint16_t size_class;
 };
 
-// A row of a stack, as children.h asks for it.
+// A row of a stack, for children.h.
 struct RowOfStack {
   using Record = Row;
   static constexpr Offset Row::*kLink = &Row::next;
@@ -59,7 +59,7 @@ struct RowOfStack {
   }
   uint64_t Hash() const { return HashOfKey(key); }
   uint64_t HashOf(const Row& row) const { return HashOfKey({row.profile, row.owner, row.size_class}); }
-  // Rows do not say whose they are: of two that have the same key the upper half is the same only where the stack is.
+  // Rows do not name their stack: the upper half of the hash of two equal keys is the same only for the same stack.
   uint64_t HashOfKey(const RowKey& of) const {
     const uint32_t bits = uint32_t{of.size_class} << 16 | uint32_t{of.mark} << 8 | static_cast<uint32_t>(of.profile);
     return uint64_t{stack_at * 0x9e3779b1u ^ static_cast<uint32_t>(Mix(bits) >> 32)} << 32;
@@ -74,7 +74,7 @@ struct RowOfStack {
     row->profile = key.profile;
     row->owner = key.mark;
     row->size_class = key.size_class;
-    // First of all: a handler may jump out before the other list has it, which then has no use for it.
+    // First: a handler may jump out before the other list has the row, which then stays unused there.
     if (key.profile == ProfileKind::kHeap) NoteRow(table, row);
     return row;
   }
@@ -94,7 +94,7 @@ Row* FindRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind wai
 
 Row* FindMarkedRow(SharedTable* table, Stack* stack, ProfileKind profile, uint8_t mark, uint16_t number) {
   TableHeader& head = *table->header();
-  const bool overflows = table->OffsetOf(stack) == head.overflow_stack;  // which is counted
+  const bool overflows = table->OffsetOf(stack) == head.overflow_stack;  // counted already
   if (overflows) {
     mark = 0, number = 0;
     Row* row = table->At<Row>(head.overflow_row[static_cast<int>(profile)]);
@@ -117,7 +117,7 @@ Row* OwnOverflowRow(SharedTable* table, uint8_t owner, uint16_t size_class) {
   }
   const uint32_t before = times_forgotten.load(std::memory_order_relaxed);
   Row* row = FindOwnRow(table, table->At<Stack>(table->header()->overflow_stack), owner, size_class);
-  // A handler may have forked, and this be its child, which has another table.
+  // A handler may have forked, and this may be its child, which has another table.
   if (row != nullptr && times_forgotten.load(std::memory_order_relaxed) == before)
     known.store(table->OffsetOf(row), std::memory_order_relaxed);
   return row;
@@ -149,7 +149,7 @@ bool MakeSpecialStacks(SharedTable* table) {
 void AddDouble(std::atomic<uint64_t>* sum, double value) {
   if (value == 0) return;
   uint64_t bits = sum->load(std::memory_order_relaxed);
-  // Relaxed: each sum stands for itself; a reader takes whatever whole value it finds.
+  // Relaxed: each sum is independent; a reader takes any whole value.
   while (!sum->compare_exchange_weak(bits, std::bit_cast<uint64_t>(std::bit_cast<double>(bits) + value),
                                      std::memory_order_relaxed)) {
   }

@@ -7,13 +7,13 @@
 namespace holdfast {
 namespace {
 
-// Of all stacks that are not found by their outer frames: those that were looked for whole, and those that are too many for a list.
+// Stacks that are not found by their outer frames: those that arrived whole, and those that are too many for a list.
 constinit HashIndex stacks_by_hash, nodes_by_hash;
 
 // `outermost_on`: HashFrame of its innermost frame; 0: it has none.
 uint64_t StackHash(uint64_t outermost_on, bool truncated) { return Mix(outermost_on + (truncated ? 1 : 0)); }
 
-// What has no outer frames.
+// Nodes and stacks without outer frames.
 constinit std::atomic<Offset> outermost_nodes{0}, outermost_stacks{0};
 
 // `frames`: innermost first.
@@ -33,7 +33,7 @@ Stack* Overflow(SharedTable* table) {
   return table->At<Stack>(table->header()->overflow_stack);
 }
 
-// A piece of a stack that is looked for, or made, as children.h asks for it.
+// A piece of a stack that is searched, or made, for children.h.
 template <typename T>
 struct PieceOf {
   using Record = T;
@@ -43,17 +43,17 @@ struct PieceOf {
   Offset parent;
   uint64_t outer_hash;
   const TaggedPc* frames;
-  uint64_t hash;  // of all frames from the outermost on; of a Leaf StackHash
+  uint64_t hash;  // of all frames from the outermost on; for a Leaf StackHash
 };
 
-// One of the outer ones.
+// An outer piece.
 struct Piece : PieceOf<Node> {
   static HashIndex& Index() { return nodes_by_hash; }
   std::atomic<Offset>& Newest(SharedTable* table) const {
     return parent != 0 ? table->At<Node>(parent)->nodes : outermost_nodes;
   }
   bool Is(const Node& node) const { return node.parent == parent && AreEqual(node.frames, frames, kNodeFrames); }
-  // As it is in the index.
+  // As in the index.
   uint64_t Hash() const { return Mix(hash); }
   uint64_t HashOf(const Node& sibling) const { return Mix(HashFrames(outer_hash, sibling.frames, kNodeFrames)); }
   static bool IsIndexed(const Node& node) { return (node.frames[0] & kIndexed) != 0; }
@@ -70,9 +70,9 @@ struct Piece : PieceOf<Node> {
   }
 };
 
-// The innermost one.
+// The innermost piece.
 struct Leaf : PieceOf<Stack> {
-  int count, depth;  // frames of its own, and of the whole stack
+  int count, depth;  // own frames, and frames of the whole stack
   bool truncated;
 
   static HashIndex& Index() { return stacks_by_hash; }
@@ -93,7 +93,7 @@ struct Leaf : PieceOf<Stack> {
     return static_cast<uint32_t>(sizeof(Stack) + static_cast<size_t>(count) * sizeof(TaggedPc));
   }
   bool HasRoom(SharedTable* table) const { return !table->IsFull(Bytes()); }
-  // In the list where readers find it, in no other yet.
+  // In the readers' list, in no other yet.
   Stack* Make(SharedTable* table) const {
     if (UNLIKELY(!HasRoom(table))) return nullptr;
     auto* stack = static_cast<Stack*>(table->Allocate(Bytes()));
@@ -122,7 +122,7 @@ void ForgetStacks() {
 
 namespace {
 
-// The innermost piece of `frames`, which are all that are left, and of the labels, if there are any. `hash`: of the whole stack.
+// Interns the innermost piece: all remaining `frames`, and the labels, if any. `hash`: of the whole stack.
 Offset InternLeaf(SharedTable* table, Leaf leaf, TaggedPc labels) {
   TaggedPc with_labels[kNodeFrames];
   if (labels != 0) {
@@ -134,7 +134,7 @@ Offset InternLeaf(SharedTable* table, Leaf leaf, TaggedPc labels) {
   return FindOrMakeChild(table, leaf);
 }
 
-// How many of the outer pieces of a stack of so many frames are nodes: at least one frame is left, labels included.
+// How many outer pieces of a stack of `frames` frames are nodes: at least one frame remains, labels included.
 int OuterPieces(int frames) { return frames > 0 ? (frames - 1) / kNodeFrames : 0; }
 
 // 0: the table is full.
@@ -182,7 +182,7 @@ HOLDFAST_WARM Stack* InternStack(SharedTable* table, StackPath* path, TaggedPc l
         table, Piece{{parent, hash_outside(at), innermost_first(at, kNodeFrames), path->hashes[at + kNodeFrames - 1]}});
     if (parent == 0) return Overflow(table);
     path->nodes[piece] = parent;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: what is counted is there
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // a handler may jump out: counted frames are complete
     path->known_nodes = piece + 1;
   }
   const int at = outer * kNodeFrames, left = path->depth - at;

@@ -27,16 +27,16 @@ constexpr long kTmpfs = 0x01021994;
 constexpr long kRamfs = 0x858458f6;
 constexpr uint64_t kFirstBytes = kFirstTableBytes;
 static_assert(kFirstBytes % kPageBytes == 0);
-// Kernels before 5.14, and some emulated ones, cannot be asked for pages without a descriptor: there the whole table is backed when
-// it is made, and it is smaller.
+// Kernels before 5.14, and some emulated ones, cannot back pages without a descriptor. There the whole table is backed
+// when it is made, and it is smaller.
 constexpr uint64_t kFixedBytes = 8 << 20;
-// A share of which a few more MiB for each of many processes are a small part.
+// With a share this large, a few more MiB for each of many processes do not matter.
 constexpr uint64_t kMuch = 1 << 30;
-// So many tables fill Docker's 64 MiB several times over.
+// This many tables fill Docker's 64 MiB several times over.
 constexpr int kMostLookedAt = 1024;
 constexpr int kMostDropped = 64;  // waiting tables, by one program that finds no room
 
-// Where the current table lies and whose it is, for RoomForTables.
+// Place and owner of the current table, for RoomForTables.
 constinit TableLocation current_location{};
 constinit uint32_t current_uid = 0;
 
@@ -47,7 +47,7 @@ int64_t Now(clockid_t clock) {
 }
 
 struct Space {
-  uint64_t free_bytes = 0, used_bytes = 0;  // used by whoever
+  uint64_t free_bytes = 0, used_bytes = 0;  // used by anyone
 };
 
 bool InMemory(const char* folder, Space* space) {
@@ -61,7 +61,8 @@ bool InMemory(const char* folder, Space* space) {
   return true;
 }
 
-// Calls `look` with the name and the status of this user's tables in a folder, at most kMostLookedAt of them. False: there are more.
+// Calls `look` with the name and the status of this user's tables in a folder, at most kMostLookedAt of them. False:
+// there are more.
 template <typename Look>
 bool ForEachTable(long folder_fd, uint32_t uid, Look look) {
   struct Entry {
@@ -91,8 +92,8 @@ bool ForEachTable(long folder_fd, uint32_t uid, Look look) {
   }
 }
 
-// What this user's tables in `folder` take already. Each start of a program that is short of room looks at them, and a build
-// may leave them by the thousand: beyond kMostLookedAt all that is used counts as theirs.
+// Bytes that this user's tables in `folder` already take. Every program that starts short of room counts them, and a
+// build may leave thousands: beyond kMostLookedAt all used space counts as theirs.
 uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
   uint64_t total = 0;
   const bool all = ForEachTable(folder_fd, uid, [&total](const char*, const struct stat& info) {
@@ -103,7 +104,7 @@ uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
 
 constexpr auto ShareOf = ShareOfTables;
 
-// Whether a table waits for `collect`: its process certainly has ended, in this pid namespace, and no exporter serves
+// Whether a table waits for `collect`: its process has certainly ended, in this pid namespace, and no exporter serves
 // its folder. Called by the one thread that makes a table.
 bool Waits(long folder_fd, const char* folder, const char* name, uint64_t own_namespace) {
   static constinit char out[sizeof TableHeader::out] = {};
@@ -125,7 +126,8 @@ bool Waits(long folder_fd, const char* folder, const char* name, uint64_t own_na
   return RawSyscall(SYS_tgkill, pid, pid, 0) == -3 /*ESRCH*/ && !ExporterServes(folder, out, out_id);
 }
 
-// Removes the oldest waiting tables until this user's take at most `most`, or none waits. What is left of `taken`.
+// Removes the oldest waiting tables until this user's take at most `most`, or none waits. Returns what remains of
+// `taken`.
 uint64_t DropWaiting(long folder_fd, const char* folder, uint32_t uid, uint64_t taken, uint64_t most) {
   struct stat info;
   if (SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &info, 0))) return taken;
@@ -162,12 +164,12 @@ uint64_t DropWaiting(long folder_fd, const char* folder, uint32_t uid, uint64_t 
   return taken;
 }
 
-// Whether `bytes` more fit into the share even if all that is used were tables. So it mostly is, and none is looked at.
+// Whether `bytes` more fit into the share even if all used space were tables. Usually so; then none is counted.
 bool FitsAnyway(const Space& space, uint64_t bytes) {
   return space.used_bytes + bytes <= ShareOf(space.free_bytes + space.used_bytes);
 }
 
-// Fields of /proc/self/stat are counted from behind the program's name, which may hold anything, also ") ".
+// Fields of /proc/self/stat are counted from the end of the program's name, which may contain anything, including ") ".
 uint64_t StartTicks() {
   char text[1024];
   const long length = ReadSmallFile("/proc/self/stat", text, sizeof text);
@@ -190,8 +192,8 @@ void FillText(TableHeader& head, const Options& options) {
   long length = RawSyscall(SYS_readlink, "/proc/self/exe", head.executable, sizeof head.executable - 1);
   if (SyscallFailed(length)) length = 0;
   head.executable[length] = '\0';
-  // As it was called: Debian's /usr/bin/redis-server is a link to redis-check-rdb. Started through a descriptor it was
-  // called nothing of use.
+  // The name by which the program was called: Debian's /usr/bin/redis-server is a link to redis-check-rdb. A program
+  // started through a descriptor has no useful name.
   const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   const bool has_name = called != nullptr && !TextStartsWith(called, "/dev/fd/") && !TextStartsWith(called, "/proc/");
   const char* name = has_name ? called : head.executable;
@@ -201,7 +203,7 @@ void FillText(TableHeader& head, const Options& options) {
   CopyText(head.program, sizeof head.program, *name != '\0' ? name : "program");
   CopyText(head.out, sizeof head.out, options.out);
   CopyText(head.snapshot_when, sizeof head.snapshot_when, options.snapshot_when);
-  // As the kernel keeps them; the program may since have written over its own copy.
+  // The kernel's copy: the program may have overwritten its own.
   const long got = ReadSmallFile("/proc/self/cmdline", head.command_line, sizeof head.command_line);
   for (long i = 0; i + 1 < got; ++i) {
     if (head.command_line[i] == '\0') head.command_line[i] = ' ';
@@ -244,13 +246,13 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   FillText(head, options);
 }
 
-// Whether the first `bytes` of a table's file have pages. A filter or an emulator may answer 0 and give none.
+// Whether the first `bytes` of a table's file have pages. A filter or an emulator may return 0 without providing any.
 bool HasPages(long fd, uint64_t bytes) {
   struct stat info;
   return !SyscallFailed(RawSyscall(SYS_fstat, fd, &info)) && static_cast<uint64_t>(info.st_blocks) * 512 >= bytes;
 }
 
-// Gives a table pages for `bytes` where the kernel cannot be asked for those of a mapping: by what it offers for files, else by writing.
+// Gives a table pages for `bytes` if the kernel cannot back a mapping: by the call for files, else by writing.
 bool BackByFile(long fd, uint64_t bytes) {
   if (!SyscallFailed(RawSyscall(SYS_fallocate, fd, 0, 0, bytes)) && HasPages(fd, bytes)) return true;
   static constexpr char kZeros[kPageBytes] = {};
@@ -260,7 +262,7 @@ bool BackByFile(long fd, uint64_t bytes) {
   return HasPages(fd, bytes);
 }
 
-// What the program may still map, of a limited address space; its threads' stacks have to fit into that, too.
+// What the program may still map of a limited address space; its threads' stacks must fit into that, too.
 uint64_t AddressSpaceLeft(uint64_t limit) {
   char text[128];
   if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;
@@ -303,7 +305,7 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
   if (!FitsAnyway(space, cap)) {
     uint64_t taken = BytesInTables(folder_fd, uid, space);
     const uint64_t share = ShareOf(space.free_bytes + taken), most = ShareOfWaitingTables(share);
-    // Tables that nobody collects do not keep a running program from having one.
+    // Uncollected tables must not keep a running program from having one.
     if (taken > most && taken + kFirstBytes > share) taken = DropWaiting(folder_fd, folder, uid, taken, most);
     if (share < taken + cap) cap = share > taken ? share - taken : 0;
   }
@@ -352,12 +354,12 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
     *reason = fd < 0 ? WhyNotOpened(fd) : "has no memory for a table";
   }
   if (fd >= 0) {
-    RawSyscall(SYS_fchmod, fd, 0600);  // a umask of 0777 leaves a file that its own exporter may not open
+    RawSyscall(SYS_fchmod, fd, 0600);  // with a umask of 0777 its own exporter could not open the file
     void* mapped = nullptr;
     uint64_t mapped_bytes = 0;
     if (!SyscallFailed(RawSyscall(SYS_ftruncate, fd, cap))) {
-      // Its address space is taken at once, its memory step by step.
-      // Inaccessible at first: in a program that locks all its future memory (mlockall) the kernel would back all of it.
+      // Takes its address space at once, its memory step by step. Inaccessible at first: in a program that locks all
+      // its future memory (mlockall) the kernel would back all of it.
       long result = -1;
       while (true) {
         result = RawSyscall(SYS_mmap, reuse, cap, PROT_NONE,
@@ -439,8 +441,8 @@ SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reus
 
 namespace {
 
-// Of a folder that was just made, whatever the umask. Above it may be somebody who has put another in its place by now, or a
-// link: what is changed is a folder of this user's alone, by what was opened.
+// Sets the mode of a folder that was just made, whatever the umask. Someone above it may have replaced it by now, or
+// made a link: only a folder of this user's own is changed, through the opened descriptor.
 void GiveModeOfOwn(const char* path) {
   const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (SyscallFailed(fd)) return;
@@ -476,18 +478,18 @@ FolderId OutFolderId(char* path, bool make) {
 
 Room RoomForTables(uint64_t bytes) {
   Space space;
-  // After chroot the folder has no name any more: then the cap from the start is what holds.
+  // After chroot the folder has no name any more: then the cap from the start applies.
   if (!InMemory(current_location.folder, &space)) return Room::kPlenty;
   if (FitsAnyway(space, bytes) && ShareOf(space.free_bytes) >= kMuch) return Room::kPlenty;
   const long folder_fd = RawSyscall(SYS_openat, AT_FDCWD, current_location.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  uint64_t taken = 0;  // as far as can be seen: there may be no descriptor left
+  uint64_t taken = 0;  // as visible: there may be no descriptor left
   if (!SyscallFailed(folder_fd)) {
     taken = BytesInTables(folder_fd, current_uid, space);
     RawSyscall(SYS_close, folder_fd);
   }
   const uint64_t share = ShareOf(space.free_bytes + taken);
   const bool plenty = share >= kMuch;
-  // Where it is scarce others look and grow in the same moment: the last eighth is for them.
+  // If room is scarce, others check and grow at the same moment: the last eighth is for them.
   if (taken + bytes > (plenty ? share : share - share / 8)) return Room::kNone;
   return plenty ? Room::kPlenty : Room::kScarce;
 }

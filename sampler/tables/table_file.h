@@ -1,4 +1,4 @@
-// Making the table file: where it may lie, how large it may become, and what its header says of the process.
+// Makes the table file: where it is, how large it may become, and what its header says about the process.
 //
 // Called by the one thread that makes the table (sampler/process/own_table.cc), with the calling thread muted. Uses system calls
 // only; the descriptor is closed before the function returns.
@@ -17,22 +17,23 @@ struct TableLocation {
   char path[640];  // of the table file; empty = none
 };
 
-// Why there is no table, of the first folder that was tried.
+// Why there is no table, for the first folder that was tried.
 struct NoTable {
   char folder[512];
   const char* reason;  // "is full"
 };
 
-// A new table in place, its header filled, the file renamed to its final name. Null if no file can be made; then `why` is filled:
+// Makes a new table in place, with a filled header, and renames the file to its final name. Null if no file can be made; then `why` is filled:
 // no folder in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
 // child, which the new one replaces; else null. `reuse_bytes`: the size of the parent's table; the program's memory follows.
 SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
                        TableLocation* location, NoTable* why);
 
-// The output folder: made, with those above it, if `make` and it is missing. Not known where that is not possible.
+// Identifies the output folder; makes it, and those above it, if `make` and it is missing. Not known if that is not
+// possible.
 FolderId OutFolderId(char* path, bool make);
 
-// Tells the exporter to look at the control words, by touching the file's times: it watches the folder.
+// Makes the exporter, which watches the folder, read the control words, by touching the file's times.
 void NotifyExporter(const TableLocation& location);
 
 }  // namespace holdfast

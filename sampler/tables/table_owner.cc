@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// The folder may be one that others write to: only a file that holds this very table is touched.
+// Others may be able to write to the folder: only a file with this very table is touched.
 long OpenOwn(SharedTable* table, const TableLocation& location) {
   const long fd =
       RawSyscall(SYS_openat, AT_FDCWD, location.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -31,11 +31,11 @@ void LeaveMark(const char* tables, const char* out, FolderId id, uint32_t user) 
   struct stat info;
   char path[kLongestLockPath];
   MarkPath(tables, out, id, user, path, sizeof path);
-  // Two rounds: what lies there may be another user's, and is taken away.
+  // Two rounds: a file in the way may be another user's, and is removed.
   for (int round = 0; round < 2; ++round) {
     const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd >= 0) {
-      RawSyscall(SYS_fchmod, fd, 0644);  // whatever the umask is: that user asks whether it is locked
+      RawSyscall(SYS_fchmod, fd, 0644);  // whatever the umask is: that user checks whether it is locked
       RawSyscall(SYS_close, fd);
       return;
     }
@@ -54,7 +54,7 @@ void MarkUser(const char* tables, const char* out, FolderId id, uint32_t user) {
     if (info.st_uid == user) return;
     if (!id.known()) id = {info.st_dev, info.st_ino};
   }
-  // The one that is shared by containers is the last: an exporter that finds it alone takes it for its own.
+  // The one shared by containers comes last: an exporter that finds only that one takes it for its own.
   if (id.known()) LeaveMark(tables, out, id, user);
   LeaveMark(tables, out, FolderId{}, user);
 }

@@ -46,7 +46,7 @@ uint16_t NumberOfType(SharedTable* table, const char* name) {
   while (true) {
     made->next = first;
     const Offset before = first;
-    // Release: who finds the offset finds the filled record.
+    // Release: a thread that finds the offset finds the filled record.
     if (list.compare_exchange_strong(first, table->OffsetOf(made), std::memory_order_acq_rel,
                                      std::memory_order_acquire))
       return made->number;

@@ -1,4 +1,4 @@
-// The types of exceptions, in a table: ThrownType in sampler/contract/records.h. Any thread, signal handlers; lock-free.
+// The types of exceptions in a table: ThrownType in sampler/contract/records.h. Any thread, signal handlers; lock-free.
 #ifndef HOLDFAST_SAMPLER_TABLES_THROWN_TYPES_H_
 #define HOLDFAST_SAMPLER_TABLES_THROWN_TYPES_H_
 
@@ -8,7 +8,8 @@
 
 namespace holdfast {
 
-// The number of a type by its mangled name, which is copied: its module may go. Null: 0. No room for it: kTypeOverflow (counted).
+// Returns the number of a type by its mangled name, which is copied: its module may go. Null: 0. No room: kTypeOverflow
+// (counted).
 uint16_t NumberOfType(SharedTable* table, const char* name);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Some addresses, from `start` up to `end`.
+// A range of addresses, from `start` up to, not including, `end`.
 #ifndef HOLDFAST_SAMPLER_UNWIND_ADDRESS_RANGE_H_
 #define HOLDFAST_SAMPLER_UNWIND_ADDRESS_RANGE_H_
 

@@ -1,6 +1,6 @@
-// The numbers of call frame information that the unwinder reads: DWARF 5, sections 7.7.1 (expressions) and 7.24 (call frames),
-// GNU's extensions of them, and the pointer encodings of .eh_frame (Linux Standard Base, 10.5). Under their own names.
-// Those of debug information, which the target never reads, are in report/dwarf/constants.h.
+// DWARF constants of call frame information that the unwinder reads, under their own names: DWARF 5, sections 7.7.1
+// (expressions) and 7.24 (call frames), GNU's extensions, and the pointer encodings of .eh_frame (Linux Standard Base,
+// 10.5). The constants of debug information, which the target never reads, are in report/dwarf/constants.h.
 #ifndef HOLDFAST_SAMPLER_UNWIND_DWARF_NUMBERS_H_
 #define HOLDFAST_SAMPLER_UNWIND_DWARF_NUMBERS_H_
 
@@ -77,7 +77,7 @@ enum ExpressionOperation : uint8_t {
   DW_OP_nop = 0x96,
 };
 
-// Pointers: the low half says how they are written, the high half what they count from.
+// Pointers: the low half gives the format, the high half the base.
 enum PointerEncoding : uint8_t {
   DW_EH_PE_absptr = 0x00,
   DW_EH_PE_uleb128 = 0x01,

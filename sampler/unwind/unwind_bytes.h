@@ -1,4 +1,4 @@
-// A bounded cursor over DWARF data in memory. Reading past the end gives zeros and leaves `failed` set.
+// A bounded cursor over DWARF data in memory. Reading past the end returns zeros and sets `failed`.
 #ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_BYTES_H_
 #define HOLDFAST_SAMPLER_UNWIND_UNWIND_BYTES_H_
 
@@ -29,7 +29,7 @@ class DwarfBytes {
     return *reinterpret_cast<const uint8_t*>(at_++);
   }
 
-  // Passes this byte if it is the next one.
+  // Skips this byte if it is the next one.
   bool TakeIf(uint8_t byte) {
     if (at_ >= end_ || *reinterpret_cast<const uint8_t*>(at_) != byte) return false;
     ++at_;
@@ -76,8 +76,8 @@ class DwarfBytes {
     return 0;
   }
 
-  // A pointer in one of the DW_EH_PE_ encodings; `data_base` is what DW_EH_PE_datarel counts from.
-  // Indirect, function- and text-relative pointers, which unwind tables do not use, fail.
+  // Reads a pointer in one of the DW_EH_PE_ encodings; `data_base` is the base for DW_EH_PE_datarel. Indirect,
+  // function- and text-relative pointers, which unwind tables do not use, fail.
   uintptr_t Pointer(uint8_t encoding, uintptr_t data_base = 0) {
     const uintptr_t here = at_;
     uint64_t value = 0;

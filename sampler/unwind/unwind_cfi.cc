@@ -39,7 +39,7 @@ struct FrameRules {
   }
 };
 
-// Runs one program until it leaves `pc` behind. False: something that is not understood.
+// Runs one program until it has passed `pc`. False: an unknown instruction.
 bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const FrameRules* initial, FrameRules* state) {
   DwarfBytes bytes(program.start, program.end);
   FrameRules remembered[kMostRemembered];
@@ -66,11 +66,11 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
   };
   while (bytes.more()) {
     const uint8_t op = bytes.Byte();
-    // Three have their operand in the lower bits, and are most.
+    // Three instructions have their operand in the lower bits, and are the most frequent.
     const uint8_t low6 = op & ~kCallFrameHighBits, high2 = op & kCallFrameHighBits;
     if (high2 == DW_CFA_advance_loc) {
       if (leaves(low6)) return true;
-      // As mostly follows: something was pushed or popped.
+      // Usually follows: something was pushed or popped.
       if (!state->cfa_is_expression && bytes.TakeIf(DW_CFA_def_cfa_offset))
         state->cfa_value = static_cast<int64_t>(bytes.Unsigned());
       continue;
@@ -178,7 +178,7 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
   return !bytes.failed();
 }
 
-// How a register's place follows from an expression.
+// Computes a register's place from an expression.
 bool PlaceFrom(const Rule& rule, AddressRange readable, uintptr_t pc, FrameValue* place) {
   return FoldExpression(static_cast<uintptr_t>(rule.value), readable, pc, true, place);
 }
@@ -216,14 +216,14 @@ UnwindRow RowOf(const FrameRules& state, AddressRange readable, uintptr_t pc) {
     step.cfa_offset = state.cfa_value;
   }
 
-  // The caller's sp is the CFA and its pc lies just below: everything else is an oddity of hand-written code.
+  // The caller's sp is the CFA and its pc is just below: anything else is rare hand-written code.
   if (state.sp.how != How::kSame) return kCannot;
   if (state.pc.how != How::kAtCfa || state.pc.value != kReturnAddressFromCfa) return kCannot;
 
   switch (state.fp.how) {
     case How::kSame:
     case How::kUndefined:
-      break;  // undefined: nobody above uses it
+      break;  // undefined: no outer frame uses it
     case How::kAtCfa:
       step.fp_rule = UnwindRow::kAtCfa;
       step.fp_offset = state.fp.value;
@@ -261,7 +261,7 @@ UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintpt
   if (header == 0) return UnwindRow::Of(UnwindRow::kFramePointer);
   if (!FindUnwindEntry(header, readable, pc, &entry)) {
     // A "return address" that is the start of a function was put there by hand, as the first frame of a coroutine:
-    // glibc's makecontext does it. No call leads there, so nothing lies above.
+    // glibc's makecontext does it. No call returns there, so there is no outer frame.
     UnwindEntry next;
     const bool planted = FindUnwindEntry(header, readable, pc + 1, &next) && next.start == pc + 1;
     return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);

@@ -8,8 +8,8 @@ namespace {
 
 constexpr uint8_t kTableOfOffsets = DW_EH_PE_datarel | DW_EH_PE_sdata4;  // what every linker writes
 
-// The body of a CIE or FDE at `at`: its bytes after the length. Empty at the terminator and for the 64-bit format,
-// which .eh_frame does not use.
+// Returns the body of a CIE or FDE at `at`: its bytes after the length. Empty at the terminator and for the 64-bit
+// format, which .eh_frame does not use.
 DwarfBytes Body(uintptr_t at, AddressRange readable) {
   if (at < readable.start || at > readable.end) return DwarfBytes(1, 0);
   DwarfBytes bytes(at, readable.end);
@@ -76,7 +76,7 @@ bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, Unwi
   if (bytes.failed() || count == 0 || count > bytes.left() / sizeof(TableRow)) return false;
   const auto* table = reinterpret_cast<const TableRow*>(bytes.at());
   const auto wanted = static_cast<int64_t>(pc - header);
-  uint64_t low = 0;  // the last row whose start is not above `wanted` lies in [low − 1, high)
+  uint64_t low = 0;  // the last row that starts at or below `wanted` is in [low − 1, high)
   for (uint64_t high = count; low < high;) {
     const uint64_t middle = low + (high - low) / 2;
     if (table[middle].start <= wanted) {

@@ -1,4 +1,4 @@
-// The entry of a module's unwind tables that covers an address: one FDE of .eh_frame and the CIE that it refers to.
+// The entry of a module's unwind tables that covers an address: one FDE of .eh_frame and its CIE.
 //
 // Internal to unwind_cfi.cc. Reads only within the range given.
 #ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_ENTRY_H_
@@ -22,7 +22,7 @@ struct UnwindEntry {
   uintptr_t start = 0;           // first address that the FDE covers
 };
 
-// Binary search in .eh_frame_hdr, whose address is `header`. False when no entry covers `pc`.
+// Binary search in .eh_frame_hdr at the address `header`. False if no entry covers `pc`.
 bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, UnwindEntry* entry);
 
 }  // namespace holdfast

@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMostValues = 8;  // what compilers and linkers write needs 4
+constexpr int kMostValues = 8;  // compilers and linkers need 4
 
 class Folder {
  public:
@@ -26,7 +26,7 @@ class Folder {
         return Push({FrameValue::kFp, 0, offset});
       case kDwarfSp:
         return Push({FrameValue::kSp, 0, offset});
-      // Only a PLT entry asks for it. It calls nobody, so the address is that of an interrupted instruction.
+      // Only PLT entries use it. They call nobody, so the address is that of an interrupted instruction.
       case kDwarfPc:
         return PushConstant(pc_ + static_cast<uint64_t>(offset));
       default:

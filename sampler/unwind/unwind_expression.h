@@ -1,4 +1,4 @@
-// DWARF expressions of call frame information, folded to what an unwind row can say, without any frame at hand.
+// Folds DWARF expressions of call frame information into what an unwind row can hold, without a frame.
 //
 //     breg7 8; breg16 0; lit15; and; lit11; ge; lit3; shl; plus     →  sp + 8 or sp + 16: a PLT entry
 //     breg6 −16; deref                                              →  *(fp − 16)
@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// base + offset, or for the loaded ones *(register + inner) + offset.
+// base + offset, or *(register + inner) + offset for loaded values.
 struct FrameValue {
   enum Base : uint8_t { kConstant, kSp, kFp, kCfa, kLoadedSp, kLoadedFp };
   Base base = kConstant;
@@ -22,8 +22,8 @@ struct FrameValue {
   bool operator==(const FrameValue&) const = default;
 };
 
-// Folds the block at `at` (its length, then its operations). `from_cfa`: the CFA lies on the stack at first, as it does
-// for the places of registers. False: an operation that cannot be folded.
+// Folds the block at `at` (its length, then its operations). `from_cfa`: the CFA is on the expression stack at first,
+// as for the places of registers. False: an operation that cannot be folded.
 bool FoldExpression(uintptr_t at, AddressRange readable, uintptr_t pc, bool from_cfa, FrameValue* result);
 
 }  // namespace holdfast

@@ -7,7 +7,7 @@
 //   bits 0..2 kind · 3 base is fp · 4 CFA is loaded · 5..6 FpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 fp_offset/8
 //        48..58 tag of the module, where a TaggedPc has it · 59..63 add/8
 //
-// That is all that the unwind tables of compilers hold for functions that call others; what does not fit is kCannot.
+// The unwind tables of compilers need no more than that for functions that call others; other code is kCannot.
 #ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_ROW_H_
 #define HOLDFAST_SAMPLER_UNWIND_UNWIND_ROW_H_
 
@@ -24,7 +24,7 @@ struct UnwindRow {
     kEnd,           // the outermost frame of a thread or coroutine: its return address is undefined
     kSignal,        // the kernel's signal frame: sp points at the ucontext
     kFramePointer,  // code without unwind tables: fp may be a frame pointer
-    kCannot,        // tables that need registers which the walk does not follow
+    kCannot,        // tables that need registers outside of the walk
   };
   enum FpRule : uint64_t { kSame = 0, kAtCfa, kAtFp, kAtSp };
 
@@ -38,7 +38,7 @@ struct UnwindRow {
   uint64_t bits = 0;
 
   Kind kind() const { return static_cast<Kind>(bits & 7); }
-  // A step whose CFA needs no load: one test on the hot path.
+  // A step with a CFA that needs no load: one test on the hot path.
   bool IsPlainStep() const { return (bits & (7 | 1 << kLoadedBit)) == kStep; }
   bool from_fp() const { return bits & 8; }
   bool unloadable() const { return bits & kUnloadable; }
@@ -63,7 +63,7 @@ struct UnwindRow {
   static constexpr bool Fits(int64_t offset, int64_t largest) {
     return (offset & 7) == 0 && offset <= largest && offset >= -largest;
   }
-  // kCannot when an offset does not fit.
+  // kCannot if an offset does not fit.
   static constexpr UnwindRow Of(const Step& step) {
     if (!Fits(step.cfa_offset, kLargestOffset) || !Fits(step.fp_offset, kLargestOffset) ||
         !Fits(step.add, kLargestAdd)) {

@@ -1,5 +1,5 @@
-// The hot paths of new and new[], for x86-64: see interpose/arch/entry_points.h. Three instructions and a register less than
-// the compiler's. `allocate` is called with this frame beneath it:
+// The hot paths of new and new[], for x86-64: see interpose/arch/entry_points.h. Three instructions and a register less
+// than the compiler's. `allocate` is called with this frame below it:
 //     rsp → return address into new │ bytes │ return address into the program │ the program's frame
 #include "interpose/arch/entry_points.h"
 

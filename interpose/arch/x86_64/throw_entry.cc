@@ -1,4 +1,5 @@
-// The entry points that throw, for x86-64: see interpose/arch/entry_points.h. What the program called with is as it was when they jump.
+// The entry points that throw, for x86-64: see interpose/arch/entry_points.h. The caller's arguments are restored
+// before the jump.
 asm(R"(
   .text
   .globl __cxa_throw
