@@ -1,8 +1,8 @@
-// Memory for callers that come before the real malloc is known: ifunc resolvers while programs are being relocated, and
-// dlsym itself. A few blocks in practice.
+// Memory for calls before the real malloc is known: ifunc resolvers while programs are being relocated, and dlsym
+// itself. A few blocks in practice.
 //
-// Works before the shim is relocated: no GOT, no TLS, system calls only. Blocks lie at multiples of kTagAlignment, so that
-// free's first test always leads them to its slow path, where they are known by their address. They are never reused.
+// Works before the shim is relocated: no GOT, no TLS, system calls only. Blocks are at multiples of kTagAlignment, so
+// free's first test always leads them to its slow path, which recognizes them by their address. They are never reused.
 // Full (16 MiB): null, never an abort.
 #ifndef HOLDFAST_INTERPOSE_HEAP_EARLY_ARENA_H_
 #define HOLDFAST_INTERPOSE_HEAP_EARLY_ARENA_H_

@@ -13,22 +13,22 @@ constinit bool sizes_stand_before_blocks = false;
 
 namespace {
 
-// What the bytes of moved samples are paid with, so that those programs of whose blocks hardly any is large do without
-// the look at sizes. A moved block leaves a hole, and at worst the heap grows by some five times the share of its bytes
-// that are moved (measured, as above): a sample stands for 512 KiB, so 2 KiB for each are 0.4 %, and up to 2 % more memory.
+// The credit from which moved bytes are paid, so that programs with few large blocks need no test of sizes. A moved
+// block leaves a hole, and at worst the heap grows by about five times the share of its bytes that are moved (measured,
+// as above). A sample represents 512 KiB, so 2 KiB for each are 0.4 %, and up to 2 % more memory.
 constexpr int64_t kMostCredit = 256 << 10, kCreditOfSample = 2 << 10;
 constinit std::atomic<int64_t> credit{kMostCredit};
 
 bool MayMove(size_t bytes) {
   const auto price = static_cast<int64_t>(bytes);
   if (price > kMostCredit || credit.load(std::memory_order_relaxed) < price) return false;
-  credit.fetch_sub(price, std::memory_order_relaxed);  // a little below zero, if threads come together
+  credit.fetch_sub(price, std::memory_order_relaxed);  // slightly below zero if threads come at once
   return true;
 }
 
 inline size_t SizeBefore(const void* block) { return static_cast<const size_t*>(block)[-1]; }
 
-// glibc's word: 1 = the chunk before it is in use, 2 = mapped, 4 = of another arena than the first.
+// glibc's word: 1 = the previous chunk is in use, 2 = mapped, 4 = of another arena than the first.
 bool IsShownBySize(const void* block) {
   const size_t word = SizeBefore(block), usable = real.malloc_usable_size(const_cast<void*>(block));
   const size_t overhead = (word & 2) != 0 ? 2 * sizeof(size_t) : sizeof(size_t);

@@ -3,7 +3,7 @@
 // The one malloc, from end to end:
 //   malloc → ChargeHeap (one subtraction) → the real malloc
 //        └→ MallocSlow → HeapEventDue → real memalign → RecordAlloc → CaptureStack, InternStack, InsertLive
-//   free   → PassesTag (one test) → the real free (with large samples about: past the size before the block)
+// free   → PassesTag (one test) → the real free (with large samples: after a test of the size before the block)
 //        └→ FreePerhapsSampled → PassesFilter → TakeSample, RecordFree → the real free
 #include <errno.h>
 #include <malloc.h>
@@ -25,17 +25,17 @@ namespace {
 
 // ---- Slow paths ----
 
-// Where every allocation is recorded: the real function, then the sample, by a jump: so the real one runs above as small a frame as
-// may be, and there is one copy of what records. Hot although they are out of line.
+// When every allocation is recorded: the real function, then the sample, by a jump, so that the real one runs above as
+// small a frame as possible, and the recording code exists once. Hot, although out of line.
 HOLDFAST_WARM void* RecordMade(void* block, size_t bytes) {
   return RecordExact(HOLDFAST_CALLER(), block, bytes, static_cast<int64_t>(bytes));
 }
-// The same where more was charged than this block, or it has 0 bytes.
+// The same if more than this block was charged, or it has 0 bytes.
 __attribute__((noinline)) void* RecordMadeAfterMore(void* block, size_t bytes, int64_t charged) {
   return RecordExact(HOLDFAST_CALLER(), block, bytes, charged);
 }
 
-// Functions of their own: in the others' they would cost a frame that these need alone, 5 instructions.
+// Separate functions: inside the others they would cost every call a frame, 5 instructions.
 __attribute__((noinline)) void* MallocExactAfterMore(size_t bytes, int64_t charged) {
   return RecordMadeAfterMore(real.malloc(bytes), bytes, charged);
 }
@@ -62,8 +62,7 @@ __attribute__((noinline)) void* MallocSampled(size_t bytes) {
   return block;
 }
 
-// The hot path has found the countdown to have run out: a sample is due, or the size is one that no allocator has, or the
-// call comes before the shim is ready.
+// The countdown has run out: a sample is due, or no allocator can satisfy the size, or the shim is not ready yet.
 HOLDFAST_WARM void* MallocSlow(size_t bytes) {
   if (IsDueExact(bytes)) return MallocExact(bytes);
   if (hot_size_limit == 0 && !ReadyAfterCharge(bytes)) return AllocateEarly(bytes, 1);
@@ -89,7 +88,7 @@ HOLDFAST_WARM void* CallocSlow(size_t count, size_t each) {
   return MayBeDue(bytes) ? CallocSampled(count, each) : real.calloc(count, each);
 }
 
-// Takes out the sample of a block that may have one; true if it had.
+// Removes the sample of a block that may have one; true if it had.
 HOLDFAST_COLD bool TakeOutSlow(void* block) {
   const TakenLive taken = TakeSample(block);
   if (!taken.sampled()) return false;
@@ -110,7 +109,7 @@ void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
   return moved;
 }
 
-// The four cases: grown in place, moved, failed (the old block stays as it is, and so does its sample), size 0 (freed).
+// The four cases: grown in place, moved, failed (the old block and its sample stay), size 0 (freed).
 __attribute__((noinline)) void* ReallocPerhapsTaken(void* block, size_t bytes) {
   const TakenLive old = TakeSample(block);
   void* moved = real.realloc(block, bytes);
@@ -132,7 +131,7 @@ HOLDFAST_COLD void* ReallocSampled(void* block, size_t bytes) {
   if (needs_tag && block == nullptr) {
     moved = AllocateSampled(bytes);
   } else {
-    const size_t filled = needs_tag ? real.malloc_usable_size(block) : 0;  // what comes behind it nobody has written
+    const size_t filled = needs_tag ? real.malloc_usable_size(block) : 0;  // the program has not written beyond it
     moved = ReallocReal(block, bytes);
     if (moved == nullptr) return nullptr;
     moved = MoveToTaggedAddress(moved, bytes, filled);
@@ -167,7 +166,7 @@ HOLDFAST_COLD void* ReallocSlow(void* block, size_t bytes) {
   } else if (IsEarly(block)) {
     return ReallocEarly(block, bytes, HOLDFAST_CALLER());
   }
-  // realloc(p, 0) frees, so it allocates nothing to be charged; reallocarray(NULL, 0, n) is malloc(0).
+  // realloc(p, 0) frees, so it charges nothing; reallocarray(NULL, 0, n) is malloc(0).
   const bool allocates = bytes != 0 || block == nullptr;
   const bool due = allocates && (kCharged ? MayBeDue(bytes) : bytes <= kHotSizeLimit && ChargeHeap(bytes));
   return due ? ReallocDue(block, bytes) : ReallocReal(block, bytes);
@@ -178,7 +177,7 @@ HOLDFAST_COLD void* ReallocNullSlow(size_t bytes) {
   return ReallocSlow<true>(nullptr, bytes);
 }
 
-// A block that lies where samples lie. Warm rather than cold, as FreePerhapsSampled is.
+// For a block at an address where samples may be. Warm rather than cold, like FreePerhapsSampled.
 HOLDFAST_WARM void* ReallocPerhapsSampled(void* block, size_t bytes) {
   if (LIKELY(SurelyNotSampled(block))) {
     if (LIKELY(!ChargeHeapUnlessZero(bytes))) return real.realloc(block, bytes);
@@ -187,12 +186,12 @@ HOLDFAST_WARM void* ReallocPerhapsSampled(void* block, size_t bytes) {
   return ReallocSlow<false>(block, bytes);
 }
 
-// The aligned family: one slow path for all, as they differ only in which real function allocates.
+// The aligned family: one slow path for all, because only the real function differs.
 template <typename Allocate>
 HOLDFAST_COLD void* AlignedSlow(const CallerRegisters& caller, size_t alignment, size_t bytes, Allocate allocate,
                                 size_t smallest_alignment) {
-  // An alignment that is none gets the real function's own answer. (posix_memalign also wants a multiple of a pointer's
-  // size; every power of two from there on is one.)
+  // Let the real function reject invalid alignments. (posix_memalign also requires a multiple of a pointer's size;
+  // every power of two from there on is one.)
   const bool valid = alignment >= smallest_alignment && (alignment & (alignment - 1)) == 0;
   void* block = AllocateAlignedSampled(alignment, bytes, valid, allocate);
   RecordAlloc(caller, block, bytes);
@@ -205,7 +204,7 @@ inline void* AllocateAligned(const CallerRegisters& caller, size_t alignment, si
   return AlignedSlow(caller, alignment, bytes, allocate, smallest_alignment);
 }
 
-// A block where early ones may lie, or anything before the shim is ready.
+// A block that may be an early one, or any block before the shim is ready.
 __attribute__((noinline)) size_t UsableSizeSlow(void* block) {
   if (UNLIKELY(IsEarly(block))) return EarlySize(block);
   return Ready() ? real.malloc_usable_size(block) : 0;
@@ -273,18 +272,18 @@ HOLDFAST_EXPORT void* realloc(void* block, size_t bytes) noexcept {
     if (LIKELY(!ChargeHeapUnlessZero(bytes))) return untagged.realloc(block, bytes);
     return ReallocSlow<true>(block, bytes);
   }
-  if (block == nullptr) {  // every second one in some programs
+  if (block == nullptr) {  // half of all calls in some programs
     if (LIKELY(!ChargeHeap(bytes))) return real.realloc(nullptr, bytes);
     return ReallocNullSlow(bytes);
   }
   return ReallocPerhapsSampled(block, bytes);
 }
 
-// glibc's own reallocarray reaches an interposed realloc, another allocator's may not: so the product is made here, and
-// the call counted once, as realloc.
+// glibc's own reallocarray calls an interposed realloc; another allocator's may not. So the product is computed here,
+// and the call counted once, as realloc.
 HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexcept {
   size_t bytes;
-  // The block is somebody else's; glibc's own form comes back to their realloc.
+  // The block belongs to another allocator; glibc's own form calls that one's realloc.
   if (UNLIKELY(!owns_malloc) && Ready()) return real.reallocarray(block, count, each);
   if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) {
     errno = ENOMEM;
@@ -293,8 +292,9 @@ HOLDFAST_EXPORT void* reallocarray(void* block, size_t count, size_t each) noexc
   return ReallocSlow<false>(block, bytes);
 }
 
-// glibc's own names. Programs go past other allocators by them, and allocators over glibc's end in them at every call: so they cost
-// no more than free does. What malloc has recorded is taken out; __libc_malloc is not recorded, so what it has made is not known here.
+// glibc's own names. Programs use them to bypass other allocators, and allocators on top of glibc call them all the
+// time: so they must cost no more than free. Samples of malloc are removed; __libc_malloc is not recorded, so its
+// blocks are not known here.
 HOLDFAST_EXPORT void __libc_free(void* block) noexcept {
   if (LIKELY(!PassesTag(block))) return untagged.libc_free(block);
   return LibcFreePerhapsSampled(block);

@@ -1,10 +1,10 @@
 // operator new and delete, every form.
 //
-// Where the program's operators are libstdc++'s or libc++'s, ours go straight to the next allocator and skip that
-// library's own hop; on failure its operator is called after all, for the new_handler and bad_alloc. Elsewhere the
-// operator that the caller would have reached is called (operators.h), muted, and the block counted once.
+// If the program's operators are libstdc++'s or libc++'s, ours call the next allocator directly and skip that library's
+// call. On failure its operator is called after all, for the new_handler and bad_alloc. Otherwise the operator that the
+// caller would have reached is called (operators.h), muted, and the block counted once.
 //
-// Exceptions pass through these frames: nothing here needs a destructor but the mute, which a personality routine lifts.
+// Exceptions pass through these frames: only the mute needs cleanup, and a personality routine does that.
 #include <errno.h>
 #include <stdint.h>
 
@@ -28,10 +28,10 @@ namespace {
 
 inline bool MayBeSampled(size_t bytes) { return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes); }
 
-// A form of new of somebody's own: called muted, counted here.
+// Calls another library's form of new, muted, and counts it here.
 template <typename Form>
 inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes, size_t second, const void* third) {
-  if (IsMuted()) {  // inside another operator, or a signal handler inside a sample: a plain forward
+  if (IsMuted()) {  // inside another operator, or a signal handler inside a sample: only forward
     using Plain = void* (*)(size_t, size_t, const void*);
     return reinterpret_cast<Plain>(reinterpret_cast<void*>(form))(bytes, second, third);
   }
@@ -42,7 +42,7 @@ inline void* CallOperator(const CallerRegisters& caller, Form form, size_t bytes
   return block;
 }
 
-// What the C++ library's form would have done, without its hop. `bytes` may be 0, for which it asks malloc for 1.
+// Does what the C++ library's form does, without its call. `bytes` may be 0; the library then asks malloc for 1.
 inline void* AllocateForNew(const CallerRegisters& caller, size_t bytes) {
   const size_t asked = bytes == 0 ? 1 : bytes;
   const bool ran_out = bytes <= kHotSizeLimit && ChargeHeap(bytes);
@@ -94,7 +94,7 @@ HOLDFAST_COLD void* NewSlow(size_t bytes) {
   return (OperatorsFor(0, &room).*kForm)(bytes);  // calls the new_handler, or throws
 }
 
-// Where every allocation is recorded. Hot although it is out of line.
+// When every allocation is recorded. Hot, although out of line.
 template <auto kForm>
 HOLDFAST_WARM void* NewExact(size_t bytes) {
   const int64_t charged = TakeCharge();
@@ -104,13 +104,13 @@ HOLDFAST_WARM void* NewExact(size_t bytes) {
   return (OperatorsFor(0, &room).*kForm)(bytes);
 }
 
-// The hot path has found the countdown to have run out; or the call comes before the shim is ready.
+// The countdown has run out; or the shim is not ready yet.
 template <auto kForm>
 inline void* NewDue(size_t bytes) {
   return LIKELY(IsDueExact(bytes) && operators_skipped) ? NewExact<kForm>(bytes) : NewSlow<kForm>(bytes);
 }
 
-// The hot path got no block. An operator that is not skipped has said so itself: its answer stands.
+// The hot path got no block. An operator that is not skipped has handled that itself: its result is final.
 template <auto kForm>
 inline void* NewFailed(size_t bytes) {
   if (!operators_skipped) return nullptr;
@@ -148,7 +148,7 @@ HOLDFAST_COLD void* AlignedNewSlow(size_t bytes, size_t alignment, Nothrow... no
   return block != nullptr || form == nullptr ? block : form(bytes, alignment, nothrow...);
 }
 
-// Every form of delete: takes the sample out, then calls the caller's own.
+// Every form of delete: removes the sample, then calls the caller's own.
 template <auto kForm, typename... Rest>
 __attribute__((noinline)) void DeleteSlow(void* block, Rest... rest) {
   if (LIKELY(operators_skipped)) return FreePerhapsSampled(block);
@@ -161,8 +161,8 @@ __attribute__((noinline)) void DeleteSlow(void* block, Rest... rest) {
   form(block, rest...);
 }
 
-// The nothrow and the aligned forms: as the plain ones, in the compiler's words. Charged only once the operators may be
-// skipped; what then cannot be answered here is charged back, and begins anew out of line.
+// The nothrow and the aligned forms: like the plain ones, but compiled. They charge only if the operators may be
+// skipped; a call that cannot be finished here is uncharged, and starts again out of line.
 template <auto kForm>
 HOLDFAST_HOT inline void* NothrowNew(size_t bytes, const void* nothrow) {
   if (LIKELY(operators_skipped)) {
@@ -185,7 +185,7 @@ HOLDFAST_HOT inline void* AlignedNew(size_t bytes, size_t alignment, Nothrow... 
   return AlignedNewSlow<kForm>(bytes, alignment, nothrow...);
 }
 
-// A tagged address is all that a delete looks at when the operators may be skipped; when not, every delete is slow.
+// If the operators may be skipped, delete only tests for a tagged address; if not, every delete is slow.
 HOLDFAST_HOT inline bool MayDeleteAtOnce(const void* block) { return !PassesTag(block, sampled_filter.delete_mask); }
 
 }  // namespace
@@ -282,7 +282,7 @@ void SkipOperators() {
 
 }  // namespace holdfast
 
-// Their hidden names, see operators.cc. Those of the plain forms are given above.
+// Their hidden names, see operators.cc. Those of the plain forms are defined above.
 #define HOLDFAST_PLAIN_NEW(name, parameters)
 #define HOLDFAST_NEW(name, parameters) \
   extern "C" HOLDFAST_HIDDEN __attribute__((alias(#name), copy(name))) void* holdfast_own##name parameters;

@@ -9,7 +9,7 @@
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
 
-// Our own, by hidden names: through the exported ones the dynamic linker would give us the program's, if it has any.
+// Our own, by hidden names: the exported names would give us the program's, if it has any.
 #define HOLDFAST_NEW(name, parameters) extern "C" HOLDFAST_HIDDEN void* holdfast_own##name parameters;
 #define HOLDFAST_DELETE(name, parameters) extern "C" HOLDFAST_HIDDEN void holdfast_own##name parameters;
 #include "interpose/heap/operators.inc"
@@ -48,7 +48,7 @@ Operators OperatorsIn(void* const* found) {
   return all;
 }
 
-// By the name of its object.
+// By its object's file name.
 bool IsCxxLibrarys(const void* function) {
   const link_map* object = ObjectOf(function);
   const char* path = object != nullptr ? object->l_name : nullptr;
@@ -59,7 +59,7 @@ bool IsCxxLibrarys(const void* function) {
          strncmp(name, "libc++abi.so", 12) == 0;
 }
 
-// Whether every form is a C++ library's own. A form that it does not have (an old library) is nobody's.
+// Whether every form is a C++ library's own. A form missing from an old library is nobody's.
 bool AreCxxLibrarys(const Operators& found) {
   bool all = found._Znwm != nullptr && found._ZdlPv != nullptr;
 #define HOLDFAST_NEW(name, parameters) \
@@ -71,8 +71,8 @@ bool AreCxxLibrarys(const Operators& found) {
   return all;
 }
 
-// Whether the program's own look-up of every form arrives at us: an executable with one form of its own comes before us,
-// and the C++ library's other forms would have called that one.
+// Whether the program's own look-up of every form finds us. An executable with a form of its own comes before us, and
+// the C++ library's other forms would have called that one.
 bool ReachUs() {
   bool all = true;
   for (const SymbolName& name : kNames) all = all && IsDefinedFirstAt(name, __ehdr_start);
@@ -82,8 +82,8 @@ bool ReachUs() {
 using ModuleEntry = FunctionsOfModules<Operators>::Entry;
 
 const Operators& OfModule(uintptr_t caller, Operators* room) {
-  // One form may come to another: libstdc++'s new[] jumps to new (the caller is then our own call of new[]), its nothrow
-  // forms call the plain ones. All are on behalf of who called first.
+  // One form may call another: libstdc++'s new[] jumps to new (the caller is then our own call of new[]), its nothrow
+  // forms call the plain ones. All belong to the first caller.
   if (IsInOperator() ||
       caller - reinterpret_cast<uintptr_t>(__ehdr_start) < static_cast<uintptr_t>(_end - __ehdr_start)) {
     if (LastOperators() != nullptr) return static_cast<const ModuleEntry*>(LastOperators())->functions;
@@ -104,7 +104,7 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
   Operators& found = *room;
   found = OperatorsIn(functions);
   found.skippable = owns_malloc && AreCxxLibrarys(found);
-  // That nobody has any is remembered as well, until a dlclose: a search writes memory that threads share.
+  // A result without any definition is remembered as well, until a dlclose: a search writes memory that threads share.
   const ModuleEntry* entry = by_module.Remember(module, found, !stay || found._Znwm == nullptr);
   if (found._Znwm != nullptr) SetLastOperators(entry);
   return found;

@@ -1,9 +1,8 @@
 // The real operators new and delete, and whether they may be skipped.
 //
-// libstdc++'s and libc++'s operator new is malloc with a loop around it, so a program whose operators are theirs pays
-// less with us than without: our operator goes straight to the next malloc. Any other operator (a program's, a
-// plugin's, an allocator's own) is called with the thread muted, and its block counted once, whether or not it comes to
-// malloc.
+// libstdc++'s and libc++'s operator new is malloc in a loop, so a program that uses theirs pays less with us than
+// without: our operator calls the next malloc directly. Any other operator (a program's, a plugin's, an allocator's
+// own) is called with the thread muted, and its block counted once, whether or not the operator calls malloc.
 #ifndef HOLDFAST_INTERPOSE_HEAP_OPERATORS_H_
 #define HOLDFAST_INTERPOSE_HEAP_OPERATORS_H_
 
@@ -23,23 +22,23 @@ struct Operators {
   bool skippable;  // all of them are a C++ library's own
 };
 
-// Once, before the program runs: the next operators in the global scope.
+// Call once, before the program runs: finds the next operators in the global scope.
 void FindOperators();
 
-// The operators that the code at `caller` would have reached without us: the next ones in the global scope; where there
-// are none (a C program with a C++ plugin loaded RTLD_LOCAL), those in the scope of the caller's module.
-// Calls nothing of the loader's (interpose/base/module_scope.h). A form that nobody defines is null. `room` holds the answer where
-// it is not global.
+// Returns the operators that the code at `caller` would have reached without us: the next ones in the global scope; if
+// there are none (a C program with a C++ plugin loaded RTLD_LOCAL), those in the scope of the caller's module. Calls no
+// loader function (interpose/base/module_scope.h). A form without definition is null. `room` holds the result if it is
+// not global.
 const Operators& OperatorsFor(uintptr_t caller, Operators* room);
 
-// Whether it is known that the operators of the whole program may be skipped.
+// Whether the operators of the whole program are known to be skippable.
 extern HOLDFAST_HIDDEN bool operators_skipped;
 
-// The hot paths of new may be used from now on; and go straight to the next malloc.
+// Enables the hot paths of new, which then call the next malloc directly.
 void StartHotNew();
 void SkipOperators();
 
-// After dlclose: forgets the modules that are gone.
+// Call after dlclose: forgets unloaded modules.
 void ForgetOperatorsByModule();
 void OperatorsInForkedChild();
 

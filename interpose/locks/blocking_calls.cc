@@ -1,5 +1,5 @@
-// What is waited for without being held: semaphores, barriers, pthread_once, threads that are to be joined. The waiter's
-// side only. Each looks first whether it will wait at all.
+// Waits without a holder: semaphores, barriers, pthread_once, joining threads. Only the waiter's side is recorded. Each
+// function first checks whether it will wait at all.
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -21,12 +21,12 @@ const auto got_it = [](int result) { return result == 0; };
 
 // ---- Semaphores ----
 
-// The low half of the first word is the value, ever since glibc 2.1 for 64-bit machines.
+// The low half of the first word is the value, since glibc 2.1 on 64-bit machines.
 inline bool LooksFree(const sem_t* semaphore) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(semaphore), __ATOMIC_RELAXED) != 0;
 }
 
-// Before the wait: a deadline that is no time, or a clock that cannot be waited by.
+// Before the wait: an invalid deadline, or a clock that cannot be used.
 const auto is_refused = [](int result) { return result != 0 && errno == EINVAL; };
 
 HOLDFAST_COLD int SemWaitSlow(sem_t* semaphore) {
@@ -50,8 +50,8 @@ HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const time
 
 // ---- Barriers ----
 
-// glibc's barrier (since 2.25): how many came, how many had come when this round began, how many it takes. The last one to
-// come does not wait. A wrong hint would count a wait too many or too few, no more.
+// glibc's barrier (since 2.25): how many came, how many had come when this round began, how many it needs. The last one
+// to come does not wait. A wrong hint counts one wait too many or too few, no more.
 inline bool IsLastToCome(const pthread_barrier_t* barrier) {
   const auto* words = reinterpret_cast<const uint32_t*>(barrier);
   const uint32_t came = __atomic_load_n(&words[0], __ATOMIC_RELAXED),
@@ -68,12 +68,12 @@ __attribute__((noinline)) int BarrierWait(pthread_barrier_t* barrier) {
 
 // ---- Once ----
 
-// 0 before, 2 after; odd while somebody is at it.
+// 0 before, 2 after; odd while a thread runs the function.
 inline bool SomebodyIsAtIt(const int* control) { return (__atomic_load_n(control, __ATOMIC_ACQUIRE) & 3) == 1; }
 
-// What libc writes into a control while somebody is at it: another number after each fork. Who was at it in the parent of a
-// forked child does not exist in the child, where libc runs `function` at once. Found by a look at a control of our own in
-// the midst of it; 0 where another thread is looking just now.
+// The value that libc stores in a control while a thread runs the function: another number after each fork. The thread
+// that ran it in the parent does not exist in a forked child, where libc runs `function` at once. Found by reading our
+// own control during a call; 0 while another thread is doing that.
 constinit std::atomic<const int*> probed{nullptr};
 constinit int own_generation = 0;
 int OwnGeneration() {
@@ -91,8 +91,8 @@ bool LeftByParent(const int* control) {
   return own != 0 && (found & 3) == 1 && found != own;
 }
 
-// No clean-up is registered: it is no cancellation point, and if the other thread gave up, `function` runs in here and may
-// throw through us. The wait is then one that was left by a jump.
+// Registers no cleanup: pthread_once is no cancellation point, and if the other thread gave up, `function` runs in here
+// and may throw through us. The wait then counts as left by a jump.
 template <typename Call>
 inline int OnceSlowly(int* control, void (*function)(), const CallerRegisters& caller, Call call) {
   if (!Ready()) {
@@ -118,11 +118,11 @@ HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
 
 // ---- Join ----
 
-// Others libc may refuse, as it does some clocks, without a look at the thread.
+// libc may refuse others, such as some clocks, without looking at the thread.
 inline bool IsPlain(const timespec* deadline) { return deadline == nullptr || IsTime(deadline); }
 
-// Joins what has ended already: no wait. Otherwise ETIMEDOUT. Not by pthread_tryjoin_np, which would be one more name to look up at
-// the start of every program, and the program's own if we called it as it is.
+// Joins a thread that has ended already: no wait. Otherwise ETIMEDOUT. Avoids pthread_tryjoin_np, one more name to look
+// up at the start of every program; called directly, it would be the program's own.
 int JoinIfEnded(pthread_t thread, void** value) {
   constexpr timespec kPast{};
   return real.pthread_timedjoin_np(thread, value, &kPast);
@@ -147,7 +147,7 @@ __attribute__((noinline)) int ClockJoin(pthread_t thread, void** value, clockid_
   if (!IsClockToWaitBy(clock) || !IsPlain(deadline)) return join();
   return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
 }
-// The thread's result is an int here: what it is joined with decides how it is read, so there is no trying beforehand.
+// The thread's result is an int here. How it is read depends on the joining function, so it cannot be tried in advance.
 __attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
   void* pointer = nullptr;
   const int tried = JoinIfEnded(thread, &pointer);

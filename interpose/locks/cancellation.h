@@ -1,7 +1,7 @@
-// A wait that its thread does not come back from: cancelled, or ended by a signal handler (pthread_exit). libc runs what is
-// registered here when it unwinds the thread past our frame: the C form of pthread_cleanup, no exceptions, no landing pads.
-// It also does when a handler jumps out of the wait by longjmp. Whoever leaves it by other ways (setcontext,
-// __builtin_longjmp) takes the registration away: see DropAbandonedWait.
+// Handles a wait from which its thread does not return: cancelled, or ended by a signal handler (pthread_exit). libc
+// runs the handler registered here when it unwinds the thread past our frame: the C form of pthread_cleanup, no
+// exceptions, no landing pads. The same happens when a handler jumps out of the wait by longjmp. After other jumps
+// (setcontext, __builtin_longjmp) the thread removes the registration later: see DropAbandonedWait.
 //
 //     LockWait wait;  WaitCleanup cleanup;
 //     BeginWait(…, &wait);  cleanup.Push(&wait);  real function;  cleanup.Pop();  EndWait(&wait, …);
@@ -42,8 +42,8 @@ class WaitCleanup {
 
 inline constexpr auto kNeverRefused = [](auto) { return false; };
 
-// One wait with one call, from its beginning to its end. `acquired`, `refused`: from what the call answered; a refused call is
-// no wait.
+// One wait with one call, from its beginning to its end. `acquired`, `refused`: interpret the call's result; a refused
+// call is no wait.
 template <typename Call, typename Acquired, typename Refused = decltype(kNeverRefused)>
 inline auto WaitWhole(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, Call call,
                       Acquired acquired, Refused refused = kNeverRefused) {

@@ -1,11 +1,11 @@
 // Condition variables: pthread_cond_* in both of glibc's versions (2.2.5's are another type: each forwards to its own), and
 // C11's cnd_*, which do not pass through them.
 //
-//   pthread_cond_wait   lets the mutex go (an unlock: attributed), waits for the signal, waits for the mutex
-//   pthread_cond_signal from here on those that it wakes wait for the mutex
+// pthread_cond_wait   releases the mutex (an unlock: attributed), waits for the signal, waits for the mutex
+// pthread_cond_signal makes the threads that it wakes waiters of the mutex
 //
-// The caller holds the mutex when it comes and when it goes: a stack that is needed has to be captured with the mutex held,
-// before the wait. That is the one place where something of ours lengthens a hold.
+// The caller holds the mutex before and after. A stack must therefore be captured with the mutex held, before the wait:
+// the only place where we lengthen a hold.
 #include <errno.h>
 #include <pthread.h>
 #include <threads.h>
@@ -25,8 +25,8 @@
 namespace holdfast {
 namespace {
 
-// Waiters of a condition held its mutex when they came, so all who had come before this look are asleep if it is free, or
-// the caller's own. Otherwise one may not be: whoever holds it.
+// Waiters of a condition held its mutex when they came. So all who came before this check are asleep if it is free, or
+// the caller's own. Otherwise one may not be: its holder.
 bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
   if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0) return true;
   const int id = ThreadId();
@@ -36,10 +36,10 @@ bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
 template <typename Signal>
 inline int SignalSlowly(const void* condition, bool all, Signal signal) {
   if (!WatchedSlow(condition, kWokenTable)) return signal();
-  // Who comes after they were counted may not be asleep yet: they are counted before the look at the mutex.
+  // Count the waiters before reading the mutex: a thread that comes later may not be asleep yet.
   const ConditionWaiters waiters = WaitersOfCondition(condition);
   const auto* mutex = static_cast<const pthread_mutex_t*>(waiters.mutex);
-  // Its memory is theirs as long as they wait; a waiter that a handler jumped out of may have left it.
+  // Its memory is valid as long as they wait; a waiter that a handler jumped out of may have left it.
   if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind) && LIKELY(!LittleStackForWait())) {
     const uint64_t asleep = waiters.count - (IsFreeOrOwn(mutex) ? 0 : 1);
     RecordSignal(condition, mutex, all ? asleep : asleep != 0);
@@ -52,15 +52,15 @@ struct CancelledWait {
   const void* condition;
   const void* mutex;
 };
-void EndCancelled(void* argument) {  // the mutex is the thread's again
+void EndCancelled(void* argument) {  // the thread holds the mutex again
   const auto* cancelled = static_cast<const CancelledWait*>(argument);
   EndConditionWait(cancelled->wait, cancelled->condition, cancelled->mutex, false);
 }
 
-// The mutex is the thread's again, however that came to be. ENOTRECOVERABLE: it never will be, and the wait is over as well.
+// The thread holds the mutex again, in whatever way. ENOTRECOVERABLE: it never will, and the wait is over as well.
 inline bool IsWoken(int result) { return result == 0 || result == EOWNERDEAD || result == ENOTRECOVERABLE; }
 
-// `timed_out`: what the real function answers when it ran out of time. Other answers refuse the call, which then is no wait.
+// `timed_out`: the real function's result on a timeout. Other errors refuse the call, which then is no wait.
 template <typename Wait>
 inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out,
                       Wait real_wait) {
@@ -127,7 +127,7 @@ asm(".symver holdfast_2_2_5_cond_broadcast,pthread_cond_broadcast@GLIBC_2.2.5,re
 asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
 asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
 
-// Functions whose versions are all alike: `name` and `older`, which is exported as name@version.
+// Functions with versions that behave alike: `name` and `older`, which is exported as name@version.
 #define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)             \
   static __attribute__((noinline)) int name##Slow parameters {                                              \
     return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; }); \

@@ -1,4 +1,4 @@
-// Deadlines of timed waits. Pure but for the clock.
+// Deadlines of timed waits. Pure, except for the clock.
 #ifndef HOLDFAST_INTERPOSE_LOCKS_DEADLINE_H_
 #define HOLDFAST_INTERPOSE_LOCKS_DEADLINE_H_
 
@@ -18,12 +18,12 @@ inline timespec TimeAt(int64_t ns) {
   return at;
 }
 
-// What libc refuses, some of it without a look at what is waited for.
+// libc refuses other values, in part without looking at the lock.
 inline bool IsTime(const timespec* deadline) { return deadline->tv_nsec >= 0 && deadline->tv_nsec < 1'000'000'000; }
 inline bool IsClockToWaitBy(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC; }
 
-// Nanoseconds from now to `deadline` on `clock`; 0 when it has passed, is no time at all, or the time cannot be known.
-// By a clock that the program interposes, a deadline means another time than here: then any time may be left.
+// Nanoseconds from now to `deadline` on `clock`; 0 if it has passed, is invalid, or the time is not available. With an
+// interposed clock the program's deadline is in another time: then any time may remain.
 inline int64_t NsUntil(clockid_t clock, const timespec* deadline) {
   timespec now;
   if (no_clock.load(std::memory_order_relaxed) || !IsTime(deadline)) return 0;

@@ -1,8 +1,9 @@
-// Futexes that a program uses by itself, through libc's variadic `syscall`: std::atomic::wait, std::counting_semaphore,
+// Futexes that a program uses directly, through libc's variadic `syscall`: std::atomic::wait, std::counting_semaphore,
 // latch, guards of static variables, abseil's Mutex, Rust's std. The entry point `syscall`
-// (interpose/arch/entry_points.h) comes here with every register as the program left it, and nothing of ours on the stack.
+// (interpose/arch/entry_points.h) comes here with every register as the program left it, and nothing of ours on the
+// stack.
 //
-// A wait is the waiter's; a wake-up ends what is waited for, and is attributed to the waker's stack as an unlock would be.
+// A wait counts for the waiter. A wake-up ends the waiting, which is attributed to the waker's stack as for an unlock.
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -22,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-// Others say at once that there is nothing to wait for: the word was another already, or the call is wrong or not known.
+// Other results return at once, without a wait: the word had changed already, or the call is invalid or unknown.
 inline bool HasWaited(long result) { return result >= 0 || errno == ETIMEDOUT || errno == EINTR; }
 
 template <typename Call>
@@ -86,7 +87,7 @@ static __attribute__((noinline)) long Futex2WaitSlow(long number, long a, long b
   return Wait(HOLDFAST_CALLER(), reinterpret_cast<const uint32_t*>(a),
               [=] { return real.syscall(number, a, b, c, d, e, f); });
 }
-// Of many futexes, of which one has to come: the wait alone, as nobody knows whose wake-up it will be.
+// Waits for any of many futexes: only the wait is recorded, because nobody knows which wake-up will end it.
 static __attribute__((noinline)) long FutexWaitvSlow(long number, long a, long b, long c, long d, long e, long f) {
   return Wait(HOLDFAST_CALLER(), nullptr, [=] { return real.syscall(number, a, b, c, d, e, f); });
 }

@@ -8,8 +8,8 @@
 //                      ├→ one in kOneVisitIn of those, or this thread has sums to add: the real unlock → AfterUnlock
 //                      └→ UnlockSlow → BeginUnlock (attributes, decides) → the real unlock → EndUnlock (captures)
 //
-// A peek that loses a race misses one short wait. Taking a free lock, also by trylock, tells nobody:
-// sampler/hot_path/lock_slots.h has why. Results and errno are the real functions' own.
+// A peek that loses a race misses one short wait. Taking a free lock, also by trylock, records nothing:
+// sampler/hot_path/lock_slots.h explains why. Results and errno are the real functions' own.
 #include "interpose/locks/mutex.h"
 
 #include <errno.h>
@@ -32,34 +32,35 @@
 namespace holdfast {
 namespace {
 
-// Words of pthread_mutex_t whose places the static initialisers have frozen: lock at 0, count at 4, owner at 8, kind at 16.
+// Words of pthread_mutex_t at offsets that the static initialisers have frozen: lock at 0, count at 4, owner at 8, kind
+// at 16.
 inline bool LooksFree(const pthread_mutex_t* mutex) {
   // Relaxed: only a hint; the real lock decides.
   return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0;
 }
-// 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which are taken for "perhaps".
+// 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which count as "perhaps".
 inline bool HasNoSleepers(const pthread_mutex_t* mutex) { return mutex->__data.__lock == 1; }
 inline bool IsRecursive(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE; }
 
-// Kinds whose wait may be cut in two by a timeout: normal, recursive, errorcheck, adaptive. Robust (0x10),
-// priority-inheriting (0x20) and priority-protected (0x40) ones may not: their timed forms differ.
+// Kinds with waits that a timeout may split: normal, recursive, errorcheck, adaptive. Robust (0x10),
+// priority-inheriting (0x20) and priority-protected (0x40) ones cannot be split: their timed forms differ.
 inline bool MayWaitInParts(const pthread_mutex_t* mutex) {
   return (mutex->__data.__kind & 0x70) == 0 && LIKELY(!clock_is_interposed);
 }
 
-// An errorcheck mutex that its own thread locks again answers EDEADLK at once: that is no wait.
+// An errorcheck mutex locked again by its own thread returns EDEADLK at once: no wait.
 inline bool OwnedByCaller(const pthread_mutex_t* mutex) {
   if ((mutex->__data.__kind & 3) != PTHREAD_MUTEX_ERRORCHECK) return false;
-  // Where the thread may not ask for its id, such a mutex is left to the real function.
+  // If the thread may not ask for its id, leave such a mutex to the real function.
   if (no_system_calls.load(std::memory_order_relaxed)) return true;
   return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == ThreadId();
 }
 
-// Of a robust mutex whose owner died, too: the caller has it.
+// EOWNERDEAD also means that the caller owns the mutex.
 inline bool Acquired(int result) { return result == 0 || result == EOWNERDEAD; }
 
-// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts where that can be. `longest_ns`: how
-// long the program itself wants to wait at most.
+// Waits for `mutex` with `wait_to_the_end` (the program's own call), in two parts if possible. `longest_ns`: the
+// program's own limit.
 template <typename WaitToTheEnd>
 inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_t longest_ns,
                    WaitToTheEnd wait_to_the_end) {
@@ -83,18 +84,18 @@ inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_
   return result;
 }
 
-// Normal and adaptive mutexes that are taken have to be waited for, whoever has them; no attempt is needed to know that,
-// which would take the lock's cache line from its holder.
+// A thread must wait for a taken normal or adaptive mutex, whoever holds it. Trying would take the lock's cache line
+// from its holder.
 inline bool IsSureToWait(const pthread_mutex_t* mutex) {
   const int kind = mutex->__data.__kind & 0x7f;
   return (kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP) && !LooksFree(mutex);
 }
 
-// The slow paths do everything but `lock`: it is the program's own call, in its own words.
+// The slow paths do everything except `lock`: the program's own call, in its own form.
 template <typename Lock>
 inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
   const int tried = IsSureToWait(mutex) ? EBUSY : real.pthread_mutex_trylock(mutex);
-  if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the answer as it stands
+  if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the final result
   if (OwnedByCaller(mutex)) return lock();
   return WaitFor(mutex, caller, INT64_MAX, lock);
 }
@@ -117,7 +118,7 @@ HOLDFAST_COLD int LockSlow(pthread_mutex_t* mutex) {
 HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto lock = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
-  // Refused before the lock is read, even when it is free.
+  // Refused before the lock is read, even if it is free.
   if (!IsClockToWaitBy(clock)) return lock();
   return TimedLockSlowly(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
 }
@@ -142,13 +143,13 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
   return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
 }
 
-// While some lock of the program is contended: whether this unlock may pass as if none were. It is one of so many calm ones.
+// While some lock of the program is contended: whether this unlock may take the fast path anyway. See Calm.
 HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
 
-// Of the others, those whose lock is not watched. `unlock`: the program's own call; `watched`: what to do with one that is.
+// Other unlocks: those with an unwatched lock pass. `unlock`: the program's own call; `watched`: for watched locks.
 template <typename Unlock, typename Watched>
 inline int UnlockPerhapsWatched(pthread_mutex_t* mutex, Unlock unlock, Watched watched) {
-  // One that only has sums to add after its wait need not look for its lock.
+  // If it only has sums to add after its wait, it need not search its lock.
   const bool only_adds = HasNoSleepers(mutex) && lock_preparing == 0 && HasSumsToAdd();
   if (!only_adds && WatchedSlow(mutex)) return watched();
   const int result = unlock();
@@ -162,7 +163,7 @@ __attribute__((noinline)) int UnlockPerhapsWatchedSlow(pthread_mutex_t* mutex) {
       [=] { return UnlessLittleStack<UnlockSlow, &Real::pthread_mutex_unlock>(mutex); });
 }
 
-// ---- C11: a mtx_t is a pthread_mutex_t, and its functions answer in words of their own. ----
+// ---- C11: a mtx_t is a pthread_mutex_t, and its functions return codes of their own. ----
 
 pthread_mutex_t* Inside(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*>(mutex); }
 
@@ -207,7 +208,7 @@ __attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
 }  // namespace
 
 void BeginMutexRelease(pthread_mutex_t* mutex, LockHold* hold) {
-  // The inner unlock of a recursive mutex lets nobody in.
+  // The inner unlock of a recursive mutex releases nothing.
   if (IsRecursive(mutex) && mutex->__data.__count > 1) {
     *hold = {};
   } else {

@@ -1,4 +1,4 @@
-// What condition.cc needs of mutexes: the wait for a condition lets one go.
+// Mutex functions for condition.cc: the wait for a condition releases a mutex.
 #ifndef HOLDFAST_INTERPOSE_LOCKS_MUTEX_H_
 #define HOLDFAST_INTERPOSE_LOCKS_MUTEX_H_
 
@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// BeginUnlock, for a mutex that its holder is about to let go (or, if it holds it more than once, is not).
+// BeginUnlock, for a mutex that its holder is about to release (or not, if it holds the mutex more than once).
 HOLDFAST_HIDDEN void BeginMutexRelease(pthread_mutex_t* mutex, LockHold* hold);
 
 }  // namespace holdfast

@@ -1,6 +1,6 @@
-// Reader-writer locks, as mutex.cc. Readers and writers wait under labels of their own; a wait is attributed under the label of
-// what its holder had. Several readers hold at once: a wait is attributed to the reader that unlocks last and so lets the writer
-// in (SlotReaders in sampler/hot_path/lock_slots.h).
+// Reader-writer locks, like mutex.cc. Readers and writers wait under separate labels; a wait is attributed under the
+// label of what its holder had. Several readers hold at once: a wait is attributed to the reader that unlocks last and
+// so lets the writer in (SlotReaders in sampler/hot_path/lock_slots.h).
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -19,8 +19,8 @@
 namespace holdfast {
 namespace {
 
-// The first word of pthread_rwlock_t: bit 0 while writers have their turn, bit 1 while one has it locked (or waits for the
-// readers to go), the number of readers above bit 2. All are hints: the try functions decide.
+// The first word of pthread_rwlock_t: bit 0 while writers have their turn, bit 1 while a writer has it locked (or waits
+// for the readers to go), above bit 2 the number of readers. All are hints: the try functions decide.
 inline uint32_t Word(const pthread_rwlock_t* lock) {
   return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED);
 }
@@ -53,7 +53,7 @@ struct Writing {
   static bool LooksFree(const pthread_rwlock_t* lock) { return WhatStopsWriters(lock) == 0; }
 };
 
-// A thread that waits for what it has locked for writing gets EDEADLK at once: that is no wait.
+// A thread that waits for a lock that it has locked for writing gets EDEADLK at once: no wait.
 inline bool WrittenByCaller(const pthread_rwlock_t* lock) {
   const int id = ThreadId();
   return id == 0 || __atomic_load_n(&lock->__data.__cur_writer, __ATOMIC_RELAXED) == id;
@@ -73,7 +73,7 @@ inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int
   if (longest_ns == 0 || WrittenByCaller(lock)) return wait_to_the_end();
   LockWait wait;
   WaitCleanup cleanup;
-  // Where writers go first, one that gives up for a moment would lose its place in the queue.
+  // If writers go first, a writer that gives up for a moment would lose its place in the queue.
   const bool in_parts = lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP && LIKELY(!clock_is_interposed);
   BeginWait(caller, lock, Side::kKind, in_parts ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
   if (Side::kKind == WaitKind::kRwlockWrite) NoteReadersAtWait(wait, ReadersIn(Word(lock)));
@@ -178,7 +178,7 @@ HOLDFAST_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
 
 }  // extern "C"
 
-// Taking it by a try function is no wait, and tells nobody: not wrapped.
+// Taking the lock by a try function is no wait, and records nothing: not wrapped.
 #define P(...) (__VA_ARGS__)
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_rdlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_wrlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));

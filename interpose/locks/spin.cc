@@ -1,4 +1,4 @@
-// Spin locks. Their waiters sleep nowhere: every unlock of one that is watched looks whether somebody waits.
+// Spin locks. Their waiters do not sleep: every unlock of a watched lock checks for waiters.
 #include <pthread.h>
 
 #include "interpose/base/old_version.h"

@@ -1,5 +1,5 @@
-// What a wrapper does first on its slow path: where nothing is recorded, or too little stack is left
-// (sampler/stacks/little_stack.h), it goes straight on to the real function. Out of line and without a frame of its own when it goes on, either way by a jump.
+// First step of a wrapper's slow path: if nothing is recorded, or too little stack is left
+// (sampler/stacks/little_stack.h), it jumps straight to the real function. Out of line, and without a frame of its own.
 #ifndef HOLDFAST_INTERPOSE_LOCKS_STRAIGHT_ON_H_
 #define HOLDFAST_INTERPOSE_LOCKS_STRAIGHT_ON_H_
 
@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// `kSlow`, a function that is not inlined, unless too little stack is left: then the real one, a member of Real.
+// Calls `kSlow`, a function that is not inlined, unless too little stack is left: then the real one, a member of Real.
 template <auto kSlow, auto kReal, typename... Arguments>
 HOLDFAST_COLD auto UnlessLittleStack(Arguments... arguments) {
   if (LIKELY(hot_size_limit != 0) && (UNLIKELY(passes_through) || UNLIKELY(LittleStackForWait())))

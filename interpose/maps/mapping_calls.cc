@@ -1,9 +1,9 @@
-// mmap, munmap, mremap, brk, sbrk, shmat and shmdt; and the same through libc's variadic `syscall`, which comes here where the number
-// is one of theirs (interpose/process/process_hooks.cc). libc's own calls, of malloc and for threads' stacks, come by no PLT: what
-// those map is looked at from outside (report/memory/libc_mappings.h).
+// mmap, munmap, mremap, brk, sbrk, shmat and shmdt; and the same through libc's variadic `syscall`, which comes here if
+// the number is one of theirs (interpose/process/process_hooks.cc). libc's own calls, of malloc and for threads'
+// stacks, bypass the PLT: the exporter finds their mappings from outside (report/memory/libc_mappings.h).
 //
-// Each of these functions is entered once per system call of the program's, and has little to do before it: the real function runs
-// first, and what it did is recorded before the program learns of it.
+// Each of these functions is entered once per system call of the program. The real function runs first, and its effect
+// is recorded before the program learns of it.
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/ipc.h>
@@ -25,7 +25,7 @@ namespace {
 uintptr_t AddressOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 void* PointerTo(long address) { return reinterpret_cast<void*>(address); }  // NOLINT(performance-no-int-to-ptr)
 
-// As the kernel rounds: to whole pages, of the size that the flags name (2 MiB where they name none).
+// As the kernel rounds: to whole pages, of the size that the flags name (2 MiB if they name none).
 size_t Rounded(size_t bytes, int flags) {
   size_t page = kPageBytes;
   if (UNLIKELY((flags & MAP_HUGETLB) != 0)) {
@@ -48,12 +48,12 @@ void NoteMapped(const CallerRegisters& caller, const void* block, size_t bytes, 
 void NoteMoved(const CallerRegisters& caller, const void* old, size_t old_bytes, size_t bytes, int flags,
                const void* moved, uint64_t ticket) {
   if (moved == MAP_FAILED) return;
-  // Of 0 bytes: a second mapping of what is shared.
+  // 0 bytes: a second mapping of shared memory.
   const bool stays = old_bytes == 0 || (flags & MREMAP_DONTUNMAP) != 0;
   RecordMoved(caller, {AddressOf(old), Rounded(old_bytes, 0), stays, AddressOf(moved), Rounded(bytes, 0)}, ticket);
 }
 
-// The end of the heap has come from one place to another.
+// Records that the end of the heap has moved.
 void NoteBreak(const CallerRegisters& caller, uintptr_t was, uintptr_t is, uint64_t ticket) {
   const MappingKind kind = allocator_code.Holds(caller.pc) ? MappingKind::kArena : MappingKind::kBrk;
   if (is > was) RecordMapped(caller, was, is - was, kind);
@@ -108,7 +108,8 @@ HOLDFAST_EXPORT int munmap(void* start, size_t bytes) noexcept {
   return result;
 }
 
-// The fifth is there with MREMAP_FIXED and MREMAP_DONTUNMAP; by the calling convention a callee may look at it at any rate.
+// The fifth argument exists with MREMAP_FIXED and MREMAP_DONTUNMAP; the calling convention allows reading it in any
+// case.
 HOLDFAST_EXPORT void* mremap(void* old, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
   va_list list;
   va_start(list, flags);
@@ -124,7 +125,7 @@ HOLDFAST_EXPORT void* mremap(void* old, size_t old_bytes, size_t bytes, int flag
   return moved;
 }
 
-// Before the shim is ready libc must not be passed by: it remembers the end itself.
+// Before the shim is ready libc must not be bypassed: it remembers the end itself.
 HOLDFAST_EXPORT int brk(void* end) noexcept {
   if (UNLIKELY(!Ready())) {
     errno = ENOMEM;
@@ -134,7 +135,7 @@ HOLDFAST_EXPORT int brk(void* end) noexcept {
   const uint64_t ticket = TakeMappingTicket();
   const uintptr_t was = AddressOf(real.sbrk(0));
   const int result = real.brk(end);
-  // As it is now: an end below where the heap begins is refused, and libc answers 0.
+  // Reads the real end: an end below the start of the heap is refused, and libc returns 0.
   if (result == 0) NoteBreak(HOLDFAST_CALLER(), was, AddressOf(real.sbrk(0)), ticket);
   return result;
 }
@@ -148,7 +149,8 @@ HOLDFAST_EXPORT void* sbrk(intptr_t bytes) noexcept {
   const uint64_t ticket = TakeMappingTicket();
   void* const was = real.sbrk(bytes);
   if (was == PointerTo(-1)) return was;
-  // What is below the beginning of the heap is refused as in brk. Of what is added libc's answer is surer: another thread may add, too.
+  // An end below the start of the heap is refused, as in brk. For growth, libc's result is more reliable: another
+  // thread may grow it, too.
   const uintptr_t is = bytes > 0 ? AddressOf(was) + static_cast<uintptr_t>(bytes) : AddressOf(real.sbrk(0));
   NoteBreak(HOLDFAST_CALLER(), AddressOf(was), is, ticket);
   return was;
@@ -173,7 +175,7 @@ HOLDFAST_EXPORT int shmdt(const void* start) noexcept {
 HOLDFAST_HIDDEN long HoldfastMappingCall(long number, long a, long b, long c, long d, long e, long f) {
   const CallerRegisters caller = HOLDFAST_CALLER();
   const uint64_t ticket = TakeMappingTicket();
-  // The kernel answers with where it is, also where that is what it was before.
+  // The kernel returns the end, even if it has not changed.
   const long was = number == SYS_brk ? real.syscall(SYS_brk, 0) : 0;
   const long result = real.syscall(number, a, b, c, d, e, f);
   if (result == -1) return result;

@@ -23,14 +23,14 @@ struct Relocations {
   size_t bytes = 0;
 };
 
-// What of an object's dynamic section is needed to find its entries.
+// The parts of an object's dynamic section that lead to its entries.
 struct Object {
   const link_map* map;
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
   Relocations calls, data;
-  uintptr_t start = 0, end = 0;              // as it is mapped
-  uintptr_t relro_start = 0, relro_end = 0;  // read-only since it was relocated
+  uintptr_t start = 0, end = 0;              // its mapping
+  uintptr_t relro_start = 0, relro_end = 0;  // read-only after relocation
 };
 
 bool Describe(const link_map* map, Object* object) {
@@ -75,7 +75,7 @@ bool Describe(const link_map* map, Object* object) {
   return true;
 }
 
-// −1: none of ours. Objects have thousands of symbols: most end at the first look.
+// −1: none of ours. Objects have thousands of symbols; most fail the first comparison.
 int NumberOf(const char* name) {
   if (strncmp(name, "mi_", 3) != 0 && strncmp(name, "tc_", 3) != 0 && strncmp(name, "je_", 3) != 0 &&
       strncmp(name, "_rjem_", 6) != 0 && strstr(name, "allocx") == nullptr)
@@ -86,7 +86,7 @@ int NumberOf(const char* name) {
   return -1;
 }
 
-// One entry. It leads to the allocator, or, as long as it was never called, back into the object (bound lazily).
+// Sets one entry. It leads to the allocator or, before the first call, back into the object (lazy binding).
 bool SetEntry(const Object& object, uintptr_t* entry, int number, bool is_lazy) {
   const auto at = reinterpret_cast<uintptr_t>(entry);
   if (at % sizeof *entry != 0) return false;
@@ -107,7 +107,8 @@ bool SetEntries(const Object& object, const Relocations& of) {
   for (size_t i = 0; of.first != nullptr && i < of.bytes / sizeof(Elf64_Rela); ++i) {
     const Elf64_Rela& relocation = of.first[i];
     const auto type = ELF64_R_TYPE(relocation.r_info);
-    // The last is a pointer in the object's own data: `free_function = mi_free`. It is to equal the others, as without us.
+    // The last case is a pointer in the object's own data: `free_function = mi_free`. It must equal the others, as
+    // without us.
     const bool is_data = type == R_X86_64_64 && relocation.r_addend == 0;
     if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && !is_data) continue;
     const int number = NumberOf(object.names + object.symbols[ELF64_R_SYM(relocation.r_info)].st_name);
@@ -142,7 +143,7 @@ bool AnyIsDefined() {
 void BindOwnNames() {
   if (!process.recording.load(std::memory_order_relaxed) || !AnyIsDefined()) return;
   for (int i = 0; i < kOwnNames; ++i) {
-    // A search that fails would allocate.
+    // A failing search would allocate.
     void* found = IsDefinedAnywhere(kOwnNameTexts[i]) ? dlsym(RTLD_DEFAULT, kOwnNameTexts[i]) : nullptr;
     if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != _r_debug.r_map) own_reals[i] = found;
   }
@@ -151,7 +152,7 @@ void BindOwnNames() {
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
     Object object;
     if (!Describe(map, &object) || object.start == reinterpret_cast<uintptr_t>(__ehdr_start)) continue;
-    // An allocator's own calls are part of one that is counted already.
+    // An allocator's own calls are part of one that is already counted.
     bool is_allocator = false;
     for (const void* of : own_reals) {
       const auto address = reinterpret_cast<uintptr_t>(of);

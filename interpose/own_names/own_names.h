@@ -1,20 +1,21 @@
-// Allocators have functions beside malloc and free: jemalloc's mallocx and sdallocx, mimalloc's mi_malloc, tcmalloc's tc_malloc. A
-// library that exported such names itself would be found by programs that ask whether they run with that allocator (`if (mallocx)`,
-// dlsym). So these are not exported: where a loaded library defines them, the entries of other objects that lead there are set to
-// wrappers of ours, as the dynamic linker would have set them.
+// Allocators have functions besides malloc and free: jemalloc's mallocx and sdallocx, mimalloc's mi_malloc, tcmalloc's
+// tc_malloc. If we exported such names, programs that check for that allocator (`if (mallocx)`, dlsym) would find them.
+// So we do not: if a loaded library defines them, the entries of other objects that lead there are set to our wrappers,
+// as the dynamic linker would have set them.
 //
 //     program's GOT:  mallocx ──► libjemalloc.so             before
 //                     mallocx ──► AllocateWithFlags ──► libjemalloc.so
 //
-// Only entries of objects that are loaded when the program starts; what dlsym answers stays as it is. Not where the program itself
-// defines them (linked statically): most of its calls pass no entry, and what is freed by them would seem never to be.
+// Only in objects that are loaded when the program starts; results of dlsym stay as they are. Not if the program itself
+// defines the names (linked statically): most of its calls use no entry, and blocks freed by them would seem to live
+// for ever.
 #ifndef HOLDFAST_INTERPOSE_OWN_NAMES_OWN_NAMES_H_
 #define HOLDFAST_INTERPOSE_OWN_NAMES_OWN_NAMES_H_
 
 namespace holdfast {
 
-// Once, when all objects that the program starts with are relocated, and the shim is ready. The calling thread may not hold a lock
-// of the allocator's. Nothing but a look at five names where no allocator has them.
+// Call once, when all objects that the program starts with are relocated, and the shim is ready. The calling thread
+// must not hold a lock of the allocator's. Only searches five names if no allocator has them.
 void BindOwnNames();
 
 }  // namespace holdfast

@@ -21,8 +21,8 @@ Function* RealOf() {
   return reinterpret_cast<Function*>(own_reals[kName]);
 }
 
-// Samples lie where the allocator puts them (BindOwnNames gives the tag up): a block that is freed by its size must be of the size class
-// that the program asked for.
+// Samples stay where the allocator puts them (BindOwnNames gives the tag up): a block that is freed by size must be in
+// the size class that the program asked for.
 inline bool IsDue(size_t bytes) { return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes); }
 
 template <typename Call>
@@ -33,7 +33,7 @@ inline void* AllocateBy(const CallerRegisters& caller, size_t bytes, Call call) 
   return block;
 }
 
-// As the four cases of realloc in interpose/heap/malloc.cc.
+// The four cases of realloc, as in interpose/heap/malloc.cc.
 template <bool kFreesOnFailure = false, typename Call>
 inline void* ReallocateBy(const CallerRegisters& caller, void* block, size_t bytes, Call call) {
   const bool due = (bytes != 0 || block == nullptr) && IsDue(bytes);
@@ -49,9 +49,9 @@ inline void* ReallocateBy(const CallerRegisters& caller, void* block, size_t byt
 }
 
 enum class Freed {
-  kOurs,   // a block from before the allocator was found
-  kPlain,  // not a sample
-  kSampled,  // it was one, and perhaps of the first, which lie at tagged addresses: not in the size class that the program thinks
+  kOurs,     // a block from before the allocator was found
+  kPlain,    // not a sample
+  kSampled,  // a sample, perhaps an early one at a tagged address: not in the size class that the program expects
 };
 inline Freed RecordOwnFree(void* block) {
   if (UNLIKELY(IsEarly(block))) return Freed::kOurs;
@@ -64,7 +64,7 @@ inline Freed RecordOwnFree(void* block) {
   return Freed::kSampled;
 }
 
-// `more`: what the call has beside the block. A size, which comes first, is left out where it may be wrong.
+// `more`: the call's arguments after the block. A size, which comes first, is dropped if it may be wrong.
 template <int kName, bool kSized, typename First, typename... More>
 inline void FreeBy(void* block, First first, More... more) {
   const Freed freed = RecordOwnFree(block);
@@ -155,13 +155,13 @@ void* ReallocateAligned(void* block, size_t bytes, size_t alignment) {
   return ReallocateBy(HOLDFAST_CALLER(), block, bytes,
                       [=] { return RealOf<kName, void*(void*, size_t, size_t)>()(block, bytes, alignment); });
 }
-// Where there is no room the old block is freed.
+// If there is no room the old block is freed.
 template <int kName>
 void* ReallocateOrFree(void* block, size_t bytes) {
   return ReallocateBy<true>(HOLDFAST_CALLER(), block, bytes,
                             [=] { return RealOf<kName, void*(void*, size_t)>()(block, bytes); });
 }
-// The block stays where it is, of another size: freed and allocated anew, where it came to be as large as was asked.
+// The block stays in place with another size: counted as freed and allocated anew if it reached the requested size.
 template <int kName>
 size_t ResizeInPlace(void* block, size_t bytes, size_t extra, int flags) {
   const CallerRegisters caller = HOLDFAST_CALLER();

@@ -1,4 +1,4 @@
-// The list of names, as numbers, and where each leads. (own_names.cc binds them, wrappers.cc has the functions.)
+// The list of names, as numbers, and their wrappers. (own_names.cc binds them, wrappers.cc has the functions.)
 #ifndef HOLDFAST_INTERPOSE_OWN_NAMES_WRAPPERS_H_
 #define HOLDFAST_INTERPOSE_OWN_NAMES_WRAPPERS_H_
 
@@ -12,15 +12,16 @@ enum OwnName : int {
   kOwnNames
 };
 
-// As they are, not pointers to them: each pointer is one that the dynamic linker has to relocate at the start of every program.
+// Arrays of characters, not pointers: the dynamic linker would have to relocate each pointer at the start of every
+// program.
 inline constexpr char kOwnNameTexts[kOwnNames][48] = {
 #define HOLDFAST_NAME(name, wrapper) #name,
 #include "interpose/own_names/own_names.inc"
 };
 
-// The allocator's own; set before any entry leads to a wrapper.
+// The allocator's own functions; set before any entry leads to a wrapper.
 extern HOLDFAST_HIDDEN void* own_reals[kOwnNames];
-// Of what frees by size: what does not.
+// For functions that free by size: the one without a size.
 extern HOLDFAST_HIDDEN void* own_unsized[kOwnNames];
 // Ours.
 extern HOLDFAST_HIDDEN void* const own_wrappers[kOwnNames];

@@ -23,9 +23,10 @@ struct NoTable {
   const char* reason;  // "is full"
 };
 
-// Makes a new table in place, with a filled header, and renames the file to its final name. Null if no file can be made; then `why` is filled:
-// no folder in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the address of the parent's table in a forked
-// child, which the new one replaces; else null. `reuse_bytes`: the size of the parent's table; the program's memory follows.
+// Makes a new table in place, with a filled header, and renames the file to its final name. Null if no file can be
+// made; then `why` is filled: no folder in memory, no space, RLIMIT_FSIZE too low, out of descriptors. `reuse`: the
+// address of the parent's table in a forked child, which the new one replaces; else null. `reuse_bytes`: the size of
+// the parent's table; the program's memory follows.
 SharedTable* MakeTable(const Options& options, SharedTable* reuse, uint64_t reuse_bytes, bool forked, FolderId out_id,
                        TableLocation* location, NoTable* why);
 
