@@ -45,17 +45,29 @@ void HttpServer::Connections::Allow(Connection* connection, Clock::duration time
   changed_.notify_all();
 }
 
-bool HttpServer::Connections::Wait(const Connection& connection, std::chrono::seconds time) const {
+WaitEnd HttpServer::Connections::Wait(const Connection& connection, std::chrono::seconds time) {
   // What a poll can wait for at a time; nobody waits longer than that.
   constexpr int64_t kLongestMs = 24 * 3600 * 1000;
-  const auto until = Clock::now() + std::min<std::chrono::milliseconds>(time, std::chrono::milliseconds(kLongestMs));
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_ >= kMostWaiting) return WaitEnd::kTooMany;
+    ++waiting_;
+  }
+  const WaitEnd end = WaitUntil(connection.socket, Clock::now() + std::min<std::chrono::milliseconds>(
+                                                                      time, std::chrono::milliseconds(kLongestMs)));
+  const std::lock_guard lock(mutex_);
+  --waiting_;
+  return end;
+}
+
+WaitEnd HttpServer::Connections::WaitUntil(int socket, Clock::time_point until) const {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) return true;
-    pollfd events[2] = {{connection.socket, POLLRDHUP, 0}, {stop_event_.get(), POLLIN, 0}};
+    if (left <= 0) return WaitEnd::kOver;
+    pollfd events[2] = {{socket, POLLRDHUP, 0}, {stop_event_.get(), POLLIN, 0}};
     const int ready = poll(events, 2, static_cast<int>(left));
-    if (ready > 0) return false;
-    if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0) return WaitEnd::kBrokenOff;
+    if (ready < 0 && errno != EINTR) return WaitEnd::kBrokenOff;
   }
 }
 

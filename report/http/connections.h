@@ -33,16 +33,18 @@ class HttpServer::Connections {
   // It has `time` from now on. Zero: as long as it takes; the client waits for us.
   void Allow(Connection* connection, Clock::duration time);
   // See HttpRequest::wait.
-  bool Wait(const Connection& connection, std::chrono::seconds time) const;
+  WaitEnd Wait(const Connection& connection, std::chrono::seconds time);
   void Stop();  // every Wait ends
 
  private:
   void Watch();
+  WaitEnd WaitUntil(int socket, Clock::time_point until) const;
 
   std::mutex
       mutex_;  // guards what follows; a socket is only shut down with it held, so that its number is still its own
   std::condition_variable changed_;
   std::list<Connection> open_;
+  unsigned waiting_ = 0;
   bool stopped_ = false;
   FileDescriptor stop_event_;
   std::thread watcher_;

@@ -13,6 +13,12 @@
 
 namespace holdfast {
 
+enum class WaitEnd {
+  kOver,       // the time is over
+  kBrokenOff,  // the client has gone, or the server ends
+  kTooMany,    // at once: one more would take a connection that others need
+};
+
 struct HttpRequest {
   std::string method;
   std::string path;       // percent-decoded
@@ -20,8 +26,8 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> parameters;
   std::string host, accept;  // header fields, "" where there are none
   std::string body;
-  // Waits that long. False: the client has gone, or the server ends.
-  std::function<bool(int64_t seconds)> wait;
+  // Waits that long.
+  std::function<WaitEnd(int64_t seconds)> wait;
 
   // The first of that name; "" where there is none.
   std::string_view Parameter(std::string_view name) const;

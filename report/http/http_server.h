@@ -4,6 +4,7 @@
 //   a request             has come, whole, within kRequestTime of the connection, or of the answer before it
 //   its header            at most kMostHeaderBytes, its body kMostBodyBytes
 //   an answer             is taken within kAnswerTime
+//   handlers that wait    kMostWaiting at once: the other connections stay free for who wants an answer now
 // A handler runs in the thread of its connection, several at a time. What it throws is a 500.
 #ifndef HOLDFAST_REPORT_HTTP_HTTP_SERVER_H_
 #define HOLDFAST_REPORT_HTTP_HTTP_SERVER_H_
@@ -24,7 +25,7 @@ namespace holdfast {
 
 class HttpServer {
  public:
-  static constexpr unsigned kMostConnections = 64;
+  static constexpr unsigned kMostConnections = 64, kMostWaiting = 32;
   static constexpr std::chrono::seconds kRequestTime{10}, kAnswerTime{120};
   static constexpr size_t kMostHeaderBytes = 32 << 10, kMostBodyBytes = 1 << 20;
 

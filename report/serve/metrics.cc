@@ -121,21 +121,24 @@ void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* al
   add(&all->thrown, thrown);
 }
 
-void AddProcess(const ProcessTable& process, const Snapshot& snapshot, Families* all) {
-  const std::string labels =
-      fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
+// "": no label.
+std::string Joined(const std::string& labels, const std::string& more) {
+  return labels.empty() ? more : fmt::format("{},{}", labels, more);
+}
+
+void AddProcess(const ProcessTable& process, const Snapshot& snapshot, const std::string& labels, Families* all) {
   const auto has = [&](ProfileKind kind) { return (snapshot.profiles & KindBit(kind)) != 0; };
   if (has(ProfileKind::kHeap)) AddHeap(snapshot, labels, all);
   AddOthers(snapshot, labels, all);
   for (int kind = 1; kind < kWaitKinds; ++kind) {
     if (snapshot.locks[kind].waits == 0) continue;
-    const std::string of_kind = fmt::format("{},kind=\"{}\"", labels, kWaitKindNames[kind]);
+    const std::string of_kind = Joined(labels, fmt::format("kind=\"{}\"", kWaitKindNames[kind]));
     all->waits.Add(of_kind, snapshot.locks[kind].waits);
     all->wait_seconds.Add(of_kind, static_cast<double>(snapshot.locks[kind].wait_ns) / 1e9);
   }
   for (int cause = 0; cause < kLosses; ++cause) {
     if (snapshot.losses[cause] == 0) continue;
-    all->lost.Add(fmt::format("{},cause=\"{}\"", labels, kLossNames[cause]), snapshot.losses[cause]);
+    all->lost.Add(Joined(labels, fmt::format("cause=\"{}\"", kLossNames[cause])), snapshot.losses[cause]);
   }
   const bool served = ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere());
   all->exporter.Add(labels, static_cast<uint64_t>(served));
@@ -146,12 +149,16 @@ void AddProcess(const ProcessTable& process, const Snapshot& snapshot, Families*
 
 }  // namespace
 
-HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept) {
+HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept, MetricLabels which) {
   const bool openmetrics = accept.find("application/openmetrics-text") != std::string_view::npos;
   Families all;
   for (const ProcessTable& process : processes) {
+    const std::string labels =
+        which == MetricLabels::kOfTarget
+            ? ""
+            : fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
     const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(process.table);
-    if (snapshot.ok()) AddProcess(process, *snapshot, &all);  // else it has just ended
+    if (snapshot.ok()) AddProcess(process, *snapshot, labels, &all);  // else it has just ended
   }
   rusage used;
   getrusage(RUSAGE_SELF, &used);

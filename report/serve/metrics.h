@@ -12,8 +12,12 @@
 
 namespace holdfast {
 
+enum class MetricLabels {
+  kOfProcess,  // program and pid
+  kOfTarget,  // none: /targets gives them to who scrapes one process, and the same ones here would become exported_program …
+};
 // `accept`: the field of the request by which the format is chosen.
-HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept);
+HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept, MetricLabels which);
 
 }  // namespace holdfast
 

@@ -51,12 +51,14 @@ std::string ProfileText(const Profile& profile, int file) {
     const int64_t in_use = profile.Total(of[1]);
     // Equal sums would make pprof drop the columns of what was allocated.
     const int64_t allocated = profile.Total(of[3]) + (profile.Total(of[3]) == in_use ? 1 : 0);
-    fmt::format_to(out, "{} profile: {}: {} [{}: {}] @ heap/2\n", kFileKindNames[file], profile.Total(of[0]), in_use,
-                   profile.Total(of[2]), allocated);
+    // Of all that is read as memory pprof knows this name alone; the comments say which kind it is.
+    fmt::format_to(out, "heap profile: {}: {} [{}: {}] @ heap/2\n", profile.Total(of[0]), in_use, profile.Total(of[2]),
+                   allocated);
   } else if (counts) {  // as Go's threadcreate
     fmt::format_to(out, "{} profile: total {}\n", kFileKindNames[file], profile.Total(largest_by));
   } else {
-    fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kFileKindNames[file]);
+    // As Go calls them, and pprof knows them.
+    fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kind == ProfileKind::kMutex ? "mutex" : "contention");
     if (kind == ProfileKind::kMutex) text += "sampling period=1\n";
   }
   for (const size_t i : order) {

@@ -2,6 +2,7 @@
 import base64
 import os
 import random
+import select
 import shutil
 import socket
 import ssl
@@ -13,6 +14,7 @@ import unittest
 from fleet import PATIENCE, FleetTest, eventually
 
 MOST_CONNECTIONS = 64
+MOST_WAITING = 32
 HEAP = "/debug/pprof/heap"
 
 
@@ -266,6 +268,26 @@ class Admission(FleetTest):
                 client.close()
         eventually(lambda: self.threads(server) <= 4, "no thread waits for a client that has gone")
         self.assertEqual(self.get(server, HEAP).status, 200)
+
+    def test_who_waits_long_locks_nobody_out(self):
+        server = self.serve()
+        waiting = [self.connect(server) for _ in range(MOST_CONNECTIONS)]
+        for client in waiting:
+            client.sendall(b"GET /debug/pprof/heap?seconds=1000000000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        poller = select.poll()
+        for client in waiting:
+            poller.register(client, select.POLLIN)
+        refused = set()
+        eventually(lambda: refused.update(fd for fd, _ in poller.poll(100)) or len(refused) == MOST_CONNECTIONS - MOST_WAITING, "some are refused")
+        for client in waiting:
+            if client.fileno() in refused:
+                head = client.makefile("rb").read()  # to its end: the connection is closed
+                self.assertTrue(head.startswith(b"HTTP/1.1 503 "), head)
+                self.assertIn(b"\r\nRetry-After: 10\r\n", head)
+        self.assertEqual(self.get(server, HEAP).status, 200)
+        self.assertEqual(self.get(server, "/metrics").status, 200)
+        self.assertEqual(self.get(server, HEAP + "?seconds=1").status, 503)
+        self.assertEqual(len(refused), MOST_CONNECTIONS - MOST_WAITING)
 
     @staticmethod
     def threads(server):
