@@ -1,5 +1,6 @@
-// A server that says for whom it works. Built as any program: cc -Iinclude labels.c
+// A server that says for whom it works. Build it in the folder above this one:
 //
+//     cc -pthread -Iinclude examples/labels.c -o labels
 //     holdfast run -- ./labels; holdfast top --by tenant holdfast.labels.*/*.heap.pb.gz      whose memory it is
 #include <holdfast.h>
 #include <stdio.h>

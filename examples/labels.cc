@@ -1,5 +1,6 @@
-// Work that goes on in another thread takes its labels along. Built as any program: c++ -Iinclude labels.cc
+// Work that goes on in another thread takes its labels along. Build it in the folder above this one:
 //
+//     c++ -pthread -Iinclude examples/labels.cc -o labels
 //     holdfast run -- ./labels; holdfast locks holdfast.labels.*; holdfast top --by tenant holdfast.labels.*/*.block.pb.gz
 #include <holdfast.h>
 

@@ -1,5 +1,6 @@
-// Labels in Rust: for as long as a guard lives. rustc labels.rs
+// Labels in Rust: for as long as a guard lives.
 //
+//     rustc examples/labels.rs -o labels
 //     holdfast run -- ./labels; holdfast top --by tenant holdfast.labels.*/*.heap.pb.gz
 use std::arch::{asm, global_asm};
 use std::ffi::CString;

@@ -1,5 +1,6 @@
-// A lock of one's own that tells Holdfast who waits for it and who lets it go. Built as any program: c++ -Iinclude own_lock.cc
+// A lock of one's own that tells Holdfast who waits for it and who lets it go. Build it in the folder above this one:
 //
+//     c++ -std=c++20 -pthread -Iinclude examples/own_lock.cc -o own_lock
 //     holdfast run -- ./own_lock; holdfast locks holdfast.own_lock.*      slow_update held it, impatient_reader waited
 #include <holdfast.h>
 

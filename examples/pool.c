@@ -1,5 +1,6 @@
-// A pool that tells Holdfast what it hands out. Built as any program: cc -Iinclude pool.c
+// A pool that tells Holdfast what it hands out. Build it in the folder above this one:
 //
+//     cc -Iinclude examples/pool.c -o pool
 //     ./pool                      runs as if there were no Holdfast
 //     holdfast run -- ./pool      and the profile names serve_request and keep_session, which the pool hides from malloc
 #include <holdfast.h>

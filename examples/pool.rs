@@ -1,5 +1,6 @@
-// What holdfast.h does, in Rust: a weak symbol, a table of functions behind it, nothing if it is not there. rustc pool.rs
+// What holdfast.h does, in Rust: a weak symbol, a table of functions behind it, nothing if it is not there.
 //
+//     rustc examples/pool.rs -o pool_rust
 //     holdfast run -- ./pool_rust
 use std::arch::{asm, global_asm};
 use std::os::raw::c_void;

@@ -55,6 +55,22 @@ class Examples(FleetTest):
         places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
         self.assertEqual(len(set(places)), len(places))
 
+    def test_each_program_is_built_as_its_comment_says(self):
+        built = 0
+        for name in sorted(os.listdir(EXAMPLES)):
+            if not name.endswith((".c", ".cc", ".rs")):
+                continue
+            with open(os.path.join(EXAMPLES, name)) as file:
+                command, result = re.search(r"(?m)^//     ((?:c\+\+|cc|rustc) .*) -o (\w+)$", file.read()).groups()
+            if shutil.which(command.split()[0]) is None:
+                continue
+            path = os.path.join(self.folder, result)
+            ran = subprocess.run([*command.split(), "-o", path], cwd=os.path.dirname(EXAMPLES), capture_output=True, text=True)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""), command)
+            self.assertTrue(os.access(path, os.X_OK))
+            built += 1
+        self.assertGreaterEqual(built, 4)
+
     @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed")
     def test_systemd_knows_every_setting(self):
         units = os.path.join(self.folder, "units")
