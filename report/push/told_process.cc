@@ -3,56 +3,27 @@
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include "report/live/kept_values.h"
 #include "report/push/label_pairs.h"
 
 namespace holdfast {
 namespace {
 
 enum ToldField : uint32_t { kProcess = 1, kProgram = 2, kPid = 3, kLabelsPart = 4, kKinds = 5, kLastEntry = 6 };
-enum KindField : uint32_t { kKind = 1, kTime = 2, kIds = 3, kValues = 4 };
+enum KindField : uint32_t { kKind = 1 };  // and those of EncodeValues
 
 void AddKind(protozero::pbf_writer& writer, uint64_t kind, const CumulativeValues& values) {
-  std::vector<uint64_t> ids;
-  std::vector<int64_t> numbers;
-  for (const auto& [id, of_types] : values.all()) {
-    ids.push_back(id);
-    numbers.insert(numbers.end(), of_types.begin(), of_types.end());
-  }
-  protozero::pbf_writer message(writer, kKinds);
-  message.add_uint64(kKind, kind);
-  message.add_int64(kTime, values.time_nanos());
-  message.add_packed_fixed64(kIds, ids.begin(), ids.end());
-  message.add_packed_int64(kValues, numbers.begin(), numbers.end());
+  std::string message;
+  protozero::pbf_writer(message).add_uint64(kKind, kind);
+  writer.add_message(kKinds, message + EncodeValues(values));
 }
 
-bool ReadKind(protozero::pbf_reader message, ToldProcess* told) {
-  uint64_t kind = 0;
-  CumulativeValues values;
-  std::vector<uint64_t> ids;
-  std::vector<int64_t> numbers;
-  while (message.next()) {
-    if (message.tag() == kKind) {
-      kind = message.get_uint64();
-    } else if (message.tag() == kTime) {
-      values.set_time_nanos(message.get_int64());
-    } else if (message.tag() == kIds) {
-      const auto range = message.get_packed_fixed64();
-      ids.assign(range.begin(), range.end());
-    } else if (message.tag() == kValues) {
-      const auto range = message.get_packed_int64();
-      numbers.assign(range.begin(), range.end());
-    } else {
-      message.skip();
-    }
-  }
-  constexpr size_t kTypes = CumulativeValues::kMostTypes;
-  if (kind >= kProfileKinds || numbers.size() != ids.size() * kTypes) return false;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    CumulativeValues::Values of_types;
-    for (size_t type = 0; type < kTypes; ++type) of_types[type] = numbers[i * kTypes + type];
-    values.Put(ids[i], of_types);
-  }
-  told->kinds[kind] = std::move(values);
+bool ReadKind(std::string_view bytes, ToldProcess* told) {
+  protozero::pbf_reader message(bytes.data(), bytes.size());
+  const uint64_t kind = message.next(kKind) ? message.get_uint64() : 0;
+  std::optional<CumulativeValues> values = DecodeValues(bytes);
+  if (kind >= kProfileKinds || !values.has_value()) return false;
+  told->kinds[kind] = *std::move(values);
   return true;
 }
 
@@ -89,7 +60,7 @@ std::optional<ToldProcess> DecodeTold(std::string_view bytes) {
           told.labels.push_back(ReadLabelPair(reader.get_message()));
           break;
         case kKinds:
-          if (!ReadKind(reader.get_message(), &told)) return std::nullopt;
+          if (const auto view = reader.get_view(); !ReadKind({view.data(), view.size()}, &told)) return std::nullopt;
           break;
         case kLastEntry:
           told.last_entry = reader.get_uint64();

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "report/base/split.h"
 #include "report/export/profile_builder.h"
+#include "report/live/kept_values.h"
 #include "report/pprof/pprof.h"
 #include "report/serve/pages.h"
 #include "report/serve/profile_text.h"
@@ -27,6 +28,14 @@ HttpResponse PlainText(std::string body) { return {.fields = {kNoSniffing}, .bod
 
 HttpResponse NotCollected(const absl::Status& why) {
   return PprofError(500, fmt::format("failed to collect profile: {}", std::string(why.message())));
+}
+
+// The connection is closed: it would be one that others wait for.
+HttpResponse TooManyWait() {
+  HttpResponse response = PprofError(503, "too many requests wait for their seconds= already: try again later");
+  response.fields.emplace_back("Retry-After", "10");
+  response.fields.emplace_back("Connection", "close");
+  return response;
 }
 
 void PreferAllocations(Profile* profile) { profile->default_sample_type = profile->strings.Intern("alloc_space"); }
@@ -124,7 +133,9 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool 
   if (!snapshot.ok()) return NotToBeHad(snapshot.status());
   const Profile before = Build(*snapshot, file);
   snapshot = absl::UnknownError("");  // its memory, for as long as we wait
-  if (!request.wait(seconds)) return PprofError(500, "context canceled");
+  const WaitEnd end = request.wait(seconds);
+  if (end == WaitEnd::kTooMany) return TooManyWait();
+  if (end == WaitEnd::kBrokenOff) return PprofError(500, "context canceled");
   // A process that has ended meanwhile has left its table, which is open here: its last state.
   snapshot = take();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
@@ -144,8 +155,11 @@ HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind k
     Told& told = told_[ProcessId(snapshot->process)];
     told.turn = ++turns_;
     CumulativeValues& last = told.kinds[static_cast<int>(kind)];
+    const std::string id = ProcessId(snapshot->process);
+    if (last.time_nanos() == 0) last = ReadKeptValues(process.out(), id, kind).value_or(CumulativeValues());
     increase = IncreaseSince(last, now);
     last = CumulativeValues(now);
+    KeepValues(process.out(), id, kind, last);
     if (told_.size() > kMostTold) {
       told_.erase(std::min_element(told_.begin(), told_.end(),
                                    [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));

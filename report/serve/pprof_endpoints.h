@@ -3,7 +3,7 @@
 //   heap, allocs, mutex, block, map, threads, exceptions
 //                                   the profile; with seconds=N what changed meanwhile; with debug=1 as text
 //   resident                        the same, where it is asked for: run --resident yes, or set PID resident=on
-//   delta_heap, delta_mutex, delta_block   what changed since the last time somebody asked for it
+//   delta_heap, delta_mutex, delta_block   what changed since the last time somebody asked for it, also another server before
 //   cmdline, symbol                 as `go tool pprof` asks for them
 // Errors are Go's, to the letter: text, with X-Go-Pprof: 1, which makes pprof print them. Any thread.
 #ifndef HOLDFAST_REPORT_SERVE_PPROF_ENDPOINTS_H_

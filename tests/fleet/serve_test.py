@@ -72,7 +72,8 @@ class Pprof(FleetTest):
             self.assertEqual(profile.sum(column, leaf="step_allocates"), 3 * 10 * 1000)
         self.assertEqual(self.get(server, "/debug/pprof/delta_resident").status, 404)
         text = self.get(server, "/debug/pprof/resident?debug=1").text
-        self.assertRegex(text, r"^resident profile: \d+: %d \[\d+: \d+\] @ heap/2\n" % profile.sum("resident_space"))
+        self.assertIn("# kind: resident\n", text)
+        self.assertRegex(text, r"^heap profile: \d+: %d \[\d+: \d+\] @ heap/2\n" % profile.sum("resident_space"))
         self.assertRegex(self.get(server, "/debug/pprof/").text, r">[1-9]\d*</td><td><a href='resident")
         program.step(2)
         change = self.get(server, "/debug/pprof/resident?seconds=1")
@@ -189,6 +190,21 @@ class Pprof(FleetTest):
         self.assertEqual(posted.text, expected + "0x%x step_waits\n" % address)
         self.assertEqual(self.get(server, "/debug/pprof/symbol").text, "num_symbols: 1\n")
 
+    def test_delta_goes_on_where_a_server_before_was(self):
+        program = self.start()
+        program.step(2)
+        told = lambda server, kind: self.get(server, "/debug/pprof/delta_" + kind).profile
+        first = self.serve()
+        self.assertEqual(told(first, "heap").sum("alloc_objects", leaf="step_allocates"), 2 * PER_STEP)
+        self.assertEqual(told(first, "block").sum("contentions", leaf="step_waits"), 2)
+        first.stop(signal.SIGKILL)
+        program.step()
+        second = self.serve()
+        self.assertEqual(told(second, "heap").sum("alloc_objects", leaf="step_allocates"), PER_STEP)
+        self.assertEqual(told(second, "block").sum("contentions", leaf="step_waits"), 1)
+        self.assertEqual(told(second, "block").samples, [])
+        self.assertEqual(told(second, "mutex").sum("contentions", leaf="step_holds"), 3)  # nobody asked before
+
     def test_text_is_what_pprof_reads(self):
         self.start().step(2)
         server = self.serve()
@@ -205,6 +221,19 @@ class Pprof(FleetTest):
         for go in pprofs():
             raw = self.pprof(go, "-raw", path)
             self.assertRegex(raw, r"(?m)^ +200 +200000 +20 +20000: ")  # nothing scaled
+
+    def test_text_of_every_kind_is_what_pprof_reads(self):
+        self.start().step(2)
+        server = self.serve()
+        for kind in ("block", "mutex", "map", "threads"):
+            path = os.path.join(self.folder, kind + ".txt")
+            with open(path, "w") as file:
+                file.write(self.get(server, "/debug/pprof/%s?debug=1" % kind).text)
+            for go in pprofs()[:1]:
+                raw = self.pprof(go, "-raw", path)
+                self.assertIn("Samples:\n", raw)
+                if kind in ("block", "mutex"):
+                    self.assertRegex(raw, r"(?m)^ +2 +[1-9]\d*: ")
 
     def pprof(self, go, *arguments):
         environment = clean_environment()
@@ -508,7 +537,12 @@ class Numbers(FleetTest):
         one = labels[str(first.pid)]
         self.assertEqual((one["program"], one["service_name"], one["pod"], one["namespace"]), ("first", "shop", "shop-1", "prod"))
         self.assertEqual(labels[str(second.pid)]["service_name"], "second")
-        self.assertEqual(self.get(server, one["__metrics_path__"]).status, 200)
+        lines = self.get(server, one["__metrics_path__"])
+        self.assertEqual(lines.status, 200)
+        # A label on both sides would come out as exported_program.
+        names = {name for line in lines.text.splitlines() if line[0] != "#" for name in re.findall(r'(\w+)="', line)}
+        self.assertEqual(names & one.keys(), set())
+        self.assertIn("holdfast_heap_inuse_bytes{} ", lines.text)
         self.assertEqual(self.get(server, one["__profile_path_prefix__"] + "/debug/pprof/allocs").status, 200)
 
     @unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
@@ -549,6 +583,7 @@ class Numbers(FleetTest):
             got = eventually(lambda: value(job), "prometheus has scraped " + job)
             self.assertEqual(float(got["value"][1]), heap.sum("inuse_space"))
             self.assertEqual(got["metric"]["program"], "live_steps")
+            self.assertEqual([name for name in got["metric"] if name.startswith("exported_")], [])
 
 
 def free_port():
