@@ -29,6 +29,7 @@
 #include "report/exporter/work_beat.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/memory_room.h"
+#include "report/table/noted_folders.h"
 #include "report/table/table_destination.h"
 #include "report/table/table_folder.h"
 
@@ -446,7 +447,9 @@ absl::Status ServeTables(const ExporterOptions& given) {
   Exporter exporter(options, *std::move(tables), &pusher, &command, &beat);
   do {
     beat.CountIn(lock.beat());
+    NoteOutputFolder(options.tables, options.out, options.out_id);
     exporter.Serve();
+    NoteOutputFolder(options.tables, options.out, options.out_id);  // somebody may ask for it since
     exporter.ReleaseUsers();
     lock.Release();
   } while (exporter.HasWork() && lock.Take());

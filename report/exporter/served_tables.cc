@@ -119,7 +119,7 @@ std::vector<TableOwner> ServedTables::RootsProcesses() const {
 // One of ours, whose program became another user.
 bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
   for (const auto& served : served_) {
-    if (served->table().inode() != table.inode()) continue;
+    if (!served->table().IsSameFile(table)) continue;
     served->exporter.Renamed(table.name());
     served->user = user;
     return true;

@@ -19,7 +19,7 @@ namespace holdfast {
 namespace {
 
 enum ValuesField : uint32_t { kOwner = 1, kTimeNanos = 2, kSampleIds = 3, kSampleValues = 4 };
-constexpr size_t kMostBytes = 256 << 20;
+constexpr size_t kMostKeptBytes = 256 << 20;
 constexpr time_t kForgottenS = 7 * 24 * 3600;
 
 std::string FileOf(const std::string& process, ProfileKind kind) {
@@ -107,7 +107,7 @@ std::optional<CumulativeValues> ReadKeptValues(const std::string& out, const std
   if (!folder.valid()) return std::nullopt;
   const FileDescriptor file(openat(folder.get(), FileOf(process, kind).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file.valid()) return std::nullopt;
-  const std::string bytes = ReadWhole(fmt::format("/proc/self/fd/{}", file.get()), kMostBytes);
+  const std::string bytes = ReadWhole(fmt::format("/proc/self/fd/{}", file.get()), kMostKeptBytes);
   try {
     protozero::pbf_reader message(bytes);
     if (!message.next(kOwner) || message.get_string() != process) return std::nullopt;

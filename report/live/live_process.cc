@@ -103,8 +103,11 @@ std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector
       if (ended != nullptr) ended->push_back(std::move(process));
       continue;
     }
-    // exec leaves the older image's table for a moment: sorted by start.
-    if (!chosen.empty() && PidOf(chosen.back()) == PidOf(process)) chosen.pop_back();
+    // exec leaves the older image's table for a moment: sorted by start. Containers that we do not see into all have a pid 1.
+    const auto older = std::find_if(chosen.begin(), chosen.end(), [&](const ProcessTable& one) {
+      return one.table.owner().SameProcess(process.table.owner());
+    });
+    if (older != chosen.end()) chosen.erase(older);
     chosen.push_back(std::move(process));
   }
   return chosen;

@@ -16,7 +16,7 @@ constexpr int64_t kMostWait = kSecond;  // of a request
 std::shared_ptr<LivePrograms::Program> LivePrograms::ProgramOf(const ProcessTable& process) {
   const std::lock_guard lock(mutex_);
   // A table belongs to one image of one process.
-  Place& place = programs_[fmt::format("{} {} {}", process.folder, process.table.name(), process.table.inode())];
+  Place& place = programs_[process.table.key()];
   if (place.program == nullptr) place.program = std::make_shared<Program>();
   place.turn = ++turns_;
   std::shared_ptr<Program> program = place.program;

@@ -62,6 +62,14 @@ CumulativeValues::Values CumulativeValues::Of(uint64_t sample) const {
   return found == values_.end() ? Values{} : found->second;
 }
 
+void CumulativeValues::RaiseTo(const CumulativeValues& other) {
+  time_nanos_ = std::max(time_nanos_, other.time_nanos_);
+  for (const auto& [sample, values] : other.values_) {
+    Values& ours = values_[sample];
+    for (size_t type = 0; type < ours.size(); ++type) ours[type] = std::max(ours[type], values[type]);
+  }
+}
+
 Profile ChangeBetween(const Profile& before, const Profile& now) {
   const CumulativeValues old(before);
   ProfileSubset difference(now);

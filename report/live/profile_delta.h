@@ -36,6 +36,8 @@ class CumulativeValues {
   // For who writes them down and reads them back.
   const absl::flat_hash_map<uint64_t, Values>& all() const { return values_; }
   void Put(uint64_t sample, const Values& values) { values_[sample] = values; }
+  // Takes the larger of each value and time: counters never decrease, whatever the order in which they are read.
+  void RaiseTo(const CumulativeValues& other);
   // Equal for equal stacks and labels of one process, in every program that asks; others differ (2^-64).
   static uint64_t IdOf(const Profile& profile, const Profile::Sample& sample);
 

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,17 +56,25 @@ void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
     const size_t name_at = line.rfind(prefix);
     if (path_at == std::string::npos || name_at == std::string::npos || !line.ends_with(kTableSuffix)) continue;
     const std::string folder = line.substr(path_at, name_at - path_at);
-    // The field before the path is the inode.
+    // The fields before the path are the device and the inode. Some file systems (overlayfs, btrfs) show another device here
+    // than stat does: then each place with that inode is looked into.
     std::istringstream fields(line);
     std::string skipped;
+    char colon = 0;
+    unsigned major_number = 0, minor_number = 0;
     uint64_t inode = 0;
-    fields >> skipped >> skipped >> skipped >> skipped >> inode;
+    fields >> skipped >> skipped >> skipped >> std::hex >> major_number >> colon >> minor_number >> std::dec >> inode;
+    std::vector<Place> alike;
     for (const std::string& root : {std::string(), fmt::format("/proc/{}/root", pid)}) {
       struct stat info;
       if (lstat((root + line.substr(path_at)).c_str(), &info) != 0 || info.st_ino != inode) continue;
-      places->insert({root + folder, root});
-      break;
+      if (info.st_dev == makedev(major_number, minor_number)) {
+        alike = {{root + folder, root}};
+        break;
+      }
+      alike.push_back({root + folder, root});
     }
+    places->insert(alike.begin(), alike.end());
   }
 }
 
@@ -93,7 +102,7 @@ std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::
 
 FoundTables Read(const std::set<Place>& places, uid_t user = geteuid()) {
   FoundTables found;
-  std::set<uint64_t> seen;  // one folder may have two names
+  std::set<std::string> seen;  // one folder may have two names
   for (const Place& place : places) {
     const absl::StatusOr<FileDescriptor> folder = OpenFolder(place.folder);
     if (!folder.ok()) continue;
@@ -103,7 +112,7 @@ FoundTables Read(const std::set<Place>& places, uid_t user = geteuid()) {
         if (!absl::IsNotFound(table.status())) found.unreadable.push_back({place.folder + "/" + name, table.status()});
         continue;
       }
-      if (!seen.insert(table->inode()).second) continue;
+      if (!seen.insert(table->key()).second) continue;
       const Liveness liveness = table->liveness();
       const std::optional<pid_t> pid =
           liveness == Liveness::kDead ? std::optional<pid_t>() : FindProcess(table->owner());

@@ -33,11 +33,7 @@ bool HasMoreToSay(const Profile& profile) {
 
 }  // namespace
 
-std::string Collector::KeyOf(const ProcessTable& process) {
-  return fmt::format("{}/{} {}", process.folder, process.table.name(), process.table.inode());
-}
-
-Collector::Watched::Watched(ProcessTable found) : table(std::move(found)) {
+Collector::Watched::Watched(ProcessTable found) : table(std::move(found)), found_ns(NowNs(CLOCK_REALTIME)) {
   if (!table.pid.has_value()) return;
   place = PlaceOf(*table.pid);
   process = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, *table.pid, 0)));
@@ -55,8 +51,10 @@ void Collector::SayOnce(const std::string& text) {
 std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   const auto found = spools_.find(out);
   if (found != spools_.end()) return found->second;
-  absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(out, options_.server);
+  absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(out, options_.server, options_.tenant);
+  elsewhere_.erase(out);
   if (!opened.ok()) {  // it may be had later: the one that has it ends
+    if (absl::IsFailedPrecondition(opened.status())) elsewhere_.insert(out);
     SayOnce(fmt::format("{} Nothing of that folder is pushed meanwhile.", std::string(opened.status().message())));
     return nullptr;
   }
@@ -67,6 +65,10 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
     Say(fmt::format(
         "{}: a push was killed before it had the server's answer. That profile is sent again, under the same id.",
         Printable(out)));
+  }
+  if (spool->taken_over() != 0) {
+    Say(fmt::format("{}: {} profiles that waited for another tenant, whom the server refused, are sent as this one's.",
+                    Printable(out), spool->taken_over()));
   }
   use_(spool);
   return spool;
@@ -82,11 +84,34 @@ void Collector::Find(const std::vector<std::string>& tables) {
   std::vector<ProcessTable> ended;
   for (ProcessTable& process : LiveProcesses(choice, &ended)) {
     table_folders_.insert(process.folder);
-    std::string key = KeyOf(process);
+    std::string key = process.table.key();
     const auto [place, is_new] = watched_.try_emplace(std::move(key), std::move(process));
     if (is_new) exits_.Watch(place->second.process);
   }
   TellEndedUnseen(std::move(ended));
+}
+
+size_t Collector::processes() const {
+  return static_cast<size_t>(
+      std::count_if(watched_.begin(), watched_.end(), [](const auto& one) { return !one.second.ended; }));
+}
+
+// By the clock that nobody sets, where the process has the same.
+bool Collector::BeganLongAgo(const Watched& watched, const Snapshot& snapshot) const {
+  const TableOwner& owner = watched.table.table.owner();
+  const int64_t age_ns = owner.start_monotonic_ns != 0 && SharesOurClock(owner)
+                             ? NowNs(CLOCK_MONOTONIC) - owner.start_monotonic_ns
+                             : NowNs(CLOCK_REALTIME) - snapshot.process.start_wall_ns;
+  return age_ns > options_.tell_all_within_ns;
+}
+
+bool Collector::IsInUseTold(const Watched& watched) const {
+  if (options_.once || watched.ended) return false;
+  int64_t last_ns = 0;
+  for (const CumulativeValues& values : watched.told.kinds) last_ns = std::max(last_ns, values.time_nanos());
+  if (watched.spool != nullptr) last_ns = std::max(last_ns, watched.spool->InDoubtSince(watched.told.process));
+  const int64_t ago_ns = NowNs(CLOCK_REALTIME) - last_ns;
+  return ago_ns >= 0 && ago_ns < options_.every_ns / 2;
 }
 
 bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
@@ -102,9 +127,13 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
   told_here_.insert(told.process);
   told.program = snapshot.process.program;
   told.pid = snapshot.process.pid;
-  const bool is_known = std::any_of(told.kinds.begin(), told.kinds.end(),
-                                    [](const CumulativeValues& values) { return values.time_nanos() != 0; });
-  if (is_known || snapshot.process.start_wall_ns >= options_.tell_all_begun_after_ns) return true;
+  bool is_known = false;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    const int64_t time_ns = told.kinds[static_cast<size_t>(i)].time_nanos();
+    is_known = is_known || time_ns != 0;
+    if (time_ns != 0) times_.Seen(FamilyOf(i), told.labels, time_ns);
+  }
+  if (is_known || !BeganLongAgo(*watched, snapshot)) return true;
   for (int i = 0; i < kProfileKinds; ++i) {
     if ((snapshot.profiles & (1u << i)) != 0) {
       told.kinds[i] = CumulativeValues(BuildProfile(snapshot, static_cast<ProfileKind>(i)));
@@ -113,22 +142,25 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
   return true;
 }
 
-void Collector::Tell(Watched* watched) {
+bool Collector::Tell(Watched* watched) {
   const std::optional<uint64_t> records = watched->table.table.RecordsHash();
   const TableFile& table = watched->table.table;
   // What is resident changes while the table does not.
-  if (watched->quiet.IsStill(records) && !table.WantsResident()) return TellAgain(watched);
+  if (watched->quiet.IsStill(records) && !table.WantsResident()) {
+    TellAgain(watched);
+    return true;
+  }
   absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
-  if (snapshot.ok())
-    TellAsItIs(watched, records, *std::move(snapshot));  // else being made, or damaged: the exporter says so
+  // Else it is being made, or damaged: the exporter says so.
+  return !snapshot.ok() || TellAsItIs(watched, records, *std::move(snapshot));
 }
 
-void Collector::TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot) {
+bool Collector::TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot) {
   const TableFile& table = watched->table.table;
   if (!snapshot.live_threads.empty()) watched->program.Look(table, &snapshot);
   watched->program.LookAtLibcMappings(table, &snapshot);
   watched->program.LookAtResident(table, &snapshot);
-  if (watched->spool == nullptr && !Begin(watched, snapshot)) return;
+  if (watched->spool == nullptr && !Begin(watched, snapshot)) return elsewhere_.contains(watched->table.out());
   watched->quiet.Begin(records);
   const auto now = [&](ProfileKind kind, const CumulativeValues& told) {
     std::optional<NewProfile> made;
@@ -138,9 +170,10 @@ void Collector::TellAsItIs(Watched* watched, std::optional<uint64_t> records, Sn
     names_.Give(snapshot, kind, &made->increase);
     return made;
   };
-  if (!snapshot.resident_rows.empty()) TellResident(watched, snapshot);
-  TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet);
+  const bool only_counters = IsInUseTold(*watched);
+  if (!snapshot.resident_rows.empty() && !only_counters) TellResident(watched, snapshot);
   max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot.max_disk_bytes);
+  return TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet, only_counters);
 }
 
 void Collector::TellResident(Watched* watched, const Snapshot& snapshot) {
@@ -153,6 +186,7 @@ void Collector::TellResident(Watched* watched, const Snapshot& snapshot) {
 }
 
 void Collector::TellAgain(Watched* watched) {
+  if (IsInUseTold(*watched)) return;
   const int64_t now_ns = NowNs(CLOCK_REALTIME);
   for (const QuietProcess::Kept& kept : watched->quiet.kept()) {
     const int64_t duration_ns =
@@ -172,27 +206,38 @@ void Collector::SayUnwritten(const absl::Status& status) {
   SayOnce(fmt::format("{}. What is new is told later.", std::string(status.message())));
 }
 
-void Collector::TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet) {
+bool Collector::TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet,
+                          bool only_counters) {
+  std::array<std::optional<NewProfile>, kProfileKinds> made;
+  bool any_counts = false;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    made[i] = now(static_cast<ProfileKind>(i), told->kinds[i]);
+    any_counts = any_counts || (made[i].has_value() && CountsSomething(made[i]->increase));
+  }
+  if (only_counters && !any_counts) return true;
   ToldProcess next = *told;
-  bool any = false, counts = told->last_entry == 0;  // the first time it is written down in any case
+  const bool counts = any_counts || told->last_entry == 0;  // the first time it is written down in any case
+  bool any = false;
   absl::Status status;
   for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
-    std::optional<NewProfile> made = now(static_cast<ProfileKind>(i), told->kinds[i]);
-    if (!made.has_value()) continue;
-    const absl::StatusOr<bool> put = Put(spool, *told, i, made->increase, quiet);
+    if (!made[i].has_value()) continue;
+    const absl::StatusOr<bool> put = Put(spool, *told, i, made[i]->increase, quiet);
     status = put.status();
     any = any || (put.ok() && *put);
-    counts = counts || CountsSomething(made->increase);
-    next.kinds[i] = std::move(made->values);
+    next.kinds[i] = std::move(made[i]->values);
   }
   if (!status.ok()) {
     spool->Abandon();
   } else if (any && counts) {
     status = spool->Commit(&next);
   }
-  if (!status.ok()) return SayUnwritten(status);
+  if (!status.ok()) {
+    SayUnwritten(status);
+    return false;
+  }
   if (any) *told = std::move(next);
   if (quiet != nullptr) quiet->End();
+  return true;
 }
 
 absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
@@ -222,11 +267,13 @@ absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, int file, 
                   .from_ns = part.time_nanos - duration_ns,
                   .until_ns = part.time_nanos,
                   .pprof = part.pprof};
-  if (const int64_t later_ns = times_.Take(entry.family, entry.labels, entry.from_ns, entry.until_ns); later_ns != 0) {
-    entry.from_ns += later_ns;
-    entry.until_ns += later_ns;
-    entry.pprof = AtTime(entry.pprof, entry.until_ns, duration_ns);
+  const SeriesSpan span =
+      times_.Take(entry.family, entry.labels, {entry.from_ns, entry.until_ns}, NowNs(CLOCK_REALTIME));
+  if (span.until_ns != entry.until_ns) {
+    entry.pprof = AtTime(entry.pprof, span.until_ns, std::max<int64_t>(1, span.until_ns - span.from_ns));
   }
+  entry.from_ns = span.from_ns;
+  entry.until_ns = span.until_ns;
   absl::Status status = spool->Put(told.process, entry, counts);
   if (status.ok()) ++counts_.profiles;
   return status;
@@ -256,14 +303,20 @@ bool Collector::TellEnded() {
 
 template <typename HasEnded>
 void Collector::TellThose(HasEnded has_ended, bool also_living) {
+  std::set<std::string> finished;
   for (auto& [key, watched] : watched_) {
-    watched.ended = has_ended(watched);
-    if (watched.ended || also_living) Tell(&watched);
-    if (watched.ended && watched.spool != nullptr) watched.spool->Finish(watched.told.process);
-    if (watched.ended) ended_.insert(key);
+    const bool was_ended = watched.ended;
+    watched.ended = was_ended || has_ended(watched);
+    if (!also_living && (was_ended || !watched.ended)) continue;
+    // Where the disk is full, this is tried again at the next interval: the table is open here.
+    if (!Tell(&watched) || !watched.ended) continue;
+    if (watched.spool != nullptr) watched.spool->Finish(watched.told);
+    finished.insert(key);
+    ended_.insert(key);
   }
-  std::erase_if(watched_, [](const auto& one) { return one.second.ended; });
-  times_.ForgetBefore(NowNs(CLOCK_REALTIME) - 60 * kSecond);
+  std::erase_if(watched_, [&](const auto& one) { return finished.contains(one.first); });
+  constexpr int64_t kRemembered = int64_t{2} * 3600 * kSecond;  // longer than the clock may be set back to any effect
+  times_.ForgetBefore(NowNs(CLOCK_REALTIME) - kRemembered);
   ShrinkSpools();
 }
 

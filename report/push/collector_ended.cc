@@ -1,11 +1,20 @@
 // Of the Collector: processes that it has never found running. Of some an earlier pusher has told in part; others ran for a moment.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "report/base/split.h"
+#include "report/base/time_budget.h"
 #include "report/export/profile_builder.h"
+#include "report/export/written_files.h"
 #include "report/pprof/pprof.h"
 #include "report/push/collector.h"
+#include "report/table/noted_folders.h"
+#include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
@@ -41,22 +50,91 @@ std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<Outpu
   return std::nullopt;
 }
 
+// Servers take nothing that is older than an hour; a minute for clocks that differ.
+constexpr int64_t kOldestFile = int64_t{59} * 60 * kSecond;
+// A process that was found running wrote its files since; an older image of it wrote its own before, or soon after.
+constexpr int64_t kExecRest = 10 * kSecond;
+
+bool IsOfKind(const OutputFolder::Entry& file) {
+  return std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), file.name.kind) !=
+         std::end(kProfileKindNames);
+}
+
+// "host/4026531836/4242/1327410/0123456789abcdef", also of another host, as each container is one.
+std::optional<TableOwner> OwnerIn(std::string_view process) {
+  const std::vector<std::string_view> parts = Split(process, "/");
+  TableOwner owner;
+  if (parts.size() != 5 || !absl::SimpleAtoi(std::string(parts[1]), &owner.pid_ns) ||
+      !absl::SimpleAtoi(std::string(parts[2]), &owner.pid) ||
+      !absl::SimpleAtoi(std::string(parts[3]), &owner.start_ticks)) {
+    return std::nullopt;
+  }
+  owner.table_name = "none";  // no process has that mapped
+  return owner;
+}
+
+// Of a process that left files: whether it has ended, with all of them written.
+Liveness LivenessOfWriter(const std::string& process, const std::vector<ProcessTable>& tables) {
+  const std::optional<TableOwner> owner = OwnerIn(process);
+  if (!owner.has_value()) return Liveness::kUnknown;
+  bool executed_another = false;
+  for (const ProcessTable& table : tables) {
+    if (!table.table.owner().SameProcess(*owner)) continue;
+    const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
+    // Its table tells of it, or its exporter has not written the last file.
+    if (!snapshot.ok() || ProcessId(snapshot->process) == process) return Liveness::kAlive;
+    executed_another = true;
+  }
+  if (executed_another) return Liveness::kDead;
+  // Another host's number may be a process here, and a container is a host of its own.
+  return OwnerOnThisHost(process).has_value() ? LivenessOf(*owner) : Liveness::kUnknown;
+}
+
+// "/proc/4242/root/dev/shm" → "/proc/4242/root"; else "".
+std::string RootOfFolder(const std::string& folder) {
+  const std::string root = "/root";
+  const size_t at = folder.starts_with("/proc/") ? folder.find(root + "/") : std::string::npos;
+  return at == std::string::npos ? "" : folder.substr(0, at + root.size());
+}
+
+// When anything last got a name in it; 0: there is no such folder.
+int64_t ChangedNs(const std::string& folder) {
+  struct stat info;
+  if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return 0;
+  return info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec;
+}
+
+bool HasProfilesSince(const std::string& folder, int64_t since_ns) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  while (const dirent* entry = listing != nullptr ? readdir(listing.get()) : nullptr) {
+    struct stat info;
+    if (ParseProfileName(entry->d_name).has_value() &&
+        fstatat(dirfd(listing.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        info.st_mtim.tv_sec * kSecond >= since_ns) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
   Watched watched(std::move(process));
   TellAsItIs(&watched, watched.table.table.RecordsHash(), std::move(snapshot));
-  if (watched.spool != nullptr) watched.spool->Finish(watched.told.process);
+  if (watched.spool != nullptr) watched.spool->Finish(watched.told);
 }
 
 void Collector::TellEndedUnseen(std::vector<ProcessTable> ended) {
   for (ProcessTable& process : ended) {
-    std::string key = KeyOf(process);
+    std::string key = process.table.key();
     if (watched_.contains(key) || !ended_.insert(std::move(key)).second || !has_looked_) continue;
     // Older ones, as those of the first look, are told of where a push has begun with them: TellOfEarlier.
     absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-    if (!snapshot.ok() || snapshot->process.start_wall_ns < options_.tell_all_begun_after_ns) continue;
-    if (!told_here_.contains(ProcessId(snapshot->process))) TellLast(std::move(process), *std::move(snapshot));
+    if (!snapshot.ok() || told_here_.contains(ProcessId(snapshot->process))) continue;
+    Watched watched(std::move(process));
+    watched.ended = true;
+    if (!BeganLongAgo(watched, *snapshot)) TellLast(std::move(watched.table), *std::move(snapshot));
   }
   has_looked_ = true;
 }
@@ -90,65 +168,166 @@ void Collector::TellByTables(Spool* spool) {
 }
 
 void Collector::TellByFiles(Spool* spool) {
-  for (ToldProcess& told : spool->Earlier()) {
+  std::optional<std::vector<ProcessTable>> tables;
+  for (const ToldProcess& told : spool->Earlier()) {
     if (told_here_.contains(told.process)) continue;
-    std::vector<OutputFolder::Entry> files = spool->profiles().ListOf(ProgramForFileName(told.program), told.pid);
-    bool any = false;
-    TellKinds(spool, &told, [&](ProfileKind kind, const CumulativeValues& values) {
-      std::optional<Profile> last = LastProfileOf(*spool, files, told.process, kind);
-      std::optional<NewProfile> made;
-      any = any || last.has_value();
-      if (!last.has_value() || last->time_nanos <= values.time_nanos()) return made;
-      made = {.increase = IncreaseSince(values, *last), .values = CumulativeValues(*last)};
-      return made;
-    });
-    if (!any) continue;
-    told_here_.insert(told.process);
-    spool->Finish(told.process);
+    if (!tables.has_value()) tables = FindTables(options_.choice.tables).tables;
+    const Liveness liveness = LivenessOfWriter(told.process, *tables);
+    const std::vector<OutputFolder::Entry> files = spool->profiles().ListOf(ProgramForFileName(told.program), told.pid);
+    if (!files.empty() && liveness != Liveness::kAlive)
+      TellByFile(spool, told.process, files, liveness == Liveness::kDead);
   }
 }
 
-void Collector::TellUnseen(int64_t since_ns) {
-  for (const auto& spool : all_spools_) {
-    std::map<std::pair<std::string, uint32_t>, std::vector<OutputFolder::Entry>> files;
-    for (OutputFolder::Entry& file : spool->profiles().List()) {
-      if (file.regular && file.own && file.modified_ns >= since_ns) {
-        files[{file.name.program, file.name.pid}].push_back(std::move(file));
-      }
-    }
-    for (const auto& entry : files) {
-      const std::vector<OutputFolder::Entry>& of_pid = entry.second;
-      for (const OutputFolder::Entry& file : of_pid) {  // the first one of each process
-        ToldProcess told;
-        const absl::StatusOr<Profile> any = ReadPprofFile(spool->profiles().PathOf(file.name));
-        if (any.ok()) BeginByFile(*any, &told);
-        if (told.process.empty()) continue;
-        TellKinds(spool.get(), &told, [&](ProfileKind kind, const CumulativeValues& values) {
-          std::optional<NewProfile> made;
-          const std::optional<Profile> last = LastProfileOf(*spool, of_pid, told.process, kind);
-          if (last.has_value()) made = {.increase = IncreaseSince(values, *last), .values = CumulativeValues(*last)};
-          return made;
-        });
-        spool->Finish(told.process);
-      }
+void Collector::TellUnseen(const std::set<std::string>& tables) {
+  if (options_.choice.pids.empty() && options_.choice.outs.empty()) OpenNoted(tables);
+  const std::vector<std::shared_ptr<Spool>> all = all_spools_;
+  for (const auto& spool : all) {
+    const std::vector<std::string>& outs = options_.choice.outs;
+    const bool is_named = std::find(outs.begin(), outs.end(), spool->out()) != outs.end();
+    if (is_named || (outs.empty() && options_.choice.pids.empty())) TellByFolder(spool.get());
+  }
+  CloseIdle();
+}
+
+// Of those that hold new files: a folder that is opened takes descriptors, and most have nothing to tell of.
+void Collector::OpenNoted(const std::set<std::string>& tables) {
+  const int64_t now_ns = NowNs(CLOCK_REALTIME);
+  for (const std::string& folder : tables) {
+    const std::string root = RootOfFolder(folder);
+    for (const NotedFolder& noted : NotedFoldersIn(folder)) {
+      const std::string out = root + noted.path;
+      if (spools_.contains(out) || FolderIdOf(out) != noted.id) continue;
+      const int64_t changed_ns = ChangedNs(out);
+      int64_t& looked_ns = noted_looked_[out];
+      // What changes within a tick of the clock may have the same time.
+      if (changed_ns == looked_ns && now_ns - changed_ns > kSecond) continue;
+      looked_ns = changed_ns;
+      if (HasProfilesSince(out, now_ns - kOldestFile)) SpoolOf(out);
     }
   }
 }
 
-// Leaves `told` empty where it is known from its table, or the file is of no single process.
-void Collector::BeginByFile(const Profile& profile, ToldProcess* told) {
+void Collector::CloseIdle() {
+  std::set<const Spool*> used;
+  for (const auto& [key, watched] : watched_) used.insert(watched.spool.get());
+  const auto is_idle = [&](const std::shared_ptr<Spool>& spool) {
+    return noted_looked_.contains(spool->out()) && !used.contains(spool.get()) && spool->waiting() == 0 &&
+           NowNs(CLOCK_REALTIME) - ChangedNs(spool->out()) > kExecRest;
+  };
+  std::erase_if(all_spools_, [&](const std::shared_ptr<Spool>& spool) {
+    if (!is_idle(spool)) return false;
+    max_bytes_.erase(spool.get());
+    process_of_.erase(spool->out());
+    spools_.erase(spool->out());
+    return true;
+  });
+}
+
+std::map<std::string, std::vector<OutputFolder::Entry>> Collector::UnseenIn(Spool* spool) {
+  std::map<std::pair<std::string, uint32_t>, int64_t> running;  // since when we know it
+  for (const auto& [key, watched] : watched_) {
+    const TableFile& table = watched.table.table;
+    if (watched.table.out() != spool->out()) continue;
+    running[{ProgramForFileName(table.program()), table.owner().pid}] = watched.found_ns;
+  }
+  const int64_t since_ns = std::max(NowNs(CLOCK_REALTIME) - kOldestFile, spool->done_since_ns());
+  std::map<std::string, std::string>& process_of = process_of_[spool->out()];
+  std::vector<OutputFolder::Entry> files;
+  std::vector<ProfileName> unread;
+  for (OutputFolder::Entry& file : spool->profiles().List()) {
+    if (!file.regular || !file.own || !IsOfKind(file) || file.modified_ns < since_ns) continue;
+    if (!process_of.contains(file.name.ToString())) {
+      const auto its = running.find({file.name.program, file.name.pid});
+      if (its != running.end() && file.modified_ns > its->second + kExecRest) continue;
+      unread.push_back(file.name);
+    }
+    files.push_back(std::move(file));
+  }
+  const std::vector<std::optional<WrittenFile>> read =
+      unread.empty() ? std::vector<std::optional<WrittenFile>>() : ReadWrittenFiles(spool->profiles(), unread);
+  for (size_t i = 0; i < read.size(); ++i) {
+    const bool is_of_one = read[i].has_value() && read[i]->by_holdfast && !read[i]->is_sum;
+    process_of[unread[i].ToString()] = is_of_one ? read[i]->process : "";
+  }
+  std::map<std::string, std::string> there;
+  std::map<std::string, std::vector<OutputFolder::Entry>> unseen;
+  for (OutputFolder::Entry& file : files) {
+    const std::string name = file.name.ToString(), process = process_of[name];
+    there[name] = process;
+    if (!process.empty() && !told_here_.contains(process) && !spool->IsDone(process)) {
+      unseen[process].push_back(std::move(file));
+    }
+  }
+  process_of = std::move(there);
+  return unseen;
+}
+
+void Collector::TellByFolder(Spool* spool) {
+  if (UnseenIn(spool).empty()) return;
+  // The tables first: of a process without one all files are there by then.
+  const std::vector<ProcessTable> tables = FindTables(options_.choice.tables).tables;
+  const std::map<std::string, std::vector<OutputFolder::Entry>> unseen = UnseenIn(spool);
+  // Where more comes, what was told is read again.
+  std::erase_if(by_files_,
+                [&](const auto& one) { return one.second.out == spool->out() && !unseen.contains(one.first); });
+  for (const auto& [process, files] : unseen) {
+    const Liveness liveness = LivenessOfWriter(process, tables);
+    if (liveness != Liveness::kAlive) TellByFile(spool, process, files, liveness == Liveness::kDead);
+  }
+}
+
+// Of one that may still run, out of our sight, more files may come: what was told of it stays.
+void Collector::TellByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
+                           bool has_ended) {
+  ByFiles& by_files = by_files_[process];
+  by_files.out = spool->out();
+  int64_t newest_ns = 0;
+  for (const OutputFolder::Entry& file : files) newest_ns = std::max(newest_ns, file.modified_ns);
+  if (newest_ns == by_files.newest_ns && !has_ended) return;
+  ToldProcess& told = by_files.told;
+  if (told.process.empty()) {
+    if (std::optional<ToldProcess> earlier = spool->ToldOf(process)) told = *std::move(earlier);
+  }
+  std::array<std::optional<Profile>, kProfileKinds> last;
+  bool any = false;
+  for (int i = 0; i < kProfileKinds; ++i) {
+    last[i] = LastProfileOf(*spool, files, process, static_cast<ProfileKind>(i));
+    if (!last[i].has_value()) continue;
+    any = any || !told.process.empty() || BeginByFile(*last[i], &told);
+  }
+  const bool is_told = any && TellKinds(spool, &told, [&](ProfileKind kind, const CumulativeValues& values) {
+                         std::optional<NewProfile> made;
+                         const std::optional<Profile>& profile = last[static_cast<size_t>(kind)];
+                         if (!profile.has_value()) return made;
+                         made = {.increase = IncreaseSince(values, *profile), .values = values};
+                         // Nothing is new in a file that is older than what was told. Times alone do not say so: the clock may have been set back.
+                         if (profile->time_nanos <= values.time_nanos() && !CountsSomething(made->increase))
+                           return std::optional<NewProfile>();
+                         made->values.RaiseTo(CumulativeValues(*profile));
+                         return made;
+                       });
+  if (is_told) by_files.newest_ns = newest_ns;
+  if (!has_ended || !is_told) return;
+  told_here_.insert(process);
+  spool->Finish(told);
+  by_files_.erase(process);
+}
+
+// False where the file is of no single process.
+bool Collector::BeginByFile(const Profile& profile, ToldProcess* told) {
   const std::string process(profile.CommentValue("process"));
   uint32_t pid = 0;
-  if (process.empty() || told_here_.contains(process) || profile.mappings.empty() ||
+  if (process.empty() || profile.mappings.empty() ||
       !absl::SimpleAtoi(std::string(profile.CommentValue("pid")), &pid)) {
-    return;
+    return false;
   }
-  told_here_.insert(process);
   told->process = process;
   told->program = std::string(profile.CommentValue("program"));
   told->pid = pid;
   told->labels = LabelsOfEnded(told->program, process.substr(0, process.find('/')), pid,
                                profile.strings[profile.mappings[0].build_id], options_.labels);
+  return true;
 }
 
 }  // namespace holdfast

@@ -1,6 +1,7 @@
 #include "report/push/push_client.h"
 
 #include <fcntl.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostAnswer = 4096;
+constexpr size_t kMostAnswer = 256 << 10;  // an error for each of the most profiles of a request
 constexpr long kConnectTimeoutS = 10;
 
 size_t TakeBody(char* bytes, size_t size, size_t count, void* to) {
@@ -23,12 +24,22 @@ size_t TakeBody(char* bytes, size_t size, size_t count, void* to) {
   return size * count;
 }
 
+bool IsField(const std::string& line, std::string_view name, std::string* value) {
+  if (line.size() <= name.size() || strncasecmp(line.c_str(), name.data(), name.size()) != 0) return false;
+  *value = line.substr(name.size());
+  return true;
+}
+
 size_t TakeHeader(char* bytes, size_t size, size_t count, void* to) {
-  std::string line(bytes, size * count);
-  constexpr std::string_view kName = "retry-after:";
-  if (line.size() > kName.size() && strncasecmp(line.c_str(), kName.data(), kName.size()) == 0) {
+  auto* reply = static_cast<Reply*>(to);
+  std::string value;
+  const std::string line(bytes, size * count);
+  if (IsField(line, "retry-after:", &value)) {
     int seconds = 0;  // a date, which it may be, too, is passed over
-    if (absl::SimpleAtoi(line.substr(kName.size()), &seconds) && seconds >= 0) *static_cast<int*>(to) = seconds;
+    if (absl::SimpleAtoi(value, &seconds) && seconds >= 0) reply->retry_after_s = seconds;
+  } else if (IsField(line, "date:", &value)) {
+    tm time = {};
+    if (strptime(value.c_str(), " %a, %d %b %Y %H:%M:%S GMT", &time) != nullptr) reply->date_s = timegm(&time);
   }
   return size * count;
 }
@@ -106,7 +117,7 @@ Reply PushClient::Post(const PushRequest& request, const std::atomic<bool>& stop
   set(CURLOPT_WRITEFUNCTION, TakeBody);
   set(CURLOPT_WRITEDATA, &reply.text);
   set(CURLOPT_HEADERFUNCTION, TakeHeader);
-  set(CURLOPT_HEADERDATA, &reply.retry_after_s);
+  set(CURLOPT_HEADERDATA, &reply);
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, IsAskedToStop);
   set(CURLOPT_XFERINFODATA, const_cast<std::atomic<bool>*>(&stop));

@@ -6,6 +6,7 @@
 #define HOLDFAST_REPORT_PUSH_PUSH_CLIENT_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ absl::StatusOr<std::string> CheckedUrl(std::string_view url);
 struct Reply {
   int status = 0;          // 0: no answer
   int retry_after_s = -1;  // -1: it said nothing
+  int64_t date_s = 0;      // by the server's clock; 0: it said nothing
   std::string text;        // of the body: the beginning; without an answer: what went wrong
   bool left_us = false;    // any of the request: without an answer nobody knows whether it arrived
 };

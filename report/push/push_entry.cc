@@ -1,6 +1,8 @@
 #include "report/push/push_entry.h"
 
+#include <stdio.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include <algorithm>
 #include <iterator>
@@ -8,6 +10,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/otlp/otlp_request.h"
 #include "report/pprof/pprof.h"
@@ -23,18 +26,26 @@ enum PushRequestField : uint32_t { kSeries = 1 };
 enum SeriesField : uint32_t { kSeriesLabels = 1, kSamples = 2 };
 enum RawSampleField : uint32_t { kRawProfile = 1, kSampleId = 2 };
 
-PushRequest ToPush(const PushEntry& entry) {
+PushRequest ToPush(std::span<const PushEntry* const> entries) {
   PushRequest request{.path = "/push.v1.PusherService/Push", .content_type = "application/proto", .body = {}};
   protozero::pbf_writer message(request.body);
-  protozero::pbf_writer series(message, kSeries);
-  AddLabelPair(series, kSeriesLabels, "__name__", entry.family);
-  AddLabelPair(series, kSeriesLabels, "__delta__",
-               "false");  // else Pyroscope 1 takes alloc_* for totals, and subtracts
-  for (const auto& [name, value] : entry.labels) AddLabelPair(series, kSeriesLabels, name, value);
-  protozero::pbf_writer sample(series, kSamples);
-  sample.add_bytes(kRawProfile, entry.pprof.data(), entry.pprof.size());
-  sample.add_string(kSampleId, entry.id);
+  for (const PushEntry* entry : entries) {
+    protozero::pbf_writer series(message, kSeries);
+    AddLabelPair(series, kSeriesLabels, "__name__", entry->family);
+    AddLabelPair(series, kSeriesLabels, "__delta__",
+                 "false");  // else Pyroscope 1 takes alloc_* for totals, and subtracts
+    for (const auto& [name, value] : entry->labels) AddLabelPair(series, kSeriesLabels, name, value);
+    protozero::pbf_writer sample(series, kSamples);
+    sample.add_bytes(kRawProfile, entry->pprof.data(), entry->pprof.size());
+    sample.add_string(kSampleId, entry->id);
+  }
   return request;
+}
+
+size_t CountOf(std::string_view what, std::string_view text) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; at += what.size()) ++count;
+  return count;
 }
 
 bool IsPlain(char c) {
@@ -204,15 +215,59 @@ std::string RandomUuid() {
   return text;
 }
 
-PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol) {
+PushRequest RequestOf(std::span<const PushEntry* const> entries, PushProtocol protocol) {
   switch (protocol) {
     case PushProtocol::kIngest:
-      return ToIngest(entry);
+      return ToIngest(*entries[0]);
     case PushProtocol::kOtlp:
-      return ToOtlp(entry);
+      return ToOtlp(*entries[0]);
     default:
-      return ToPush(entry);
+      return ToPush(entries);
   }
+}
+
+PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol) {
+  const PushEntry* const one[] = {&entry};
+  return RequestOf(one, protocol);
+}
+
+// "2 errors: push series with index 0 and id 5d1f… failed: …; push series with index 7 and id 93a0… failed: …"
+std::optional<std::vector<bool>> NotTakenOf(std::string_view answer, std::span<const PushEntry* const> entries) {
+  constexpr std::string_view kSeriesFailed = "push series with index ", kErrors = " errors: ";
+  size_t errors = 1;  // of one alone the number is not said
+  if (const size_t end = answer.find(kErrors); end != std::string_view::npos) {
+    const size_t before = answer.find_last_not_of("0123456789", end == 0 ? 0 : end - 1);
+    const size_t start = before == std::string_view::npos ? 0 : before + 1;
+    if (start < end && !absl::SimpleAtoi(std::string(answer.substr(start, end - start)), &errors)) return std::nullopt;
+  }
+  if (CountOf(kSeriesFailed, answer) != errors) return std::nullopt;
+  std::vector<bool> not_taken;
+  size_t named = 0;
+  for (const PushEntry* entry : entries) {
+    not_taken.push_back(CountOf(fmt::format(" and id {} failed", entry->id), answer) != 0);
+    named += not_taken.back() ? 1 : 0;
+  }
+  return named == errors ? std::optional(std::move(not_taken)) : std::nullopt;
+}
+
+// "profile for series {…} out of order (received 2026-11-26 08:48:40.5 +0000 UTC last 2026-11-26 08:52:40.123456789 +0000 UTC)"
+std::optional<int64_t> LastTimeIn(std::string_view answer) {
+  const size_t start = answer.find("out of order (received ");
+  const size_t last = start == std::string_view::npos ? start : answer.find(" last ", start);
+  if (last == std::string_view::npos) return std::nullopt;
+  const std::string text(answer.substr(last + sizeof " last " - 1, 64));
+  tm time = {};
+  const char* rest = strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &time);
+  if (rest == nullptr) return std::nullopt;
+  int64_t nanos = 0;
+  if (*rest == '.') {
+    int64_t unit = 100'000'000;
+    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) nanos += (*rest - '0') * unit;
+  }
+  int zone = 0;  // hours and minutes as one number
+  if (sscanf(rest, " %d", &zone) != 1) return std::nullopt;
+  const int64_t zone_s = zone / 100 * 3600 + zone % 100 * 60;
+  return (static_cast<int64_t>(timegm(&time)) - zone_s) * 1'000'000'000 + nanos;
 }
 
 }  // namespace holdfast

@@ -1,12 +1,12 @@
 // One profile on its way: what waits in the spool, and what it becomes on the wire.
 //
-// A request holds one profile: Pyroscope keeps those of a request that it takes although it answers 429 for another, so that
-// trying again would count them twice.
+// A request of push.v1 holds many profiles, of each series one: within a request Pyroscope 2 takes them in any order.
 #ifndef HOLDFAST_REPORT_PUSH_PUSH_ENTRY_H_
 #define HOLDFAST_REPORT_PUSH_PUSH_ENTRY_H_
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +40,18 @@ struct PushRequest {
   bool is_gzip = false;  // the body, as Content-Encoding says
 };
 
+// How many entries a request may hold.
+constexpr size_t MostEntries(PushProtocol protocol) { return protocol == PushProtocol::kPush ? 256 : 1; }
+// `entries`: at least one, at most MostEntries.
+PushRequest RequestOf(std::span<const PushEntry* const> entries, PushProtocol protocol);
 PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol);
+
+// Which of `entries` the server did not take, by what it said of a request that it answered with an error: Pyroscope 2 names each
+// by its id, and has taken the others. Nothing: the answer does not tell.
+std::optional<std::vector<bool>> NotTakenOf(std::string_view answer, std::span<const PushEntry* const> entries);
+
+// The time of the last profile of a series, where Pyroscope 1 refused one as out of order; nothing in other answers.
+std::optional<int64_t> LastTimeIn(std::string_view answer);
 
 }  // namespace holdfast
 

@@ -19,6 +19,7 @@
 #include "report/base/value_units.h"
 #include "report/push/collector.h"
 #include "report/push/sender.h"
+#include "report/table/noted_folders.h"
 #include "report/table/table_folder.h"
 
 namespace holdfast {
@@ -27,9 +28,6 @@ namespace {
 constexpr int64_t kLookAround = 60 * kSecond;
 constexpr int64_t kSweep = 600 * kSecond;
 constexpr int64_t kStep = 250 * kMs;  // between looks at what came and went
-
-// The programs may have begun before us, and have ended by now.
-constexpr int64_t kHeadStart = 5 * kSecond;
 
 // Tells when a table gets its name in one of the folders where they lie.
 class NewTables {
@@ -73,17 +71,21 @@ void MayOpenManyFiles() {
 }
 
 Collector::Options CollectorOptions(const PushOptions& options, const std::string& url) {
-  Collector::Options made{.choice = options.choice, .labels = options.labels, .server = url};
+  Collector::Options made{
+      .choice = options.choice, .labels = options.labels, .server = url, .tenant = options.server.tenant};
   made.max_disk_bytes = options.max_disk_bytes;
-  if (!options.server.tenant.empty()) made.server += " " + options.server.tenant;
-  made.tell_all_begun_after_ns = NowNs(CLOCK_REALTIME) - options.since_start_within.count();
+  made.every_ns = options.every.count();
+  made.tell_all_within_ns = options.since_start_within.count();
+  made.once = options.once;
   return made;
 }
 
 void SaySummary(const Collector& collector, const Sender& sender, size_t waiting) {
   const Sender::Counts sent = sender.counts();
   const Collector::Counts& counts = collector.counts();
-  std::string text = fmt::format("sent {} profiles ({})", sent.sent, FormatSize(static_cast<int64_t>(sent.bytes)));
+  std::string text =
+      fmt::format("sent {} profiles ({}) in {} request{}", sent.sent, FormatSize(static_cast<int64_t>(sent.bytes)),
+                  sent.requests, sent.requests == 1 ? "" : "s");
   const auto add = [&](uint64_t count, std::string_view what) {
     if (count != 0) text += fmt::format(", {} {}", count, what);
   };
@@ -100,10 +102,14 @@ void SaySummary(const Collector& collector, const Sender& sender, size_t waiting
 
 absl::Status Push(const PushOptions& options, HeldSignals& signals) {
   MayOpenManyFiles();
-  absl::StatusOr<std::unique_ptr<PushClient>> client = PushClient::Make(options.server);
-  if (!client.ok()) return client.status();
-  const std::string url = (*client)->options().url;
-  Sender sender(*std::move(client), options.protocol);
+  std::vector<std::unique_ptr<PushClient>> clients;
+  for (size_t i = 0; i < Sender::kMostRequests; ++i) {
+    absl::StatusOr<std::unique_ptr<PushClient>> client = PushClient::Make(options.server);
+    if (!client.ok()) return client.status();
+    clients.push_back(*std::move(client));
+  }
+  const std::string url = clients[0]->options().url;
+  Sender sender(std::move(clients), options.protocol);
   Collector collector(CollectorOptions(options, url),
                       [&](std::shared_ptr<Spool> spool) { sender.Add(std::move(spool)); });
   NewTables tables;
@@ -115,6 +121,8 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       folders.insert(options.choice.tables.begin(), options.choice.tables.end());
     }
     tables.Watch(folders);
+    if (!options.choice.pids.empty() || !options.choice.outs.empty()) return;
+    for (const std::string& folder : folders) AskForOutputFolders(folder);
   };
   collector.OpenNamed();
   watch();
@@ -130,7 +138,6 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
   };
   int64_t next = NowNs(), next_sweep = next, next_look = next;
   const auto find_new = [&] { collector.Find({tables.folders().begin(), tables.folders().end()}); };
-  const int64_t began = NowNs(CLOCK_REALTIME) - kHeadStart;
   while (true) {
     if (NowNs() >= next) {
       // Where they lie is known: what comes there is told. Elsewhere, and where nothing tells, it is looked for.
@@ -143,6 +150,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       }
       collector.TellAll();
       collector.TellOfEarlier();
+      collector.TellUnseen(tables.folders());
       if (options.sweep && NowNs() >= next_sweep) {
         options.sweep(tables.folders());
         next_sweep = NowNs() + kSweep;
@@ -162,7 +170,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       break;
     }
   }
-  if (options.follow) collector.TellUnseen(began);
+  collector.TellUnseen(tables.folders());
   sender.Drain(options.linger);
   size_t waiting = 0;
   for (const auto& spool : collector.spools()) waiting += spool->waiting();

@@ -28,12 +28,11 @@ struct PushOptions {
   std::optional<uint64_t> max_disk_bytes;
   std::chrono::nanoseconds since_start_within = std::chrono::minutes(1);  // of what began earlier: from now on
   bool once = false;                                                      // what there is now
-  // Of an exporter, which holds the other end of our standard input: we end when it has ended, and tell of what ran so
-  // shortly that it was never seen from its files.
+  // Of an exporter, which holds the other end of our standard input: we end when it has ended.
   bool follow = false;
   // Called with the folders of tables, every ten minutes.
   std::function<void(const std::set<std::string>&)> sweep;
-  std::chrono::milliseconds linger{10'000};  // at the end, for what still waits
+  std::chrono::milliseconds linger{10'000};  // at the end, for a server that takes nothing of what still waits
 };
 
 // Until it is asked to end, or, where processes were named, until these have. Unavailable: something still waits on disk.

@@ -3,6 +3,8 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -12,11 +14,12 @@
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/otlp/otlp_request.h"
+#include "report/pprof/pprof.h"
+#include "report/push/series_times.h"
 
 namespace holdfast {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongestWait{60'000}, kLongestAsked{300'000};
 constexpr size_t kMostRefusalsSaid = 20;
 constexpr int kMostIngestTries = 6;  // a minute
@@ -27,7 +30,7 @@ constexpr int64_t kOldest = int64_t{59} * 60 * kSecond;
 uint32_t Seed() {
   uint32_t seed = 1;
   if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
-    seed = static_cast<uint32_t>(Clock::now().time_since_epoch().count());
+    seed = static_cast<uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   return seed;
 }
 
@@ -59,8 +62,13 @@ std::chrono::milliseconds WaitBeforeTry(int tries, int retry_after_s, double ran
   return full - std::chrono::milliseconds(static_cast<int64_t>(static_cast<double>(full.count()) * 0.5 * random));
 }
 
-Sender::Sender(std::unique_ptr<PushClient> client, PushProtocol protocol)
-    : client_(std::move(client)), protocol_(protocol), thread_([this] { Run(); }) {}
+Sender::Sender(std::vector<std::unique_ptr<PushClient>> clients, PushProtocol protocol)
+    : clients_(std::move(clients)),
+      protocol_(protocol),
+      url_(clients_[0]->options().url),
+      most_(MostEntries(protocol)) {
+  for (const auto& client : clients_) threads_.emplace_back([this, &client] { Run(*client); });
+}
 
 Sender::~Sender() {
   {
@@ -68,18 +76,20 @@ Sender::~Sender() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void Sender::Add(std::shared_ptr<Spool> spool) {
   const std::lock_guard lock(mutex_);
   spools_.push_back(std::move(spool));
-  changed_.notify_all();
+  changed_.notify_one();
 }
 
 void Sender::Wake() {
   const std::lock_guard lock(mutex_);  // else it may come just before somebody begins to wait
-  changed_.notify_all();
+  // A spool that nobody else uses, and that holds nothing, is closed.
+  std::erase_if(spools_, [](const auto& one) { return one.use_count() == 1 && one->waiting() == 0; });
+  changed_.notify_one();
 }
 
 size_t Sender::Waiting() const {
@@ -93,107 +103,256 @@ Sender::Counts Sender::counts() const {
   return counts_;
 }
 
-bool Sender::Drain(std::chrono::milliseconds longest) {
+bool Sender::Drain(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   draining_ = true;
+  took_while_draining_ = gave_up_ = false;
   not_before_ = {};  // one more try, whatever it waits for
-  const uint64_t failures = counts_.failures;
+  last_taken_ = Clock::now();
   changed_.notify_all();
-  changed_.wait_for(lock, longest, [&] { return Waiting() == 0 || counts_.failures > failures; });
+  while (Waiting() != 0 && !gave_up_ && Clock::now() < last_taken_ + patience)
+    drained_.wait_until(lock, last_taken_ + patience);
   return Waiting() == 0;
 }
 
-// Those with something to send take turns.
-std::shared_ptr<Spool> Sender::NextSpool() {
-  for (size_t i = 0; i < spools_.size(); ++i) {
-    const auto& spool = spools_[(turn_ + i) % spools_.size()];
-    if (spool->waiting() == 0) continue;
-    if (tries_ == 0) turn_ = turn_ + i + 1;  // what is tried again keeps its turn
-    return spool;
-  }
-  return nullptr;
-}
-
-void Sender::Run() {
+void Sender::Run(PushClient& client) {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const std::shared_ptr<Spool> spool = NextSpool();
-    if (spool == nullptr) {
-      changed_.notify_all();  // for Drain
-      changed_.wait(lock);
-      continue;
-    }
-    if (Clock::now() < not_before_) {
+    if (const auto now = Clock::now(); now < not_before_) {
       changed_.wait_until(lock, not_before_);
       continue;
     }
+    // After a failure one request asks whether the server takes profiles again.
+    Request request = tries_ == 0 || requests_under_way_ == 0 ? NextRequest() : Request();
+    if (request.empty()) {
+      drained_.notify_all();
+      changed_.wait(lock);
+      continue;
+    }
+    ++requests_under_way_;
+    for (const Outgoing& one : request) series_under_way_.insert(one.waiting.series);
+    changed_.notify_one();  // there may be more
     lock.unlock();
-    SendFirstOf(*spool);
+    Send(client, &request);
     lock.lock();
+    for (const Outgoing& one : request) series_under_way_.erase(one.waiting.series);
+    --requests_under_way_;
+    changed_.notify_all();
+    drained_.notify_all();
   }
 }
 
-void Sender::SendFirstOf(Spool& spool) {
-  const auto front = spool.Front();
-  if (!front.has_value()) return;
-  const auto& [waiting, entry] = *front;
-  Reply reply;
-  Outcome outcome;
-  if (protocol_ != PushProtocol::kOtlp && entry.until_ns < NowNs(CLOCK_REALTIME) - kOldest) {
-    outcome = Outcome::kRefused;
-    reply.text = "it is older than an hour, which the server takes from nobody";
-  } else {
-    reply = client_->Post(RequestOf(entry, protocol_), stop_);
-    if (!reply.left_us && reply.status != 200) spool.NotTaken();
-    if (stop_ && reply.status == 0) return;
-    outcome = OutcomeOf(reply.status);
-    if (outcome == Outcome::kSent && protocol_ == PushProtocol::kOtlp) {
-      if (std::optional<std::string> why = RejectedByOtlp(reply.text)) {
-        outcome = Outcome::kRefused;
-        reply.text = *std::move(why);
-      }
+// The oldest first, also among spools: processes of different folders may share a series.
+Sender::Request Sender::NextRequest() {
+  struct Choice {
+    Spool::Candidate candidate;
+    size_t spool;
+  };
+  std::vector<Choice> choices;
+  for (size_t i = 0; i < spools_.size(); ++i) {
+    for (const Spool::Candidate& one : spools_[i]->Candidates()) {
+      if (!series_under_way_.contains(one.series)) choices.push_back({one, i});
     }
   }
+  std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+    return std::pair(a.candidate.until_ns, a.candidate.number) < std::pair(b.candidate.until_ns, b.candidate.number);
+  });
+  std::vector<std::vector<uint64_t>> numbers(spools_.size());
+  absl::flat_hash_set<uint64_t> series;
+  size_t bytes = 0;
+  for (const auto& [candidate, spool] : choices) {
+    const bool is_alone = alone_.contains({spools_[spool].get(), candidate.number});
+    if (is_alone && !series.empty()) continue;
+    bytes += candidate.profile_bytes;
+    if (!series.empty() && bytes > kMostRequestBytes) break;
+    if (series.insert(candidate.series).second) numbers[spool].push_back(candidate.number);
+    if (is_alone || series.size() == most_) break;
+  }
+  Request request;
+  for (size_t i = 0; i < spools_.size(); ++i) {
+    if (numbers[i].empty()) continue;
+    for (auto& [waiting, entry] : spools_[i]->Begin(numbers[i])) {
+      request.push_back({spools_[i], std::move(waiting), std::move(entry)});
+    }
+  }
+  return request;
+}
+
+void Sender::LookAtServersClock(const Reply& reply, int64_t sent_ns) {
+  if (reply.date_s == 0) return;
+  const int64_t date_ns = reply.date_s * kSecond;
+  const int64_t least_ns = date_ns - NowNs(CLOCK_MONOTONIC), most_ns = date_ns + kSecond - sent_ns;
+  server_least_ns_ = std::max(server_least_ns_, least_ns);
+  server_most_ns_ = std::min(server_most_ns_, most_ns);
+  if (server_least_ns_ <= server_most_ns_) return;
+  server_least_ns_ = least_ns;  // its clock was set
+  server_most_ns_ = most_ns;
+}
+
+int64_t Sender::ServerNowNs() const {
+  if (server_most_ns_ == INT64_MAX) return NowNs(CLOCK_REALTIME);
+  return NowNs(CLOCK_MONOTONIC) + server_least_ns_ + (server_most_ns_ - server_least_ns_) / 2;
+}
+
+void Sender::PutInOrder(Request* request) {
+  const std::lock_guard lock(mutex_);
+  for (Outgoing& one : *request) {
+    const auto last = last_sent_ns_.find(one.waiting.series);
+    if (last == last_sent_ns_.end() || one.entry.until_ns / kMs > last->second / kMs) continue;
+    const int64_t until_ns = (last->second / kMs + 1) * kMs;
+    if (until_ns > ServerNowNs() + SeriesTimes::kMostAhead) continue;
+    one.entry.until_ns = until_ns;
+    one.entry.pprof = AtTime(one.entry.pprof, until_ns, std::max<int64_t>(1, until_ns - one.entry.from_ns));
+    one.spool->Change(one.waiting, one.entry);
+  }
+  constexpr size_t kMostSeries = 100'000;
+  if (last_sent_ns_.size() > kMostSeries) last_sent_ns_.clear();
+}
+
+bool Sender::CorrectTime(const Outgoing& one, std::string_view answer) {
+  const int64_t server_ns = ServerNowNs(), ahead_ns = NowNs(CLOCK_REALTIME) - server_ns, until_ns = one.entry.until_ns;
+  const auto is_in_window = [server_ns](int64_t time_ns) {
+    return time_ns > server_ns - kOldest && time_ns < server_ns + SeriesTimes::kMostAhead;
+  };
+  if (const std::optional<int64_t> last_ns = LastTimeIn(answer)) {
+    return *last_ns >= until_ns && is_in_window(*last_ns) && GiveTime(one, (*last_ns / kMs + 1) * kMs);
+  }
+  return !is_in_window(until_ns) && is_in_window(until_ns - ahead_ns) && GiveTime(one, until_ns - ahead_ns);
+}
+
+bool Sender::GiveTime(const Outgoing& one, int64_t until_ns) {
+  constexpr int kMostCorrections = 3;
+  if (++corrected_[{one.spool.get(), one.waiting.number}] > kMostCorrections) return false;
+  PushEntry entry = one.entry;
+  entry.from_ns += until_ns - entry.until_ns;
+  entry.until_ns = until_ns;
+  entry.pprof = AtTime(entry.pprof, until_ns, std::max<int64_t>(1, until_ns - entry.from_ns));
+  one.spool->Change(one.waiting, entry);
+  one.spool->Return({one.waiting.number}, /*not_taken=*/true);
+  return true;
+}
+
+void Sender::SetAsideWhatIsTooOld(Request* request) {
+  if (protocol_ == PushProtocol::kOtlp) return;
+  const std::lock_guard lock(mutex_);
+  const int64_t oldest_ns = ServerNowNs() - kOldest;
+  std::erase_if(*request, [&](const Outgoing& one) {
+    if (one.entry.until_ns >= oldest_ns) return false;
+    series_under_way_.erase(one.waiting.series);
+    if (!CorrectTime(one)) SetAside(one, "it is older than an hour, which the server takes from nobody");
+    return true;
+  });
+}
+
+void Sender::Send(PushClient& client, Request* request) {
+  SetAsideWhatIsTooOld(request);
+  if (request->empty()) return;
+  PutInOrder(request);
+  std::vector<const PushEntry*> entries;
+  for (const Outgoing& one : *request) entries.push_back(&one.entry);
+  const int64_t sent_ns = NowNs(CLOCK_MONOTONIC);
+  Reply reply = client.Post(RequestOf(entries, protocol_), stop_);
+  if (stop_ && reply.status == 0) return;
+  Outcome outcome = OutcomeOf(reply.status);
+  if (outcome == Outcome::kSent && protocol_ == PushProtocol::kOtlp) {
+    if (std::optional<std::string> why = RejectedByOtlp(reply.text)) {
+      outcome = Outcome::kRefused;
+      reply.text = *std::move(why);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  ++counts_.requests;
+  LookAtServersClock(reply, sent_ns);
   // There it also says that of an error of its own: it has just begun, or knows no ingester.
   if (protocol_ == PushProtocol::kIngest && reply.status == 422 && tries_ < kMostIngestTries) {
     outcome = Outcome::kTryAgain;
   }
-  if (outcome == Outcome::kSent) spool.Sent(waiting);
-  if (outcome == Outcome::kTryAgain || outcome == Outcome::kWrongSettings) {
-    SayTrouble(reply, outcome);
-    static thread_local std::minstd_rand random{Seed()};
-    const std::lock_guard lock(mutex_);
-    for (const auto& one : spools_) one->WriteDown();
-    ++counts_.failures;
-    not_before_ = Clock::now() +
-                  WaitBeforeTry(tries_++, reply.retry_after_s, std::uniform_real_distribution<double>(0, 1)(random));
-    changed_.notify_all();
-    return;
-  }
-  if (!trouble_.empty() && reply.status != 0) {
-    const auto lasted = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - trouble_since_).count();
-    Say(fmt::format("{}: takes profiles again, after {}; sending what waited.", client_->options().url,
-                    FormatDuration(lasted)));
-    trouble_.clear();
-  }
-  if (outcome == Outcome::kRefused) {
-    spool.SetAside(waiting, entry);
-    const std::string why = WhatItSaid(reply);
-    const std::string known = why.substr(0, 80);  // without what differs from one to the next
-    if (said_refusals_.size() < kMostRefusalsSaid && said_refusals_.insert(known).second) {
-      Say(fmt::format("{}: a profile was not taken ({}). It is set aside in {}/.push; it is not said again.",
-                      client_->options().url, why, Printable(spool.out())));
+  Take(*request, reply, outcome);
+}
+
+void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
+  std::vector<bool> not_taken(request.size(), outcome != Outcome::kSent);
+  bool is_named = false;
+  if (outcome != Outcome::kSent && request.size() > 1) {
+    std::vector<const PushEntry*> entries;
+    for (const Outgoing& one : request) entries.push_back(&one.entry);
+    if (std::optional<std::vector<bool>> named = NotTakenOf(reply.text, entries)) {
+      not_taken = *std::move(named);
+      is_named = true;
     }
   }
-  const std::lock_guard lock(mutex_);
-  tries_ = 0;
-  if (outcome == Outcome::kSent) {
-    ++counts_.sent;
-    counts_.bytes += entry.pprof.size();
+  const bool is_aside = outcome == Outcome::kRefused && request.size() == 1;
+  if (is_aside) {
+    if (!CorrectTime(request[0], reply.text)) SetAside(request[0], WhatItSaid(reply));
   } else {
-    ++counts_.set_aside;
+    std::map<Spool*, std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> numbers;  // taken, and not
+    for (size_t i = 0; i < request.size(); ++i) {
+      auto& [taken, again] = numbers[request[i].spool.get()];
+      const EntryId id(request[i].spool.get(), request[i].waiting.number);
+      (not_taken[i] ? again : taken).push_back(id.second);
+      if (not_taken[i] && outcome == Outcome::kRefused) alone_.insert(id);
+      if (not_taken[i]) continue;
+      alone_.erase(id);
+      corrected_.erase(id);
+      int64_t& last_ns = last_sent_ns_[request[i].waiting.series];
+      last_ns = std::max(last_ns, request[i].entry.until_ns);
+      ++counts_.sent;
+      counts_.bytes += request[i].entry.pprof.size();
+    }
+    // Of a request of several an error does not say that none was taken.
+    const bool is_sure = is_named || (request.size() == 1 ? !reply.left_us : reply.status == 0 && !reply.left_us);
+    for (auto& [spool, of_spool] : numbers) {
+      if (!of_spool.first.empty()) spool->Sent(of_spool.first);
+      if (!of_spool.second.empty()) spool->Return(of_spool.second, is_sure);
+    }
   }
-  changed_.notify_all();
+  const bool any_taken = std::find(not_taken.begin(), not_taken.end(), false) != not_taken.end();
+  if (any_taken || is_aside) {
+    last_taken_ = Clock::now();
+    took_while_draining_ = draining_;
+  }
+  if (outcome == Outcome::kSent) {
+    if (request.size() >= most_) most_ = std::min(most_ * 2, MostEntries(protocol_));
+  } else if (outcome == Outcome::kTryAgain) {
+    most_ = std::max<size_t>(1, request.size() / 2);
+  }
+  if (any_taken || is_aside) tries_ = 0;
+  if (outcome == Outcome::kTryAgain || outcome == Outcome::kWrongSettings) return TryLater(reply, outcome);
+  if (!trouble_.empty() && reply.status != 0) {
+    const auto lasted = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - trouble_since_).count();
+    Say(fmt::format("{}: takes profiles again, after {}; sending what waited.", url_, FormatDuration(lasted)));
+    trouble_.clear();
+  }
+  tries_ = 0;
+}
+
+void Sender::SetAside(const Outgoing& one, const std::string& why) {
+  one.spool->SetAside(one.waiting, one.entry);
+  alone_.erase({one.spool.get(), one.waiting.number});
+  corrected_.erase({one.spool.get(), one.waiting.number});
+  ++counts_.set_aside;
+  const std::string known = why.substr(0, 80);  // without what differs from one to the next
+  if (said_refusals_.size() >= kMostRefusalsSaid || !said_refusals_.insert(known).second) return;
+  Say(fmt::format("{}: a profile was not taken ({}). It is set aside in {}/.push; it is not said again.", url_, why,
+                  Printable(one.spool->out())));
+}
+
+void Sender::TryLater(const Reply& reply, Outcome outcome) {
+  SayTrouble(reply, outcome);
+  static std::minstd_rand random{Seed()};
+  for (const auto& one : spools_) {
+    one->WriteDown();
+    if (reply.status == 401 || reply.status == 403) one->Refused();
+  }
+  ++counts_.failures;
+  // Who is not there, or does not know us, will not take them within a moment; who has too much to do may.
+  const bool is_there = reply.status != 0 && outcome == Outcome::kTryAgain;
+  gave_up_ = gave_up_ || (draining_ && !took_while_draining_ && !is_there);
+  // Requests that were under way together fail together: that is one failure.
+  const auto now = Clock::now();
+  if (now >= not_before_) ++tries_;
+  const double chance = std::uniform_real_distribution<double>(0, 1)(random);
+  not_before_ = std::max(not_before_, now + WaitBeforeTry(std::max(0, tries_ - 1), reply.retry_after_s, chance));
 }
 
 void Sender::SayTrouble(const Reply& reply, Outcome outcome) {
@@ -213,7 +372,7 @@ void Sender::SayTrouble(const Reply& reply, Outcome outcome) {
         : reply.status == 401 || reply.status == 403 ? "Check --token-file, --user-file and --tenant"
                                                      : "Check the URL and the proxy";
   }
-  Say(fmt::format("{}: does not take profiles ({}). {}; trying again.", client_->options().url, what, advice));
+  Say(fmt::format("{}: does not take profiles ({}). {}; trying again.", url_, what, advice));
 }
 
 }  // namespace holdfast

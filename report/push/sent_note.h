@@ -1,11 +1,15 @@
-// Which entry is under way, and which was the last that the server took: two words in a file that is mapped, so that they are
-// noted by one store each, before the request and as soon as its answer is read, and outlive a pusher that is killed.
+// Which entries are under way, and which ones the server took: words in a file that is mapped. One store notes each, before the
+// request and as soon as its answer is read, and outlives a pusher that is killed.
+//
+// An entry has the word of its number modulo kWords; the word says which number it means. The word of a newer entry takes the
+// place of an old one: the old entry's file is gone by then.
 #ifndef HOLDFAST_REPORT_PUSH_SENT_NOTE_H_
 #define HOLDFAST_REPORT_PUSH_SENT_NOTE_H_
 
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -24,37 +28,48 @@ class SentNote {
   SentNote(SentNote&& other) noexcept : words_(other.words_) { other.words_ = nullptr; }
   SentNote& operator=(SentNote&&) = delete;
 
-  void Begin(uint64_t entry) { words_->under_way.store(entry, std::memory_order_release); }
+  void Begin(uint64_t entry) { WordOf(entry).store(entry << 2 | kUnderWay, std::memory_order_release); }
   // The server has it.
-  void Done(uint64_t entry) { words_->answered.store(entry, std::memory_order_release); }
+  void Done(uint64_t entry) { WordOf(entry).store(entry << 2 | kTaken, std::memory_order_release); }
+  // The server says that it did not take the entry, or was not reached.
+  void NotTaken(uint64_t entry) {
+    if (under_way(entry)) WordOf(entry).store(0, std::memory_order_release);
+  }
 
-  uint64_t answered() const { return words_->answered.load(std::memory_order_acquire); }
-  // 0: none. Of one that was under way when its pusher was killed nobody knows whether the server took it.
-  uint64_t under_way() const {
-    const uint64_t entry = words_->under_way.load(std::memory_order_acquire);
-    return entry == answered() ? 0 : entry;
+  bool answered(uint64_t entry) const { return Read(entry) == (entry << 2 | kTaken); }
+  // After a pusher was killed, nobody knows whether the server took such an entry.
+  bool under_way(uint64_t entry) const { return Read(entry) == (entry << 2 | kUnderWay); }
+  // The highest number that is noted; 0: none.
+  uint64_t newest() const {
+    uint64_t newest = 0;
+    for (size_t i = 0; i < kWords; ++i) newest = std::max(newest, words_[i].load(std::memory_order_acquire) >> 2);
+    return newest;
   }
 
  private:
-  struct Words {
-    std::atomic<uint64_t> under_way, answered;
-  };
-  explicit SentNote(Words* words) : words_(words) {}
-  Words* words_;
+  static constexpr size_t kWords = 4096, kBytes = kWords * sizeof(uint64_t);  // many more than are under way at once
+  static constexpr uint64_t kUnderWay = 1, kTaken = 2;
+  using Word = std::atomic<uint64_t>;
+
+  explicit SentNote(Word* words) : words_(words) {}
+  Word& WordOf(uint64_t entry) { return words_[entry % kWords]; }
+  uint64_t Read(uint64_t entry) const { return words_[entry % kWords].load(std::memory_order_acquire); }
+
+  Word* words_;
 };
 
 inline absl::StatusOr<SentNote> SentNote::Open(int folder, const char* name) {
   const FileDescriptor file(openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   // Backed now: a store to a page that the disk has no room for would be SIGBUS.
-  const int error = file.valid() ? posix_fallocate(file.get(), 0, sizeof(Words)) : errno;
+  const int error = file.valid() ? posix_fallocate(file.get(), 0, kBytes) : errno;
   if (error != 0) return absl::ErrnoToStatus(error, name);
-  void* words = mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* words = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (words == MAP_FAILED) return absl::ErrnoToStatus(errno, name);
-  return SentNote(static_cast<Words*>(words));
+  return SentNote(static_cast<Word*>(words));
 }
 
 inline SentNote::~SentNote() {
-  if (words_ != nullptr) munmap(words_, sizeof(Words));
+  if (words_ != nullptr) munmap(words_, kBytes);
 }
 
 }  // namespace holdfast

@@ -87,15 +87,6 @@ Sums SumsOf(const Profile& profile, const ServerLimits& limits, const LabelNames
   return sums;
 }
 
-// The last four bytes of gzip are the size that it had.
-size_t SizeOfContent(const std::string& gzip) {
-  size_t size = 0;
-  for (size_t i = 1; i <= 4 && i <= gzip.size(); ++i) {
-    size = size << 8 | static_cast<unsigned char>(gzip[gzip.size() - i]);
-  }
-  return size;
-}
-
 class Splitter {
  public:
   Splitter(const Profile& profile, const ServerLimits& limits, ServerProfiles* made)
@@ -135,7 +126,7 @@ class Splitter {
     part.time_nanos += static_cast<int64_t>(made_->parts.size()) * kMs;
     if (part.samples.empty()) return true;
     std::string bytes = EncodePprof(part);
-    if (SizeOfContent(bytes) > limits_.bytes) return false;
+    if (UnpackedBytes(bytes) > limits_.bytes) return false;
     made_->parts.push_back({std::move(bytes), part.time_nanos});
     return true;
   }
@@ -148,6 +139,15 @@ class Splitter {
 };
 
 }  // namespace
+
+// The last four bytes of gzip are the size that it had.
+size_t UnpackedBytes(std::string_view gzip) {
+  size_t size = 0;
+  for (size_t i = 1; i <= 4 && i <= gzip.size(); ++i) {
+    size = size << 8 | static_cast<unsigned char>(gzip[gzip.size() - i]);
+  }
+  return size;
+}
 
 ServerProfiles ForServer(const Profile& profile, const ServerLimits& limits) {
   ServerProfiles made;

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/pprof/profile.h"
@@ -37,6 +38,9 @@ struct ServerProfiles {
   uint64_t cut_stacks = 0, too_large = 0, cut_labels = 0;  // samples
   std::vector<std::string> left_out;                       // names of labels
 };
+
+// The unpacked size of a profile, as limits count it.
+size_t UnpackedBytes(std::string_view gzip);
 
 ServerProfiles ForServer(const Profile& profile, const ServerLimits& limits = {});
 

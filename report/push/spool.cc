@@ -10,16 +10,27 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/split.h"
+#include "report/base/time_budget.h"
+#include "report/push/server_profile.h"
 
 namespace holdfast {
 namespace {
 
 constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTemporary[] = ".new", kFree[] = "free";
+constexpr char kRequest[] = "request", kDone[] = "done", kServer[] = "server", kNotes[] = "notes";
+constexpr char kRefused[] = "refused", kTaken[] = "taken";
+constexpr size_t kMostDoneLines = 10'000;  // then processes without any file are left out
+enum RequestField : uint32_t { kRequestEntries = 1 };
+enum RequestEntryField : uint32_t { kEntryNumber = 1, kEntryProcess = 2, kEntryContent = 3 };
 
 uint64_t HashOf(std::string_view text) {  // the same in every build
   uint64_t hash = 0xcbf29ce484222325ull;
@@ -75,9 +86,14 @@ std::string ReadFileAt(int folder, const std::string& name) {
   return file.valid() ? ReadWhole(fmt::format("/proc/self/fd/{}", file.get())) : std::string();
 }
 
+// Never 0.
+uint64_t SeriesOf(const PushEntry& entry) { return absl::HashOf(entry.family, entry.labels) | 1; }
+
 std::string NameOf(const Spool::Waiting& entry) {
   return fmt::format("{:012}.{}.{}", entry.number, entry.process, entry.counts ? kEntry : kStill);
 }
+
+std::string RequestNameOf(uint64_t number) { return fmt::format("{:012}.{}", number, kRequest); }
 
 std::optional<Spool::Waiting> ParseEntryName(const std::string& name, uint64_t bytes) {
   const std::vector<std::string_view> parts = Split(name, ".");
@@ -87,18 +103,92 @@ std::optional<Spool::Waiting> ParseEntryName(const std::string& name, uint64_t b
   return entry;
 }
 
+// What a file of a request holds, with the content of each. Of one that was cut, what is whole.
+std::vector<Spool::Waiting> DecodeRequest(std::string_view bytes) {
+  std::vector<Spool::Waiting> entries;
+  try {
+    protozero::pbf_reader reader(bytes.data(), bytes.size());
+    while (reader.next(kRequestEntries)) {
+      protozero::pbf_reader message = reader.get_message();
+      Spool::Waiting entry;
+      entry.counts = false;
+      while (message.next()) {
+        if (message.tag() == kEntryNumber) {
+          entry.number = message.get_uint64();
+        } else if (message.tag() == kEntryProcess) {
+          entry.process = message.get_string();
+        } else if (message.tag() == kEntryContent) {
+          entry.content = message.get_bytes();
+        } else {
+          message.skip();
+        }
+      }
+      entry.bytes = entry.content.size();
+      if (!entry.content.empty()) entries.push_back(std::move(entry));
+    }
+  } catch (const protozero::exception&) {
+  }
+  return entries;
+}
+
+// All files of a spool, as another pusher left them.
+struct SpoolFiles {
+  std::vector<Spool::Waiting> entries;  // by number; those of requests with their content
+  std::map<std::string, ToldProcess> told;
+  uint64_t newest = 0;
+};
+
+SpoolFiles FilesOf(int folder) {
+  SpoolFiles files;
+  std::vector<std::string> requests;
+  ForEachFile(folder, [&](const std::string& name, uint64_t bytes, int64_t) {
+    if (std::optional<Spool::Waiting> entry = ParseEntryName(name, bytes)) {
+      files.entries.push_back(*std::move(entry));
+    } else if (name.ends_with(std::string(".") + kRequest)) {
+      requests.push_back(name);
+    } else if (name.ends_with(std::string(".") + kTold)) {
+      if (std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder, name))) {
+        files.newest = std::max(files.newest, told->last_entry);
+        files.told.emplace(name.substr(0, name.find('.')), *std::move(told));
+      }
+    }
+  });
+  for (const std::string& name : requests) {
+    for (Spool::Waiting& entry : DecodeRequest(ReadFileAt(folder, name))) {
+      const bool is_there = std::any_of(files.entries.begin(), files.entries.end(),
+                                        [&](const Spool::Waiting& one) { return one.number == entry.number; });
+      if (!is_there) files.entries.push_back(std::move(entry));
+    }
+  }
+  std::sort(files.entries.begin(), files.entries.end(),
+            [](const Spool::Waiting& a, const Spool::Waiting& b) { return a.number < b.number; });
+  if (!files.entries.empty()) files.newest = std::max(files.newest, files.entries.back().number);
+  return files;
+}
+
+// Whether both were written at the same moment of the same process.
+bool AreAlike(const ToldProcess& a, const ToldProcess& b) {
+  for (size_t i = 0; i < a.kinds.size(); ++i) {
+    if (a.kinds[i].time_nanos() != b.kinds[i].time_nanos()) return false;
+  }
+  return a.process == b.process;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const std::string& server) {
+absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const std::string& server,
+                                                   const std::string& tenant) {
   absl::StatusOr<OutputFolder> profiles = OutputFolder::Open(out);
   if (!profiles.ok()) return profiles.status();
   absl::StatusOr<FileDescriptor> all = OpenSubfolder(profiles->folder().get(), ".push", out);
   if (!all.ok()) return all.status();
-  const std::string name = FolderNameOf(server);
+  const std::string name = FolderNameOf(tenant.empty() ? server : server + " " + tenant);
   absl::StatusOr<FileDescriptor> folder = OpenSubfolder(all->get(), name, out + "/.push");
   if (!folder.ok()) return folder.status();
   std::unique_ptr<Spool> spool(new Spool(out, *std::move(profiles)));
   spool->folder_ = *std::move(folder);
+  spool->url_ = server;
+  spool->tenant_ = tenant;
   spool->lock_ = FileDescriptor(openat(spool->folder_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!spool->lock_.valid()) return absl::ErrnoToStatus(errno, fmt::format("{}/.push/{}/lock", Printable(out), name));
   if (flock(spool->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -111,12 +201,14 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const
   if (ftruncate(spool->lock_.get(), 0) != 0 || pwrite(spool->lock_.get(), pid.data(), pid.size(), 0) < 0) {
     return absl::ErrnoToStatus(errno, fmt::format("{}/.push/{}/lock", Printable(out), name));
   }
-  absl::StatusOr<SentNote> note = SentNote::Open(spool->folder_.get(), "sent");
+  absl::StatusOr<SentNote> note = SentNote::Open(spool->folder_.get(), kNotes);
   if (!note.ok()) {
     return absl::Status(note.status().code(),
                         fmt::format("{}/.push/{}/{}", Printable(out), name, std::string(note.status().message())));
   }
   spool->note_.emplace(*std::move(note));
+  const std::lock_guard lock(spool->mutex_);
+  spool->TakeOverOthers(all->get(), name);
   spool->ReadWhatIsThere();
   return spool;
 }
@@ -124,41 +216,169 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const
 Spool::~Spool() {
   const std::lock_guard lock(mutex_);
   WriteDownLocked();
+  if (in_memory_ == 0) {
+    for (const auto& [number, entries] : requests_) unlinkat(folder_.get(), RequestNameOf(number).c_str(), 0);
+  }
   for (const std::string& file : free_files_) unlinkat(folder_.get(), file.c_str(), 0);
 }
 
+void Spool::WriteServer() {
+  const std::string text = fmt::format("{}\n{}\n{}\n", url_, tenant_, taken_ ? kTaken : refused_ ? kRefused : "");
+  // On a full disk it is missing: then nothing is taken over from here.
+  [[maybe_unused]] const absl::Status written = Write(kServer, text, std::string(kServer) + kTemporary);
+}
+
+void Spool::TakeOverOthers(int all, const std::string& own) {
+  const std::string text = ReadFileAt(folder_.get(), kServer);
+  const std::vector<std::string_view> ours = Split(text, "\n");
+  refused_ = ours.size() > 2 && ours[2] == kRefused;
+  taken_ = ours.size() > 2 && ours[2] == kTaken;
+  if (text.empty()) WriteServer();
+  const int copy = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  while (const dirent* entry = readdir(listing.get())) {
+    const std::string name = entry->d_name;
+    if (name == own || name.starts_with('.')) continue;
+    const FileDescriptor other(openat(all, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info;
+    if (!other.valid() || fstat(other.get(), &info) != 0 || info.st_uid != geteuid()) continue;
+    const std::string its_text = ReadFileAt(other.get(), kServer);
+    const std::vector<std::string_view> its = Split(its_text, "\n");
+    if (its.size() < 3 || its[0] != url_ || its[2] != kRefused) continue;
+    const FileDescriptor its_lock(openat(other.get(), "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (!its_lock.valid() || flock(its_lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    TakeOver(other.get());
+    unlinkat(all, name.c_str(), AT_REMOVEDIR);  // what was set aside stays there
+  }
+}
+
+// Entries get new numbers here, after all of ours. First `told` is written, then entries follow it: killed in between, this is done
+// once more, and finds the same `told` on both sides.
+//
+// What our own `told` counts from holds these increases again: of such a process they are dropped.
+void Spool::TakeOver(int other) {
+  SpoolFiles files = FilesOf(other);
+  uint64_t number = std::max(FilesOf(folder_.get()).newest, note_->newest());
+  std::set<std::string> known_here;
+  for (const auto& [key, told] : files.told) {
+    const std::optional<ToldProcess> ours = DecodeTold(ReadFileAt(folder_.get(), key + "." + kTold));
+    if (ours.has_value() && !AreAlike(*ours, told)) known_here.insert(key);
+  }
+  std::vector<std::pair<Waiting, uint64_t>> moved;  // and what it is called here
+  std::map<std::string, uint64_t> last;
+  for (const Waiting& entry : files.entries) {
+    const auto told = files.told.find(entry.process);
+    const bool is_whole = !entry.counts || (told != files.told.end() && entry.number <= told->second.last_entry);
+    if (!is_whole || (entry.counts && known_here.contains(entry.process))) continue;
+    moved.emplace_back(entry, last[entry.process] = ++number);
+  }
+  for (auto& [key, told] : files.told) {
+    if (known_here.contains(key)) continue;
+    told.last_entry = last[key];
+    const std::string name = key + "." + kTold;
+    if (!Write(name, EncodeTold(told), name + kTemporary).ok()) return;
+  }
+  for (const auto& [entry, new_number] : moved) {
+    Waiting here = entry;
+    here.number = new_number;
+    const std::string name = NameOf(here);
+    const bool is_here = entry.content.empty()
+                             ? renameat(other, NameOf(entry).c_str(), folder_.get(), name.c_str()) == 0
+                             : Write(name, entry.content, name + kTemporary).ok();
+    if (!is_here) return;
+    ++taken_over_;
+  }
+  std::string done = ReadFileAt(folder_.get(), kDone);
+  const std::string its_done = ReadFileAt(other, kDone);
+  for (const std::string_view line : Split(its_done, "\n")) {
+    const std::string key(line.substr(0, line.find(' ')));
+    if (key.size() == KeyOf("").size() && !known_here.contains(key)) done += fmt::format("{}\n", line);
+  }
+  if (!done.empty() && !Write(kDone, done, std::string(kDone) + kTemporary).ok()) return;
+  std::vector<std::string> all;
+  ForEachFile(other, [&](const std::string& name, uint64_t, int64_t) { all.push_back(name); });
+  for (const std::string& name : all) unlinkat(other, name.c_str(), 0);
+}
+
 void Spool::ReadWhatIsThere() {
-  std::vector<Waiting> entries;
   constexpr int64_t kForgotten = int64_t{7} * 24 * 3600;  // of a process that ended without a file
-  ForEachFile(folder_.get(), [&](const std::string& name, uint64_t bytes, int64_t time_s) {
+  bool is_older_release = false;
+  std::vector<std::string> requests;
+  ForEachFile(folder_.get(), [&](const std::string& name, uint64_t, int64_t time_s) {
     if (name.ends_with(kTemporary) || name.ends_with(std::string(".") + kFree)) {
       unlinkat(folder_.get(), name.c_str(), 0);
-    } else if (std::optional<Waiting> entry = ParseEntryName(name, bytes)) {
-      entries.push_back(*std::move(entry));
     } else if (name.ends_with(std::string(".") + kTold) && time_s > time(nullptr) - kForgotten) {
       finished_.emplace(name.substr(0, name.find('.')), false);
+    } else if (name.ends_with(std::string(".") + kRequest)) {
+      requests.push_back(name);
     }
+    is_older_release = is_older_release || name == "sent";
   });
-  std::map<std::string, uint64_t> last;
-  for (const auto& [process, finished] : finished_) {
-    const std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder_.get(), process + "." + kTold));
-    if (told.has_value()) last[process] = told->last_entry;
-    earlier_.insert(process);
-    next_number_ = std::max(next_number_, told.has_value() ? told->last_entry + 1 : 1);
-  }
-  std::sort(entries.begin(), entries.end(), [](const Waiting& a, const Waiting& b) { return a.number < b.number; });
-  for (const Waiting& entry : entries) {
-    next_number_ = std::max(next_number_, entry.number + 1);
-    const auto committed = last.find(entry.process);
-    const bool is_whole = !entry.counts || (committed != last.end() && entry.number <= committed->second);
-    if (is_whole && entry.number != note_->answered()) {
-      in_doubt_ = in_doubt_ || (entry.counts && entry.number == note_->under_way());
-      Add(entry);
-    } else {
+  const SpoolFiles files = FilesOf(folder_.get());
+  for (const auto& [process, finished] : finished_) earlier_.insert(process);
+  next_number_ = std::max(files.newest, note_->newest()) + 1;
+  for (Waiting entry : files.entries) {
+    const auto told = files.told.find(entry.process);
+    const bool is_whole = !entry.counts || (told != files.told.end() && entry.number <= told->second.last_entry);
+    if (!is_whole || note_->answered(entry.number)) {
       unlinkat(folder_.get(), NameOf(entry).c_str(), 0);
+      continue;
+    }
+    if (note_->under_way(entry.number) || !entry.content.empty()) {
+      in_doubt_ = true;
+      if (PushEntry content; !entry.counts && Load(&entry, &content)) in_doubt_since_[entry.process] = content.until_ns;
+    }
+    Add(std::move(entry));
+  }
+  WriteDownLocked();
+  if (in_memory_ == 0) {
+    for (const std::string& name : requests) unlinkat(folder_.get(), name.c_str(), 0);
+  }
+  ReadDone(is_older_release);
+  ReadAside();
+}
+
+void Spool::ReadDone(bool is_older_release) {
+  const std::string text = ReadFileAt(folder_.get(), kDone);
+  for (const std::string_view line : Split(text, "\n")) {
+    const std::vector<std::string_view> fields = Split(line, " ");
+    uint32_t pid = 0;
+    if (fields.size() == 2 && fields[0] == "since") {
+      if (!absl::SimpleAtoi(std::string(fields[1]), &done_since_ns_)) done_since_ns_ = 0;
+    } else if (fields.size() >= 3 && absl::SimpleAtoi(std::string(fields[1]), &pid)) {
+      const size_t program = fields[0].size() + fields[1].size() + 2;
+      done_[std::string(fields[0])] = {pid, std::string(line.substr(program))};
+      ++done_lines_;
     }
   }
-  next_number_ = std::max({next_number_, note_->answered() + 1, note_->under_way() + 1});
+  if (!text.empty() || !is_older_release) return;
+  // An older release kept no such list: what it told of is not told once more.
+  done_since_ns_ = NowNs(CLOCK_REALTIME);
+  [[maybe_unused]] const absl::Status written =
+      Write(kDone, fmt::format("since {}\n", done_since_ns_), std::string(kDone) + kTemporary);
+  unlinkat(folder_.get(), "sent", 0);
+}
+
+void Spool::NoteDone(const std::string& key, uint32_t pid, const std::string& program) {
+  if (!done_.emplace(key, std::pair(pid, program)).second) return;
+  if (++done_lines_ > kMostDoneLines) {
+    std::set<std::pair<uint32_t, std::string>> there;
+    for (const OutputFolder::Entry& file : profiles_.List()) there.emplace(file.name.pid, file.name.program);
+    std::erase_if(done_, [&](const auto& one) { return one.first != key && !there.contains(one.second); });
+    std::string text = done_since_ns_ != 0 ? fmt::format("since {}\n", done_since_ns_) : "";
+    for (const auto& [process, names] : done_) text += fmt::format("{} {} {}\n", process, names.first, names.second);
+    done_lines_ = 0;
+    if (!Write(kDone, text, std::string(kDone) + kTemporary).ok()) done_.erase(key);
+    return;
+  }
+  const FileDescriptor file(openat(folder_.get(), kDone, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const std::string line = fmt::format("{} {} {}\n", key, pid, program);
+  if (file.valid() && write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
+  done_.erase(key);  // on a full disk: its `told` stays, and says the same
+}
+
+void Spool::ReadAside() {
   const int aside = openat(folder_.get(), "aside", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (aside < 0) return;
   aside_ = FileDescriptor(aside);
@@ -168,6 +388,17 @@ void Spool::ReadWhatIsThere() {
     set_aside_.emplace_back(file.second, bytes);
     bytes_ += bytes;
   }
+}
+
+bool Spool::IsDone(const std::string& process) const {
+  const std::lock_guard lock(mutex_);
+  return done_.contains(KeyOf(process));
+}
+
+int64_t Spool::InDoubtSince(const std::string& process) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = in_doubt_since_.find(KeyOf(process));
+  return found == in_doubt_since_.end() ? 0 : found->second;
 }
 
 std::optional<ToldProcess> Spool::ToldOf(const std::string& process) {
@@ -209,7 +440,7 @@ absl::Status Spool::Write(const std::string& name, std::string_view bytes, const
   return absl::ErrnoToStatus(error, fmt::format("{}/.push: cannot be written to", Printable(out_)));
 }
 
-absl::Status Spool::WriteEntryFile(const Waiting& entry, std::string_view bytes) {
+absl::Status Spool::WriteFreely(const std::string& name, std::string_view bytes) {
   std::string under = fmt::format("{}.{}", next_free_, kFree);
   if (free_files_.empty()) {
     ++next_free_;
@@ -217,11 +448,10 @@ absl::Status Spool::WriteEntryFile(const Waiting& entry, std::string_view bytes)
     under = free_files_.back();
     free_files_.pop_back();
   }
-  return Write(NameOf(entry), bytes, under);
+  return Write(name, bytes, under);
 }
 
-void Spool::RemoveEntryFile(const Waiting& entry) {
-  const std::string name = NameOf(entry);
+void Spool::RemoveFreely(const std::string& name) {
   if (free_files_.size() < kMostFreeFiles) {
     const std::string free = fmt::format("{}.{}", next_free_++, kFree);
     if (renameat(folder_.get(), name.c_str(), folder_.get(), free.c_str()) == 0) {
@@ -236,12 +466,13 @@ void Spool::Add(Waiting entry) {
   bytes_ += entry.bytes;
   in_memory_ += entry.content.size();
   ++of_process_[entry.process];
-  waiting_.push_back(std::move(entry));
+  const uint64_t number = entry.number;
+  waiting_.emplace(number, std::move(entry));
 }
 
 // It stays where it is where it cannot be written.
 bool Spool::WriteEntry(Waiting* entry) {
-  if (!WriteEntryFile(*entry, entry->content).ok()) return false;
+  if (!WriteFreely(NameOf(*entry), entry->content).ok()) return false;
   in_memory_ -= entry->content.size();
   entry->content = {};
   return true;
@@ -254,21 +485,31 @@ void Spool::WriteDown() {
 }
 
 void Spool::WriteDownLocked() {
-  for (Waiting& entry : waiting_) {
+  for (auto& [number, entry] : waiting_) {
     if (in_memory_ == 0 || (!entry.content.empty() && !WriteEntry(&entry))) return;
   }
+}
+
+void Spool::Refused() {
+  const std::lock_guard lock(mutex_);
+  if (taken_ || refused_) return;
+  refused_ = true;
+  WriteServer();
 }
 
 absl::Status Spool::Put(const std::string& process, const PushEntry& entry, bool counts) {
   std::string bytes = EncodeEntry(entry);
   const std::lock_guard lock(mutex_);
   Waiting waiting{.number = next_number_++, .process = KeyOf(process), .bytes = bytes.size(), .counts = counts};
+  waiting.series = SeriesOf(entry);
+  waiting.until_ns = entry.until_ns;
+  waiting.profile_bytes = UnpackedBytes(entry.pprof);
   if (!counts && !write_all_ && in_memory_ + bytes.size() <= kMostInMemory) {
     waiting.content = std::move(bytes);
     Add(std::move(waiting));
     return absl::OkStatus();
   }
-  absl::Status status = WriteEntryFile(waiting, bytes);
+  absl::Status status = WriteFreely(NameOf(waiting), bytes);
   if (!status.ok()) return status;
   if (counts) {
     uncommitted_.push_back(std::move(waiting));
@@ -300,13 +541,15 @@ void Spool::AbandonLocked() {
   uncommitted_.clear();
 }
 
-void Spool::Finish(const std::string& process) {
+void Spool::Finish(const ToldProcess& told) {
   const std::lock_guard lock(mutex_);
-  const auto found = finished_.find(KeyOf(process));
-  if (found == finished_.end()) return;
-  earlier_.erase(found->first);
+  const std::string key = KeyOf(told.process);
+  NoteDone(key, told.pid, ProgramForFileName(told.program));
+  earlier_.erase(key);
+  const auto found = finished_.find(key);
+  if (found == finished_.end() || !done_.contains(key)) return;
   found->second = true;
-  RemoveToldIfDone(found->first);
+  RemoveToldIfDone(key);
 }
 
 void Spool::RemoveToldIfDone(const std::string& key) {
@@ -321,37 +564,133 @@ size_t Spool::waiting() const {
   return waiting_.size();
 }
 
-std::optional<std::pair<Spool::Waiting, PushEntry>> Spool::Front() {
-  const std::lock_guard lock(mutex_);
-  while (!waiting_.empty()) {
-    const Waiting entry = waiting_.front();
-    std::optional<PushEntry> content =
-        DecodeEntry(entry.content.empty() ? ReadFileAt(folder_.get(), NameOf(entry)) : entry.content);
-    note_->Begin(entry.number);
-    if (content.has_value()) return std::pair(entry, *std::move(content));
-    Remove(entry);  // somebody damaged it, or took it away
-  }
-  return std::nullopt;
+bool Spool::Load(Waiting* entry, PushEntry* content) {
+  std::optional<PushEntry> read =
+      DecodeEntry(entry->content.empty() ? ReadFileAt(folder_.get(), NameOf(*entry)) : entry->content);
+  if (!read.has_value()) return false;
+  entry->series = SeriesOf(*read);
+  entry->until_ns = read->until_ns;
+  entry->profile_bytes = UnpackedBytes(read->pprof);
+  if (content != nullptr) *content = *std::move(read);
+  return true;
 }
 
-void Spool::Remove(const Waiting& entry) {
-  const auto found =
-      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return one.number == entry.number; });
+std::vector<Spool::Candidate> Spool::Candidates() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Candidate> candidates;
+  std::vector<uint64_t> broken;  // somebody damaged them, or took them away
+  absl::flat_hash_set<uint64_t> seen;
+  size_t looked = 0;
+  for (auto& [number, entry] : waiting_) {
+    if (++looked > kMostLooked) break;
+    if (entry.series == 0 && !Load(&entry, nullptr)) {
+      broken.push_back(number);
+    } else if (seen.insert(entry.series).second && !entry.under_way) {
+      candidates.push_back({number, entry.series, entry.until_ns, entry.profile_bytes});
+    }
+  }
+  for (const uint64_t number : broken) Remove(number);
+  return candidates;
+}
+
+std::vector<Spool::Outgoing> Spool::Begin(const std::vector<uint64_t>& numbers) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Outgoing> entries;
+  for (const uint64_t number : numbers) {
+    const auto found = waiting_.find(number);
+    if (found == waiting_.end() || found->second.under_way) continue;
+    PushEntry content;
+    if (!Load(&found->second, &content)) {
+      Remove(number);
+      continue;
+    }
+    found->second.under_way = true;
+    entries.emplace_back(found->second, std::move(content));
+  }
+  WriteRequest(entries);
+  for (const Outgoing& entry : entries) note_->Begin(entry.first.number);
+  return entries;
+}
+
+void Spool::WriteRequest(const std::vector<Outgoing>& entries) {
+  std::string bytes;
+  std::set<uint64_t> numbers;
+  protozero::pbf_writer writer(bytes);
+  for (const auto& [entry, content] : entries) {
+    if (entry.content.empty()) continue;
+    protozero::pbf_writer message(writer, kRequestEntries);
+    message.add_uint64(kEntryNumber, entry.number);
+    message.add_string(kEntryProcess, entry.process);
+    message.add_bytes(kEntryContent, entry.content);
+    numbers.insert(entry.number);
+  }
+  if (numbers.empty()) return;
+  const uint64_t first = *numbers.begin();
+  // On a full disk a pusher that is killed now loses them.
+  if (WriteFreely(RequestNameOf(first), bytes).ok()) requests_[first] = std::move(numbers);
+}
+
+void Spool::RemoveRequestOf(uint64_t number) {
+  for (auto request = requests_.begin(); request != requests_.end(); ++request) {
+    if (request->second.erase(number) == 0) continue;
+    if (request->second.empty()) {
+      RemoveFreely(RequestNameOf(request->first));
+      requests_.erase(request);
+    }
+    return;
+  }
+}
+
+void Spool::Remove(uint64_t number) {
+  const auto found = waiting_.find(number);
   if (found == waiting_.end()) return;
-  if (found->content.empty()) RemoveEntryFile(entry);
-  bytes_ -= found->bytes;
-  in_memory_ -= found->content.size();
-  const std::string process = found->process;
+  RemoveRequestOf(number);
+  if (found->second.content.empty()) RemoveFreely(NameOf(found->second));
+  bytes_ -= found->second.bytes;
+  in_memory_ -= found->second.content.size();
+  const std::string process = found->second.process;
   waiting_.erase(found);
   if (--of_process_[process] == 0) of_process_.erase(process);
   RemoveToldIfDone(process);
 }
 
-void Spool::Sent(const Waiting& entry) {
-  note_->Done(entry.number);  // first of all: killed behind this line, it is not sent again
+void Spool::Sent(const std::vector<uint64_t>& numbers) {
+  for (const uint64_t number : numbers)
+    note_->Done(number);  // first of all: killed after this line, they are not sent again
   const std::lock_guard lock(mutex_);
   write_all_ = false;
-  Remove(entry);
+  for (const uint64_t number : numbers) Remove(number);
+  if (taken_) return;
+  taken_ = true;
+  WriteServer();
+}
+
+void Spool::Return(const std::vector<uint64_t>& numbers, bool not_taken) {
+  const std::lock_guard lock(mutex_);
+  for (const uint64_t number : numbers) {
+    const auto found = waiting_.find(number);
+    if (found == waiting_.end()) continue;
+    found->second.under_way = false;
+    if (not_taken) note_->NotTaken(number);
+    // Written down before its request's file goes: nobody knows whether the server has it.
+    if (!not_taken && !found->second.content.empty()) WriteEntry(&found->second);
+    RemoveRequestOf(number);
+  }
+}
+
+void Spool::Change(const Waiting& entry, const PushEntry& changed) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(entry.number);
+  if (found == waiting_.end()) return;
+  Waiting& waiting = found->second;
+  std::string bytes = EncodeEntry(changed);
+  const bool in_memory = !waiting.content.empty();
+  if (!in_memory && !WriteFreely(NameOf(waiting), bytes).ok()) return;
+  bytes_ += bytes.size() - waiting.bytes;
+  in_memory_ += in_memory ? bytes.size() - waiting.content.size() : 0;
+  waiting.bytes = bytes.size();
+  waiting.until_ns = changed.until_ns;
+  if (in_memory) waiting.content = std::move(bytes);
 }
 
 void Spool::SetAside(const Waiting& entry, const PushEntry& content) {
@@ -373,7 +712,7 @@ void Spool::SetAside(const Waiting& entry, const PushEntry& content) {
     set_aside_.emplace_back(name, content.pprof.size());
     bytes_ += content.pprof.size();
   }
-  Remove(entry);
+  Remove(entry.number);
 }
 
 uint64_t Spool::Shrink(uint64_t max_bytes) {
@@ -386,8 +725,10 @@ uint64_t Spool::Shrink(uint64_t max_bytes) {
     bytes_ -= set_aside_.front().second;
     set_aside_.pop_front();
   }
-  while (!waiting_.empty() && is_over()) {
-    Remove(waiting_.front());
+  for (auto entry = waiting_.begin(); entry != waiting_.end() && is_over();) {
+    const Waiting& oldest = (entry++)->second;
+    if (oldest.under_way) continue;
+    Remove(oldest.number);
     ++dropped;
   }
   return dropped;

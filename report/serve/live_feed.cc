@@ -107,7 +107,7 @@ absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
   {
     const std::lock_guard lock(mutex_);
     // A table belongs to one image of one process.
-    Place& place = feeds_[fmt::format("{} {} {}", process.folder, process.table.name(), process.table.inode())];
+    Place& place = feeds_[process.table.key()];
     if (place.feed == nullptr) {
       std::shared_ptr<Names> names = names_.lock();
       if (names == nullptr) names_ = names = std::make_shared<Names>(kFilesBelieved);

@@ -149,9 +149,16 @@ uint64_t TableFile::bytes() const {
 
 FolderId TableFile::OutIdHere() const { return out_id_.known() ? out_id_ : FolderIdOf(out_); }
 
-uint64_t TableFile::inode() const {
-  struct stat info;
-  return fstat(file_.get(), &info) == 0 ? info.st_ino : 0;
+std::string TableFile::key() const {
+  struct stat info = {};
+  fstat(file_.get(), &info);
+  return absl::StrCat(name_, " ", info.st_dev, " ", info.st_ino);
+}
+
+bool TableFile::IsSameFile(const TableFile& other) const {
+  struct stat ours, theirs;
+  return fstat(file_.get(), &ours) == 0 && fstat(other.file_.get(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+         ours.st_ino == theirs.st_ino;
 }
 
 absl::StatusOr<ControlWords> TableFile::ReadWords() const {

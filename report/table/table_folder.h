@@ -58,7 +58,9 @@ class TableFile {
   const std::string& snapshot_when() const { return snapshot_when_; }
   uint64_t bytes() const;  // of memory that the file takes
   uint64_t snapshot_every_ns() const { return snapshot_every_ns_; }
-  uint64_t inode() const;
+  // Tells this file from every other, whatever path leads to it. Each container's /dev/shm counts its inodes from the same number.
+  std::string key() const;
+  bool IsSameFile(const TableFile& other) const;
   uid_t user() const;  // whose the file is now
   int descriptor() const { return file_.get(); }
   int64_t modified_ns() const;  // of the file, wall clock

@@ -42,7 +42,8 @@ def eventually(condition, what):
 class Stepper:
     """tests/programs/live_steps under the library: known memory and one known wait for each step."""
 
-    def __init__(self, test, out, tables, name="live_steps", options={}, user=None, env={}):
+    def __init__(self, test, out, tables, name="live_steps", options={}, user=None, env={}, within=()):
+        """`within`: a command that runs the program, without the library itself."""
         environment = clean_environment()
         environment.update(LD_PRELOAD=LIBRARY, HOLDFAST_OUT=out, HOLDFAST_TABLES=tables, HOLDFAST_EXPORTER="no")
         environment.update(HOLDFAST_HEAP_INTERVAL="1", HOLDFAST_LOCK_INTERVAL="1ns", HOLDFAST_SNAPSHOT_EVERY="0")
@@ -55,7 +56,10 @@ class Stepper:
                 shutil.copy(program, copy)
             program = copy
         more = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=test.folder, **more)
+        command = [program]
+        if within:
+            command = [*within, "env", "LD_PRELOAD=" + os.path.abspath(environment.pop("LD_PRELOAD")), os.path.abspath(program)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=test.folder, **more)
         self.pid = self.process.pid
         self.program = program
         self.steps = 0

@@ -14,6 +14,7 @@ from pprof_reader import Profile
 from pyroscope_stand_in import StandIn, connect_error, reply, reset
 
 PER_STEP = 100  # blocks of 1,000 bytes, of which 10 stay
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 class PushTest(FleetTest):
@@ -178,6 +179,106 @@ class Profiles(PushTest):
             self.assertEqual(len(set(times)), len(times))
             pusher.stop()
 
+    def test_processes_of_one_series_are_told_of_in_order(self):
+        """Also those that ended before the last one was told of, and with folders of their own."""
+        for protocol in ("push", "ingest"):
+            server = StandIn(self)
+            pusher = self.push(server, "--label", "pid=all", "--to", protocol)
+            programs = [self.start(out=os.path.join(self.folder, "%s%d" % (protocol, i % 2))) for i in range(8)]
+            for program in programs:
+                eventually(lambda: self.has_open(pusher, self.tables, ".%d." % program.pid), "its table is found")
+            pusher.process.send_signal(signal.SIGSTOP)
+            for i, program in enumerate(programs):
+                program.step()
+                if i % 2:
+                    program.end()
+            pusher.process.send_signal(signal.SIGCONT)
+            for program in programs[::2]:
+                program.step()
+                program.end()
+            self.expect_all(server, 12)
+            self.assertEqual(pusher.stop(), 0)
+            self.assertEqual(server.refused, [])
+
+    def test_many_profiles_are_in_a_request(self):
+        server = StandIn(self, flushes=0.25)  # as Pyroscope 2 answers
+        programs = [self.start() for _ in range(12)]
+        pusher = self.push(server)
+        for steps in range(1, 4):
+            for program in programs:
+                program.step()
+            self.expect_all(server, 12 * steps)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, 36))
+        self.assertLess(len(server.asked), len(server.kept) / 5)
+
+    def test_a_request_that_hangs_holds_up_no_other_series(self):
+        server, held = StandIn(self), []
+
+        def hold(handler):
+            if b"hanging" in handler.body:
+                held.append(handler)
+                eventually(lambda: server.fail is None, "patience")
+            server.take_push(handler.body)
+            handler.answer(200)
+
+        server.fail = hold
+        hanging = self.start("hanging")
+        hanging.step()
+        self.push(server)
+        eventually(lambda: held, "a request that is not answered")
+        self.start("other").step(2)
+        self.expect_all(server, 2, program="other")
+        hanging.step()
+        self.assertEqual(self.allocated(server, program="hanging"), 0)
+        server.fail = None
+        self.expect_all(server, 2, program="hanging")
+
+    def run_short(self, out, steps=1):
+        """Its exporter writes its files, and is gone again."""
+        program = self.start(out=out, options={"HOLDFAST_EXPORTER": os.path.abspath(TOOL)})
+        program.step(steps)
+        program.end()
+        tables = lambda: [name for name in os.listdir(self.tables) if name.endswith(".table")]
+        eventually(lambda: not tables(), lambda: "its exporter removes the table: %r" % tables())
+        self.assertTrue(glob.glob(glob.escape(out) + "/*.heap.pb.gz"))
+        return program
+
+    def test_programs_that_a_pusher_never_saw_arrive_from_their_files(self):
+        server = StandIn(self)
+        pusher = self.push(server)
+        eventually(lambda: glob.glob(self.tables + "/*.folders"), "it asks for their folders")
+        pusher.process.send_signal(signal.SIGSTOP)
+        pids = [self.run_short(os.path.join(self.folder, "out%d" % (i % 3))).pid for i in range(6)]
+        pusher.process.send_signal(signal.SIGCONT)
+        self.expect_all(server, 6)
+        for pid in pids:
+            self.assertTrue(self.has_all(server, 1, pid=str(pid), program="live_steps", service_name="live_steps"))
+        looked = len(server.kept)
+        running = self.start()  # the next looks at the folders
+        running.step()
+        eventually(lambda: len(server.kept) > looked + 6, "it goes on")
+        self.assertEqual(pusher.stop(), 0)
+        running.end()
+        self.push(server)
+        self.expect_all(server, 7)
+
+    def test_programs_that_ran_while_there_was_no_pusher_arrive_from_their_files(self):
+        server = StandIn(self)
+        for _ in range(3):
+            self.run_short(self.out, steps=2)
+        self.assertEqual(self.push(server, self.out).stop(), 0)
+        self.expect_all(server, 6)
+        self.run_short(self.out)
+        ran = self.run_tool("push", server.url, self.out, "--once", "--tables", self.tables)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.expect_all(server, 7)
+        self.assertEqual(self.push(server, self.out).stop(), 0)
+        self.expect_all(server, 7)
+        self.run_short(os.path.join(self.folder, "another"))  # not one of those that are named
+        self.assertEqual(self.push(server, self.out).stop(), 0)
+        self.expect_all(server, 7)
+
     def test_old_servers_that_begin_are_waited_for(self):
         server = StandIn(self)
         server.fail = reply(422)
@@ -321,6 +422,194 @@ class Trouble(PushTest):
         eventually(lambda: len(self.waiting(server)) > 3, "what is new is written down meanwhile")
         server.fail = None
         self.expect_all(server, 3)
+
+    def test_a_server_that_takes_some_of_a_request_gets_the_others_once(self):
+        server = StandIn(self)
+        programs = [self.start() for _ in range(5)]
+        refused = set()
+
+        def refuses(labels):  # once each series, but for every fifth
+            key = (labels["__name__"], labels["pid"])
+            if labels["__name__"] == "block" or key in refused:
+                return False
+            refused.add(key)
+            return True
+
+        server.refuses = refuses
+        for program in programs:
+            program.step()
+        pusher = self.push(server, every="300ms")
+        self.expect_all(server, 5)
+        self.assertGreater(len(refused), 5)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, 5))
+        counted = [one.id for one in server.kept]
+        self.assertEqual(len(set(counted)), len(counted))
+
+    def test_what_one_profile_is_refused_for_holds_up_no_other(self):
+        server = StandIn(self)
+        programs = [self.start("unwelcome" if i == 3 else "live_steps") for i in range(6)]
+        for program in programs:
+            program.step()
+
+        def fail(handler):  # as Pyroscope 1: the whole request, and it does not say why
+            if b"unwelcome" in handler.body:
+                return handler.answer(400, connect_error("invalid_argument", "no such program"))
+            server.take_push(handler.body)
+            handler.answer(200)
+
+        server.fail = fail
+        pusher = self.push(server)
+        self.expect_all(server, 5)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, 5))
+        self.assertRegex(pusher.wait_for("sent "), r", \d+ set aside")
+        self.assertEqual({os.path.basename(path).split(".")[0] for path in glob.glob(self.spool(server) + "/aside/*")}, {"unwelcome"})
+
+    def test_at_the_end_it_goes_on_as_long_as_the_server_takes_profiles(self):
+        server = StandIn(self)
+        server.fail = reply(503)
+        programs = [self.start() for _ in range(8)]
+        pusher = self.push(server, "--to", "ingest", linger="2s")  # which takes one in a request
+        for program in programs:
+            program.step()
+            program.end()
+        pusher.wait_for("does not take profiles (503")
+        eventually(lambda: len(self.waiting(server)) >= 8 * 5, "all of it waits")
+        answers = []
+
+        def fail(handler):
+            answers.append(handler)
+            if len(answers) == 6:
+                return handler.answer(429, b"too many", {"Retry-After": "1"})
+            time.sleep(0.3)
+            server.take_ingest(handler.path.split("?")[1], handler.headers["Content-Type"], handler.body)
+            handler.answer(200)
+
+        server.fail = fail
+        self.assertEqual(pusher.stop(), 0, pusher.said)
+        self.assertTrue(self.has_all(server, 8))
+
+    def test_what_is_in_use_is_sent_again_as_it_was_after_a_kill(self):
+        server = StandIn(self)
+        program = self.start()
+        pusher = self.push(server)
+        program.step()
+        self.expect_all(server, 1)
+        eventually(lambda: not self.waiting(server), "all is taken")
+        held = []
+
+        def hold(handler):  # it has them, and nobody learns of it
+            before = len(server.kept)
+            server.take_push(handler.body)
+            held.extend(server.kept[before:])
+            eventually(lambda: server.fail is None, "patience")
+            handler.close_connection = True
+
+        server.fail = hold
+        eventually(lambda: {one.family for one in held} >= {"memory", "map"}, "only what is in use is under way")
+        pusher.stop(signal.SIGKILL)
+        server.fail = None
+        before = len(server.kept)
+        self.push(server, every="10m")
+        eventually(lambda: len(server.kept) >= before + len(held), lambda: "they are sent again; %s" % self.what_tools_said())
+        again = server.kept[before:]
+        self.assertEqual({(one.id, one.profile.time_nanos) for one in again}, {(one.id, one.profile.time_nanos) for one in held})
+        self.assertEqual(server.refused, [])
+
+    def test_what_waits_for_a_tenant_is_sent_once_that_is_corrected(self):
+        server = StandIn(self, tenants="shop")
+        program = self.start(out=os.path.join(self.folder, "out"))
+        pusher = self.push(server, "--tenant", "chop")
+        program.step(2)
+        program.end()
+        pusher.wait_for("does not take profiles (401")
+        eventually(lambda: self.waiting(server), "it waits")
+        self.assertEqual(pusher.stop(), 3)
+        for name in os.listdir(self.tables):  # as an exporter does
+            os.unlink(os.path.join(self.tables, name))
+        pusher = self.push(server, self.out, "--tenant", "shop")
+        self.expect_all(server, 2)
+        self.assertIn("another tenant", pusher.wait_for("another tenant"))
+        self.assertEqual(pusher.stop(), 0)
+        self.assertEqual(self.waiting(server), [])
+
+    def test_what_waits_for_a_token_is_sent_once_that_is_corrected(self):
+        server = StandIn(self, check_authorization=lambda got: got == "Bearer right")
+        token = os.path.join(self.folder, "token")
+        for text, wait in (("wrong", "does not take profiles (401"), ("right", "takes profiles again")):
+            with open(token, "w") as file:
+                file.write(text + "\n")
+            if text == "wrong":
+                program = self.start()
+                pusher = self.push(server, "--token-file", token)
+                program.step(2)
+                program.end()
+            pusher.wait_for(wait)
+        self.expect_all(server, 2)
+
+    def test_what_a_full_disk_has_no_room_for_is_told_later(self):
+        os.mkdir(self.out)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "holdfast", self.out]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.out])
+        server = StandIn(self)
+        with open(os.path.join(self.out, "filler"), "wb", buffering=0) as filler:
+            try:
+                while filler.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        program, other = self.start(), self.start("other")
+        pusher = self.push(server)
+        for one in (program, other):
+            eventually(lambda: self.has_open(pusher, self.tables, ".%d." % one.pid), "its table is found")
+            one.step(2)
+        program.end()
+        for name in os.listdir(self.tables):  # as an exporter does
+            if ".%d." % program.pid in name:
+                os.unlink(os.path.join(self.tables, name))
+        pusher.wait_for("Nothing of that folder is pushed meanwhile")
+        time.sleep(0.3)  # some looks more, none of which finds room
+        os.unlink(os.path.join(self.out, "filler"))
+        self.expect_all(server, 4)
+        other.step()
+        self.expect_all(server, 5)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, 5))
+
+    @unittest.skipUnless(os.path.exists(FAKETIME), "libfaketime is not installed")
+    def test_a_clock_that_is_set_back_and_ahead(self):
+        server = StandIn(self)
+        clock = os.path.join(self.folder, "clock")
+
+        def set_clock(offset):
+            with open(clock + ".new", "w") as file:
+                file.write(offset + "\n")
+            os.rename(clock + ".new", clock)
+
+        set_clock("+0")
+        program = self.start()
+        fake = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": clock, "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1"}
+        pusher = self.push(server, env=fake)
+        steps = 0
+        for offset in ("+0", "-300", "+240", "+7200", "+0", "-7200", "+0"):
+            set_clock(offset)
+            program.step()
+            steps += 1
+            eventually(lambda: self.has_all(server, steps), lambda: "%s: all is told; refused %r" % (offset, server.refused))
+        # Another one begins at a time before that of the last profile.
+        self.kill(pusher, server)
+        set_clock("-200")
+        program.step()
+        pusher = self.push(server, env=fake)
+        eventually(lambda: self.has_all(server, steps + 1), lambda: "all is told; refused %r" % server.refused)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, steps + 1))
+        # Hours ahead or behind, and after a new start, the server's answers say which time it takes. None was refused for good.
+        self.assertIn("profile is outside of ingestion window", server.refused)
+        self.assertFalse(glob.glob(self.spool(server) + "/aside/*"))
 
     def test_another_pusher_goes_on_where_one_was_killed(self):
         server = StandIn(self)
@@ -504,7 +793,7 @@ class Access(PushTest):
             self.assertEqual(self.once(server).returncode, 3)
             ran = self.once(server, kind, self.secret(text), "--tenant", "shop")
             self.assertEqual(ran.returncode, 0, ran.stderr)
-            self.assertEqual({headers["X-Scope-OrgID"] for _, headers in server.asked[-3:]}, {"shop"})
+            self.assertEqual({headers["X-Scope-OrgID"] for _, headers in server.asked[-1:]}, {"shop"})
             self.assertTrue(self.has_all(server, 1))
 
     @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")

@@ -3,10 +3,12 @@
     server = StandIn(test)                 an address on loopback
     server.total("memory", "alloc_space", leaf="step_allocates", service_name="shop")
     server.fail = reply(503)               each request until it is None again; also slow(…), reset()
+    server.refuses = lambda series: …      of a request those series, as Pyroscope 2 does: the others are kept
 
 OTLP's profiles it takes, too, as the profiling SIG's profcheck would: otlp_profiles.py.
 The rules are those of its sources (validation, distributor, pprof, 2.2): mandatory labels, their number, names and lengths; the
 window of time; sizes uncompressed; samples; ids, strings, UTF-8. Like it, it drops numeric labels, zero and negative samples.
+Times of a series must not go back, as ingesters of 1.0 have it; a request holds a series once, since 2 takes its series in any order.
 """
 import gzip
 import http.server
@@ -96,11 +98,14 @@ def reset():
 
 
 class StandIn:
-    def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False):
+    def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False, flushes=0):
+        """`tenants`: whether they are needed, or which one is known. `flushes`: so many seconds apart; an answer waits for one."""
         self.fail, self.kept, self.refused, self.failures, self.asked = None, [], [], 0, []
         self.errors = []  # of its own: requests that it did not understand
         self.bodies, self.otlp_answer, self.otlp_orphans = [], b"", True
         self.lock = threading.Lock()
+        self.last_times, self.refuses = {}, None
+        self.under_way = self.most_under_way = 0
         self.check_authorization, self.max_samples, self.tenants = check_authorization, max_samples, tenants
         server = self
 
@@ -130,15 +135,31 @@ class StandIn:
                     return fail(self)
                 if server.check_authorization is not None and not server.check_authorization(self.headers.get("Authorization", "")):
                     return self.answer(401, connect_error("unauthenticated", "no credentials"))
-                if server.tenants and not self.headers.get("X-Scope-OrgID"):
+                tenant = self.headers.get("X-Scope-OrgID")
+                if server.tenants and (not tenant or server.tenants not in (True, tenant)):
                     return self.answer(401, connect_error("unauthenticated", "no org id"))
+                with server.lock:
+                    server.under_way += 1
+                    server.most_under_way = max(server.most_under_way, server.under_way)
+                try:
+                    self.take(body)
+                finally:
+                    with server.lock:
+                        server.under_way -= 1
+
+            def take(self, body):
                 try:
                     if self.path == "/push.v1.PusherService/Push":
                         if self.headers["Content-Type"] != "application/proto":
                             return self.answer(415)
                         if self.headers.get("Content-Encoding", "identity") == "gzip":
                             body = gzip.decompress(body)
-                        server.take_push(body)
+                        errors = server.take_push(body)
+                        if flushes:
+                            time.sleep(flushes - time.monotonic() % flushes)
+                        if errors:
+                            text = ("%d errors: " % len(errors) if len(errors) > 1 else "") + "; ".join(errors)
+                            return self.answer(429, connect_error("resource_exhausted", text), {"Content-Type": "application/json"})
                         return self.answer(200, b"", {"Content-Type": "application/proto"})
                     if self.path == "/v1development/profiles":
                         if self.headers["Content-Type"] != "application/x-protobuf":
@@ -193,13 +214,20 @@ class StandIn:
             raise Invalid("cannot parse: %r" % error)
         if not message.get(1):
             raise Invalid("no profiles received")
-        for series in message[1]:
+        seen, errors = set(), []
+        for index, series in enumerate(message[1]):
             series = grouped(series)
             labels = []
             for pair in series.get(1, []):
                 pair = grouped(pair)
                 labels.append((pair.get(1, [b""])[0].decode(), pair.get(2, [b""])[0].decode()))
             check_labels(labels)
+            if tuple(sorted(labels)) in seen or len(series.get(2, [])) != 1:
+                raise Invalid("a request with two profiles of a series: %r" % labels)
+            seen.add(tuple(sorted(labels)))
+            if self.refuses is not None and self.refuses(dict(labels)):
+                errors.append("push series with index %d and id %s failed: push rate limit" % (index, grouped(series[2][0])[2][0].decode()))
+                continue
             if dict(labels).get("__delta__") != "false":  # Pyroscope 1 takes it, and subtracts the largest before
                 raise Invalid("alloc_* would be taken for totals since the start")
             for sample in series.get(2, []):
@@ -208,8 +236,21 @@ class StandIn:
                 for one in profile.samples:  # a series of its own
                     check_labels(sorted({**one.labels, **dict(labels)}.items()))
                 labels_by_name = {name: value for name, value in labels if name != "__delta__"}
+                self.check_order(labels_by_name, profile)
                 with self.lock:
                     self.kept.append(Kept(labels_by_name.pop("__name__"), labels_by_name, profile, sample.get(2, [b""])[0].decode()))
+
+        return errors
+
+    def check_order(self, labels, profile, time_nanos=None):
+        """`time_nanos`: as /ingest has it."""
+        key, time_nanos = tuple(sorted(labels.items())), time_nanos or profile.time_nanos
+        with self.lock:
+            if time_nanos < self.last_times.get(key, 0):
+                text = lambda nanos: time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(nanos // 10**9)) + (".%09d" % (nanos % 10**9)).rstrip("0").rstrip(".") + " +0000 UTC"
+                series = "{%s}" % ", ".join('%s="%s"' % pair for pair in key)
+                raise Invalid("profile for series %s out of order (received %s last %s)" % (series, text(time_nanos), text(self.last_times[key])))
+            self.last_times[key] = time_nanos
 
     def take_otlp(self, body):
         with self.lock:
@@ -246,6 +287,7 @@ class StandIn:
         names = {one.get("display-name", kind) for kind, one in types.items()}
         told = {"inuse_space": "memory", "mutex_count": "mutex", "block_count": "block", "map_inuse_space": "map", "alive": "threads", "exceptions": "exceptions"}
         family = told[(names & told.keys()).pop()]
+        self.check_order({"__name__": family, **labels}, profile, int(fields["from"][0]))
         with self.lock:
             self.kept.append(Kept(family, labels, profile, ""))
 

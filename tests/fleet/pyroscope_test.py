@@ -1,11 +1,14 @@
 """`holdfast push` and a real Pyroscope: what its query API gives back is what `holdfast top` says of the program's own files.
 
 scripts/servers builds it; skipped where it is not there. FLEET_SECONDS is how long the real programs work, and how long the server
-is down (by default 4): with 120 and 60 these are the figures of docs/fleet.md.
+is down (by default 4): with 120 and 60 these are the figures of docs/fleet.md. FLEET_PROCESSES is how many processes one pusher has (by
+default 40); from 1,000 on at 15 s.
 """
 import glob
 import json
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from pyroscope_stand_in import StandIn, reset
 from real_pyroscope import COUNTERS, IN_USE, Cluster, Pyroscope
 
 SECONDS = float(os.environ.get("FLEET_SECONDS", "4"))
+PROCESSES = int(os.environ.get("FLEET_PROCESSES", "40"))
 LOAD = os.path.join(PROGRAMS, "../bench/memcached_load")
 PER_STEP = 100  # blocks of 1,000 bytes
 
@@ -255,6 +259,32 @@ class Trouble(RealTest):
         self.expect_steps(server, 12)
         self.assertEqual(pusher.stop(), 0)
         self.expect_steps(server, 12)
+
+
+@unittest.skipUnless(servers_tool("pyroscope"), "there is no Pyroscope here (scripts/servers builds one)")
+class Throughput(RealTest):
+    def test_nothing_of_many_processes_is_left_behind_or_sent_twice(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 10 * PROCESSES + 1024), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        server = self.server(options=["-ingester.max-global-series-per-tenant=0", "-distributor.ingestion-rate-limit-mb=50", "-distributor.ingestion-burst-size-mb=50"])
+        programs = [self.start() for _ in range(PROCESSES)]
+        pusher = self.push(server, every="15s" if PROCESSES >= 1000 else "1s")
+        rounds, waited, end = 0, [], time.monotonic() + SECONDS
+        while rounds < 3 or time.monotonic() < end:
+            for program in programs:
+                program.step()
+            rounds += 1
+            waited.append(len([1 for path in glob.glob(self.out + "/.push/*/*.entry")]))
+        self.expect_steps(server, rounds * PROCESSES)
+        eventually(lambda: not glob.glob(self.out + "/.push/*/*.entry"), "nothing waits")
+        self.assertEqual(pusher.stop(), 0)
+        self.expect_steps(server, rounds * PROCESSES)
+        line = pusher.wait_for("sent ")
+        sent, requests = map(int, re.search(r"sent (\d+) profiles .* in (\d+) request", line).groups())
+        self.assertNotIn("set aside", line)
+        self.assertGreater(sent, 5 * requests)
+        print("%d processes, %d steps each: %s; waited at most %d" % (PROCESSES, rounds, line, max(waited)), file=sys.stderr, flush=True)
 
 
 @unittest.skipUnless(servers_tool("pyroscope"), "there is no Pyroscope here (scripts/servers builds one)")

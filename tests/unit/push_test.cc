@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string_view>
 
@@ -141,16 +143,72 @@ TEST(SampleLabels, AreSoManyThatThoseOfTheProcessHaveRoom) {
   EXPECT_EQ(SampleLabelsBeside(40), 0u);
 }
 
-TEST(SeriesTimes, NoTwoProfilesOfASeriesHaveTheSameMillisecond) {
+PushEntry SomeEntry(const std::string& pprof = "bytes") {
+  return {.family = "memory",
+          .labels = {{"service_name", "shop"}, {"pid", "7"}, {"program", "shop"}},
+          .id = RandomUuid(),
+          .from_ns = 5,
+          .until_ns = 9,
+          .pprof = pprof};
+}
+
+TEST(SeriesTimes, EachProfileOfASeriesIsLaterThanTheOneBefore) {
   SeriesTimes times;
   const std::vector<PushLabel> labels = {{"pid", "all"}}, others = {{"pid", "1"}};
-  EXPECT_EQ(times.Take("memory", labels, 1'500'000, 9'000'000), 0);
-  EXPECT_EQ(times.Take("memory", labels, 3'000'000, 9'999'999), 1'000'000);   // by its end
-  EXPECT_EQ(times.Take("memory", labels, 1'000'000, 20'000'000), 1'000'000);  // by its beginning
-  EXPECT_EQ(times.Take("memory", others, 1'500'000, 9'000'000), 0);
-  EXPECT_EQ(times.Take("block", labels, 1'500'000, 9'000'000), 0);
+  const auto take = [&](const std::string& family, const std::vector<PushLabel>& of, int64_t from_ns,
+                        int64_t until_ns) {
+    const SeriesSpan span = times.Take(family, of, {from_ns, until_ns}, /*now_ns=*/20'000'000);
+    return std::pair(span.from_ns, span.until_ns);
+  };
+  EXPECT_EQ(take("memory", labels, 1'500'000, 9'000'000), std::pair(INT64_C(1'500'000), INT64_C(9'000'000)));
+  EXPECT_EQ(take("memory", labels, 3'000'000, 9'999'999), std::pair(INT64_C(3'000'000), INT64_C(10'000'000)));
+  // Of a process that ended before, and of one that began long before.
+  EXPECT_EQ(take("memory", labels, 1'000'000, 2'000'000), std::pair(INT64_C(4'000'000), INT64_C(11'000'000)));
+  EXPECT_EQ(take("memory", others, 1'500'000, 9'000'000), std::pair(INT64_C(1'500'000), INT64_C(9'000'000)));
+  EXPECT_EQ(take("block", labels, 1'500'000, 9'000'000), std::pair(INT64_C(1'500'000), INT64_C(9'000'000)));
+  times.Seen("block", labels, 15'000'000);  // by an earlier pusher
+  EXPECT_EQ(take("block", labels, 9'500'000, 12'000'000).second, 16'000'000);
   times.ForgetBefore(100'000'000);
-  EXPECT_EQ(times.Take("memory", labels, 1'500'000, 9'000'000), 0);
+  EXPECT_EQ(take("memory", labels, 1'500'000, 9'000'000).second, 9'000'000);
+}
+
+TEST(SeriesTimes, GoOnWhereTheClockIsSetBack) {
+  SeriesTimes times;
+  const std::vector<PushLabel> labels = {{"pid", "1"}};
+  constexpr int64_t kHour = int64_t{3600} * kSecond, kNow = 100 * kHour;
+  times.Take("memory", labels, {kNow - kSecond, kNow}, kNow);
+  const int64_t back_ns = kNow - 300 * kSecond;
+  EXPECT_EQ(times.Take("memory", labels, {back_ns - kSecond, back_ns}, back_ns).until_ns, kNow + kMs);
+  // The server takes nothing so far ahead of its clock: it did not take the one before, either.
+  const int64_t far_back_ns = kNow - kHour;
+  EXPECT_EQ(times.Take("memory", labels, {far_back_ns - kSecond, far_back_ns}, far_back_ns).until_ns, far_back_ns);
+}
+
+TEST(PushEntry, ARequestHoldsSeveral) {
+  PushEntry one = SomeEntry("one"), two = SomeEntry("two");
+  two.family = "mutex";
+  const PushEntry* const both[] = {&one, &two};
+  const PushRequest request = RequestOf(both, PushProtocol::kPush);
+  EXPECT_EQ(request.body, RequestOf(one, PushProtocol::kPush).body + RequestOf(two, PushProtocol::kPush).body);
+  EXPECT_EQ(MostEntries(PushProtocol::kIngest), 1u);
+}
+
+// As distributors of Pyroscope 2 say it.
+TEST(PushEntry, AnAnswerNamesThoseThatWereNotTaken) {
+  PushEntry one = SomeEntry(), two = SomeEntry(), three = SomeEntry();
+  one.id = "id-1", two.id = "id-2", three.id = "id-3";
+  const PushEntry* const all[] = {&one, &two, &three};
+  const auto failed = [](int index, const std::string& id) {
+    return "push series with index " + std::to_string(index) + " and id " + id + " failed: rate limit";
+  };
+  const std::string head = R"({"code":"resource_exhausted","message":")";
+  EXPECT_EQ(NotTakenOf(head + failed(1, "id-2") + "\"}", all), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(NotTakenOf(head + "2 errors: " + failed(1, "id-2") + "; " + failed(0, "id-1"), all),
+            (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(NotTakenOf(head + "2 errors: malformed profile; " + failed(1, "id-2"), all), std::nullopt);  // which one?
+  EXPECT_EQ(NotTakenOf(head + failed(7, "another's") + "\"}", all), std::nullopt);
+  EXPECT_EQ(NotTakenOf("push rate limit (4 MB) exceeded", all), std::nullopt);
+  EXPECT_EQ(NotTakenOf("", all), std::nullopt);
 }
 
 TEST(Outcome, IsByWhoseFaultItIs) {
@@ -189,15 +247,6 @@ TEST(PushLabels, AreWhatTheServerTakes) {
   }
 }
 
-PushEntry SomeEntry(const std::string& pprof = "bytes") {
-  return {.family = "memory",
-          .labels = {{"service_name", "shop"}, {"pid", "7"}, {"program", "shop"}},
-          .id = RandomUuid(),
-          .from_ns = 5,
-          .until_ns = 9,
-          .pprof = pprof};
-}
-
 TEST(PushEntry, IsReadAsItWasWritten) {
   const PushEntry entry = SomeEntry();
   const std::string bytes = EncodeEntry(entry);
@@ -232,6 +281,19 @@ TEST(ToldProcess, IsReadAsItWasWritten) {
   EXPECT_FALSE(DecodeTold(std::string(100, '\xff')).has_value());
 }
 
+TEST(PushEntry, AnAnswerNamesTheTimeOfTheLastOne) {
+  const std::string head =
+      R"({"code":"invalid_argument","message":"profile for series {a=\"b\"} out of order (received )";
+  EXPECT_EQ(LastTimeIn(head + "2023-11-14 22:13:19 +0000 UTC last 2023-11-14 22:13:20.0015 +0000 UTC)"),
+            INT64_C(1'700'000'000'001'500'000));
+  EXPECT_EQ(LastTimeIn(head + "2023-11-14 22:13:19 +0000 UTC last 2023-11-15 00:43:20 +0230 CET)"),
+            INT64_C(1'700'000'000'000'000'000));
+  for (const std::string& other :
+       {std::string(), head, head + "x last yesterday)", head + "x last 2023-11-14 22:13:20"}) {
+    EXPECT_EQ(LastTimeIn(other), std::nullopt) << other;
+  }
+}
+
 class SpoolTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -245,10 +307,41 @@ class SpoolTest : public ::testing::Test {
     EXPECT_TRUE(spool.ok()) << spool.status();
     return spool.ok() ? *std::move(spool) : nullptr;
   }
-  static void PutWhole(Spool* spool, const std::string& process, const std::string& pprof) {
-    ASSERT_TRUE(spool->Put(process, SomeEntry(pprof)).ok());
+  static void PutWhole(Spool* spool, const std::string& process, const std::string& pprof,
+                       const std::string& family = "memory") {
+    PushEntry entry = SomeEntry(pprof);
+    entry.family = family;
+    ASSERT_TRUE(spool->Put(process, entry).ok());
     ToldProcess told{.process = process};
     ASSERT_TRUE(spool->Commit(&told).ok());
+  }
+  // Of all that may be sent now.
+  static std::vector<Spool::Outgoing> BeginAll(Spool* spool) {
+    std::vector<uint64_t> numbers;
+    for (const Spool::Candidate& one : spool->Candidates()) numbers.push_back(one.number);
+    return spool->Begin(numbers);
+  }
+  static Spool::Outgoing First(Spool* spool) {
+    const std::vector<Spool::Outgoing> first = BeginAll(spool);
+    EXPECT_FALSE(first.empty());
+    if (first.empty()) return {};
+    spool->Return({first[0].first.number}, /*not_taken=*/true);
+    return first[0];
+  }
+  static std::string FirstProfile(Spool* spool) { return First(spool).second.pprof; }
+  static void SendFirst(Spool* spool) { spool->Sent({BeginAll(spool).at(0).first.number}); }
+  // As a pusher does that is killed.
+  template <typename Work>
+  void DoAndBeKilled(Work work) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto spool = Spool::Open(out_, "http://localhost:4040");
+      if (spool.ok()) work(spool->get());
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
   }
 
   std::string out_;
@@ -260,16 +353,16 @@ TEST_F(SpoolTest, GoesOnInOrderWhereTheLastOneWas) {
     PutWhole(spool.get(), "a", "first");
     PutWhole(spool.get(), "b", "second");
     PutWhole(spool.get(), "a", "third");
-    spool->Sent(spool->Front()->first);
+    SendFirst(spool.get());
   }
   const auto spool = Open();
   EXPECT_EQ(spool->waiting(), 2u);
-  EXPECT_EQ(spool->Front()->second.pprof, "second");
-  spool->Sent(spool->Front()->first);
-  EXPECT_EQ(spool->Front()->second.pprof, "third");
+  EXPECT_EQ(FirstProfile(spool.get()), "second");
+  SendFirst(spool.get());
+  EXPECT_EQ(FirstProfile(spool.get()), "third");
   PutWhole(spool.get(), "c", "fourth");
-  spool->Sent(spool->Front()->first);
-  EXPECT_EQ(spool->Front()->second.pprof, "fourth");
+  SendFirst(spool.get());
+  EXPECT_EQ(FirstProfile(spool.get()), "fourth");
 }
 
 TEST_F(SpoolTest, WhatWasNotCommittedIsNotThere) {
@@ -282,15 +375,15 @@ TEST_F(SpoolTest, WhatWasNotCommittedIsNotThere) {
   }
   const auto spool = Open();
   EXPECT_EQ(spool->waiting(), 1u);
-  EXPECT_EQ(spool->Front()->second.pprof, "first");
+  EXPECT_EQ(FirstProfile(spool.get()), "first");
 }
 
 TEST_F(SpoolTest, WhatIsInUseNeedsNoCommit) {
   ASSERT_TRUE(Open()->Put("a", SomeEntry("in use"), /*counts=*/false).ok());
   const auto spool = Open();
   ASSERT_EQ(spool->waiting(), 1u);
-  EXPECT_EQ(spool->Front()->second.pprof, "in use");
-  spool->Sent(spool->Front()->first);
+  EXPECT_EQ(FirstProfile(spool.get()), "in use");
+  SendFirst(spool.get());
   EXPECT_EQ(Open("another")->waiting(), 0u);
 }
 
@@ -307,11 +400,11 @@ TEST_F(SpoolTest, WhatIsInUseIsInMemoryAsLongAsTheServerTakesIt) {
   EXPECT_EQ(files(), 1);
   ASSERT_TRUE(spool->Put("a", SomeEntry("second"), /*counts=*/false).ok());
   EXPECT_EQ(files(), 2);
-  spool->Sent(spool->Front()->first);
+  SendFirst(spool.get());
   ASSERT_TRUE(spool->Put("a", SomeEntry("third"), /*counts=*/false).ok());
   EXPECT_EQ(files(), 1);
-  spool->Sent(spool->Front()->first);
-  EXPECT_EQ(spool->Front()->second.pprof, "third");
+  SendFirst(spool.get());
+  EXPECT_EQ(FirstProfile(spool.get()), "third");
 }
 
 TEST_F(SpoolTest, ManyOfThemAreWrittenDownAllTheSame) {
@@ -324,8 +417,8 @@ TEST_F(SpoolTest, ManyOfThemAreWrittenDownAllTheSame) {
   }
   EXPECT_GT(on_disk, 2u << 20);
   for (int i = 0; i < 6; ++i) {
-    ASSERT_EQ(spool->Front()->second.pprof, large);
-    spool->Sent(spool->Front()->first);
+    ASSERT_EQ(FirstProfile(spool.get()), large);
+    SendFirst(spool.get());
   }
   EXPECT_EQ(spool->waiting(), 0u);
 }
@@ -338,32 +431,32 @@ TEST_F(SpoolTest, WhatWasNotedAsSentIsNotSentAgain) {
     PutWhole(spool.get(), "a", "first");
     PutWhole(spool.get(), "a", "second");
     for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) {
-      if (entry.path().filename() == "sent") folder = entry.path().parent_path();
+      if (entry.path().filename() == "notes") folder = entry.path().parent_path();
     }
     const FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY));
-    absl::StatusOr<SentNote> note = SentNote::Open(opened.get(), "sent");
+    absl::StatusOr<SentNote> note = SentNote::Open(opened.get(), "notes");
     ASSERT_TRUE(note.ok());
-    note->Begin(spool->Front()->first.number);
-    note->Done(spool->Front()->first.number);
+    const uint64_t number = First(spool.get()).first.number;
+    note->Begin(number);
+    note->Done(number);
   }
   const auto spool = Open();
   EXPECT_FALSE(spool->in_doubt());
   ASSERT_EQ(spool->waiting(), 1u);
-  EXPECT_EQ(spool->Front()->second.pprof, "second");
+  EXPECT_EQ(FirstProfile(spool.get()), "second");
 }
 
 TEST_F(SpoolTest, WhatWasUnderWayIsSentAgainAndSaid) {
   {
     const auto spool = Open();
     PutWhole(spool.get(), "a", "first");
-    EXPECT_TRUE(spool->Front().has_value());
+    EXPECT_THAT(BeginAll(spool.get()), SizeIs(1));
   }
   {
     const auto spool = Open();
     EXPECT_TRUE(spool->in_doubt());
     ASSERT_EQ(spool->waiting(), 1u);
-    EXPECT_TRUE(spool->Front().has_value());
-    spool->NotTaken();
+    First(spool.get());  // not taken
   }
   EXPECT_FALSE(Open()->in_doubt());
 }
@@ -373,13 +466,13 @@ TEST_F(SpoolTest, NumbersGoOnWhereAllIsSent) {
   {
     const auto spool = Open();
     PutWhole(spool.get(), "a", "first");
-    number = spool->Front()->first.number;
-    spool->Sent(spool->Front()->first);
-    spool->Finish("a");
+    number = First(spool.get()).first.number;
+    SendFirst(spool.get());
+    spool->Finish({.process = "a"});
   }
   const auto spool = Open();
   PutWhole(spool.get(), "b", "second");
-  EXPECT_GT(spool->Front()->first.number, number);  // else it would pass for sent
+  EXPECT_GT(First(spool.get()).first.number, number);  // else it would pass for sent
 }
 
 TEST_F(SpoolTest, FilesOfWhatWasSentAreUsedAgain) {
@@ -390,12 +483,12 @@ TEST_F(SpoolTest, FilesOfWhatWasSentAreUsedAgain) {
     return names.size();
   };
   PutWhole(spool.get(), "a", std::string(5000, 'x'));
-  spool->Sent(spool->Front()->first);
+  SendFirst(spool.get());
   const size_t before = files();
   for (int i = 0; i < 20; ++i) {
     PutWhole(spool.get(), "a", "short " + std::to_string(i));
-    EXPECT_EQ(spool->Front()->second.pprof, "short " + std::to_string(i));
-    spool->Sent(spool->Front()->first);
+    EXPECT_EQ(FirstProfile(spool.get()), "short " + std::to_string(i));
+    SendFirst(spool.get());
   }
   EXPECT_LE(files(), before + 1);  // of `told` there are two by now
 }
@@ -448,10 +541,107 @@ TEST(Otlp, WhatWasRejectedIsRead) {
 TEST_F(SpoolTest, OfAProcessThatHasEndedNothingStaysOnceAllIsSent) {
   const auto spool = Open();
   PutWhole(spool.get(), "a", "first");
-  spool->Finish("a");
+  spool->Finish({.process = "a"});
   EXPECT_TRUE(spool->ToldOf("a").has_value());  // until then: it says that the entry counts
-  spool->Sent(spool->Front()->first);
+  SendFirst(spool.get());
   EXPECT_FALSE(spool->ToldOf("a").has_value());
+}
+
+TEST_F(SpoolTest, OfASeriesOneIsUnderWayAtATime) {
+  const auto spool = Open();
+  for (const char* pprof : {"first", "second"}) {
+    for (const char* family : {"memory", "mutex"}) PutWhole(spool.get(), "a", pprof, family);
+  }
+  const std::vector<Spool::Outgoing> first = BeginAll(spool.get());
+  ASSERT_THAT(first, SizeIs(2));
+  for (const auto& [waiting, entry] : first) EXPECT_EQ(entry.pprof, "first");
+  EXPECT_THAT(BeginAll(spool.get()), SizeIs(0));
+  spool->Sent({first[0].first.number});
+  spool->Return({first[1].first.number}, /*not_taken=*/true);
+  std::set<std::pair<std::string, std::string>> next;
+  for (const auto& [waiting, entry] : BeginAll(spool.get())) next.emplace(entry.family, entry.pprof);
+  EXPECT_THAT(next, ::testing::UnorderedElementsAre(std::pair(first[0].second.family, "second"),
+                                                    std::pair(first[1].second.family, "first")));
+}
+
+// The server may have taken it: by the id and the time it knows the copy.
+TEST_F(SpoolTest, WhatIsInUseAndUnderWayWhenAPusherIsKilledIsSentAgainAsItWas) {
+  PushEntry entry = SomeEntry("in use");
+  DoAndBeKilled([&](Spool* spool) {
+    if (spool->Put("a", entry, /*counts=*/false).ok()) BeginAll(spool);
+  });
+  for (int i = 0; i < 2; ++i) {  // also when the next one is killed
+    DoAndBeKilled([&](Spool* spool) { BeginAll(spool); });
+  }
+  {
+    const auto spool = Open();
+    EXPECT_TRUE(spool->in_doubt());
+    EXPECT_EQ(spool->InDoubtSince("a"), entry.until_ns);
+    ASSERT_EQ(spool->waiting(), 1u);
+    EXPECT_EQ(First(spool.get()).second.id, entry.id);
+    EXPECT_EQ(First(spool.get()).second.until_ns, entry.until_ns);
+    SendFirst(spool.get());
+  }
+  EXPECT_EQ(Open()->waiting(), 0u);
+}
+
+TEST_F(SpoolTest, RemembersProcessesOfWhichAllWasTold) {
+  {
+    const auto spool = Open();
+    EXPECT_FALSE(spool->IsDone("a"));
+    spool->Finish({.process = "a", .program = "two words", .pid = 7});
+    EXPECT_TRUE(spool->IsDone("a"));
+    EXPECT_EQ(spool->done_since_ns(), 0);
+  }
+  const auto spool = Open();
+  EXPECT_TRUE(spool->IsDone("a"));
+  EXPECT_FALSE(spool->IsDone("b"));
+}
+
+TEST_F(SpoolTest, OfProcessesThatAnOlderReleaseKnewNoneIsToldAgain) {
+  const std::filesystem::path folder = [&] {
+    const auto spool = Open();
+    return std::filesystem::directory_iterator(out_ + "/.push")->path();
+  }();
+  std::ofstream(folder / "sent") << "sixteen bytes …";
+  EXPECT_GT(Open()->done_since_ns(), 0);
+  EXPECT_GT(Open()->done_since_ns(), 0);
+}
+
+TEST_F(SpoolTest, WhatWaitsForATenantWhomTheServerRefusedIsTakenOver) {
+  const std::string url = "http://localhost:4040";
+  const auto open_for = [&](const std::string& tenant) { return *Spool::Open(out_, url, tenant); };
+  {
+    const auto wrong = open_for("wrong"), kept = open_for("kept");
+    PutWhole(wrong.get(), "a", "first");
+    ASSERT_TRUE(wrong->Put("a", SomeEntry("in use"), /*counts=*/false).ok());
+    PutWhole(wrong.get(), "b", "known here");
+    wrong->Finish({.process = "a"});
+    wrong->Refused();
+    PutWhole(kept.get(), "c", "another's");
+    SendFirst(kept.get());
+    PutWhole(kept.get(), "c", "another's");
+    kept->Refused();  // once its credentials were good
+  }
+  {
+    const auto before = Open(url + " right");
+    ToldProcess told{.process = "b"};  // it counts from its own
+    told.kinds[0].set_time_nanos(7);
+    ASSERT_TRUE(before->Put("b", SomeEntry("own")).ok());
+    ASSERT_TRUE(before->Commit(&told).ok());
+    SendFirst(before.get());
+  }
+  const auto right = open_for("right");
+  EXPECT_EQ(right->taken_over(), 2u);
+  EXPECT_TRUE(right->IsDone("a"));
+  std::vector<std::string> sent;
+  while (right->waiting() != 0) {
+    sent.push_back(FirstProfile(right.get()));
+    SendFirst(right.get());
+  }
+  EXPECT_THAT(sent, ::testing::ElementsAre("first", "in use"));
+  EXPECT_EQ(open_for("wrong")->waiting(), 0u);
+  EXPECT_EQ(open_for("kept")->waiting(), 1u);
 }
 
 TEST_F(SpoolTest, HasOneOwnerForEachServer) {
@@ -467,8 +657,9 @@ TEST_F(SpoolTest, BeyondItsCapTheOldestGo) {
   for (int i = 0; i < 10; ++i) PutWhole(spool.get(), "a", std::string(1000, static_cast<char>('0' + i)));
   EXPECT_EQ(spool->Shrink(0), 0u);
   EXPECT_EQ(spool->Shrink(5000), 6u);
-  EXPECT_EQ(spool->Front()->second.pprof[0], '6');
-  spool->SetAside(spool->Front()->first, spool->Front()->second);
+  EXPECT_EQ(FirstProfile(spool.get())[0], '6');
+  const Spool::Outgoing first = First(spool.get());
+  spool->SetAside(first.first, first.second);
   EXPECT_EQ(spool->waiting(), 3u);
   EXPECT_EQ(spool->Shrink(4000), 0u);  // what was set aside goes first
   EXPECT_EQ(spool->waiting(), 3u);
