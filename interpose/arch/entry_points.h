@@ -1,16 +1,15 @@
 // Hand-written entry points, in assembly: one folder for each processor. This header declares what they need from the
 // rest, and the other way round.
 //
-// _Znwm, _Znam          new and new[]: charge the bytes (1 for 0) to the thread, call the function in HotNew. The call
-// needs a
-//                         frame, because the C++ library handles a failed allocation.
-// HoldfastCallNew…      the functions in HotNew at first: pass the caller's registers on to HoldfastNew…Elsewhere
-// HoldfastCallMuted     calls an operator of the program's syscall               futex and seccomp go to our wrappers;
-// everything else jumps to the result of HoldfastRealSyscall, with all
-//                         registers untouched: vfork, or clone with a new stack, could not return through a frame
-// __cxa_throw, __cxa_rethrow, _Unwind_RaiseException, _Unwind_Resume_or_Rethrow   pass the caller's registers on, then
-// jump to the function that they
-//                         get back, with their own arguments: the real one sees the program's frame as its caller
+//   _Znwm, _Znam          new and new[]: charge the bytes (1 for 0) to the thread, call the function in HotNew. The call
+//                         needs a frame, because the C++ library handles a failed allocation.
+//   HoldfastCallNew…      the functions in HotNew at first: pass the caller's registers on to HoldfastNew…Elsewhere
+//   HoldfastCallMuted     calls an operator of the program's
+//   syscall               futex and seccomp go to our wrappers; everything else jumps to the result of HoldfastRealSyscall,
+//                         with all registers untouched: vfork, or clone with a new stack, could not return through a frame
+//   __cxa_throw, __cxa_rethrow, _Unwind_RaiseException, _Unwind_Resume_or_Rethrow
+//                         pass the caller's registers on, then jump to the function that they get back, with their own
+//                         arguments: the real one sees the program's frame as its caller
 #ifndef HOLDFAST_INTERPOSE_ARCH_ENTRY_POINTS_H_
 #define HOLDFAST_INTERPOSE_ARCH_ENTRY_POINTS_H_
 

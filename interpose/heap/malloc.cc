@@ -3,7 +3,7 @@
 // The one malloc, from end to end:
 //   malloc → ChargeHeap (one subtraction) → the real malloc
 //        └→ MallocSlow → HeapEventDue → real memalign → RecordAlloc → CaptureStack, InternStack, InsertLive
-// free   → PassesTag (one test) → the real free (with large samples: after a test of the size before the block)
+//   free   → PassesTag (one test) → the real free (with large samples: after a test of the size before the block)
 //        └→ FreePerhapsSampled → PassesFilter → TakeSample, RecordFree → the real free
 #include <errno.h>
 #include <malloc.h>

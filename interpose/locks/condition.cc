@@ -1,8 +1,8 @@
-// Condition variables: pthread_cond_* in both of glibc's versions (2.2.5's are another type: each forwards to its own), and
-// C11's cnd_*, which do not pass through them.
+// Condition variables: pthread_cond_* in both of glibc's versions (2.2.5's are another type: each forwards to its own),
+// and C11's cnd_*, which do not use them.
 //
-// pthread_cond_wait   releases the mutex (an unlock: attributed), waits for the signal, waits for the mutex
-// pthread_cond_signal makes the threads that it wakes waiters of the mutex
+//   pthread_cond_wait   releases the mutex (an unlock: attributed), waits for the signal, waits for the mutex
+//   pthread_cond_signal makes the threads that it wakes waiters of the mutex
 //
 // The caller holds the mutex before and after. A stack must therefore be captured with the mutex held, before the wait:
 // the only place where we lengthen a hold.

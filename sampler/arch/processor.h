@@ -5,6 +5,7 @@
 // A second processor needs a folder beside x86_64/ with the same files, selected at the end of this header, and
 // interpose/arch/<processor>/ with hand-written entry points (interpose/arch/entry_points.h). It defines:
 //
+//   caller               HOLDFAST_CALLER()           the registers of the caller, where a walk begins
 //   system calls         SystemCall                  six words in, the kernel's answer out: −errno on failure
 //                        ThreadPointerFromKernel     this thread's, where the program's memory may not be touched
 //                        IsFork                      whether a number is fork(2), where the kernel has it

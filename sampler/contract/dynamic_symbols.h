@@ -14,9 +14,10 @@
 
 namespace holdfast {
 
-// The GNU hash table of an object (DT_GNU_HASH, which nearly every object of the last fifteen years has): 4 numbers:
-// buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains. Of the older
-// DT_HASH only the second number is used: the count of symbols.
+// The GNU hash table of an object (DT_GNU_HASH, which nearly every object of the last fifteen years has):
+//   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
+//
+// Of the older DT_HASH only the second number is used: the count of symbols.
 struct ElfSymbols {
   uintptr_t bias = 0;
   const uint32_t* hash = nullptr;

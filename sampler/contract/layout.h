@@ -139,7 +139,7 @@ enum class ExitMoment : uint32_t {
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
 //   target ↔ exporter   exit_moment
 //   target, tool → exporter   resident
-// target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
+//   target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
 struct TableHeader {

@@ -11,7 +11,7 @@ namespace holdfast {
 // a kill. A thread takes a free slot before it sleeps, usually its previous one, and frees it when it wakes up. It
 // takes two if a signal handler waits during a wait.
 //
-// turn % 4     0: free. 1: being filled. 2: the thread waits. Only grows, so a slot that was read twice with the same
+//   turn % 4     0: free. 1: being filled. 2: the thread waits. Only grows, so a slot that was read twice with the same
 //                turn was the same wait all the time.
 //
 // For locks that do not name their holder (futexes, spin locks) a slot also keeps the last thread that got the lock

@@ -336,9 +336,10 @@ struct LockRecord {
 };
 static_assert(sizeof(LockRecord) == 88);
 
-// Which holder kept which waiter waiting, for which lock: sums of samples, weighted as in Rows (fixed point). holder
-// and waiter   a sampled hold and its waiters: divided among the known ones holder alone        a sampled hold without
-// a captured waiter waiter alone        a sampled wait, for any holder: pairs with holders contain its delay as well
+// Which holder kept which waiter waiting, for which lock: sums of samples, weighted as in Rows (fixed point).
+//   holder and waiter   a sampled hold and its waiters: divided among the known ones
+//   holder alone        a sampled hold without a captured waiter
+//   waiter alone        a sampled wait, for any holder: pairs with holders contain its delay as well
 struct LockPairRecord {
   Offset next;            // next pair of the same hash head
   Offset holder, waiter;  // Row; 0 = not known
@@ -346,7 +347,7 @@ struct LockPairRecord {
   std::atomic<uint64_t> contentions, delay;
 };
 static_assert(sizeof(LockPairRecord) == 32);
-// A thread that took a sample, so that readers can name it: the latest of the threads whose ids share their last bits.
+// A thread that took a sample, so that readers can name it: the latest of the threads with the same last bits of their ids.
 // `when_ns`: CLOCK_MONOTONIC. A thread of this id that began later is another thread with a reused id.
 struct NotedThread {
   std::atomic<uint64_t> who;  // its id, and from bit 32 on the Row of its sample; 0: none, or being written

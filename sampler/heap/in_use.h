@@ -4,7 +4,7 @@
 // thread subtracts allocations from its own `room` (two instructions) and adds its frees (one instruction). Its room
 // ends where more might be in use than ever before:
 //
-//
+//     in use = Σ (limit − room)   ≤   Σ limit   ≤   highest        so nothing is missed as long as no thread runs out of room
 //
 // A thread without room adds up what all threads have in use, raises `highest` to that, and raises its own limit. A
 // single thread raises it to `highest`, so the maximum is exact, to the byte. One of several raises it by its share of

@@ -5,9 +5,9 @@
 // next one, and a churn of billions of blocks changes nothing. An insertion returns the level, and a removal may name
 // it (sampler/hot_path/sampled_filter.h remembers it): then a look-up reads two cache lines, however many blocks live.
 //
+//     level 0   [····A···|··B·····]     2,048 slots
 //     level 1   [··|·C··|··|······]     4,096, made when a window of level 0 was full
 //     level 3   [······]  [··D···]      two segments of 8,192, each made when it is needed
-//
 //
 // Any thread, also in a signal handler; lock-free. The thread that frees a block removes its address before the real
 // free, so no two threads ever change the same address.

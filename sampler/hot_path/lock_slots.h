@@ -2,20 +2,18 @@
 //
 //     sets[hash of the lock's address] → 8 keys (addresses), a cache line     LockSlot of each key, a cache line
 //
-// A slot keeps W, the integral of the number of waiters over time, in one word: with n waiters of which the i-th came at
-// s_i, and with the waits that are over,
+// A slot keeps W, the integral of the number of waiters over time, in one word: with n waiters, the i-th of them since
+// s_i, and with finished waits,
 //
-//     W(t) = n·t − S       S = Σ s_i − Σ lengths of the waits that are over      word = S << kWaitersBits | n
+//     W(t) = n·t − S       S = Σ s_i − Σ lengths of finished waits      word = S << kWaitersBits | n
 //
-// so that a waiter comes by adding (s << kWaitersBits | 1) and goes at time e by subtracting (e << kWaitersBits | 1). `mark`
-// is the W up to which it has been attributed already. Settling attributes W − mark and moves the mark:
-//
+// so that a waiter comes by adding (s << kWaitersBits | 1) and goes at time e by subtracting (e << kWaitersBits | 1).
 // `mark` is the W up to which waiting has been attributed. Settling attributes W − mark and moves the mark:
 //
+//     waiters    1 ├────────────────────┤                  W    ╱ slope 2
+//     waiters    2        ├──────────────────┤                ╱
 //     holder  A ──────┤unlock      B ├────────┤unlock       ╱ slope 1
 //                      └ A: W−mark  └ delay      └ B: W−mark
-//
-// Who settles: an unlock while somebody sleeps (attributed to its stack), and a waiter that has the lock (the hand-off
 //
 // Two events settle: an unlock while a thread sleeps (attributed to the unlock's stack), and a waiter that gets the
 // lock (the hand-off delay since the last unlock). A third thread may take the lock in between, while the woken thread

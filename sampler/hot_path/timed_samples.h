@@ -5,8 +5,8 @@
 //     timed         ▲      ▲            ▲      24, 75, 160: from one to the next 1 … 127
 //
 //     ThreadState::samples    bits 0–7   how many come before the next one that is timed: 0 is that one
-//                             bits 8–13  where that one lies in its window
-//                             bits 14–15 a turn, so that the whole differs from one moment to another
+//                             bits 8–13  its place in its window
+//                             bits 14–15 a turn, so that the whole word changes with each sample
 //
 // For the calling thread only.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_TIMED_SAMPLES_H_

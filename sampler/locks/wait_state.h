@@ -2,19 +2,19 @@
 //
 // The stack must be captured while the thread waits: before, a capture delays every wait; after, it lengthens the hold.
 // And whether a wait is captured must not depend on whether it will be sampled: a capture lengthens a short wait
-// several times over (meanwhile the lock is released and taken again), so estimates would be biased. So: at the start
-// a wait at a call site (lock, caller, stack height) with a known stack of this thread is not captured,
-//                           except one in kLookAgain, chosen at random, to check the stack. If this thread's last wait there
-//                           outlasted kFirstPartNs, it is captured: this one is likely to be long, too.
+// several times over (meanwhile the lock is released and taken again), so estimates would be biased. So:
+//   at the start            a wait at a call site (lock, caller, stack height) with a known stack of this thread is not
+//                           captured, except one in kLookAgain, chosen at random, to check the stack. If this thread's last
+//                           wait there outlasted kFirstPartNs, it is captured: this one is likely to be long, too.
 //                           The first wait at a call site is captured. If there is no room to remember call sites, or another
 //                           one had the entry, one in kShare is, chosen at random; all are if they cannot be captured later
 //                           (below);
-// after kFirstPartNs      every one of these that still waits is captured (a deadline splits the wait, which
+//   after kFirstPartNs      every one of these that still waits is captured (a deadline splits the wait, which
 //                           makes waking up a few microseconds slower: so only here);
-// at the end              a wait that was captured for certain, or has a known stack, is sampled with p = 1 −
-// exp(−w/R), including
-//                           one captured as a check: the exact counters include it, and it may be long.
+//   at the end              a wait that was captured for certain, or has a known stack, is sampled with p = 1 − exp(−w/R),
+//                           including one captured as a check: the exact counters include it, and it may be long.
 //                           The others are sampled with p·chance, if they were chosen.
+//
 // With an interval of at most kShareAllBelowNs every wait is chosen. Waits that cannot be split are captured at every
 // unknown call site, so that a wait that never ends has its stack, and always if the thread's last wait of that kind
 // was long. All of this is known before the wait begins, so there is no bias. And a long wait counts as one, not as the

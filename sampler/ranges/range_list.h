@@ -17,7 +17,7 @@ namespace holdfast {
 
 void ApplyChange(SharedTable* table, const MappingChange& change);
 
-// For a child of fork, whose table is new.
+// For a child of fork, which has a new table.
 void ForgetRanges();
 
 }  // namespace holdfast

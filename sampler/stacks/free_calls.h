@@ -4,8 +4,8 @@
 // bypasses us as well, but libc's does not: strdup, getline or asprintf allocate through the library for the plugin,
 // and the plugin frees the block unseen. Such blocks would seem to be in use for ever.
 //
+//     plugin ── strdup ──► libc ── malloc ──► the library ──► counted
 //        └───── free ────► libc                               never seen
-//
 //
 // The module's global offset table tells: its entry for free, which the dynamic linker fills in at once or at the first
 // call. Only dlopened modules are checked, because all others find the library first.

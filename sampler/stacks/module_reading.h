@@ -4,8 +4,8 @@
 // moment, unless the program itself has a frame in it; and stale words on the stack may lead a walk without unwind
 // tables there. So a walk registers as a reader, and a dlclose waits until there are none:
 //
+//     walk     ++readers; no dlclose in progress? ── read ── --readers        else: guesses end the walk
 //     dlclose  ++unloading; wait until nobody reads ── the real dlclose ── --unloading
-//
 //
 // During a dlclose, a walk continues through the program's own frames: their modules cannot go. Unloading by libc
 // itself (a dlopen that fails, iconv) is not seen in advance: so pages of headers are probed as well.

@@ -41,7 +41,7 @@ void MarkUnloadedModules();
 // otherwise one call in 16 checks.
 void LookAtFreeCallsAgain(bool now);
 
-// For a child of fork, whose table is new and has no modules. Forgets the unwind rows too.
+// For a child of fork, which has a new table without modules. Forgets the unwind rows too.
 void ForgetModules();
 
 }  // namespace holdfast

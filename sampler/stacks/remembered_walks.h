@@ -142,7 +142,7 @@ class WalkMemory {
   }
   void RememberRow(uint64_t path_hash, uint16_t size_class, Offset row, Offset stack);
 
-  // For a child of fork, whose threads reuse these numbers: the walks were on another thread's stack, and part of that
+  // For a child of fork. Its threads reuse these numbers: the walks were on another thread's stack, and part of that
   // may be unmapped by now.
   void ForgetStarts();
 

@@ -19,11 +19,15 @@ namespace holdfast {
 
 // Returns the record that `what` describes, found or made. 0: there is no room for it, in the table or in the index.
 //
-// Record, kLink            the type, and its link to the previous record kListed                  how many are found by
-// the list kListsAll                readers rely on the list: it also has the records of the index Newest(table)
-// the head Is(record)               whether it is the one, among those of this parent and hash Hash(), HashOf(record)
-// in the index Index()                  which index HasRoom(table)           for one more; once false, always false
-// Make(table)              in no list yet; null: no room
+//   Record, kLink            the type, and its link to the previous record
+//   kListed                  how many are found by the list
+//   kListsAll                readers rely on the list: it also has the records of the index
+//   Newest(table)            the head
+//   Is(record)               whether it is the one, among those of this parent and hash
+//   Hash(), HashOf(record)   in the index
+//   Index()                  which index
+//   HasRoom(table)           for one more; once false, always false
+//   Make(table)              in no list yet; null: no room
 template <typename What>
 Offset FindOrMakeChild(SharedTable* table, const What& what);
 

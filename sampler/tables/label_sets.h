@@ -39,7 +39,7 @@ inline TaggedPc LabelFrame(SharedTable* table, uint16_t set) {
   return LIKELY(set == 0) ? 0 : LabelFrameSlow(table, set);
 }
 
-// For a child of fork, whose table is new.
+// For a child of fork, which has a new table.
 void ForgetLabelFrames();
 
 }  // namespace holdfast

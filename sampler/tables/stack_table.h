@@ -37,7 +37,7 @@ inline uint64_t HashFrame(uint64_t outer, TaggedPc frame) {
   return (std::rotl(outer, 23) ^ frame) * 0x9e3779b97f4a7c15;
 }
 
-// For a child of fork whose parent had a table, before it has its own.
+// For a child of fork, after its parent had a table and before it has its own.
 void ForgetStacks();
 
 // A stack that is kept from its outermost frame on, so that the next one with the same outer frames neither hashes them
