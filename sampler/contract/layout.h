@@ -192,7 +192,7 @@ struct TableHeader {
   Lifetimes lifetimes;
   std::atomic<uint32_t> heap_interval_count;
   std::atomic<uint32_t> lock_interval_count;
-  IntervalChange heap_intervals[kIntervals];  // the newest stands at [count − 1]
+  IntervalChange heap_intervals[kIntervals];  // the newest is at [count − 1]
   IntervalChange lock_intervals[kIntervals];
 
   std::atomic<uint64_t> losses[kLosses];

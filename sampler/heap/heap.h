@@ -8,7 +8,7 @@
 //              real(p);
 //
 // Every function here may be called by any thread, also in a signal handler and in a child of fork or vfork; none
-// allocates, takes a lock that it could wait long for, prints, or changes errno. What cannot be recorded is counted.
+// allocates, waits long for a lock, prints, or changes errno. What cannot be recorded is counted.
 #ifndef HOLDFAST_SAMPLER_HEAP_HEAP_H_
 #define HOLDFAST_SAMPLER_HEAP_HEAP_H_
 

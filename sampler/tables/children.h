@@ -82,7 +82,7 @@ HOLDFAST_WARM Offset FindOrMakeChild(SharedTable* table, const What& what) {
     if (made == nullptr) made = what.Make(table);
     if (made == nullptr) return 0;
     made->*What::kLink = head;
-    // Release: who finds the offset finds the filled record.
+    // Release: a thread that finds the offset finds the filled record.
     if (newest.compare_exchange_weak(head, table->OffsetOf(made), std::memory_order_release,
                                      std::memory_order_acquire)) {
       return table->OffsetOf(made);
