@@ -1,7 +1,7 @@
-// A server that says for whom it works. Build it in the folder above this one:
+// A server that labels its threads with the tenant that they work for. Build it in the folder above this one:
 //
 //     cc -pthread -Iinclude examples/labels.c -o labels
-//     holdfast run -- ./labels; holdfast top --by tenant holdfast.labels.*/*.heap.pb.gz      whose memory it is
+//     holdfast run -- ./labels; holdfast top --by tenant holdfast.labels.*/*.heap.pb.gz      memory by tenant
 #include <holdfast.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ int main(void) {
     serve(i);
     holdfast_set_labels(before);
   }
-  for (int i = 0; i < kRequests; i += 8) free(kept[i]);  // whoever frees it: it was acme's
+  for (int i = 0; i < kRequests; i += 8) free(kept[i]);  // acme's, whichever thread frees it
   puts("expect tenant=acme 250 750000 125 375000");
   puts("expect tenant=zenith 750 750000 750 750000");
 }

@@ -1,4 +1,4 @@
-// Work that goes on in another thread takes its labels along. Build it in the folder above this one:
+// Work that continues in another thread keeps its labels. Build it in the folder above this one:
 //
 //     c++ -pthread -Iinclude examples/labels.cc -o labels
 //     holdfast run -- ./labels; holdfast locks holdfast.labels.*; holdfast top --by tenant holdfast.labels.*/*.block.pb.gz
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-// For as long as it lives the thread has one label more.
+// Adds a label to the thread for as long as the object lives.
 class Labelled {
  public:
   Labelled(const char* key, const std::string& value) : before_(holdfast_label(key, value.c_str())) {}
@@ -33,7 +33,7 @@ __attribute__((noinline)) void post_entry() {
 int main() {
   for (const char* tenant : {"acme", "zenith"}) {
     const Labelled as_tenant("tenant", tenant);
-    const uint32_t labels = holdfast_set_labels(0);  // those of this thread: what it works for
+    const uint32_t labels = holdfast_set_labels(0);  // this thread's labels
     holdfast_set_labels(labels);
     std::vector<std::thread> workers;
     for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// Labels in Rust: for as long as a guard lives.
+// Labels in Rust, set for as long as a guard lives.
 //
 //     rustc examples/labels.rs -o labels
 //     holdfast run -- ./labels; holdfast top --by tenant holdfast.labels.*/*.heap.pb.gz
@@ -17,7 +17,7 @@ struct Functions {
 
 global_asm!(".weak holdfast_v1");
 
-// None: started without Holdfast, or with one that has no labels.
+// None: started without Holdfast, or with a version without labels.
 fn holdfast() -> Option<&'static Functions> {
     let here: *const Functions;
     unsafe { asm!("mov {}, qword ptr [rip + holdfast_v1@GOTPCREL]", out(reg) here, options(pure, readonly, nostack, preserves_flags)) };

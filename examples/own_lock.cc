@@ -1,4 +1,4 @@
-// A lock of one's own that tells Holdfast who waits for it and who lets it go. Build it in the folder above this one:
+// A lock that reports its waits and releases to Holdfast. Build it in the folder above this one:
 //
 //     c++ -std=c++20 -pthread -Iinclude examples/own_lock.cc -o own_lock
 //     holdfast run -- ./own_lock; holdfast locks holdfast.own_lock.*      slow_update held it, impatient_reader waited
@@ -12,11 +12,11 @@
 class OwnLock {
  public:
   void lock() {
-    if (!taken_.exchange(true, std::memory_order_acquire)) return;  // free: nobody is told
+    if (!taken_.exchange(true, std::memory_order_acquire)) return;  // free: not reported
     holdfast_wait wait;
     holdfast_lock_wait(this, &wait);
     do {
-      taken_.wait(true, std::memory_order_relaxed);  // a futex below, which is part of this wait
+      taken_.wait(true, std::memory_order_relaxed);  // waits for a futex, which is part of this wait
     } while (taken_.exchange(true, std::memory_order_acquire));
     holdfast_lock_wait_end(&wait, 1);
   }

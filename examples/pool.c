@@ -1,7 +1,7 @@
-// A pool that tells Holdfast what it hands out. Build it in the folder above this one:
+// A pool that reports its blocks to Holdfast. Build it in the folder above this one:
 //
 //     cc -Iinclude examples/pool.c -o pool
-//     ./pool                      runs as if there were no Holdfast
+//     ./pool                      runs without Holdfast
 //     holdfast run -- ./pool      and the profile names serve_request and keep_session, which the pool hides from malloc
 #include <holdfast.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void* TakeFromPool(size_t bytes) {
   return object;
 }
 static void GiveToPool(void* object) {
-  holdfast_free(object);  // before anybody else can get it
+  holdfast_free(object);  // before it can be handed out again
   freed[free_count++] = object;
 }
 
@@ -31,7 +31,7 @@ int main(void) {
   if (memory == MAP_FAILED) return 1;
   for (int i = 0; i < 5000; ++i) GiveToPool(serve_request());
   for (int i = 0; i < 200; ++i) keep_session();
-  holdfast_snapshot();  // now, and not in a minute
+  holdfast_snapshot();  // now, not at the end of the interval
   printf("expect serve_request 5000 500000 0 0\nexpect keep_session 200 600000 200 600000\n");
   return 0;
 }

@@ -1,4 +1,4 @@
-// What holdfast.h does, in Rust: a weak symbol, a table of functions behind it, nothing if it is not there.
+// holdfast.h in Rust: a weak symbol that leads to a table of functions; null without Holdfast.
 //
 //     rustc examples/pool.rs -o pool_rust
 //     holdfast run -- ./pool_rust
@@ -19,7 +19,7 @@ global_asm!(".weak holdfast_v1");
 #[inline(always)]
 fn holdfast() -> Option<&'static Functions> {
     let here: *const Functions;
-    // The table that the dynamic linker fills in: null where the program was started without Holdfast.
+    // Filled in by the dynamic linker: null if the program was started without Holdfast.
     unsafe { asm!("mov {}, qword ptr [rip + holdfast_v1@GOTPCREL]", out(reg) here, options(pure, readonly, nostack, preserves_flags)) };
     unsafe { here.as_ref() }
 }

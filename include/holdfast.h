@@ -1,12 +1,12 @@
-/* Holdfast, for programs that want to say more than can be seen from outside: for whom a thread works, when to take a snapshot,
- * what a pool of their own hands out, who waits for a lock of their own. C and C++, x86-64 Linux; elsewhere all of it is nothing.
+/* Holdfast's API, for facts that the profiler cannot see by itself: labels of threads, requests for snapshots, blocks of the program's
+ * own pools, waits for its own locks. C and C++, x86-64 Linux; on other systems every call does nothing.
  *
- * Include it and call; nothing is linked. Where the program was not started under Holdfast, each call is a load and a branch that
- * is never taken. Nothing here allocates, blocks, fails or changes errno, and everything may be called by any thread, also in a
+ * Include this header and call; there is nothing to link. In a program that was not started under Holdfast, each call is a load and a
+ * branch that is never taken. No function allocates, blocks, fails or changes errno, and any thread may call all of them, also in a
  * signal handler.
  *
- * From another language: `holdfast_v1` is a weak symbol, a table of functions (below); a null address means that there is no
- * Holdfast. docs/api.md has that in Rust. */
+ * From another language: `holdfast_v1` is a weak symbol, a table of functions (below). A null address means that Holdfast is not
+ * loaded. docs/api.md shows the same in Rust. */
 #ifndef HOLDFAST_H_
 #define HOLDFAST_H_
 
@@ -24,12 +24,12 @@
 extern "C" {
 #endif
 
-/* One wait, on the stack of the thread that waits, from before it to after it. What is in it is not yours. */
+/* One wait, on the stack of the waiting thread, from before the wait to after it. The contents are private. */
 struct holdfast_wait {
   uint64_t words[32];
 };
 
-/* What the library exports. Only ever longer: `bytes` says how long. */
+/* The exported table. New functions are added at the end; `bytes` is its size. */
 struct holdfast_functions {
   size_t bytes;
   void (*snapshot)(void);
@@ -43,8 +43,8 @@ struct holdfast_functions {
 };
 
 #if defined(__x86_64__) && !defined(__ILP32__) && defined(__ELF__) && defined(__linux__)
-/* Its address, by way of the table that the dynamic linker fills in, whatever the program is compiled for: a compiler's own
- * reference to a weak symbol is settled by the linker in a program that is not position-independent, as nowhere for ever. */
+/* Reads the table's address through the GOT, which the dynamic linker fills in. In a program that is not position-independent, the
+ * linker would resolve the compiler's own reference to a missing weak symbol to null for good. */
 __asm__(".weak holdfast_v1");
 HOLDFAST_INLINE const struct holdfast_functions* holdfast_here(void) {
   const struct holdfast_functions* here;
@@ -55,15 +55,15 @@ HOLDFAST_INLINE const struct holdfast_functions* holdfast_here(void) {
 HOLDFAST_INLINE const struct holdfast_functions* holdfast_here(void) { return 0; }
 #endif
 
-/* Asks for a snapshot of every kind now. Does not wait for it: it is written beside the program, a moment later. */
+/* Requests a snapshot of every kind now, and returns at once. The exporter writes the files a moment later. */
 HOLDFAST_INLINE void holdfast_snapshot(void) {
   const struct holdfast_functions* here = holdfast_here();
   if (here) here->snapshot();
 }
 
-/* A pool, an arena, an allocator of your own hands out `bytes` at `block`, and takes them back. They are sampled as malloc's are and
- * stand in the same profile, with the stack of the call. What the pool itself took from malloc stands there, too: take it by mmap, or
- * read both as what they are. Call holdfast_free before the block can be handed out again. */
+/* Reports that a pool, arena or allocator of your own hands out `bytes` at `block`, and takes them back. The blocks are sampled like
+ * malloc's and appear in the same profile, with the stack of the call. The pool's own memory appears there as well if it comes from
+ * malloc; to avoid counting both, get it by mmap. Call holdfast_free before the block can be handed out again. */
 HOLDFAST_INLINE void holdfast_alloc(const void* block, size_t bytes) {
   const struct holdfast_functions* here = holdfast_here();
   if (here) here->alloc(block, bytes);
@@ -73,16 +73,16 @@ HOLDFAST_INLINE void holdfast_free(const void* block) {
   if (here) here->free(block);
 }
 
-/* A lock of your own, known by an address. Only who has to wait says so; who finds it free calls nothing. A wait begins and ends in
- * one thread.
+/* Reports waits for a lock of your own, identified by an address. Only a thread that must wait reports it; a thread that finds the lock
+ * free calls nothing. A wait begins and ends in one thread.
  *
  *     struct holdfast_wait wait;
  *     holdfast_lock_wait(lock, &wait);
- *     ... spin, sleep ...                            what waits inside, by whatever means, is not counted again
+ *     ... spin, sleep ...                            waits inside, of any kind, are not counted again
  *     holdfast_lock_wait_end(&wait, 1);              0: gave up
  *
- *     holdfast_lock_release(lock);                   just before others can have it
- *     ... let it go ...
+ *     holdfast_lock_release(lock);                   just before others can take it
+ *     ... release it ...
  */
 HOLDFAST_INLINE void holdfast_lock_wait(const void* lock, struct holdfast_wait* wait) {
   const struct holdfast_functions* here = holdfast_here();
@@ -97,17 +97,17 @@ HOLDFAST_INLINE void holdfast_lock_release(const void* lock) {
   if (here) here->lock_release(lock);
 }
 
-/* For whom the calling thread works from now on: a tenant, a kind of request. Whatever it allocates, waits for or holds up has this
- * label in the profiles (`holdfast top --by tenant`, `--tagfocus tenant=acme`, `go tool pprof -tags`). A null or empty value takes
- * it away. A new thread has none. Returns all the labels that the thread had before:
+/* Sets a label of the calling thread: a tenant, a kind of request. Its allocations, waits and holds then carry this label in the
+ * profiles (`holdfast top --by tenant`, `--tagfocus tenant=acme`, `go tool pprof -tags`). A null or empty value removes the label. A new
+ * thread has none. Returns all labels that the thread had before:
  *
  *     uint32_t before = holdfast_label("tenant", name);
  *     ... the request ...
- *     holdfast_set_labels(before);                   as they were; 0: none
+ *     holdfast_set_labels(before);                   restores them; 0: none
  *
- * Such a number holds in the whole process: a pool or a coroutine that goes on in another thread hands it over. Meant for names
- * that come again: there is room for some 4,000 different sets of labels in the life of a process, then the value is
- * `[overflow]`. Of a key 64 bytes count, of a value 128, of all of a thread's 512. */
+ * The number is valid in the whole process: a pool or a coroutine that continues in another thread can pass it on. Use values that
+ * repeat: a process has room for about 4,000 different label sets in its life, after that the value is `[overflow]`. Keys are cut
+ * after 64 bytes, values after 128, all labels of a thread together after 512. */
 HOLDFAST_INLINE uint32_t holdfast_label(const char* key, const char* value) {
   const struct holdfast_functions* here = holdfast_here();
   return here && here->bytes > offsetof(struct holdfast_functions, label) ? here->label(key, value) : 0;
