@@ -102,6 +102,50 @@ absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
   return absl::OkStatus();
 }
 
+struct SetForAll {
+  int alive = 0;
+  bool failed = false;
+};
+
+// Says what became of each wish.
+bool Apply(const ProcessTable& process, const std::vector<Wish>& wishes) {
+  bool done = true;
+  for (const Wish& wish : wishes) {
+    if (const absl::Status status = SendWish(process, wish); !status.ok()) {
+      Say(fmt::format("{}: it stays as it is ({}).", process.Name(), std::string(status.message())));
+      done = false;
+    }
+  }
+  return done;
+}
+
+SetForAll ApplyToOwn(const std::vector<Wish>& wishes, const std::vector<std::string>& folders) {
+  SetForAll result;
+  for (const ProcessTable& process : FindTables(folders).tables) {
+    if (process.liveness == Liveness::kDead) continue;
+    ++result.alive;
+    result.failed = !Apply(process, wishes) || result.failed;
+  }
+  return result;
+}
+
+// For root: the programs of all users, each user's by a child with that user's rights.
+SetForAll ApplyToAll(const std::vector<Wish>& wishes, const std::vector<std::string>& folders) {
+  SetForAll result = ApplyToOwn(wishes, folders);
+  for (const uid_t user : OtherUsers(folders)) {
+    const std::string answer = AnswerOfUser(user, 0, [&] {
+      const SetForAll own = ApplyToOwn(wishes, folders);
+      return fmt::format("{} {}", own.alive, static_cast<int>(own.failed));
+    });
+    int alive = 0, failed = 1;
+    if (sscanf(answer.c_str(), "%d %d", &alive, &failed) != 2)
+      Say(fmt::format("user {}: the programs of this user could not be looked at.", user));
+    result.alive += alive;
+    result.failed = result.failed || failed != 0;
+  }
+  return result;
+}
+
 int RunSet(const std::vector<std::string>& words, bool all, const std::vector<std::string>& folders) {
   // PIDs first, then wishes: nothing is changed anywhere before all of them are understood.
   std::vector<pid_t> pids;
@@ -125,20 +169,10 @@ int RunSet(const std::vector<std::string>& words, bool all, const std::vector<st
     failed = true;
     Say(line);
   };
-  const auto apply = [&](const ProcessTable& process) {
-    for (const Wish& wish : wishes) {
-      if (const absl::Status status = SendWish(process, wish); !status.ok())
-        fail(fmt::format("{}: it stays as it is ({}).", process.Name(), std::string(status.message())));
-    }
-  };
   if (all) {
-    int alive = 0;
-    for (const ProcessTable& process : FindTables(folders).tables) {
-      if (process.liveness == Liveness::kDead) continue;
-      ++alive;
-      apply(process);
-    }
-    if (alive == 0) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+    const SetForAll result = ApplyToAll(wishes, folders);
+    failed = result.failed;
+    if (result.alive == 0) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
   }
   for (const pid_t pid : pids) {
     if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
@@ -147,7 +181,7 @@ int RunSet(const std::vector<std::string>& words, bool all, const std::vector<st
     }
     const absl::StatusOr<ProcessTable> process = FindTableOf(pid, folders);
     if (process.ok()) {
-      apply(*process);
+      failed = !Apply(*process, wishes) || failed;
     } else {
       fail(std::string(process.status().message()));
     }
@@ -181,7 +215,7 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
          "or =off")
       ->type_name("NAME=VALUE")
       ->required();
-  set->add_flag("--all", *all, "Every profiled process of this user");
+  set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");
   set->add_option("--tables", *folders, "Folder of table files to look into [default: all that are in use]")
       ->allow_extra_args(false);
   set->callback([words, folders, all, invocation] { invocation->exit_code = RunSet(*words, *all, *folders); });

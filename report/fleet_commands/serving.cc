@@ -60,11 +60,13 @@ absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& opti
   const std::string address = listener->address;
   const bool is_unix = listener->is_unix;
   const bool tls = server.rules.tls;
+  const std::string not_served = WhoIsNotServed(*choice);
   std::unique_ptr<Serving> serving(new Serving(*std::move(choice), address));
   server.handler = [service = &serving->service_](const HttpRequest& request) { return service->Answer(request); };
   absl::StatusOr<std::unique_ptr<HttpServer>> running = HttpServer::Start(*std::move(listener), std::move(server));
   if (!running.ok()) return running.status();
   serving->server_ = *std::move(running);
+  if (!not_served.empty()) Say(not_served + ".");
   SayLines(fmt::format("listening on {}{}\n", is_unix ? "" : tls ? "https://" : "http://", address));
   return serving;
 }

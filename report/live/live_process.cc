@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
@@ -84,6 +85,12 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
     if (!argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos) {
       const absl::StatusOr<pid_t> pid = ParsePid(argument);
       if (!pid.ok()) return pid.status();
+      // A server that runs as root reads no table of another user: whoever asks would set root to work on it.
+      if (const std::optional<uid_t> user = OtherUserOf(*pid); user.has_value()) {
+        return absl::FailedPreconditionError(fmt::format(
+            "process {}: runs as user {}; root serves and pushes root's own programs only. Do this as that user (sudo -u).",
+            *pid, *user));
+      }
       choice.pids.push_back(*pid);
       continue;
     }
@@ -92,6 +99,15 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
     choice.outs.push_back(*std::move(out));
   }
   return choice;
+}
+
+std::string WhoIsNotServed(const ProcessChoice& choice) {
+  if (!choice.pids.empty() || !choice.outs.empty()) return "";
+  const std::vector<uid_t> users = OtherUsers(choice.tables);
+  if (users.empty()) return "";
+  return fmt::format(
+      "{} other {} profiled programs, which are not served: a server is for the programs of its own user", users.size(),
+      users.size() == 1 ? "user has" : "users have");
 }
 
 std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended) {

@@ -52,6 +52,9 @@ struct ProcessChoice {
 absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
                                               const std::vector<std::string>& tables);
 
+// As root: whether other users have profiled programs, which are not among the chosen; a message, or "".
+std::string WhoIsNotServed(const ProcessChoice& choice);
+
 // The running ones, by pid. `ended`: takes those that have ended and whose tables are still there.
 std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended = nullptr);
 // That one; NotFound where it is not chosen, not profiled, or another user's.

@@ -249,6 +249,13 @@ TEST_F(Users, RootSeesWhatAProgramDoesThatGaveUpRoot) {
   EXPECT_THAT(as_root({"ls"}), HasSubstr("gives_up_root"));
   EXPECT_THAT(as_root({"dump", "--all"}), HasSubstr(out() + "/gives_up_root." + pid + "."));
   as_root({"set", pid, "lock-interval=1ms"});
+  EXPECT_THAT(as_root({"stuck"}), HasSubstr("sleeps in read"));
+  as_root({"set", "--all", "lock-interval=2ms"});
+  EXPECT_THAT(as_root({"ls"}), HasSubstr(" 2ms "));
+  const RunResult serve = RunTool({"serve", pid, "--tables", tables()});
+  EXPECT_TRUE(serve.exited(3)) << serve.Describe();
+  EXPECT_THAT(serve.err,
+              HasSubstr("process " + pid + ": runs as user 65534; root serves and pushes root's own programs only"));
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
   EXPECT_TRUE(Settled());
