@@ -281,7 +281,7 @@ inline constexpr uint32_t kAgedOneIn = 384;
 // samples.
 //
 //     address ── bits 19 … ──► ShadowDirectory ──► ShadowChunk ── bits 4 … 18 ──► row                    0: no such block
-//                                                                      the next ► kShadowSize + bytes    where they are more than 16
+//                                                                      the next ► kShadowSize + bytes    if larger than 16
 //
 // The row's size class gives the size of a block of up to 16 bytes. In a larger block no other block begins in the
 // second 16 bytes. A size remains when its block is gone, and means the same as 0. An entry of the directory is

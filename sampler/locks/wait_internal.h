@@ -18,10 +18,11 @@ inline std::atomic<Offset>& RowOfWaiter(LockSlot* slot, const ThreadState& threa
 
 // Clears `wait`. Returns null if it is not recorded; otherwise `wait` is active, without a start.
 SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait);
-// Makes jumps out of the wait noticeable, then shows holders that a thread waits since wait->start_ns.
+// MakeCurrent makes jumps out of the wait noticeable. RegisterWaiter then shows holders that a thread waits since
+// wait->start_ns.
 void MakeCurrent(ThreadState& thread, WaitState* wait);
 void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait);
-// Ends both. False: the wait was dropped.
+// Ends what these two began. False: the wait was dropped.
 bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns);
 // Captures the stack now, or if this wait is randomly chosen.
 void CaptureWait(const CallerRegisters& caller, WaitState* wait);

@@ -42,7 +42,7 @@ enum class WaitStyle {
   kWhole,    // captured first, if randomly chosen
   kRare,     // captured first, always: waits that are few and long
 };
-// Before a certain wait. `holder`: the address of the lock; null if it has none (a thread).
+// Call before a wait that is sure to happen. `holder`: the address of the lock; null if it has none (a thread).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
 // After BeginWait and StillWaiting, just before the real function. If the lock is free now, it was released during the
