@@ -10,8 +10,8 @@ namespace holdfast {
 namespace {
 
 // Looks without a change after which the exporter counts as still, the first one not counted.
-constexpr int kStoppedLooks = 2;   // T, t: a tracer that only notes system calls lets it run in between
-constexpr int kAsleepLooks = 40;   // S: at work or not, it wakes up every 100 ms at least
+constexpr int kStoppedLooks = 2;   // T, t: a tracer that only logs system calls lets it run in between
+constexpr int kAsleepLooks = 40;   // S: working or not, it wakes up at least every 100 ms
 constexpr int kInDiskLooks = 100;  // D: one wait of half a second
 constexpr int kNoBeatLooks = 60;   // unseen: 300 ms, 30 beats
 constexpr int kFieldOfStart = 22, kFieldAfterName = 3;
@@ -27,7 +27,8 @@ uint64_t NumberAt(const char* text) {
   return number;
 }
 
-// What follows "4242 (name) " in /proc/PID/stat: a name may have spaces and parentheses. Null: no such text.
+// Returns the text after "4242 (name) " in /proc/PID/stat: a name may contain spaces and parentheses. Null: no such
+// text.
 const char* AfterName(const char* stat) {
   const char* last = nullptr;
   for (const char* at = stat; *at != '\0'; ++at) {
@@ -47,7 +48,7 @@ long ReadOfProcess(uint64_t pid, const char* name, char* text, size_t capacity) 
   return ReadSmallFile(path.text(), text, capacity);
 }
 
-// True also where the kernel does not list children.
+// Also true if the kernel does not list children.
 bool MayHaveChildren(uint64_t pid) {
   TextBuffer<40> name;
   name.Add("task/").AddNumber(pid).Add("/children");

@@ -4,9 +4,9 @@
 //     $ kill -STOP 4242                     4242 is the exporter
 //     look 1, 2, 3, 5 ms apart              /proc/4242/stat says T, and nothing in it has changed: still
 //
-// Where /proc shows the exporter, its state and its share of the processor are looked at. Elsewhere (another pid namespace,
-// hidepid, chroot) the exporter counts a beat in its lock file while it works. A runnable exporter is never still, however busy
-// the machine is: looks are counted, not time.
+// If /proc shows the exporter, its state and its processor time are compared. Otherwise (another pid namespace,
+// hidepid, chroot) the exporter counts a beat in its lock file while it works. A runnable exporter is never still,
+// however busy the machine is: looks are counted, not time.
 //
 // System calls only; errno is kept. One object for each wait.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_EXPORTER_PROGRESS_H_
@@ -32,8 +32,8 @@ class ExporterProgress {
   // Between two looks the caller waits for kBetweenLooksNs or longer.
   static constexpr int64_t kBetweenLooksNs = 5'000'000;
 
-  // Looks at the exporter of this folder. True: the exporter has not moved for several looks, and will not answer. `told_pid`:
-  // TableHeader::exporter_pid, or 0. It serves below root's exporter: users cannot read root's lock file.
+  // Checks the exporter of this folder. True: the exporter has not moved for several looks, and will not answer.
+  // `told_pid`: TableHeader::exporter_pid, or 0. It identifies root's exporter: users cannot read root's lock file.
   bool IsStill(const char* tables, const char* out, FolderId id, int32_t told_pid = 0);
 
   // After IsStill() was true: the exporter's pid and state in /proc, such as 'T'; 0 if /proc does not show the exporter.
@@ -43,8 +43,8 @@ class ExporterProgress {
  private:
   bool LookInProc(uint64_t pid, uint64_t start_ticks, uint64_t* key);
 
-  uint64_t key_ = 0;    // of all that changes while the exporter moves
-  int same_looks_ = 0;  // with this key, one after the other
+  uint64_t key_ = 0;    // of everything that changes while the exporter moves
+  int same_looks_ = 0;  // consecutive looks with this key
   int pid_ = 0;
   char state_ = '\0';
   bool has_times_ = false;  // the kernel counts how often a process ran

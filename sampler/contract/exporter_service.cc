@@ -26,12 +26,12 @@ void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t
 
 namespace {
 
-// A file of another user's proves nothing, whoever has locked it: waiting for it would cost 2 s at every exit.
+// Another user's file proves nothing, whoever has locked it: waiting for it would cost 2 s at every exit.
 Service ServiceAt(const char* path, uint32_t uid) {
   struct stat info;
   const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (SyscallFailed(fd)) {
-    // Root removes what is in the way. Root's own lock is met by who is another user for a while only.
+    // Root removes what is in the way. Only a process that is another user for a while meets root's own lock.
     if (uid == 0 || SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW)))
       return Service::kNobody;
     return info.st_uid == uid ? Service::kNobody : Service::kBarred;

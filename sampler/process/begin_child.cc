@@ -33,24 +33,24 @@ void BeginChild(int forked_pid) {
   ForgetShadow();
   ForgetMappings();
   if (no_system_calls.load(std::memory_order_relaxed)) {
-    // Behind a seccomp filter nothing can be made anew: the child runs on unrecorded. What it inherited stays mapped,
-    // and is not touched any more.
+    // With a seccomp filter nothing can be made anew: the child runs unrecorded. The inherited memory stays mapped,
+    // untouched.
     process.recording.store(false, std::memory_order_relaxed);
     return;
   }
   if (old != nullptr) {
-    // What `holdfast set` made of the parent's intervals holds in its children, too.
+    // Intervals that `holdfast set` gave to the parent apply to its children, too.
     const TableHeader& head = *old->header();
     process.options.heap_interval = NewestInterval(head.heap_intervals, head.heap_interval_count);
     process.options.lock_interval_ns = NewestInterval(head.lock_intervals, head.lock_interval_count);
-    // Not the parent's file any more. Left readable and writable: a handler that interrupted a sample in the parent may
+    // Detaches the parent's file. Left readable and writable: a handler that interrupted a sample in the parent may
     // return into it here.
     RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     ForgetStacks();
   }
-  // Where early blocks are to be known, their counters may not be 0 for a moment, as another thread may be freeing one. The
-  // parent's counters are right in the child as well: "perhaps" where nothing is.
+  // The counters of early blocks must not be 0 even for a moment, because another thread may be freeing one. The
+  // parent's counters are correct in the child as well: they only err towards "perhaps".
   uint8_t* counters = sampled_filter.counters.load(std::memory_order_relaxed);
   if (counters != nullptr && sampled_filter.always_ask[0].bytes + sampled_filter.always_ask[1].bytes == 0) {
     RawSyscall(SYS_madvise, counters, kFilterBytes, MADV_DONTNEED);
@@ -59,7 +59,7 @@ void BeginChild(int forked_pid) {
   ResetScratch();
   ForgetModules();
   ForgetLabelFrames();
-  // Whoever comes here first may be a vfork child of this process, which is another one.
+  // The first caller may be a vfork child of this process, with another pid.
   process.pid = forked_pid != 0 ? forked_pid : static_cast<int>(RawSyscall(SYS_getpid));
   process.forked = true;
   if (process.subreaper.exchange(false, std::memory_order_relaxed)) process.child_of_subreaper = true;
@@ -67,7 +67,8 @@ void BeginChild(int forked_pid) {
   process.before_table.lost_samples = 0;
   process.location = {};
   process.out_id = {};
-  // With a seed given, a child's samples are reproducible too, and not those of its parent or its siblings (see BeforeFork).
+  // With a given seed, a child's samples are reproducible too, and differ from its parent's and siblings' (see
+  // BeforeFork).
   uint64_t seed =
       process.seed + process.forks.load(std::memory_order_relaxed) * 0x632be59bd9b4e019 + thread_state.random;
   process.seed = process.options.seed == 0 ? 0 : NextRandom(&seed);

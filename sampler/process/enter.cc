@@ -21,18 +21,19 @@ constinit bool ownership_is_emptied = false;
 
 namespace {
 
-// kOurs: the state belongs to this process. kOursByPid: it belongs to the process of that pid, as nobody empties the page.
+// kOurs: the state belongs to this process. kOursByPid: to the process with that pid, because the kernel does not empty
+// the page.
 enum Ownership : uint32_t { kEmptied = 0, kOurs = 1, kBecomingOurs = 2, kOursByPid = 3 };
 
-constinit OwnershipPage page_of_no_kernel{};  // where nobody empties one
+constinit OwnershipPage page_of_no_kernel{};  // if the kernel empties none
 
-// A page that children of fork do not have, and those of vfork and clone(CLONE_VM) do; what it holds tells it from whatever a child
-// maps in its place. Null: no such page can be had.
+// A page that children of fork do not have, but those of vfork and clone(CLONE_VM) do. Its contents distinguish it from
+// anything that a child maps at its place. Null: no such page can be had.
 constinit const uint64_t* unforked_page = nullptr;
 constinit uint64_t unforked_word = 0;
 
-// A page with this advice; null where that has no effect. A filter or an emulator may answer 0 and do nothing. So would it for a page
-// that no process can have, and the kernel does not.
+// Returns a page with this advice; null if the advice has no effect. A filter or an emulator may return 0 and do
+// nothing. It would then also return 0 for a page that no process can have; the kernel does not.
 void* MapAdvised(int advice) {
   if (!SyscallFailed(RawSyscall(SYS_madvise, kUnmappable, kPageBytes, advice))) return nullptr;
   void* page = MapAnonymous(kPageBytes);
@@ -64,21 +65,21 @@ HOLDFAST_COLD Memory WhoseMemory() {
   return pid == process.pid ? Memory::kOurs : Memory::kUnknown;
 }
 
-// In a forked child: forgets what was its parent's. Called by the one thread that made the state kBecomingOurs.
+// In a forked child: forgets the parent's state. Called by the one thread that made the state kBecomingOurs.
 void BecomeOurs(int pid) {
   BeginChild(pid);
   if (!ownership_is_emptied) MakeUnforkedPage();
   ownership->state.store(ownership_is_emptied ? kOurs : kOursByPid, std::memory_order_release);
 }
 
-// Where nobody empties the page. False: do not record.
+// If the kernel does not empty the page. False: do not record.
 HOLDFAST_COLD bool IsOursByPid() {
   const Memory memory = WhoseMemory();
   if (memory != Memory::kCopied) return memory == Memory::kOurs;
   const SignalsBlocked blocked;
   uint32_t expected = kOursByPid;
   if (!ownership->state.compare_exchange_strong(expected, kBecomingOurs, std::memory_order_acquire)) return false;
-  // Another thread may have begun the child and finished since the look.
+  // Another thread may have begun and finished that since the check.
   if (WhoseMemory() == Memory::kCopied) {
     BecomeOurs(0);
   } else {
@@ -87,14 +88,14 @@ HOLDFAST_COLD bool IsOursByPid() {
   return true;
 }
 
-// A handler of the program's may jump out of a sample of ours (siglongjmp), and leave the thread muted. Then a later call
-// stands where the muted one stood, or above; a handler that runs inside of it stands below, by a signal frame at least
-// (1 KiB), or on another stack, far away.
+// A handler of the program may jump out of a sample of ours (siglongjmp), and leave the thread muted. A later call then
+// is at the same stack depth or above. A handler that runs inside the sample is below, by a signal frame at least (1
+// KiB), or on another stack, far away.
 bool LeftByJump(const ThreadState& thread, uintptr_t here) {
   constexpr uintptr_t kFrames = 512, kSameStack = 256 << 10;
   if (thread.in_operator || here + kFrames < thread.entered_at || here + kFrames - thread.entered_at >= kSameStack)
     return false;
-  // A signal stack may lie above, within the thread's own.
+  // A signal stack may be above, within the thread's own.
   stack_t current{};
   return no_system_calls.load(std::memory_order_relaxed) || SyscallFailed(RawSyscall(SYS_sigaltstack, 0, &current)) ||
          (current.ss_flags & SS_ONSTACK) == 0;
@@ -115,7 +116,7 @@ void MakeOwnershipPage() {
 
 void MarkForkedChild(int pid) {
   ownership->forked_pid.store(pid, std::memory_order_relaxed);
-  // No other thread is here. Whatever a thread of the parent was at, kBecomingOurs too, is over.
+  // No other thread is here. Whatever a thread of the parent was doing, kBecomingOurs too, is over.
   if (!ownership_is_emptied) ownership->state.store(kEmptied, std::memory_order_relaxed);
 }
 
@@ -131,7 +132,7 @@ bool OwnState() {
       return true;
     }
   }
-  // Another thread of the child is at it: 100 ms or so at most.
+  // Another thread of the child is doing that: about 100 ms at most.
   AwaitBounded(1000, [] { return ownership->state.load(std::memory_order_acquire) != kBecomingOurs; });
   const uint32_t now = ownership->state.load(std::memory_order_acquire);
   return now == kOurs || (now == kOursByPid && WhoseMemory() == Memory::kOurs);
@@ -154,7 +155,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
     thread.owner = static_cast<uint16_t>(ordinal < kMostOwners ? ordinal + 1 : 0);
     if (WalkMemory* of_parent = WalkMemory::Of(thread)) of_parent->ForgetStarts();
-    thread.heap_gap = thread.heap_countdown;  // of what was allocated since, the parent's part is not known
+    thread.heap_gap = thread.heap_countdown;  // the parent's part of what was allocated since is unknown
     thread.lock_countdown = 0;
     thread.hold_countdown = 0;
     thread.current_wait = {};

@@ -1,11 +1,11 @@
-// A slow path of events that are rare, and of which none is to be missed: mappings, throws, new threads. As EnterSlow, but what happens in
-// an operator new of the program's that is under way on our behalf (MuteForOperator) is recorded, and what a signal handler does that
-// has interrupted a sample of its thread can be.
+// A slow path of rare events that must all be recorded: mappings, throws, new threads. Like EnterSlow, but also records
+// events inside an operator new of the program that our wrapper has called (MuteForOperator), and in a signal handler
+// that has interrupted a sample of its thread.
 //
 //     const Entered entered(thread_state);
 //     if (entered.way() == Way::kClosed) return;
 //
-// No real function may be called as long as it lives.
+// No real function may be called while the object lives.
 #ifndef HOLDFAST_SAMPLER_PROCESS_ENTERED_H_
 #define HOLDFAST_SAMPLER_PROCESS_ENTERED_H_
 
@@ -17,14 +17,14 @@
 
 namespace holdfast {
 
-// How much of a stack may be taken now.
+// How much of a stack may be captured now.
 enum class Way : uint8_t {
   kClosed,  // nothing is to be recorded
   kNested,  // in a handler that has interrupted a sample of this thread: without its stack
   kOpen,
 };
 
-// As long as it lives, the thread is in our own code; in an operator it stays muted afterwards.
+// While the object lives, the thread is in our own code; in an operator it stays muted afterwards.
 class Entered {
  public:
   explicit Entered(ThreadState& thread) : thread_(thread), in_operator_(thread.in_operator) {

@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-// The exporter's beat that was last seen, and when it was seen first.
+// The exporter's last seen beat, and when it was first seen.
 constinit std::atomic<uint32_t> beat_seen{0};
 constinit std::atomic<int64_t> beat_seen_ns{0};
 constinit std::atomic<bool> looking_for_exporter{false};
@@ -25,7 +25,7 @@ constinit std::atomic<bool> spawning{false};
 // When this process, PID 1 or a subreaper, started its exporter; 0: it did not.
 constinit std::atomic<int64_t> exporter_started_ns{0};
 constexpr int64_t kBeginsWithinNs = 500'000'000;     // until it holds its lock; a guess, for a busy machine
-constexpr int64_t kFindsMarkWithinNs = 100'000'000;  // as long as root's exporter may take to see a mark; a guess
+constexpr int64_t kFindsMarkWithinNs = 100'000'000;  // how long root's exporter may take to see a mark; a guess
 constexpr int kAwaitAnotherStart = 20'000;           // sleeps: 1 s or more
 
 }  // namespace
@@ -40,7 +40,7 @@ void BeginBeat() {
 
 namespace {
 
-// The program runs, or was started by, a process that takes orphans and is profiled itself.
+// The program runs in a process that takes orphans and is profiled itself, or a parent is one.
 bool AncestorTakesOrphans() {
   if (process.child_of_subreaper) return true;
   Ancestor who;
@@ -48,8 +48,8 @@ bool AncestorTakesOrphans() {
 }
 
 Spawned Spawn() {
-  // The program wants its own next child to be the first process of a new namespace; a child of ours that ends there would be
-  // the end of all. That child, or who comes later, starts an exporter.
+  // The program wants its own next child to be the first process of a new namespace. If a child of ours came first, its
+  // end would be the end of that namespace. That child, or a later one, starts an exporter.
   if (ChildrenGoElsewhere()) return Spawned::kLate;
   if (AncestorTakesOrphans()) return Spawned::kNoticed;
   TextBuffer<48> id;
@@ -69,14 +69,14 @@ bool StartExporter() {
   if (process.exporter[0] == '\0' || no_system_calls.load(std::memory_order_relaxed)) return false;
   switch (ServiceOf(process.location.folder, process.options.out, process.out_id)) {
     case Service::kServed:
-    case Service::kByRoot:  // it is at work in a moment, or gone: no other may write there
+    case Service::kByRoot:  // it works in a moment, or is gone: nobody else may write there
       return true;
     case Service::kBarred:
       return false;
     case Service::kNobody:
       break;
   }
-  // Another thread is at it: waits for its answer.
+  // Another thread is doing that: waits for its result.
   if (spawning.exchange(true)) {
     AwaitNoStart();
     return ExporterServes(process.location.folder, process.options.out, process.out_id);
@@ -126,7 +126,7 @@ void TendExporter(SharedTable* recorded) {
   if (now_ns - beat_seen_ns.load(std::memory_order_relaxed) < PatienceNs(process.options.snapshot_every_ns)) return;
   if (no_system_calls.load(std::memory_order_relaxed) || looking_for_exporter.exchange(true, std::memory_order_acquire))
     return;
-  beat_seen_ns.store(now_ns, std::memory_order_relaxed);  // stopped, or without a processor: asked about again later
+  beat_seen_ns.store(now_ns, std::memory_order_relaxed);  // stopped, or without a processor: checked again later
   if (!InBorrowedMemory()) {
     const SignalsBlocked blocked;
     StartExporter();

@@ -1,4 +1,4 @@
-// The exporter as the target sees it: started when nobody serves its output folder, and again when it was killed. The calling
+// The target's view of the exporter: starts one if nobody serves its output folder, and again after a kill. The calling
 // thread is muted.
 #ifndef HOLDFAST_SAMPLER_PROCESS_EXPORTER_WATCH_H_
 #define HOLDFAST_SAMPLER_PROCESS_EXPORTER_WATCH_H_
@@ -7,19 +7,19 @@
 
 namespace holdfast {
 
-// Looks whether somebody serves our output folder, and starts an exporter if not. False: nobody does.
+// Checks whether an exporter serves our output folder, and starts one if not. False: there is none.
 bool StartExporter();
 // Waits until no thread is starting an exporter.
 void AwaitNoStart();
 // Whether an exporter holds the lock of our output folder, or is about to take it. `waited_ns`: how long the caller has waited.
 bool ExporterIsAlive(int64_t waited_ns);
-// A table of its own has been made, whose exporter is to be watched from now on.
+// Call when this process has made its own table: its exporter is watched from now on.
 void BeginBeat();
-// With HOLDFAST_VERBOSE: one line where profiles cannot be written.
+// With HOLDFAST_VERBOSE: prints one line if profiles cannot be written.
 void TellUnwritable();
-// After a sample, by every thread: looks (a load, at times the clock) whether the exporter's beat stands still, and starts
-// another exporter where there is none any more. It may have been killed long before this process ends, and if that is by
-// SIGKILL nobody would write what is in the table.
+// Every thread calls it after a sample. Checks (a load, at times the clock) whether the exporter's beat has stopped,
+// and starts another exporter if there is none. The exporter may be killed long before this process ends, and if this
+// process then ends by SIGKILL, nobody would write the table's contents.
 void TendExporter(SharedTable* recorded);
 
 }  // namespace holdfast

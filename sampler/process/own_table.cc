@@ -14,7 +14,7 @@ namespace {
 enum TableState : uint32_t { kNone, kBeingMade, kMade, kImpossible };
 constinit std::atomic<uint32_t> table_state{kNone};
 constexpr int kSleeps = 1000;  // while another thread makes it: 100 ms or so
-// Where the table is mapped, and how much of that is ours; a forked child maps its own over it.
+// The table's mapping, and how much of it is ours; a forked child maps its own over it.
 constinit SharedTable* table_address = nullptr;
 constinit uint64_t table_bytes = 0;
 
@@ -38,7 +38,7 @@ void TellNoTable(const NoTable& why) {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
-// Moves what was counted without a table into it.
+// Moves the counters from before the table into it.
 void MoveBeforeTable(SharedTable* made) {
   CounterShard& counters = made->header()->counters[0];
   BeforeTable& before = process.before_table;
@@ -47,7 +47,7 @@ void MoveBeforeTable(SharedTable* made) {
                                                                               std::memory_order_relaxed);
 }
 
-// The table and its exporter; signals are blocked.
+// Makes the table and starts its exporter; signals are blocked.
 SharedTable* MakeTableNow() {
   if (sampled_filter.counters.load(std::memory_order_relaxed) == nullptr) {
     auto* counters = static_cast<uint8_t*>(MapLazily(kFilterBytes));
@@ -64,7 +64,7 @@ SharedTable* MakeTableNow() {
         MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location, &why);
   }
   if (made == nullptr || !MakeSpecialStacks(made)) {
-    // No place to keep anything: step aside for good, the program runs on as if we were not there.
+    // No place to keep anything: step aside for good, the program runs on without us.
     process.recording.store(false, std::memory_order_relaxed);
     table_state.store(kImpossible, std::memory_order_release);
     if (process.options.verbose > 0) TellNoTable(why);
@@ -89,20 +89,19 @@ SharedTable* MakeTableNow() {
 SharedTable* MakeTableSlow() {
   if (table_state.load(std::memory_order_acquire) == kNone) {
     if (no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return nullptr;
-    // No handler of the program's from before the first word of it to after the last: it might jump out, and there would
-    // never be a table.
+    // Blocks the program's handlers throughout: one might jump out, and there would never be a table.
     const SignalsBlocked blocked;
     uint32_t none = kNone;
     if (table_state.compare_exchange_strong(none, kBeingMade, std::memory_order_acquire)) return MakeTableNow();
   }
-  // Another thread is at it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
+  // Another thread is making it: a fraction of a millisecond. A bounded wait, so that no sample of a start-up is lost.
   uint32_t state = kNone;
   AwaitBounded(kSleeps, [&state] {
     state = table_state.load(std::memory_order_acquire);
     return state != kBeingMade || table() != nullptr;
   });
   SharedTable* made = table();
-  // Whoever was at it is not coming back to it: do not wait again. (If it does after all, the table is used.)
+  // That thread is not coming back: do not wait again. (If it does after all, the table is used.)
   if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
   return made;
 }
@@ -110,8 +109,8 @@ SharedTable* MakeTableSlow() {
 }  // namespace
 
 void CountBeforeTable(std::atomic<uint64_t> BeforeTable::*counter, uint64_t amount) {
-  // All of these in one total order: either the thread that publishes the table finds this amount, or it is found here
-  // that the table is there.
+  // All of these in one total order: either the thread that publishes the table finds this amount, or this thread finds
+  // the table.
   (process.before_table.*counter).fetch_add(amount);
   if (SharedTable* made = current_table.load()) MoveBeforeTable(made);
 }
