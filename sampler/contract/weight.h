@@ -71,9 +71,10 @@ inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
           static_cast<uint64_t>(value * (1 << kAmountFractionBits) / p + 0.5), variance, value * value * variance};
 }
 
-// ---- Size classes: 8 in each octave ---- Class 0 is size 0; classes 1..16 are the sizes 1..16; then (1, 9/8, 10/8 …
-// 15/8]·2^k. Values use exact sizes. The class only bounds the number of rows and gives the upper edge for the `bytes`
-// label.
+// ---- Size classes: 8 in each octave ----
+
+// Class 0 is size 0; classes 1..16 are the sizes 1..16; then (1, 9/8, 10/8 … 15/8]·2^k. Values use exact sizes. The
+// class only bounds the number of rows and gives the upper edge for the `bytes` label.
 //     SizeClass(100) → upper edge 104        SizeClass(4096) → upper edge 4096
 inline constexpr int SizeClass(uint64_t bytes) {
   if (bytes <= 16) return static_cast<int>(bytes);

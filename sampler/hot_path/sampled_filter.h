@@ -2,11 +2,11 @@
 //
 // Two tests, which may both err only towards "perhaps":
 // 1. The tag. Sampled blocks are at multiples of 1,024 (or 16 above, where glibc puts blocks that it maps), so a block
-//    elsewhere was not sampled. 31 of 32 ordinary blocks end here: one `test` and one branch. (With glibc, large samples may be
-//    anywhere: free recognizes them by their size, interpose/heap/large_samples.h.)
+//    elsewhere was not sampled. 31 of 32 ordinary blocks end here: one `test` and one branch. (With glibc, large
+//    samples may be anywhere: free recognizes them by their size, interpose/heap/large_samples.h.)
 // 2. The filter. One byte for each 1,024 bytes of address space (modulo 4 GiB) counts the sampled blocks that begin
-//    there; for a
-//    single one it names the level of the live table. Neighbours in the heap are neighbours in the filter, so it is as warm as the heap.
+//    there; for a single one it names the level of the live table. Neighbours in the heap are neighbours in the filter,
+//    so it is as warm as the heap.
 // Only blocks that pass both are searched in the live table.
 //
 // At small intervals every block would have to be moved to a tagged address, so the tag is switched off: with mask 0
