@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -205,6 +206,9 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
                                "blocks count as freed, as nobody sees whether they are",
                                path, FormatSize(static_cast<int64_t>(sum.bytes))));
   }
+  std::set<std::string> noted;
+  for (const auto& [path, sum] : snapshot->frees_not_seen) noted.insert(path);
+  if (process.pid.has_value()) DescribeFreesElsewhere(*process.pid, process.root, noted, findings);
   findings->Ok("tables", fmt::format("{}/{}, {} of at most {}", process.folder, process.table.name(),
                                      FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));

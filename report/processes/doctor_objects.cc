@@ -14,9 +14,16 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/split.h"
+#include "report/elf/call_arguments.h"
 #include "report/elf/dynamic_names.h"
+#include "report/elf/elf_file.h"
+#include "report/elf/import_slots.h"
+#include "report/processes/system_libraries.h"
 #include "report/table/process_files.h"
 #include "report/table/process_info.h"
+#include "report/table/thread_status.h"
 
 extern char** environ;
 
@@ -176,6 +183,18 @@ void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) 
   if (seen) findings->Ok("exceptions", "what is thrown is seen, with its type");
 }
 
+// Libraries of the system open such plugins for themselves (libmount: libcryptsetup).
+void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+  for (const Object& object : objects) {
+    if (IsSystemLibrary(object.path) || !OpensPluginsDeep(root + object.path)) continue;
+    findings->Note(
+        "plugins",
+        fmt::format("{} opens plugins with RTLD_DEEPBIND: what such a plugin allocates and frees itself is not "
+                    "seen, and what libc allocates for it counts as freed",
+                    object.path));
+  }
+}
+
 }  // namespace
 
 void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
@@ -195,7 +214,51 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
   DescribeExceptions(objects, findings);
+  DescribeDeepPlugins(objects, root, findings);
   DescribeSymbols(objects, root, findings);
+}
+
+void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings) {
+  struct Mapped {
+    uint64_t base = 0, end = 0;
+    std::string path;
+  };
+  std::vector<Mapped> modules;  // in the order of their addresses
+  const std::string maps = ReadOfProcess(pid, "maps");
+  for (const std::string_view line : Split(maps, "\n")) {
+    unsigned long start = 0, end = 0, offset = 0;
+    const size_t path = line.find('/');
+    if (path == std::string_view::npos ||
+        sscanf(std::string(line).c_str(), "%lx-%lx %*s %lx", &start, &end, &offset) != 3) {
+      continue;
+    }
+    if (offset == 0) modules.push_back({start, end, std::string(line.substr(path))});
+    if (!modules.empty() && modules.back().path == line.substr(path)) modules.back().end = end;
+  }
+  const auto at = [&modules](uint64_t address) {
+    return std::find_if(modules.begin(), modules.end(),
+                        [address](const Mapped& module) { return address >= module.base && address < module.end; });
+  };
+  const ProcessMemory memory(pid);
+  for (const Mapped& module : modules) {
+    if (module.path.find(".so") == std::string::npos || IsSystemLibrary(module.path) || noted.contains(module.path))
+      continue;
+    const FileDescriptor file(open((root + module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+    if (elf == nullptr || !elf->is_x86_64()) continue;
+    for (const ImportSlot& slot : ImportSlotsOf(*elf, {"free"})) {
+      uint64_t target = 0;
+      if (!memory.Read(module.base + slot.address, &target, sizeof target)) continue;
+      const auto found = at(target);
+      // Within the module itself: not bound yet.
+      if (found == modules.end() || found->path == module.path || BaseName(found->path) == "libholdfast.so") continue;
+      findings->Note("frees",
+                     fmt::format("{} calls the free of {} (RTLD_DEEPBIND, or a free of its own): what it allocates "
+                                 "and frees itself is not seen, and what libc allocates for it counts as freed",
+                                 module.path, BaseName(found->path)));
+      break;
+    }
+  }
 }
 
 // The system's own loader, with --list: it maps the program and runs nothing of it. The program's own interpreter is

@@ -3,6 +3,7 @@
 #ifndef HOLDFAST_REPORT_PROCESSES_DOCTOR_OBJECTS_H_
 #define HOLDFAST_REPORT_PROCESSES_DOCTOR_OBJECTS_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,11 @@ namespace holdfast {
 // path. `library`: our own, whose exports are what can be seen.
 void DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
                      Findings* findings);
+
+// Notes the modules of a running program that call another free than the library's, by the words through which they call it:
+// plugins that were loaded with RTLD_DEEPBIND, or that have a free of their own. `root` goes before each path; `noted`: those
+// that need no note.
+void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings);
 
 // What the dynamic loader would load for `program` in this environment; only the program itself if it does not say.
 // The program is not started.

@@ -12,8 +12,9 @@
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/split.h"
-#include "report/elf/subreaper_call.h"
+#include "report/elf/call_arguments.h"
 #include "report/processes/script_calls.h"
+#include "report/processes/system_libraries.h"
 #include "report/table/process_info.h"
 #include "report/table/table_folder.h"
 #include "sampler/spawn/orphan_reaper.h"
@@ -43,15 +44,6 @@ std::vector<std::string> MappedCode(int pid) {
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;
-}
-
-// "/usr/lib/x86_64-linux-gnu/libcap.so.2", but not a file of a folder below that.
-bool IsSystemLibrary(std::string_view path) {
-  for (const std::string_view folder :
-       {"/usr/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/", "/lib64/", "/lib/x86_64-linux-gnu/", "/lib/"}) {
-    if (path.starts_with(folder) && path.find('/', folder.size()) == std::string_view::npos) return true;
-  }
-  return false;
 }
 
 // Python reaches prctl only by a module that may not even be loaded: a script may start programs that call prctl.

@@ -2,7 +2,7 @@
 // be. An ancestor that is on none of the lists there is judged by
 //   1. its table, if it is profiled: the library sees prctl(PR_SET_CHILD_SUBREAPER);
 //   2. its executable and its libraries: whether their code calls prctl(PR_SET_CHILD_SUBREAPER), or prctl or syscall with
-//      arguments that cannot be read from the code (elf/subreaper_call.h);
+//      arguments that cannot be read from the code (elf/call_arguments.h);
 //   3. for an interpreter, the command line, the script and its modules (script_calls.h); for python only if it has a module
 //      loaded that calls foreign code. A JVM that has such a library loaded may take orphans.
 // An ancestor that cannot be read at all may take orphans if it runs in a container; elsewhere it does not.

@@ -366,6 +366,27 @@ TEST_F(ProcessCommands, DoctorFollowsALinkToWhereTheLibrariesAre) {
   EXPECT_THAT(RunTool({"doctor", "--", link}).out, HasSubstr("malloc and free are those of glibc"));
 }
 
+TEST_F(ProcessCommands, DoctorKnowsPluginsThatFreeElsewhere) {
+  const std::string plugin = ProgramPath("deep_plugin_now.so");
+  Running running(CommandFor(Launch::kPreload,
+                             {"/usr/bin/python3", "-c",
+                              "import ctypes, os, sys\n"
+                              "plugin = ctypes.CDLL('" +
+                                  plugin +
+                                  "', mode=os.RTLD_NOW | os.RTLD_DEEPBIND)\n"
+                                  "print('ready', flush=True)\n"
+                                  "sys.stdin.read()\n"},
+                             kEvery));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  EXPECT_THAT(
+      Tool({"doctor", Pid(running)}).out,
+      HasSubstr(plugin + " calls the free of libc.so.6 (RTLD_DEEPBIND, or a free of its own): what it allocates"));
+  const std::string opens =
+      " opens plugins with RTLD_DEEPBIND: what such a plugin allocates and frees itself is not seen";
+  EXPECT_THAT(Tool({"doctor", "--", ProgramPath("loads_deep")}).out, HasSubstr("loads_deep" + opens));
+  EXPECT_THAT(Tool({"doctor", "--", ProgramPath("loads_plugins")}).out, ::testing::Not(HasSubstr(opens)));
+}
+
 TEST_F(ProcessCommands, DoctorOfAProcess) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
   int done = 0;

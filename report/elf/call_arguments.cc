@@ -1,5 +1,6 @@
-#include "report/elf/subreaper_call.h"
+#include "report/elf/call_arguments.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,11 +16,12 @@
 
 #include "report/base/file_descriptor.h"
 #include "report/elf/elf_file.h"
+#include "report/elf/import_slots.h"
 
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostCode = 512 << 20, kPiece = 1 << 20, kMostTable = 64 << 20;
+constexpr uint64_t kMostCode = 512 << 20, kPiece = 1 << 20;
 constexpr uint64_t kMostData = 64 << 20;
 constexpr size_t kReach = 96;                // before a call, for its arguments
 constexpr size_t kBetween = 32;              // from the number of a system call to the instruction
@@ -93,16 +95,33 @@ std::optional<uint32_t> ConstantIn(Register number, std::string_view code) {
 
 class Search {
  public:
-  explicit Search(const ElfFile& elf) : elf_(elf) {
+  enum class Wanted : uint8_t { kSubreaper, kDlopen };
+
+  Search(const ElfFile& elf, Wanted wanted) : elf_(elf) {
     for (const Elf64_Shdr& section : elf.sections()) {
       const std::string_view name = elf.NameOf(section);
       if (name.starts_with(".plt")) plt_.push_back({section.sh_addr, section.sh_addr + section.sh_size});
       is_go_ = is_go_ || name == ".go.buildinfo";
-      TakeSlots(section);
+    }
+    if (wanted == Wanted::kDlopen) {
+      for (const ImportSlot& slot : ImportSlotsOf(elf, {"dlopen"})) slots_.push_back({slot.address, Function::kDlopen});
+      return;
+    }
+    for (const ImportSlot& slot : ImportSlotsOf(elf, {"prctl", "syscall"})) {
+      if (slot.type != R_X86_64_JUMP_SLOT && slot.type != R_X86_64_GLOB_DAT) Found(SubreaperCall::kComputed);
+      slots_.push_back({slot.address, slot.name == "prctl" ? Function::kPrctl : Function::kSyscall});
     }
   }
 
-  SubreaperCall Find() {
+  bool FindsDeepDlopen() {
+    if (slots_.empty()) return false;
+    ForEachPiece(
+        [this](std::string_view code, uint64_t address, size_t from) { TakeCallsThroughSlots(code, address, from); });
+    ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { JudgeCalls(code, address, from); });
+    return opens_deep_;
+  }
+
+  SubreaperCall FindSubreaper() {
     // A stripped table of sections hides what is imported.
     if (elf_.sections().empty()) Found(SubreaperCall::kComputed);
     ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { TakeEntries(code, address, from); });
@@ -121,7 +140,7 @@ class Search {
   }
 
  private:
-  enum class Function : uint8_t { kPrctl, kSyscall };
+  enum class Function : uint8_t { kPrctl, kSyscall, kDlopen };
   struct Range {
     uint64_t start, end;
   };
@@ -148,25 +167,6 @@ class Search {
     }
   }
 
-  // The words of the GOT, and of data, through which prctl and syscall are called.
-  void TakeSlots(const Elf64_Shdr& section) {
-    if (section.sh_type != SHT_RELA || section.sh_link >= elf_.sections().size()) return;
-    const Elf64_Shdr& names_of = elf_.sections()[section.sh_link];
-    const auto symbols = names_of.sh_type == SHT_DYNSYM ? elf_.SymbolsOf(names_of, kMostTable) : std::nullopt;
-    const auto bytes = elf_.BytesOf(section, kMostTable);
-    if (!symbols.has_value() || !bytes.has_value()) return;
-    for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes->size(); at += sizeof(Elf64_Rela)) {
-      Elf64_Rela entry;
-      memcpy(&entry, bytes->data() + at, sizeof entry);
-      const uint64_t index = ELF64_R_SYM(entry.r_info), type = ELF64_R_TYPE(entry.r_info);
-      if (index == 0 || index >= symbols->symbols.size()) continue;
-      const std::string name = elf_.TextAt(*symbols->names, symbols->symbols[index].st_name, 16);
-      if (name != "prctl" && name != "syscall") continue;
-      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) Found(SubreaperCall::kComputed);
-      slots_.push_back({entry.r_offset, name == "prctl" ? Function::kPrctl : Function::kSyscall});
-    }
-  }
-
   const Function* SlotAt(uint64_t address) const {
     for (const auto& [slot, function] : slots_) {
       if (slot == address) return &function;
@@ -179,8 +179,8 @@ class Search {
                        [address](const Range& range) { return address >= range.start && address < range.end; });
   }
 
-  // Finds entries of the PLT, calls through the GOT, and system calls.
-  void TakeEntries(std::string_view code, uint64_t address, size_t from) {
+  // Finds entries of the PLT, and judges calls through the GOT.
+  void TakeCallsThroughSlots(std::string_view code, uint64_t address, size_t from) {
     for (size_t at = std::max<size_t>(from, 2); !slots_.empty() && at + 4 <= code.size(); ++at) {
       const Function* function = SlotAt(address + at + 4 + static_cast<int64_t>(Displacement(code, at)));
       if (function == nullptr) continue;
@@ -194,6 +194,11 @@ class Search {
         JudgeLoad(*function, code, at);
       }
     }
+  }
+
+  // The same, and system calls.
+  void TakeEntries(std::string_view code, uint64_t address, size_t from) {
+    TakeCallsThroughSlots(code, address, from);
     for (const auto& [option, number] : kPairs) {
       for (size_t at = code.find(option, from); at != std::string_view::npos; at = code.find(option, at + 1)) {
         const size_t before = at > kBetween ? at - kBetween : 0;
@@ -277,6 +282,11 @@ class Search {
 
   // False: the arguments are not known.
   bool JudgeArguments(Function function, std::string_view code) {
+    if (function == Function::kDlopen) {
+      const std::optional<uint32_t> flags = ConstantIn(kSi, code);
+      opens_deep_ = opens_deep_ || (flags.has_value() && (*flags & RTLD_DEEPBIND) != 0);
+      return true;
+    }
     std::optional<uint32_t> option = ConstantIn(kDi, code);
     if (function == Function::kSyscall) {
       if (option.has_value() && option != kPrctlNumber) return true;
@@ -301,19 +311,32 @@ class Search {
   std::vector<Range> plt_;
   std::set<std::pair<uint64_t, Function>> entries_;
   std::vector<Inside> inside_;
-  bool is_go_ = false;
+  bool is_go_ = false, opens_deep_ = false;
   SubreaperCall found_ = SubreaperCall::kNone;
 };
+
+// Calls use(file), if the path leads to a program or library of this machine.
+template <typename Use>
+void WithElf(const std::string& path, Use use) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info;
+  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  const std::unique_ptr<ElfFile> elf = ElfFile::Open(file.get());
+  if (elf != nullptr && elf->is_x86_64()) use(*elf);
+}
 
 }  // namespace
 
 std::optional<SubreaperCall> FindSubreaperCall(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat info;
-  if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
-  const std::unique_ptr<ElfFile> elf = ElfFile::Open(file.get());
-  if (elf == nullptr || !elf->is_x86_64()) return std::nullopt;
-  return Search(*elf).Find();
+  std::optional<SubreaperCall> call;
+  WithElf(path, [&call](const ElfFile& elf) { call = Search(elf, Search::Wanted::kSubreaper).FindSubreaper(); });
+  return call;
+}
+
+bool OpensPluginsDeep(const std::string& path) {
+  bool deep = false;
+  WithElf(path, [&deep](const ElfFile& elf) { deep = Search(elf, Search::Wanted::kDlopen).FindsDeepDlopen(); });
+  return deep;
 }
 
 }  // namespace holdfast

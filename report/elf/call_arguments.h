@@ -1,16 +1,18 @@
-// Whether a program or library can make its process a subreaper: whether its code calls prctl(PR_SET_CHILD_SUBREAPER).
+// What a program or library asks of prctl, syscall and dlopen, by the constants in its code: whether it can make its process a
+// subreaper (prctl(PR_SET_CHILD_SUBREAPER)), and whether it opens plugins with RTLD_DEEPBIND.
 //
 //     mov $36,%edi … call prctl@plt            kCalls; also as a jump, through the GOT, or to a prctl that is linked in
 //     mov $36,%edi … mov $157,%eax … syscall   kCalls: its own system call
 //     mov $157,%edi … mov $36,%esi … call syscall@plt         kCalls; with Go's registers too
 //     mov %ebx,%edi … call prctl@plt           kComputed: the option, or the number of a system call, is not in the code
 //     mov $15,%edi … call prctl@plt            kNone: another option
+//     mov $10,%esi … call dlopen@plt           opens deep: RTLD_NOW | RTLD_DEEPBIND
 //
 // A constant is looked for in the 96 bytes before a call. Code that is made at run time, and a prctl that is found by dlsym under
 // a name that is not in the file, are not seen.
 // The file is hostile: it is read as elf_file.h does. Any thread.
-#ifndef HOLDFAST_REPORT_ELF_SUBREAPER_CALL_H_
-#define HOLDFAST_REPORT_ELF_SUBREAPER_CALL_H_
+#ifndef HOLDFAST_REPORT_ELF_CALL_ARGUMENTS_H_
+#define HOLDFAST_REPORT_ELF_CALL_ARGUMENTS_H_
 
 #include <optional>
 #include <string>
@@ -26,6 +28,9 @@ enum class SubreaperCall {
 // Nothing: the file cannot be read, or is no program of this machine.
 std::optional<SubreaperCall> FindSubreaperCall(const std::string& path);
 
+// Whether a call of dlopen passes RTLD_DEEPBIND. Flags that are computed are not known: false.
+bool OpensPluginsDeep(const std::string& path);
+
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ELF_SUBREAPER_CALL_H_
+#endif  // HOLDFAST_REPORT_ELF_CALL_ARGUMENTS_H_

@@ -1,0 +1,28 @@
+// The words through which an object calls functions of others: entries of its global offset table, and pointers in its data, that the
+// dynamic linker fills in.
+//
+//     slot 0x3fc8, R_X86_64_JUMP_SLOT, "free"         call *0x3fc8(%rip), at run time at bias + 0x3fc8
+//
+// The file is hostile: it is read as elf_file.h does. Any thread.
+#ifndef HOLDFAST_REPORT_ELF_IMPORT_SLOTS_H_
+#define HOLDFAST_REPORT_ELF_IMPORT_SLOTS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/elf/elf_file.h"
+
+namespace holdfast {
+
+struct ImportSlot {
+  uint64_t address;  // without bias
+  uint32_t type;     // of the relocation, R_X86_64_…
+  std::string name;
+};
+std::vector<ImportSlot> ImportSlotsOf(const ElfFile& elf, const std::vector<std::string_view>& names);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ELF_IMPORT_SLOTS_H_

@@ -1,0 +1,20 @@
+// Which libraries belong to the system.
+#ifndef HOLDFAST_REPORT_PROCESSES_SYSTEM_LIBRARIES_H_
+#define HOLDFAST_REPORT_PROCESSES_SYSTEM_LIBRARIES_H_
+
+#include <string_view>
+
+namespace holdfast {
+
+// Whether the file is in a folder of the system's libraries ("/usr/lib/x86_64-linux-gnu/libcap.so.2"), and not below one.
+inline bool IsSystemLibrary(std::string_view path) {
+  for (const std::string_view folder :
+       {"/usr/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/", "/lib64/", "/lib/x86_64-linux-gnu/", "/lib/"}) {
+    if (path.starts_with(folder) && path.find('/', folder.size()) == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PROCESSES_SYSTEM_LIBRARIES_H_
