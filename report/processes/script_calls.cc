@@ -19,7 +19,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMostScriptBytes = 1 << 20, kMostEnvironmentBytes = 1 << 20;
-constexpr size_t kMostModules = 3000;
+constexpr size_t kMostImported = 3000;
 
 bool Mentions(const std::string& text) {
   const std::string lower = absl::AsciiStrToLower(text);
@@ -75,7 +75,7 @@ class Modules {
 
   bool AnyMentions() {
     for (size_t read = 0; !waiting_.empty(); ++read) {
-      if (read == kMostModules) return true;
+      if (read == kMostImported) return true;
       const std::string path = waiting_.front();
       waiting_.pop_front();
       const std::string text = ReadWhole(path, kMostScriptBytes);
