@@ -30,7 +30,7 @@ uint64_t PidNamespaceOf(absl::string_view process) {
 
 struct Stat {
   char state = '?';
-  pid_t parent = 0;
+  pid_t parent = 0, group = 0;
   uint64_t threads = 0, start_ticks = 0, start_stack = 0;
 };
 
@@ -42,8 +42,8 @@ std::optional<Stat> ReadStat(pid_t pid) {
   const std::vector<std::string> fields = absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ');
   Stat stat;
   if (fields.size() < 26 || fields[0].empty() || !absl::SimpleAtoi(fields[1], &stat.parent) ||
-      !absl::SimpleAtoi(fields[17], &stat.threads) || !absl::SimpleAtoi(fields[19], &stat.start_ticks) ||
-      !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
+      !absl::SimpleAtoi(fields[2], &stat.group) || !absl::SimpleAtoi(fields[17], &stat.threads) ||
+      !absl::SimpleAtoi(fields[19], &stat.start_ticks) || !absl::SimpleAtoi(fields[25], &stat.start_stack)) {
     return std::nullopt;
   }
   stat.state = fields[0][0];
@@ -172,6 +172,11 @@ std::optional<uid_t> UserOfProcess(pid_t pid) {
 std::optional<uint64_t> StartTicksOf(pid_t pid) {
   const std::optional<Stat> stat = ReadStat(pid);
   return stat.has_value() ? std::optional(stat->start_ticks) : std::nullopt;
+}
+
+pid_t ProcessGroupOf(pid_t pid) {
+  const std::optional<Stat> stat = ReadStat(pid);
+  return stat.has_value() ? stat->group : 0;
 }
 
 pid_t ThreadWithMemory(pid_t pid) {

@@ -69,6 +69,9 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
 // When a process was started, in ticks since the machine was; nothing when it is not seen.
 std::optional<uint64_t> StartTicksOf(pid_t pid);
 
+// The process group of a process, by the numbers of /proc. Returns 0 if the process is not seen.
+pid_t ProcessGroupOf(pid_t pid);
+
 // Where /proc says what memory a process has: its own id; once its main thread has ended by pthread_exit, that of a thread which
 // goes on.
 pid_t ThreadWithMemory(pid_t pid);

@@ -88,7 +88,7 @@ ReaderOfPipe ReaderOf(pid_t pid) {
   return {.pid = pid,
           .start_ticks = StartTicksOf(pid).value_or(0),
           .pipe = PipeAt(pid, STDIN_FILENO),
-          .group = getpgid(pid)};
+          .group = ProcessGroupOf(pid)};
 }
 
 bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader) {
