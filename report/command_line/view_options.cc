@@ -135,7 +135,8 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
       ->add_option("--by", stacks->by,
                    "What a row is: function, line, file, object, package, thread\n"
                    "(by what it was started with), or a label such as wait;\n"
-                   "age: how old what is in use is, the oldest first")
+                   "age: how old what is in use is, the oldest first;\n"
+                   "top: size, a histogram of block sizes")
       ->type_name("WHAT")
       ->capture_default_str();
 }

@@ -20,6 +20,7 @@
 #include "report/profiles/plumbing.h"
 #include "report/profiles/short_name.h"
 #include "report/views/node_cells.h"
+#include "report/views/size_histogram.h"
 
 namespace holdfast {
 namespace {
@@ -95,6 +96,10 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   if (!style.ok()) return Failed(style.status(), err);
   const auto view = OpenView(options, err);
   if (!view.ok()) return Failed(view.status(), err);
+  if (options.stacks.by == "size") {
+    const absl::Status printed = PrintSizes(*view, options, *style, out);
+    return printed.ok() ? 0 : Failed(printed, err);
+  }
   const auto stacks = StacksOf(*view, options);
   if (!stacks.ok()) return Failed(stacks.status(), err);
   const FlatTable flat(*stacks);

@@ -71,6 +71,24 @@ test("Recursion counts once in total, and sums of self are the whole", () => {
   assert.deepEqual([...walk.callers].map(([f, [v]]) => [r.names[f], v]).sort(), [["leaf", 7], ["main", 12], ["walk", 5]]);
 });
 
+test("Sizes of blocks are powers of two, add up to the function's total, and leave none out", () => {
+  const samples = [heap(["main", "a", "x"], 640, 10), heap(["main", "a"], 600, 1), heap(["main", "b"], 64, 1), heap(["main", "a", "x", "a"], 65, 1)];
+  const r = report([{ samples }]);
+  const inside = (name) => {
+    const names = (node) => (node <= 0 ? [] : [r.names[r.frameFunction[r.frame[node]]], ...names(r.parent[node])]);
+    return core.sizeBins(r, choice, (node) => names(node).includes(name)).map(({ most, amount }) => [most, amount]);
+  };
+  assert.deepEqual(inside("a"), [[64, 640], [128, 65], [256, 0], [512, 0], [1024, 600]]);
+  assert.deepEqual(inside("b"), [[64, 64]]);
+  for (const seed of [1, 2]) {
+    const many = report([{ samples: randomStacks(500, seed, 40) }]);
+    const sum = core.sizeBins(many, choice, () => true).reduce((all, { amount }) => all + amount, 0);
+    assert.equal(sum, core.valuesFor(many, choice).total);
+  }
+  const unlabelled = report([{ samples: [{ ...samples[0], labels: {} }] }]);
+  assert.deepEqual(core.sizeBins(unlabelled, choice, () => true), []);
+});
+
 test("Large total and small self", () => {
   const r = report([{ samples: [heap(["main", "top5", "qsort"], 1000), heap(["main", "top5"], 1)] }]);
   assert.deepEqual(table(core.buildTree(r, core.valuesFor(r, choice).columns, none), r.names).top5, [1, 1001]);

@@ -282,6 +282,7 @@ test("Focus, show from, show only, hide: as chips in the address, undone by Back
   const { page, close, hash, total } = await open(sharedReport, "#fn=parse_json");
   const inspector = page.getByTestId("inspector");
   assert.equal(await inspector.locator("h2").innerText(), "parse_json");
+  assert.match(await page.getByTestId("inspector-sizes").innerText(), /up to 256B\s+200B\s+40%\s+up to 512B\s+300B\s+60%/);
   await inspector.getByRole("button", { name: "Focus" }).click();
   assert.equal(await total(), "500B");
   assert.match(await hash(), /focus==parse_json/);

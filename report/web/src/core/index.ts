@@ -16,6 +16,7 @@ export * from "./moments";
 export * from "./owners";
 export * from "./runs";
 export * from "./select";
+export * from "./sizes";
 export * from "./state";
 export * from "./steps";
 export * from "./tree";

@@ -128,7 +128,7 @@ export function averagedOver(report: Report, choice: Choice): number {
 }
 
 /** How much each snapshot of a series counts. `at`: only the state at that moment. */
-function coefficientsOf(series: Series, report: Report, metric: Metric, choice: Choice, moments: number[]): number[] {
+export function coefficientsOf(series: Series, report: Report, metric: Metric, choice: Choice, moments: number[]): number[] {
   const coefficients = new Array<number>(series.snapshots.length).fill(0);
   const add = (ms: number, by: number) => {
     const index = latest(series, ms);

@@ -2,10 +2,11 @@
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { shortPath } from "../core/classify";
 import { isMemory } from "../core/metrics";
+import type { SizeBin } from "../core/sizes";
 import { addChip, nameOf, percentText, signedText, useHover, valueText, type App } from "./app_api";
 import { useFigures } from "./figures";
 import { otherSide } from "./views/lock_data";
-import { FunctionName } from "./tables";
+import { Bar, FunctionName } from "./tables";
 
 export function Inspector({ app }: { app: App }) {
   const { model, state } = app;
@@ -77,6 +78,7 @@ function Details({ app, func }: { app: App; func: number }) {
   });
   const figures = useFigures(app, `${JSON.stringify(model.choice(state))} ${JSON.stringify(state.chips)} ${func} ${node} ${state.fold} ${state.inlined}`, () => ({
     ...counted(places),
+    sizes: node > 0 ? model.sizes(state, [node], tree) : model.sizes(state, places),
     frame: node > 0 ? counted([node], tree) : null,
     frameTotal: node > 0 ? model.plusMinus(state, [node], false, tree) : null,
     frameSelf: node > 0 ? model.plusMinus(state, [node], true, tree) : null,
@@ -170,6 +172,7 @@ function Details({ app, func }: { app: App; func: number }) {
           </tbody>
         </table>
       )}
+      {figures !== null && figures.sizes.length > 0 && <Sizes app={app} bins={figures.sizes} />}
       <div class="actions">
         <button onClick={() => addChip(app, "focus", `=${name}`)} title="Only stacks through it (f)">
           Focus
@@ -228,6 +231,29 @@ function Details({ app, func }: { app: App; func: number }) {
         </section>
       )}
     </div>
+  );
+}
+
+/** How large the blocks are, in rows of powers of two. */
+function Sizes({ app, bins }: { app: App; bins: SizeBin[] }) {
+  const whole = bins.reduce((sum, bin) => sum + bin.amount, 0);
+  const largest = Math.max(...bins.map((bin) => Math.abs(bin.amount)));
+  return (
+    <table class="figures sizes" data-testid="inspector-sizes">
+      <caption>Sizes of blocks</caption>
+      <tbody>
+        {bins.map(({ most, amount }) => (
+          <tr key={most}>
+            <th scope="row">up to {formatValue(most, "bytes")}</th>
+            <td class="num">
+              {valueText(app, amount)}
+              <Bar part={largest > 0 ? Math.abs(amount) / largest : 0} />
+            </td>
+            <td class="num muted">{percentText(amount, whole)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -8,6 +8,7 @@ import { matchFunctions, patternError } from "../core/match";
 import { defaultMetric, findMetric, isMemory, metricsOf, programNames, type Metric } from "../core/metrics";
 import { isExactSeries } from "../core/exact";
 import { averagedOver, companionColumn, hasError, isChosen, isProcessKey, momentsOf, passes, processKeys, processLabel, totalHalfWidth, totalsOverTime, valuesFor, varianceColumn, type Choice, type Values } from "../core/select";
+import { sizeBins, type SizeBin } from "../core/sizes";
 import { initialState, type Names, type State } from "../core/state";
 import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
@@ -331,6 +332,14 @@ export class Model {
       companionColumn(this.report, this.choice(state), name),
     );
     return column === null ? null : this.sumBelow(tree, column, nodes, false);
+  }
+
+  /** How large the blocks are of the frames below some nodes of the shown tree; empty where that is not known. */
+  sizes(state: State, nodes: number[], tree = this.tree(state)): SizeBin[] {
+    if (state.compare !== null || !isMemory(this.metric(state).kind)) return [];
+    const covered = new Uint8Array(tree.size);
+    for (const node of nodes) covered.fill(1, node, tree.end[node]!);
+    return sizeBins(this.report, this.choice(state), (node) => tree.viewOf[node]! >= 0 && covered[tree.viewOf[node]!] === 1);
   }
 
   placesOf(state: State, func: number): number[] {
