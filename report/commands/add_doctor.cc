@@ -24,7 +24,7 @@
 #include "report/processes/findings.h"
 #include "report/processes/installation.h"
 #include "report/processes/program_check.h"
-#include "report/processes/starter_command.h"
+#include "report/processes/started_programs.h"
 #include "report/processes/still_exporter.h"
 #include "report/table/process_files.h"
 #include "report/table/table_folder.h"
@@ -54,8 +54,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   Findings findings;
   // What a script or sudo starts is what matters, not what they are.
   std::string name = command[0];
-  const StartedCommand started =
-      FollowStarters(check.arguments.empty() ? command : check.arguments, check.path.empty() ? command[0] : check.path);
+  const StartedCommand started = FollowStarters(command, LookUpIn(getenv("PATH")));
   for (const std::string& by : started.by) findings.Note("started", by);
   if (!started.unknown.empty()) {
     findings.Note("started", fmt::format("which program is not known before it runs: {}", started.unknown));
@@ -72,9 +71,13 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   if (!started.drops_preload.empty()) {
     findings.No(
         "recording",
-        fmt::format("{} starts it without LD_PRELOAD: nothing is preloaded. Put holdfast after it: {} … holdfast "
-                    "run -- {}",
-                    started.drops_preload, started.drops_preload, name));
+        started.drops_by.empty()
+            ? fmt::format("{} starts it without LD_PRELOAD: nothing is preloaded. Put holdfast after it: {} … "
+                          "holdfast run -- {}",
+                          started.drops_preload, started.drops_preload, name)
+            : fmt::format("{} starts it without LD_PRELOAD ({}): nothing is preloaded. Profile the program itself: "
+                          "holdfast run -- {}",
+                          started.drops_preload, started.drops_by, name));
   }
   if (check.exit_code != 0) {
     findings.No("recording", check.message);

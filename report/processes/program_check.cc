@@ -95,11 +95,7 @@ size_t ProgramOfLoader(const std::vector<std::string>& command) {
 // A program of musl among those that a script or a wrapper (env, timeout, sh -c) starts: it would not start below the library. So
 // nothing is recorded, and the command runs as without us.
 void CheckStarted(const std::vector<std::string>& command, const char* path_variable, ProgramCheck* check) {
-  const auto look_up = [path_variable](const std::string& word) {
-    const Lookup found = LookUpProgram(word, path_variable);
-    return found.error == 0 ? found.path : "";
-  };
-  for (const StartedProgram& started : ProgramsStartedBy(command, look_up)) {
+  for (const StartedProgram& started : ProgramsStartedBy(command, LookUpIn(path_variable))) {
     const ExecutableKind file = ReadExecutableKind(started.path);
     if (file.kind != ExecutableKind::Kind::kElf || !file.is_musl) continue;
     check->recordable = false;
@@ -157,6 +153,13 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
 }
 
 }  // namespace
+
+ProgramLookUp LookUpIn(const char* path_variable) {
+  return [path_variable](const std::string& word) {
+    const Lookup found = LookUpProgram(word, path_variable);
+    return found.error == 0 ? found.path : "";
+  };
+}
 
 ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable,
                           const std::string& library) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "report/processes/started_programs.h"
+
 namespace holdfast {
 
 struct ProgramCheck {
@@ -20,6 +22,9 @@ struct ProgramCheck {
 // `library`: the path of libholdfast.so, for messages.
 ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable,
                           const std::string& library);
+
+// What finds programs as execvp does in `path_variable`; null: the system's default.
+ProgramLookUp LookUpIn(const char* path_variable);
 
 // The message of one line for an execve that failed with `error` all the same, and its exit code.
 ProgramCheck ExecFailed(const std::string& program, int error);

@@ -20,7 +20,8 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
-#include "report/processes/starter_command.h"
+#include "report/processes/program_check.h"
+#include "report/processes/started_programs.h"
 #include "report/processes/still_exporter.h"
 #include "report/processes/why_nothing.h"
 #include "report/profiles/metric.h"
@@ -281,7 +282,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     return table.pid == static_cast<uint32_t>(run.pid);
   });
   // Of a script what it started is what matters.
-  const StartedCommand started = FollowStarters(run.command, run.path);
+  const StartedCommand started = FollowStarters(run.command, LookUpIn(getenv("PATH")));
   const bool is_starter = !processes.empty() && !started.by.empty();
   if (!has_main && main_left == tables_left.end() && !is_starter) {
     const std::string no_room = run.found_no_room ? WhyNoTable(run.tables) : "";

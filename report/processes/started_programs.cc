@@ -1,305 +1,369 @@
 #include "report/processes/started_programs.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/split.h"
 #include "report/elf/executable_kind.h"
+#include "report/processes/shell_script.h"
 
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostScriptBytes = 64 << 10;
-constexpr int kMostLookUps = 256, kMostDepth = 4;
-constexpr std::string_view kPreload = "LD_PRELOAD";
+constexpr size_t kMostShellBytes = 64 << 10;
+constexpr int kMostLookUps = 256, kMostDepth = 8;
 
-template <size_t kCount>
-bool IsOneOf(std::string_view word, const std::string_view (&words)[kCount]) {
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+// Programs that execute what their words name, after their own options. `with_value`: options that take the next word.
+// `own_words`: words of their own before the program.
+struct Starter {
+  std::string_view name, with_value;
+  int own_words = 0;
+  bool cleans_environment = false;
+};
+constexpr Starter kStarters[] = {
+    {"sudo", "-u -g -h -p -C -D -R -T -U -r -t --user --group", 0, true},
+    {"doas", "-u -C", 0, true},
+    {"pkexec", "--user", 0, true},
+    {"systemd-run", "-p -u -E -M -H --property --unit --slice --uid --gid --setenv", 0, true},
+    {"runuser", "-u -g -G -s --user --group"},
+    {"setpriv", "--reuid --regid --groups --ruid --euid --rgid --egid --inh-caps --ambient-caps --bounding-set"},
+    {"env", "-u -C -S --unset --chdir"},
+    {"nice", "-n --adjustment"},
+    {"ionice", "-c -n --class --classdata"},
+    {"chrt", "-T -P -D --sched-runtime --sched-period --sched-deadline", 1},
+    {"taskset", "", 1},
+    {"numactl", "-C -N -m -i -p -P -w --cpunodebind --membind --interleave --physcpubind"},
+    {"nohup", ""},
+    {"setsid", ""},
+    {"setarch", ""},
+    {"linux64", ""},
+    {"stdbuf", "-i -o -e --input --output --error"},
+    {"timeout", "-k -s --kill-after --signal", 1},
+    {"time", "-f -o --format --output"},
+    {"xargs", "-I -n -P -L -s -a -d -E --max-args --max-procs --arg-file --delimiter"},
+    {"flock", "-w -E --timeout --conflict-exit-code", 1},
+    {"watch", "-n --interval"},
+    {"strace", "-o -e -p -s -u -E -a -b -I -O -S -X -P -U"},
+    {"ltrace", "-o -e -l -n -s -u -a -x -A -D -F -w"},
+    {"perf", "", 1},
+    {"unshare", ""},
+    {"nsenter", "-t -S -G --target --setuid --setgid"},
+    {"faketime", "", 1},
+    {"tini", "-p -e"},
+    {"docker-init", "-p -e"},
+    {"dumb-init", "-r --rewrite"},
+    {"catatonit", "-P"},
+    {"gosu", "", 1},
+    {"su-exec", "", 1},
+    {"chpst", "-u -U -b -e -/ -n -l -L -m -d -o -p -f -c -r -t -C"},
+    {"setuidgid", "", 1},
+    {"s6-setuidgid", "", 1},
+    {"envdir", "", 1},
+    {"softlimit", "-a -c -d -f -l -m -o -p -r -s -t"},
+};
+
+bool HasWord(std::string_view words, std::string_view one) {
+  const std::vector<std::string_view> all = Split(words, " ");
+  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-bool IsShell(std::string_view program) {
-  constexpr std::string_view kShells[] = {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"};
-  return IsOneOf(BaseName(program), kShells);
+bool IsShell(std::string_view program) { return HasWord("sh bash dash ash ksh mksh zsh", BaseName(program)); }
+
+// Helpers that a script calls on its way to the program that matters.
+bool IsHelper(std::string_view program) {
+  return HasWord(
+      "awk basename cat chgrp chmod chown cp curl cut date df dirname du egrep envsubst expr fgrep find free gawk getent grep "
+      "groupadd head hostname id install ip jq ldconfig ln locale ls lsof mkdir mkfifo mktemp mount mv nproc openssl pidof "
+      "pgrep pkill ps pwd readlink realpath rm rmdir sed seq sleep sort stat stty sync sysctl tail tar tee touch tput tr tty "
+      "umount uname uniq useradd usermod wc wget which whoami",
+      BaseName(program));
 }
 
-// Programs and builtins that start what one of their words names.
-bool StartsItsWords(std::string_view program) {
-  constexpr std::string_view kStarters[] = {
-      "env",     "nice",    "nohup", "timeout",   "time",      "setsid", "setpriv", "stdbuf",  "ionice", "chrt",
-      "taskset", "xargs",   "sudo",  "gosu",      "su-exec",   "chpst",  "setarch", "linux64", "strace", "ltrace",
-      "unshare", "nsenter", "tini",  "dumb-init", "catatonit", "flock",  "script",  "runuser", "watch",  "faketime"};
-  return IsOneOf(BaseName(program), kStarters);
+std::string Spaced(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+
+// What a command starts by its words: another command, or a script.
+struct Inner {
+  std::vector<std::string> command;
+  std::optional<ShellScript> script;
+  std::string shown;  // the starter as a person calls it: "env -i", "bash -c", "./run.sh"
+  bool cleans_environment = false;
+};
+
+std::vector<std::string> From(const std::vector<std::string>& words, size_t first) {
+  return {words.begin() + static_cast<std::ptrdiff_t>(std::min(first, words.size())), words.end()};
 }
 
-// Words of the shell's before a command.
-bool IsBeforeCommand(std::string_view word) {
-  constexpr std::string_view kWords[] = {"exec",  "command", "builtin", "if", "then", "else", "elif", "while",
-                                         "until", "do",      "!",       "{",  "}",    "(",    ")",    "time"};
-  return IsOneOf(word, kWords);
+Inner OfText(std::string shown, std::string text, std::vector<std::string> arguments) {
+  return {.command = {}, .script = ShellScript{std::move(text), std::move(arguments)}, .shown = std::move(shown)};
 }
 
-size_t NameLength(std::string_view text) {
-  size_t length = 0;
-  while (length < text.size() && (std::isalnum(static_cast<unsigned char>(text[length])) != 0 || text[length] == '_'))
-    ++length;
-  return length;
+Inner OfFile(const std::string& path, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), path);
+  return OfText(path, ReadWhole(path, kMostShellBytes), std::move(arguments));
 }
 
-// "NAME=value": the length of NAME; 0: no assignment.
-size_t AssignedName(std::string_view word) {
-  const size_t length = NameLength(word);
-  const bool is_name = length > 0 && std::isdigit(static_cast<unsigned char>(word[0])) == 0;
-  return is_name && length < word.size() && word[length] == '=' ? length : 0;
+// sh [OPTION…] -c TEXT [NAME [ARGUMENT…]], or sh [OPTION…] FILE [ARGUMENT…].
+std::optional<Inner> OfShell(const std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.empty()) return std::nullopt;
+    if (word[0] != '-' && word[0] != '+') return OfFile(word, From(words, i + 1));
+    if (word.starts_with("--")) {
+      if (word == "--rcfile" || word == "--init-file") ++i;
+      continue;
+    }
+    if (word.find('c') == std::string::npos) {
+      if (word.ends_with('o') || word.ends_with('O')) ++i;  // -o pipefail, -eo pipefail
+      continue;
+    }
+    size_t text = i + 1;
+    while (text < words.size() && words[text].starts_with('-'))
+      text += words[text] == "-o" || words[text] == "-O" ? 2 : 1;
+    if (text >= words.size()) return std::nullopt;
+    std::vector<std::string> arguments = From(words, text + 1);
+    if (arguments.empty()) arguments = {words[0]};
+    return OfText(std::string(BaseName(words[0])) + " -c", words[text], std::move(arguments));
+  }
+  return std::nullopt;
 }
+
+// su [-] [USER] -c TEXT, which runuser and script take as well; start-stop-daemon --start --exec FILE -- ARGUMENT….
+std::optional<Inner> OfOwnForm(const std::vector<std::string>& words) {
+  const std::string_view name = BaseName(words[0]);
+  const auto value_of = [&](std::initializer_list<std::string_view> options) -> std::optional<std::string> {
+    for (size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
+      for (const std::string_view option : options) {
+        if (words[i] == option && i + 1 < words.size()) return words[i + 1];
+        if (option.starts_with("--") && words[i].starts_with(std::string(option) + "="))
+          return words[i].substr(option.size() + 1);
+      }
+    }
+    return std::nullopt;
+  };
+  if (HasWord("su runuser script flock", name)) {
+    const std::optional<std::string> text = value_of({"-c", "--command"});
+    if (!text.has_value()) return std::nullopt;
+    Inner inner = OfText(std::string(name), *text, {"sh"});
+    inner.cleans_environment = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+      return name != "script" && name != "flock" && (word == "-" || word == "-l" || word == "--login");
+    });
+    return inner;
+  }
+  if (name == "start-stop-daemon") {
+    std::optional<std::string> program = value_of({"-a", "--startas"});
+    if (!program.has_value()) program = value_of({"-x", "--exec"});
+    if (!program.has_value() || std::find(words.begin(), words.end(), "--stop") != words.end()) return std::nullopt;
+    Inner inner{.command = {*program}, .script = {}, .shown = std::string(name)};
+    const auto dashes = std::find(words.begin(), words.end(), "--");
+    if (dashes != words.end()) inner.command.insert(inner.command.end(), dashes + 1, words.end());
+    return inner;
+  }
+  return std::nullopt;
+}
+
+std::optional<Inner> OfStarter(const std::vector<std::string>& words, const ProgramLookUp& look_up) {
+  const std::string_view name = BaseName(words[0]);
+  const auto* starter =
+      std::find_if(std::begin(kStarters), std::end(kStarters), [&](const Starter& one) { return one.name == name; });
+  if (starter == std::end(kStarters)) return std::nullopt;
+  Inner inner{
+      .command = {}, .script = {}, .shown = std::string(name), .cleans_environment = starter->cleans_environment};
+  const bool is_env = name == "env";
+  const auto cleans = [&](std::string_view how) {
+    inner.cleans_environment = true;
+    inner.shown = fmt::format("{} {}", name, how);
+  };
+  int own = starter->own_words;
+  size_t at = 1;
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (is_env && (word == "-i" || word == "-" || word == "--ignore-environment")) {
+      cleans(word);
+    } else if (is_env &&
+               (word == "-uLD_PRELOAD" || word == "--unset=LD_PRELOAD" ||
+                ((word == "-u" || word == "--unset") && at + 1 < words.size() && words[at + 1] == "LD_PRELOAD"))) {
+      cleans("-u LD_PRELOAD");
+      at += word == "-u" || word == "--unset" ? 1 : 0;
+    } else if (name == "sudo" && (word == "-E" || word.starts_with("--preserve-env"))) {
+      inner.cleans_environment = word.find("LD_PRELOAD") == std::string::npos;  // -E keeps all but the loader's
+    } else if (is_env && (word.starts_with("-S") || word.starts_with("--split-string="))) {
+      const std::string text =
+          word == "-S" && at + 1 < words.size() ? words[++at] : word.substr(word.starts_with("-S") ? 2 : 15);
+      std::vector<std::string> split;
+      for (const std::string_view part : Split(text, " \t")) {
+        if (!part.empty()) split.emplace_back(part);
+      }
+      split.insert(split.begin(), words[0]);
+      const std::vector<std::string> rest = From(words, at + 1);
+      split.insert(split.end(), rest.begin(), rest.end());
+      return OfStarter(split, look_up);
+    } else if (word.starts_with('-')) {
+      if (HasWord(starter->with_value, word)) ++at;
+    } else if (AssignedName(word) != 0 && (is_env || name == "sudo" || name == "chpst")) {
+      if (word.starts_with("LD_PRELOAD=") && word.find("libholdfast") == std::string::npos) cleans("LD_PRELOAD=…");
+    } else if (own > 0) {
+      --own;
+    } else {
+      break;
+    }
+  }
+  // After an unknown option with a value, the first word that can be executed is the program.
+  const auto can_run = [&](const std::string& word) {
+    return !word.empty() && word[0] != '-' && !look_up(word).empty();
+  };
+  if (at < words.size() && !can_run(words[at])) {
+    const auto found = std::find_if(words.begin() + static_cast<std::ptrdiff_t>(at), words.end(), can_run);
+    if (found != words.end()) at = static_cast<size_t>(found - words.begin());
+  }
+  if (at >= words.size()) return std::nullopt;
+  inner.command = From(words, at);
+  if (name == "watch") return OfText(inner.shown, Spaced(inner.command), {"sh"});
+  return inner;
+}
+
+// "-S bash -e" or "bash": the first word that is no option, as `env` takes it.
+std::string WordOf(const std::string& argument) {
+  for (const std::string_view word : Split(argument, " \t")) {
+    if (!word.empty() && word[0] != '-' && AssignedName(word) == 0) return std::string(word);
+  }
+  return "";
+}
+
+// `path`: where command[0] was found.
+std::optional<Inner> InnerOf(const std::vector<std::string>& command, const std::string& path,
+                             const ProgramLookUp& look_up) {
+  if (IsShell(path) || IsShell(command[0])) return OfShell(command);
+  if (auto inner = OfOwnForm(command); inner.has_value()) return inner;
+  if (auto inner = OfStarter(command, look_up); inner.has_value()) return inner;
+  const ExecutableKind file = ReadExecutableKind(path);
+  const bool is_shells =
+      file.kind == ExecutableKind::Kind::kText ||
+      (file.kind == ExecutableKind::Kind::kScript && (IsShell(file.interpreter) || IsShell(WordOf(file.argument))));
+  if (!is_shells) return std::nullopt;
+  Inner inner = OfFile(path, From(command, 1));
+  inner.shown = command[0];
+  return inner;
+}
+
+// Each word is looked up once.
+class KnownPrograms {
+ public:
+  explicit KnownPrograms(const ProgramLookUp& look_up) : look_up_(look_up) {}
+  std::string operator()(const std::string& word) {
+    const auto known = paths_.find(word);
+    if (known != paths_.end()) return known->second;
+    if (paths_.size() >= kMostLookUps) return "";
+    return paths_[word] = look_up_(word);
+  }
+
+ private:
+  const ProgramLookUp& look_up_;
+  std::map<std::string, std::string> paths_;
+};
 
 class Finder {
  public:
-  explicit Finder(const std::function<std::string(const std::string&)>& look_up) : look_up_(look_up) {}
+  explicit Finder(const ProgramLookUp& look_up)
+      : known_(look_up), look_up_([this](const std::string& word) { return known_(word); }) {}
 
   // `words`: a command and its arguments.
   void Command(const std::vector<std::string>& words, const std::string& script, int depth) {
     if (words.empty() || depth > kMostDepth) return;
-    const std::string path = LookUp(words[0]);
+    const std::string path = look_up_(words[0]);
     if (path.empty()) return;
-    if (depth > 0) Add(path, script);
-    if (IsShell(path)) return Shell(words, depth);
-    const ExecutableKind file = ReadExecutableKind(path);
-    const bool is_shells =
-        file.kind == ExecutableKind::Kind::kText ||
-        (file.kind == ExecutableKind::Kind::kScript && (IsShell(file.interpreter) || IsShell(WordOf(file.argument))));
-    if (is_shells) return Script(path, words, depth);
-    if (!StartsItsWords(path)) return;
-    if (std::find(words.begin(), words.end(), "--unset=LD_PRELOAD") != words.end()) return;
-    for (size_t i = 1; i < words.size(); ++i) {
-      const bool is_after_u = words[i - 1] == "-u" || words[i - 1] == "--unset";
-      if (words[i] == "-uLD_PRELOAD" || (is_after_u && words[i] == kPreload)) return;
-      if (AssignedName(words[i]) != 0 && words[i].starts_with("LD_PRELOAD=")) return;
-    }
-    // Which word names the program depends on options that take values: the first that can be executed.
-    for (size_t i = 1; i < words.size(); ++i) {
-      if (words[i].empty() || words[i][0] == '-' || AssignedName(words[i]) != 0 || LookUp(words[i]).empty()) continue;
-      return Command({words.begin() + static_cast<std::ptrdiff_t>(i), words.end()}, script, depth + 1);
+    if (depth > 0 && seen_.insert(path).second) found_.push_back({path, script});
+    std::optional<Inner> inner = InnerOf(words, path, look_up_);
+    if (!inner.has_value() || inner->cleans_environment) return;
+    if (!inner->script.has_value()) return Command(inner->command, script, depth + 1);
+    const std::string file = inner->shown.ends_with(" -c") ? "" : inner->script->arguments[0];
+    if (!scripts_.insert(file.empty() ? inner->script->text : file).second) return;
+    for (const ScriptCommand& one : CommandsOf(*inner->script)) {
+      if (one.without_library.empty()) Command(one.words, file, depth + 1);
     }
   }
 
   std::vector<StartedProgram> Take() { return std::move(found_); }
 
  private:
-  // "-S bash -e" or "bash": the first word that is no option, as `env` takes it.
-  static std::string WordOf(const std::string& argument) {
-    size_t start = 0;
-    while (start < argument.size()) {
-      const size_t end = std::min(argument.find_first_of(" \t", start), argument.size());
-      const std::string word = argument.substr(start, end - start);
-      if (!word.empty() && word[0] != '-' && AssignedName(word) == 0) return word;
-      start = end + 1;
-    }
-    return "";
-  }
-
-  std::string LookUp(const std::string& word) {
-    const auto known = looked_up_.find(word);
-    if (known != looked_up_.end()) return known->second;
-    if (looked_up_.size() >= kMostLookUps) return "";
-    return looked_up_[word] = look_up_(word);
-  }
-
-  void Add(const std::string& path, const std::string& script) {
-    if (seen_.insert(path).second) found_.push_back({path, script});
-  }
-
-  // sh [OPTION…] -c TEXT [NAME [ARGUMENT…]], or sh [OPTION…] FILE [ARGUMENT…].
-  void Shell(const std::vector<std::string>& words, int depth) {
-    for (size_t i = 1; i < words.size(); ++i) {
-      if (words[i].empty()) return;
-      if (words[i][0] != '-') {
-        Script(words[i], {words.begin() + static_cast<std::ptrdiff_t>(i), words.end()}, depth);
-        return;
-      }
-      if (words[i] == "-o") ++i;
-      if (words[i].starts_with("--") || words[i].find('c') == std::string::npos) continue;
-      if (i + 1 >= words.size()) return;
-      std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(i) + 2, words.end());
-      if (arguments.empty()) arguments = {words[0]};
-      return Text(words[i + 1], arguments, "", depth);
-    }
-  }
-
-  void Script(const std::string& path, const std::vector<std::string>& arguments, int depth) {
-    if (!scripts_.insert(path).second) return;
-    std::vector<std::string> its_arguments = arguments;
-    its_arguments[0] = path;  // $0
-    Text(ReadWhole(path, kMostScriptBytes), its_arguments, path, depth);
-  }
-
-  // One word of the shell's, unquoted and expanded; `parts`: several of "$@". False: it is not known.
-  bool Expand(std::string_view word, const std::vector<std::string>& arguments, std::vector<std::string>* parts) {
-    std::string text;
-    char quote = 0;
-    for (size_t at = 0; at < word.size(); ++at) {
-      const char c = word[at];
-      if (quote == 0 && (c == '\'' || c == '"')) {
-        quote = c;
-      } else if (c == quote) {
-        quote = 0;
-      } else if (c == '\\' && quote != '\'' && at + 1 < word.size()) {
-        text += word[++at];
-      } else if (c != '$' || quote == '\'') {
-        if (c == '`') return false;
-        text += c;
-      } else {
-        const std::string_view rest = word.substr(at + 1);
-        if (rest.starts_with('@') || rest.starts_with('*') || rest.starts_with("{@}")) {
-          if (!text.empty()) return false;
-          parts->insert(parts->end(), arguments.begin() + 1, arguments.end());
-          return true;
-        }
-        size_t length = 0;
-        const std::string_view kFolders[] = {"(dirname \"$0\")", "(dirname $0)", "(dirname -- \"$0\")", "{0%/*}"};
-        for (const std::string_view folder : kFolders) {
-          if (!rest.starts_with(folder)) continue;
-          const size_t slash = arguments[0].rfind('/');
-          text += slash == std::string::npos ? "." : arguments[0].substr(0, slash);
-          length = folder.size();
-        }
-        if (length == 0) {
-          const bool braces = rest.starts_with('{');
-          const std::string_view from = rest.substr(braces ? 1 : 0);
-          size_t name = NameLength(from);
-          if (name > 1 && !braces && std::isdigit(static_cast<unsigned char>(from[0])) != 0) name = 1;
-          if (name == 0 || (braces && (from.size() <= name || from[name] != '}'))) return false;
-          if (std::isdigit(static_cast<unsigned char>(from[0])) != 0) {
-            const size_t number = name > 2 ? SIZE_MAX : std::stoul(std::string(from.substr(0, name)));
-            if (number >= arguments.size()) return false;
-            text += arguments[number];
-          } else {
-            const auto variable = variables_.find(std::string(from.substr(0, name)));
-            if (variable == variables_.end()) return false;
-            text += variable->second;
-          }
-          length = name + (braces ? 2 : 0);
-        }
-        at += length;
-      }
-    }
-    parts->push_back(text);
-    return true;
-  }
-
-  // A simple command of the shell's. False: nothing that follows is started below the library.
-  bool Simple(const std::vector<std::string_view>& raw, const std::vector<std::string>& arguments,
-              const std::string& script, int depth) {
-    size_t at = 0;
-    bool without_library = false;
-    for (; at < raw.size(); ++at) {
-      const std::string_view word = raw[at];
-      if (const size_t name = AssignedName(word); name != 0) {
-        without_library = without_library || word.substr(0, name) == kPreload;
-        std::vector<std::string> value;
-        if (Expand(word.substr(name + 1), arguments, &value) && value.size() == 1) {
-          variables_[std::string(word.substr(0, name))] = value[0];
-        } else {
-          variables_.erase(std::string(word.substr(0, name)));
-        }
-      } else if (!IsBeforeCommand(word)) {
-        break;
-      }
-    }
-    if (at == raw.size()) return !without_library;  // LD_PRELOAD= alone is for what follows
-    if (without_library) return true;
-    if (raw[at] == "unset" || raw[at] == "export") {
-      for (const std::string_view word : raw) {
-        if (word == kPreload || word.starts_with("LD_PRELOAD=")) return raw[at] == "export" && word == kPreload;
-      }
-      return true;
-    }
-    std::vector<std::string> words;
-    for (; at < raw.size(); ++at) {
-      const bool is_first = words.empty();
-      if (!Expand(raw[at], arguments, &words) && is_first) return true;
-    }
-    Command(words, script, depth + 1);
-    return true;
-  }
-
-  void Text(std::string_view text, const std::vector<std::string>& arguments, const std::string& script, int depth) {
-    std::map<std::string, std::string> outer = std::exchange(variables_, {});
-    std::vector<std::string_view> words;
-    size_t start = 0;
-    bool in_word = false;
-    const auto end_word = [&](size_t end) {
-      if (in_word) words.push_back(text.substr(start, end - start));
-      in_word = false;
-    };
-    int open = 0;  // $( … )
-    char quote = 0;
-    for (size_t at = 0; at <= text.size(); ++at) {
-      const char c = at < text.size() ? text[at] : '\n';
-      if (quote != 0 && at < text.size()) {
-        if (c == '\\' && quote == '"') ++at;
-        if (c == quote) quote = 0;
-        continue;
-      }
-      if (c == '\\' && at + 1 < text.size()) {
-        if (text[at + 1] == '\n') {
-          end_word(at);
-        } else if (!in_word) {
-          in_word = true;
-          start = at;
-        }
-        ++at;
-        continue;
-      }
-      if (open > 0 && at < text.size()) {
-        open += c == '(' ? 1 : c == ')' ? -1 : 0;
-        continue;
-      }
-      if (c == '#' && !in_word) {
-        at = std::min(text.find('\n', at), text.size());
-        if (!words.empty() && !Simple(words, arguments, script, depth)) break;
-        words.clear();
-        continue;
-      }
-      if (std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos) {
-        if (c == '(' && in_word && text[at - 1] == '$') {
-          open = 1;
-          continue;
-        }
-        end_word(at);
-        if (c == ' ' || c == '\t') continue;
-        if (!words.empty() && !Simple(words, arguments, script, depth)) break;
-        words.clear();
-        // The word after a redirection is a file, not a command.
-        if (c == '<' || c == '>') words.emplace_back("<");
-        continue;
-      }
-      if (!in_word) start = at;
-      in_word = true;
-      if (c == '\'' || c == '"') quote = c;
-    }
-    variables_ = std::move(outer);
-  }
-
-  const std::function<std::string(const std::string&)>& look_up_;
-  std::map<std::string, std::string> looked_up_, variables_;
+  KnownPrograms known_;
+  const ProgramLookUp look_up_;
   std::set<std::string> seen_, scripts_;
   std::vector<StartedProgram> found_;
 };
 
+// The command that a script is about.
+const ScriptCommand* MainOf(const std::vector<ScriptCommand>& commands, const std::string& script,
+                            const ProgramLookUp& look_up) {
+  const ScriptCommand* best = nullptr;
+  int best_rank = -1;
+  for (const ScriptCommand& one : commands) {
+    if (one.is_inside_word) continue;
+    const bool is_itself =
+        !one.words.empty() && std::find(one.words.begin(), one.words.end(), script) != one.words.end();
+    if (!one.is_exec && !one.is_unknown && IsHelper(one.words[0])) continue;
+    const bool is_found = !one.is_unknown && !look_up(one.words[0]).empty();
+    const int rank = (one.is_exec ? 4 : 0) + (is_itself ? 0 : 2) + (is_found ? 1 : 0);
+    if (rank < best_rank) continue;
+    best_rank = rank;
+    best = &one;
+  }
+  return best;
+}
+
 }  // namespace
 
-std::vector<StartedProgram> ProgramsStartedBy(const std::vector<std::string>& command,
-                                              const std::function<std::string(const std::string&)>& look_up) {
+std::vector<StartedProgram> ProgramsStartedBy(const std::vector<std::string>& command, const ProgramLookUp& look_up) {
   Finder finder(look_up);
   finder.Command(command, "", 0);
   return finder.Take();
+}
+
+StartedCommand FollowStarters(const std::vector<std::string>& given, const ProgramLookUp& look_up) {
+  StartedCommand started;
+  std::vector<std::string> command = given;
+  std::set<std::string> scripts;
+  for (int i = 0; i < kMostDepth && !command.empty(); ++i) {
+    std::optional<Inner> inner = InnerOf(command, look_up(command[0]), look_up);
+    if (!inner.has_value()) break;
+    bool drops = inner->cleans_environment;
+    std::string how;
+    if (inner->script.has_value()) {
+      if (!scripts.insert(inner->script->text).second) break;  // it starts itself
+      const std::vector<ScriptCommand> commands = CommandsOf(*inner->script);
+      const ScriptCommand* one = MainOf(commands, inner->script->arguments[0], look_up);
+      if (one == nullptr) break;
+      if (one->is_unknown) {
+        started.unknown = one->text;
+        started.by.push_back(fmt::format("{} starts something else", inner->shown));
+        break;
+      }
+      how = one->without_library;
+      drops = drops || !how.empty();
+      inner->command = one->words;
+    }
+    started.by.push_back(fmt::format("{} starts it{}{}", inner->shown, drops ? " without LD_PRELOAD" : "",
+                                     how.empty() ? "" : fmt::format(" ({})", how)));
+    if (drops && started.drops_preload.empty()) {
+      started.drops_preload = inner->shown;
+      started.drops_by = how;
+    }
+    command = std::move(inner->command);
+  }
+  if (!started.by.empty() && started.unknown.empty()) started.words = std::move(command);
+  return started;
 }
 
 }  // namespace holdfast

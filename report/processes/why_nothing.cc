@@ -18,7 +18,7 @@
 #include "report/base/split.h"
 #include "report/base/value_units.h"
 #include "report/processes/program_check.h"
-#include "report/processes/starter_command.h"
+#include "report/processes/started_programs.h"
 
 namespace holdfast {
 namespace {
@@ -83,7 +83,13 @@ std::vector<std::string> ProgramsWithoutLibrary(pid_t root) {
 
 std::string WhyNothing(const FinishedRun& run) {
   if (std::string why = WhyNoFile(run.tables); !why.empty()) return why;
-  const StartedCommand started = FollowStarters(run.command, run.path);
+  const StartedCommand started = FollowStarters(run.command, LookUpIn(getenv("PATH")));
+  if (!started.drops_by.empty()) {
+    return fmt::format(
+        "{} starts {} without LD_PRELOAD ({}), so nothing was preloaded. Profile the program itself: holdfast run -- {}",
+        started.drops_preload, started.words.empty() ? "the program" : started.words[0], started.drops_by,
+        Quoted(started.words));
+  }
   if (!started.drops_preload.empty()) {
     return fmt::format(
         "{} starts {} without LD_PRELOAD, so nothing was preloaded. Put holdfast after it: {} … holdfast run -- {}",

@@ -233,7 +233,9 @@ TEST_F(ProgramCheckTest, WhoeverStartsAProgramOfMuslRunsWithoutTheLibrary) {
       {"sh", "-c", "true; exec musl"},
       {"bash", "-e", "-o", "pipefail", "-c", "exec $0 1", "musl"},
       {"sh", calls},
-      {"env", "-i", "X=1", "timeout", "-k", "3", "5", "musl"},
+      {script("$unknown/musl; `which musl`; echo >musl; empty")},
+      {script("f() { musl; }\nf")},
+      {"env", "X=1", "timeout", "-k", "3", "5", "musl"},
       {"env", by_library}};
   for (const std::vector<std::string>& command : start_it) {
     const ProgramCheck found = check(command);
@@ -248,7 +250,9 @@ TEST_F(ProgramCheckTest, WhoeverStartsAProgramOfMuslRunsWithoutTheLibrary) {
                                                             {script("unset LD_PRELOAD\nmusl")},
                                                             {script("export LD_PRELOAD=\nmusl")},
                                                             {script("echo musl 'and musl' \"; musl\"  # ; musl")},
-                                                            {script("$unknown/musl; `which musl`; echo >musl; empty")},
+                                                            {script("$unknown/musl; echo >musl; empty")},
+                                                            {script("cat <<END\nmusl\nEND\n")},
+                                                            {"env", "-i", "X=1", "timeout", "-k", "3", "5", "musl"},
                                                             {script("musl", "#!/usr/bin/awk -f")},
                                                             {"env", "-u", "LD_PRELOAD", "musl"},
                                                             {"echo", "musl"},
