@@ -112,7 +112,7 @@ bool DebugInfo::LoadUnit(uint32_t index, std::span<const uint64_t> addresses, co
       calls[scope] = ReadCall(unit, lines.get(), scopes.scopes[scope].entry);
   }
   const bool is_c = std::ranges::find(kLanguagesOfC, unit->language) != std::end(kLanguagesOfC);
-  if (!is_c && !Qualify(unit, lines.get(), deadline, &calls)) return false;
+  if (!Qualify(unit, lines.get(), is_c, deadline, &calls)) return false;
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto first = static_cast<uint32_t>(frames_.size());
     StringId file = rows[i].found ? FileOf(lines.get(), rows[i].file) : 0;
@@ -213,13 +213,61 @@ DebugInfo::Call DebugInfo::ReadCall(Unit* unit, const LineTable* lines, uint64_t
   return call;
 }
 
-// Names of the unit's own entries are qualified, in one pass. Those that are described in another unit (LTO) stay as they are.
-bool DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls) {
-  std::vector<uint64_t> entries;
+// Qualifies the names in one pass over each unit that has some.
+bool DebugInfo::Qualify(Unit* unit, const LineTable* lines, bool is_c, const Deadline& deadline,
+                        std::vector<Call>* calls) {
+  Names own;
+  absl::flat_hash_map<UnitSet*, Names> elsewhere;
   for (const Call& call : *calls) {
-    if (call.function.unqualified != 0) entries.push_back(call.function.unqualified);
+    const Function& function = call.function;
+    if (function.unqualified == 0) continue;
+    if (function.elsewhere != nullptr) {
+      elsewhere[function.elsewhere].emplace(function.unqualified, function.name);
+    } else if (!is_c) {
+      own.emplace(function.unqualified, function.name);
+    }
   }
-  if (entries.empty()) return true;
+  if (!QualifyIn(unit, lines, deadline, &own)) return false;
+  for (const auto& [units, names] : elsewhere) {
+    if (!QualifyElsewhere(units, names, deadline)) return false;
+  }
+  for (Call& call : *calls) {
+    Function& function = call.function;
+    const Names& names = function.elsewhere != nullptr ? qualified_[function.elsewhere] : own;
+    if (const auto name = names.find(function.unqualified); function.unqualified != 0 && name != names.end())
+      function.name = name->second;
+  }
+  return true;
+}
+
+bool DebugInfo::QualifyElsewhere(UnitSet* units, const Names& names, const Deadline& deadline) {
+  std::vector<uint64_t> entries;
+  for (const auto& [entry, name] : names) {
+    if (!qualified_[units].contains(entry)) entries.push_back(entry);
+  }
+  std::sort(entries.begin(), entries.end());
+  for (size_t i = 0; i < entries.size();) {
+    const Unit* const found = units->Find(entries[i]);
+    if (found == nullptr) {
+      ++i;
+      continue;
+    }
+    // One that stays open: reading its entries may open others.
+    Unit unit(found->file(), found->file(), found->header());
+    Names of_unit;
+    for (; i < entries.size() && entries[i] < unit.header().end; ++i) of_unit[entries[i]] = names.at(entries[i]);
+    if (!unit.Open(true)) continue;
+    const bool is_c = std::ranges::find(kLanguagesOfC, unit.language) != std::end(kLanguagesOfC);
+    if (!is_c && !QualifyIn(&unit, LineTable::Open(&unit).get(), deadline, &of_unit)) return false;
+    qualified_[units].insert(of_unit.begin(), of_unit.end());
+  }
+  return true;
+}
+
+bool DebugInfo::QualifyIn(Unit* unit, const LineTable* lines, const Deadline& deadline, Names* names) {
+  if (names->empty()) return true;
+  std::vector<uint64_t> entries;
+  for (const auto& [entry, name] : *names) entries.push_back(entry);
   Enclosing enclosing = EnclosingOf(unit, entries, deadline);
   // A function around it may be declared elsewhere: in a namespace, a class.
   std::vector<uint64_t> declarations;
@@ -227,7 +275,8 @@ bool DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& dead
     for (const uint64_t each : around) {
       Entry read;
       if (!ReadEntry(unit, each, &read) || read.tag != kTagSubprogram) continue;
-      const uint64_t declaration = FunctionOf(unit, read, each).unqualified;
+      const Function function = FunctionOf(unit, read, each);
+      const uint64_t declaration = function.elsewhere == nullptr ? function.unqualified : 0;
       if (declaration != 0 && declaration != each && !enclosing.contains(declaration))
         declarations.push_back(declaration);
     }
@@ -235,17 +284,8 @@ bool DebugInfo::Qualify(Unit* unit, const LineTable* lines, const Deadline& dead
   for (auto& [entry, around] : EnclosingOf(unit, declarations, deadline)) enclosing.emplace(entry, std::move(around));
   // Otherwise a function would have one name in this file and another in the next.
   if (deadline.Passed()) return false;
-  absl::flat_hash_map<uint64_t, StringId> names;
-  for (Call& call : *calls) {
-    const uint64_t entry = call.function.unqualified;
-    if (entry == 0) continue;
-    const auto [place, added] = names.try_emplace(entry, call.function.name);
-    if (added) {
-      const std::string plain(strings_[call.function.name]);
-      place->second = strings_.Intern(QualifiedName(unit, lines, enclosing, entry, plain, 0));
-    }
-    call.function.name = place->second;
-  }
+  for (auto& [entry, name] : *names)
+    name = strings_.Intern(QualifiedName(unit, lines, enclosing, entry, std::string(strings_[name]), 0));
   return true;
 }
 
@@ -275,7 +315,8 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
       const Function function = FunctionOf(unit, entry, around[i]);
       const std::string plain(strings_[function.name]);
       std::string whole = demangle_ != nullptr ? demangle_(plain) : std::string();
-      if (whole.empty() && function.unqualified != around[i] && enclosing.contains(function.unqualified))
+      if (whole.empty() && function.elsewhere == nullptr && function.unqualified != around[i] &&
+          enclosing.contains(function.unqualified))
         whole = QualifiedName(unit, lines, enclosing, function.unqualified, plain, depth + 1);
       if (!whole.empty()) scope.clear();
       part = whole.empty() ? plain : std::move(whole);
@@ -283,7 +324,8 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
       // GCC gives the class of a lambda no name, or <lambda(int)>.
       const bool is_lambda = i + 1 == around.size() && name == "operator()" && part.empty();
       if (is_lambda || part.starts_with("<lambda")) {
-        part = fmt::format("{{lambda {}:{}}}", BaseName(strings_[FileOf(lines, entry.decl_file)]), entry.decl_line);
+        const std::string file = lines != nullptr ? lines->FileName(entry.decl_file) : "";
+        part = fmt::format("{{lambda {}:{}}}", BaseName(file), entry.decl_line);
       } else if (part.empty()) {
         part = "{unnamed type}";
       }
@@ -309,6 +351,8 @@ DebugInfo::Function DebugInfo::FunctionReferredTo(Unit* unit, const Entry& entry
 // in the shared file. What is said first holds.
 DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64_t at) {
   const Unit* const own = unit;
+  UnitSet* units = nullptr;  // of the unit, where that is not the one at work
+  UnitSet* named_in = nullptr;
   uint64_t named = first.name.empty() ? 0 : at;
   std::string linkage_name = first.linkage_name, name = first.name;
   Function function{.start_line = first.decl_line};
@@ -322,10 +366,11 @@ DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64
     if (next.kind == Value::kUnitReference) {
       target += unit->header().offset;
     } else if (next.kind == Value::kAltReference) {
-      unit = alt_units_ != nullptr ? alt_units_->Find(target) : nullptr;
+      units = alt_units_.get();
+      unit = units != nullptr ? units->Find(target) : nullptr;
     } else if (next.kind == Value::kReference && !is_in(unit)) {
       const bool shared = unit->file() == main_->alt.get();
-      UnitSet* units = unit->file() == main_.get() ? &units_ : shared ? alt_units_.get() : nullptr;
+      units = unit->file() == main_.get() ? &units_ : shared ? alt_units_.get() : nullptr;
       unit = units != nullptr ? units->Find(target) : nullptr;
     } else if (next.kind != Value::kReference) {
       break;
@@ -334,11 +379,17 @@ DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64
     linkage_name = entry.linkage_name;
     if (name.empty()) name = entry.name;
     // The declaration, where it is in a class, is the last of the chain.
-    if (!entry.name.empty()) named = unit == own ? target : 0;
+    if (!entry.name.empty()) {
+      named = target;
+      named_in = unit == own ? nullptr : units;
+    }
     if (function.start_line == 0) function.start_line = entry.decl_line;
   }
   function.name = strings_.Intern(linkage_name.empty() ? name : linkage_name);
-  if (linkage_name.empty() && !name.empty()) function.unqualified = named;
+  if (linkage_name.empty() && !name.empty()) {
+    function.unqualified = named;
+    function.elsewhere = named_in;
+  }
   return function;
 }
 

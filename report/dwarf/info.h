@@ -74,7 +74,8 @@ class DebugInfo {
   struct Function {
     StringId name = 0;
     uint32_t start_line = 0;
-    uint64_t unqualified = 0;  // the entry that has the name, where that is not what it is linked as
+    uint64_t unqualified = 0;      // the entry that has the name, where that is not what it is linked as
+    UnitSet* elsewhere = nullptr;  // the units of the file in which that entry is (LTO, dwz); null: the unit at work
   };
   struct Call {  // what a scope says: of which function, and from where it was called if it was inlined
     Function function;
@@ -99,8 +100,12 @@ class DebugInfo {
   bool ReadEntry(Unit* unit, uint64_t offset, Entry* entry);
   // `at`: where the entry is, 0: it only refers to another one.
   Function FunctionOf(Unit* unit, const Entry& entry, uint64_t at = 0);
+  using Names = absl::flat_hash_map<uint64_t, StringId>;  // by entry
   // False: out of time, and no name has changed.
-  bool Qualify(Unit* unit, const LineTable* lines, const Deadline& deadline, std::vector<Call>* calls);
+  bool Qualify(Unit* unit, const LineTable* lines, bool is_c, const Deadline& deadline, std::vector<Call>* calls);
+  // Of entries that are all of one unit: replaces their plain names.
+  bool QualifyIn(Unit* unit, const LineTable* lines, const Deadline& deadline, Names* names);
+  bool QualifyElsewhere(UnitSet* units, const Names& names, const Deadline& deadline);
   // By entry: the entries around it.
   using Enclosing = absl::flat_hash_map<uint64_t, std::vector<uint64_t>>;
   Enclosing EnclosingOf(Unit* unit, std::vector<uint64_t> entries, const Deadline& deadline);
@@ -126,6 +131,7 @@ class DebugInfo {
   absl::flat_hash_map<uint64_t, StringId> called_;
   absl::flat_hash_map<uint64_t, Function> functions_;  // of the unit at work, by the entry that calls refer to
   absl::flat_hash_map<uint64_t, StringId> files_;      // of the unit at work, by number
+  absl::flat_hash_map<UnitSet*, Names> qualified_;     // of all units that others refer to
   std::set<uint32_t> too_large_;                       // units
   std::set<std::string> problems_;
 };
