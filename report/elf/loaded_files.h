@@ -8,8 +8,10 @@
 #ifndef HOLDFAST_REPORT_ELF_LOADED_FILES_H_
 #define HOLDFAST_REPORT_ELF_LOADED_FILES_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,24 +27,38 @@ struct LoadedFile {
   std::string root = {};        // "/proc/PID/root": where its path leads to it; "" = by our own root
 };
 
-// The files of one process, by the path and the build id that its table names.
+// The files of one process, by the path and the build id that its table names. Without a build id the place in memory tells
+// the plugin that is loaded now from the one that was at its path before.
 class LoadedFiles {
  public:
   using Key = std::pair<std::string, std::string>;
 
-  void Add(std::string path, std::string build_id, std::shared_ptr<const LoadedFile> file) {
-    files_[{std::move(path), std::move(build_id)}] = std::move(file);
+  // `bias`: of the module, with its tag.
+  static Key KeyOf(std::string path, std::string_view build_id, uint64_t bias) {
+    return {std::move(path), build_id.empty() ? "@" + std::to_string(bias) : std::string(build_id)};
   }
-  void Remove(const Key& key) { files_.erase(key); }
+  void Add(Key key, std::shared_ptr<const LoadedFile> file) { files_[std::move(key)] = std::move(file); }
+  void Remove(const Key& key) {
+    files_.erase(key);
+    if (key.second.starts_with('@')) gone_.insert(key);
+  }
+  // Whether it was held and let go, and nothing tells another file at its path from it.
+  bool IsGone(const Key& key) const { return gone_.contains(key); }
   // Null: it is not held, and has to be looked for by its path.
-  std::shared_ptr<const LoadedFile> Find(const std::string& path, std::string_view build_id) const {
-    const auto found = files_.find({path, std::string(build_id)});
+  std::shared_ptr<const LoadedFile> Find(const Key& key) const {
+    const auto found = files_.find(key);
     return found == files_.end() ? nullptr : found->second;
+  }
+  LoadedFiles WithoutFiles() const {
+    LoadedFiles none;
+    none.gone_ = gone_;
+    return none;
   }
   const std::map<Key, std::shared_ptr<const LoadedFile>>& all() const { return files_; }
 
  private:
   std::map<Key, std::shared_ptr<const LoadedFile>> files_;
+  std::set<Key> gone_;
 };
 
 // What all processes of an exporter hold open together.

@@ -1,5 +1,6 @@
 #include "report/export/loaded_modules.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -26,6 +27,8 @@
 
 namespace holdfast {
 namespace {
+
+constexpr int kMostDescriptors = 4096;
 
 // An executable mapping of a file, as /proc/PID/maps has it.
 struct CodeMapping {
@@ -100,6 +103,7 @@ class Opener {
   std::shared_ptr<const LoadedFile> Open(const ModuleInfo& module, const std::string& path) {
     FileDescriptor file = OpenExact(module);
     if (!file.valid() && !is_foreign_) file = OpenByPath(module, path);
+    if (!file.valid()) file = OpenByDescriptor(module);
     if (!file.valid()) {
       if (auto known = open_.WithBuildId(module.build_id); known != nullptr) return known;
       if (MappingOf(module) != nullptr && !is_foreign_) file = SymbolsInMemory(task_, module);
@@ -151,6 +155,24 @@ class Opener {
     return is_it(file) ? std::move(file) : FileDescriptor();
   }
 
+  // A file of memory (memfd_create) or a deleted one that the process still has open.
+  FileDescriptor OpenByDescriptor(const ModuleInfo& module) const {
+    const CodeMapping* const mapping = MappingOf(module);
+    const std::string folder = proc_ + "/fd";
+    const std::unique_ptr<DIR, int (*)(DIR*)> descriptors(mapping != nullptr ? opendir(folder.c_str()) : nullptr,
+                                                          closedir);
+    for (int left = kMostDescriptors; left > 0 && descriptors != nullptr; --left) {
+      const dirent* const entry = readdir(descriptors.get());
+      if (entry == nullptr) break;
+      const std::string path = fmt::format("{}/{}", folder, entry->d_name);
+      struct stat info;
+      if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || !mapping->IsOf(info)) continue;
+      FileDescriptor file = Opened(path);
+      if (file.valid() && fstat(file.get(), &info) == 0 && mapping->IsOf(info)) return file;
+    }
+    return {};
+  }
+
   // The file that has what the program's own lacks: its names, or its lines.
   void FindDebug(const ModuleInfo& module, const std::string& path, LoadedFile* file) const {
     FileDescriptor again(fcntl(file->program.get(), F_DUPFD_CLOEXEC, 0));
@@ -172,7 +194,8 @@ class Opener {
 };
 
 LoadedFiles::Key KeyOf(const ModuleInfo& module) {
-  return {std::string(WithoutDeletedMark(module.path)), module.build_id};
+  return LoadedFiles::KeyOf(std::string(WithoutDeletedMark(module.path)), module.build_id,
+                            module.bias + (uint64_t{module.tag} << kPcTagShift));
 }
 
 }  // namespace
@@ -204,8 +227,8 @@ void LoadedModules::Open(const std::vector<ModuleInfo>& modules, std::optional<p
   // The newest module of a path is the one that is loaded now.
   for (const ModuleInfo& module : modules) {
     const LoadedFiles::Key key = KeyOf(module);
-    if (!key.first.starts_with('/') || files_.Find(key.first, key.second) != nullptr) continue;
-    if (auto file = opener.Open(module, key.first); file != nullptr) files_.Add(key.first, key.second, std::move(file));
+    if (!key.first.starts_with('/') || files_.Find(key) != nullptr) continue;
+    if (auto file = opener.Open(module, key.first); file != nullptr) files_.Add(key, std::move(file));
   }
 }
 
@@ -218,12 +241,12 @@ void LoadedModules::LetGoOfUnloaded(const std::vector<ModuleInfo>& modules) {
 }
 
 void LoadedModules::KeepReadableBy(uid_t user, std::vector<int>* descriptors) {
-  LoadedFiles kept;
+  LoadedFiles kept = files_.WithoutFiles();
   for (const auto& [key, file] : files_.all()) {
     struct stat info;
     if (fstat(file->program.get(), &info) != 0) continue;
     if ((info.st_mode & S_IROTH) == 0 && (info.st_uid != user || (info.st_mode & S_IRUSR) == 0)) continue;
-    kept.Add(key.first, key.second, file);
+    kept.Add(key, file);
     descriptors->push_back(file->program.get());
     if (file->debug.valid()) descriptors->push_back(file->debug.get());
   }

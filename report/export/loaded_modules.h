@@ -5,6 +5,7 @@
 //     /proc/PID/exe                    the same for the program itself, for every user
 //     /proc/PID/root/PATH              as the process sees it: in a container, a snap, after chroot
 //     PATH                             once the process has ended
+//     /proc/PID/fd/N                   what the process itself has open, such as a file of memory (memfd_create)
 //     /proc/PID/mem                    where none of these is to be had: the names of exported functions
 //
 // The two by path may be other files by now: they count if device and inode are those of the mapping, or the build id is

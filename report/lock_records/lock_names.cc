@@ -96,19 +96,19 @@ bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wan
 }
 
 // The file that is held open, else the one at the path.
-absl::StatusOr<FileDescriptor> OpenModule(const std::string& path, std::string_view build_id,
+absl::StatusOr<FileDescriptor> OpenModule(const std::string& path, std::string_view build_id, uint64_t bias,
                                           const LoadedFiles* files) {
-  const auto held = files != nullptr ? files->Find(path, build_id) : nullptr;
+  const auto held = files != nullptr ? files->Find(LoadedFiles::KeyOf(path, build_id, bias)) : nullptr;
   FileDescriptor again(held != nullptr ? fcntl(held->program.get(), F_DUPFD_CLOEXEC, 0) : -1);
   if (again.valid()) return again;
   return OpenRegular(path);
 }
 
 // Only a regular file: the path comes from a table that anyone of the same user may have written.
-void FindNamesAt(const std::string& path, std::string_view build_id, const LoadedFiles* files, const Deadline& deadline,
-                 std::vector<WantedName>* wanted) {
+void FindNamesAt(const std::string& path, std::string_view build_id, uint64_t bias, const LoadedFiles* files,
+                 const Deadline& deadline, std::vector<WantedName>* wanted) {
   if (!path.starts_with('/')) return;
-  auto fd = OpenModule(path, build_id, files);
+  auto fd = OpenModule(path, build_id, bias, files);
   if (!fd.ok() || !FindNamesIn(fd->get(), build_id, wanted)) return;
   auto file = OpenDebugFile(*std::move(fd), kMostUnpacked);
   if (file.ok()) FindMembersIn(*std::move(file), deadline, wanted);
@@ -119,7 +119,7 @@ std::shared_ptr<dwarf::Sections> OwnSections(const Profile& profile, const Profi
                                              const LoadedFiles* files, uint64_t most_unpacked) {
   const std::string path(profile.strings[mapping.file]);
   if (!path.starts_with('/')) return nullptr;
-  auto fd = OpenModule(path, profile.strings[mapping.build_id], files);
+  auto fd = OpenModule(path, profile.strings[mapping.build_id], mapping.bias, files);
   if (!fd.ok()) return nullptr;
   auto file = OpenDebugFile(*std::move(fd), most_unpacked);
   if (!file.ok() || !(*file)->has_lines() || (*file)->build_id != profile.strings[mapping.build_id]) return nullptr;
@@ -177,8 +177,8 @@ void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFile
     }
   }
   for (auto& [module, wanted] : by_module) {
-    FindNamesAt(std::string(WithoutDeletedMark(module->path)), module->build_id, files, Deadline::In(kMembersTime),
-                &wanted);
+    FindNamesAt(std::string(WithoutDeletedMark(module->path)), module->build_id,
+                module->bias + (uint64_t{module->tag} << kPcTagShift), files, Deadline::In(kMembersTime), &wanted);
     if (!module->path.starts_with('/')) continue;
     for (const WantedName& one : wanted) {
       profile->AddComment(fmt::format("lock {} name: {}", one.number, LastingName(one, module->path, object_names)));
@@ -211,7 +211,7 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
         })) {
       continue;
     }
-    FindNamesAt(path, build_id, nullptr, Deadline::Never(), &wanted);
+    FindNamesAt(path, build_id, 0, nullptr, Deadline::Never(), &wanted);
     if (HasNameless(wanted) && !build_id.empty()) {
       if (const auto found = files.Find(path, build_id, nullptr); found.ok()) {
         FindNamesIn(found->file->fd.get(), build_id, &wanted);

@@ -20,7 +20,7 @@ std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders
   const auto types = ValueTypesOf(kind);
   const bool are_folders = std::all_of(folders.begin(), folders.end(), [](const std::string& folder) {
     std::error_code error;
-    return std::filesystem::is_directory(folder, error);
+    return AsProcess(folder).has_value() || std::filesystem::is_directory(folder, error);
   });
   if (types.empty() || !are_folders) return std::nullopt;
   const auto set = ReadProfileSet(folders, {});

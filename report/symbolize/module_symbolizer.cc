@@ -155,10 +155,12 @@ void ModuleSymbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>
 }
 
 absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::string& path, std::string_view build_id,
-                                                                 int64_t not_after_ns) {
+                                                                 int64_t not_after_ns, uint64_t bias) {
   if (!IsFile(path)) return absl::NotFoundError("not a file");
   const std::string id(build_id);
-  if (auto held = FindHeld(path, id); held.ok()) return held;
+  if (auto held = FindHeld(path, id, bias); held.ok()) return held;
+  if (process_ != nullptr && process_->IsGone(LoadedFiles::KeyOf(path, id, bias)))
+    return absl::FailedPreconditionError("unloaded since, and without a build id to know its file by");
   const std::string name = absl::StrCat(path, "\n", id);
   const int64_t now = believes_ns_ != 0 ? NowNs() : 0;
   if (const auto seen = seen_.find(name); seen != seen_.end() && now - seen->second.when_ns < believes_ns_) {
@@ -213,8 +215,9 @@ ModuleSymbolizer::Module* ModuleSymbolizer::Known(const std::string& key) {
 
 // NotFound: it is not held, or was overwritten in place.
 absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::FindHeld(const std::string& path,
-                                                                     const std::string& build_id) {
-  std::shared_ptr<const LoadedFile> held = process_ != nullptr ? process_->Find(path, build_id) : nullptr;
+                                                                     const std::string& build_id, uint64_t bias) {
+  std::shared_ptr<const LoadedFile> held =
+      process_ != nullptr ? process_->Find(LoadedFiles::KeyOf(path, build_id, bias)) : nullptr;
   struct stat info;
   if (held == nullptr || fstat(held->program.get(), &info) != 0) return absl::NotFoundError("not held");
   const std::string key = FileKeyOf(info, build_id);

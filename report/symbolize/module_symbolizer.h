@@ -108,8 +108,9 @@ class ModuleSymbolizer {
   // The file at `path`, which must have this build id (lower-case hexadecimal, "" = none), or another of this build id.
   // The module stays valid until the next call of Find. Fails with the reason, without the path: "No such file or
   // directory", "another build id …". `not_after_ns`: a file without a build id that was written later than this
-  // (wall clock, 0 = unknown) is another one.
-  absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0);
+  // (wall clock, 0 = unknown) is another one. `bias`: of the mapping, for UseFilesOf.
+  absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0,
+                               uint64_t bias = 0);
 
   // Find takes the files of this process where it holds them open; null: none. Must live until the next call.
   void UseFilesOf(const LoadedFiles* process) { process_ = process; }
@@ -136,7 +137,7 @@ class ModuleSymbolizer {
 
   absl::StatusOr<Module*> Keep(std::string key, std::unique_ptr<Module> module);
   Module* Known(const std::string& key);
-  absl::StatusOr<Module*> FindHeld(const std::string& path, const std::string& build_id);
+  absl::StatusOr<Module*> FindHeld(const std::string& path, const std::string& build_id, uint64_t bias);
   void TakeNamesElsewhere(FileDescriptor program, Module* module);
   absl::StatusOr<DebugFileFinder::Found> FindDebug(const Module* module, const DebugFile* program);
   absl::StatusOr<std::unique_ptr<Module>> LoadElsewhere(const std::string& path, const std::string& build_id);

@@ -81,7 +81,7 @@ class Pass {
     if (number == open_number_ && open_ != nullptr) return open_.get();
     const Profile::Mapping& mapping = profile_.mappings[file.mapping];
     auto found = symbolizer_.Find(std::string(profile_.strings[mapping.file]), profile_.strings[mapping.build_id],
-                                  mapping.has_bias ? 0 : profile_.time_nanos);
+                                  mapping.has_bias ? 0 : profile_.time_nanos, mapping.bias);
     file.is_there = found.ok() && FitsLayout(mapping, **found);
     if (!file.is_there) return nullptr;
     file.bias = BiasOf(mapping, *found);

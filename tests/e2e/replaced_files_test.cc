@@ -139,6 +139,39 @@ TEST_P(ReplacedFiles, ADeletedLibraryOfAUserIsNamedByWhatItExports) {
   EXPECT_TRUE(heaps[0].Names("on_event")) << AllSummaries();
 }
 
+// A plugin that is updated and loaded again: only its place in memory says which of the two files it is.
+TEST_P(ReplacedFiles, ALibraryThatIsLoadedAgainFromAnotherFileHasTheNamesOfBoth) {
+  const std::string plugin = folder() + "/plugin.so";
+  Running running(Server());
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  for (const char* which : {"first", "second"}) {
+    std::filesystem::copy_file(ProgramPath(std::string("replaced_plugin_") + which + ".so"), plugin + ".new");
+    std::filesystem::rename(plugin + ".new", plugin);
+    Ask(&running, "k " + plugin);
+    Ask(&running, "p");
+    ASSERT_TRUE(IsWritten((std::string(which) + "_hook").c_str(), 100)) << AllSummaries();
+    Ask(&running, "c");
+  }
+  running.Wait();
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(Blocks("first_hook"), 100);
+  EXPECT_EQ(Blocks("second_hook"), 100);
+}
+
+// The process itself has such a file open, so that every user can read it.
+TEST_P(ReplacedFiles, ALibraryInAFileOfMemoryIsNamed) {
+  chmod(folder().c_str(), 0777);
+  chmod(tables().c_str(), 01777);
+  Command command = Server();
+  if (IsRoot()) command.uid = 65534;
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  Ask(&running, "m " + ProgramPath("replaced_plugin.so"));
+  Ask(&running, "p");
+  ASSERT_TRUE(IsWritten("hook_keeps_config", 100)) << AllSummaries();
+  running.Wait();
+}
+
 // flatpak, snap, containers: the path leads to the file in the program's own mount namespace alone.
 TEST_P(ReplacedFiles, AProgramInItsOwnMountNamespaceIsNamed) {
   if (!IsRoot()) GTEST_SKIP() << "needs root for a mount namespace";
@@ -175,6 +208,8 @@ TEST_P(ReplacedFiles, APidNamesTheProfilesOfItsProcess) {
   EXPECT_TRUE(RunTool({"html", pid, "-o", folder() + "/page.html"}).exited(0));
   const RunResult leaks = RunTool({"leaks", pid});
   EXPECT_THAT(leaks.out + leaks.err, HasSubstr("snapshot")) << leaks.Describe();
+  const RunResult locks = RunTool({"locks", pid});
+  EXPECT_THAT(locks.out, HasSubstr("no thread waited for a lock")) << locks.Describe();
   EXPECT_THAT(RunTool({"top", "999999999"}).err, HasSubstr("process 999999999"));
   running.Wait();
 }

@@ -3,10 +3,17 @@
 //     s        100 blocks that cache_session keeps
 //     r        100 blocks that cache_report keeps
 //     l PATH   loads the library, removes its file at once
+//     k PATH   loads the library, keeps its file
+//     m PATH   loads a copy in a file of memory
+//     c        unloads the library
 //     p        100 blocks that the library's hook keeps
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "known.h"
@@ -14,17 +21,30 @@
 KNOWN void* cache_session(void) { return malloc(3000); }
 KNOWN void* cache_report(void) { return malloc(3000); }
 
+// Returns the path of the copy. Its descriptor stays open.
+static const char* InMemory(const char* path) {
+  static char copy[64];
+  const int from = open(path, O_RDONLY), to = memfd_create("plugin", 0);
+  while (sendfile(to, from, NULL, 1 << 20) > 0) {
+  }
+  close(from);
+  snprintf(copy, sizeof copy, "/proc/self/fd/%d", to);
+  return copy;
+}
+
 int main(void) {
   static char line[4200];
   void* (*on_event)(void) = 0;
+  void* library = NULL;
   setvbuf(stdin, NULL, _IONBF, 0);
   printf("ready\n");
   fflush(stdout);
   for (int lines = 1; fgets(line, sizeof line, stdin); ++lines) {
     line[strcspn(line, "\n")] = 0;
-    if (line[0] == 'l') {
-      void* library = dlopen(line + 2, RTLD_NOW);
-      if (library == NULL || unlink(line + 2) != 0) abort();
+    if (line[0] == 'c') dlclose(library);
+    if (line[0] == 'l' || line[0] == 'k' || line[0] == 'm') {
+      library = dlopen(line[0] == 'm' ? InMemory(line + 2) : line + 2, RTLD_NOW);
+      if (library == NULL || (line[0] == 'l' && unlink(line + 2) != 0)) abort();
       on_event = (void* (*)(void))dlsym(library, "on_event");
     }
     for (int i = 0; i < 100; ++i) {

@@ -1,10 +1,13 @@
 // For replaced_file.c. The function that allocates is not exported.
 #include <stdlib.h>
-__attribute__((noinline)) static void* hook_keeps_config(void) {
+#ifndef HOOK
+#define HOOK hook_keeps_config
+#endif
+__attribute__((noinline)) static void* HOOK(void) {
   void* volatile made = malloc(2000);
   return made;
 }
 void* on_event(void) {
-  void* volatile made = hook_keeps_config();
+  void* volatile made = HOOK();
   return made;
 }
