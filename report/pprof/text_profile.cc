@@ -16,8 +16,9 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kHeap = "heap profile:", kJemalloc = "heap_v2/", kContention = "--- contention",
-                           kMutex = "--- mutex", kBlank = " \t\r";
+                           kJavaHeap = "--- heapz", kMutex = "--- mutex", kBlank = " \t\r";
 constexpr double kMost = 9.2e18;
+constexpr uint64_t kUsualStart = 0x400000;  // of programs that are not position-independent
 
 std::string_view Trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlank);
@@ -43,24 +44,33 @@ bool Take(std::string_view* text, char c) {
   return true;
 }
 
+// What is in use may be negative: blocks that were allocated before the profile began are freed in it.
+std::optional<int64_t> TakeSigned(std::string_view* text) {
+  const bool is_negative = Take(text, '-');
+  const auto number = TakeNumber(text);
+  if (!number.has_value() || *number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+  return is_negative ? -static_cast<int64_t>(*number) : static_cast<int64_t>(*number);
+}
+
 struct HeapValues {
-  uint64_t objects = 0, bytes = 0, all_objects = 0, all_bytes = 0;
+  int64_t objects = 0, bytes = 0, all_objects = 0, all_bytes = 0;
 };
 
 // "2: 1024 [6: 3072]".
 std::optional<HeapValues> TakeHeapValues(std::string_view* text) {
-  const auto objects = TakeNumber(text);
+  const auto objects = TakeSigned(text);
   if (!objects.has_value() || !Take(text, ':')) return std::nullopt;
-  const auto bytes = TakeNumber(text);
+  const auto bytes = TakeSigned(text);
   if (!bytes.has_value() || !Take(text, '[')) return std::nullopt;
-  const auto all_objects = TakeNumber(text);
+  const auto all_objects = TakeSigned(text);
   if (!all_objects.has_value() || !Take(text, ':')) return std::nullopt;
-  const auto all_bytes = TakeNumber(text);
+  const auto all_bytes = TakeSigned(text);
   if (!all_bytes.has_value() || !Take(text, ']')) return std::nullopt;
   return HeapValues{*objects, *bytes, *all_objects, *all_bytes};
 }
 
-int64_t Rounded(double value) { return static_cast<int64_t>(std::llround(std::min(kMost, value))); }
+// As go tool pprof does.
+int64_t WithoutFraction(double value) { return static_cast<int64_t>(std::clamp(value, -kMost, kMost)); }
 
 class TextDecoder {
  public:
@@ -69,9 +79,16 @@ class TextDecoder {
   absl::StatusOr<Profile> Decode() {
     while (line_.empty() && NextLine()) {
     }
-    const bool is_read = line_.starts_with(kHeap)       ? ReadHeap()
+    is_java_ = line_.starts_with(kJavaHeap);
+    const bool is_read = is_java_                       ? false
+                         : line_.starts_with(kHeap)     ? ReadHeap()
                          : line_.starts_with(kJemalloc) ? ReadJemalloc()
                                                         : ReadContention();
+    if (is_java_) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: a Java profile, which is not read. Convert it: go tool pprof -proto -output app.pb.gz {}",
+                      name_, name_));
+    }
     if (!is_read) {
       return absl::DataLossError(fmt::format(
           "{}: damaged at line {} (a text profile of gperftools or jemalloc). Write it again.", name_, number_));
@@ -109,7 +126,10 @@ class TextDecoder {
 
   bool ReadHeap() {
     std::string_view text = line_.substr(kHeap.size());
-    if (!TakeHeapValues(&text).has_value() || !Take(&text, '@')) return false;
+    const auto total = TakeHeapValues(&text);
+    if (!total.has_value() || !Take(&text, '@')) return false;
+    has_allocated_ = (total->all_objects != 0 && total->all_objects != total->objects) ||
+                     (total->all_bytes != 0 && total->all_bytes != total->bytes);
     text = Trimmed(text);
     const size_t slash = std::min(text.find('/'), text.size());
     const std::string_view how = text.substr(0, slash);
@@ -118,6 +138,7 @@ class TextDecoder {
     // "heap" states twice the mean; "heapprofile" holds every block.
     const uint64_t interval = how.ends_with("v2") ? stated : how == "heap" ? stated / 2 : 1;
     DescribeHeap(std::max<uint64_t>(1, interval));
+    is_sampled_ = interval > 1;
     while (NextLine() && !IsMaps()) {
       if (line_.empty() || line_.starts_with('#')) continue;
       text = line_;
@@ -134,6 +155,7 @@ class TextDecoder {
     const auto interval = TakeNumber(&text);
     if (!interval.has_value()) return false;
     DescribeHeap(std::max<uint64_t>(1, *interval));
+    is_sampled_ = *interval > 1;
     std::optional<std::string_view> stack;
     while (NextLine() && !IsMaps()) {
       text = line_;
@@ -155,7 +177,7 @@ class TextDecoder {
   bool ReadContention() {
     Describe({{"contentions", "count"}, {"delay", "nanoseconds"}});
     profile_.AddComment(line_.starts_with(kMutex) ? "kind: mutex" : "kind: block");
-    double cycles_a_second = 1e9, period = 1;
+    double cycles_a_second = 0, period = 1;
     while (NextLine() && !IsMaps()) {
       if (line_.empty() || line_.starts_with('#')) continue;
       std::string_view text = line_;
@@ -163,6 +185,7 @@ class TextDecoder {
         const std::string_view key = Trimmed(line_.substr(0, equals));
         text.remove_prefix(equals + 1);
         const auto value = TakeNumber(&text);
+        is_java_ = is_java_ || key == "format" || key == "resolution";
         if (key == "cycles/second" && value.value_or(0) > 0) cycles_a_second = static_cast<double>(*value);
         if (key == "sampling period" && value.value_or(0) > 0) period = static_cast<double>(*value);
         continue;
@@ -170,31 +193,41 @@ class TextDecoder {
       const auto cycles = TakeNumber(&text), count = TakeNumber(&text);
       std::vector<uint32_t> frames;
       if (!cycles.has_value() || !count.has_value() || !Take(&text, '@') || !ReadStack(text, &frames)) return false;
-      const std::array<int64_t, 2> values = {Rounded(static_cast<double>(*count) * period),
-                                             Rounded(static_cast<double>(*cycles) * period * 1e9 / cycles_a_second)};
+      // A file without a clock has nanoseconds, of all waits.
+      const double delay = cycles_a_second == 0 ? static_cast<double>(*cycles)
+                                                : static_cast<double>(*cycles) * period / (cycles_a_second / 1e9);
+      const std::array<int64_t, 2> values = {WithoutFraction(static_cast<double>(*count) * period),
+                                             WithoutFraction(delay)};
       profile_.AddSample(frames, values, {});
     }
     profile_.period_type = profile_.sample_types.front();
-    profile_.period = Rounded(period);
+    profile_.period = WithoutFraction(period);
     return true;
   }
 
   bool AddHeapSample(std::string_view stack, const HeapValues& read) {
     std::vector<uint32_t> frames;
     if (!ReadStack(stack, &frames)) return false;
-    // What was allocated is not counted everywhere: it is at least what is in use.
+    // What was allocated is not counted everywhere: then it is at least what is in use.
     const auto [objects, bytes] = Scaled(read.objects, read.bytes);
     const auto [all_objects, all_bytes] = Scaled(read.all_objects, read.all_bytes);
-    const std::array<int64_t, 4> values = {std::max(objects, all_objects), std::max(bytes, all_bytes), objects, bytes};
-    profile_.AddSample(frames, values, {});
+    const std::array<int64_t, 4> values = {has_allocated_ ? all_objects : std::max(objects, all_objects),
+                                           has_allocated_ ? all_bytes : std::max(bytes, all_bytes), objects, bytes};
+    const int64_t size = read.objects != 0       ? read.bytes / read.objects
+                         : read.all_objects != 0 ? read.all_bytes / read.all_objects
+                                                 : 0;
+    const Profile::Label label{
+        .key = profile_.strings.Intern("bytes"), .number = size, .unit = profile_.strings.Intern("bytes")};
+    profile_.AddSample(frames, values, {&label, 1});
     return true;
   }
 
-  std::pair<int64_t, int64_t> Scaled(uint64_t objects, uint64_t bytes) const {
+  std::pair<int64_t, int64_t> Scaled(int64_t objects, int64_t bytes) const {
+    if (!is_sampled_) return {objects, bytes};
+    if (objects == 0 || bytes == 0) return {0, 0};
     const auto count = static_cast<double>(objects), size = static_cast<double>(bytes);
-    if (objects == 0 || bytes == 0 || profile_.period <= 1) return {Rounded(count), Rounded(size)};
-    const double scale = 1 / (1 - std::exp(-size / count / static_cast<double>(profile_.period)));
-    return {Rounded(count * scale), Rounded(size * scale)};
+    const double scale = 1 / (1 - std::exp(-(size / count) / static_cast<double>(profile_.period)));
+    return {WithoutFraction(count * scale), WithoutFraction(size * scale)};
   }
 
   bool ReadStack(std::string_view text, std::vector<uint32_t>* frames) {
@@ -209,41 +242,96 @@ class TextDecoder {
     return true;
   }
 
-  // Lines of /proc/self/maps: "00400000-00401000 r-xp 00000000 08:01 1234   /usr/bin/app".
+  // Lines of /proc/self/maps, "00400000-00401000 r-xp 00000000 08:01 1234   /usr/bin/app", or shorter ones,
+  // "00400000-00401000: $build/app (@1000) BUILD-ID". "build=/usr/bin" says what a later $build is.
   void PlaceLocations() {
+    std::vector<std::pair<std::string, std::string>> names;
     while (NextLine()) {
-      std::string_view text = line_;
-      Profile::Mapping mapping;
-      const auto start = TakeNumber(&text, 16);
-      if (!start.has_value() || !Take(&text, '-')) continue;
-      const auto limit = TakeNumber(&text, 16);
-      text = Trimmed(text);
-      const std::string_view rights = text.substr(0, text.find(' '));
-      text.remove_prefix(rights.size());
-      const auto offset = TakeNumber(&text, 16);
-      const size_t path = text.find('/');
-      if (!limit.has_value() || !offset.has_value() || rights.find('x') == std::string_view::npos) continue;
-      if (path == std::string_view::npos || *limit <= *start) continue;
-      mapping.start = *start;
-      mapping.limit = *limit;
-      mapping.offset = *offset;
-      // After the device and the inode.
-      const size_t name = text.find(" /");
-      mapping.file = profile_.strings.Intern(text.substr(name == std::string_view::npos ? path : name + 1));
-      profile_.mappings.push_back(mapping);
-    }
-    for (Profile::Location& location : profile_.locations) {
-      for (uint32_t i = 0; i < profile_.mappings.size(); ++i) {
-        if (location.address < profile_.mappings[i].start || location.address >= profile_.mappings[i].limit) continue;
-        location.mapping = i;
-        break;
+      std::string line(line_);
+      for (const auto& [name, value] : names) {
+        for (size_t at = 0; (at = line.find(name, at)) != std::string::npos; at += value.size())
+          line.replace(at, name.size(), value);
+      }
+      if (const auto mapping = MappingIn(line); mapping.has_value()) {
+        if (mapping->limit > mapping->start) profile_.mappings.push_back(*mapping);
+      } else if (const size_t equals = line.find('='); equals != std::string::npos) {
+        names.emplace_back("$" + std::string(Trimmed(std::string_view(line).substr(0, equals))),
+                           Trimmed(std::string_view(line).substr(equals + 1)));
       }
     }
+    if (!profile_.mappings.empty()) {
+      Profile::Mapping& main = profile_.mappings[0];
+      if (main.offset != 0 && main.start - main.offset == kUsualStart) main.start = kUsualStart, main.offset = 0;
+    }
+    for (Profile::Location& location : profile_.locations) {
+      const auto has_it = [&](const Profile::Mapping& mapping) {
+        return location.address >= mapping.start && location.address < mapping.limit;
+      };
+      auto found = std::find_if(profile_.mappings.begin(), profile_.mappings.end(), has_it);
+      if (found == profile_.mappings.end()) {
+        // Some writers leave out the first part of a file that is mapped in parts.
+        found = std::find_if(profile_.mappings.begin(), profile_.mappings.end(), [&](const Profile::Mapping& mapping) {
+          return mapping.offset != 0 && mapping.start - mapping.offset <= location.address &&
+                 location.address < mapping.start;
+        });
+        if (found == profile_.mappings.end()) continue;
+        found->start -= found->offset;
+        found->offset = 0;
+      }
+      location.mapping = static_cast<uint32_t>(found - profile_.mappings.begin());
+    }
+  }
+
+  // Nothing: the line is no mapping. One that ends where it starts holds no code.
+  std::optional<Profile::Mapping> MappingIn(std::string_view text) {
+    Profile::Mapping mapping;
+    const auto start = TakeNumber(&text, 16);
+    if (!start.has_value() || !Take(&text, '-')) return std::nullopt;
+    const auto limit = TakeNumber(&text, 16);
+    if (!limit.has_value()) return std::nullopt;
+    Take(&text, ':');
+    const auto word = [&] {
+      text = Trimmed(text);
+      const std::string_view one = text.substr(0, text.find_first_of(kBlank));
+      text.remove_prefix(one.size());
+      return one;
+    };
+    std::string_view rest = text;
+    if (const std::string_view rights = word(); rights.find_first_not_of("rwxps-") == std::string_view::npos) {
+      if (!rights.empty() && rights.find('x') == std::string_view::npos) return mapping;
+      rest = text;
+    }
+    mapping.start = *start;
+    mapping.limit = *limit;
+    text = rest;
+    std::string_view name;
+    auto offset = TakeNumber(&text, 16);
+    if (offset.has_value() && word().find(':') != std::string_view::npos) {
+      word();                // the inode
+      name = Trimmed(text);  // a path may have blanks
+    } else {
+      text = rest;
+      name = word();
+      text = Trimmed(text);
+      offset = 0;
+      if (text.starts_with("(@")) {
+        text.remove_prefix(2);
+        offset = TakeNumber(&text, 16);
+        Take(&text, ')');
+      }
+      mapping.build_id = profile_.strings.Intern(word());
+    }
+    mapping.offset = offset.value_or(0);
+    mapping.file = profile_.strings.Intern(name);
+    return mapping;
   }
 
   std::string_view rest_, line_;
   const std::string_view name_;
   size_t number_ = 0;
+  bool is_sampled_ = false;     // each value is an estimate of more than was read
+  bool has_allocated_ = false;  // the file says what was allocated, apart from what is in use
+  bool is_java_ = false;
   Profile profile_;
   absl::flat_hash_map<uint64_t, uint32_t> location_of_;
 };
@@ -253,7 +341,7 @@ class TextDecoder {
 bool IsTextProfile(std::string_view bytes) {
   const std::string_view text = bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
   return text.starts_with(kHeap) || text.starts_with(kJemalloc) || text.starts_with(kContention) ||
-         text.starts_with(kMutex);
+         text.starts_with(kMutex) || text.starts_with(kJavaHeap);
 }
 
 absl::StatusOr<Profile> DecodeTextProfile(std::string_view bytes, std::string_view name) {

@@ -58,7 +58,7 @@ TEST(TextProfile, WhatWasSampledIsScaled) {
     const auto profile = DecodePprof(text, "prof.heap");
     ASSERT_TRUE(profile.ok()) << profile.status();
     ASSERT_EQ(profile->samples.size(), 1u) << text;
-    EXPECT_THAT(ValuesOf(*profile, 0), ElementsAre(1025, 524544, 1025, 524544));
+    EXPECT_THAT(ValuesOf(*profile, 0), ElementsAre(1024, 524544, 1024, 524544));
     EXPECT_EQ(profile->period, 524288);
   }
 }
@@ -90,24 +90,67 @@ TEST(TextProfile, ContentionIsTimeByTheClockOfTheFile) {
   EXPECT_EQ(profile->mappings.size(), 2u);
 }
 
-// go tool pprof reads the same of the same text.
+// The maps of other writers: without rights, with variables for folders, and without the first part of a file.
+TEST(TextProfile, ShorterMapsAreReadAsWell) {
+  const auto profile = DecodePprof(
+      "--- contentionz 1 ---\ncycles/second = 3201000000\nsampling period = 100\n"
+      "  2698 35 @ 0x00a05001 0x7fcdc3000001 0x00b00001\n--- Memory map: ---\n\tsource=/home\n"
+      "  00900000-00a00000: $source/my_server (@500000) abc123\n  00a00000-00fcb000: $source/server_main\n"
+      "  7fcdc2feb000-7fcdc3003000: /libpthread-2.15.so\n  7fff86bff000-7fff86c00000: [vdso]\n",
+      "app.contention");
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_THAT(ValuesOf(*profile, 0), ElementsAre(3500, 84286));
+  const auto frames = profile->FramesOf(profile->samples[0]);
+  const auto file_of = [&](size_t frame) {
+    return profile->strings[profile->mappings[profile->locations[frames[frame]].mapping].file];
+  };
+  EXPECT_EQ(file_of(0), "/home/server_main");
+  EXPECT_EQ(file_of(1), "/libpthread-2.15.so");
+  EXPECT_EQ(profile->mappings[0].start, 0x400000u) << "a program's usual start";
+  EXPECT_EQ(profile->mappings[0].offset, 0u);
+  EXPECT_EQ(profile->strings[profile->mappings[0].build_id], "abc123");
+}
+
+TEST(TextProfile, AJavaProfileIsNamedAsOne) {
+  for (const char* text : {"--- contentionz 1 ---\nformat = java\nresolution = microseconds\n 1 1 @ 0x3\n 0x3 f\n",
+                           "--- heapz 1 ---\nformat = java\n"}) {
+    const auto profile = DecodePprof(text, "java.contention");
+    EXPECT_THAT(std::string(profile.status().message()), HasSubstr("java.contention: a Java profile"));
+  }
+}
+
+// go tool pprof reads the same of the same text, to the last digit.
 TEST(TextProfile, AgreesWithGo) {
   testing::Folder folder;
-  const std::string text =
-      folder.Write("prof.heap", std::string("heap profile: 3: 1536 [9: 4608] @ heap_v2/524288\n"
-                                            "2: 1024 [6: 3072] @ 0x400100 0x400200\n1: 700 [3: 1536] @ 0x400200\n\n") +
-                                    kMaps);
-  const auto ours = ReadPprofFile(text);
-  ASSERT_TRUE(ours.ok()) << ours.status();
-  const std::string raw = testing::GoPprof("-raw", text).output;
-  static const std::regex row(R"((\d+) +(\d+) +(\d+) +(\d+): )");
-  size_t sample = 0;
-  for (std::sregex_iterator at(raw.begin(), raw.end(), row), end; at != end; ++at, ++sample) {
-    ASSERT_LT(sample, ours->samples.size());
-    for (size_t i = 0; i < 4; ++i)
-      EXPECT_NEAR(static_cast<double>(ours->ValuesOf(sample)[i]), std::stod((*at)[i + 1]), 1) << "it cuts, we round";
+  const std::string samples =
+      "2: 1024 [6: 3072] @ 0x400100 0x400200\n1: 700 [3: 1536] @ 0x400200\n0: 0 [7: 99999] @ 0x400300\n"
+      "131: 8384001 [131: 8384001] @ 0x7f0000000300 0x400100\n-3: -64 [1: 8] @ 0x400400\n3: 0 [3: 0] @ 0x400500\n";
+  for (const std::string heading :
+       {"heap profile: 3: 1536 [9: 4608] @ heap_v2/524288\n", "heap profile: 3: 1536 [9: 4608] @ heapprofile\n",
+        "heap profile: 3: 1536 [9: 4608] @ heap/4096\n"}) {
+    const std::string text = folder.Write("prof.heap", heading + samples + "\n" + kMaps);
+    const auto ours = ReadPprofFile(text);
+    ASSERT_TRUE(ours.ok()) << ours.status();
+    const std::string raw = testing::GoPprof("-raw", text).output;
+    static const std::regex row(R"((-?\d+) +(-?\d+) +(-?\d+) +(-?\d+): .*\n +bytes:\[(-?\d+)\])");
+    size_t sample = 0;
+    for (std::sregex_iterator at(raw.begin(), raw.end(), row), end; at != end; ++at, ++sample) {
+      ASSERT_LT(sample, ours->samples.size());
+      for (size_t i = 0; i < 4; ++i) EXPECT_EQ(ours->ValuesOf(sample)[i], std::stoll((*at)[i + 1])) << heading << raw;
+      EXPECT_EQ(ours->LabelsOf(ours->samples[sample])[0].number, std::stoll((*at)[5])) << heading << sample;
+    }
+    EXPECT_EQ(sample, 6u) << raw;
   }
-  EXPECT_EQ(sample, 2u) << raw;
+  const std::string waits =
+      folder.Write("app.contention", std::string("--- contention:\ncycles/second = 3201000000\nsampling period = 7\n"
+                                                 "2698 35 @ 0x400100 0x400200\n1 1 @ 0x400300\n--- Memory map: ---\n") +
+                                         kMaps);
+  const auto ours = ReadPprofFile(waits);
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  const std::string raw = testing::GoPprof("-raw", waits).output;
+  EXPECT_THAT(raw,
+              HasSubstr(std::to_string(ours->ValuesOf(0)[0]) + "       " + std::to_string(ours->ValuesOf(0)[1]) + ":"));
+  EXPECT_THAT(raw, HasSubstr(" " + std::to_string(ours->ValuesOf(1)[1]) + ":"));
 }
 
 TEST(TextProfile, DamageIsAnErrorWithItsLine) {
