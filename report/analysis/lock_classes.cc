@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "fmt/format.h"
@@ -57,18 +58,22 @@ void AddLock(const LockList::Lock& lock, LockList::Lock* sum) {
   sum->hold_times.Add(lock.hold_times);
 }
 
+constexpr double kParkedShare = 0.95;
+
 bool ParksThreads(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
   const int64_t waits = lock.contentions + lock.waiting;
   if (lock.locks < 2 || lock.kind != kWaitKindNames[static_cast<int>(WaitKind::kMutex)] || waits == 0) return false;
   if ((lock.delay_ns + lock.waiting_ns) / waits < kParkedNs || lock.waiting > lock.locks) return false;
   if (lock.hold_ns / 10 > lock.held_ns / 10 + lock.held_ns / 100) return false;  // several waited at once
-  bool is_known = false;
+  // Who parks the threads waits for them now and then.
+  double waited_ns = 0, parked_ns = 0;
   for (const LockList::Pair& pair : list.pairs) {
     if (pair.lock != lock.number || pair.waiter == LockList::kUnknown) continue;
-    is_known = true;
-    if (!IsInOwnLoop(profile, list.stacks[static_cast<size_t>(pair.waiter)], false, plumbing)) return false;
+    waited_ns += pair.delay_ns;
+    if (IsInOwnLoop(profile, list.stacks[static_cast<size_t>(pair.waiter)], false, plumbing))
+      parked_ns += pair.delay_ns;
   }
-  return is_known;
+  return waited_ns > 0 && parked_ns >= kParkedShare * waited_ns;
 }
 
 }  // namespace
@@ -83,21 +88,59 @@ std::string LockClassOf(const Profile& profile, const LockList& list, const Lock
   return fmt::format("{} into blocks of {} from {}", lock.block_offset, FormatSize(lock.block_bytes), function);
 }
 
+namespace {
+
+// "held by drain, waited for by serve"; "" where nobody is known.
+std::string SidesOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
+  const std::string holder = TopFunctionOf(profile, list, lock.number, LockSide::kHolder, plumbing);
+  const std::string waiter = TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, plumbing);
+  return holder == "-" && waiter == "-" ? "" : fmt::format("held by {}, waited for by {}", holder, waiter);
+}
+
+// The array that a block is, where its members have no names: "blocks of 1.88KiB from make_shards". Its locks are at kLeastOfArray
+// places at least, and the same functions hold them and wait for them.
+constexpr size_t kLeastOfArray = 3;
+std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list, Plumbing* plumbing) {
+  struct Array {
+    std::set<int64_t> offsets;
+    std::vector<int> locks;
+    std::string name;
+  };
+  std::map<std::tuple<std::string, WaitRank, std::string, std::string>, Array> arrays;
+  for (const LockList::Lock& lock : list.locks) {
+    if (!lock.name.empty() || !lock.member.empty() || !lock.is_in_block() || lock.thread_offset > 0) continue;
+    const std::string sides = SidesOf(profile, list, lock, plumbing);
+    if (sides.empty()) continue;
+    const std::string name =
+        fmt::format("blocks of {} from {}", FormatSize(lock.block_bytes),
+                    FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing));
+    Array& array = arrays[{LockKindOf(lock), lock.rank, name, sides}];
+    array.offsets.insert(lock.block_offset);
+    array.locks.push_back(lock.number);
+    array.name = name;
+  }
+  std::map<int, std::string> names;  // by lock
+  for (const auto& [key, array] : arrays) {
+    if (array.offsets.size() < kLeastOfArray) continue;
+    for (const int lock : array.locks) names[lock] = "in " + array.name;
+  }
+  return names;
+}
+
+}  // namespace
+
 LockList GroupByClass(const Profile& profile, LockList list, Plumbing* plumbing) {
+  const std::map<int, std::string> arrays = ArraysOf(profile, list, plumbing);
   std::map<std::tuple<std::string, WaitRank, std::string>, size_t> places;
   std::map<int, int> numbers;  // of a lock → of its class
   std::vector<LockList::Lock> classes;
   for (LockList::Lock& lock : list.locks) {
-    std::string name = LockClassOf(profile, list, lock, plumbing);
-    std::string key = name;
-    if (name.empty()) {
-      const std::string holder = TopFunctionOf(profile, list, lock.number, LockSide::kHolder, plumbing);
-      const std::string waiter = TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, plumbing);
-      // Where nobody is known, the address is all that there is.
-      key = holder == "-" && waiter == "-" ? lock.address : fmt::format("held by {}, waited for by {}", holder, waiter);
-    }
+    const auto array = arrays.find(lock.number);
+    std::string name = array != arrays.end() ? array->second : LockClassOf(profile, list, lock, plumbing);
+    std::string key = name.empty() ? SidesOf(profile, list, lock, plumbing) : name;
+    if (key.empty()) key = lock.address;  // nothing else is known
     const auto [place, added] = places.try_emplace({LockKindOf(lock), lock.rank, key}, classes.size());
-    lock.hottest_ns = lock.delay_ns;
+    if (lock.locks == 1) lock.hottest_ns = lock.delay_ns;
     if (added) {
       numbers[lock.number] = lock.number;
       lock.class_name = name;

@@ -5,10 +5,12 @@
 // Two locks are of one class if they have the same kind and rank, and
 //   - they are parts of the same variable, at any index of its arrays: `server.accounts_[*].mutex`, or `queues` without debug information;
 //   - they are at the same place of blocks of one size from one function;
+//   - they are at three or more places of such blocks, which are arrays, and the same function held and the same one waited for
+//     all of them most;
 //   - they are at the same place of the frames of one function;
 //   - nothing is known of either but its address, and the same function held and the same one waited for both most.
 // Mutexes of a class by which idle threads are parked, one by each, are idle (report/analysis/wait_rank.h): several locks, each waited
-// for by one thread at a time, for kParkedNs on average, and always in the thread's own loop. A single lock like that may be contended.
+// for by one thread at a time, for kParkedNs on average, and nearly always in the thread's own loop. A single lock like that may be contended.
 //
 // Sums of a class are the sums of its locks, and its longest is the longest of them.
 #ifndef HOLDFAST_REPORT_ANALYSIS_LOCK_CLASSES_H_

@@ -70,6 +70,11 @@ class ListReader {
     }
     if (what == "thread-local:" && words.Take(&lock.thread_offset)) known->thread_offset = lock.thread_offset;
     if (what == "alone:") words.Take(&known->alone_ns);
+    if (what == "locks:" && words.Take(&lock.locks) && lock.locks > 1 && words.Is("hottest_ns") &&
+        words.Take(&lock.hottest_ns)) {
+      known->locks = lock.locks;
+      known->hottest_ns = lock.hottest_ns;
+    }
     if (what == "wait_times:") known->wait_times = TimeCounts::FromText(words.rest());
     if (what == "hold_times:" && words.Is("held_ns") && words.Take(&lock.held_ns) && words.Is("longest_ns") &&
         words.Take(&lock.longest_held_ns)) {

@@ -62,7 +62,9 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
       sum.kind = lock.kind;
       sum.address = lock.address;
       sum.name = lock.name;
+      sum.locks = lock.locks;
     }
+    sum.hottest_ns = std::max(sum.hottest_ns, lock.hottest_ns);
     if (sum.block_stack == LockList::kUnknown) {
       sum.block_bytes = lock.block_bytes;
       sum.block_offset = lock.block_offset;
@@ -122,6 +124,7 @@ void LockMerger::WriteTo(Profile* profile) {
                       lock.hold_times.Text()));
     }
     if (lock.alone_ns > 0) add(fmt::format(" alone: {}", lock.alone_ns));
+    if (lock.locks > 1) add(fmt::format(" locks: {} hottest_ns {}", lock.locks, lock.hottest_ns));
     if (lock.is_in_frame()) {
       add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, lock.block_stack + 1));
     } else if (lock.is_in_block()) {

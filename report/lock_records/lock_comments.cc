@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,38 +21,128 @@ class Writer {
   void Write() {
     const std::vector<const LockInfo*> locks = LocksToWrite(snapshot_);
     for (size_t i = 0; i < locks.size(); ++i) {
-      const LockInfo& lock = *locks[i];
-      numbers_[static_cast<uint32_t>(&lock - snapshot_.locks_known.data())] = i + 1;
-      profile_.AddComment(fmt::format("lock {}: {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
-                                      i + 1, kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits,
-                                      lock.wait_ns, lock.longest_ns, lock.holds, lock.hold_ns));
-      if (lock.waits != 0) {
-        profile_.AddComment(fmt::format("lock {} wait_times: {}", i + 1, CountsOf(lock.wait_times).Text()));
-      }
-      if (lock.holds != 0) {
-        profile_.AddComment(fmt::format("lock {} hold_times: held_ns {} longest_ns {} {}", i + 1, lock.held_ns,
-                                        lock.longest_held_ns, CountsOf(lock.hold_times).Text()));
-      }
-      if (lock.alone_ns != 0) profile_.AddComment(fmt::format("lock {} alone: {}", i + 1, lock.alone_ns));
-      if (lock.waiting != 0) {
-        profile_.AddComment(fmt::format("lock {} waiting: {} delay_ns {} longest_ns {}", i + 1, lock.waiting,
-                                        lock.waiting_ns, lock.longest_waiting_ns));
-      }
-      if (lock.thread_offset != 0) {
-        profile_.AddComment(fmt::format("lock {} thread-local: {}", i + 1, lock.thread_offset));
-      } else if (lock.block_stack != kNoStack && lock.block_bytes == 0) {
-        profile_.AddComment(fmt::format("lock {} frame: {} into it, stack {}", i + 1, lock.block_offset,
-                                        StackNumber(lock.block_stack)));
-      } else if (lock.block_stack != kNoStack) {
-        profile_.AddComment(fmt::format("lock {} block: {} bytes, {} into it, stack {}", i + 1, lock.block_bytes,
-                                        lock.block_offset, StackNumber(lock.block_stack)));
-      }
+      numbers_[IndexOf(*locks[i])] = i + 1;
+      WriteLock(i + 1, *locks[i], CountsOf(locks[i]->wait_times), CountsOf(locks[i]->hold_times));
     }
+    WriteSums(locks.size());
     WritePairs();
     WriteSites();
   }
 
  private:
+  // Locks that are not written singly, and are at the same place of blocks from one stack, or else have the same holder and
+  // waiter.
+  struct Sum {
+    LockInfo all;
+    TimeCounts wait_times, hold_times;
+    uint64_t locks = 0, hottest_ns = 0;
+    std::vector<uint32_t> members;  // indices into locks_known
+
+    void Add(const LockInfo& lock, uint32_t index) {
+      if (locks++ == 0) {
+        all = lock;
+      } else {
+        all.waits += lock.waits;
+        all.wait_ns += lock.wait_ns;
+        all.holds += lock.holds;
+        all.hold_ns += lock.hold_ns;
+        all.held_ns += lock.held_ns;
+        all.alone_ns += lock.alone_ns;
+        all.waiting += lock.waiting;
+        all.waiting_ns += lock.waiting_ns;
+        all.longest_ns = std::max(all.longest_ns, lock.longest_ns);
+        all.longest_held_ns = std::max(all.longest_held_ns, lock.longest_held_ns);
+        all.longest_waiting_ns = std::max(all.longest_waiting_ns, lock.longest_waiting_ns);
+      }
+      wait_times.Add(CountsOf(lock.wait_times));
+      hold_times.Add(CountsOf(lock.hold_times));
+      hottest_ns = std::max(hottest_ns, lock.wait_ns);
+      members.push_back(index);
+    }
+  };
+
+  uint32_t IndexOf(const LockInfo& lock) const { return static_cast<uint32_t>(&lock - snapshot_.locks_known.data()); }
+
+  void WriteLock(size_t number, const LockInfo& lock, const TimeCounts& wait_times, const TimeCounts& hold_times) {
+    const auto add = [&](const std::string& text) { profile_.AddComment(fmt::format("lock {}{}", number, text)); };
+    add(fmt::format(": {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
+                    kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits, lock.wait_ns,
+                    lock.longest_ns, lock.holds, lock.hold_ns));
+    if (lock.waits != 0) add(" wait_times: " + wait_times.Text());
+    if (lock.holds != 0) {
+      add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
+                      hold_times.Text()));
+    }
+    if (lock.alone_ns != 0) add(fmt::format(" alone: {}", lock.alone_ns));
+    if (lock.waiting != 0) {
+      add(fmt::format(" waiting: {} delay_ns {} longest_ns {}", lock.waiting, lock.waiting_ns,
+                      lock.longest_waiting_ns));
+    }
+    if (lock.thread_offset != 0) {
+      add(fmt::format(" thread-local: {}", lock.thread_offset));
+    } else if (lock.block_stack != kNoStack && lock.block_bytes == 0) {
+      add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, StackNumber(lock.block_stack)));
+    } else if (lock.block_stack != kNoStack) {
+      add(fmt::format(" block: {} bytes, {} into it, stack {}", lock.block_bytes, lock.block_offset,
+                      StackNumber(lock.block_stack)));
+    }
+  }
+
+  void WriteSums(size_t number) {
+    absl::flat_hash_map<uint32_t, const LockPairInfo*> largest;  // pair of a lock
+    for (const LockPairInfo& pair : snapshot_.lock_pairs) {
+      const LockPairInfo*& known = largest[pair.lock];
+      if (known == nullptr || pair.delay_ns > known->delay_ns) known = &pair;
+    }
+    // A block with locks at many places is an array. Members of a structure are at a few places of many blocks.
+    struct Places {
+      std::set<uint64_t> offsets;
+      size_t locks = 0;
+      bool are_of_array() const { return offsets.size() > 2 && 2 * offsets.size() > locks; }
+    };
+    std::map<std::tuple<WaitKind, uint32_t, uint64_t>, Places> places;
+    for (const LockInfo& lock : snapshot_.locks_known) {
+      if (lock.block_stack == kNoStack || lock.waits + lock.holds + lock.waiting == 0) continue;
+      Places& of_blocks = places[{lock.kind, lock.block_stack, lock.block_bytes}];
+      of_blocks.offsets.insert(lock.block_offset);
+      ++of_blocks.locks;
+    }
+    std::map<std::tuple<WaitKind, uint32_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t>, Sum> sums;
+    for (const LockInfo& lock : snapshot_.locks_known) {
+      if (lock.waits + lock.holds + lock.waiting == 0 || numbers_.contains(IndexOf(lock))) continue;
+      const bool has_place = lock.block_stack != kNoStack || lock.thread_offset != 0;
+      const auto pair = has_place ? largest.end() : largest.find(IndexOf(lock));
+      const bool has_offset = has_place && !(lock.block_stack != kNoStack &&
+                                             places[{lock.kind, lock.block_stack, lock.block_bytes}].are_of_array());
+      sums[{lock.kind, lock.block_stack, lock.block_bytes, has_offset ? lock.block_offset : 0, lock.thread_offset,
+            pair == largest.end() ? kNoStack : WithoutLabels(pair->second->holder),
+            pair == largest.end() ? kNoStack : WithoutLabels(pair->second->waiter)}]
+          .Add(lock, IndexOf(lock));
+    }
+    std::vector<Sum> hottest;
+    for (auto& [key, sum] : sums) hottest.push_back(std::move(sum));
+    std::stable_sort(hottest.begin(), hottest.end(),
+                     [](const Sum& a, const Sum& b) { return a.all.wait_ns > b.all.wait_ns; });
+    std::map<WaitKind, Sum> others;  // for which there is no room
+    for (size_t i = kMostSumsWritten; i < hottest.size(); ++i) {
+      for (const uint32_t member : hottest[i].members) {
+        LockInfo lock = snapshot_.locks_known[member];
+        lock.block_stack = kNoStack;
+        lock.thread_offset = 0;
+        others[lock.kind].Add(lock, member);
+      }
+    }
+    hottest.resize(std::min(hottest.size(), kMostSumsWritten));
+    for (auto& [kind, sum] : others) hottest.push_back(std::move(sum));
+    for (const Sum& sum : hottest) {
+      ++number;
+      WriteLock(number, sum.all, sum.wait_times, sum.hold_times);
+      if (sum.locks > 1)
+        profile_.AddComment(fmt::format("lock {} locks: {} hottest_ns {}", number, sum.locks, sum.hottest_ns));
+      for (const uint32_t member : sum.members) numbers_[member] = number;
+    }
+  }
+
   void WritePairs() {
     std::vector<const LockPairInfo*> pairs;
     for (const LockPairInfo& pair : snapshot_.lock_pairs) {
@@ -61,14 +152,14 @@ class Writer {
                      [](const LockPairInfo* a, const LockPairInfo* b) { return a->delay_ns > b->delay_ns; });
     // Of one lock by the same calls, whatever the labels of its threads are.
     struct Pair {
-      size_t lock, holder, waiter;
+      size_t lock;
+      uint32_t holder, waiter;  // stacks of the snapshot
       double contentions = 0, delay_ns = 0;
     };
     std::vector<Pair> written;
-    std::map<std::tuple<size_t, size_t, size_t>, size_t> places;
+    std::map<std::tuple<size_t, uint32_t, uint32_t>, size_t> places;
     for (const LockPairInfo* pair : pairs) {
-      if (written.size() == kMostPairsWritten) break;
-      const std::tuple key(numbers_[pair->lock], StackNumber(pair->holder), StackNumber(pair->waiter));
+      const std::tuple key(numbers_[pair->lock], WithoutLabels(pair->holder), WithoutLabels(pair->waiter));
       const auto [place, added] = places.emplace(key, written.size());
       if (added) written.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key)});
       written[place->second].contentions += pair->contentions;
@@ -76,12 +167,13 @@ class Writer {
     }
     std::stable_sort(written.begin(), written.end(),
                      [](const Pair& a, const Pair& b) { return a.delay_ns > b.delay_ns; });
+    written.resize(std::min(written.size(), kMostPairsWritten));
     const auto or_none = [](size_t stack) { return stack == 0 ? std::string("-") : fmt::format("{}", stack); };
     for (size_t i = 0; i < written.size(); ++i) {
       const Pair& pair = written[i];
       profile_.AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
-                                      i + 1, pair.lock, or_none(pair.holder), or_none(pair.waiter), pair.contentions,
-                                      pair.delay_ns));
+                                      i + 1, pair.lock, or_none(StackNumber(pair.holder)),
+                                      or_none(StackNumber(pair.waiter)), pair.contentions, pair.delay_ns));
     }
   }
 
@@ -114,6 +206,13 @@ class Writer {
     }
   }
 
+  // The first of the stacks that differ from this one in labels alone.
+  uint32_t WithoutLabels(uint32_t stack) {
+    if (stack == kNoStack) return stack;
+    if (const auto found = first_alike_.find(stack); found != first_alike_.end()) return found->second;
+    return first_alike_[stack] = first_of_frames_.emplace(frames_(stack), stack).first->second;
+  }
+
   // The same for stacks that differ in labels alone. 0: not known.
   size_t StackNumber(uint32_t stack) {
     if (stack == kNoStack) return 0;
@@ -130,6 +229,8 @@ class Writer {
   Profile& profile_;
   absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
   absl::flat_hash_map<uint32_t, size_t> stacks_;   // their numbers in the file, from 1
+  absl::flat_hash_map<uint32_t, uint32_t> first_alike_;
+  absl::flat_hash_map<std::vector<uint32_t>, uint32_t> first_of_frames_;
   absl::flat_hash_map<std::vector<uint32_t>, size_t> by_frames_;
 };
 

@@ -11,6 +11,8 @@ namespace holdfast {
 
 inline constexpr size_t kMostLocksWritten = 64;
 inline constexpr size_t kMostPairsWritten = 256;
+// Sums of the other locks: a server has one in each connection.
+inline constexpr size_t kMostSumsWritten = 64;
 // Of what nobody holds, while there are others: threads that are idle wait for conditions all day.
 inline constexpr size_t kMostUnheldWritten = 16;
 inline bool HasNoHolder(WaitKind kind) {

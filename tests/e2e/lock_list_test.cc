@@ -5,12 +5,15 @@
 #include <sstream>
 
 #include "tests/support/profiled.h"
+#include "tests/support/view_numbers.h"
 
 namespace holdfast::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 class LockList : public Profiled {};
 
@@ -41,6 +44,31 @@ TEST_F(LockList, NamesGlobalsAndBlocksHoldersAndWaiters) {
                 "held_p99_ns,held_longest_ns,top_holder,top_waiter,name"));
   EXPECT_THAT(csv.out, HasSubstr("\nmutex,3,"));
   EXPECT_THAT(csv.out, HasSubstr("\nmutex,2,"));
+}
+
+// One line for the mutexes of all connections and one for the array, however many there are; nothing is left out of the totals.
+TEST_F(LockList, ALockInEachConnectionIsOneLine) {
+  const RunResult r = RunAs(Launch::kRun, {"locks_of_connections"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  int64_t of_rows = 0, of_locks = 0;
+  std::map<std::string, std::string> locks;
+  for (const auto& row : ParseCsv(RunTool({"locks", "--format", "csv", "-n", "0", out()}).out)) {
+    if (row.at("kind") != "mutex") continue;
+    of_rows += NumberIn(row, "delay_ns");
+    of_locks += NumberIn(row, "locks");
+    locks[row.at("name").substr(0, row.at("name").find(", the hottest"))] = row.at("contentions");
+  }
+  EXPECT_THAT(locks, UnorderedElementsAre(Pair("200 locks: 104 into blocks of 144B from make_connection", "200"),
+                                          Pair("100 locks: in blocks of 4.69KiB from make_shards", "100")));
+  EXPECT_EQ(of_locks, 300);
+  int64_t each = 0;
+  for (const auto& row : ParseCsv(RunTool({"locks", "--each", "--format", "csv", "-n", "0", out()}).out))
+    each += row.at("kind") == "mutex" ? NumberIn(row, "delay_ns") : 0;
+  EXPECT_EQ(each, of_rows);
+  int64_t waited = 0;
+  for (const DecodedSample& sample : Newest(out(), "block").at(0).samples)
+    waited += sample.labels.at("wait") == "mutex" ? sample.values.at("delay") : 0;
+  EXPECT_EQ(waited, of_rows);
 }
 
 // The same percentiles as by the program's own clock: in the same bucket or, near its edge, in the next. Each rank is one of the

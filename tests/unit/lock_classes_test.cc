@@ -10,6 +10,8 @@
 namespace holdfast::testing {
 namespace {
 
+using Texts = std::vector<std::string>;
+
 class LockClasses : public ::testing::Test {
  protected:
   LockClasses()
@@ -53,7 +55,31 @@ class LockClasses : public ::testing::Test {
   Profile profile_;
 };
 
-using Texts = std::vector<std::string>;
+// new Shard[64]: the offsets differ, and no symbol says that it is an array.
+TEST_F(LockClasses, OfAnArrayInOneBlockAreOne) {
+  for (int i = 1; i <= 4; ++i)
+    AddLock(i, 5'000'000 - i, fmt::format("block: 1920 bytes, {} into it, stack 3", 64 * i + 8), 1);
+  EXPECT_EQ(Names(), Texts{"4 locks: in blocks of 1.88KiB from make_session, the hottest 5ms"});
+}
+
+// Two locks of one structure are two classes, also where one function waits for both.
+TEST_F(LockClasses, OfTwoMembersAreTwo) {
+  for (int i = 1; i <= 4; ++i)
+    AddLock(i, 5'000'000 - i, fmt::format("block: 200 bytes, {} into it, stack 3", i % 2 == 0 ? 104 : 144), 1);
+  EXPECT_EQ(Names().size(), 2u);
+}
+
+TEST_F(LockClasses, ASumOfLocksCountsAsItsLocks) {
+  AddLock(1, 5'000'000, "block: 64 bytes, 16 into it, stack 3");
+  AddLock(2, 9'000'000, "block: 64 bytes, 16 into it, stack 3");
+  profile_.AddComment("lock 2 locks: 3936 hottest_ns 1200000");
+  Plumbing plumbing = Plumbing::Make(profile_, {}).value();
+  const LockList list = GroupByClass(profile_, ReadLockList(profile_, &plumbing), &plumbing);
+  ASSERT_EQ(list.locks.size(), 1u);
+  EXPECT_EQ(list.locks[0].locks, 3937);
+  EXPECT_EQ(list.locks[0].delay_ns, 14'000'000);
+  EXPECT_EQ(list.locks[0].hottest_ns, 5'000'000);
+}
 
 TEST_F(LockClasses, OfOneArrayAreOne) {
   AddLock(1, 5'000'000, "name: server.accounts_[3].mutex (server)");
@@ -96,6 +122,9 @@ TEST_F(LockClasses, ByWhichThreadsAreParkedComeLast) {
   for (const int lock : {1, 2})
     profile_.AddComment(
         fmt::format("lock {} hold_times: held_ns {} longest_ns 1 64:1", lock, (4 - lock) * int64_t{1'000'000'000}));
+  EXPECT_EQ(Names(), (Texts{"log_mutex (server)", "2 locks: parking[*] (server), the hottest 3s"}));
+  // The thread that parks the others waits for them as well, as redis's does.
+  profile_.AddComment("lock pair 9: lock 1 holder - waiter 3 contentions 1 delay_ns 27000000");
   EXPECT_EQ(Names(), (Texts{"log_mutex (server)", "2 locks: parking[*] (server), the hottest 3s"}));
 }
 
