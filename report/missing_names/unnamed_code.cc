@@ -44,11 +44,11 @@ bool IsPython(std::string_view object) {
 std::string HowToMap(const Profile& profile) {
   for (const Profile::Mapping& mapping : profile.mappings) {
     const std::string_view name = BaseName(profile.strings[mapping.file]);
-    if (name.starts_with("libjvm.so")) return "java -XX:+DumpPerfMapAtExit";
+    if (name.starts_with("libjvm.so")) return "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
     if (name == "node" || name == "nodejs" || name.starts_with("libnode.so")) return "node --perf-basic-prof";
     if (IsPython(name)) return "python3 -X perf (3.12 or newer)";
   }
-  return "java -XX:+DumpPerfMapAtExit, node --perf-basic-prof or python3 -X perf";
+  return "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof or python3 -X perf";
 }
 
 // Adds up what is called by code that is in no file and has no name, and what Python does without a function of Python's.

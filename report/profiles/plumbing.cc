@@ -247,17 +247,37 @@ FunnelHint FunnelHintOf(std::string_view function) {
   return has_word ? FunnelHint::kWord : FunnelHint::kNone;
 }
 
+namespace {
+
+// What perf maps name that comes with the runtime: node's and Python's own modules, packages of the JDK.
+bool IsOfRuntime(std::string_view function) {
+  if (function.starts_with("JS:") || function.starts_with("LazyCompile:") || function.starts_with("Function:"))
+    return function.find(" node:") != std::string_view::npos;
+  if (function.starts_with("py::")) {
+    return function.find(":<frozen ") != std::string_view::npos ||
+           (function.find("/lib/python") != std::string_view::npos &&
+            function.find("-packages/") == std::string_view::npos);
+  }
+  // "long jdk.internal.misc.Unsafe.allocateMemory0(long)"
+  constexpr std::array<std::string_view, 5> kPackages = {"java.", "javax.", "jdk.", "sun.", "com.sun."};
+  const size_t type = function.find(' ');
+  return type != std::string_view::npos && function.ends_with(')') && AnyStarts(kPackages, function.substr(type + 1));
+}
+
+}  // namespace
+
 bool IsInterpreter(std::string_view function, std::string_view object) {
   constexpr std::array<std::string_view, 13> kInterpreters = {
       "libpython", "python2",    "python3",   "libjvm.so", "libruby", "libperl.so", "libnode.so",
       "libmono",   "libcoreclr", "libclrjit", "libmozjs",  "liblua",  "libphp"};
   constexpr std::array<std::string_view, 6> kPrograms = {"python", "node", "nodejs", "ruby", "perl", "java"};
   // What perf maps have beside the functions of the user.
-  constexpr std::array<std::string_view, 8> kStubs = {
-      "Builtin:", "BytecodeHandler:", "Stub:", "RegExp:", "Interpreter", "call_stub", "StubRoutines", "v8::internal::"};
+  constexpr std::array<std::string_view, 9> kStubs = {"Builtin:",  "Builtins_",    "BytecodeHandler:",
+                                                      "Stub:",     "RegExp:",      "Interpreter",
+                                                      "call_stub", "StubRoutines", "v8::internal::"};
   const std::string_view name = BaseName(object);
   return AnyStarts(kInterpreters, name) || std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end() ||
-         AnyStarts(kStubs, function);
+         AnyStarts(kStubs, function) || IsOfRuntime(function);
 }
 
 // A function that may only forward, by the first function of its name.
@@ -486,9 +506,15 @@ void Plumbing::FindInterpreters() {
     has_interpreter_ = IsInterpreterAt(i, Profile::kNone);
   if (!has_interpreter_) return;
   size_t with_users = 0;
-  for (const Profile::Sample& sample : profile_.samples)
-    with_users += FirstOf(profile_.FramesOf(sample), true).has_value() ? 1 : 0;
-  folds_interpreter_ = with_users > 0 && 2 * with_users >= profile_.samples.size();
+  bool has_map = false;
+  for (const Profile::Sample& sample : profile_.samples) {
+    const auto frames = profile_.FramesOf(sample);
+    const std::optional<Place> first = FirstOf(frames, true);
+    if (!first.has_value()) continue;
+    ++with_users;
+    has_map = has_map || profile_.locations[frames[first->frame]].mapping == Profile::kNone;
+  }
+  folds_interpreter_ = has_map || (with_users > 0 && 2 * with_users >= profile_.samples.size());
 }
 
 std::optional<Plumbing::Place> Plumbing::FirstOf(std::span<const uint32_t> frames, bool without_interpreters) {

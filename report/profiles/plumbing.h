@@ -20,8 +20,8 @@
 //     A caller is the first function above that is no plumbing. In the last two cases main and what else a thread starts with is no
 //     caller: the only function of a small program remains the answer
 //   - code of a JIT compiler that nothing names, as its addresses differ from run to run
-//   - an interpreter (libpython, libjvm, node …), where at least half of all stacks have a function that is not its own: named by a
-//     perf map, of an extension, or of the program that it is in
+//   - an interpreter (libpython, libjvm, node …) and what comes with it (node:internal, the JDK, Python's standard library), if a perf
+//     map names any other function, or if at least half of all stacks have a function of an extension or of the program that it is in
 //   - what the user's patterns match, by function, source file or object
 #ifndef HOLDFAST_REPORT_PROFILES_PLUMBING_H_
 #define HOLDFAST_REPORT_PROFILES_PLUMBING_H_

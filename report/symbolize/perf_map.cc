@@ -83,6 +83,14 @@ void PerfMap::Add(uint64_t start, uint64_t size, std::string_view name) {
   entries_[start] = {end, static_cast<uint32_t>(name.data() - text_.data()), static_cast<uint32_t>(name.size())};
 }
 
+std::string WithoutTier(std::string_view name) {
+  const size_t colon = name.find(':');
+  if (colon == std::string_view::npos || colon + 1 >= name.size() ||
+      std::string_view("~^+*").find(name[colon + 1]) == std::string_view::npos)
+    return std::string(name);
+  return std::string(name.substr(0, colon + 1)) + std::string(name.substr(colon + 2));
+}
+
 std::string_view PerfMap::Find(uint64_t address) const {
   auto after = entries_.upper_bound(address);
   if (after == entries_.begin()) return {};

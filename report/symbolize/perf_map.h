@@ -42,6 +42,9 @@ class PerfMap {
   std::map<uint64_t, Entry> entries_;  // by start; they do not overlap
 };
 
+// A function of V8 has one name in all tiers: "JS:^load a.js:3" and "JS:*load a.js:3" are "JS:load a.js:3".
+std::string WithoutTier(std::string_view name);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_SYMBOLIZE_PERF_MAP_H_

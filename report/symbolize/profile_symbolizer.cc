@@ -100,9 +100,9 @@ class Symbolization {
       const Profile::Location& location = profile_.locations[i];
       if (location.lines != 0 && !HasSyntheticName(location)) continue;
       const uint64_t address = IsOutsideModules(location.address) ? location.address & kPcMask : location.address;
-      const std::string_view name = map.has_value() ? map->Find(address) : std::string_view();
+      const std::string name = map.has_value() ? WithoutTier(map->Find(address)) : std::string();
       if (location.lines != 0 && name.empty()) continue;
-      SetOne(i, name.empty() ? fmt::format("[unknown]!0x{:x}", address) : std::string(name));
+      SetOne(i, name.empty() ? fmt::format("[unknown]!0x{:x}", address) : name);
     }
   }
 
@@ -172,7 +172,8 @@ class Symbolization {
 
   ModuleSymbolizer::Module* Open(const Profile::Mapping& mapping, const std::string& path, bool names_missing) {
     if (!path.starts_with('/') || !options_.files) return nullptr;  // [vdso]
-    auto found = symbolizer_.Find(path, profile_.strings[mapping.build_id], mapping.has_bias ? 0 : profile_.time_nanos);
+    auto found = symbolizer_.Find(path, profile_.strings[mapping.build_id], mapping.has_bias ? 0 : profile_.time_nanos,
+                                  mapping.bias);
     if (found.ok() && FitsLayout(mapping, **found)) return *found;
     const std::string why =
         found.ok() ? "another file than the program had loaded" : std::string(found.status().message());

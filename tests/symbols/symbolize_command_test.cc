@@ -308,6 +308,13 @@ TEST(PerfMap, TheLaterEntryHoldsAnAddress) {
   EXPECT_EQ(map.Find(0x300f), "third");
 }
 
+TEST(PerfMap, AFunctionOfV8HasOneNameInAllTiers) {
+  for (const char* name : {"JS:~load /srv/a.js:3:1", "JS:^load /srv/a.js:3:1", "JS:*load /srv/a.js:3:1"})
+    EXPECT_EQ(WithoutTier(name), "JS:load /srv/a.js:3:1");
+  EXPECT_EQ(WithoutTier("py::load:/srv/a.py"), "py::load:/srv/a.py");
+  EXPECT_EQ(WithoutTier("void A.cache(int)"), "void A.cache(int)");
+}
+
 TEST(PerfMap, NamesCodeInNoFileOfThisProcessOnly) {
   Profile profile;
   profile.sample_types.push_back({profile.strings.Intern("inuse_space"), profile.strings.Intern("bytes")});

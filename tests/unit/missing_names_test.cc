@@ -165,7 +165,7 @@ TEST(HowToName, CodeOfARuntimeIsNamedByAPerfMap) {
   EXPECT_THAT(how("node!main;node!Run;node![unknown]!0x7f0000001234;node!grow"),
               ::testing::HasSubstr("node --perf-basic-prof"));
   EXPECT_THAT(how("java!main;libjvm.so!call;libjvm.so![unknown]!0x7f0000001234"),
-              ::testing::HasSubstr("java -XX:+DumpPerfMapAtExit"));
+              ::testing::HasSubstr("java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"));
   EXPECT_THAT(how("python3.11!main;python3.11!_PyEval_EvalFrameDefault;python3.11!PyList_New"),
               ::testing::HasSubstr("python3 -X perf"));
   EXPECT_EQ(how("python3.12!main;python3.12!py::load:/srv/a.py;python3.12!PyList_New"), "");

@@ -166,6 +166,27 @@ TEST(Plumbing, JitCodeAndInterpretersCountForWhatTheyRun) {
       << "nothing else is known";
 }
 
+// With a perf map the user's function is the leaf, also if the runtime allocates more for itself.
+TEST(Plumbing, WhatComesWithARuntimeCountsForWhoCallsIt) {
+  // The owner of the first stack, beside stacks of the runtime alone.
+  const auto owner = [](const std::string& object, std::string stack) {
+    const std::string runtime = object + "!main;" + object;
+    std::vector<Stack> stacks = {{runtime + "!Run;" + std::move(stack), 10}};
+    for (const char* alone : {"!Init;", "!Load;", "!Compile;"})
+      stacks.push_back({runtime + alone + object + "!Take", 10});
+    return OwnerOfFirst(stacks);
+  };
+  EXPECT_EQ(
+      owner("node", "JS:handle /srv/a.js:3:1;JS:cache /srv/a.js:2:1;JS:allocUnsafe node:buffer:414:50;node!Allocate"),
+      "JS:cache /srv/a.js:2:1");
+  EXPECT_EQ(owner("libjvm.so", "void A.cache(int);Interpreter;long jdk.internal.misc.Unsafe.allocateMemory0(long)"),
+            "void A.cache(int)");
+  EXPECT_EQ(owner("python3", "py::load:/srv/app.py;py::dumps:/usr/lib/python3.12/json/__init__.py;python3!PyList_New"),
+            "py::load:/srv/app.py");
+  EXPECT_EQ(owner("python3", "py::get:/usr/lib/python3/dist-packages/requests/api.py;python3!PyList_New"),
+            "py::get:/usr/lib/python3/dist-packages/requests/api.py");
+}
+
 TEST(Plumbing, WorkInALibraryIsTheLibrarys) {
   const std::vector<Stack> stacks = {
       {"main;app!ffmpeg!0x2ad64;libavcodec.so.59!avcodec_send_frame;libx264.so.164!x264_encoder_encode;libx264.so.164!libx264.so.164!0x1234",
