@@ -1,21 +1,58 @@
 #include "report/views/live_processes.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <optional>
+#include <string_view>
 
 #include "report/base/time_budget.h"
+#include "report/base/value_units.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
 
-// How much earlier than the last process one may have ended that ran to the end: a server takes its workers along.
+// How much earlier than the last process the moment may be that counts: a server ends after its workers.
 constexpr int64_t kAtTheEnd = 10 * kSecond;
 
 // Of a container's processes, which have a namespace of their own, nothing is known here.
 Liveness LivenessOfFile(const ProfileFile& file) {
   const std::optional<TableOwner> owner = OwnerOnThisHost(file.process);
   return owner.has_value() && owner->pid != 0 && owner->IsOfOurNamespace() ? LivenessOf(*owner) : Liveness::kUnknown;
+}
+
+// Without the last part, which each program that a process executes has for itself: "host/4026531836/4242/1327410".
+std::string_view WithoutImage(std::string_view process) { return process.substr(0, process.rfind('/')); }
+
+int64_t StartOf(const ProfileFile& file) {
+  if (file.profile == nullptr) return 0;
+  const auto elapsed = ParseTimeNs(file.profile->CommentValue("elapsed"));
+  return elapsed.ok() ? file.time_nanos - static_cast<int64_t>(*elapsed) : 0;
+}
+
+struct Life {
+  int64_t start = 0, end = 0;
+  bool ReachesTo(int64_t moment) const { return start < moment && moment <= end; }
+};
+
+// When most was held in all, of the moments near the end at which a process ended.
+int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector<Life>& lives, size_t metric) {
+  int64_t newest = 0, moment = 0;
+  for (const Life& life : lives) newest = std::max(newest, life.end);
+  double most = -1;
+  for (const Life& at : lives) {
+    if (at.end < newest - kAtTheEnd) continue;
+    double sum = 0;
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (lives[i].ReachesTo(at.end) && files[i]->profile != nullptr)
+        sum += std::abs(static_cast<double>(files[i]->profile->Total(metric)));
+    }
+    if (sum < most || (sum == most && at.end < moment)) continue;
+    most = sum;
+    moment = at.end;
+  }
+  return moment;
 }
 
 }  // namespace
@@ -25,21 +62,26 @@ bool IsHeldNow(std::string_view metric) {
          metric.starts_with("swapped_");
 }
 
-std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files) {
+std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files, size_t metric) {
   std::vector<const ProfileFile*> ended;
   const auto is_process = [](const ProfileFile* file) { return file->from_folder && !file->adds_up(); };
   if (files->size() < 2 || !std::all_of(files->begin(), files->end(), is_process)) return ended;
   std::vector<Liveness> states;
-  int64_t newest = 0;
+  std::vector<Life> lives;
+  std::map<std::string_view, int64_t> last_image;
   for (const ProfileFile* file : *files) {
     states.push_back(LivenessOfFile(*file));
-    newest = std::max(newest, file->time_nanos);
+    lives.push_back({StartOf(*file), file->time_nanos});
+    int64_t& last = last_image[WithoutImage(file->process)];
+    last = std::max(last, file->time_nanos);
   }
   const bool any_lives = std::find(states.begin(), states.end(), Liveness::kAlive) != states.end();
+  const int64_t moment = any_lives ? 0 : MomentOf(*files, lives, metric);
   std::vector<const ProfileFile*> kept;
   for (size_t i = 0; i < files->size(); ++i) {
     const ProfileFile* const file = (*files)[i];
-    const bool is_ended = any_lives ? states[i] == Liveness::kDead : file->time_nanos < newest - kAtTheEnd;
+    const bool has_executed = file->time_nanos < last_image[WithoutImage(file->process)];
+    const bool is_ended = any_lives ? has_executed || states[i] == Liveness::kDead : !lives[i].ReachesTo(moment);
     (is_ended ? ended : kept).push_back(file);
   }
   *files = std::move(kept);

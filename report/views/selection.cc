@@ -307,7 +307,7 @@ std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, 
   const auto asked = FindMetric(first, options.metric);
   if (!asked.ok()) return {};
   std::vector<const ProfileFile*> kept = *files;
-  std::vector<const ProfileFile*> ended = TakeEnded(&kept);
+  std::vector<const ProfileFile*> ended = TakeEnded(&kept, *asked);
   const size_t metric = options.metric.empty() ? MetricWithValues(kept, *asked) : *asked;
   if (!IsHeldNow(first.strings[first.sample_types[metric].type])) return {};
   *files = std::move(kept);

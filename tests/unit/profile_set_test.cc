@@ -8,6 +8,7 @@
 #include "report/views/live_processes.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
+#include "tests/unit/view_fixture.h"
 
 namespace holdfast {
 namespace {
@@ -64,10 +65,42 @@ TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
   ASSERT_TRUE(set.ok());
   std::vector<const ProfileFile*> files;
   for (const ProfileGroup& group : set->groups) files.push_back(&group.newest());
-  const std::vector<const ProfileFile*> ended = TakeEnded(&files);
+  const std::vector<const ProfileFile*> ended = TakeEnded(&files, 0);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0]->process, "ended");
   EXPECT_EQ(files.size(), 2u);
+}
+
+// A script: a helper, the server that it executes with two workers, and a helper that ends last. What the server and its workers held
+// was held at one moment.
+TEST(ProfileSet, OfEndedProcessesThoseCountThatHeldMostTogether) {
+  constexpr int64_t kSecond = 1'000'000'000, kStart = 1000 * kSecond;
+  Folder folder;
+  int files = 0;
+  const auto add = [&](const std::string& process, int64_t start, int64_t end, int64_t bytes) {
+    Profile p = testing::StackProfile({testing::Stack{"main;a", bytes}});
+    p.comments.clear();
+    for (const std::string& comment : {std::string("kind: heap"), std::string("program: app"), "process: " + process,
+                                       "elapsed: " + std::to_string(end - start) + "s"})
+      p.AddComment(comment);
+    p.time_nanos = kStart + end * kSecond;
+    folder.Write("app." + std::to_string(++files) + ".0001.heap.pb.gz", EncodePprof(p));
+  };
+  add("host/1/10/5/shell", 0, 1, 900);  // executes the server
+  add("host/1/11/6/helper", 0, 1, 5000);
+  add("host/1/10/5/server", 1, 8, 3000);
+  add("host/1/12/7/worker", 2, 7, 2000);
+  add("host/1/13/8/worker", 2, 7, 2000);
+  add("host/1/14/9/cleanup", 9, 10, 100);
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  std::vector<const ProfileFile*> kept;
+  for (const ProfileGroup& group : set->groups) kept.push_back(&group.newest());
+  const std::vector<const ProfileFile*> ended = TakeEnded(&kept, 3);
+  int64_t held = 0;
+  for (const ProfileFile* file : kept) held += file->profile->Total(3);
+  EXPECT_EQ(held, 7000);
+  EXPECT_EQ(ended.size(), 3u);
 }
 
 TEST(ProfileSet, ALiveProcessLeavesTheEndedOnesOut) {
@@ -84,7 +117,7 @@ TEST(ProfileSet, ALiveProcessLeavesTheEndedOnesOut) {
   ASSERT_TRUE(set.ok());
   std::vector<const ProfileFile*> files;
   for (const ProfileGroup& group : set->groups) files.push_back(&group.newest());
-  const std::vector<const ProfileFile*> ended = TakeEnded(&files);
+  const std::vector<const ProfileFile*> ended = TakeEnded(&files, 0);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended[0]->process, HasSubstr("/1999999999/"));
 }
