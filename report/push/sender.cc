@@ -217,7 +217,12 @@ bool Sender::CorrectTime(const Outgoing& one, std::string_view answer) {
   if (const std::optional<int64_t> last_ns = LastTimeIn(answer)) {
     return *last_ns >= until_ns && is_in_window(*last_ns) && GiveTime(one, (*last_ns / kMs + 1) * kMs);
   }
-  return !is_in_window(until_ns) && is_in_window(until_ns - ahead_ns) && GiveTime(one, until_ns - ahead_ns);
+  if (is_in_window(until_ns)) return false;
+  // By how long ago it was made. What an earlier pusher made: by how wrong our clock is now.
+  const int64_t made_ns =
+      one.waiting.put_ns != 0 ? server_ns - (NowNs(CLOCK_MONOTONIC) - one.waiting.put_ns) : until_ns - ahead_ns;
+  if (is_in_window(made_ns)) return GiveTime(one, made_ns);
+  return until_ns > server_ns && GiveTime(one, server_ns);
 }
 
 bool Sender::GiveTime(const Outgoing& one, int64_t until_ns) {

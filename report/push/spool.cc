@@ -501,6 +501,7 @@ absl::Status Spool::Put(const std::string& process, const PushEntry& entry, bool
   std::string bytes = EncodeEntry(entry);
   const std::lock_guard lock(mutex_);
   Waiting waiting{.number = next_number_++, .process = KeyOf(process), .bytes = bytes.size(), .counts = counts};
+  waiting.put_ns = NowNs(CLOCK_MONOTONIC);
   waiting.series = SeriesOf(entry);
   waiting.until_ns = entry.until_ns;
   waiting.profile_bytes = UnpackedBytes(entry.pprof);

@@ -87,6 +87,7 @@ class Spool {
     bool counts = true;
     std::string content = {};  // "": in a file
     bool under_way = false;
+    int64_t put_ns = 0;  // when, by the clock that nobody sets; 0: by an earlier pusher
     // Of the entry, once it was read; 0: it was not.
     uint64_t series = 0;
     int64_t until_ns = 0;

@@ -581,7 +581,7 @@ class Trouble(PushTest):
 
     @unittest.skipUnless(os.path.exists(FAKETIME), "libfaketime is not installed")
     def test_a_clock_that_is_set_back_and_ahead(self):
-        server = StandIn(self)
+        server = StandIn(self, drops_copies=True)
         clock = os.path.join(self.folder, "clock")
 
         def set_clock(offset):
@@ -816,7 +816,7 @@ class Access(PushTest):
         self.start().step()
         proxy = StandIn(self)
         proxy.fail = reply(503, b"through the proxy")
-        ran = self.run_tool("push", "http://pyroscope.invalid:4040", "--once", "--tables", self.tables, env={"http_proxy": proxy.url})
+        ran = self.run_tool("push", "http://pyroscope.invalid:4040", "--once", "--linger", "1s", "--tables", self.tables, env={"http_proxy": proxy.url})
         self.assertEqual(ran.returncode, 3)
         self.assertIn("through the proxy", ran.stderr)
         self.assertTrue(proxy.asked[0][0].startswith("http://pyroscope.invalid:4040/push.v1"))

@@ -98,8 +98,10 @@ def reset():
 
 
 class StandIn:
-    def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False, flushes=0):
-        """`tenants`: whether they are needed, or which one is known. `flushes`: so many seconds apart; an answer waits for one."""
+    def __init__(self, test, port=0, tls=None, check_authorization=None, max_samples=16000, tenants=False, flushes=0, drops_copies=False):
+        """`tenants`: whether they are needed, or which one is known. `flushes`: so many seconds apart; an answer waits for one.
+        `drops_copies`: what was sent again, since 1.0 refused a request after it had kept some of it, counts once as it does there."""
+        self.drops_copies = drops_copies
         self.fail, self.kept, self.refused, self.failures, self.asked = None, [], [], 0, []
         self.errors = []  # of its own: requests that it did not understand
         self.bodies, self.otlp_answer, self.otlp_orphans = [], b"", True
@@ -296,7 +298,10 @@ class StandIn:
             return [one for one in self.kept if one.family == family and all(one.labels.get(k) == v for k, v in labels.items())]
 
     def total(self, family, column, leaf=None, **labels):
-        return sum(one.profile.sum(column, leaf=leaf) for one in self.of(family, **labels))
+        found = self.of(family, **labels)
+        if self.drops_copies:
+            found = {(tuple(sorted(one.labels.items())), one.profile.time_nanos): one for one in found}.values()
+        return sum(one.profile.sum(column, leaf=leaf) for one in found)
 
     def newest(self, family, column, leaf=None, **labels):
         """Of what is in use: as the last profile has it."""
