@@ -334,7 +334,7 @@ TEST(PerfMap, NamesCodeInNoFileOfThisProcessOnly) {
   const auto name = [&](size_t i) {
     return std::string(profile.strings[profile.functions[profile.LinesOf(profile.locations[i])[0].function].name]);
   };
-  EXPECT_EQ(name(0), "LazyCompile:~main /app/index.js:1");
+  EXPECT_EQ(name(0), "LazyCompile:main /app/index.js:1") << "in all tiers";
   EXPECT_EQ(name(1), "[unknown]!0x70002000");
 }
 
