@@ -205,19 +205,24 @@ class Finder {
     size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
     double leak_slope = 0;
     Grows worst = Grows::kNo;
-    bool ages_known = false;
+    bool ages_known = false, holds_shown = false;
     const Judged judged = Choose();
     fewer = judged.left_out;
     for (const auto& [whose, program, kind, chosen] : judged.series) {
       const LeakSeries& series = *chosen;
       const Growth total = series.Total();
-      table.header.push_back(fmt::format("program  {}{}: {} snapshots over {}", program,
-                                         kind == "heap" ? "" : fmt::format(", {} profiles", kind), series.evidence(),
-                                         HoursText(series.Hours())));
-      table.header.push_back(fmt::format(
-          "in use   {}, {} ± {} {} ({})", FormatSize(series.TotalNow()), SignedSize(total.slope / rate.an_hour),
-          FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width / rate.an_hour))), rate.words,
-          GrowthClassName(total.growth_class)));
+      const size_t moments = series.evidence();
+      table.header.push_back(
+          fmt::format("program  {}{}: {} snapshot{}{} over {}", program,
+                      kind == "heap" ? "" : fmt::format(", {} profiles", kind), moments, moments == 1 ? "" : "s",
+                      series.is_by_births() ? " and the ages of live blocks," : "", HoursText(series.Hours())));
+      // By births only single stacks have a course.
+      const std::string course =
+          fmt::format(", {} ± {} {} ({})", SignedSize(total.slope / rate.an_hour),
+                      FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width / rate.an_hour))), rate.words,
+                      GrowthClassName(total.growth_class));
+      table.header.push_back(
+          fmt::format("in use   {}{}", FormatSize(series.TotalNow()), series.is_by_births() ? "" : course));
       if (kind == kResidentKind)
         table.header.push_back(
             "note     of kind resident: of what is in use, whether it is resident or not (inuse_space)");
@@ -226,7 +231,7 @@ class Finder {
       table.header.push_back("answer   " + TextOf(answer, series.Hours()));
       // Of a run that was too short for growth, but known exactly: what it held at its end.
       const bool at_end = series.exact() && series.evidence() < kLeastSnapshots;
-      if (at_end) table.header.push_back("end      in use at the last moment before exit handlers, by stack:");
+      holds_shown = holds_shown || at_end;
       if (const std::string how = HowToNameIn(whose); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
@@ -293,6 +298,9 @@ class Finder {
     } else {
       table.columns[kHalfCell].title = table.columns[kHalfCell + 1].title = "";
     }
+    if (holds_shown)
+      table.header.push_back(
+          "rows     all that was in use at the last snapshot, before exit handlers, as the run was exact and short");
     table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
                      {"leaks", fmt::format("{}", leaks)},
                      {"suppressed", fmt::format("{}", suppressed)}};

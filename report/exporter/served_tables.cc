@@ -44,7 +44,8 @@ int64_t ServedTable::SnapshotPeriod() const {
   const uint64_t least = user == geteuid() ? kMs : kSecond;
   const auto period = static_cast<int64_t>(std::clamp<uint64_t>(table().snapshot_every_ns(), least, uint64_t{1} << 60));
   // The first ones closer together: whether a program grows is asked within its first minutes, too, and takes five.
-  return std::min(period, std::max(period >> kFirstSnapshots, kSecond) << std::min(snapshots, kFirstSnapshots));
+  const int first = is_exact ? kFirstOfExact : kFirstSnapshots;
+  return std::min(period, std::max(period >> first, kSecond) << std::min(snapshots, first));
 }
 
 ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended)
@@ -157,6 +158,7 @@ void ServedTables::Add(TableFile table, uid_t user) {
   served->gone = added.liveness() == Liveness::kDead;
   if (!served->gone) added.SetExporterPid(getpid());   // a write touches the file, which says when its process ended
   served->next_beat = NowNs() + served->BeatPeriod();  // most processes of a build have ended by then
+  served->added_ns = NowNs();
   if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + served->SnapshotPeriod();
   // exec keeps the pid: of two images of one process the older is gone.
   for (const auto& other : served_) {
@@ -235,6 +237,11 @@ bool ServedTables::LookAtAll() {
     if (served->gone) continue;
     PeakWatch& peak = served->exporter.peak();
     if (served->table().peak() || served->triggers.wants_in_use()) peak.Look(served->table());
+    if (peak.is_exact() && !served->is_exact) {
+      served->is_exact = true;
+      if (served->snapshots == 0 && served->next_snapshot != 0)
+        served->next_snapshot = std::min(served->next_snapshot, served->added_ns + served->SnapshotPeriod());
+    }
     served->triggers.Look(served->table(), peak.in_use(), now_ns);
   }
   LookAtLimits(now_ns);

@@ -36,14 +36,18 @@ inline constexpr int64_t kLookAround = kSecond;  // how often all processes and 
 // So many periods come before the one that was asked for, each half as long as the next: of 60 s, snapshots after 3.75, 11, 26
 // and 56 s. Not less than a second.
 inline constexpr int kFirstSnapshots = 4;
+// The same where every allocation is recorded: after 1.9, 5.6, 13, 28 and 58 s. Such runs are often short.
+inline constexpr int kFirstOfExact = 5;
 
 struct ServedTable {
   ServedTable(ProcessExporter of_table, uid_t its_user) : exporter(std::move(of_table)), user(its_user) {}
 
   ProcessExporter exporter;
   FileDescriptor process;  // pidfd; invalid where the process is out of reach
+  int64_t added_ns = 0;
   int64_t next_snapshot = 0;
-  int snapshots = 0;  // that were due so far
+  int snapshots = 0;      // that were due so far
+  bool is_exact = false;  // every allocation is recorded
   uint32_t requests_answered = 0;
   int64_t exit_answered = 0;   // when; 0 = it did not ask
   int64_t exit_moment_ns = 0;  // when it asked for a copy before its exit handlers; 0: it did not

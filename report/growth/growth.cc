@@ -31,6 +31,7 @@ constexpr double kDeepTooth = 0.5;  // beyond it a rise is seen in the low point
 constexpr size_t kLeastLows = 4;
 constexpr double kSurvives = 0.25;  // of a rise: the least that its first half leaves …
 constexpr double kStays = 0.5;      // … and of what had come in that half
+constexpr double kFewAges = 0.35;   // relative error of what all known ages represent: 8 blocks
 constexpr double kKept = 0.5, kWithLoad = 0.6;
 constexpr double kBoundError = 0.05, kWindows = 4, kLateTime = 0.8;
 constexpr double kGrowsInSize = 0.67;  // of objects for each byte: blocks have become larger
@@ -400,6 +401,7 @@ class Course {
       i = end;
       if (i == last) break;
     }
+    pace.longest = std::max(pace.longest, series_.unseen_pause);
     pace.stopped = pace.end > kLongestEnd * pace.longest && pace.end >= kShortEnd * span;
     // Steps are judged from the first to the last: the pause after it is none of the rise.
     const bool in_steps = pace.steps >= kLeastRising && !pace.stopped && pace.end > 0;
@@ -537,24 +539,33 @@ class Course {
     return centre >= kLeastCentre && largest <= kMostShare * climb ? GrowthClass::kGrowing : GrowthClass::kUndecided;
   }
 
+  // Says whether enough blocks have a known age. Where every allocation is recorded these are few.
+  bool AgesTell() const {
+    return !series_.survivors.empty() && std::sqrt(series_.survivor_variances[series_.survivors_of]) <
+                                             kFewAges * series_.survivors[series_.survivors_of];
+  }
+
   // Whether what was allocated in the first half of the rise is gone: what is in use then is young, and no leak.
   bool TurnedOver(size_t first) const {
     const size_t then = series_.survivors_of;
-    if (series_.survivors.empty() || then <= first || Time(first, then) < kKnownPart * Time(first, n_ - 1))
-      return false;
+    if (!AgesTell() || then <= first || Time(first, then) < kKnownPart * Time(first, n_ - 1)) return false;
     // A block that grows by realloc is always young.
     if (GrowsInSize(first)) return false;
     const double climb = Climb(first, then), middle = (series_.times[first] + series_.times[then]) / 2;
+    if (!(climb > 0)) return false;
     size_t at = first;
     while (at + 1 < n_ && series_.times[at + 1] <= middle) ++at;
+    // Nothing had come by then: where half of it had.
+    if (Climb(first, at) < kSurvives * climb)
+      while (at < then && Climb(first, at) < 0.5 * climb) ++at;
     // Of a leak all that was there then is still there, by the same samples.
     const double left = series_.survivors[at] - std::min(series_.survivors[first], series_.values[first]);
-    return climb > 0 && left < kSurvives * climb && left < kStays * Climb(first, at);
+    return left < kSurvives * climb && left < kStays * Climb(first, at);
   }
 
   // Says whether a stack holds more because it allocates more, and frees most of it. Without ages that looks like a leak.
   bool RisesWithItsLoad(size_t first) const {
-    if (!series_.survivors.empty() || series_.allocated.empty() || GrowsInSize(first)) return false;
+    if (AgesTell() || series_.allocated.empty() || GrowsInSize(first)) return false;
     const size_t last = n_ - 1;
     const double came = series_.allocated[last] - series_.allocated[first];
     if (!(came > 0) || Climb(first, last) > kKept * came) return false;
@@ -660,6 +671,7 @@ Growth FitGrowth(const Series& all) {
   Series series;
   series.sample = all.sample;
   series.looked_at = all.looked_at;
+  series.unseen_pause = all.unseen_pause;
   const auto thin = [&](const std::vector<double>& from, std::vector<double>* to) {
     for (size_t i = 0; i < kept && !from.empty(); ++i) to->push_back(from[i * (count - 1) / (kept - 1)]);
   };

@@ -65,6 +65,7 @@ struct Series {
   // What of values[survivors_of] was born before times[i], and its variance; empty: not known.
   std::vector<double> survivors = {}, survivor_variances = {};
   size_t survivors_of = 0;
+  double unseen_pause = 0;  // shorter pauses cannot be seen
 };
 
 // Slopes are for each unit of `times`. More than 200 snapshots are thinned evenly.

@@ -84,6 +84,9 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
                                           : entry.bytes.growth_class == GrowthClass::kGrowing ? Grows::kYes
                                                                                               : Grows::kSteps);
   }
+  // By births the sum of all has no course of its own: tables of the start are in it.
+  answer.by_births = series.is_by_births();
+  known = known || answer.by_births;
   if (!known) answer.bound = std::max(answer.bound, total.bound);
   // The sum of many courses looks steadier than each: alone it takes more errors to be a leak, and no stack that has most of the rise.
   const bool total_leaks =
@@ -103,7 +106,8 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     if (!(answer.bound * hours <= kHarmless * now)) answer.grows = Grows::kUndecided;
   }
   if (answer.grows == Grows::kNo) return answer;
-  if (series.evidence() < kLeastSnapshots) answer.more_snapshots = kLeastSnapshots - series.evidence();
+  if (series.evidence() < kLeastSnapshots && !answer.by_births)
+    answer.more_snapshots = kLeastSnapshots - series.evidence();
   answer.smaller_interval = series.exact() ? 0 : std::max<int64_t>(1, series.interval() / kFinerBy);
   answer.more_hours = series.Hours();
   if (!answer.rises) return answer;
@@ -116,10 +120,22 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   for (const LeakSeries::Entry& entry : entries) {
     const int64_t rise = entry.bytes_now - series.BytesAt(entry, first);
     // What only comes and goes is not the one that grows.
-    const bool takes_part = !IsLeak(answer.grows) || IsLeak(entry.bytes.growth_class) || !LeaksAny(entries);
+    const bool takes_part = answer.by_births && !IsLeak(answer.grows)
+                                ? entry.bytes.growth_class == GrowthClass::kUndecided
+                                : !IsLeak(answer.grows) || IsLeak(entry.bytes.growth_class) || !LeaksAny(entries);
     if (rise <= largest_rise || !takes_part) continue;
     largest_rise = rise;
     largest = &entry;
+  }
+  if (answer.by_births) {
+    // What grows, without the tables of the start.
+    answer.before = answer.now = 0;
+    for (const LeakSeries::Entry& entry : entries) {
+      const bool rises =
+          IsLeak(answer.grows) ? IsLeak(entry.bytes.growth_class) : entry.bytes.growth_class == GrowthClass::kUndecided;
+      if (rises && !entry.suppressed) answer.now += entry.bytes_now;
+      if (rises && !entry.suppressed) answer.before += series.BytesAt(entry, first);
+    }
   }
   if (largest == nullptr) return answer;
   answer.largest = series.FramesOf(*largest);
@@ -156,9 +172,12 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
   }
   if (answer.grows != Grows::kUndecided) return text;
   std::vector<std::string> missing;
+  if (answer.by_births && hours_seen > 0)
+    missing.push_back(fmt::format("--snapshot-every {}", HoursText(std::max(hours_seen / 8, 0.1 / 3600))));
   if (answer.more_snapshots > 0)
     missing.push_back(fmt::format("{} more snapshot{}", answer.more_snapshots, answer.more_snapshots == 1 ? "" : "s"));
-  if (answer.more_hours > 0) missing.push_back("another " + HoursText(answer.more_hours));
+  if (answer.more_hours > 0)
+    missing.push_back((answer.by_births ? "a run longer by " : "another ") + HoursText(answer.more_hours));
   if (answer.smaller_interval > 0) missing.push_back("--heap-interval " + FormatSize(answer.smaller_interval));
   return missing.empty() ? text : fmt::format("{}; {} will tell", text, fmt::join(missing, " or "));
 }

@@ -35,6 +35,7 @@ struct GrowthAnswer {
   double more_hours = 0;
   int64_t smaller_interval = 0;  // bytes; 0: every allocation is known already
   size_t more_snapshots = 0;
+  bool by_births = false;  // few snapshots: the births of live blocks are the course
 };
 
 // Entries that are suppressed are known: neither they, nor a total that contains one that grows, raise an alarm. Any thread.

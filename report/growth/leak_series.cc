@@ -21,6 +21,16 @@ uint64_t CountOf(std::string_view text) {
   return count;
 }
 
+// When the process began: the time of a snapshot less its comment elapsed, "48.434s". 0: not known.
+int64_t StartOf(const Profile& profile, int64_t time_nanos) {
+  const std::string_view text = profile.CommentValue("elapsed");
+  double seconds = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool is_known = read.ec == std::errc() && text.substr(static_cast<size_t>(read.ptr - text.data())) == "s" &&
+                        seconds >= 0 && seconds < 1e9;
+  return is_known ? time_nanos - static_cast<int64_t>(seconds * 1e9) : 0;
+}
+
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
 
 void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
@@ -67,6 +77,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.time_nanos, file.path, profile.CommentValue("moment") == "after exit handlers",
                         CountOf(profile.CommentValue("unchanged snapshots"))});
+  if (const int64_t start = StartOf(profile, file.time_nanos); start != 0 && (started_ns_ == 0 || start < started_ns_))
+    started_ns_ = start;
   if (!threads) {
     for (const Interval& interval : IntervalsOf(profile)) {
       if (interval.unit == "bytes") interval_ = std::max(interval_, interval.mean);
@@ -131,15 +143,17 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
   StackOptions options = options_;
   options.fold_plumbing = false;
   const std::vector<double> variances = VariancesOf(*file.profile, true);
-  const auto stacks = FilteredStacks::Build(file.profile, {*alive}, options, variances);
+  const auto freed = FindMetric(*file.profile, "freed_space");
+  const auto stacks = FilteredStacks::Build(file.profile, {*alive, freed.ok() ? *freed : *alive}, options, variances);
   if (!stacks.ok()) return stacks.status();
   ages_.clear();
+  freed_ages_.clear();
   ages_time_ = file.time_nanos;
   std::vector<StringId> names;
   for (const FrameNode& node : stacks->nodes()) names.push_back(names_.Intern(node.name));
   for (size_t i = 0; i < stacks->size(); ++i) {
-    const int64_t bytes = stacks->ValuesOf(i)[0];
-    if (bytes <= 0) continue;
+    const int64_t bytes = stacks->ValuesOf(i)[0], freed_bytes = freed.ok() ? stacks->ValuesOf(i)[1] : 0;
+    if (bytes <= 0 && freed_bytes <= 0) continue;
     const auto frames = stacks->FramesOf(i);
     uint64_t key = 0;
     for (const uint32_t node : frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size())))
@@ -147,11 +161,12 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
     const auto labels = file.profile->LabelsOf(file.profile->samples[stacks->SampleOf(i)]);
     const auto age = std::ranges::find_if(
         labels, [&](const Profile::Label& label) { return file.profile->strings[label.key] == "age"; });
-    if (age != labels.end()) {
-      ages_[key].Add(AgeBucket(age->number), static_cast<double>(bytes), stacks->VarianceOf(i, 0));
-    } else {
-      ages_[key].unknown_bytes += static_cast<double>(bytes);
+    if (age == labels.end()) {
+      ages_[key].unknown_bytes += static_cast<double>(std::max<int64_t>(bytes, 0));
+      continue;
     }
+    if (bytes > 0) ages_[key].Add(AgeBucket(age->number), static_cast<double>(bytes), stacks->VarianceOf(i, 0));
+    if (freed_bytes > 0) freed_ages_[key].Add(AgeBucket(age->number), static_cast<double>(freed_bytes), 0);
   }
   return absl::OkStatus();
 }
@@ -316,15 +331,81 @@ double LeakSeries::Hours() const {
   const std::vector<uint32_t> order = ByTime();
   if (order.empty()) return 0;
   const int64_t end = LastsLonger(order) ? lasts_until_ : snapshots_[order.back()].time;
-  return static_cast<double>(end - snapshots_[order[0]].time) / kNanosAnHour;
+  return static_cast<double>(end - OriginOf(order)) / kNanosAnHour;
 }
 
 double LeakSeries::HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const {
-  return static_cast<double>(snapshots_[snapshot].time - snapshots_[order[0]].time) / kNanosAnHour;
+  return static_cast<double>(snapshots_[snapshot].time - OriginOf(order)) / kNanosAnHour;
+}
+
+bool LeakSeries::is_by_births() const {
+  if (started_ns_ == 0 || ages_.empty() || evidence() >= kLeastSnapshots) return false;
+  const std::vector<uint32_t> order = ByTime();
+  return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
+}
+
+// Nothing was in use when the process began. Each edge of a bucket of age says how much of what lives was born before.
+Growth LeakSeries::FitBirths(const Points& points, const std::vector<uint32_t>& order, const AliveAges& alive,
+                             const AliveAges& freed, size_t looked_at) const {
+  constexpr double kFinest = 64;    // parts of the time
+  constexpr double kUnseen = 0.12;  // of the time: buckets of age are too wide for the pauses of bursts
+  constexpr double kFreedOld =
+      0.25;  // of what is in use, freed when it was half as old as that is: memory that is turned over
+  const Point now = PointOf(points, order.back());
+  const double end = HoursOf(order.back(), order), in_use = static_cast<double>(now.bytes);
+  double known = 0, variance = 0;
+  for (int i = 0; i < kAgeBuckets; ++i) known += alive.bytes[i], variance += alive.variances[i];
+  Series series;
+  series.looked_at = looked_at;
+  const double whole = known > 0 ? in_use / known : 1;  // known ages represent all blocks
+  const auto add = [&](double hours, double bytes, double of) {
+    series.times.push_back(hours);
+    series.values.push_back(bytes);
+    series.variances.push_back(of);
+    series.objects.push_back(in_use > 0 ? static_cast<double>(now.objects) * bytes / in_use : 0);
+  };
+  add(0, 0, 0);
+  double older = known, error = variance;
+  std::vector<std::array<double, 3>> edges;  // age, bytes older than that, their variance
+  for (int i = 0; i < kAgeBuckets; ++i) {
+    older = std::max(0.0, older - alive.bytes[i]);
+    error = std::max(0.0, error - alive.variances[i]);
+    const double age = static_cast<double>(kAgeBucketEdges.ns[i]) / kNanosAnHour;
+    if (age < end && age * kFinest >= end) edges.push_back({age, older * whole, error * whole * whole});
+  }
+  for (auto edge = edges.rbegin(); edge != edges.rend(); ++edge) add(end - (*edge)[0], (*edge)[1], (*edge)[2]);
+  if (known < kKnownAges * in_use) {  // nobody knows its course
+    const double most = end > 0 ? in_use / end : 0;
+    return {.slope = 0, .half_width = most, .bound = most};
+  }
+  add(end, in_use, std::max(variance * whole * whole, now.bytes_variance));
+  series.unseen_pause = kUnseen * end;
+  series.allocated = series.values;
+  series.allocated_variances = series.variances;
+  series.sample = in_use > 0 ? series.variances.back() / in_use : 0;
+  Growth growth = FitGrowth(series);
+  const int64_t half = alive.half_ns();
+  const bool is_turned_over =
+      in_use > 0 && freed.OlderThan(static_cast<double>(std::max<int64_t>(half, 0)) / 2).bytes > kFreedOld * in_use;
+  if (is_turned_over && (IsLeak(growth.growth_class) || growth.growth_class == GrowthClass::kUndecided)) {
+    growth.growth_class = GrowthClass::kSawTooth;
+    growth.slope = 0;
+    growth.half_width = growth.bound;
+  }
+  // What is in use now has all that leaked, and where every allocation is recorded that is known exactly.
+  if (exact() && end > 0 && growth.bound > in_use / end) {
+    growth.bound = std::max(in_use / end, growth.slope);
+    growth.half_width = growth.bound - growth.slope;
+  }
+  // Before the first snapshot the amount at a time is an estimate; the rise is what came since the start.
+  if (growth.since < HoursOf(order[0], order)) growth.since = 0;
+  return growth;
 }
 
 Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects, const AliveAges* ages,
-                       size_t looked_at) const {
+                       const AliveAges* freed, size_t looked_at) const {
+  if (ages != nullptr && freed != nullptr && !objects && is_by_births())
+    return FitBirths(points, order, *ages, *freed, looked_at);
   Series series;
   series.looked_at = looked_at;
   Point point, all;
@@ -359,7 +440,7 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
     series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
   }
   if (ages != nullptr && !objects)
-    AddSurvivors(*ages, static_cast<double>(ages_time_ - snapshots_[order[0]].time) / kNanosAnHour, &series);
+    AddSurvivors(*ages, static_cast<double>(ages_time_ - OriginOf(order)) / kNanosAnHour, &series);
   return FitGrowth(series);
 }
 
@@ -380,6 +461,7 @@ void LeakSeries::Fold() const {
   folded_frames_.clear();
   std::vector<StringId> names;
   folded_ages_.clear();
+  folded_freed_ages_.clear();
   for (const auto& [plain, stack] : stacks_) {
     const uint64_t key = FoldedKeyOf(stack, &names);
     const auto [place, added] = folded_.try_emplace(key);
@@ -391,6 +473,7 @@ void LeakSeries::Fold() const {
     }
     folded.suppressed = folded.suppressed || stack.suppressed;
     if (const auto ages = ages_.find(plain); ages != ages_.end()) folded_ages_[key].Add(ages->second);
+    if (const auto ages = freed_ages_.find(plain); ages != freed_ages_.end()) folded_freed_ages_[key].Add(ages->second);
     Points sum;
     auto a = folded.points.begin();
     for (const auto& [snapshot, point] : stack.points) {
@@ -409,16 +492,27 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
   const std::vector<uint32_t> order = ByTime();
   if (options_.fold_plumbing) Fold();
-  const bool ages_known = !ages_.empty();
+  const bool ages_known = !ages_.empty(), by_births = is_by_births();
   const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
+  const auto& freed = options_.fold_plumbing ? folded_freed_ages_ : freed_ages_;
   const size_t looked_at = Shown().size();
   for (const auto& [key, stack] : Shown()) {
     const Point now = PointOf(stack.points, order.back());
-    const auto found = ages.find(key);
     static const AliveAges kNone;
-    const AliveAges* of = ages_known ? (found == ages.end() ? &kNone : &found->second) : nullptr;
-    entries.push_back({key, stack.suppressed, Fit(stack.points, order, false, of, looked_at),
-                       Fit(stack.points, order, true, of, looked_at), now.bytes, now.objects});
+    const auto of = [&](const absl::flat_hash_map<uint64_t, AliveAges>& all) {
+      const auto found = all.find(key);
+      return found == all.end() ? &kNone : &found->second;
+    };
+    const AliveAges* alive = ages_known ? of(ages) : nullptr;
+    const Growth bytes = Fit(stack.points, order, false, alive, of(freed), looked_at);
+    Growth objects = Fit(stack.points, order, true, alive, of(freed), looked_at);
+    if (by_births) {
+      // The blocks that are known to be of an age represent bytes; of objects there are as many as they have.
+      const double each = now.bytes > 0 ? static_cast<double>(now.objects) / static_cast<double>(now.bytes) : 0;
+      objects = bytes;
+      objects.slope *= each, objects.half_width *= each, objects.bound *= each;
+    }
+    entries.push_back({key, stack.suppressed, bytes, objects, now.bytes, now.objects});
   }
   const auto name = [&](StringId id) { return names_[id]; };
   std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
@@ -447,9 +541,10 @@ std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const
 
 Growth LeakSeries::Total() const {
   const std::vector<uint32_t> order = ByTime();
-  AliveAges all;
+  AliveAges all, freed;
   for (const auto& [key, ages] : ages_) all.Add(ages);
-  return Fit(totals_, order, false, ages_.empty() ? nullptr : &all, 1);
+  for (const auto& [key, ages] : freed_ages_) freed.Add(ages);
+  return Fit(totals_, order, false, ages_.empty() ? nullptr : &all, &freed, 1);
 }
 
 int64_t LeakSeries::TotalNow() const {
@@ -459,6 +554,7 @@ int64_t LeakSeries::TotalNow() const {
 
 uint32_t LeakSeries::SnapshotAt(double hours) const {
   const std::vector<uint32_t> order = ByTime();
+  if (is_by_births() && hours < HoursOf(order[0], order)) return kStart;
   const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, order) >= hours; });
   return at == order.end() ? order.back() : *at;
 }

@@ -40,6 +40,9 @@ class LeakSeries {
   // Of its lifetimes profile: since when what is in use has been. Known is that of the newest snapshot alone.
   absl::Status AddAges(const ProfileFile& file);
   size_t snapshots() const { return snapshots_.size(); }
+  // Few snapshots, but since when what is in use has been is known: the births of live blocks are the course, from the start of the
+  // process on. Then all hours count from that start.
+  bool is_by_births() const;
   // Moments that are evidence, written or known to be unchanged. What is in use after exit handlers were called is none.
   size_t evidence() const;
   // Of a kind that changes seldom: no later file means that nothing changed until then, as other kinds were written.
@@ -63,7 +66,9 @@ class LeakSeries {
   int64_t TotalNow() const;
   // Of what is in use at the newest snapshot; after Entries. Nothing where the ages of that moment were not given.
   AliveAges AgesOf(const Entry& entry) const;
-  // The first snapshot that is not before so many hours after the oldest: Growth::since is such a time. And what was in use.
+  // The first snapshot that is not before so many hours after the oldest: Growth::since is such a time. And what was in use. By births
+  // kStart, before which nothing was in use.
+  static constexpr uint32_t kStart = UINT32_MAX;
   uint32_t SnapshotAt(double hours) const;
   int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
   int64_t BytesAt(const Entry& entry, uint32_t snapshot) const;
@@ -99,8 +104,14 @@ class LeakSeries {
   std::vector<uint32_t> ByTime() const;
   double HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const;
   // `ages`: of what was in use at ages_time_; null: not known. `looked_at`: how many series are.
+  // `freed`: the ages at which it freed; null as for `ages`.
   Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects, const AliveAges* ages,
-             size_t looked_at) const;
+             const AliveAges* freed, size_t looked_at) const;
+  Growth FitBirths(const Points& points, const std::vector<uint32_t>& order, const AliveAges& alive,
+                   const AliveAges& freed, size_t looked_at) const;
+  int64_t OriginOf(const std::vector<uint32_t>& order) const {
+    return is_by_births() ? started_ns_ : snapshots_[order[0]].time;
+  }
   // For each of `order`: hours until which what is in use was as in the one before, as no file was written; 0: not known.
   std::vector<double> UnchangedUntil(const std::vector<uint32_t>& order) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
@@ -127,13 +138,15 @@ class LeakSeries {
   absl::flat_hash_map<StringId, bool> plumbing_;
   mutable StackMap folded_;
   mutable std::vector<StringId> folded_frames_;
-  absl::flat_hash_map<uint64_t, AliveAges> ages_;  // by stack
-  int64_t ages_time_ = 0;                          // which snapshot they are of
-  mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_;
+  absl::flat_hash_map<uint64_t, AliveAges> ages_;        // by stack
+  absl::flat_hash_map<uint64_t, AliveAges> freed_ages_;  // of what was freed until then, by the age at its free
+  int64_t ages_time_ = 0;                                // which snapshot they are of
+  mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_, folded_freed_ages_;
   Points totals_;
   bool turnover_known_ = true;
   int64_t interval_ = 1;  // the largest of all snapshots
   int64_t lasts_until_ = 0;
+  int64_t started_ns_ = 0;  // the process, time_nanos; 0: not known
 };
 
 }  // namespace holdfast

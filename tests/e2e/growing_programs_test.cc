@@ -15,6 +15,15 @@ class GrowingPrograms : public Profiled {
     EXPECT_TRUE(run.exited(0)) << run.Describe();
     return RunTool({"leaks", out()});
   }
+
+  RunResult OneRun(const std::string& what) {
+    const RunResult run = RunAs(Launch::kRun, {"remembers_in_bursts", what, "1"},
+                                {{"heap-interval", "1"}, {"snapshot-every", "0"}, {"lifetimes", "yes"}});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    RunResult leaks = RunTool({"leaks", out()});
+    EXPECT_THAT(leaks.out, HasSubstr("1 snapshot and the ages of live blocks, over ")) << leaks.Describe();
+    return leaks;
+  }
 };
 
 TEST_F(GrowingPrograms, ASteadyLeakGrowsByTheRightFunction) {
@@ -27,6 +36,20 @@ TEST_F(GrowingPrograms, AProgramThatHoldsTheSameRaisesNoAlarm) {
   const RunResult leaks = Shape("constant");
   EXPECT_TRUE(leaks.exited(0) || leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
+}
+
+// One exact run with one snapshot, at its end: the births of live blocks are the course.
+TEST_F(GrowingPrograms, OneExactRunIsEnoughToSeeALeak) {
+  const RunResult leaks = OneRun("leak");
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("by remember_request\n"));
+}
+
+TEST_F(GrowingPrograms, OneExactRunOfAHealthyProgramRaisesNoAlarm) {
+  const RunResult leaks = OneRun("ring");
+  EXPECT_TRUE(leaks.exited(0) || leaks.exited(4)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
+  EXPECT_EQ(leaks.out.find("more snapshots"), std::string::npos) << "it has ended\n" << leaks.out;
 }
 
 TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
