@@ -154,10 +154,11 @@ void AddPeak(const Snapshot& snapshot, const PeakState* state, Comments* comment
     comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, TimeText(wall_ns)));
   };
   if (snapshot.highest_bytes > 0) add("peak", snapshot.highest_bytes, snapshot.highest_wall_ns);
-  if (IsEveryOne(snapshot.heap_intervals) && snapshot.height_error != HeightError::kEstimated) {
-    comments->Add("peak error", snapshot.height_error == HeightError::kNone
-                                    ? "none"
-                                    : fmt::format("at most 1/{} is missing, as threads count apart", kHeightParts));
+  if (IsEveryOne(snapshot.heap_intervals) && snapshot.most_bytes.has_value()) {
+    const double missing = *snapshot.most_bytes - snapshot.highest_bytes;
+    comments->Add(
+        "peak error",
+        missing >= 0.5 ? fmt::format("{} bytes more at most, as threads count apart", std::llround(missing)) : "none");
   }
   if (state != nullptr) add("peak stacks", state->estimated_bytes(), state->wall_ns);
 }

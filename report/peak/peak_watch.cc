@@ -20,12 +20,6 @@ constexpr int64_t kMuchLater = 5 * kSecond;
 constexpr int64_t kShare = 50, kShareOfAll = 10;
 constexpr int64_t kMostSaved = 250 * kMs;
 constexpr int64_t kForeignRest = kSecond;
-// Rows are read one after the other while the program goes on. Where every allocation is recorded a state that holds more than was ever
-// in use, by more than the height may miss, is of no one moment.
-constexpr uint64_t kTornParts = kHeightParts / 2;
-
-bool IsTorn(uint64_t bytes, uint64_t highest) { return bytes > highest + highest / kTornParts; }
-
 uint64_t BytesInBoth(const PeakState& one, const PeakState& other) {
   absl::flat_hash_map<Offset, uint64_t> bytes_of;
   bytes_of.reserve(other.rows.size());
@@ -67,9 +61,9 @@ void PeakWatch::Look(const TableFile& table) {
   next_.wall_ns = NowNs(CLOCK_REALTIME);
   bool read = rows_.Read(table.descriptor(), &next_.rows, &next_.bytes);
   if (read && is_exact_) {
-    HeapInUse after;
-    read = ReadTable(table.descriptor(), &after, offsetof(TableHeader, in_use), sizeof after) &&
-           !IsTorn(next_.bytes, CounterValue(after.highest));
+    // Rows are read one after the other while the program goes on. A state that holds more than was ever in use is of no one moment.
+    read = ReadTable(table.descriptor(), &lines, offsetof(TableHeader, in_use), sizeof lines) &&
+           next_.bytes <= MostInUse(lines).value_or(next_.bytes);
   }
   if (read && next_.bytes > state_.bytes) {
     std::swap(state_, next_);
@@ -103,8 +97,8 @@ uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
     seen.rows.push_back(in_use);
   }
   const uint64_t bytes = seen.bytes;
-  const auto highest = static_cast<uint64_t>(snapshot.highest_bytes * (1 << kAmountFractionBits));
-  const bool is_torn = snapshot.height_error != HeightError::kEstimated && IsTorn(bytes, highest);
+  const bool is_torn =
+      snapshot.most_bytes.has_value() && static_cast<double>(bytes) > *snapshot.most_bytes * (1 << kAmountFractionBits);
   if (bytes > state_.bytes && !is_torn) {  // of equal ones the first
     state_ = std::move(seen);
     least_since_ = bytes;

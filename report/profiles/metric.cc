@@ -142,11 +142,16 @@ Moment MomentIn(const Profile& profile, std::string_view key) {
 std::optional<int64_t> PeakBytesOf(const Profile& profile) { return MomentIn(profile, "peak").bytes; }
 std::optional<int64_t> PeakStacksBytesOf(const Profile& profile) { return MomentIn(profile, "peak stacks").bytes; }
 
+int64_t PeakMissingBytesOf(const Profile& profile) {
+  return std::max<int64_t>(0, Parse<int64_t>(profile.CommentValue("peak error")).value_or(0));
+}
+
 std::string PeakOf(const Profile& profile) {
   const Moment highest = MomentIn(profile, "peak"), seen = MomentIn(profile, "peak stacks");
   if (!highest.bytes) return "";
   std::string text = fmt::format("{} at {}", FormatSize(*highest.bytes), highest.time);
-  if (profile.CommentValue("peak error").starts_with("at most")) text += " (several threads: up to 0.1% more)";
+  if (const auto missing = PeakMissingBytesOf(profile); missing > 0)
+    text += fmt::format(" (several threads: up to {} more)", FormatSize(missing));
   // Less than the promised 2 % below is as good as the same.
   if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
     text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);

@@ -58,6 +58,8 @@ std::string PeakOf(const Profile& profile);
 // The height of the peak in bytes, also in heap profiles, and the bytes of the state in a peak profile.
 std::optional<int64_t> PeakBytesOf(const Profile& profile);
 std::optional<int64_t> PeakStacksBytesOf(const Profile& profile);
+// What the height may miss, where every allocation is recorded; 0: nothing, or it is an estimate.
+int64_t PeakMissingBytesOf(const Profile& profile);
 
 // Of the whole process, when the snapshot was made; nothing where it does not say, as it had ended.
 std::optional<int64_t> ResidentBytesOf(const Profile& profile);

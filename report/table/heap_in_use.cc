@@ -1,5 +1,7 @@
 #include "report/table/heap_in_use.h"
 
+#include <algorithm>
+
 #include "report/table/snapshot_locks.h"
 
 namespace holdfast {
@@ -8,15 +10,13 @@ uint64_t BytesInUse(const InUseLines& lines) {
   uint64_t sum = CounterValue(lines.all.now);
   for (const ThreadInUse& thread : lines.of_threads) sum += CounterValue(thread.limit) - CounterValue(thread.room);
   // Lines that were read while they changed.
-  return static_cast<int64_t>(sum) > 0 ? sum : 0;
+  if (static_cast<int64_t>(sum) <= 0) return 0;
+  return std::min(sum, MostInUse(lines).value_or(sum));
 }
 
-HeightError HeightErrorOf(const InUseLines& lines) {
-  if (CounterValue(lines.all.shadow) == 0) return HeightError::kEstimated;
-  int used = 0;
-  for (const ThreadInUse& thread : lines.of_threads)
-    used += CounterValue(thread.limit) != 0 || CounterValue(thread.room) != 0;
-  return used > 1 ? HeightError::kOfThreads : HeightError::kNone;
+std::optional<uint64_t> MostInUse(const InUseLines& lines) {
+  if (CounterValue(lines.all.shadow) == 0) return std::nullopt;
+  return std::max(CounterValue(lines.all.most), CounterValue(lines.all.highest));
 }
 
 }  // namespace holdfast

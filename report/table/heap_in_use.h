@@ -3,6 +3,7 @@
 #define HOLDFAST_REPORT_TABLE_HEAP_IN_USE_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "sampler/contract/layout.h"
 
@@ -18,13 +19,8 @@ static_assert(offsetof(TableHeader, in_use_of) == offsetof(TableHeader, in_use) 
 // In kAmountFractionBits.
 uint64_t BytesInUse(const InUseLines& lines);
 
-// How near HeapInUse::highest is to the most that was in use.
-enum class HeightError {
-  kEstimated,  // it is a sum of samples
-  kOfThreads,  // every allocation was counted, by several threads: at most one part in kHeightParts is missing
-  kNone,       // every allocation was counted, by one thread
-};
-HeightError HeightErrorOf(const InUseLines& lines);
+// The most that may ever have been in use. Nothing: every sample was added to one sum, or nothing is known.
+std::optional<uint64_t> MostInUse(const InUseLines& lines);
 
 }  // namespace holdfast
 

@@ -112,7 +112,8 @@ class SnapshotReader {
                              static_cast<uint64_t>(head_->start_wall_ns));
     snapshot->highest_bytes = static_cast<double>(highest) / (1 << kAmountFractionBits);
     snapshot->highest_wall_ns = highest_wall_ns;
-    snapshot->height_error = HeightErrorOf(reinterpret_cast<const InUseLines&>(head_->in_use));
+    if (const auto most = MostInUse(reinterpret_cast<const InUseLines&>(head_->in_use)))
+      snapshot->most_bytes = static_cast<double>(*most) / (1 << kAmountFractionBits);
     snapshot->profiles = head_->profiles;
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
     ReadIntervals(head_->lock_intervals, CounterValue(head_->lock_interval_count), &snapshot->lock_intervals);

@@ -212,10 +212,10 @@ struct Snapshot {
   // Exit handlers free what the program held. kAsked: main has returned or exit was called, and they have freed nothing yet.
   // kCopied, kMissed: they may have.
   ExitMoment exit_moment = ExitMoment::kNone;
-  // The most that was in use, and when.
+  // The most that was in use, and when. Where every allocation is recorded no more than most_bytes was in use.
   double highest_bytes;
   int64_t highest_wall_ns;
-  HeightError height_error;
+  std::optional<double> most_bytes;
   // Blocks that count as freed, as their frees are not seen (report/table/frees_not_seen.h): by the path of the module that allocated them.
   struct FreesNotSeen {
     double objects = 0, bytes = 0;

@@ -237,6 +237,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     variance += half_width.value_or(0) * half_width.value_or(0);
     if (const auto highest = PeakBytesOf(*file->profile); highest && (file->kind == "peak" || file->kind == "heap")) {
       view.peak_bytes = WrappedSum(view.peak_bytes.value_or(0), *highest);
+      view.peak_missing_bytes = WrappedSum(view.peak_missing_bytes, PeakMissingBytesOf(*file->profile));
       const int64_t seen = PeakStacksBytesOf(*file->profile).value_or(*highest);
       view.peak_stacks_bytes = WrappedSum(view.peak_stacks_bytes.value_or(0), seen);
     }
@@ -399,6 +400,13 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
                        view.Value(static_cast<int64_t>(std::min(9e18, std::round(*half_width)))));
   };
   table->header.push_back("total    " + with_error(whole, view.stated_half_width));
+  if (view.kind == "peak" && view.peak_bytes.has_value() && view.unit_name == "bytes" && whole != *view.peak_bytes) {
+    // No error of the state of another moment says how near it is to the peak.
+    table->header.back() =
+        fmt::format("total    {}, {} of the peak",
+                    view.stated_half_width > 0 ? with_error(whole, view.stated_half_width) : view.Value(whole),
+                    FormatPercent(whole, *view.peak_bytes));
+  }
   if (view.ended > 0) {
     table->header.push_back(fmt::format(
         "ended    {} more {} ended earlier with {} in use, not in the total (--ended adds {})", view.ended,
@@ -444,6 +452,9 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->members.push_back({"ended_total", fmt::format("{}", view.ended_value)});
   table->members.push_back(
       {"total_error", view.stated_half_width ? JsonNumber(std::round(*view.stated_half_width)) : "null"});
+  const bool has_height = view.peak_bytes.has_value();
+  table->members.push_back({"height", has_height ? fmt::format("{}", *view.peak_bytes) : "null"});
+  table->members.push_back({"height_missing", has_height ? fmt::format("{}", view.peak_missing_bytes) : "null"});
   table->members.push_back({"resident", view.resident_files > 0 ? fmt::format("{}", view.resident_bytes) : "null"});
   table->members.push_back({"selected", fmt::format("{}", selected)});
   table->members.push_back({"selected_error", selected_error ? JsonNumber(std::round(*selected_error)) : "null"});

@@ -56,6 +56,7 @@ struct View {
   std::vector<std::string> losses, peaks;  // peaks: of a few processes, see PeakOf
   std::optional<int64_t> peak_bytes,
       peak_stacks_bytes;  // of heap and peak profiles: all heights together, see PeakBytesOf
+  int64_t peak_missing_bytes = 0;
   // Of files that say what is resident: what else is known of their pages.
   size_t files_with_pages = 0, files_with_huge = 0;
   int64_t swapped_bytes = 0, huge_bytes = 0;

@@ -26,7 +26,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 23;
+inline constexpr uint32_t kLayoutVersion = 24;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -102,22 +102,25 @@ struct alignas(64) HeapInUse {
   std::atomic<uint64_t> highest;        // the maximum so far
   std::atomic<int64_t> highest_ns;      // when it was reached, CLOCK_MONOTONIC: up to 1/256 below the maximum, or later
   std::atomic<uint64_t> highest_timed;  // bytes in use then
-  std::atomic<Offset> shadow;           // ShadowDirectory; 0: none
-  std::atomic<uint32_t> threads;        // lines of TableHeader::in_use_of in use: 1 + the last one
+  // When every allocation is recorded: at least the sum of all limits (ThreadInUse), and the maximum of `now` + `limits`.
+  // No more than `most` was ever in use, so the maximum misses at most `most` − `highest`.
+  std::atomic<uint64_t> limits, most;
+  std::atomic<Offset> shadow;     // ShadowDirectory; 0: none
+  std::atomic<uint32_t> threads;  // lines of TableHeader::in_use_of in use: 1 + the last one
 };
 static_assert(sizeof(HeapInUse) == 64);
 
 // What one thread has in use when every allocation is recorded: `limit` − `room`, modulo 2^64, because a thread may
 // free what others have allocated. Both in kAmountFractionBits. An allocation takes from `room`, a free adds to it.
 // Only when there is no room left does the thread add up what the others have in use (SeeHeight in
-// sampler/heap/in_use.h), and get room by a higher limit.
+// sampler/tables/in_use.h), and get room by a higher limit.
 struct alignas(64) ThreadInUse {
-  // The thread writes a new limit after the new room; readers read it before the room. So a reader never finds too much
-  // in use.
+  // A higher limit is written after the room, a lower one before it. A reader reads the limit before and after the room,
+  // so it never finds too much in use.
   std::atomic<uint64_t> limit, room;
 };
 static_assert(sizeof(ThreadInUse) == 64);
-// The maximum may miss one part in kHeightParts if several threads allocate.
+// All threads together may take one part in kHeightParts of the maximum as room, besides what they freed meanwhile.
 inline constexpr uint64_t kHeightParts = 1024;
 
 // Index of the interval in force, of `count` that were ever set; 0 if `count` is invalid.

@@ -8,6 +8,7 @@
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
 #include "sampler/stacks/sample_stack.h"
+#include "sampler/tables/in_use.h"
 #include "sampler/tables/live_threads.h"
 
 namespace holdfast {
@@ -41,6 +42,7 @@ SharedTable* TableOf(uint32_t epoch) {
 ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, uint64_t stack_bytes) {
   ThreadState& thread = thread_state;
   ThreadBirth birth{};
+  if (SharedTable* recorded = OwnState() ? table() : nullptr) ExpectAnotherThread(recorded, thread);
   const bool stacks_wanted = (process.options.profiles & KindBit(ProfileKind::kMap)) != 0;
   if (!stacks_wanted && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0) return birth;
   if (LittleStackLeft(kStackForRecord)) {
@@ -91,14 +93,18 @@ FollowedThread BeganThread(ThreadStart* start) {
 
 void EndedThread(const FollowedThread& thread) {
   SharedTable* recorded = TableOf(thread.epoch);
-  if (recorded == nullptr || thread.who == 0) return;
+  if (recorded == nullptr) return;
+  GiveBackRoom(recorded, thread_state, Keep::kNothing);
+  if (thread.who == 0) return;
   if (EndLiveThread(LiveThreadAt(recorded, thread.number), thread.who)) CountEnded(RowOf(recorded, thread.who));
 }
 
 void EndedThisThread() {
   SharedTable* recorded = OwnState() ? table() : nullptr;
   const auto id = static_cast<uint32_t>(ThreadId());
-  if (recorded == nullptr || id == 0) return;
+  if (recorded == nullptr) return;
+  GiveBackRoom(recorded, thread_state, Keep::kNothing);
+  if (id == 0) return;
   const uint32_t number = FindLiveThread(recorded, id);
   if (number == kNoLiveThread) return;
   LiveThread* slot = LiveThreadAt(recorded, number);

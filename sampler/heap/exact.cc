@@ -209,6 +209,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   if (UNLIKELY(own_time.measured())) {
     own_time.Add();
     NoteThread(recorded, thread, row, own_time.start_ns());
+    GiveBackRoom(recorded, thread);
     TendExporter(recorded);
     LookAtFreeCallsAgain(false);
   }
@@ -227,6 +228,7 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
   }
   if (row->owner == thread.owner && IsExactHere(thread)) {
     AddOwnFree(table, thread, row, bytes);
+    GiveBackRoom(table, thread);
   } else {
     TakeInUse(table, thread, bytes << kAmountFractionBits);
     AddTo(table, &row->sums[kFreeObjectsByOthers], uint64_t{1} << kCountFractionBits);

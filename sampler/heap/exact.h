@@ -22,11 +22,11 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/contract/weight.h"
-#include "sampler/heap/in_use.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
 #include "sampler/stacks/remembered_walks.h"
+#include "sampler/tables/in_use.h"
 #include "sampler/tables/shadow_map.h"
 
 namespace holdfast {

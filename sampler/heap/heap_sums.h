@@ -4,8 +4,8 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/weight.h"
-#include "sampler/heap/in_use.h"
 #include "sampler/hot_path/thread_state.h"
+#include "sampler/tables/in_use.h"
 #include "sampler/tables/stack_table.h"
 
 namespace holdfast {

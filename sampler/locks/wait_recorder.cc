@@ -12,6 +12,7 @@
 #include "sampler/process/process.h"
 #include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/sample_stack.h"
+#include "sampler/tables/in_use.h"
 
 extern "C" {
 void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
@@ -153,6 +154,7 @@ SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
     return nullptr;
   }
   PublishWait();
+  GiveBackRoom(recorded, thread);
   DropAbandonedWait(recorded, thread, wait);
   // Inside a wait that the program reports itself, by whatever means it waits: the outer one counts.
   if (thread.current_wait.wait != nullptr && thread.current_wait.kind == WaitKind::kCustom) return nullptr;

@@ -6,9 +6,14 @@
 //     saw       two more, one less, as long as there are fewer than COUNT
 //     grown     one block, grown by realloc, COUNT times by BYTES
 //     handed    all blocks, freed by another thread, twice
+//     after     the main thread makes all and frees them, then another thread does, while the main thread waits without sleeping
+//     turns     two threads: the first makes all and frees them, the second makes all, and the first makes all again
+//     passed    one thread makes all, another one frees them, five times; then the second makes all, and the first makes all again
 //
 // Says "peak BYTES". Without stdio, which allocates.
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +21,7 @@
 
 #include "known.h"
 
-enum { kMostThreads = 64 };
+enum { kMostThreads = 512 };
 static size_t count, bytes;
 static pthread_barrier_t all_there;
 
@@ -42,6 +47,44 @@ static void* Burst(void* none) {
   void** blocks = MakeAll();
   pthread_barrier_wait(&all_there);
   return FreeAll(blocks);
+}
+
+// Two threads do what they are asked to, one step at a time. They wait by turning round, as a thread that sleeps gives up what it keeps.
+enum Step { kNothing, kMake, kFree, kFreeOthers, kEnd };
+static _Atomic int asked[2];
+static void** made[2];
+static void* Obey(void* which) {
+  const size_t own = (size_t)which;
+  for (;;) {
+    const int step = atomic_load(&asked[own]);
+    if (step == kMake) made[own] = MakeAll();
+    if (step == kFree) FreeAll(made[own]);
+    if (step == kFreeOthers) FreeAll(made[1 - own]);
+    if (step == kEnd) return NULL;
+    if (step == kNothing) sched_yield();
+    if (step != kNothing) atomic_store(&asked[own], kNothing);
+  }
+}
+static void Ask(size_t which, enum Step step) {
+  atomic_store(&asked[which], step);
+  while (step != kEnd && atomic_load(&asked[which]) != kNothing) sched_yield();
+}
+static void Obeyed(int passes) {
+  pthread_t others[2];
+  for (size_t i = 0; i < 2; ++i) pthread_create(&others[i], NULL, Obey, (void*)i);
+  for (int i = 0; i < passes; ++i) {
+    Ask(0, kMake);
+    Ask(1, kFreeOthers);
+  }
+  if (passes == 0) {
+    Ask(0, kMake);
+    Ask(0, kFree);
+  }
+  Ask(1, kMake);
+  Ask(0, kMake);
+  for (size_t i = 0; i < 2; ++i) Ask(i, kFree);
+  for (size_t i = 0; i < 2; ++i) Ask(i, kEnd);
+  for (size_t i = 0; i < 2; ++i) pthread_join(others[i], NULL);
 }
 
 int main(int argc, char** argv) {
@@ -81,6 +124,17 @@ int main(int argc, char** argv) {
       pthread_create(&other, NULL, FreeAll, MakeAll());
       pthread_join(other, NULL);
     }
+  } else if (strcmp(shape, "after") == 0) {
+    FreeAll(MakeAll());
+    pthread_t other;
+    pthread_create(&other, NULL, Obey, 0);
+    Ask(0, kMake);
+    Ask(0, kFree);
+    Ask(0, kEnd);
+    pthread_join(other, NULL);
+  } else if (strcmp(shape, "turns") == 0 || strcmp(shape, "passed") == 0) {
+    Obeyed(shape[0] == 'p' ? 5 : 0);
+    peak *= 2;
   }
   char text[64];
   const int length = snprintf(text, sizeof text, "peak %zu\n", peak);

@@ -188,18 +188,19 @@ TEST_F(PeakTest, AStateThatHoldsMoreThanEverWasInUseIsNotKept) {
   EXPECT_EQ(watch.state().bytes >> kAmountFractionBits, 100u);
 }
 
-TEST_F(PeakTest, TheHeightIsExactWhereOneThreadAllocates) {
-  const auto error = [this] {
+TEST_F(PeakTest, TheMostThatMayHaveBeenInUseIsKnownWhereEveryAllocationIsRecorded) {
+  const auto most = [this] {
     const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
     EXPECT_TRUE(snapshot.ok()) << snapshot.status();
-    return snapshot->height_error;
+    return snapshot->most_bytes;
   };
-  SetThread(1, 500, 600);
-  EXPECT_EQ(error(), HeightError::kEstimated);
+  SetHighest(500);
+  table_.head().in_use.most = uint64_t{600} << kAmountFractionBits;
+  EXPECT_EQ(most(), std::nullopt);
   table_.head().in_use.shadow = 12345;
-  EXPECT_EQ(error(), HeightError::kNone);
-  SetThread(7, 0, 1);
-  EXPECT_EQ(error(), HeightError::kOfThreads);
+  EXPECT_EQ(most(), 600);
+  SetHighest(700);
+  EXPECT_EQ(most(), 700) << "never less than the height";
 }
 
 TEST_F(PeakTest, WhatASnapshotReadCountsAsALook) {

@@ -224,8 +224,9 @@ TEST(PeakOf, SaysHowFarTheHeightMayBeOff) {
   };
   EXPECT_EQ(peak("524288 bytes", nullptr), "100MiB at 2026-11-24T10:00:00.000Z");
   EXPECT_EQ(peak("1 bytes", nullptr), "100MiB at 2026-11-24T10:00:00.000Z");
-  EXPECT_EQ(peak("1 bytes", "at most 102400 bytes"),
-            "100MiB at 2026-11-24T10:00:00.000Z (several threads: up to 0.1% more)");
+  EXPECT_EQ(peak("1 bytes", "none"), "100MiB at 2026-11-24T10:00:00.000Z");
+  EXPECT_EQ(peak("1 bytes", "102400 bytes more at most, as threads count apart"),
+            "100MiB at 2026-11-24T10:00:00.000Z (several threads: up to 100KiB more)");
 }
 
 }  // namespace
