@@ -53,6 +53,7 @@ void AddLock(const LockList::Lock& lock, LockList::Lock* sum) {
   AddTo(lock.waiting_ns, &sum->waiting_ns);
   sum->longest_ns = std::max(sum->longest_ns, lock.longest_ns);
   sum->longest_held_ns = std::max(sum->longest_held_ns, lock.longest_held_ns);
+  sum->longest_waiting_ns = std::max(sum->longest_waiting_ns, lock.longest_waiting_ns);
   sum->hottest_ns = std::max(sum->hottest_ns, lock.hottest_ns);
   sum->wait_times.Add(lock.wait_times);
   sum->hold_times.Add(lock.hold_times);
@@ -140,7 +141,7 @@ LockList GroupByClass(const Profile& profile, LockList list, Plumbing* plumbing)
     std::string key = name.empty() ? SidesOf(profile, list, lock, plumbing) : name;
     if (key.empty()) key = lock.address;  // nothing else is known
     const auto [place, added] = places.try_emplace({LockKindOf(lock), lock.rank, key}, classes.size());
-    if (lock.locks == 1) lock.hottest_ns = lock.delay_ns;
+    if (lock.locks == 1) lock.hottest_ns = lock.all_delay_ns();
     if (added) {
       numbers[lock.number] = lock.number;
       lock.class_name = name;
@@ -154,6 +155,9 @@ LockList GroupByClass(const Profile& profile, LockList list, Plumbing* plumbing)
   for (LockList::Pair& pair : list.pairs) {
     if (const auto found = numbers.find(pair.lock); found != numbers.end()) pair.lock = found->second;
   }
+  for (LockList::Waiter& waiter : list.waiters) {
+    if (const auto found = numbers.find(waiter.lock); found != numbers.end()) waiter.lock = found->second;
+  }
   std::optional<Plumbing> own;
   if (plumbing == nullptr) plumbing = &own.emplace(Plumbing::Make(profile, {}).value());
   for (LockList::Lock& lock : classes) {
@@ -161,7 +165,7 @@ LockList GroupByClass(const Profile& profile, LockList list, Plumbing* plumbing)
   }
   list.locks = std::move(classes);
   std::stable_sort(list.locks.begin(), list.locks.end(), [](const auto& a, const auto& b) {
-    return a.rank != b.rank ? a.rank < b.rank : a.delay_ns > b.delay_ns;
+    return a.rank != b.rank ? a.rank < b.rank : a.all_delay_ns() > b.all_delay_ns();
   });
   return list;
 }

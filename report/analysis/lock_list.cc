@@ -8,9 +8,12 @@
 
 #include "fmt/format.h"
 #include "report/analysis/comment_words.h"
+#include "report/analysis/waiting_list.h"
 #include "report/base/value_units.h"
 #include "report/pprof/lock_comment_limits.h"
 #include "report/pprof/stack_text.h"
+#include "report/profiles/filtered_stacks.h"
+#include "report/profiles/metric.h"
 
 namespace holdfast {
 namespace {
@@ -65,8 +68,10 @@ class ListReader {
     if (what == "name:") known->name = words.rest();
     if (what == "member:") known->member = words.rest();
     if (what == "waiting:" && words.Take(&lock.waiting) && words.Is("delay_ns") && words.Take(&lock.waiting_ns)) {
-      known->waiting = lock.waiting;
-      known->waiting_ns = lock.waiting_ns;
+      known->waiting = std::max<int64_t>(0, lock.waiting);
+      known->waiting_ns = std::max<int64_t>(0, lock.waiting_ns);
+      if (words.Is("longest_ns") && words.Take(&lock.longest_waiting_ns))
+        known->longest_waiting_ns = std::clamp<int64_t>(lock.longest_waiting_ns, 0, known->waiting_ns);
     }
     if (what == "thread-local:" && words.Take(&lock.thread_offset)) known->thread_offset = lock.thread_offset;
     if (what == "alone:") words.Take(&known->alone_ns);
@@ -158,8 +163,55 @@ std::string_view NameAt(const Profile& profile, uint32_t location) {
 
 }  // namespace
 
+int64_t LockList::Lock::all_delay_ns() const {
+  int64_t sum = 0;
+  return __builtin_add_overflow(delay_ns, waiting_ns, &sum) ? INT64_MAX : sum;
+}
+
+WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
+  WaitTotals totals;
+  for (const LockList::Lock& lock : list.locks) {
+    totals.contentions = WrappedSum(totals.contentions, lock.contentions);
+    totals.delay_ns = WrappedSum(totals.delay_ns, lock.delay_ns);
+    totals.waiting = WrappedSum(totals.waiting, lock.waiting);
+    totals.waiting_ns = WrappedSum(totals.waiting_ns, lock.waiting_ns);
+  }
+  const auto contentions = FindMetric(profile, "contentions"), delay = FindMetric(profile, "delay");
+  if (profile.CommentValue("kind") != "block" || !contentions.ok() || !delay.ok()) return totals;
+  // The counters of the process have every wait, sampled or not.
+  int64_t counted = 0;
+  CommentWords waits(profile.CommentValue("contentions")), waited(profile.CommentValue("delay_ns"));
+  if (waits.Take(&counted)) totals.contentions = counted;
+  if (waited.Take(&counted)) totals.delay_ns = counted;
+  totals.waiting = totals.waiting_ns = 0;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    const auto labels = profile.LabelsOf(profile.samples[i]);
+    const bool goes_on = std::any_of(labels.begin(), labels.end(), [&](const Profile::Label& label) {
+      return profile.strings[label.key] == "state" && profile.strings[label.text] == "waiting";
+    });
+    if (!goes_on) continue;
+    totals.waiting = WrappedSum(totals.waiting, profile.ValuesOf(i)[*contentions]);
+    totals.waiting_ns = WrappedSum(totals.waiting_ns, profile.ValuesOf(i)[*delay]);
+  }
+  // While the program runs, the counters may be read a wait earlier than the samples. Where every wait is a sample, these are exact, too.
+  const std::vector<Interval> intervals = IntervalsOf(profile);
+  if (!intervals.empty() &&
+      std::all_of(intervals.begin(), intervals.end(), [](const Interval& i) { return i.mean == 1; })) {
+    totals.contentions = WrappedDifference(profile.Total(*contentions), totals.waiting);
+    totals.delay_ns = WrappedDifference(profile.Total(*delay), totals.waiting_ns);
+  }
+  return totals;
+}
+
 LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
   LockList list = ListReader(profile).Read();
+  const WaitingList waiting = ReadWaitingList(profile);
+  for (const WaitingList::Wait& wait : waiting.waits) {
+    if (wait.lock == WaitingList::kUnknown || wait.stack < 0 ||
+        static_cast<size_t>(wait.stack) >= waiting.stacks.size())
+      continue;
+    list.waiters.push_back({wait.lock, waiting.stacks[static_cast<size_t>(wait.stack)], wait.delay_ns});
+  }
   // The order is the same where plumbing is shown.
   std::optional<Plumbing> own;
   if (plumbing == nullptr) plumbing = &own.emplace(Plumbing::Make(profile, {}).value());
@@ -188,6 +240,10 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
         (side == LockSide::kWaiter && pair.holder != LockList::kUnknown))
       continue;
     delays[FunctionOf(profile, list.stacks[static_cast<size_t>(stack)], plumbing)] += pair.delay_ns;
+  }
+  for (const LockList::Waiter& waiter : list.waiters) {
+    if (waiter.lock == lock && side == LockSide::kWaiter)
+      delays[FunctionOf(profile, waiter.stack, plumbing)] += static_cast<double>(waiter.delay_ns);
   }
   const auto most =
       std::max_element(delays.begin(), delays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });

@@ -28,7 +28,8 @@ struct LockList {
     int64_t held_ns = 0, longest_held_ns = 0;  // how long they were, as far as somebody waited
     int64_t alone_ns = 0;                      // of held_ns: the lock had one reader
     TimeCounts wait_times, hold_times;
-    int64_t waiting = 0, waiting_ns = 0;        // threads that waited at the snapshot, and for how long so far
+    int64_t waiting = 0, waiting_ns = 0,
+            longest_waiting_ns = 0;             // threads that waited at the snapshot, for how long so far
     std::string name;                           // of a symbol, "" if none
     int64_t block_bytes = 0, block_offset = 0;  // the block that it lies in; of 0 bytes: the frame of a function
     int block_stack = kUnknown;
@@ -40,6 +41,8 @@ struct LockList {
     int64_t hottest_ns = 0;
     std::string class_name;
 
+    // All that it was waited for: the waits that ended, and those in progress.
+    int64_t all_delay_ns() const;
     bool is_in_block() const { return block_stack != kUnknown && block_bytes != 0; }
     bool is_in_frame() const { return block_stack != kUnknown && block_bytes == 0; }
   };
@@ -62,7 +65,22 @@ struct LockList {
     int64_t delay_ns = 0, alone_ns = 0;
   };
   std::vector<Site> sites;
+  // Waits in progress at the snapshot, if their stacks are known.
+  struct Waiter {
+    int lock = 0;                 // number
+    std::vector<uint32_t> stack;  // indices into profile.locations, leaf first
+    int64_t delay_ns = 0;
+  };
+  std::vector<Waiter> waiters;
 };
+
+// What all waits of a block profile's process come to, whether or not their locks are listed. Of a file that does not count them, the sums of
+// the list.
+struct WaitTotals {
+  int64_t contentions = 0, delay_ns = 0;  // of waits that ended
+  int64_t waiting = 0, waiting_ns = 0;    // in progress at the snapshot, so far
+};
+WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list);
 
 LockList ReadLockList(const Profile& profile, Plumbing* plumbing);
 

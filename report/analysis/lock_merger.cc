@@ -79,6 +79,9 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
     AddTo(&sum.hold_ns, lock.hold_ns, sign);
     AddTo(&sum.held_ns, lock.held_ns, sign);
     AddTo(&sum.alone_ns, lock.alone_ns, sign);
+    AddTo(&sum.waiting, lock.waiting, sign);
+    AddTo(&sum.waiting_ns, lock.waiting_ns, sign);
+    if (sign > 0) sum.longest_waiting_ns = std::max(sum.longest_waiting_ns, lock.longest_waiting_ns);
     AddTo(&sum.wait_times, lock.wait_times, sign);
     AddTo(&sum.hold_times, lock.hold_times, sign);
     sum.longest_ns = std::max(sum.longest_ns, lock.longest_ns);
@@ -105,9 +108,11 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
 }
 
 void LockMerger::WriteTo(Profile* profile) {
-  std::erase_if(sum_.locks, [](const LockList::Lock& lock) { return lock.contentions + lock.holds <= 0; });
-  std::stable_sort(sum_.locks.begin(), sum_.locks.end(),
-                   [](const LockList::Lock& a, const LockList::Lock& b) { return a.delay_ns > b.delay_ns; });
+  std::erase_if(sum_.locks,
+                [](const LockList::Lock& lock) { return lock.contentions + lock.holds + lock.waiting <= 0; });
+  std::stable_sort(sum_.locks.begin(), sum_.locks.end(), [](const LockList::Lock& a, const LockList::Lock& b) {
+    return a.all_delay_ns() > b.all_delay_ns();
+  });
   std::map<int, size_t> numbers;
   for (const LockList::Lock& lock : sum_.locks) {
     if (numbers.size() == kMostLocksWritten) break;
@@ -125,6 +130,10 @@ void LockMerger::WriteTo(Profile* profile) {
     }
     if (lock.alone_ns > 0) add(fmt::format(" alone: {}", lock.alone_ns));
     if (lock.locks > 1) add(fmt::format(" locks: {} hottest_ns {}", lock.locks, lock.hottest_ns));
+    if (lock.waiting > 0) {
+      add(fmt::format(" waiting: {} delay_ns {} longest_ns {}", lock.waiting, lock.waiting_ns,
+                      std::min(lock.longest_waiting_ns, lock.waiting_ns)));
+    }
     if (lock.is_in_frame()) {
       add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, lock.block_stack + 1));
     } else if (lock.is_in_block()) {

@@ -146,6 +146,9 @@ std::vector<double> VariancesByAge(const Profile& profile, double interval, cons
 std::vector<double> VariancesOf(const Profile& profile, bool by_age) {
   const auto& types = profile.sample_types;
   if (types.size() == 1 && profile.strings[types[0].type] == "exceptions") return SharedOut(profile);
+  // Threads are all counted.
+  if (types.size() == 2 && profile.strings[types[0].type] == "created")
+    return std::vector<double>(profile.samples.size() * types.size());
   const auto interval = IntervalOf(profile);
   const auto pairs = PairsOf(profile);
   if (!interval || pairs.empty()) return {};

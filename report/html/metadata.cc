@@ -122,7 +122,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       for (const Lengths& lengths : {lock.waited, lock.held}) {
         json.Number(lengths.p50).Number(lengths.p90).Number(lengths.p99).Number(lengths.longest);
       }
-      json.Close(']');
+      json.Number(lock.waiting).Number(lock.waiting_ns).Close(']');
     }
     json.Close(']').Key("pairs").Open('[');
     for (const PairOfStacks& pair : series.pairs) {

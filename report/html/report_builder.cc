@@ -283,6 +283,8 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
         .rank = lock.rank,
         .waited = lengths_of(lock.wait_times, lock.longest_ns),
         .held = lengths_of(lock.hold_times, lock.longest_held_ns),
+        .waiting = lock.waiting,
+        .waiting_ns = lock.waiting_ns,
     });
   }
   for (const LockList::Pair& pair : list.pairs) {

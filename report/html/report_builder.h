@@ -135,6 +135,7 @@ class ReportBuilder {
     uint32_t top_holder = kNoFunction, top_waiter = kNoFunction;
     WaitRank rank = WaitRank::kLock;
     Lengths waited = {}, held = {};
+    int64_t waiting = 0, waiting_ns = 0;  // in progress at the snapshot, so far
   };
   struct PairOfStacks {
     int lock = 0;

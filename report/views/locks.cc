@@ -17,6 +17,7 @@
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/lock_comment_limits.h"
+#include "report/profiles/filtered_stacks.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
 #include "report/profiles/short_name.h"
@@ -32,6 +33,7 @@ struct OneProfile {
   std::shared_ptr<Plumbing> whose;  // null: everything is shown as it is
   LockList list;
   std::vector<std::string> names;  // of each lock
+  WaitTotals totals = {};          // also of locks that are not in the list
 };
 
 std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
@@ -54,6 +56,10 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
     if (!lengths.empty()) lines.push_back(fmt::format("{:<8}{}", what, lengths));
   };
   add("waits", lock.wait_times.LengthsText(lock.longest_ns));
+  if (lock.waiting > 0) {
+    lines.push_back(fmt::format("now     {} waiting, {} so far, the longest {}", lock.waiting,
+                                FormatTimeNs(lock.waiting_ns), FormatTimeNs(lock.longest_waiting_ns)));
+  }
   add("held", lock.hold_times.LengthsText(lock.longest_held_ns));
   if (lock.alone_ns > 0) {
     lines.push_back(fmt::format("readers the last reader was the only one for {} of {}", FormatTimeNs(lock.alone_ns),
@@ -73,13 +79,52 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
   return lines;
 }
 
+WaitTotals TotalsOf(const std::vector<OneProfile>& profiles) {
+  WaitTotals sum;
+  for (const OneProfile& one : profiles) {
+    sum.contentions = WrappedSum(sum.contentions, one.totals.contentions);
+    sum.delay_ns = WrappedSum(sum.delay_ns, one.totals.delay_ns);
+    sum.waiting = WrappedSum(sum.waiting, one.totals.waiting);
+    sum.waiting_ns = WrappedSum(sum.waiting_ns, one.totals.waiting_ns);
+  }
+  return sum;
+}
+
+// Says what the block profile has in total: "1.3s in 38 waits: 36 ended, 2 go on (96ms so far)".
+void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* table) {
+  const int64_t waits = WrappedSum(totals.contentions, totals.waiting);
+  const int64_t delay_ns = WrappedSum(totals.delay_ns, totals.waiting_ns);
+  if (waits == 0) return;
+  std::string text = fmt::format("total    {} in {} wait{}", FormatTimeNs(delay_ns), waits, waits == 1 ? "" : "s");
+  if (totals.waiting > 0) {
+    text += fmt::format(": {} ended, {} go{} on ({} so far)", totals.contentions, totals.waiting,
+                        totals.waiting == 1 ? "es" : "", FormatTimeNs(totals.waiting_ns));
+  }
+  const int64_t left_waits = WrappedDifference(waits, WrappedSum(listed.contentions, listed.waiting));
+  const int64_t left_ns = WrappedDifference(delay_ns, WrappedSum(listed.delay_ns, listed.waiting_ns));
+  if (left_waits > 0) {
+    text += fmt::format("; {} of these, {}, have no row: joins and idle threads", left_waits,
+                        FormatTimeNs(std::max<int64_t>(0, left_ns)));
+  }
+  table->header.push_back(std::move(text));
+  for (const auto& [key, value] : {std::pair("contentions", totals.contentions),
+                                   {"delay_ns", totals.delay_ns},
+                                   {"waiting", totals.waiting},
+                                   {"waiting_ns", totals.waiting_ns}})
+    table->members.push_back({key, fmt::format("{}", value)});
+}
+
 TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   TextTable table;
   table.has_details = true;
+  const WaitTotals totals = TotalsOf(profiles);
+  const bool goes_on = totals.waiting > 0;
   // What answers comes first and is always there; the others where there is room.
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
                    {"contentions", "waits", Column::kRight, 0, 2},
                    {"delay_ns", "total", Column::kRight, 0, 2},
+                   {"", goes_on ? "now" : "", Column::kRight, 0, 2},
+                   {"", goes_on ? "so far" : "", Column::kRight, 0, 2},
                    {"mean_ns", "", Column::kRight, 0, 2},
                    {"p50_ns", "p50", Column::kRight, 0, 2, 120},
                    {"p90_ns", "p90", Column::kRight, 0, 2, 140},
@@ -96,21 +141,31 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
                    {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140},
                    {"alone_ns", "", Column::kRight, 0, 2},
                    {"locks", "", Column::kRight, 0, 2},
-                   {"hottest_ns", "", Column::kRight, 0, 2}};
+                   {"hottest_ns", "", Column::kRight, 0, 2},
+                   {"waiting", "", Column::kRight, 0, 2},
+                   {"waiting_ns", "", Column::kRight, 0, 2},
+                   {"longest_waiting_ns", "", Column::kRight, 0, 2}};
   std::vector<std::pair<const OneProfile*, const LockList::Lock*>> locks;
   double everything = 0;
   bool capped = false;
+  WaitTotals listed;
   for (const OneProfile& one : profiles) {
     capped = capped || one.list.locks.size() >= kMostLocksWritten;
     for (const LockList::Lock& lock : one.list.locks) {
       // What only idle threads wait for, and nobody got yet, tells nothing.
       if (lock.rank == WaitRank::kIdle && lock.contentions == 0) continue;
       locks.emplace_back(&one, &lock);
-      everything += static_cast<double>(lock.delay_ns);
+      everything += static_cast<double>(lock.all_delay_ns());
+      listed.contentions = WrappedSum(listed.contentions, lock.contentions);
+      listed.delay_ns = WrappedSum(listed.delay_ns, lock.delay_ns);
+      listed.waiting = WrappedSum(listed.waiting, lock.waiting);
+      listed.waiting_ns = WrappedSum(listed.waiting_ns, lock.waiting_ns);
     }
   }
+  AddTotals(totals, listed, &table);
   std::stable_sort(locks.begin(), locks.end(), [](const auto& a, const auto& b) {
-    return a.second->rank != b.second->rank ? a.second->rank < b.second->rank : a.second->delay_ns > b.second->delay_ns;
+    return a.second->rank != b.second->rank ? a.second->rank < b.second->rank
+                                            : a.second->all_delay_ns() > b.second->all_delay_ns();
   });
   if (locks.empty() || locks[0].second->rank != WaitRank::kLock) {
     table.header.push_back(fmt::format("note     no thread waited for a lock{}",
@@ -137,28 +192,34 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       return LengthCell(lock->hold_times.Percentile(share, lock->longest_held_ns));
     };
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
-    table.rows.push_back({{Cell::Text(LockKindOf(*lock)),
-                           Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
-                           TimeCell(lock->delay_ns),
-                           TimeCell(mean),
-                           waited(0.5),
-                           waited(0.9),
-                           waited(0.99),
-                           TimeCell(lock->longest_ns),
-                           lock->held_ns > 0 ? TimeCell(lock->held_ns) : Cell::Number("-", 0),
-                           held(0.5),
-                           held(0.9),
-                           held(0.99),
-                           TimeCell(lock->longest_held_ns),
-                           NameCell(Top(*one, *lock, LockSide::kHolder)),
-                           NameCell(Top(*one, *lock, LockSide::kWaiter)),
-                           NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
-                           Cell::Text(one->file->program),
-                           TimeCell(lock->alone_ns),
-                           Cell::Number(fmt::format("{}", lock->locks), lock->locks),
-                           TimeCell(lock->locks > 1 ? lock->hottest_ns : lock->delay_ns)},
-                          everything > 0 ? static_cast<double>(lock->delay_ns) / everything : 0,
-                          Details(*one, *lock)});
+    table.rows.push_back(
+        {{Cell::Text(LockKindOf(*lock)),
+          Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
+          TimeCell(lock->delay_ns),
+          lock->waiting > 0 ? Cell::Number(fmt::format("{}", lock->waiting), lock->waiting) : Cell::Number("-", 0),
+          lock->waiting > 0 ? TimeCell(lock->waiting_ns) : Cell::Number("-", 0),
+          TimeCell(mean),
+          waited(0.5),
+          waited(0.9),
+          waited(0.99),
+          TimeCell(lock->longest_ns),
+          lock->held_ns > 0 ? TimeCell(lock->held_ns) : Cell::Number("-", 0),
+          held(0.5),
+          held(0.9),
+          held(0.99),
+          TimeCell(lock->longest_held_ns),
+          NameCell(Top(*one, *lock, LockSide::kHolder)),
+          NameCell(Top(*one, *lock, LockSide::kWaiter)),
+          NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
+          Cell::Text(one->file->program),
+          TimeCell(lock->alone_ns),
+          Cell::Number(fmt::format("{}", lock->locks), lock->locks),
+          TimeCell(lock->locks > 1 ? lock->hottest_ns : lock->all_delay_ns()),
+          Cell::Number("", lock->waiting),
+          TimeCell(lock->waiting_ns),
+          TimeCell(lock->longest_waiting_ns)},
+         everything > 0 ? static_cast<double>(lock->all_delay_ns()) / everything : 0,
+         Details(*one, *lock)});
   }
   return table;
 }
@@ -290,7 +351,13 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (!set.ok()) return wrong(set.status(), kCouldNot);
   for (const std::string& warning : set->warnings) SayTo(err, warning);
 
-  // Both kinds of one process's files say the same of its locks.
+  // Both kinds of one process's files say the same of its locks; block profiles count all waits.
+  std::map<std::string, const ProfileFile*> counts;  // by process
+  for (const ProfileGroup& group : set->groups) {
+    if (const ProfileFile* file = group.NewestCumulative();
+        group.kind == "block" && file != nullptr && file->profile != nullptr && !group.process.empty())
+      counts[group.process] = file;
+  }
   std::vector<OneProfile> profiles;
   std::set<std::string> seen;
   for (const ProfileGroup& group : set->groups) {
@@ -307,6 +374,9 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     auto plumbing = WhoseOf(*file->profile, options);
     if (!plumbing.ok()) return wrong(plumbing.status(), kWrongUsage);
     OneProfile one = {file, *plumbing, ReadLockList(*file->profile, plumbing->get()), {}};
+    const auto counted = counts.find(group.process);
+    const bool has_counts = counted != counts.end() && counted->second->time_nanos >= file->time_nanos;
+    one.totals = WaitTotalsOf(has_counts ? *counted->second->profile : *file->profile, one.list);
     for (const LockList::Lock& lock : one.list.locks)
       one.names.push_back(LockNameOf(*file->profile, one.list, lock, one.whose.get()));
     if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.whose.get());

@@ -69,12 +69,14 @@ void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable&
   const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
   const std::optional<Biggest> biggest = owners.BiggestOf(flat, IsMemoryKind(view.kind));
   if (biggest.has_value() && (is_part || biggest->name != first_row)) {
-    table->header.push_back(
-        fmt::format("biggest  {}: {}{}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
-                    is_part ? " for locks" : "", FormatPercent(biggest->value, stacks.Whole(0)),
-                    biggest->other.empty()
-                        ? ""
-                        : fmt::format(", mostly {} {}", biggest->is_branch ? "by" : "for", ShortName(biggest->other))));
+    table->header.push_back(fmt::format("biggest  {}: {}{}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
+                                        is_part ? " for locks" : "", FormatPercent(biggest->value, stacks.Whole(0)),
+                                        biggest->other.empty() ? ""
+                                                               : fmt::format(", mostly {} {}",
+                                                                             biggest->is_branch      ? "by"
+                                                                             : IsWaitKind(view.kind) ? "called by"
+                                                                                                     : "for",
+                                                                             ShortName(biggest->other))));
   }
   if (!is_part) return;
   const int64_t locks = WrappedDifference(stacks.Selected(0), WrappedSum(owners.unheld(), owners.idle()));

@@ -63,6 +63,50 @@ class LockNumbers : public Profiled {
   }
 };
 
+// Every view of one snapshot counts a wait that goes on, with the time so far.
+TEST_F(LockNumbers, WaitsInProgressAreListedAndTheTotalsAgree) {
+  Running program(CommandFor(Launch::kPreload, {"stuck", "holder"}, kEveryWait));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  ASSERT_TRUE(RunTool({"dump", "--tables", tables(), std::to_string(program.pid())}).exited(0));
+  const auto member = [](const std::string& json, const std::string& key) -> int64_t {
+    const size_t at = json.find("\"" + key + "\": ");
+    return at == std::string::npos ? -1 : std::stoll(json.substr(at + key.size() + 4));
+  };
+  const auto expect_agreement = [&](const std::vector<std::string>& files) {
+    std::vector<std::string> locks = {"locks", "--format", "json"},
+                             top = {"top", "--kind", "block", "--format", "json"};
+    for (std::vector<std::string>* command : {&locks, &top})
+      command->insert(command->end(), files.begin(), files.end());
+    const std::string json = RunTool(locks).out;
+    EXPECT_EQ(member(json, "waiting"), 8) << json;
+    EXPECT_GT(member(json, "waiting_ns"), 0) << json;
+    EXPECT_EQ(member(json, "delay_ns") + member(json, "waiting_ns"), member(RunTool(top).out, "total")) << json;
+    top.insert(top.begin() + 1, {"--metric", "contentions"});
+    EXPECT_EQ(member(json, "contentions") + member(json, "waiting"), member(RunTool(top).out, "total")) << json;
+    const std::string table = RunTool([&] {
+                                std::vector<std::string> command = {"locks", "--wide"};
+                                command.insert(command.end(), files.begin(), files.end());
+                                return command;
+                              }())
+                                  .out;
+    EXPECT_THAT(table, ::testing::ContainsRegex("total +.* in [0-9]+ waits?: [0-9]+ ended, 8 go on \\("));
+    EXPECT_THAT(table, ::testing::ContainsRegex("waits +total +now +so far"));
+  };
+  expect_agreement({out()});
+  for (const auto& [name, lock] : Locks()) {
+    if (lock.at("waiting") != "8") continue;
+    EXPECT_NE(lock.at("top_waiter"), "-") << name;
+    EXPECT_GE(std::stoll(lock.at("waiting_ns")), std::stoll(lock.at("longest_waiting_ns")));
+    EXPECT_GT(std::stoll(lock.at("longest_waiting_ns")), 0);
+  }
+  // A sum keeps them.
+  const std::string sum = out() + "/sum.pb.gz";
+  ASSERT_TRUE(RunTool({"merge", "--kind", "block", "-o", sum, NewestBlock().at(0).path}).exited(0));
+  expect_agreement({sum});
+  program.Signal(SIGKILL);
+  program.Wait();
+}
+
 TEST_F(LockNumbers, ALockForWhichAllRanOutOfTimeWasHeldAsLongAsTheyWaited) {
   const RunResult r = RunAs(Launch::kPreload, {"timed_out_waits"}, kEveryWait);
   ASSERT_TRUE(r.exited(0)) << r.Describe();

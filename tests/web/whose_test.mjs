@@ -34,7 +34,7 @@ function onPage(report, metric) {
   const tree = (most) => core.buildTree(report, core.valuesFor(report, { ...choice, metric, ...most }).columns, none);
   const whole = tree({}).total[0][0];
   const biggest = core.biggestOwner(report, tree({ mostRank: 0 }), whole, metric.startsWith("heap/"));
-  return biggest === null ? null : { name: biggest.name, value: biggest.value, mostly: biggest.other === "" ? "" : `${biggest.isBranch ? "by" : "for"} ${biggest.other}` };
+  return biggest === null ? null : { name: biggest.name, value: biggest.value, mostly: biggest.other === "" ? "" : `${biggest.isBranch ? "by" : /^(block|mutex)\//.test(metric) ? "called by" : "for"} ${biggest.other}` };
 }
 
 /** The same on the terminal; of the first row where that says it. */

@@ -57,7 +57,8 @@ export type LockRow = [
   topHolder: number,
   topWaiter: number,
   rank: number, // 0 somebody holds it, 1 an event, 2 waited for by idle threads
-  // How long waits and holds were: p50, p90, p99, longest. −1: not known.
+  // How long waits and holds were: p50, p90, p99, longest. −1: not known. Then how many threads waited at the snapshot, and for how
+  // long so far.
   ...lengths: number[],
 ];
 /** Who waited for whom: nodes of the report (0: not known), and the functions that say most about them. */

@@ -56,7 +56,7 @@ function findings(app: App): Finding[] {
           <b>{negative ? signedText(app, biggest.value) : valueText(app, biggest.value)}</b>
           {waits !== null && " for locks"}
           {!negative && `, ${percentText(biggest.value, whole)}`}
-          {biggest.other !== "" && <span class="muted">, mostly {biggest.isBranch ? "by" : "for"} {inALine(biggest.other)}</span>}
+          {biggest.other !== "" && <span class="muted">, mostly {biggest.isBranch ? "by" : metric.kind === "block" || metric.kind === "mutex" ? "called by" : "for"} {inALine(biggest.other)}</span>}
         </>
       ),
       open: () => app.set({ selected: biggest.func, zoom: [], view: "sandwich" }),

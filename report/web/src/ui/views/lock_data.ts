@@ -105,8 +105,12 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
       if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1], rank: lock[10] });
     }
   }
-  return { locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] - a.lock[4]), pairs };
+  return { locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] + waitingNs(b.lock) - a.lock[4] - waitingNs(a.lock)), pairs };
 }
+
+/** How long the waits were so far that went on at the snapshot, and how many these are. */
+export const waitingNs = (lock: LockRow): number => lock[20] ?? 0;
+export const waitingNow = (lock: LockRow): number => lock[19] ?? 0;
 
 export interface LockOf {
   series: Series;

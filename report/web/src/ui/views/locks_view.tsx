@@ -1,7 +1,7 @@
 // Locks: who waited for whom, the hottest locks, and both sides by function: waiters (block profile), holders (mutex profile).
 import { formatPercent, formatRough, formatValue, grouped } from "../../core/units";
 import { nameOf, type App } from "../app_api";
-import { heldKinds, lockSide, singleLocks, stated, whomRows, type Side, type SideRow } from "./lock_data";
+import { heldKinds, lockSide, singleLocks, stated, waitingNow, waitingNs, whomRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
 import { Bar, FunctionName } from "../tables";
 
@@ -9,6 +9,7 @@ function SingleLocks({ app }: { app: App }) {
   const { locks, pairs } = singleLocks(app);
   if (locks.length === 0) return null;
   const whom = whomRows(pairs);
+  const someGoOn = locks.some(({ lock }) => waitingNow(lock) > 0);
   const title = locks[0]!.lock[10] === 0 ? "Hottest locks" : "No thread waited for a lock; what threads waited for that nobody holds";
   // The files list them once, for all of the run.
   const isPart = app.model.isPart(app.state) || app.state.chips.length > 0;
@@ -85,6 +86,11 @@ function SingleLocks({ app }: { app: App }) {
               <th scope="col" class="num">
                 Waits
               </th>
+              {someGoOn && (
+                <th scope="col" class="num" title="Waits in progress at the snapshot, and how long they were so far. Delay and Waits are of those that ended.">
+                  Now
+                </th>
+              )}
               <th scope="col" title="How long waits were, and how long it was held while somebody waited. Counted, each within 12 %; waits that go on are not in it.">
                 How long
               </th>
@@ -99,11 +105,22 @@ function SingleLocks({ app }: { app: App }) {
             </tr>
           </thead>
           <tbody>
-            {locks.slice(0, 30).map(({ series, lock: [number, title, kind, contentions, delay, , , , holder, waiter, , ...lengths] }) => (
+            {locks.slice(0, 30).map(({ series, lock, lock: [number, title, kind, contentions, delay, , , , holder, waiter, , ...lengths] }) => (
               <tr key={`${series.process} ${number}`}>
                 <td class="lock" title={title}>{title}</td>
                 <td class="num">{formatValue(delay, "nanoseconds")}</td>
                 <td class="num">{grouped(contentions)}</td>
+                {someGoOn && (
+                  <td class="num">
+                    {waitingNow(lock) > 0 && (
+                      <>
+                        {grouped(waitingNow(lock))}
+                        <br />
+                        <span class="muted">{formatValue(waitingNs(lock), "nanoseconds")}</span>
+                      </>
+                    )}
+                  </td>
+                )}
                 <td class="muted">
                   waited
                   <br />
