@@ -29,6 +29,8 @@ constexpr std::array<NamedUnit, 10> kSizes = {{{"B", 1},
                                                {"MB", 1e6, false},
                                                {"GB", 1e9, false},
                                                {"bytes", 1, false}}};
+constexpr std::array<NamedUnit, 6> kDecimalSizes = {
+    {{"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"PB", 1e15}}};
 constexpr std::array<NamedUnit, 9> kTimes = {{{"ns", 1},
                                               {"us", 1e3},
                                               {"ms", 1e6},
@@ -165,6 +167,15 @@ std::string FormatValue(int64_t value, std::string_view unit, std::string_view o
   }
   if (base != 1) return fmt::format("{}{}", value, unit);  // a profile of others, in KiB or ms: as it says
   return Automatic(value, units);
+}
+
+std::string FormatLike(int64_t value, std::string_view unit, std::string_view size) {
+  const std::string_view name = size.substr(std::min(size.size(), size.find_first_not_of("0123456789.")));
+  const NamedUnit* known = FindUnit(kSizes, name.empty() ? "B" : name);
+  if (unit != "bytes" || known == nullptr) return FormatValue(value, unit, "auto");
+  if (known->factor == 1) return value == 0 ? "0" : fmt::format("{}B", value);
+  return Automatic(value,
+                   FindUnit(kDecimalSizes, name) != nullptr ? std::span<const NamedUnit>(kDecimalSizes) : kSizes);
 }
 
 bool IsOutputUnit(std::string_view output_unit) {

@@ -33,6 +33,10 @@ std::string FormatDuration(int64_t ns);
 //   a size or time unit (KiB, kb, ms, seconds …)   in that one; ignored where it does not fit `unit`
 std::string FormatValue(int64_t value, std::string_view unit, std::string_view output_unit);
 
+// The same in the family of units of a size that a person wrote: 2.5MB beside "3MB", 2.38MiB beside "3MiB", 2500000B beside "3000000".
+// Values that are no bytes are as with "auto".
+std::string FormatLike(int64_t value, std::string_view unit, std::string_view size);
+
 // Whether FormatValue knows `output_unit`.
 bool IsOutputUnit(std::string_view output_unit);
 

@@ -88,6 +88,19 @@ absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
       fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text, std::string(value.status().message())));
 }
 
+// In the units that --unit names, else in the family of units in which the limit was given.
+std::string Shown(const Budget& budget, int64_t value, std::string_view unit, const std::string& output_unit) {
+  return output_unit.empty() || output_unit == "auto" ? FormatLike(value, unit, budget.limit)
+                                                      : FormatValue(value, unit, output_unit);
+}
+
+// What is too much by less than the digits that are shown.
+std::string Excess(const Budget& budget, int64_t value, int64_t limit, std::string_view unit,
+                   const std::string& output_unit) {
+  if (value <= limit || Shown(budget, value, unit, output_unit) != Shown(budget, limit, unit, output_unit)) return "";
+  return fmt::format(" ({} too much)", Shown(budget, WrappedDifference(value, limit), unit, output_unit));
+}
+
 absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options) {
   const auto metric = FindMetric(*view.profile, budget.metric);
   if (!metric.ok()) {
@@ -115,10 +128,10 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
   const double half_width = HalfWidthOf(variance);
   Outcome outcome{
       .name = budget.function.empty() ? budget.metric : fmt::format("{}:{}", budget.metric, budget.function),
-      .value = FormatValue(value, unit, options.unit),
-      .limit = FormatValue(*limit, unit, options.unit)};
+      .value = Shown(budget, value, unit, options.unit) + Excess(budget, value, *limit, unit, options.unit),
+      .limit = Shown(budget, *limit, unit, options.unit)};
   if (stacks->has_variances()) {
-    outcome.value += " ± " + FormatValue(static_cast<int64_t>(std::min(9e18, half_width)), unit, options.unit);
+    outcome.value += " ± " + Shown(budget, static_cast<int64_t>(std::min(9e18, half_width)), unit, options.unit);
   }
   outcome.failed = value > *limit;
   // A budget for a function that was renamed, or misspelt, would be kept for ever.
@@ -131,8 +144,8 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
   // Less was in use when these stacks were looked at, by more than the promised 2 %.
   const int64_t highest = view.peak_bytes.value_or(0), seen = view.peak_stacks_bytes.value_or(0);
   if (budget.metric == kPeakSpace && static_cast<double>(seen) < 0.98 * static_cast<double>(highest)) {
-    outcome.value += fmt::format(" while {} of the peak's {} was in use", FormatValue(seen, unit, options.unit),
-                                 FormatValue(highest, unit, options.unit));
+    outcome.value += fmt::format(" while {} of the peak's {} was in use", Shown(budget, seen, unit, options.unit),
+                                 Shown(budget, highest, unit, options.unit));
   }
   return outcome;
 }
@@ -158,19 +171,27 @@ absl::StatusOr<std::optional<Outcome>> LookAtHeight(const Budget& budget, const 
   if (!limit.ok()) return limit.status();
   // Each process has a heap profile; a file that is named may be the peak profile itself.
   std::optional<int64_t> height;
+  int64_t missing = 0;
   for (const char* kind : {"heap", "peak"}) {
     ViewOptions asked = options;
     asked.kind = kind;
     asked.metric = "";
     std::ostream nowhere(nullptr);
     const auto view = OpenView(asked, nowhere);
-    if (view.ok() && view->peak_bytes.has_value()) height = std::max(height.value_or(0), *view->peak_bytes);
+    if (!view.ok() || !view->peak_bytes.has_value() || *view->peak_bytes < height.value_or(0)) continue;
+    height = *view->peak_bytes;
+    missing = view->peak_missing_bytes;
   }
   if (!height.has_value()) return std::nullopt;
-  return Outcome{.name = budget.metric,
-                 .value = FormatValue(*height, "bytes", options.unit),
-                 .limit = FormatValue(*limit, "bytes", options.unit),
-                 .failed = *height > *limit};
+  Outcome outcome{
+      .name = budget.metric,
+      .value = Shown(budget, *height, "bytes", options.unit) + Excess(budget, *height, *limit, "bytes", options.unit),
+      .limit = Shown(budget, *limit, "bytes", options.unit),
+      .failed = *height > *limit};
+  if (missing > 0) outcome.value += fmt::format(" + up to {}", Shown(budget, missing, "bytes", options.unit));
+  // What several threads have missed may have been too much.
+  outcome.uncertain = !outcome.failed && WrappedSum(*height, missing) > *limit;
+  return outcome;
 }
 
 absl::StatusOr<double> ParsePercent(const std::string& text) {
@@ -218,8 +239,12 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
   return absl::OkStatus();
 }
 
-// "1MiB/h": bytes an hour.
-absl::StatusOr<double> ParseRate(const std::string& text) {
+// "1MiB/h": bytes an hour, and in which units they are given.
+struct Rate {
+  double bytes_an_hour = 0, an_hour = 1;
+  std::string size, time;
+};
+absl::StatusOr<Rate> ParseRate(const std::string& text) {
   const size_t slash = text.rfind('/');
   const std::string unit = slash == std::string::npos ? "" : text.substr(slash + 1);
   const double an_hour = unit == "s"                    ? 3600
@@ -231,17 +256,20 @@ absl::StatusOr<double> ParseRate(const std::string& text) {
   if (an_hour == 0 || !size.ok())
     return absl::InvalidArgumentError(
         fmt::format("--max-growth {}: not a rate. Write SIZE/TIME, such as 1MiB/h; TIME is s, min, h or d.", text));
-  return static_cast<double>(*size) * an_hour;
+  return Rate{static_cast<double>(*size) * an_hour, an_hour, text.substr(0, slash), unit};
 }
 
 // What leaks has to be slower. What may leak, faster, is uncertain.
-absl::Status LookAtLeaks(const CheckOptions& options, double limit, std::ostream& err, std::vector<Outcome>* outcomes) {
+absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::ostream& err,
+                         std::vector<Outcome>* outcomes) {
+  const double limit = given.bytes_an_hour;
   LeaksOptions leaks{.view = options.view};
   leaks.view.stacks.fold_plumbing = true;
   const auto growths = FindGrowth(leaks, err);
   if (!growths.ok()) return growths.status();
-  const auto rate = [](double bytes) {
-    return FormatSize(static_cast<int64_t>(std::clamp(std::round(bytes), -9e18, 9e18))) + "/h";
+  const auto rate = [&given](double bytes) {
+    const double each = std::clamp(std::round(bytes / given.an_hour), -9e18, 9e18);
+    return fmt::format("{}/{}", FormatLike(static_cast<int64_t>(each), "bytes", given.size), given.time);
   };
   for (const ProgramGrowth& growth : *growths) {
     const bool leak = IsLeak(growth.answer.grows);

@@ -416,12 +416,14 @@ class Finder {
 
   std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
     const auto now = static_cast<double>(series.TotalNow());
-    if (now >= limit_) return fmt::format("{} is reached already", FormatSize(static_cast<int64_t>(limit_)));
+    if (now >= limit_)
+      return fmt::format("{} is reached already", FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit));
     // The leaks go on, what else grew may not.
     const double slope = leak_slope > 0 ? leak_slope : IsLeak(total.growth_class) ? total.slope : 0;
     if (slope <= 0)
-      return fmt::format("{} will not be reached by what grows now", FormatSize(static_cast<int64_t>(limit_)));
-    return fmt::format("{} in use is reached in {}", FormatSize(static_cast<int64_t>(limit_)),
+      return fmt::format("{} will not be reached by what grows now",
+                         FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit));
+    return fmt::format("{} in use is reached in {}", FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit),
                        HoursText((limit_ - now) / slope));
   }
 

@@ -344,17 +344,26 @@ TEST_F(CheckTest, BudgetsAreKeptOrNot) {
   const Result kept =
       Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=2500", "inuse_space=1MB"}, .base = {}});
   EXPECT_EQ(kept.exit_code, 0) << kept.err;
-  EXPECT_EQ(
-      kept.out,
-      "ok    inuse_space:ParseJson: 2.44KiB ± 0, at most 2.44KiB\nok    inuse_space: 2.45KiB ± 0, at most 976.56KiB\n");
+  EXPECT_EQ(kept.out,
+            "ok    inuse_space:ParseJson: 2500B ± 0, at most 2500B\nok    inuse_space: 2.51KB ± 0, at most 1MB\n");
   const Result broken = Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=2KB"}, .base = {}});
   EXPECT_EQ(broken.exit_code, 1);
-  EXPECT_EQ(broken.out, "FAIL  inuse_space:ParseJson: 2.44KiB ± 0, at most 1.95KiB\n");
+  EXPECT_EQ(broken.out, "FAIL  inuse_space:ParseJson: 2.50KB ± 0, at most 2KB\n");
+  // In the units of the limit, whichever they are, unless others are asked for.
+  const auto total = [&](const char* limit, const char* unit) {
+    return Check({.view = {.files = {file}, .unit = unit}, .max = {std::string("inuse_space=") + limit}, .base = {}})
+        .out;
+  };
+  EXPECT_EQ(total("2KiB", "auto"), "FAIL  inuse_space: 2.45KiB ± 0, at most 2KiB\n");
+  EXPECT_EQ(total("2kb", "auto"), "FAIL  inuse_space: 2.51KB ± 0, at most 2KB\n");
+  EXPECT_EQ(total("2000B", "auto"), "FAIL  inuse_space: 2510B ± 0, at most 2000B\n");
+  EXPECT_EQ(total("0.1MB", "KiB"), "ok    inuse_space: 2.45KiB ± 0KiB, at most 97.66KiB\n");
+  EXPECT_EQ(total("2.509KB", "auto"), "FAIL  inuse_space: 2.51KB (1B too much) ± 0, at most 2.51KB\n");
   const Result markdown =
       Check({.view = {.files = {file}, .format = "markdown"}, .max = {"inuse_space:ParseJson=2KB"}, .base = {}});
   EXPECT_EQ(markdown.out,
             "### holdfast: 1 of 1 not kept\n\n| budget | value | at most | |\n|---|---|---|---|\n"
-            "| inuse\\_space:ParseJson | 2.44KiB ± 0 | 1.95KiB | **FAIL** |\n");
+            "| inuse\\_space:ParseJson | 2.50KB ± 0 | 2KB | **FAIL** |\n");
   const Result junit =
       Check({.view = {.files = {file}, .format = "junit"}, .max_optional = {"inuse_space:Parse<Json>?=1"}});
   EXPECT_THAT(junit.out, HasSubstr("tests=\"1\" failures=\"0\""));
@@ -476,7 +485,7 @@ TEST_F(CheckTest, ABudgetOfNoFunctionFailsUnlessItIsOptional) {
   EXPECT_THAT(junit.out, HasSubstr("<failure message=\"inuse_space:ParseJsen: no function of the profile matches"));
   const Result optional = Check({.view = {.files = {file}}, .max_optional = renamed});
   EXPECT_EQ(optional.exit_code, 0);
-  EXPECT_EQ(optional.out, "ok    inuse_space:ParseJsen: 0 ± 0, at most 976.56KiB\n");
+  EXPECT_EQ(optional.out, "ok    inuse_space:ParseJsen: 0 ± 0, at most 1MB\n");
   // An optional one counts where a function matches.
   EXPECT_EQ(Check({.view = {.files = {file}}, .max_optional = {"inuse_space:ParseJson=1"}}).exit_code, 1);
   EXPECT_EQ(Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=1MB"}}).exit_code, 0);

@@ -183,7 +183,7 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
   EXPECT_THAT(leaks.out, HasSubstr("program  app: 30 snapshots over 29min\n"));
   EXPECT_THAT(leaks.out, HasSubstr("leaks    1 stack grows all the time\n"));
   // 60,000 bytes an hour; 92,500 in use at the end: (1,000,000 − 92,500) / 60,000 hours.
-  EXPECT_THAT(leaks.out, HasSubstr("limit    976.56KiB in use is reached in 15h 7min\n")) << leaks.out;
+  EXPECT_THAT(leaks.out, HasSubstr("limit    1MB in use is reached in 15h 7min\n")) << leaks.out;
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("\\+58.59KiB +±0 +60 +29.30KiB +30  growing +leak ← main"));
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("one-off +table ← main"));
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("plateau +ring ← main"));
