@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -148,6 +149,13 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
                                  Shown(budget, highest, unit, options.unit));
   }
   return outcome;
+}
+
+bool HasFolder(const std::vector<std::string>& files) {
+  return std::any_of(files.begin(), files.end(), [](const std::string& file) {
+    std::error_code error;
+    return std::filesystem::is_directory(file, error);
+  });
 }
 
 // The view of a metric that left no file because nothing happened.
@@ -327,6 +335,9 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       outcomes.push_back(**height);
       continue;
     }
+    // Several kinds may have the metric: without a heap profile inuse_space is not that of mappings.
+    const std::vector<std::string_view> kinds = KindsWithMetric(budget.metric);
+    if (own.kind.empty() && kinds.size() > 1 && HasFolder(own.files)) own.kind = kinds.front();
     auto view = OpenView(own, err);
     if (!view.ok()) {
       // No function can be missed in a profile of zeros.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "fmt/format.h"
@@ -73,16 +74,25 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
     return found.ok() && (found->size() != 1 || found->front().from_folder);
   });
   if (folder) {
-    if (!options.metric.empty()) {
-      for (const ProfileGroup& group : set->groups) {
-        if (!HasMetric(group.newest(), options.metric)) continue;
-        set->KeepKind(std::string(group.kind));
-        return absl::OkStatus();
-      }
-    }
     std::vector<std::string> kinds = set->Kinds();
     // What says most first.
     constexpr std::string_view kOrder[] = {"heap", "block", "mutex", "map", "threads", "exceptions", "peak"};
+    if (!options.metric.empty()) {
+      const auto has_it = [&](std::string_view kind) {
+        return std::any_of(set->groups.begin(), set->groups.end(), [&](const ProfileGroup& group) {
+          return group.kind == kind && HasMetric(group.newest(), options.metric);
+        });
+      };
+      // Not by the first process: it may have mapped memory and no heap profile.
+      std::stable_sort(kinds.begin(), kinds.end(), [&](const std::string& a, const std::string& b) {
+        return std::find(std::begin(kOrder), std::end(kOrder), a) < std::find(std::begin(kOrder), std::end(kOrder), b);
+      });
+      const auto found = std::find_if(kinds.begin(), kinds.end(), has_it);
+      if (found != kinds.end()) {
+        set->KeepKind(std::string(*found));
+        return absl::OkStatus();
+      }
+    }
     const auto chosen = std::find_if(std::begin(kOrder), std::end(kOrder), [&](std::string_view kind) {
       return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
     });
@@ -315,6 +325,35 @@ std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, 
   return ended;
 }
 
+// Names the processes in a folder that have no peak profile: the view has nothing of them, however high their peaks were.
+void SayWhosePeaksAreMissing(const ViewOptions& options, const std::vector<const ProfileFile*>& files,
+                             std::ostream& err) {
+  std::vector<std::string> folders;
+  for (const std::string& file : options.files) {
+    std::error_code none;
+    if (std::filesystem::is_directory(file, none)) folders.push_back(file);
+  }
+  if (folders.empty()) return;
+  const auto heaps = ReadProfileSet(folders, {.kind = "heap"});
+  if (!heaps.ok()) return;
+  std::set<std::string> shown;
+  for (const ProfileFile* file : files) shown.insert(file->process);
+  std::vector<std::pair<int64_t, std::string>> missing;
+  for (const ProfileGroup& group : heaps->groups) {
+    const ProfileFile* heap = group.NewestCumulative();
+    if (heap == nullptr || heap->profile == nullptr || group.process.empty() || shown.contains(group.process)) continue;
+    if (const auto peak = PeakBytesOf(*heap->profile)) missing.emplace_back(*peak, heap->program);
+  }
+  if (missing.empty()) return;
+  std::sort(missing.rbegin(), missing.rend());
+  std::vector<std::string> named;
+  for (const auto& [peak, program] : missing) named.push_back(fmt::format("{} had {}", program, FormatSize(peak)));
+  SayTo(err, fmt::format(
+                 "{} process{} without a peak profile {} left out (too short, or --peak no): {}. Their heap profiles "
+                 "may have these stacks: holdfast top --kind heap FILE.",
+                 missing.size(), missing.size() == 1 ? "" : "es", missing.size() == 1 ? "is" : "are", Joined(named)));
+}
+
 }  // namespace
 
 absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
@@ -346,6 +385,7 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
   }
   auto files = FilesThatCount(&*set, options, err);
   if (!files.ok()) return files.status();
+  if (options.peak) SayWhosePeaksAreMissing(options, *files, err);
   const std::vector<const ProfileFile*> ended = EndedOf(&*files, options);
   auto view = ViewOf(*files, options);
   if (!view.ok()) return view;

@@ -336,6 +336,25 @@ TEST_F(Analysis, PeaksAreThoseOfTheLargestProcesses) {
   EXPECT_THAT(top.out, ::testing::Not(HasSubstr("peak     app1: ")));
 }
 
+// A process that is too short for a peak profile has a peak all the same.
+TEST_F(Analysis, APeakWithoutAProfileIsNamed) {
+  for (const char* name : {"one", "two"}) {
+    Profile p = Snapshot(name, 1, {Stack{"main;f", 1000}});
+    p.comments[1] = p.strings.Intern(std::string("program: ") + name);
+    p.AddComment("peak: 7340032 bytes at 2026-01-01T00:00:00.000Z");
+    Save(std::string(name) + ".1.0001.heap.pb.gz", p);
+    if (name == std::string("two")) continue;
+    p.comments[0] = p.strings.Intern("kind: peak");
+    Save(std::string(name) + ".1.0001.peak.pb.gz", p);
+  }
+  const Result top =
+      testing::Catch([&](auto& out, auto& err) { return RunTop({.files = {folder_.path()}, .peak = true}, out, err); });
+  EXPECT_EQ(top.exit_code, 0) << top.err;
+  EXPECT_THAT(top.err, HasSubstr("1 process without a peak profile is left out (too short, or --peak no): two"));
+  EXPECT_THAT(top.err, HasSubstr("had 7MiB"));
+  EXPECT_THAT(top.err, Not(HasSubstr("one")));
+}
+
 class CheckTest : public Analysis {};
 
 TEST_F(CheckTest, BudgetsAreKeptOrNot) {
@@ -368,6 +387,31 @@ TEST_F(CheckTest, BudgetsAreKeptOrNot) {
       Check({.view = {.files = {file}, .format = "junit"}, .max_optional = {"inuse_space:Parse<Json>?=1"}});
   EXPECT_THAT(junit.out, HasSubstr("tests=\"1\" failures=\"0\""));
   EXPECT_THAT(junit.out, HasSubstr("name=\"inuse_space:Parse&lt;Json&gt;?\"/>"));
+}
+
+// Both kinds have the metric: a program without a heap profile is not judged by what it has mapped.
+TEST_F(CheckTest, ABudgetOfTheHeapIsNotJudgedByMappings) {
+  const auto profile = [](const char* kind, const char* process, const char* profiled, int64_t bytes) {
+    Profile p = StackProfile({Stack{"main;f", bytes}});
+    std::erase(p.comments, p.strings.Intern("kind: heap"));
+    for (const std::string& comment :
+         {std::string("kind: ") + kind, std::string("process: ") + process, std::string("profiled: ") + profiled})
+      p.AddComment(comment);
+    return p;
+  };
+  const auto check = [&] {
+    return Check({.view = {.files = {folder_.path()}}, .max = {"inuse_space=1KB"}, .base = {}});
+  };
+  Save("a.1.0001.map.pb.gz", profile("map", "h/1/1/1/a", "mutex block map", 500));
+  EXPECT_EQ(check().exit_code, 3) << check().out;
+  EXPECT_THAT(check().err, HasSubstr("no heap profile"));
+  Save("a.1.0001.map.pb.gz", profile("map", "h/1/1/1/a", "heap mutex block map", 500));
+  EXPECT_EQ(check().out, "ok    inuse_space: 0, at most 1KB\n");
+  Save("b.2.0001.heap.pb.gz", profile("heap", "h/1/2/2/b", "heap mutex block map", 2000));
+  EXPECT_EQ(check().out, "FAIL  inuse_space: 2KB ± 0, at most 1KB\n");
+  const Result top = testing::Catch(
+      [&](auto& out, auto& err) { return RunTop({.files = {folder_.path()}, .metric = "inuse_space"}, out, err); });
+  EXPECT_THAT(top.out, HasSubstr("inuse_space (heap)"));
 }
 
 // What a pipeline gets: tests/golden/check.* are the files, which the XML parser of another language reads.
