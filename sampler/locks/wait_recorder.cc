@@ -153,8 +153,8 @@ SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     return nullptr;
   }
-  PublishWait();
   GiveBackRoom(recorded, thread);
+  PublishWait();
   DropAbandonedWait(recorded, thread, wait);
   // Inside a wait that the program reports itself, by whatever means it waits: the outer one counts.
   if (thread.current_wait.wait != nullptr && thread.current_wait.kind == WaitKind::kCustom) return nullptr;

@@ -73,7 +73,7 @@ void RaiseMost(HeapInUse* in_use, uint64_t possible) {
   }
 }
 
-uint64_t ShareOf(const HeapInUse& in_use, uint64_t lines) {
+uint64_t RoomShare(const HeapInUse& in_use, uint64_t lines) {
   return in_use.highest.load(std::memory_order_relaxed) / (kHeightParts * lines);
 }
 
@@ -118,7 +118,7 @@ HOLDFAST_WARM void SeeHeight(SharedTable* table, uint32_t owner) {
     RaiseMost(in_use, before + in_use->limits.fetch_add(more, std::memory_order_relaxed) + more);
     return Grant(&all[owner], more);
   }
-  const uint64_t more = (HasNoRoom(room) ? uint64_t{0} - room : 0) + ShareOf(*in_use, lines);
+  const uint64_t more = (HasNoRoom(room) ? uint64_t{0} - room : 0) + RoomShare(*in_use, lines);
   const uint64_t possible = before + in_use->limits.fetch_add(more, std::memory_order_relaxed) + more;
   if (static_cast<int64_t>(possible) > static_cast<int64_t>(in_use->highest.load(std::memory_order_relaxed))) {
     RaiseMost(in_use, possible);
@@ -138,7 +138,7 @@ void GiveBackRoom(SharedTable* table, const ThreadState& thread, Keep keep) {
   ThreadInUse* const line = &table->header()->in_use_of[thread.owner];
   const uint32_t lines = in_use->threads.load(std::memory_order_relaxed);
   if (keep == Keep::kShare && IsAlone(table->header()->in_use_of, lines)) return;
-  const uint64_t share = keep == Keep::kShare ? ShareOf(*in_use, std::max(1u, lines)) : 0;
+  const uint64_t share = keep == Keep::kShare ? RoomShare(*in_use, std::max(1u, lines)) : 0;
   uint64_t room = line->room.load(std::memory_order_relaxed);
   // An allocation that a handler left by a jump has taken more than there was.
   if (UNLIKELY(HasNoRoom(room))) return SeeHeight(table, thread.owner);
