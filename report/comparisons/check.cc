@@ -337,7 +337,8 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
     }
     // Several kinds may have the metric: without a heap profile inuse_space is not that of mappings.
     const std::vector<std::string_view> kinds = KindsWithMetric(budget.metric);
-    if (own.kind.empty() && kinds.size() > 1 && HasFolder(own.files)) own.kind = kinds.front();
+    const bool of_first = own.kind.empty() && kinds.size() > 1 && HasFolder(own.files);
+    if (of_first) own.kind = kinds.front();
     auto view = OpenView(own, err);
     if (!view.ok()) {
       // No function can be missed in a profile of zeros.
@@ -345,6 +346,13 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
         view = *std::move(zero);
         budget.optional = true;
       }
+    }
+    if (of_first && absl::IsNotFound(view.status())) {
+      return Failed(absl::InvalidArgumentError(fmt::format("{} {}: no {} profile in {}, and none was recorded. Give "
+                                                           "--kind for another kind, or run with --profiles {}.",
+                                                           OptionOf(budget.optional), budget.text, own.kind,
+                                                           own.files.front(), own.kind)),
+                    err);
     }
     if (!view.ok()) return Failed(view.status(), err);
     const auto outcome = Look(budget, *view, own);
