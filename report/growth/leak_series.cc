@@ -75,7 +75,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   auto plumbing = Plumbing::Make(profile, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
-  snapshots_.push_back({file.time_nanos, file.path, profile.CommentValue("moment") == "after exit handlers",
+  snapshots_.push_back({file.time_nanos, file.path, file.moment == ProfileMoment::kAfterHandlers,
                         CountOf(profile.CommentValue("unchanged snapshots"))});
   if (const int64_t start = StartOf(profile, file.time_nanos); start != 0 && (started_ns_ == 0 || start < started_ns_))
     started_ns_ = start;
@@ -89,8 +89,12 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   for (const FrameNode& node : stacks->nodes()) {
     names.push_back(names_.Intern(node.name));
     if (options_.fold_plumbing) {
-      bool& is_plumbing = plumbing_.try_emplace(names.back(), true).first->second;
-      is_plumbing = is_plumbing && plumbing->Holds(node.profile_function, node.mapping);
+      Forwards& forwards = plumbing_.try_emplace(names.back(), Forwards{file.time_nanos, true, false}).first->second;
+      if (file.time_nanos > forwards.time) forwards = {file.time_nanos, true, false};
+      if (file.time_nanos == forwards.time) {
+        forwards.always = forwards.always && plumbing->Holds(node.profile_function, node.mapping);
+        forwards.calls_users = forwards.calls_users || plumbing->CallsUsers(node.profile_function);
+      }
     }
     bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
     for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
@@ -247,9 +251,12 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
     parts.push_back({member, member->ByTime()});
     interval_ = std::max(interval_, member->interval_);
     turnover_known_ = turnover_known_ && together && member->turnover_known_;
-    for (const auto& [name, is_plumbing] : member->plumbing_) {
-      bool& all = plumbing_.try_emplace(names_.Intern(member->names_[name]), true).first->second;
-      all = all && is_plumbing;
+    // Each member has seen some of the callers.
+    for (const auto& [name, forwards] : member->plumbing_) {
+      Forwards& all =
+          plumbing_.try_emplace(names_.Intern(member->names_[name]), Forwards{0, false, false}).first->second;
+      all.calls_users = all.calls_users || (forwards.calls_users && !forwards.always);
+      all.always = (all.always || forwards.always) && !all.calls_users;
     }
     for (const uint32_t snapshot : parts.back().order) times.push_back(member->snapshots_[snapshot].time);
   }
@@ -447,7 +454,7 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
 uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const {
   names->clear();
   for (const StringId name : NamesOf(stack)) {
-    if (!plumbing_.at(name)) names->push_back(name);
+    if (!plumbing_.at(name).always) names->push_back(name);
   }
   if (names->empty() && stack.frames > 0) names->push_back(NamesOf(stack).back());
   uint64_t key = 0;

@@ -133,9 +133,14 @@ class LeakSeries {
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
   StackMap stacks_;
-  // Whether a name is plumbing in every snapshot that has it. What forwards in one may turn out not to in the next, so that
-  // stacks are kept as they are, and folded when they are asked for.
-  absl::flat_hash_map<StringId, bool> plumbing_;
+  // Whether a name is plumbing in the newest snapshot that has it: each holds all stacks of those before. What forwards in one may
+  // turn out not to in the next, so that stacks are kept as they are, and folded when they are asked for.
+  struct Forwards {
+    int64_t time = 0;
+    bool always = true;  // wherever the name is
+    bool calls_users = false;
+  };
+  absl::flat_hash_map<StringId, Forwards> plumbing_;
   mutable StackMap folded_;
   mutable std::vector<StringId> folded_frames_;
   absl::flat_hash_map<uint64_t, AliveAges> ages_;        // by stack

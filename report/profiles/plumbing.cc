@@ -5,10 +5,13 @@
 #include <cctype>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/pprof/profile_kind.h"
 #include "report/profiles/frame_origin.h"
 #include "report/profiles/function_identity.h"
+#include "report/profiles/metric.h"
 
 namespace holdfast {
 namespace {
@@ -167,6 +170,36 @@ bool EndsWithAny(std::string_view word, const List& ends) {
   return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return word.ends_with(end); });
 }
 
+// The word by which a function may be a pool's: one that nothing else is called, or a piece of memory that the function gets.
+// Empty: there is none, or the pool is of something else.
+std::string_view PoolWordOf(const std::vector<std::string>& words) {
+  constexpr std::array<std::string_view, 12> kPools = {"pool",     "pools",      "slab",    "slabs",
+                                                       "arena",    "arenas",     "mmap",    "bump",
+                                                       "freelist", "superblock", "obstack", "allocator"};
+  constexpr std::array<std::string_view, 13> kPieces = {"chunk",  "chunks", "page",   "pages",  "block",
+                                                        "blocks", "region", "zone",   "extent", "memory",
+                                                        "mem",    "heap",   "segment"};
+  constexpr std::array<std::string_view, 14> kVerbs = {"get",     "new",  "take",    "grab",   "obtain",
+                                                       "reserve", "grow", "request", "refill", "acquire",
+                                                       "carve",   "more", "extend",  "expand"};
+  constexpr std::array<std::string_view, 9> kOthers = {"thread",  "threads", "worker", "connection", "conn",
+                                                       "session", "task",    "job",    "process"};
+  const auto is_in = [](const auto& list) {
+    return [&list](const std::string& word) { return std::find(list.begin(), list.end(), word) != list.end(); };
+  };
+  if (std::any_of(words.begin(), words.end(), is_in(kOthers))) return {};
+  if (const auto pool = std::find_if(words.begin(), words.end(),
+                                     [&](const std::string& word) {
+                                       return is_in(kPools)(word) || word.ends_with("pool") ||
+                                              word.ends_with("arena") || word.ends_with("slab");
+                                     });
+      pool != words.end())
+    return *pool;
+  const auto piece = std::find_if(words.begin(), words.end(), is_in(kPieces));
+  return piece != words.end() && std::any_of(words.begin(), words.end(), is_in(kVerbs)) ? std::string_view(*piece)
+                                                                                        : std::string_view();
+}
+
 bool IsPackage(std::string_view path) {
   const std::string package = PackageOf(path, "", "");
   return IsRustsPath(path) || std::find(kPackages.begin(), kPackages.end(), package) != kPackages.end();
@@ -244,7 +277,7 @@ FunnelHint FunnelHintOf(std::string_view function) {
     return FunnelHint::kSure;
   const bool has_word =
       std::any_of(words.begin(), words.end(), [&](const std::string& word) { return EndsWithAny(word, kWords); });
-  return has_word ? FunnelHint::kWord : FunnelHint::kNone;
+  return has_word ? FunnelHint::kWord : !PoolWordOf(words).empty() ? FunnelHint::kPool : FunnelHint::kNone;
 }
 
 namespace {
@@ -280,13 +313,23 @@ bool IsInterpreter(std::string_view function, std::string_view object) {
          AnyStarts(kStubs, function) || IsOfRuntime(function);
 }
 
+namespace {
+
+constexpr uint32_t kUnnamed = Profile::kNone - 1;  // a caller
+
+bool IsTelling(FunnelHint hint) { return hint >= FunnelHint::kWord; }
+
+}  // namespace
+
 // A function that may only forward, by the first function of its name.
 struct Plumbing::Funnel {
   FunnelHint hint = FunnelHint::kNone;
   bool is_candidate = false;
+  bool is_nameless = false;  // code that nothing named: its named callers count
   // State of one round.
   bool is_refuted = false, is_containers = false;
-  size_t last = 0;  // stack that was counted
+  bool is_above_telling = false;  // above a funnel by its name
+  size_t last = 0;                // stack that was counted
   size_t stacks = 0, from_start = 0;
   // The first few of each: callers in the midst of the program, and what a thread starts with.
   std::array<uint32_t, 3> callers = {Profile::kNone, Profile::kNone, Profile::kNone};
@@ -322,7 +365,7 @@ struct Plumbing::Funnel {
       case FunnelHint::kWord:
         return Count(callers) >= 3;
       default:
-        return Count(callers) >= 3 && 10 * stacks > 9 * all && 10 * from_start <= stacks;
+        return Count(callers) >= 3 && 10 * stacks > 9 * all && 10 * from_start <= stacks && !is_above_telling;
     }
   }
 };
@@ -340,6 +383,7 @@ absl::StatusOr<Plumbing> Plumbing::Make(const Profile& profile, const std::vecto
   made.interpreter_function_.assign(profile.functions.size(), -1);
   made.interpreter_object_.assign(profile.mappings.size() + 1, -1);
   made.FindFunnels();
+  if (IsMemoryKind(ProfileKindOf(profile))) made.FindPools();
   made.FindInterpreters();
   return made;
 }
@@ -399,8 +443,10 @@ void Plumbing::FindFunnels() {
     const auto [place, added] = first.emplace(profile_.functions[i].name, i);
     name_of_.push_back(place->second);
     if (!added) continue;
-    funnels[i].hint = FunnelHintOf(profile_.strings[profile_.functions[i].name]);
-    funnels[i].is_candidate = funnels[i].hint != FunnelHint::kNone;
+    const std::string_view name = profile_.strings[profile_.functions[i].name];
+    funnels[i].is_nameless = IsNameless(name);
+    funnels[i].hint = funnels[i].is_nameless ? FunnelHint::kWord : FunnelHintOf(name);
+    funnels[i].is_candidate = IsTelling(funnels[i].hint);
     any = any || funnels[i].is_candidate;
   }
   // Of the others only those come into question that nearly all stacks go through.
@@ -437,7 +483,9 @@ uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
     const auto lines = profile_.LinesOf(location);
     for (size_t line = lines.size(); line-- > 0;) {
       const uint32_t function = lines[line].function;
-      if (function != Profile::kNone && !IsPlain(function, location.mapping)) return name_of_[function];
+      if (function == Profile::kNone || IsPlain(function, location.mapping)) continue;
+      // [glibc heap] and the like are no functions.
+      return profile_.strings[profile_.functions[function].name].starts_with('[') ? Profile::kNone : name_of_[function];
     }
   }
   return Profile::kNone;
@@ -445,7 +493,7 @@ uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
 
 bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std::vector<Funnel>* funnels) {
   for (Funnel& funnel : *funnels) {
-    funnel.is_refuted = funnel.is_containers = false;
+    funnel.is_refuted = funnel.is_containers = funnel.is_above_telling = false;
     funnel.stacks = funnel.from_start = 0;
     funnel.starts.fill(Profile::kNone);
     funnel.callers.fill(Profile::kNone);
@@ -477,12 +525,21 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
           if (is_straight && callee != Profile::kNone && !HoldsObject(location.mapping))
             (*funnels)[callee].is_containers = true;
         } else if (funnel.is_candidate && is_straight) {
-          if (std::find(below.begin(), below.end(), function) == below.end()) below.push_back(function);
+          if (std::find(below.begin(), below.end(), function) == below.end()) {
+            funnel.is_above_telling =
+                funnel.is_above_telling || std::any_of(below.begin(), below.end(), [&](uint32_t of) {
+                  return IsTelling((*funnels)[of].hint) && !(*funnels)[of].is_nameless;
+                });
+            below.push_back(function);
+          }
           inner = function;
         } else {
           funnel.is_refuted = funnel.is_refuted || funnel.is_candidate;
           if (!std::exchange(is_straight, false)) continue;
-          for (const uint32_t candidate : below) (*funnels)[candidate].AddCaller(function, function == starts[i]);
+          for (const uint32_t candidate : below) {
+            if (!((*funnels)[candidate].is_nameless && funnel.is_nameless))
+              (*funnels)[candidate].AddCaller(function, function == starts[i]);
+          }
         }
       }
     }
@@ -496,6 +553,191 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
     dropped = true;
   }
   return dropped;
+}
+
+// A function that stacks belong to, in one round.
+struct Plumbing::Pool {
+  // The first few callers in the midst of the program.
+  std::array<uint32_t, 2> callers = {Profile::kNone, Profile::kNone};
+  bool from_start = false;  // what a thread starts with calls it, too
+  size_t stacks = 0;
+  uint32_t below = Profile::kNone;  // a funnel or pool that it calls
+  double bytes = 0, large = 0, of_power = 0;
+  absl::flat_hash_map<int64_t, double> of_size;
+
+  void AddBlocks(int64_t size, double of) {
+    constexpr int64_t kLeastLarge = 4000, kHeader = 128;  // a page; what an allocator keeps of it: guesses
+    bytes += of;
+    if (size < kLeastLarge) return;
+    large += of;
+    of_size[size] += of;
+    int64_t power = kLeastLarge;
+    for (power = 4096; power < size && power < (int64_t{1} << 40); power *= 2) {
+    }
+    if (power - size <= kHeader || size - power / 2 <= kHeader) of_power += of;
+  }
+  bool HandsOutParts() const {
+    constexpr double kNearlyAll = 0.9, kMost = 0.75;
+    if (bytes <= 0 || large < kNearlyAll * bytes) return false;
+    return of_power >= kNearlyAll * bytes ||
+           std::any_of(of_size.begin(), of_size.end(), [&](const auto& of) { return of.second >= kMost * bytes; });
+  }
+};
+
+// Whose a stack is at present, all by name.
+struct Plumbing::Owned {
+  uint32_t owner = Profile::kNone, below = Profile::kNone, caller = Profile::kNone;
+  bool is_start = true;  // caller: nothing but what the thread starts with
+};
+
+std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frames, uint32_t start) {
+  Owned owned;
+  for (const uint32_t frame : frames) {
+    const Profile::Location& location = profile_.locations[frame];
+    if (location.lines == 0 && !HoldsObject(location.mapping)) {
+      if (owned.owner == Profile::kNone) return std::nullopt;
+      owned.is_start = false;  // a caller without a name
+      return owned;
+    }
+    for (const Profile::Line& line : profile_.LinesOf(location)) {
+      if (line.function == Profile::kNone || IsPlain(line.function, location.mapping)) continue;
+      const uint32_t function = name_of_[line.function];
+      if (owned.owner != Profile::kNone) {
+        if (function == owned.owner) continue;
+        owned.caller = function;
+        owned.is_start = function == start;
+        return owned;
+      }
+      if (is_funnel_[line.function] || pool_states_[function] == PoolState::kYes) {
+        owned.below = function;
+      } else if (pool_states_[function] != PoolState::kMaybe) {
+        owned.owner = function;
+      }
+    }
+  }
+  return owned.owner == Profile::kNone ? std::nullopt : std::optional(owned);
+}
+
+// From the leaf on: each round looks at what the stacks belong to without the pools that are known by then.
+void Plumbing::FindPools() {
+  constexpr int kMostRounds = 8;
+  const bool is_map = ProfileKindOf(profile_) == "map";
+  pool_states_.assign(profile_.functions.size(), PoolState::kNo);
+  std::vector<uint32_t> starts;
+  starts.reserve(profile_.samples.size());
+  size_t all = 0;
+  for (const Profile::Sample& sample : profile_.samples) {
+    starts.push_back(StartOf(profile_.FramesOf(sample)));
+    all += starts.back() != Profile::kNone ? 1 : 0;
+  }
+  std::vector<bool> is_bytes;
+  for (const Profile::ValueType& type : profile_.sample_types)
+    is_bytes.push_back(profile_.strings[type.unit] == "bytes");
+  absl::flat_hash_map<uint32_t, uint32_t> maybe_by_caller;
+  for (int round = 0; round < kMostRounds; ++round) {
+    absl::flat_hash_map<uint32_t, Pool> pools;
+    for (size_t i = 0; i < starts.size(); ++i) {
+      if (starts[i] == Profile::kNone) continue;
+      const Profile::Sample& sample = profile_.samples[i];
+      const auto owned = OwnedBy(profile_.FramesOf(sample), starts[i]);
+      if (!owned.has_value() || owned->owner == starts[i] || pool_states_[owned->owner] == PoolState::kRefuted)
+        continue;
+      Pool& pool = pools[owned->owner];
+      ++pool.stacks;
+      pool.from_start = pool.from_start || owned->is_start;
+      if (owned->below != Profile::kNone) pool.below = owned->below;
+      if (!owned->is_start) Funnel::Add(owned->caller == Profile::kNone ? kUnnamed : owned->caller, &pool.callers);
+      if (is_map) continue;
+      double bytes = 0;
+      const auto values = profile_.ValuesOf(i);
+      for (size_t column = 0; column < values.size(); ++column) {
+        if (is_bytes[column]) bytes += std::abs(static_cast<double>(values[column]));
+      }
+      for (const Profile::Label& label : profile_.LabelsOf(sample)) {
+        if (profile_.strings[label.key] == "bytes") pool.AddBlocks(label.number, bytes);
+      }
+    }
+    bool any = false;
+    for (const auto& [function, pool] : pools) {
+      const size_t callers = Funnel::Count(pool.callers);
+      if (callers == 0 || !(is_map || pool.HandsOutParts())) continue;
+      PoolState state = PoolState::kNo;
+      const std::string_view name = profile_.strings[profile_.functions[function].name];
+      const FunnelHint hint = FunnelHintOf(name);
+      if (IsTelling(hint)) {
+        state = PoolState::kYes;
+      } else if (hint == FunnelHint::kPool) {
+        // Above another one, a class or a prefix in common tells it from a user of a pool that is called Pool, too.
+        const bool is_kin =
+            pool.below == Profile::kNone ||
+            PoolWordOf(WordsOf(name)) == PoolWordOf(WordsOf(profile_.strings[profile_.functions[pool.below].name]));
+        if (is_kin || callers > 1) state = PoolState::kYes;
+      } else if (is_map && pool.below == Profile::kNone && 10 * pool.stacks > 9 * all) {
+        if (callers > 1) state = PoolState::kYes;
+        if (callers == 1 && !pool.from_start && pool.callers[0] != kUnnamed && maybe_by_caller.empty())
+          state = PoolState::kMaybe;
+      }
+      if (state == PoolState::kNo) continue;
+      any = true;
+      pool_states_[function] = state;
+      if (state == PoolState::kMaybe) maybe_by_caller.emplace(pool.callers[0], function);
+      const auto maybe = maybe_by_caller.find(function);
+      if (maybe != maybe_by_caller.end() && pool_states_[maybe->second] == PoolState::kMaybe)
+        pool_states_[maybe->second] = state;
+    }
+    if (!any) break;
+    RefutePools();
+  }
+  for (size_t i = 0; i < is_funnel_.size(); ++i)
+    is_funnel_[i] = is_funnel_[i] || pool_states_[name_of_[i]] == PoolState::kYes;
+}
+
+// A function that calls something else in any stack is no pool, nor is then a pool what is above it.
+void Plumbing::RefutePools() {
+  bool refuted = true;
+  while (refuted) {
+    refuted = false;
+    for (const Profile::Sample& sample : profile_.samples) {
+      bool is_straight = true;
+      for (const uint32_t frame : profile_.FramesOf(sample)) {
+        const Profile::Location& location = profile_.locations[frame];
+        if (location.lines == 0 && !HoldsObject(location.mapping)) is_straight = false;
+        for (const Profile::Line& line : profile_.LinesOf(location)) {
+          if (line.function == Profile::kNone || is_funnel_[line.function] || IsPlain(line.function, location.mapping))
+            continue;
+          PoolState& state = pool_states_[name_of_[line.function]];
+          const bool is_pool = state == PoolState::kYes || state == PoolState::kMaybe;
+          if (is_pool && !is_straight) {
+            state = PoolState::kRefuted;
+            refuted = true;
+          }
+          if (!is_pool) is_straight = false;
+        }
+      }
+    }
+  }
+}
+
+bool Plumbing::CallsUsers(uint32_t function) {
+  if (function == Profile::kNone) return true;
+  if (calls_users_.empty()) {
+    calls_users_.resize(profile_.functions.size());
+    for (const Profile::Sample& sample : profile_.samples) {
+      uint32_t owner = Profile::kNone;
+      bool is_unnamed = false;
+      for (const uint32_t frame : profile_.FramesOf(sample)) {
+        const Profile::Location& location = profile_.locations[frame];
+        is_unnamed = is_unnamed || (location.lines == 0 && !HoldsObject(location.mapping));
+        for (const Profile::Line& line : profile_.LinesOf(location)) {
+          if (line.function == Profile::kNone) continue;
+          const uint32_t name = name_of_[line.function];
+          if (is_unnamed || (owner != Profile::kNone && name != owner)) calls_users_[name] = true;
+          if (owner == Profile::kNone && !Holds(line.function, location.mapping)) owner = name;
+        }
+      }
+    }
+  }
+  return calls_users_[name_of_[function]];
 }
 
 // Whether an interpreter's functions are in the way of those that it runs.

@@ -16,9 +16,14 @@
 //         ends in malloc, calloc, strdup …, or in lock, wait … after mutex, semaphore …   zmalloc_usable, psi_mutex_lock
 //         ends in alloc or allocate       two callers, or one that is a container          ngx_alloc
 //         has such a word                 three callers                                    init_alloc_root, LWLockAcquire
-//         says nothing                    three callers, and more than nine tenths of all stacks go through it
+//         says nothing                    three callers, and more than nine tenths of all stacks go through it, and no funnel with
+//                                         a telling name is below it
 //     A caller is the first function above that is no plumbing. In the last two cases main and what else a thread starts with is no
 //     caller: the only function of a small program remains the answer
+//   - pools: functions that get large pieces of memory and hand out parts. One caller is enough, as the library does not see the parts.
+//     A pool maps memory (profiles of mappings), or nearly all its blocks are large and have one size, or powers of two. Its name
+//     has a word for allocating or for a pool: Slab::get, arena_grow, new_chunk. In profiles of mappings a function with any name is
+//     a pool if nearly all mappings come from it and two functions call it; so is its only caller, if two functions call that one
 //   - code of a JIT compiler that nothing names, as its addresses differ from run to run
 //   - an interpreter (libpython, libjvm, node …) and what comes with it (node:internal, the JDK, Python's standard library), if a perf
 //     map names any other function, or if at least half of all stacks have a function of an extension or of the program that it is in
@@ -50,8 +55,8 @@ bool IsNameless(std::string_view name);
 // Whether a name is one of an allocator that may only forward: 0 no, 1 it ends in alloc, 2 in malloc or the like.
 int ForwardsByName(std::string_view function);
 
-// How much a name says of a funnel.
-enum class FunnelHint : uint8_t { kNone, kWord, kAlloc, kSure };
+// How much a name says of a funnel. kPool: it may be a pool's, or something else's.
+enum class FunnelHint : uint8_t { kNone, kPool, kWord, kAlloc, kSure };
 FunnelHint FunnelHintOf(std::string_view function);
 
 // Whether a frame is an interpreter's.
@@ -72,13 +77,19 @@ class Plumbing {
     size_t frame = 0, line = 0;
   };
   std::optional<Place> OwnerOf(std::span<const uint32_t> frames);
+  // Whether the profile has a stack in which a function calls something that is no plumbing.
+  bool CallsUsers(uint32_t function);
   // Its name; of code without a name in a library, who entered the library, with the library. The leaf's where all is
   // plumbing, "?" of an empty stack.
   std::string OwnerName(std::span<const uint32_t> frames);
 
  private:
   explicit Plumbing(const Profile& profile) : profile_(profile) {}
+  // kMaybe: a pool if the function that calls it is one.
+  enum class PoolState : uint8_t { kNo, kMaybe, kYes, kRefuted };
   struct Funnel;
+  struct Pool;
+  struct Owned;
   bool IsPlain(uint32_t function, uint32_t mapping);  // by name, file or object alone
   bool IsInterpreterAt(uint32_t function, uint32_t mapping);
   std::optional<Place> FirstOf(std::span<const uint32_t> frames, bool without_interpreters);
@@ -86,15 +97,20 @@ class Plumbing {
   uint32_t StartOf(std::span<const uint32_t> frames);
   // One round; whether any dropped out. `starts`: by sample; `all`: how many have one.
   bool DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std::vector<Funnel>* funnels);
+  void FindPools();
+  std::optional<Owned> OwnedBy(std::span<const uint32_t> frames, uint32_t start);
+  void RefutePools();
   void FindInterpreters();
   std::string_view NameOf(uint32_t location, size_t line) const;
   std::string_view ObjectOf(uint32_t mapping) const;
 
   const Profile& profile_;
   std::vector<Pattern> patterns_;
-  std::vector<int8_t> by_function_, by_object_;                    // -1: not asked yet
-  std::vector<uint32_t> name_of_;                                  // by function: the first one of its name
-  std::vector<bool> is_funnel_;                                    // by function
+  std::vector<int8_t> by_function_, by_object_;  // -1: not asked yet
+  std::vector<uint32_t> name_of_;                // by function: the first one of its name
+  std::vector<bool> is_funnel_;                  // by function
+  std::vector<PoolState> pool_states_;           // by function: of the first one of its name
+  std::vector<bool> calls_users_;                // by function: of the first one of its name; empty: not asked yet
   std::vector<int8_t> interpreter_function_, interpreter_object_;  // -1: not asked yet
   bool has_interpreter_ = false, folds_interpreter_ = false;
 };

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kLockStack = "lock stack ";
 
 // What the innermost frame of a stack had called: by which it is known what may have been left out there.
-enum class LeafCalls { kAllocation, kWait, kAnything };
+enum class LeafCalls { kAllocation, kMapping, kWait, kAnything };
 
 class Pass {
  public:
@@ -44,7 +44,10 @@ class Pass {
   }
 
   std::vector<uint32_t> Run() {
-    const LeafCalls calls = IsMemoryKind(profile_.CommentValue("kind")) ? LeafCalls::kAllocation : LeafCalls::kWait;
+    const std::string_view kind = profile_.CommentValue("kind");
+    const LeafCalls calls = kind == "map"        ? LeafCalls::kMapping
+                            : IsMemoryKind(kind) ? LeafCalls::kAllocation
+                                                 : LeafCalls::kWait;
     std::vector<uint32_t> made;
     for (size_t i = 0; i < profile_.samples.size(); ++i) {
       if (Complete(profile_.FramesOf(profile_.samples[i]), calls, &made)) profile_.SetFrames(i, made);
@@ -114,7 +117,7 @@ class Pass {
   uint32_t CalledAt(uint32_t file, uint64_t address) {
     const uint32_t called = ways_->CalledAt(file, address);
     const std::string_view name = ways_->NameOf(called);
-    return IsWrappedWait(name) || IsWrappedAllocation(name) ? TailWays::kUnknown : called;
+    return IsWrappedWait(name) || IsWrappedAllocation(name) || IsWrappedMapping(name) ? TailWays::kUnknown : called;
   }
 
   // Most stacks stay as they are, after one look at each pair of frames: false.
@@ -150,8 +153,9 @@ class Pass {
     if (called_[leaf] == TailWays::kUnknown || calls == LeafCalls::kAnything) return {};
     const auto [place, added] = at_leaf_.try_emplace({called_[leaf], calls});
     if (added) {
-      place->second = LocationsOf(
-          ways_->WayTo(called_[leaf], calls == LeafCalls::kAllocation ? &IsWrappedAllocation : &IsWrappedWait));
+      place->second = LocationsOf(ways_->WayTo(called_[leaf], calls == LeafCalls::kAllocation ? &IsWrappedAllocation
+                                                              : calls == LeafCalls::kMapping  ? &IsWrappedMapping
+                                                                                              : &IsWrappedWait));
     }
     return place->second;
   }
@@ -228,7 +232,7 @@ class Pass {
 
 bool IsOurs(const Profile& profile) {
   const std::string_view kind = profile.CommentValue("kind");
-  return (IsMemoryKind(kind) && kind != "map") || IsWaitKind(kind);
+  return IsMemoryKind(kind) || IsWaitKind(kind);
 }
 
 }  // namespace
@@ -245,6 +249,11 @@ bool IsWrappedAllocation(std::string_view name) {
                                                       "memalign",     "valloc",         "pvalloc"};
   return name.starts_with("_Znw") || name.starts_with("_Zna") ||
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool IsWrappedMapping(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kNames = {"mmap", "mmap64", "mremap", "brk", "sbrk", "shmat", "syscall"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 bool IsWrappedWait(std::string_view name) {

@@ -31,6 +31,7 @@ std::vector<uint32_t> AddTailCalls(Profile* profile, ModuleSymbolizer& symbolize
 
 // Whether the library wraps a function of this name, so that a sample of this kind may begin in it.
 bool IsWrappedAllocation(std::string_view name);
+bool IsWrappedMapping(std::string_view name);
 bool IsWrappedWait(std::string_view name);
 
 }  // namespace holdfast

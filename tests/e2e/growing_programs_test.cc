@@ -64,5 +64,31 @@ TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
   EXPECT_TRUE(RunTool({"check", "--max-growth", "fast", out()}).exited(2));
 }
 
+// A pool of the program's own is never the answer.
+class PoolUsers : public GrowingPrograms, public ::testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+TEST_P(PoolUsers, AreNamedInsteadOfThePool) {
+  const auto& [way, name] = GetParam();
+  const RunResult run =
+      RunAs(Launch::kRun, {"pool_users", way, "12"}, {{"snapshot-every", "0"}, {"heap-interval", "16KiB"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const RunResult leaks = RunTool({"leaks", "--color", "never", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr(std::string("by ") + name));
+  const std::string kind = std::string(way) == "arena" ? "heap" : "map";
+  EXPECT_THAT(RunTool({"top", "--kind", kind, "--color", "never", out()}).out,
+              HasSubstr(std::string("biggest  ") + name));
+  // The pool is still there.
+  for (const char* view : {"tree", "top"})
+    EXPECT_THAT(RunTool({view, "--kind", kind, out()}).out,
+                ::testing::AnyOf(HasSubstr("Slab::get"), HasSubstr("fresh"), HasSubstr("Arena::more"),
+                                 HasSubstr("pool_piece")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, PoolUsers,
+                         ::testing::Values(std::pair("slab", "index_document"), std::pair("nameless", "index_document"),
+                                           std::pair("arena", "index_document"), std::pair("direct", "index_more")),
+                         [](const auto& info) { return std::string(info.param.first); });
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -118,6 +118,68 @@ TEST(Plumbing, WhatNearlyAllStacksPassOnTheirWayToMallocIsNeverTheAnswer) {
   EXPECT_EQ(owner("alloc_root;my_malloc"), "open");
 }
 
+std::string OwnerOfMapping(const std::vector<Stack>& stacks) {
+  Profile p = StackProfile(stacks);
+  p.comments.clear();
+  p.AddComment("kind: map");
+  auto plumbing = Plumbing::Make(p, {});
+  EXPECT_TRUE(plumbing.ok());
+  return plumbing->OwnerName(p.FramesOf(p.samples[0]));
+}
+
+// Of a server with the symbols that it exports: its allocator is static.
+TEST(Plumbing, CodeWithoutANameBelowAnAllocatorIsPassedOver) {
+  const std::string alloc = ";MemoryContextAlloc;app!app!0x5c785f";
+  EXPECT_EQ(OwnerOfFirst(
+                {{"main;serve;plan" + alloc, 10}, {"main;serve;parse" + alloc, 10}, {"main;serve;copy" + alloc, 10}}),
+            "plan");
+  // Without names there is nothing better to say.
+  const std::string one = ";app!app!0x9";
+  EXPECT_EQ(
+      OwnerOfFirst({{"main;app!app!0x1" + one, 10}, {"main;app!app!0x2" + one, 10}, {"main;app!app!0x3" + one, 10}}),
+      "app!0x9");
+}
+
+// What a program maps itself it hands out in parts: one stack for many of its callers.
+TEST(Plumbing, InMappingsAPoolIsNeverTheAnswer) {
+  const Stack log = {"main;log_event;slab_alloc(unsigned long);Slab::get(unsigned long)", 1 << 20};
+  EXPECT_EQ(OwnerOfMapping({{"main;index_document;slab_alloc(unsigned long);Slab::get(unsigned long)", 1 << 20}, log}),
+            "index_document");
+  EXPECT_EQ(OwnerOfMapping({{"main;index_more;pool_chunk()", 1 << 20}, {"main;pool_chunk()", 1 << 20}}), "index_more");
+  EXPECT_EQ(
+      OwnerOfMapping({{"main;a;index;slab_alloc;get_pages", 1 << 20}, {"main;b;index;slab_alloc;get_pages", 1 << 20}}),
+      "index")
+      << "two callers, above a pool that is known by its name";
+  // By shape alone.
+  EXPECT_EQ(OwnerOfMapping({{"main;index;give;fresh", 1 << 20}, {"main;log;give;fresh", 1 << 20}}), "index");
+  EXPECT_EQ(OwnerOfMapping({{"main;index;fresh", 1 << 20}, {"main;log;fresh", 1 << 20}}), "index");
+  EXPECT_EQ(OwnerOfMapping({{"main;run;load;fresh", 1 << 20}}), "fresh") << "nothing tells them apart";
+  EXPECT_EQ(OwnerOfMapping({{"main;index;fresh", 1 << 20}, {"main;log;fresh", 1 << 20}, {"main;load", 1 << 20}}),
+            "fresh")
+      << "load maps for itself, too";
+  EXPECT_EQ(OwnerOfMapping({{"main;index;fresh", 1 << 20}, {"main;log;fresh", 1 << 20}, {"[glibc heap]", 1 << 20}}),
+            "index");
+  // It calls something else, too.
+  EXPECT_EQ(OwnerOfMapping({{"main;index;pool_get", 1 << 20}, {"main;index;pool_get;read_all", 1 << 20}}), "pool_get");
+  // The only function of a small program remains the answer.
+  EXPECT_EQ(OwnerOfMapping({{"main;pool_get", 1 << 20}}), "pool_get");
+}
+
+// Its blocks are large, and of one size or of powers of two.
+TEST(Plumbing, AnArenaOnMallocIsNotTheAnswerEither) {
+  EXPECT_EQ(OwnerOfFirst({{"main;parse;Arena::push(int);Arena::more()", 65536}}), "parse");
+  EXPECT_EQ(OwnerOfFirst({{"main;parse;new_chunk", 4080}}), "parse");
+  EXPECT_EQ(OwnerOfFirst({{"main;open;init_alloc_root", 24576}}), "open");
+  EXPECT_EQ(OwnerOfFirst({{"main;parse;AllocSetContextCreate", 8192}, {"main;parse;AllocSetContextCreate", 16384}}),
+            "parse");
+  // These may be anything.
+  EXPECT_EQ(OwnerOfFirst({{"main;parse;Pool::add(int)", 48}}), "Pool::add(int)");
+  EXPECT_EQ(OwnerOfFirst({{"main;serve;ThreadPool::start()", 65536}}), "ThreadPool::start()");
+  EXPECT_EQ(OwnerOfFirst({{"main;serve;read_page", 65536}}), "read_page");
+  EXPECT_EQ(OwnerOfFirst({{"main;parse;Arena::more()", 5000}, {"main;parse;Arena::more()", 7000}}), "Arena::more()");
+  EXPECT_EQ(OwnerOfFirst({{"main;a;remember", 65536}, {"main;b;remember", 65536}}), "remember");
+}
+
 TEST(Plumbing, WhatLocksIsPlumbingByItsNameAlone) {
   for (const char* name : {"psi_mutex_lock", "PGSemaphoreLock(PGSemaphoreData*)", "TTASEventMutex<P>::enter()",
                            "app::RwLock::rdlock()", "lf_rwlock_wrlock"}) {
