@@ -83,23 +83,26 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const V
 
 // Of one folder: the oldest and the newest snapshot of each process.
 absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, std::ostream& err) {
-  auto set = ReadProfileSet(options.files, {.keep = KeepProfiles::kAll, .kind = options.kind});
-  if (!set.ok()) return set.status();
-  std::pair<Side, Side> sides;
-  std::ostream nowhere(nullptr);  // which files count is another question here
-  if (const auto one_kind = FilesThatCount(&*set, options, nowhere); !one_kind.ok()) return one_kind.status();
-  for (const ProfileGroup& group : set->groups) {
-    if (group.files.size() < 2 || group.process.empty()) continue;
-    sides.first.files.push_back(&group.files.front());
-    sides.second.files.push_back(&group.files.back());
+  // The state after exit handlers is the head only where there is no other.
+  for (const bool after_exit : {false, true}) {
+    auto set =
+        ReadProfileSet(options.files, {.keep = KeepProfiles::kAll, .after_exit = after_exit, .kind = options.kind});
+    if (!set.ok()) return set.status();
+    std::pair<Side, Side> sides;
+    std::ostream nowhere(nullptr);  // which files count is another question here
+    if (const auto one_kind = FilesThatCount(&*set, options, nowhere); !one_kind.ok()) return one_kind.status();
+    for (const ProfileGroup& group : set->groups) {
+      if (group.files.size() < 2 || group.process.empty()) continue;
+      sides.first.files.push_back(&group.files.front());
+      sides.second.files.push_back(&group.files.back());
+    }
+    if (sides.first.files.empty()) continue;
+    sides.first.set = *std::move(set);
+    return sides;
   }
-  if (sides.first.files.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: nothing to compare: no process has two snapshots there. Give a base and a head: holdfast diff BASE HEAD.",
-        options.files[0]));
-  }
-  sides.first.set = *std::move(set);
-  return sides;
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: nothing to compare: no process has two snapshots there. Give a base and a head: holdfast diff BASE HEAD.",
+      options.files[0]));
 }
 
 std::string ProcessOf(const Side& side) {

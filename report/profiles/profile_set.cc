@@ -16,6 +16,7 @@
 #include "fmt/ranges.h"
 #include "report/base/base_name.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/profile_kind.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 
@@ -99,6 +100,21 @@ class Grouper {
     if (keep_ == KeepProfiles::kNewest && !group.process.empty()) DropOlder(&group);
   }
 
+  // Only kinds with an amount at one moment: waits add up to the end.
+  void LeaveOutFreedAtExit() {
+    for (ProfileGroup& group : set_.groups) {
+      if (!IsMemoryKind(group.kind) || group.kind == kPeakKind) continue;
+      while (group.files.size() >= 2) {
+        const ProfileFile& last = group.files.back();
+        ProfileFile& before = group.files[group.files.size() - 2];
+        if (!last.from_folder || !before.from_folder || last.adds_up() || before.adds_up()) break;
+        if (!FreedAtExit(before, last)) break;
+        before.freed_at_exit = last.time_nanos;
+        group.files.pop_back();
+      }
+    }
+  }
+
   // Files of another folder may have changed what is the oldest of those before: then the newest was dropped.
   absl::Status ReadDropped() {
     if (keep_ != KeepProfiles::kNewest) return absl::OkStatus();
@@ -155,6 +171,19 @@ void ProfileSet::KeepKind(std::string_view kind) {
   std::erase_if(groups, [kind](const ProfileGroup& group) { return group.kind != kind; });
 }
 
+ProfileMoment ProfileMomentOf(const Profile& profile) {
+  const std::string_view moment = profile.CommentValue("moment");
+  return moment == "before exit handlers"  ? ProfileMoment::kBeforeHandlers
+         : moment == "after exit handlers" ? ProfileMoment::kAfterHandlers
+                                           : ProfileMoment::kNone;
+}
+
+bool FreedAtExit(const ProfileFile& before, const ProfileFile& last) {
+  if (last.moment == ProfileMoment::kNone) return false;
+  return (last.moment == ProfileMoment::kAfterHandlers && before.moment == ProfileMoment::kBeforeHandlers) ||
+         last.in_use < before.in_use / 2;
+}
+
 ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   ProfileFile file;
   file.path = path;
@@ -166,6 +195,11 @@ ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   file.time_nanos = profile.time_nanos;
   file.duration_nanos = profile.duration_nanos;
   file.sequence = PartsOf(path).sequence;
+  file.moment = ProfileMomentOf(profile);
+  if (IsMemoryKind(file.kind)) {
+    const auto in_use = FindMetric(profile, file.kind == kLifetimesKind ? "alive_space" : "inuse_space");
+    if (in_use.ok()) file.in_use = profile.Total(*in_use);
+  }
   return file;
 }
 
@@ -381,6 +415,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
     return absl::NotFoundError(fmt::format("{}: no profile could be read. Give the folder that holdfast run named.",
                                            arguments.empty() ? "" : arguments[0]));
   }
+  if (!options.after_exit) grouper.LeaveOutFreedAtExit();
   if (const absl::Status status = grouper.ReadDropped(); !status.ok()) return status;
   ProfileSet set = grouper.Take();
   set.warnings = std::move(warnings);

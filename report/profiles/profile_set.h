@@ -10,6 +10,9 @@
 //   app.42.0002.block.pb.gz│                        └ group (sh, heap)    file 0001
 //   sh.57.0001.heap.pb.gz  ┘
 //
+// The state at the end of a process says little: destructors, main's locals and exit handlers have freed memory by then. So the last
+// files of a process in a folder are left out where FreedAtExit says so. Files that are named are never left out.
+//
 // Files that do not say whose they are (written by others) make one group for each kind, with process "".
 // Memory: what `keep` says; with kNewest one profile for each process. One thread.
 #ifndef HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
@@ -30,6 +33,10 @@
 
 namespace holdfast {
 
+// When a profile was taken, by its comment `moment`.
+enum class ProfileMoment : uint8_t { kNone, kBeforeHandlers, kAfterHandlers };
+ProfileMoment ProfileMomentOf(const Profile& profile);
+
 struct ProfileFile {
   std::string path;  // "-": standard input
   std::string kind;  // heap, mutex, block, map, threads, exceptions, peak; else the names of the value types
@@ -39,7 +46,10 @@ struct ProfileFile {
   std::string process;       // identity, "" when the file does not say
   std::string program;       // "redis-server (pid 42)"
   int64_t time_nanos = 0, duration_nanos = 0;
-  uint64_t sequence = 0;             // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: not named so
+  uint64_t sequence = 0;  // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: not named so
+  ProfileMoment moment = ProfileMoment::kNone;
+  int64_t in_use = 0;         // bytes in use, of heap, map, lifetimes and resident profiles
+  int64_t freed_at_exit = 0;  // time_nanos of the first file after it that was left out, see FreedAtExit; 0: none was
   std::shared_ptr<Profile> profile;  // nullptr when it was not kept
 
   // Holds all that earlier files of its process held.
@@ -48,6 +58,10 @@ struct ProfileFile {
   // newest of each process counts.
   bool adds_up() const { return process.empty() || !cumulative(); }
 };
+
+// Whether memory was freed at the end of the process between these two files of it, one after the other: by exit handlers, or, where the
+// later one is from the end of the process, by anybody, if less than half is left.
+bool FreedAtExit(const ProfileFile& before, const ProfileFile& last);
 
 struct ProfileGroup {
   std::string process, kind, program;
@@ -78,7 +92,8 @@ enum class KeepProfiles {
 
 struct ReadSetOptions {
   KeepProfiles keep = KeepProfiles::kNewest;
-  std::string kind = "";  // only this one; "": all. In folders, files of other kinds are not even opened
+  bool after_exit = false;  // also the files that FreedAtExit leaves out
+  std::string kind = "";    // only this one; "": all. In folders, files of other kinds are not even opened
   // Called with each file before its profile may be dropped, and with how many are done of how many. `newest`: of those
   // of its process and kind that were read so far.
   std::function<void(const ProfileFile&, bool newest)> each = {};

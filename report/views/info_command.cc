@@ -99,7 +99,7 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, std::ostream& err) {
   if (std::error_code none; !std::filesystem::is_directory(argument, none) && !AsProcess(argument).has_value())
     return std::vector{argument};
-  const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone});
+  const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone, .after_exit = true});
   if (!set.ok()) return set.status();
   for (const std::string& warning : set->warnings) SayTo(err, warning);
   std::vector<std::string> files;

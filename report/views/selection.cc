@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "absl/time/time.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/analysis/idle_waits.h"
@@ -13,6 +14,7 @@
 #include "report/base/base_name.h"
 #include "report/base/printable.h"
 #include "report/base/progress.h"
+#include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/profiles/metric.h"
@@ -129,6 +131,22 @@ void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
   }
 }
 
+// "12:34:11", UTC; as fine as it takes to tell the two moments apart.
+std::string ClockText(int64_t time_nanos, bool with_millis) {
+  const absl::Time time = absl::FromUnixNanos(time_nanos);
+  return absl::FormatTime(with_millis ? "%H:%M:%E3S" : "%H:%M:%S", time, absl::UTCTimeZone());
+}
+
+// "freed at exit, 12:34:12; shown: 12:34:11 (UTC)"
+std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& moments) {
+  if (moments.size() > 1)
+    return fmt::format("freed at exit: {} processes are shown before their exit handlers", moments.size());
+  const auto& [shown, freed] = moments.front();
+  const bool with_millis = shown / kSecond == freed / kSecond;
+  return fmt::format("freed at exit, {}; shown: {} (UTC)", ClockText(freed, with_millis),
+                     ClockText(shown, with_millis));
+}
+
 // What the default is of no use for: of a program that has freed everything, what it allocated. Else the default.
 size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t metric) {
   const Profile& first = *files[0]->profile;
@@ -241,6 +259,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
       view.files_with_huge += huge.has_value() ? 1 : 0;
       view.huge_bytes = WrappedSum(view.huge_bytes, huge.value_or(0));
     }
+    if (file->freed_at_exit != 0) view.freed_at_exit.emplace_back(file->time_nanos, file->freed_at_exit);
     AddUnfinished(*file->profile, &view.unfinished);
     const auto half_width = HalfWidth(*file->profile, view.metric);
     stated = stated && half_width.has_value();
@@ -434,6 +453,7 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
         view.profile->Total(view.default_metric) == 0
             ? "nothing is"
             : fmt::format("hardly anything is ({})", view.Value(view.profile->Total(view.default_metric)))));
+  if (!view.freed_at_exit.empty()) table->header.push_back("note     " + FreedAtExitText(view.freed_at_exit));
   const auto with_error = [&](int64_t value, std::optional<double> half_width) {
     if (!half_width) return view.Value(value);
     return fmt::format("{} ± {} (95 %)", view.Value(value),
@@ -488,6 +508,7 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->members.push_back({"metric", JsonString(view.metric_name)});
   table->members.push_back({"unit", JsonString(view.unit_name)});
   table->members.push_back({"total", fmt::format("{}", whole)});
+  table->members.push_back({"freed_at_exit", fmt::format("{}", view.freed_at_exit.size())});
   table->members.push_back({"ended_processes", fmt::format("{}", view.ended)});
   table->members.push_back({"ended_total", fmt::format("{}", view.ended_value)});
   table->members.push_back(

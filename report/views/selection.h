@@ -3,7 +3,7 @@
 // Which files are added up
 //   - files of different processes are summed, their 95 % intervals as independent errors (root of the sum of squares)
 //   - of several snapshots of one process (equal `process` comment) the newest counts, as it holds all that the earlier
-//     ones held. Those that were given by name are named on `err`; who gives a folder expects it. Differences (duration not 0) and files that do not say whose
+//     ones held. Of a folder what it held before its exit handlers counts (report/profiles/profile_set.h), and a line says so. Those that were given by name are named on `err`; who gives a folder expects it. Differences (duration not 0) and files that do not say whose
 //     they are always add up
 //   - named files of different kinds (heap, mutex …) are an error; of a folder one kind is taken: the one that has the
 //     metric that was asked for, else heap, else the only one
@@ -15,6 +15,7 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -69,6 +70,8 @@ struct View {
   // Processes that ended before the others and are left out, and what they held at their ends.
   size_t ended = 0;
   int64_t ended_value = 0;
+  // Of processes that are shown as they were before their exit handlers: that moment, and the one after the handlers.
+  std::vector<std::pair<int64_t, int64_t>> freed_at_exit;
   // Of the processes of a heap whose files say it.
   size_t resident_files = 0;
   int64_t resident_bytes = 0;

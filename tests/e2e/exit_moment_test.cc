@@ -3,12 +3,17 @@
 
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 
 #include "sampler/contract/layout.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
 namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kHeldBytes = 2 * 100 * 50000;
 
@@ -70,6 +75,24 @@ TEST_P(ExitMoment, ShowsWhatTheExitHandlersFree) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, ExitMoment, ::testing::Values("return", "exit", "quick_exit", "thread", "fork"),
                          [](const auto& info) { return info.param; });
+
+// Views of the folder show what there was to see, and say so; a file that is named is shown as it is.
+TEST_F(ExitMoments, ViewsShowWhatTheExitHandlersFree) {
+  const std::vector<Decoded> files = FilesOf("exit");
+  ASSERT_EQ(files.size(), 2u);
+  const std::string folder = std::filesystem::path(files[0].path).parent_path();
+  for (const char* view : {"top", "tree"}) {
+    const RunResult shown = RunTool({view, "--unit", "bytes", folder});
+    EXPECT_TRUE(shown.exited(0)) << shown.Describe();
+    EXPECT_THAT(shown.out, HasSubstr("metric   inuse_space (heap)"));
+    EXPECT_THAT(shown.out, HasSubstr(std::to_string(kHeldBytes)));
+    EXPECT_THAT(shown.out, ContainsRegex("note     freed at exit, [0-9:.]+; shown: [0-9:.]+ \\(UTC\\)\n"));
+  }
+  EXPECT_THAT(RunTool({"top", "--format", "json", folder}).out, HasSubstr("\"freed_at_exit\": 1"));
+  const RunResult named = RunTool({"top", "--unit", "bytes", "--metric", "inuse_space", files[1].path});
+  EXPECT_THAT(named.out, Not(HasSubstr("freed at exit")));
+  EXPECT_THAT(named.out, Not(HasSubstr(std::to_string(kHeldBytes))));
+}
 
 TEST_F(ExitMoments, HandlersThatFreeNothingNeedNoFileOfTheirOwn) {
   const std::vector<Decoded> files = FilesOf("nothing");

@@ -54,6 +54,61 @@ TEST(ProfileSet, TheNewestIsThereWhenAnotherFolderChangesTheOrder) {
   EXPECT_FALSE(set->groups[0].Counts(set->groups[0].files[0]));
 }
 
+std::string At(const std::string& moment, int64_t time, const char* kind = "heap", int64_t in_use = 1000) {
+  Profile p = SmallProfile();
+  p.comments.clear();
+  for (const std::string& comment : {std::string("kind: ") + kind, std::string("process: one")}) p.AddComment(comment);
+  if (!moment.empty()) p.AddComment("moment: " + moment);
+  for (size_t i = 0; i < p.samples.size(); ++i) p.ValuesOf(i)[3] = i == 0 ? in_use : 0;
+  p.time_nanos = time;
+  return EncodePprof(p);
+}
+
+// What exit handlers freed the program held until then.
+TEST(ProfileSet, OfAFolderTheStateBeforeExitHandlersCounts) {
+  const Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", Of("one", 100));
+  folder.Write("app.1.0002.heap.pb.gz", At("before exit handlers", 200));
+  const std::string after = folder.Write("app.1.0003.heap.pb.gz", At("after exit handlers", 300));
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(Names(set->groups[0]), ElementsAre("app.1.0001.heap.pb.gz", "app.1.0002.heap.pb.gz"));
+  EXPECT_EQ(set->groups[0].NewestCumulative()->freed_at_exit, 300);
+  ASSERT_NE(set->groups[0].NewestCumulative()->profile, nullptr);
+  EXPECT_EQ(ReadProfileSet({folder.path()}, {.after_exit = true})->groups[0].newest().path, after);
+  // Files that are named are shown as they are.
+  EXPECT_EQ(ReadProfileSet({folder.path() + "/app.1.0002.heap.pb.gz", after}, {})->groups[0].newest().path, after);
+}
+
+// main's locals are destroyed before main returns: before the exit handlers there is nothing left to see.
+TEST(ProfileSet, OfAFolderTheStateBeforeTheProgramTookItselfDownCounts) {
+  const Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", At("", 100, "heap", 1000));
+  folder.Write("app.1.0002.heap.pb.gz", At("", 200, "heap", 900));
+  folder.Write("app.1.0003.heap.pb.gz", At("before exit handlers", 300, "heap", 10));
+  folder.Write("app.1.0004.heap.pb.gz", At("after exit handlers", 400, "heap", 0));
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->groups[0].newest().time_nanos, 200);
+  EXPECT_EQ(set->groups[0].newest().freed_at_exit, 300);
+  folder.Write("app.1.0003.heap.pb.gz", At("", 300, "heap", 10));
+  folder.Write("app.1.0004.heap.pb.gz", At("", 400, "heap", 0));
+  EXPECT_EQ(ReadProfileSet({folder.path()}, {})->groups[0].newest().time_nanos, 400)
+      << "the process runs, or was killed";
+}
+
+TEST(ProfileSet, WithoutAFileBeforeExitHandlersTheLastOneCounts) {
+  const Folder folder;
+  folder.Write("app.1.0001.heap.pb.gz", Of("one", 100));
+  folder.Write("app.1.0002.heap.pb.gz", At("after exit handlers", 300));
+  EXPECT_EQ(ReadProfileSet({folder.path()}, {})->groups[0].files.size(), 2u);
+  // Waits add up to the end.
+  const Folder waits;
+  waits.Write("app.1.0001.block.pb.gz", At("before exit handlers", 100, "block"));
+  waits.Write("app.1.0002.block.pb.gz", At("after exit handlers", 200, "block"));
+  EXPECT_EQ(ReadProfileSet({waits.path()}, {})->groups[0].newest().time_nanos, 200);
+}
+
 // Of a server that forks: what processes held when they ended is no amount that ever was in use.
 TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
   constexpr int64_t kMinute = 60'000'000'000;
