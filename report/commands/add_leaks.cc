@@ -20,6 +20,9 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "cannot tell. Growth is what more is in use now, with the error of the samples that came or went; it is a leak if it\n"
       "goes on. Caches that warm up, buffers that fill and tables made once are none: --all shows what each stack is.\n"
       "Level means that no leak is faster than the bound that is printed. Mappings and threads are judged the same way.\n"
+      "memory says what all resident memory did, and which part of it: what neither the heap nor mappings explain is an answer\n"
+      "of its own, such as free memory that malloc keeps. Of a folder with several programs the one that grows most is shown,\n"
+      "or else the one that holds most; others names the rest, and --all shows each.\n"
       "Exit status: 0 level, 1 growing or growing in steps, 4 cannot tell; then the answer says what is missing.\n"
       "Where the process has lifetimes profiles, half and oldest say how old what is in use is: half of it is older than the\n"
       "first, some of it than the second. Nothing there: it is not known.\n"
@@ -44,7 +47,8 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       ->take_all()
       ->allow_extra_args(false);
   leaks->add_flag("--follow", options->follow, "Go on with each new snapshot, until interrupted");
-  leaks->add_flag("--all", options->all, "Also stacks that do not grow, with what they do");
+  leaks->add_flag("--all", options->all,
+                  "Also stacks that do not grow, with what they do, and each program of a folder");
   leaks
       ->add_option("--depth", options->depth,
                    "Functions, from the innermost, that tell one stack from another, 0 = all")

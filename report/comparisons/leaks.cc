@@ -9,8 +9,10 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
@@ -20,7 +22,9 @@
 #include "report/base/progress.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/growth/all_memory.h"
 #include "report/growth/growth_answer.h"
+#include "report/growth/growth_rate.h"
 #include "report/growth/rate_unit.h"
 #include "report/growth/telling_stacks.h"
 #include "report/missing_names/how_to_name.h"
@@ -103,6 +107,8 @@ class Finder {
         return absl::InvalidArgumentError(
             fmt::format("{}: of kind {}, not {}. Leave --kind out.", file.path, described.kind, options_.kind));
       }
+      is_chosen_ = is_chosen_ && file.from_folder;
+      program_of_.try_emplace(described.process, FamilyOf(described));
       if (threads) {
         const auto [series, added] =
             threads_.try_emplace(OfKind(described.process, "threads"), described.program,
@@ -112,6 +118,7 @@ class Finder {
       }
       const OfKind key(described.process, described.kind_stated ? described.kind : "heap");
       family_of_.try_emplace(key, FamilyOf(described));
+      if (!described.process.empty()) memory_[described.process].Add(described);
       if (const auto newest = newest_[key]; newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
         newest_[key] = described.profile;
       }
@@ -165,19 +172,13 @@ class Finder {
 
   std::vector<ProgramGrowth> Growths() const {
     std::vector<ProgramGrowth> growths;
-    for (const auto& [whose, program, kind, series] : Choose().series) {
+    for (const auto& [key, program, kind, series, is_family] : Choose().series) {
       const std::vector<LeakSeries::Entry> entries = series->Entries();
       ProgramGrowth growth{
           .program = program, .kind = kind, .answer = AnswerOf(*series, entries), .hours = series->Hours()};
-      double variance = 0;
-      for (const LeakSeries::Entry& entry : entries) {
-        if (entry.suppressed || !IsLeak(entry.bytes.growth_class)) continue;
-        growth.slope += entry.bytes.slope;
-        variance += entry.bytes.half_width * entry.bytes.half_width;
-      }
-      growth.half_width = std::sqrt(variance);
-      if (const Growth total = series->Total(); growth.slope <= 0 && IsLeak(growth.answer.grows))
-        growth.slope = total.slope, growth.half_width = total.half_width;
+      const GrowthRate rate = RateOf(*series, entries, growth.answer);
+      growth.slope = rate.slope;
+      growth.half_width = rate.half_width;
       growths.push_back(std::move(growth));
     }
     return growths;
@@ -208,8 +209,17 @@ class Finder {
     bool ages_known = false, holds_shown = false;
     const Judged judged = Choose();
     fewer = judged.left_out;
-    for (const auto& [whose, program, kind, chosen] : judged.series) {
-      const LeakSeries& series = *chosen;
+    std::vector<Shown> shown = ShownOf(judged);
+    std::set<std::string> growing_threads;  // processes
+    for (const auto& [key, named] : threads_) {
+      if (Counts(named.second) && IsLeak(named.second.Total().growth_class)) growing_threads.insert(key.first);
+    }
+    const std::string others = LeaveOutOthers(&shown, growing_threads);
+    std::set<std::string> chosen, with_memory;
+    for (const Shown& of : shown) chosen.insert(program_of_.at(of.one->key.first));
+    for (const Shown& of : shown) {
+      const auto& [key, program, kind, judged_series, is_family] = *of.one;
+      const LeakSeries& series = *judged_series;
       const Growth total = series.Total();
       const size_t moments = series.evidence();
       table.header.push_back(
@@ -226,13 +236,24 @@ class Finder {
       if (kind == kResidentKind)
         table.header.push_back(
             "note     of kind resident: of what is in use, whether it is resident or not (inuse_space)");
-      const std::vector<LeakSeries::Entry> entries = series.Entries();
-      const GrowthAnswer answer = AnswerOf(series, entries);
+      const std::vector<LeakSeries::Entry>& entries = of.entries;
+      const GrowthAnswer& answer = of.answer;
       table.header.push_back("answer   " + TextOf(answer, series.Hours()));
+      if (!is_family && with_memory.insert(key.first).second) {
+        if (const auto memory = MemoryOf(key.first); memory.has_value()) {
+          for (const std::string& line : TextsOf(*memory)) table.header.push_back("memory   " + line);
+          if (const MemoryAnswer::Part* part = memory->Unexplained(); part != nullptr) {
+            table.header.push_back(fmt::format("answer   {}: {}, {} → {} in {}", GrowsName(memory->grows), part->what,
+                                               FormatSize(part->before), FormatSize(part->now),
+                                               HoursText(memory->hours)));
+            worst = std::max(worst, memory->grows);
+          }
+        }
+      }
       // Of a run that was too short for growth, but known exactly: what it held at its end.
       const bool at_end = series.exact() && series.evidence() < kLeastSnapshots;
       holds_shown = holds_shown || at_end;
-      if (const std::string how = HowToNameIn(whose); !how.empty()) table.header.push_back("names    " + how);
+      if (const std::string how = HowToNameIn(key); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
       for (const LeakSeries::Entry& entry : entries) {
@@ -250,15 +271,15 @@ class Finder {
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
         const AliveAges ages = series.AgesOf(entry);
         ages_known = ages_known || ages.half_ns() >= 0;
-        table.rows.push_back(RowOf(whose, program, entry, ages, series.FramesOf(entry), rate, grows));
+        table.rows.push_back(RowOf(key, program, entry, ages, series.FramesOf(entry), rate, grows));
         stacks.push_back(series.FramesOf(entry));
       }
       leak_slope = std::max(leak_slope, process_leaks);
       if (limit_ > 0) table.header.push_back("limit    " + LimitText(series, process_leaks, total));
     }
-    for (const auto& [whose, named] : threads_) {
+    for (const auto& [key, named] : threads_) {
       const auto& [program, series] = named;
-      if (!Counts(series)) continue;
+      if (!Counts(series) || !(others.empty() || chosen.contains(program_of_.at(key.first)))) continue;
       size_t growing = 0;
       for (const LeakSeries::Entry& entry : series.Entries()) {
         if (!IsLeak(entry.bytes.growth_class)) continue;
@@ -268,7 +289,7 @@ class Finder {
         }
         ++growing;
         if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
-        table.rows.push_back(ThreadRowOf(whose, program, entry, series.FramesOf(entry), rate));
+        table.rows.push_back(ThreadRowOf(key, program, entry, series.FramesOf(entry), rate));
         stacks.push_back(series.FramesOf(entry));
       }
       if (growing == 0) {
@@ -284,6 +305,7 @@ class Finder {
     const std::vector<std::string> texts =
         TellingStacks(stacks, options_.shown_frames, options_.view.full_names ? nullptr : ShortName);
     for (size_t i = 0; i < texts.size(); ++i) table.rows[i].cells[kStackCell].shown = texts[i];
+    if (!others.empty()) table.header.push_back("others   " + others);
     if (fewer > 0)
       table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer,
                                          fewer == 1 ? "" : "es", kLeastSnapshots));
@@ -340,9 +362,10 @@ class Finder {
   // What is judged: processes, or where each lives for too short a time, their families.
   struct Judged {
     struct One {
-      OfKind whose;
+      OfKind key;
       std::string program, kind;
       std::shared_ptr<const LeakSeries> series;
+      bool is_family = false;
     };
     std::vector<One> series;
     size_t left_out = 0;
@@ -371,7 +394,7 @@ class Finder {
         judged.series.push_back(
             {members.back()->first,
              fmt::format("{}, {} processes {}", name, members.size(), together ? "together" : "one after the other"),
-             members.back()->first.second, std::move(series)});
+             members.back()->first.second, std::move(series), true});
       }
     }
     for (const auto& process : processes_) {
@@ -379,12 +402,100 @@ class Finder {
       const LeakSeries& series = process.second.second;
       if (Counts(series) && (judged.series.empty() || of_family.empty() || series.evidence() >= kLeastSnapshots)) {
         judged.series.push_back({process.first, process.second.first, process.first.second,
-                                 std::shared_ptr<const LeakSeries>(std::shared_ptr<void>(), &series)});
+                                 std::shared_ptr<const LeakSeries>(std::shared_ptr<void>(), &series), false});
       } else {
         ++judged.left_out;
       }
     }
     return judged;
+  }
+
+  // One series, judged.
+  struct Shown {
+    const Judged::One* one;
+    std::vector<LeakSeries::Entry> entries;
+    GrowthAnswer answer;
+    GrowthRate rate;
+  };
+
+  // What grows first.
+  static std::vector<Shown> ShownOf(const Judged& judged) {
+    std::vector<Shown> shown;
+    for (const Judged::One& one : judged.series) {
+      Shown& of = shown.emplace_back(Shown{&one, one.series->Entries(), {}, {}});
+      of.answer = AnswerOf(*one.series, of.entries);
+      of.rate = RateOf(*one.series, of.entries, of.answer);
+    }
+    return shown;
+  }
+
+  std::optional<MemoryAnswer> MemoryOf(const std::string& process) const {
+    const auto memory = memory_.find(process);
+    return memory == memory_.end() ? std::nullopt : memory->second.Answer();
+  }
+
+  // Keeps the program of a folder that grows most or, if none grows, that holds most: its growing processes, at most kMostProcesses,
+  // or the largest one. Returns the others in words; "" if there are none.
+  std::string LeaveOutOthers(std::vector<Shown>* shown, const std::set<std::string>& growing_threads) const {
+    constexpr size_t kMostProcesses = 3, kMostNamed = 4;
+    if (options_.all || !is_chosen_ || shown->empty()) return "";
+    struct Rank {
+      Grows grows = Grows::kNo;
+      bool leaks = false;
+      double slope = 0;
+      int64_t in_use = 0;
+      auto Key() const { return std::tuple(leaks, slope, in_use); }
+      bool operator<(const Rank& other) const { return Key() < other.Key(); }
+    };
+    std::map<std::string, Rank> processes, programs;  // by identity; by name and build
+    std::set<std::string> families;                   // programs that are judged as one
+    for (const Shown& of : *shown) {
+      const std::string& process = of.one->key.first;
+      const std::string& program = program_of_.at(process);
+      if (of.one->is_family) families.insert(program);
+      Grows grows = of.answer.grows;
+      if (growing_threads.contains(process)) grows = Grows::kYes;
+      if (const auto memory = MemoryOf(process); memory.has_value() && memory->Unexplained() != nullptr)
+        grows = std::max(grows, memory->grows);
+      for (Rank* rank : {&processes[process], &programs[program]}) {
+        rank->grows = std::max(rank->grows, grows);
+        rank->leaks = rank->leaks || IsLeak(grows);
+        rank->slope = std::max(rank->slope, of.rate.slope);
+        if (of.one->kind == "heap" || of.one->kind == "map")
+          rank->in_use = std::max(rank->in_use, of.one->series->TotalNow());
+      }
+    }
+    const auto by_rank = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const std::string program = std::ranges::max_element(programs, by_rank)->first;
+    std::vector<std::pair<std::string, Rank>> own;
+    for (const auto& [process, rank] : processes) {
+      if (program_of_.at(process) == program) own.emplace_back(process, rank);
+    }
+    std::ranges::stable_sort(own, [](const auto& a, const auto& b) { return b.second < a.second; });
+    std::set<std::string> kept;
+    if (families.contains(program)) {
+      for (const auto& [process, rank] : own) kept.insert(process);
+    }
+    for (const auto& [process, rank] : own) {
+      if (kept.empty() || (rank.leaks && kept.size() < kMostProcesses)) kept.insert(process);
+    }
+    std::vector<std::string> left_out;
+    if (own.size() > kept.size()) left_out.push_back(fmt::format("{} more of it", own.size() - kept.size()));
+    size_t unnamed = 0;
+    for (const auto& [other, rank] : programs) {
+      if (other == program) continue;
+      if (left_out.size() >= kMostNamed) {
+        ++unnamed;
+      } else {
+        left_out.push_back(fmt::format("{} ({})", Printable(other.substr(0, other.find('\n'))), GrowsName(rank.grows)));
+      }
+    }
+    if (left_out.empty()) return "";
+    if (unnamed > 0) left_out.push_back(fmt::format("{} more", unnamed));
+    std::erase_if(*shown, [&](const Shown& of) { return !kept.contains(of.one->key.first); });
+    return fmt::format("{} (of {} process{} this {}; --all shows each)", fmt::join(left_out, ", "), processes.size(),
+                       processes.size() == 1 ? "" : "es",
+                       processes.at(*kept.begin()).leaks ? "grows most" : "holds most");
   }
 
   // Whether a series is judged. Short processes beside longer ones are left out.
@@ -427,16 +538,16 @@ class Finder {
                        HoursText((limit_ - now) / slope));
   }
 
-  TableRow RowOf(const OfKind& whose, const std::string& program, const LeakSeries::Entry& entry, const AliveAges& ages,
+  TableRow RowOf(const OfKind& key, const std::string& program, const LeakSeries::Entry& entry, const AliveAges& ages,
                  const std::vector<std::string>& frames, const RateUnit& rate, bool grows) const {
     const double error = std::min(9e18, entry.bytes.half_width / rate.an_hour);
-    return {{Cell::Text(whose.second), Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
+    return {{Cell::Text(key.second), Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
              Cell::Real(fmt::format("{:.4g}", entry.objects.slope / rate.an_hour), entry.objects.slope),
              Cell::Real("", entry.objects.half_width), Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(ages.half_ns()),
              AgeCell(ages.oldest_ns()), Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program),
-             Cell::Text(whose.first), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+             Cell::Text(key.first), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             grows ? 1.0 : 0.005};
   }
 
@@ -448,14 +559,14 @@ class Finder {
   }
 
   // Where people look for bytes they see threads, with that word; programs find them among the objects.
-  static TableRow ThreadRowOf(const OfKind& whose, const std::string& program, const LeakSeries::Entry& entry,
+  static TableRow ThreadRowOf(const OfKind& key, const std::string& program, const LeakSeries::Entry& entry,
                               const std::vector<std::string>& frames, const RateUnit& rate) {
     const double slope = entry.objects.slope / rate.an_hour, error = entry.objects.half_width / rate.an_hour;
-    return {{Cell::Text(whose.second), ForPeople(fmt::format("{:+.4g} threads", slope)),
+    return {{Cell::Text(key.second), ForPeople(fmt::format("{:+.4g} threads", slope)),
              ForPeople(fmt::format("±{:.4g}", error)), Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
              Cell::Real("", entry.objects.half_width), ForPeople(fmt::format("{} threads", entry.objects_now)),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(-1), AgeCell(-1),
-             Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(whose.first),
+             Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(key.first),
              Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
             1.0};
   }
@@ -466,6 +577,9 @@ class Finder {
   std::set<std::string> seen_, seen_ages_;
   std::map<OfKind, std::pair<std::string, LeakSeries>> processes_, threads_;  // program, series
   std::map<OfKind, std::string> family_of_;
+  std::map<std::string, std::string> program_of_;  // by identity: the program and its build
+  std::map<std::string, AllMemory> memory_;        // by identity
+  bool is_chosen_ = true;                          // no file was given by name
   std::map<OfKind, std::shared_ptr<Profile>> newest_;
   std::map<std::string, std::vector<ProfileFile>> ages_;  // by identity: the newest lifetimes profiles
 };

@@ -12,6 +12,42 @@
 #include "report/profiles/short_name.h"
 
 namespace holdfast {
+namespace {
+
+constexpr size_t kFew = 4;  // functions of a stack
+
+}  // namespace
+
+ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, const LeakSeries& series,
+                                            const std::vector<LeakSeries::Entry>& entries) {
+  ReportBuilder::Growths growths{.process = process,
+                                 .snapshots = series.snapshots(),
+                                 .hours = series.Hours(),
+                                 .total = series.Total(),
+                                 .total_now = series.TotalNow(),
+                                 .answer = AnswerOf(series, entries)};
+  size_t others = 0;
+  std::vector<std::vector<std::string>> stacks;
+  for (const LeakSeries::Entry& entry : entries) {
+    if (IsLeak(entry.bytes.growth_class)) {
+      if (growths.growing++ >= kMostGrowing) continue;
+    } else if (others++ >= kMostOthers) {
+      break;  // those that grow come first
+    }
+    stacks.push_back(series.FramesOf(entry));
+    growths.stacks.push_back({.frames = stacks.back(),
+                              .bytes = entry.bytes,
+                              .objects = entry.objects,
+                              .bytes_now = entry.bytes_now,
+                              .objects_now = entry.objects_now,
+                              .half_age_ns = series.AgesOf(entry).half_ns(),
+                              .oldest_age_ns = series.AgesOf(entry).oldest_ns(),
+                              .course = series.CourseOf(entry, kMostPoints)});
+  }
+  const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);
+  for (size_t i = 0; i < texts.size(); ++i) growths.stacks[i].text = texts[i];
+  return growths;
+}
 
 void HtmlLeaks::See(const ProfileFile& file) {
   if (!file.cumulative() || file.path == "-" || file.kind == "map" || file.kind == kResidentKind) return;
@@ -30,12 +66,12 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
   StackOptions folded;  // as `holdfast leaks` has them
   folded.fold_plumbing = true;
   folded.plumbing = plumbing;
-  constexpr size_t kFew = 4;
   std::vector<ReportBuilder::Growths> all;
   std::vector<std::vector<std::string>> stacks;
   for (const auto& [process, paths] : paths_) {
     if (paths.size() < kLeastSnapshots) continue;
     LeakSeries series(folded, 0, &none);
+    AllMemory memories;
     for (const std::string& path : paths) {
       auto profile = ReadProfileToView(path);
       if (!profile.ok()) {
@@ -45,6 +81,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
       ProfileFile file = DescribeFile(path, *profile);
       file.profile = std::make_shared<Profile>(*std::move(profile));
       if (const absl::Status added = series.Add(file); !added.ok()) return added;
+      memories.Add(file);
     }
     if (series.snapshots() < kLeastSnapshots) continue;
     if (const auto ages = ages_at_.find(process); ages != ages_at_.end()) {
@@ -55,30 +92,10 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
         if (absl::Status added = series.AddAges(file); !added.ok()) return added;
       }
     }
-    ReportBuilder::Growths growths{.process = process,
-                                   .snapshots = series.snapshots(),
-                                   .hours = series.Hours(),
-                                   .total = series.Total(),
-                                   .total_now = series.TotalNow()};
-    size_t others = 0;
     const std::vector<LeakSeries::Entry> entries = series.Entries();
-    growths.answer = AnswerOf(series, entries);
-    for (const LeakSeries::Entry& entry : entries) {
-      if (IsLeak(entry.bytes.growth_class)) {
-        if (growths.growing++ >= kMostGrowing) continue;
-      } else if (others++ >= kMostOthers) {
-        break;  // those that grow come first
-      }
-      stacks.push_back(series.FramesOf(entry));
-      growths.stacks.push_back({.frames = stacks.back(),
-                                .bytes = entry.bytes,
-                                .objects = entry.objects,
-                                .bytes_now = entry.bytes_now,
-                                .objects_now = entry.objects_now,
-                                .half_age_ns = series.AgesOf(entry).half_ns(),
-                                .oldest_age_ns = series.AgesOf(entry).oldest_ns(),
-                                .course = series.CourseOf(entry, kMostPoints)});
-    }
+    ReportBuilder::Growths growths = GrowthsOf(process, series, entries);
+    for (const ReportBuilder::GrowingStack& stack : growths.stacks) stacks.push_back(stack.frames);
+    if (const auto memory = memories.Answer(); memory.has_value()) growths.memory = TextsOf(*memory);
     all.push_back(std::move(growths));
   }
   // No two rows look alike, also of two processes.

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "report/growth/all_memory.h"
+#include "report/growth/leak_series.h"
 #include "report/html/report_builder.h"
 #include "report/profiles/profile_set.h"
 
@@ -25,6 +27,10 @@ namespace holdfast {
 class HtmlLeaks {
  public:
   static constexpr size_t kMostGrowing = 1000, kMostOthers = 40, kMostPoints = 48;
+
+  // What the page has of one process. `entries` are those of `series`.
+  static ReportBuilder::Growths GrowthsOf(const std::string& process, const LeakSeries& series,
+                                          const std::vector<LeakSeries::Entry>& entries);
 
   void See(const ProfileFile& file);
   // An error when a file cannot be read that could be read before; one that is gone by now is left out. `plumbing`: patterns of

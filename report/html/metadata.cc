@@ -26,6 +26,9 @@ std::string ReportBuilder::GrowthsAsJson() const {
     json.Key("hours").Real(answer.hours).Key("by").String(WhoseWord(answer)).Key("largest").Open('[');
     for (const uint32_t function : growths.largest) json.Number(function);
     json.Close(']').Close('}');
+    json.Key("memory").Open('[');
+    for (const std::string& line : growths.memory) json.String(line);
+    json.Close(']');
     json.Key("growing").Number(static_cast<int64_t>(growths.growing)).Key("stacks").Open('[');
     for (const GrowingStack& stack : growths.stacks) {
       json.Open('[').String(GrowthClassName(stack.bytes.growth_class)).Real(finite(stack.bytes.slope));
@@ -64,6 +67,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     json.Open('{').Key("base").Bool(series.is_base).Key("kind").String(series.kind);
     json.Key("process").String(series.process).Key("program").String(series.program).Key("pid").String(series.pid);
     json.Key("sampling").String(series.sampling).Key("period").Number(series.period);
+    if (series.freed_at_exit != 0) json.Key("freedAtExit").Real(static_cast<double>(series.freed_at_exit) / 1e6);
     json.Key("rows").Number(static_cast<int64_t>(series.rows.size()));
     json.Key("default").Number(static_cast<int64_t>(series.default_metric)).Key("metrics").Open('[');
     for (const auto& [name, unit] : series.metrics) json.Open('[').String(name).String(unit).Close(']');

@@ -166,14 +166,21 @@ bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
 
 std::vector<std::string> ReportBuilder::Arrange(const ProfileSet& set, bool is_base) {
   std::map<std::string_view, size_t> age;  // within its group
+  std::map<std::string_view, int64_t> freed_at_exit;
   for (const ProfileGroup& group : set.groups) {
-    for (size_t i = 0; i < group.files.size(); ++i) age[group.files[i].path] = i;
+    for (size_t i = 0; i < group.files.size(); ++i) {
+      age[group.files[i].path] = i;
+      freed_at_exit[group.files[i].path] = group.files[i].freed_at_exit;
+    }
   }
   std::vector<std::string> newest;
   for (Series& series : series_) {
     if (series.is_base != is_base) continue;
+    // What the set leaves out.
+    std::erase_if(series.snapshots, [&](const Snapshot& snapshot) { return !age.contains(snapshot.file); });
     std::stable_sort(series.snapshots.begin(), series.snapshots.end(),
                      [&](const Snapshot& a, const Snapshot& b) { return age[a.file] < age[b.file]; });
+    series.freed_at_exit = freed_at_exit[series.snapshots.back().file];
     if (series.snapshots.back().file != series.details_of) newest.push_back(series.snapshots.back().file);
   }
   return newest;

@@ -83,8 +83,9 @@ class ReportBuilder {
     Growth total;
     int64_t total_now = 0;
     GrowthAnswer answer = {};
-    std::vector<uint32_t> largest = {};  // answer.largest, filled in by AddGrowths
-    size_t growing = 0;                  // stacks, also those that are not in `stacks`
+    std::vector<uint32_t> largest = {};    // answer.largest, filled in by AddGrowths
+    std::vector<std::string> memory = {};  // what all resident memory did, in words
+    size_t growing = 0;                    // stacks, also those that are not in `stacks`
     std::vector<GrowingStack> stacks = {};
   };
   void AddGrowths(Growths growths);
@@ -156,6 +157,7 @@ class ReportBuilder {
     std::string details_of;  // its file
     std::string sampling, program, pid;
     int64_t period = 0;
+    int64_t freed_at_exit = 0;  // see ProfileFile
     std::vector<std::string> comments, losses;
     std::string deadlocks;                          // in words (report/waiters/stuck.h), of the newest file
     std::string how_to_name;                        // what brings names that are missing, in words

@@ -36,7 +36,7 @@ uint64_t FingerprintOf(const Snapshot& snapshot) {
 
 class LiveFeeds::Feed {
  public:
-  explicit Feed(std::shared_ptr<Names> names) : names_(std::move(names)) {}
+  Feed(std::shared_ptr<Names> names, GrowthWatch* growth) : names_(std::move(names)), growth_(growth) {}
 
   absl::StatusOr<LiveAnswer> Now(const ProcessTable& process) {
     const std::lock_guard lock(mutex_);  // who asks meanwhile gets this answer, too
@@ -48,9 +48,13 @@ class LiveFeeds::Feed {
     LookAtWaits(process.table, &*snapshot);
     program_.LookAtLibcMappings(process.table, &*snapshot);
     program_.Look(process.table, &*snapshot);
-    if (const uint64_t fingerprint = FingerprintOf(*snapshot); fingerprint != fingerprint_ || !is_whole_) {
+    uint64_t growth_version = 0;
+    const std::vector<WatchedGrowth> growths =
+        growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);
+    if (const uint64_t fingerprint = absl::HashOf(FingerprintOf(*snapshot), growth_version);
+        fingerprint != fingerprint_ || !is_whole_) {
       is_whole_ = true;
-      answer_.data = std::make_shared<const std::string>(Encode(process, *snapshot));
+      answer_.data = std::make_shared<const std::string>(Encode(process, *snapshot, growths));
       answer_.version = fmt::format("{:016x}.{}", fingerprint, ++answers_);
       fingerprint_ = fingerprint;
     }
@@ -65,7 +69,7 @@ class LiveFeeds::Feed {
   }
 
  private:
-  std::string Encode(const ProcessTable& process, const Snapshot& snapshot) {
+  std::string Encode(const ProcessTable& process, const Snapshot& snapshot, const std::vector<WatchedGrowth>& growths) {
     ReportBuilder builder({}, {process.out()});
     for (int i = 0; i < kProfileKinds; ++i) {
       const auto kind = static_cast<ProfileKind>(i);
@@ -80,11 +84,15 @@ class LiveFeeds::Feed {
       file.profile = std::move(profile);
       builder.Add(file, false, true);
     }
+    for (const WatchedGrowth& growth : growths) {
+      if (growth.page.snapshots >= kLeastSnapshots) builder.AddGrowths(growth.page);
+    }
     return builder.Encode();
   }
 
   const std::shared_ptr<Names> names_;  // one for all: processes have most files in common
-  std::mutex mutex_;                    // guards what follows
+  GrowthWatch* const growth_;
+  std::mutex mutex_;  // guards what follows
   RunningProgram program_;
   LiveAnswer answer_;
   uint64_t fingerprint_ = 0, answers_ = 0;
@@ -111,7 +119,7 @@ absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
     if (place.feed == nullptr) {
       std::shared_ptr<Names> names = names_.lock();
       if (names == nullptr) names_ = names = std::make_shared<Names>(kFilesBelieved);
-      place.feed = std::make_shared<Feed>(std::move(names));
+      place.feed = std::make_shared<Feed>(std::move(names), growth_);
     }
     place.asked = Clock::now();
     feed = place.feed;

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "report/live/live_process.h"
 #include "report/processes/find_tables.h"
+#include "report/serve/growth_watch.h"
 
 namespace holdfast {
 
@@ -37,7 +38,11 @@ class LiveFeeds {
   static constexpr int kPaceOfCost = 100;  // what an answer costs is this part of the pace
   static constexpr size_t kMostFeeds = 32;
 
-  explicit LiveFeeds(std::chrono::milliseconds forget_after = std::chrono::seconds(60)) : forget_after_(forget_after) {}
+  // `growth` says whether the processes grow, and outlives this; null: nothing does.
+  explicit LiveFeeds(GrowthWatch* growth, std::chrono::milliseconds forget_after = std::chrono::seconds(60))
+      : growth_(growth), forget_after_(forget_after) {}
+  explicit LiveFeeds(std::chrono::milliseconds forget_after = std::chrono::seconds(60))
+      : LiveFeeds(nullptr, forget_after) {}
   ~LiveFeeds();
 
   absl::StatusOr<LiveAnswer> Of(const ProcessTable& process);
@@ -54,6 +59,7 @@ class LiveFeeds {
 
   void Forget();
 
+  GrowthWatch* const growth_;
   const std::chrono::milliseconds forget_after_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -49,7 +49,10 @@ HttpResponse LiveService::Answer(const HttpRequest& request) {
     const std::vector<ProcessTable> all = LiveProcesses(choice_);
     return all.size() == 1 && HasLivePage() ? LivePage(all[0]) : PageResponse(ProcessesPage(all, HasLivePage()));
   }
-  if (path == "/metrics") return Metrics(LiveProcesses(choice_), request.accept, MetricLabels::kOfProcess);
+  if (path == "/metrics") {
+    const std::vector<ProcessTable> all = LiveProcesses(choice_);
+    return Metrics(all, growth_.Of(all), request.accept, MetricLabels::kOfProcess);
+  }
   if (path == "/targets") return Targets(LiveProcesses(choice_), request.host.empty() ? address_ : request.host);
   if (path == "/debug/pprof") return MovedTo("/debug/pprof/");
   if (path.starts_with(kPprof)) return AnswerOfTheOne(path.substr(kPprof.size()), request);
@@ -68,7 +71,7 @@ HttpResponse LiveService::AnswerOf(pid_t pid, std::string_view path, const HttpR
   if (path == "/metrics") {
     std::vector<ProcessTable> one;
     one.push_back(*std::move(process));
-    return Metrics(one, request.accept, MetricLabels::kOfTarget);
+    return Metrics(one, {growth_.OfOne(one[0])}, request.accept, MetricLabels::kOfTarget);
   }
   return NotFound();
 }

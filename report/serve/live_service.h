@@ -12,9 +12,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "report/http/http_message.h"
 #include "report/live/live_process.h"
+#include "report/serve/growth_watch.h"
 #include "report/serve/live_feed.h"
 #include "report/serve/pprof_endpoints.h"
 
@@ -35,7 +37,8 @@ class LiveService {
   const ProcessChoice choice_;
   const std::string address_;  // that we listen at, for who does not say how he reached us
   PprofEndpoints pprof_;
-  LiveFeeds feeds_;
+  GrowthWatch growth_;  // outlives the feeds
+  LiveFeeds feeds_{&growth_};
 };
 
 }  // namespace holdfast

@@ -64,6 +64,16 @@ struct Families {
                  "The most memory that the heap ever held, by estimate; not at interval 1.", false};
   Family objects{"holdfast_heap_inuse_objects", "", "Blocks that the heap holds, by estimate.", false};
   Family allocated{"holdfast_heap_allocated_bytes", "bytes", "Memory that was allocated since the start.", true};
+  Family heap_verdict{"holdfast_heap_growth_verdict", "",
+                      "Whether the heap grows: 2 growing, 1 in steps, 0 level, -1 cannot tell.", false};
+  Family heap_growth{"holdfast_heap_growth_bytes_per_second", "",
+                     "How fast the stacks that grow do, together; 0 if none does.", false};
+  Family heap_bound{"holdfast_heap_growth_bound_bytes_per_second", "", "No leak is faster, with 95 % confidence.",
+                    false};
+  Family map_verdict{"holdfast_mapped_growth_verdict", "", "The same of the program's own mappings.", false};
+  Family map_growth{"holdfast_mapped_growth_bytes_per_second", "", "The same of the program's own mappings.", false};
+  Family map_bound{"holdfast_mapped_growth_bound_bytes_per_second", "", "The same of the program's own mappings.",
+                   false};
   Family waits{"holdfast_lock_waits", "", "Waits, by what was waited for.", true};
   Family wait_seconds{"holdfast_lock_wait_seconds", "seconds", "Time waited, by what was waited for.", true};
   Family mapped{"holdfast_mapped_bytes", "bytes", "Memory that the program holds by mappings of its own.", false};
@@ -78,9 +88,10 @@ struct Families {
   Family server_seconds{"holdfast_serve_cpu_seconds", "seconds", "Processor time of holdfast serve.", true};
 
   std::vector<const Family*> All() const {
-    return {&in_use,       &in_use_error, &highest,   &objects, &allocated,     &waits,
-            &wait_seconds, &mapped,       &threads,   &created, &thrown,        &lost,
-            &exporter,     &own_seconds,  &own_bytes, &started, &server_seconds};
+    return {&in_use,       &in_use_error, &highest,     &objects,    &allocated,     &heap_verdict,
+            &heap_growth,  &heap_bound,   &map_verdict, &map_growth, &map_bound,     &waits,
+            &wait_seconds, &mapped,       &threads,     &created,    &thrown,        &lost,
+            &exporter,     &own_seconds,  &own_bytes,   &started,    &server_seconds};
   }
 };
 
@@ -126,7 +137,32 @@ std::string Joined(const std::string& labels, const std::string& more) {
   return labels.empty() ? more : fmt::format("{},{}", labels, more);
 }
 
-void AddProcess(const ProcessTable& process, const Snapshot& snapshot, const std::string& labels, Families* all) {
+int VerdictOf(Grows grows) {
+  switch (grows) {
+    case Grows::kYes:
+      return 2;
+    case Grows::kSteps:
+      return 1;
+    case Grows::kNo:
+      return 0;
+    case Grows::kUndecided:
+      break;
+  }
+  return -1;
+}
+
+void AddGrowth(const WatchedGrowth& growth, const std::string& labels, Families* all) {
+  constexpr double kSecondsAnHour = 3600;
+  const bool is_heap = growth.kind == "heap";
+  (is_heap ? all->heap_verdict : all->map_verdict).Add(labels, static_cast<double>(VerdictOf(growth.answer.grows)));
+  (is_heap ? all->heap_growth : all->map_growth).Add(labels, growth.rate.slope / kSecondsAnHour);
+  if (std::isfinite(growth.answer.bound))
+    (is_heap ? all->heap_bound : all->map_bound).Add(labels, growth.answer.bound / kSecondsAnHour);
+}
+
+void AddProcess(const ProcessTable& process, const Snapshot& snapshot, const std::vector<WatchedGrowth>& growths,
+                const std::string& labels, Families* all) {
+  for (const WatchedGrowth& growth : growths) AddGrowth(growth, labels, all);
   const auto has = [&](ProfileKind kind) { return (snapshot.profiles & KindBit(kind)) != 0; };
   if (has(ProfileKind::kHeap)) AddHeap(snapshot, labels, all);
   AddOthers(snapshot, labels, all);
@@ -149,16 +185,18 @@ void AddProcess(const ProcessTable& process, const Snapshot& snapshot, const std
 
 }  // namespace
 
-HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept, MetricLabels which) {
+HttpResponse Metrics(const std::vector<ProcessTable>& processes, const std::vector<std::vector<WatchedGrowth>>& growths,
+                     std::string_view accept, MetricLabels which) {
   const bool openmetrics = accept.find("application/openmetrics-text") != std::string_view::npos;
   Families all;
-  for (const ProcessTable& process : processes) {
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const ProcessTable& process = processes[i];
     const std::string labels =
         which == MetricLabels::kOfTarget
             ? ""
             : fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
     const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(process.table);
-    if (snapshot.ok()) AddProcess(process, *snapshot, labels, &all);  // else it has just ended
+    if (snapshot.ok()) AddProcess(process, *snapshot, growths[i], labels, &all);  // else it has just ended
   }
   rusage used;
   getrusage(RUSAGE_SELF, &used);

@@ -9,6 +9,7 @@
 
 #include "report/http/http_message.h"
 #include "report/processes/find_tables.h"
+#include "report/serve/growth_watch.h"
 
 namespace holdfast {
 
@@ -16,8 +17,9 @@ enum class MetricLabels {
   kOfProcess,  // program and pid
   kOfTarget,  // none: /targets gives them to who scrapes one process, and the same ones here would become exported_program …
 };
-// `accept`: the field of the request by which the format is chosen.
-HttpResponse Metrics(const std::vector<ProcessTable>& processes, std::string_view accept, MetricLabels which);
+// `accept`: the field of the request by which the format is chosen. `growths`: by process, see GrowthWatch::Of.
+HttpResponse Metrics(const std::vector<ProcessTable>& processes, const std::vector<std::vector<WatchedGrowth>>& growths,
+                     std::string_view accept, MetricLabels which);
 
 }  // namespace holdfast
 

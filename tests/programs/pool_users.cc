@@ -15,6 +15,8 @@
 #include "include/holdfast.h"
 
 #define NOINLINE __attribute__((noinline))
+// No function, as an inlined one would have a frame of its own.
+#define MAP(bytes) mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
 
 namespace {
 
@@ -27,17 +29,13 @@ NOINLINE size_t FilesOf(const char* kind) {
   return found;
 }
 
-inline __attribute__((always_inline)) void* Map(size_t bytes) {
-  return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
-
 }  // namespace
 
 struct Slab {
   char* at = nullptr;
   size_t left = 0;
   NOINLINE void* get(size_t bytes) {
-    if (left < bytes) at = static_cast<char*>(Map(left = 1 << 20));
+    if (left < bytes) at = static_cast<char*>(MAP(left = 1 << 20));
     left -= bytes;
     return at += bytes;
   }
@@ -47,7 +45,7 @@ NOINLINE void* slab_alloc(size_t bytes) { return slab.get(bytes); }
 
 static Slab other;
 NOINLINE void* fresh(size_t bytes) {
-  if (other.left < bytes) other.at = static_cast<char*>(Map(other.left = 1 << 20));
+  if (other.left < bytes) other.at = static_cast<char*>(MAP(other.left = 1 << 20));
   other.left -= bytes;
   return other.at += bytes;
 }
@@ -69,7 +67,7 @@ struct Arena {
 static Arena arena;
 
 NOINLINE void* pool_piece() {
-  void* volatile at = Map(1 << 20);
+  void* volatile at = MAP(1 << 20);
   return at;
 }
 NOINLINE __attribute__((optimize("O2", "optimize-sibling-calls"))) void* index_more() {

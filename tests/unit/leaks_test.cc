@@ -7,6 +7,7 @@
 
 #include "report/growth/growth.h"
 #include "report/growth/suppressions.h"
+#include "report/memory/account_records.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {
@@ -14,6 +15,7 @@ namespace {
 
 using testing::Analysis;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::ParseCsv;
 using testing::Stack;
 using testing::StackProfile;
@@ -290,6 +292,127 @@ TEST_F(LeaksTest, ShortProcessesOfOneProgramAreJudgedTogether) {
     EXPECT_THAT(leaks.out, HasSubstr("12 processes together")) << leaks.out;
     EXPECT_EQ(leaks.out.find("by inherit") != std::string::npos, more > 0) << leaks.out;
   }
+}
+
+// Snapshots of a program, with one stack that grows by `growth` bytes a minute.
+class FolderOfPrograms : public LeaksTest {
+ protected:
+  void SaveProgram(const std::string& program, int pid, int64_t growth, int64_t other) {
+    for (int minute = 0; minute < 12; ++minute) {
+      const int64_t grown = 1000 + growth * minute;
+      Profile p = Snapshot(program + std::to_string(pid), minute * kMinute + pid,
+                           {Stack{"main;keep_" + program, grown, grown / 100}, Stack{"main;table", other, 10}});
+      for (StringId& comment : p.comments) {
+        if (p.strings[comment] == "program: app") comment = p.strings.Intern("program: " + program);
+      }
+      p.AddComment("pid: " + std::to_string(pid));
+      files_.push_back(
+          Save(program + "." + std::to_string(pid) + "." + std::to_string(1000 + minute) + ".heap.pb.gz", p));
+    }
+  }
+  std::vector<std::string> files_;
+};
+
+TEST_F(FolderOfPrograms, TheOneThatGrowsMostIsShown) {
+  SaveProgram("large", 1, 0, 90'000'000);
+  SaveProgram("slow", 2, 1000, 1000);
+  SaveProgram("fast", 3, 100'000, 1000);
+  SaveProgram("fast", 4, 0, 1000);
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("program  fast (pid 3)"));
+  EXPECT_THAT(leaks.out, HasSubstr("still rising, by keep_fast"));
+  for (const char* other : {"(pid 1)", "(pid 2)", "(pid 4)", "keep_slow"})
+    EXPECT_EQ(leaks.out.find(other), std::string::npos) << leaks.out;
+  EXPECT_THAT(leaks.out,
+              HasSubstr("others   1 more of it, large (level), slow (growing) (of 4 processes this grows most; --all "
+                        "shows each)\n"));
+  for (const Result& all :
+       {Leaks({.view = {.files = {folder_.path()}}, .all = true}), Leaks({.view = {.files = files_}})}) {
+    for (const char* each : {"large (pid 1)", "slow (pid 2)", "fast (pid 3)", "fast (pid 4)"})
+      EXPECT_THAT(all.out, HasSubstr(each));
+  }
+}
+
+TEST_F(FolderOfPrograms, WhereNoneGrowsTheOneThatHoldsMostIsShown) {
+  SaveProgram("small", 1, 0, 1000);
+  SaveProgram("large", 2, 0, 90'000'000);
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("program  large (pid 2)"));
+  EXPECT_THAT(leaks.out, HasSubstr("others   small (level) (of 2 processes this holds most; --all shows each)\n"));
+}
+
+// What all resident memory of a process did, by the accounts in its heap profiles.
+class ResidentTest : public LeaksTest {
+ protected:
+  // The heap holds 20 MiB throughout. `change` is called with each account and how much of the rise of 150 MiB there is.
+  Result Rising(void (*change)(MemoryAccount*, int64_t)) {
+    for (int minute = 0; minute < 12; ++minute) {
+      MemoryAccount account;
+      account.allocator_name = "glibc";
+      account.live = {.value = 20 << 20, .variance = 0};
+      account.allocator = 22 << 20;
+      account.files = 3 << 20;
+      change(&account, (int64_t{150} << 20) * minute / 11);
+      account.total = account.allocator + account.mapped + account.files + account.rest;
+      Profile p = Snapshot("app", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 100}});
+      p.AddComment("resident_bytes: " + std::to_string(account.total));
+      for (const std::string& record : AccountRecords(account)) p.AddComment(record);
+      Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
+    }
+    return Leaks({.view = {.files = {folder_.path()}}});
+  }
+};
+
+TEST_F(ResidentTest, FreeMemoryThatTheAllocatorKeepsIsAnAnswer) {
+  const Result leaks = Rising([](MemoryAccount* account, int64_t rise) { account->allocator += rise; });
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out,
+              HasSubstr("memory   resident 25MiB → 175MiB in 11min: free memory that glibc keeps +150MiB\n"));
+  EXPECT_THAT(leaks.out, HasSubstr("memory   152MiB of it is free memory that glibc keeps: fragmentation"));
+  EXPECT_THAT(leaks.out, HasSubstr("answer   growing: free memory that glibc keeps, 2MiB → 152MiB in 11min\n"));
+  EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
+}
+
+// Connections that are closed at the end: the heap's memory becomes free memory.
+TEST_F(ResidentTest, FreeMemoryThatComesOfOneFreeIsNoGrowth) {
+  const Result leaks = Rising([](MemoryAccount* account, int64_t rise) {
+    account->allocator += rise;
+    account->live.value += rise < 150 << 20 ? static_cast<double>(rise) : 0;
+  });
+  EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("memory   152MiB of it is free memory that glibc keeps: fragmentation"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("answer   growing")));
+}
+
+TEST_F(ResidentTest, WhatTheProgramMapsItselfIsSaidToBeThat) {
+  const Result leaks = Rising([](MemoryAccount* account, int64_t rise) { account->mapped += rise; });
+  EXPECT_EQ(leaks.exit_code, 0) << "the map profile has the verdict: " << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("memory   resident 25MiB → 175MiB in 11min: own mappings +150MiB\n"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("fragmentation")));
+}
+
+TEST_F(ResidentTest, WhatStaysTheSameRaisesNoAlarm) {
+  const Result leaks = Rising([](MemoryAccount*, int64_t) {});
+  EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("memory   resident 25MiB → 25MiB in 11min\n"));
+}
+
+// In the first snapshots the pool has one caller: nothing says that it is one.
+TEST_F(LeaksTest, WhatIsPlumbingTheNewestSnapshotSays) {
+  for (int minute = 0; minute < 12; ++minute) {
+    const int64_t grown = 1'000'000 * (minute + 1);
+    std::vector<Stack> stacks = {Stack{"main;index;fresh", grown, grown / 1000}};
+    if (minute > 3) stacks.push_back({"main;log;fresh", 1000, 1});
+    Profile p = Snapshot("app", minute * kMinute + 1, stacks);
+    for (StringId& comment : p.comments) {
+      if (p.strings[comment] == "kind: heap") comment = p.strings.Intern("kind: map");
+    }
+    Save("app.1." + std::to_string(1000 + minute) + ".map.pb.gz", p);
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}, .stacks = {.fold_plumbing = true}}});
+  EXPECT_THAT(leaks.out, HasSubstr("by index\n"));
 }
 
 TEST_F(LeaksTest, FewSnapshotsAreNoVerdictAndLocksAnError) {

@@ -7,12 +7,20 @@
 #include <filesystem>
 #include <thread>
 
+#include "fmt/format.h"
+#include "report/export/profile_builder.h"
+#include "report/serve/metrics.h"
 #include "tests/unit/fake_target.h"
+#include "tests/unit/view_fixture.h"
 
 namespace holdfast {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using testing::FakeTarget;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using testing::TablesFolder;
 
@@ -73,6 +81,48 @@ TEST_F(LiveFeedsTest, OfManyProcessesThoseAskedForLastAreKept) {
     ASSERT_TRUE(feeds.Of(TableOf(*targets.back())).ok());
   }
   EXPECT_EQ(feeds.size(), LiveFeeds::kMostFeeds);
+}
+
+// The verdict of `holdfast leaks` on the snapshots that were written of a running process.
+class GrowthWatchTest : public LiveFeedsTest {
+ protected:
+  // One more snapshot of the process of `table`: keep_here holds 1 MiB more than in the one before.
+  void SaveSnapshot(const ProcessTable& table, int number) {
+    const std::string process = ProcessId(table.table.TakeSnapshot()->process);
+    Profile p = testing::StackProfile(
+        {{"main;keep_here", int64_t{1 << 20} * number, 10 * number}, {"main;table", 1 << 20, 10}});
+    for (StringId& comment : p.comments) {
+      if (p.strings[comment] == "program: app") comment = p.strings.Intern("program: " + table.table.program());
+    }
+    p.AddComment("process: " + process);
+    p.time_nanos += int64_t{60} * kSecond * number;
+    out_.Write(fmt::format("app.{}.{:04}.heap.pb.gz", table.table.owner().pid, number), EncodePprof(p));
+  }
+  testing::Folder out_;
+};
+
+TEST_F(GrowthWatchTest, MetricsAndTheLivePageHaveTheVerdict) {
+  const FakeTarget target(folder_.path(), out_.path());
+  const ProcessTable process = TableOf(target);
+  std::vector<ProcessTable> processes;
+  processes.push_back(TableOf(target));
+  GrowthWatch watch;
+  EXPECT_THAT(Metrics(processes, watch.Of(processes), "", MetricLabels::kOfProcess).body, Not(HasSubstr("growth")));
+  for (int number = 1; number <= 3; ++number) SaveSnapshot(process, number);
+  EXPECT_THAT(Metrics(processes, watch.Of(processes), "", MetricLabels::kOfProcess).body,
+              AllOf(HasSubstr("# TYPE holdfast_heap_growth_verdict gauge\n"),
+                    ContainsRegex("holdfast_heap_growth_verdict\\{[^}]*\\} -1\n")));
+  for (int number = 4; number <= 12; ++number) SaveSnapshot(process, number);
+  const std::string body = Metrics(processes, watch.Of(processes), "", MetricLabels::kOfProcess).body;
+  EXPECT_THAT(body, ContainsRegex("holdfast_heap_growth_verdict\\{[^}]*\\} 2\n"));
+  EXPECT_THAT(body, ContainsRegex("holdfast_heap_growth_bytes_per_second\\{[^}]*\\} 1747[0-9.]*\n"))
+      << "1 MiB a minute";
+  EXPECT_THAT(body, HasSubstr("holdfast_heap_growth_bound_bytes_per_second{"));
+  EXPECT_THAT(body, Not(HasSubstr("holdfast_mapped_growth"))) << "there is no file of that kind";
+  LiveFeeds feeds(&watch);
+  const absl::StatusOr<LiveAnswer> answer = feeds.Of(process);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(*answer->data, AllOf(HasSubstr("\"grows\":\"growing\""), HasSubstr("by keep_here")));
 }
 
 }  // namespace

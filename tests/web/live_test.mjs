@@ -1,7 +1,7 @@
 // The live page of `holdfast serve`, of real programs in a real browser. Run by ctest with HOLDFAST_TOOL, HOLDFAST_LIBRARY, HOLDFAST_WEB
 // and HOLDFAST_PROGRAMS set. Each wait is for an event.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
@@ -172,6 +172,24 @@ test("Compare with a moment ago: every view shows what has changed since, and it
   assert.ok((await page.getByTestId("live-base").locator("option").count()) >= 2);
   await page.getByRole("button", { name: "Stop comparing" }).click();
   await until(() => !/compare=time/.test(location.hash));
+  await close();
+  await server.end();
+  await one.finish();
+});
+
+test("Leaks: what holdfast leaks says of the snapshots that are written", async () => {
+  const one = await program();
+  const server = await serve([one]);
+  const { page, close, until } = await look(`${server.url}/#view=leaks`);
+  await until(() => document.body.innerText.includes("at least four"));
+  for (let i = 0; i < 4; ++i) {
+    await one.step();
+    dump(one);
+  }
+  await until(() => document.querySelector("[data-testid=leaks]") !== null);
+  const answer = /^answer +(.*)$/m.exec(spawnSync(tool, ["leaks", "--kind", "heap", one.out], { encoding: "utf8" }).stdout)[1];
+  await until((text) => document.querySelector(".lead").innerText.includes(text), answer.startsWith("growing") ? "all the time" : answer);
+  assert.match(await page.locator("[aria-label=Leaks]").innerText(), /4 snapshots over/);
   await close();
   await server.end();
   await one.finish();

@@ -75,6 +75,29 @@ test("Of a program that has freed everything the page shows what it allocated, a
   await close();
 });
 
+test("Of a folder the page shows what there was before the exit handlers, and says so; a named file as it is", async () => {
+  const ended = join(folder, "ended");
+  mkdirSync(ended);
+  const at = (number, ms, moment, kept) => writeProfile(join(ended, `app.42.000${number}.heap.pb.gz`), { ms, comments: moment === "" ? [] : [`moment: ${moment}`], samples: [{ stack: ["main", "load"], values: [10, 1000, 10, kept], labels: { bytes: 100 } }] });
+  at(1, minute(0), "", 400);
+  at(2, minute(1), "before exit handlers", 1000);
+  const after = at(3, minute(1) + 1000, "after exit handlers", 0);
+  const file = join(folder, "ended.html");
+  execFileSync(tool, ["html", "-o", file, ended]);
+  const { page, close, text, total } = await open(file);
+  assert.equal(await page.getByTestId("metric").inputValue(), "heap/inuse_space");
+  assert.equal(await total(), "1000B");
+  const clock = (ms) => page.evaluate((time) => new Date(time).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }), ms);
+  assert.equal(await text("[data-testid=freed-at-exit]"), `freed at exit, ${await clock(minute(1) + 1000)}; shown: ${await clock(minute(1))}`);
+  const printed = JSON.parse(execFileSync(tool, ["top", "--format", "json", ended], { encoding: "utf8" }));
+  assert.deepEqual([printed.total, printed.freed_at_exit], [1000, 1]);
+  await close();
+  const named = await open(report([after]));
+  assert.equal(await named.page.getByTestId("metric").inputValue(), "heap/alloc_space");
+  assert.equal(await named.page.getByTestId("freed-at-exit").count(), 0);
+  await named.close();
+});
+
 test("Locks and who waited for whom equal holdfast locks, on a real program", async () => {
   const printed = (...options) => JSON.parse(execFileSync(tool, ["locks", "--format", "json", "-n", "0", ...options, ...locked.mutex], { encoding: "utf8" })).rows;
   const { page, close, rows, hash, text } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]));

@@ -27,6 +27,7 @@ export interface Series {
   pid: string;
   sampling: string;
   period: number;
+  freedAtExit?: number; // ms since 1970: exit handlers had freed memory by then, so that the newest snapshot is the one before them
   default: number;
   metrics: [name: string, unit: string][];
   snapshots: Snapshot[];

@@ -43,6 +43,7 @@ export interface Growth {
   shape: Shape;
   now: number;
   answer: GrowthAnswer;
+  memory: string[]; // what all resident memory did, as `holdfast leaks` prints it; empty: not known
   growing: number; // stacks that grow; the report has the first 1,000 of them
   stacks: Leak[];
 }

@@ -10,6 +10,7 @@
 // the course reaches back to the first look, finely where it is new.
 import { addColumn, type Label, type LockPair, type LockRow, type Report, type Series } from "./data";
 import { encodeColumn } from "./encode";
+import type { Growth } from "./leaks";
 
 export const mostMoments = 240;
 
@@ -77,6 +78,7 @@ export class Moments {
   private shape: Omit<Report, "series" | "growths" | "sources" | "waiting" | "version"> | null = null;
   private numbers: { func: Int32Array; node: Int32Array } = { func: new Int32Array(0), node: new Int32Array(1) };
   private newest: Report | null = null;
+  private growths: Growth[] = []; // of the newest answer, with our functions
 
   /** Of the newest moment, milliseconds since 1970; −1: there is none yet. */
   get ms(): number {
@@ -98,6 +100,11 @@ export class Moments {
     // Of a kind that has nothing any more (waits that were in progress), nothing is left.
     for (const known of this.series) if (!seen.has(known)) this.addNothing(known, Math.max(...times));
     this.newest = answer;
+    this.growths = answer.growths.map((growth) => ({
+      ...growth,
+      answer: { ...growth.answer, largest: growth.answer.largest.map((func) => ours.funcs[func]!) },
+      stacks: growth.stacks.map((leak) => ({ ...leak, stack: leak.stack.map((func) => ours.funcs[func]!) })),
+    }));
     this.thin();
     return true;
   }
@@ -120,7 +127,11 @@ export class Moments {
     return {
       ...shape,
       version: this.newest?.version ?? "",
-      growths: [],
+      growths: this.growths.map((growth) => ({
+        ...growth,
+        answer: { ...growth.answer, largest: growth.answer.largest.map(functionOf) },
+        stacks: growth.stacks.map((leak) => ({ ...leak, stack: leak.stack.map(functionOf) })),
+      })),
       sources: this.newest?.sources ?? new Map(),
       ...(this.newest?.waiting === undefined ? {} : { waiting: this.newest.waiting }),
       series: this.series.map((known) => ({

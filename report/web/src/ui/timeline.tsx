@@ -1,6 +1,7 @@
 // The course of the total over the snapshots, a strip until it is wanted larger. A brushed range is what every view shows: a
 // range of time, so that it is the same one in every metric and for every process.
 import { courseOf, nodesThrough, residentOver } from "../core/course";
+import type { Series } from "../core/data";
 import { isChosen, spanOf } from "../core/select";
 import { formatDuration, formatValue } from "../core/units";
 import { findMetric, highestPeak, metricHelp } from "../core/metrics";
@@ -15,6 +16,14 @@ export function clock(ms: number): string {
 }
 
 const hour = (ms: number): string => clockText(ms, true);
+
+/** "freed at exit, 12:34:12; shown: 12:34:11", with milliseconds where it takes them to tell the moments apart. */
+function freedAtExit({ freedAtExit: freed, snapshots }: Series): string {
+  const shown = snapshots[snapshots.length - 1]!.ms;
+  const isClose = hour(shown) === hour(freed!);
+  const text = (ms: number) => (isClose ? new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 }) : hour(ms));
+  return `freed at exit, ${text(freed!)}; shown: ${text(shown)}`;
+}
 
 /** Snapshots by their weight, as people choose them. */
 const weights: [string, number, number][] = [
@@ -56,9 +65,17 @@ export function Timeline({ app }: { app: App }) {
         Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}
       </button>
     );
+  // The report has no snapshot of what the exit handlers left.
+  const freed = metric.isCounter ? [] : model.report.series.filter((series) => series.kind === metric.kind && !series.base && isChosen(series, process) && series.freedAtExit !== undefined);
+  const freedText = freed.length === 0 || state.to >= 0 ? null : (
+    <span class="timeline-freed" data-testid="freed-at-exit">
+      {freed.length > 1 ? `freed at exit: ${freed.length} processes are shown before their exit handlers` : freedAtExit(freed[0]!)}
+    </span>
+  );
   if (!several) {
     return (
       <section class="timeline single" aria-label="Timeline">
+        {freedText}
         {peakText}
         {metric.kind === "peak"
           ? ""
@@ -95,6 +112,7 @@ export function Timeline({ app }: { app: App }) {
         </button>
         <Plot moments={moments} lines={lines} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
         {peakText}
+        {freedText}
         {!state.course && (
           <span class="timeline-text">
             {moments.length} snapshots in {formatDuration(moments[moments.length - 1]! - moments[0]!)}, shown: {meaning}

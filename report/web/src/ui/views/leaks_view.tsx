@@ -88,11 +88,11 @@ const shownOthers = 30;
 export function LeaksView({ app }: { app: App }) {
   const { model, state } = app;
   const growths = model.growths(state);
-  if (app.live) {
+  if (app.live && growths.length === 0) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>What grows is decided over the snapshots that are written: holdfast leaks names it.</b>
+          <b>What grows is decided over the snapshots that are written: at least four, of files that holdfast serve can read.</b>
         </p>
         <p>What has grown since a moment ago, “Compare with a moment ago” shows in every view.</p>
       </div>
@@ -152,6 +152,12 @@ export function LeaksView({ app }: { app: App }) {
       {growths.map((growth) => (
         <Course key={growth.process} app={app} growth={growth} rate={rateUnit(growths)} />
       ))}
+      {growths.flatMap(({ process, memory }) => memory.map((line) => (
+        <p key={`${process} ${line}`} class="muted" data-testid="memory-line">
+          {growths.length > 1 && <b>{programOf(app, process)}: </b>}
+          Memory: {line}.
+        </p>
+      )))}
       <table class="data" data-testid="leaks">
         <caption>
           As <code>holdfast leaks</code> prints it. Slope: what more is in use than when the rise began, ± its 95 % interval. A short run proves

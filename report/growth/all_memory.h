@@ -1,0 +1,65 @@
+// Which part of a process's resident memory grows. `holdfast leaks` and the page print the answer.
+//
+//     resident 29MiB → 209MiB in 8.4s: own mappings +180MiB
+//     resident 40MiB → 190MiB in 20s: free memory that glibc keeps +148MiB
+//
+// Each heap and map profile has the kernel's total. The parts come from the account in heap profiles (report/memory/account.h). Without
+// accounts, the totals of the profiles are the parts, and the remainder is one more.
+// One thread at a time.
+#ifndef HOLDFAST_REPORT_GROWTH_ALL_MEMORY_H_
+#define HOLDFAST_REPORT_GROWTH_ALL_MEMORY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/growth/growth_answer.h"
+#include "report/memory/account.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+
+struct MemoryAnswer {
+  struct Part {
+    std::string what;
+    int64_t before = 0, now = 0;
+    double error = 0;            // half of the 95 % interval of the change
+    bool is_unprofiled = false;  // neither heap nor map profiles have it
+    bool leaks = false;          // of such a part: its own course is that of a leak
+    int64_t change() const { return now - before; }
+  };
+  int64_t before = 0, now = 0;  // resident
+  double hours = 0;
+  Grows grows = Grows::kUndecided;  // the resident total; kUndecided: it is not seen to grow
+  std::vector<Part> parts = {};     // the largest change first
+  int64_t kept = 0;                 // now: bytes that the allocator has beyond live blocks; 0: few, or not known
+  std::string allocator = {};       // "glibc"
+  // The part that explains the growth if neither the heap nor mappings do; null if there is none.
+  const Part* Unexplained() const;
+};
+
+class AllMemory {
+ public:
+  // Takes a heap or map profile of the process. Files of one snapshot count once.
+  void Add(const ProfileFile& file);
+  // Nothing: fewer than two moments are known.
+  std::optional<MemoryAnswer> Answer() const;
+
+ private:
+  struct Moment {
+    int64_t resident = 0;
+    std::optional<MemoryAccount> account;
+    std::optional<int64_t> heap, mapped;  // in use, by the profiles
+    double heap_variance = 0;
+  };
+  std::map<int64_t, Moment> moments_;  // by time
+};
+
+// Returns one line, and a second one if much of the memory is free memory that the allocator keeps.
+std::vector<std::string> TextsOf(const MemoryAnswer& answer);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_GROWTH_ALL_MEMORY_H_

@@ -1,0 +1,134 @@
+#include "report/serve/growth_watch.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/html/html_leaks.h"
+#include "report/profiles/function_identity.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+namespace {
+
+std::string KeyOf(const ProcessTable& process) { return process.table.key(); }
+
+const Suppressions& NoSuppressions() {
+  static const Suppressions none;
+  return none;
+}
+
+LeakSeries NewSeries() {
+  StackOptions folded;  // as `holdfast leaks` has them
+  folded.fold_plumbing = true;
+  return {std::move(folded), 0, &NoSuppressions()};
+}
+
+// Ages of what is in use, where there is a lifetimes profile. `own`: part of the name of the process's files.
+void AddNewestAges(const std::string& folder, const std::string& own, const std::string& process, LeakSeries* heap) {
+  const auto files = FindProfiles({folder}, kLifetimesKind);
+  if (!files.ok()) return;
+  for (auto found = files->rbegin(); found != files->rend(); ++found) {  // the newest has the last name
+    if (std::filesystem::path(found->path).filename().string().find(own) == std::string::npos) continue;
+    auto profile = ReadProfileToView(found->path);
+    if (!profile.ok()) return;  // removed meanwhile
+    ProfileFile file = DescribeFile(found->path, *profile);
+    if (file.process != process || file.kind != kLifetimesKind) return;
+    file.profile = std::make_shared<Profile>(*std::move(profile));
+    heap->AddAges(file).IgnoreError();  // without ages the answer is less sure
+    return;
+  }
+}
+
+}  // namespace
+
+struct GrowthWatch::Watched {
+  std::set<std::string> seen;  // paths
+  std::string process;         // identity, by the first file
+  LeakSeries heap = NewSeries(), map = NewSeries();
+  std::vector<WatchedGrowth> growths;
+  uint64_t version = 0;
+  bool is_whole = false;  // all files are read
+};
+
+GrowthWatch::GrowthWatch() = default;
+GrowthWatch::~GrowthWatch() = default;
+
+GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadline& until) {
+  std::unique_ptr<Watched>& place = watched_[KeyOf(process)];
+  if (place == nullptr) place = std::make_unique<Watched>();
+  Watched& watched = *place;
+  const TableOwner& owner = process.table.owner();
+  const std::string own = fmt::format(".{}.", owner.pid);
+  const std::string identity = fmt::format("/{}/{}/{}/", owner.pid_ns, owner.pid, owner.start_ticks);
+  bool is_new = false;
+  watched.is_whole = true;
+  for (const char* kind : {"heap", "map"}) {
+    const auto files = FindProfiles({process.out()}, kind);
+    if (!files.ok()) continue;
+    for (const FoundFile& found : *files) {
+      if (std::filesystem::path(found.path).filename().string().find(own) == std::string::npos) continue;
+      if (watched.seen.contains(found.path)) continue;
+      if (until.Passed()) {
+        watched.is_whole = false;
+        break;
+      }
+      watched.seen.insert(found.path);
+      auto profile = ReadProfileToView(found.path);
+      if (!profile.ok()) continue;  // removed meanwhile
+      ProfileFile file = DescribeFile(found.path, *profile);
+      // Another process may have had the number before, or another image of this one have been here.
+      if (file.kind != kind || file.process.find(identity) == std::string::npos) continue;
+      if (profile->CommentValue("program") != process.table.program()) continue;
+      if (!watched.process.empty() && file.process != watched.process) {
+        watched.heap = NewSeries();
+        watched.map = NewSeries();
+      }
+      watched.process = file.process;
+      file.profile = std::make_shared<Profile>(*std::move(profile));
+      is_new = (file.kind == "heap" ? watched.heap : watched.map).Add(file).ok() || is_new;
+    }
+  }
+  if (!is_new || !watched.is_whole) return &watched;
+  AddNewestAges(process.out(), own, watched.process, &watched.heap);
+  watched.growths.clear();
+  for (const LeakSeries* series : {&watched.heap, &watched.map}) {
+    if (series->snapshots() == 0) continue;
+    const std::vector<LeakSeries::Entry> entries = series->Entries();
+    WatchedGrowth growth;
+    growth.kind = series == &watched.heap ? "heap" : "map";
+    growth.answer = AnswerOf(*series, entries);
+    growth.rate = RateOf(*series, entries, growth.answer);
+    if (series == &watched.heap && series->snapshots() >= kLeastSnapshots)
+      growth.page = HtmlLeaks::GrowthsOf(watched.process, *series, entries);
+    watched.growths.push_back(std::move(growth));
+  }
+  ++watched.version;
+  return &watched;
+}
+
+std::vector<std::vector<WatchedGrowth>> GrowthWatch::Of(const std::vector<ProcessTable>& processes) {
+  const std::lock_guard lock(mutex_);
+  const Deadline until = Deadline::In(kLook);
+  std::vector<std::vector<WatchedGrowth>> all;
+  std::set<std::string> live;
+  for (const ProcessTable& process : processes) {
+    live.insert(KeyOf(process));
+    const Watched* watched = Look(process, until);
+    all.push_back(watched->is_whole ? watched->growths : std::vector<WatchedGrowth>());
+  }
+  std::erase_if(watched_, [&](const auto& entry) { return !live.contains(entry.first); });
+  return all;
+}
+
+std::vector<WatchedGrowth> GrowthWatch::OfOne(const ProcessTable& process, uint64_t* version) {
+  const std::lock_guard lock(mutex_);
+  const Watched* watched = Look(process, Deadline::In(kLook));
+  if (version != nullptr) *version = watched->is_whole ? watched->version : 0;
+  return watched->is_whole ? watched->growths : std::vector<WatchedGrowth>();
+}
+
+}  // namespace holdfast
