@@ -68,11 +68,11 @@ std::string FromHere(const std::string& path) {
 // Nothing: it can be.
 std::optional<std::string> WhyNotWritable(const FinishedRun& run) {
   if (!run.has_exporter) return "HOLDFAST_EXPORTER=no";
-  if (!run.still_exporter.empty()) return run.still_exporter;
   struct statvfs info;
   if (access(run.out.c_str(), F_OK) != 0) return fmt::format("{} is gone", run.out);
   if (access(run.out.c_str(), W_OK) != 0) return fmt::format("{} cannot be written", run.out);
   if (statvfs(run.out.c_str(), &info) == 0 && info.f_bavail == 0) return fmt::format("no space is left in {}", run.out);
+  if (!run.still_exporter.empty()) return run.still_exporter;
   return std::nullopt;
 }
 

@@ -24,7 +24,7 @@ std::string WhyStill(const ExporterProgress& progress) {
 }
 
 std::string WhyExporterIsStopped(const std::string& tables, const std::string& out, FolderId id) {
-  constexpr int kLooks = 4;
+  constexpr int kLooks = 50;
   ExporterProgress progress;
   for (int i = 0; i < kLooks; ++i) {
     if (progress.IsStill(tables.c_str(), out.c_str(), id)) return WhyStill(progress);

@@ -10,9 +10,9 @@ namespace holdfast {
 namespace {
 
 // Looks without a change after which the exporter counts as still, the first one not counted.
-constexpr int kStoppedLooks = 2;   // T, t: a tracer that only logs system calls lets it run in between
-constexpr int kAsleepLooks = 40;   // S: working or not, it wakes up at least every 100 ms
-constexpr int kInDiskLooks = 100;  // D: one wait of half a second
+constexpr int kStoppedLooks = 2;   // T
+constexpr int kAsleepLooks = 40;   // S: working or not, it wakes up every 100 ms. t: a tracer may let it go on
+constexpr int kInDiskLooks = 100;  // D: one wait of half a second. Z: a thread ends later, or a child has the lock
 constexpr int kNoBeatLooks = 60;   // unseen: 300 ms, 30 beats
 constexpr int kFieldOfStart = 22, kFieldAfterName = 3;
 
@@ -100,10 +100,14 @@ bool ExporterProgress::IsStill(const char* tables, const char* out, FolderId id,
       (record.pid == 0 && told_pid > 0 && LookInProc(static_cast<uint64_t>(told_pid), 0, &key))) {
     switch (state_) {
       case 'T':
-      case 't':
-      case 'Z':  // a child of it holds the lock
-      case 'X':
         enough = kStoppedLooks;
+        break;
+      case 't':
+        enough = kAsleepLooks;
+        break;
+      case 'Z':
+      case 'X':
+        enough = kInDiskLooks;
         break;
       case 'S':
       case 'D':

@@ -1,18 +1,14 @@
 // An exporter that cannot answer, stopped or held by a debugger, keeps its lock. Nobody waits for it; what was recorded comes once
 // the exporter goes on. A slow exporter is waited for.
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "tests/support/profiled.h"
+#include "tests/support/tracer.h"
 
 namespace holdfast::testing {
 namespace {
@@ -86,33 +82,6 @@ TEST_F(StoppedExporter, RunEndsAndSaysWhy) {
   EXPECT_TRUE(Settled());
   ExpectKnownHeap(r.out);
 }
-
-// A tracer of the exporter's system calls.
-class Tracer {
- public:
-  explicit Tracer(pid_t exporter) : exporter_(exporter) {
-    attached_ = ptrace(PTRACE_SEIZE, exporter, nullptr, PTRACE_O_TRACESYSGOOD) == 0 &&
-                ptrace(PTRACE_INTERRUPT, exporter, nullptr, nullptr) == 0;
-    if (attached_) waitpid(exporter, nullptr, __WALL);
-  }
-  bool attached() const { return attached_; }
-  // Lets the exporter go on until it makes one of these system calls, or `is_over`.
-  void RunTo(const std::vector<long>& calls, const std::function<bool()>& is_over) const {
-    while (!is_over()) {
-      ptrace(PTRACE_SYSCALL, exporter_, nullptr, nullptr);
-      int status = 0;
-      if (waitpid(exporter_, &status, __WALL) != exporter_ || !WIFSTOPPED(status)) return;
-      user_regs_struct registers;
-      ptrace(PTRACE_GETREGS, exporter_, nullptr, &registers);
-      if (std::count(calls.begin(), calls.end(), static_cast<long>(registers.orig_rax)) != 0) return;
-    }
-  }
-  void Leave(int signal) const { ptrace(PTRACE_DETACH, exporter_, nullptr, signal); }
-
- private:
-  const pid_t exporter_;
-  bool attached_ = false;
-};
 
 #define NEEDS_TRACER(tracer) \
   if (!(tracer).attached()) GTEST_SKIP() << "the exporter cannot be traced here (kernel.yama.ptrace_scope)"

@@ -82,10 +82,11 @@ TEST_F(ExporterProgressTest, AStoppedExporterIsStillAtTheThirdLook) {
   EXPECT_EQ(progress_.state(), 'T');
 }
 
-TEST_F(ExporterProgressTest, OneThatHasEndedIsStill) {
+// A thread of it may still be ending, and then give up the lock.
+TEST_F(ExporterProgressTest, OneThatHasEndedIsStillAfterAWhile) {
   StartHolder([] {});
   AwaitState('Z');
-  EXPECT_EQ(LooksUntilStill(), 3);
+  EXPECT_GT(LooksUntilStill(), 60);
 }
 
 // Frozen with a container, or in a file system that does not answer.
