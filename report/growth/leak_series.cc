@@ -75,8 +75,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   auto plumbing = Plumbing::Make(profile, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
-  snapshots_.push_back({file.time_nanos, file.path, file.moment == ProfileMoment::kAfterHandlers,
-                        CountOf(profile.CommentValue("unchanged snapshots"))});
+  snapshots_.push_back({file.time_nanos, file.path, file.moment, CountOf(profile.CommentValue("unchanged snapshots"))});
   if (const int64_t start = StartOf(profile, file.time_nanos); start != 0 && (started_ns_ == 0 || start < started_ns_))
     started_ns_ = start;
   if (!threads) {
@@ -200,7 +199,7 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   std::vector<uint32_t> order(snapshots_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
-  if (IsAfterExitHandlers(order)) order.pop_back();
+  while (IsFreedAtEnd(order)) order.pop_back();
   return order;
 }
 
@@ -298,7 +297,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   }
   for (const auto& [time, counted] : moments) {
     const auto number = static_cast<uint32_t>(snapshots_.size());
-    snapshots_.push_back({.time = time, .path = "", .after_exit_handlers = false, .unchanged = 0});
+    snapshots_.push_back({.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0});
     totals_.emplace_back(number, Point());
     for (const Counted& each : counted) {
       const auto point_of = [&](const Points& points) {
@@ -329,9 +328,17 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   }
 }
 
-// Says whether exit handlers may have freed what the newest snapshot lacks.
-bool LeakSeries::IsAfterExitHandlers(const std::vector<uint32_t>& order) const {
-  return order.size() >= 2 && snapshots_[order.back()].after_exit_handlers;
+// Says whether the newest snapshot lacks what was freed at the end of the process. The state after exit handlers is no evidence at all.
+bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
+  if (order.size() < 2) return false;
+  const auto file_of = [&](uint32_t snapshot) {
+    ProfileFile file;
+    file.moment = snapshots_[snapshot].moment;
+    file.in_use = PointOf(totals_, snapshot).bytes;
+    return file;
+  };
+  const ProfileFile last = file_of(order.back());
+  return last.moment == ProfileMoment::kAfterHandlers || FreedAtExit(file_of(order[order.size() - 2]), last);
 }
 
 double LeakSeries::Hours() const {

@@ -117,7 +117,7 @@ class LeakSeries {
   bool LastsLonger(const std::vector<uint32_t>& order) const {
     return !order.empty() && lasts_until_ > snapshots_[order.back()].time;
   }
-  bool IsAfterExitHandlers(const std::vector<uint32_t>& order) const;
+  bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
 
   StackOptions options_;
   size_t depth_;
@@ -125,7 +125,7 @@ class LeakSeries {
   struct Taken {
     int64_t time = 0;
     std::string path;
-    bool after_exit_handlers = false;
+    ProfileMoment moment = ProfileMoment::kNone;
     uint64_t unchanged = 0;  // snapshots since the one before that were not written
     auto operator<=>(const Taken&) const = default;
   };

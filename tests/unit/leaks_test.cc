@@ -399,6 +399,20 @@ TEST_F(ResidentTest, WhatStaysTheSameRaisesNoAlarm) {
   EXPECT_THAT(leaks.out, HasSubstr("memory   resident 25MiB → 25MiB in 11min\n"));
 }
 
+// main's locals are destroyed before main returns: that is no evidence against growth while the program ran.
+TEST_F(LeaksTest, WhatIsFreedAtTheEndOfTheProcessWasALeakUntilThen) {
+  for (int minute = 0; minute < 12; ++minute) {
+    const int64_t kept = minute < 10 ? 1'000'000 * (minute + 1) : 0;
+    Profile p = Snapshot("app", minute * kMinute + 1, {Stack{"main;remember", kept, kept / 1000, 10'000'000, 10'000}});
+    if (minute >= 10) p.AddComment(minute == 10 ? "moment: before exit handlers" : "moment: after exit handlers");
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out;
+  EXPECT_THAT(leaks.out, HasSubstr("10 snapshots"));
+  EXPECT_THAT(leaks.out, HasSubstr("by remember"));
+}
+
 // In the first snapshots the pool has one caller: nothing says that it is one.
 TEST_F(LeaksTest, WhatIsPlumbingTheNewestSnapshotSays) {
   for (int minute = 0; minute < 12; ++minute) {
