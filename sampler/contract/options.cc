@@ -134,7 +134,8 @@ bool IsKnownVariable(const char* name) {
                                     "PUSH_TENANT",
                                     "PUSH_USER_FILE",
                                     "PUSH_TOKEN_FILE",
-                                    "PUSH_CA"};
+                                    "PUSH_CA",
+                                    "PAGER"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;

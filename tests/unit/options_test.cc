@@ -44,7 +44,7 @@ TEST(Options, DefaultsAreThoseOfTheContract) {
 TEST(Options, AMisspeltVariableIsNamed) {
   ::testing::internal::CaptureStderr();
   Read({"HOLDFAST_HEAP_INTERVALL=1", "HOLDFAST_OUT=/x", "HOLDFAST_TEST_FULL=1", "HOLDFAST_PORT=tcp://10.0.0.1:80",
-        "HOLDFAST_AGENT_SERVICE_HOST=10.0.0.1", "HOLDFAST_OUTER=1"});
+        "HOLDFAST_AGENT_SERVICE_HOST=10.0.0.1", "HOLDFAST_PAGER=less", "HOLDFAST_OUTER=1"});
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "holdfast: HOLDFAST_HEAP_INTERVALL=1: no such variable, it is ignored; holdfast run --help names them.\n"
             "holdfast: HOLDFAST_OUTER=1: no such variable, it is ignored; holdfast run --help names them.\n");
