@@ -9,6 +9,7 @@
 #include "report/analysis/flat_table.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
+#include "report/views/no_match.h"
 #include "report/views/node_cells.h"
 
 namespace holdfast {
@@ -90,13 +91,11 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
     values.total_variance += flat.TotalVariance(node);
   }
   if (listings.empty()) {
-    const std::string why =
-        matches ? fmt::format(
-                      "{}: the profile has no source lines for it. Add them with holdfast symbolize, where its "
-                      "debug information is at hand.",
-                      options.function)
-                : fmt::format("{}: no function of the profile matches. Look at the names with holdfast top.",
-                              options.function);
+    if (!matches) return Failed(NoFunctionMatches(options.function, *pattern, options.view), err);
+    const std::string why = fmt::format(
+        "{}: the profile has no source lines for it. Add them with holdfast symbolize, where its debug information is at "
+        "hand.",
+        options.function);
     return Failed(absl::NotFoundError(why), err);
   }
   for (const Profile::Function& function : stacks->profile().functions) {

@@ -19,6 +19,7 @@
 #include "report/pprof/profile_kind.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/short_name.h"
+#include "report/views/no_match.h"
 #include "report/views/node_cells.h"
 #include "report/views/size_histogram.h"
 
@@ -207,9 +208,7 @@ int RunPeek(const ViewOptions& options, const std::string& pattern_text, std::os
   std::vector<uint32_t> nodes = flat.Sorted(true);
   std::erase_if(nodes, [&](uint32_t node) { return !pattern->Matches(stacks->nodes()[node].name); });
   if (nodes.empty()) {
-    return Failed(absl::NotFoundError(fmt::format(
-                      "{}: no function of the profile matches. Look at the names with holdfast top.", pattern_text)),
-                  err);
+    return Failed(NoFunctionMatches(pattern_text, *pattern, options), err);
   }
   const size_t all = nodes.size();
   if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);

@@ -9,6 +9,7 @@
 #include "report/analysis/call_tree.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
+#include "report/views/no_match.h"
 #include "report/views/node_cells.h"
 
 namespace holdfast {
@@ -167,10 +168,7 @@ int PrintTree(const TreeOptions& options, bool bottom_up, std::ostream& out, std
       any = any || tree_options.begin_at.back();
     }
     if (!any) {
-      return Failed(
-          absl::NotFoundError(fmt::format(
-              "--of {}: no function of the profile matches. Look at the names with holdfast top.", options.of)),
-          err);
+      return Failed(NoFunctionMatches("--of " + options.of, *pattern, options.view), err);
     }
   }
   const CallTree tree(*stacks, tree_options);

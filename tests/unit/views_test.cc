@@ -262,6 +262,22 @@ TEST_F(Views, ListShowsLinesBesideTheirSource) {
   EXPECT_EQ(none.err, "holdfast: nothing: no function of the profile matches. Look at the names with holdfast top.\n");
 }
 
+TEST_F(Views, AFunctionOfAnotherKindIsFound) {
+  Folder profiles;
+  Profile waits = StackProfile({Stack{"main;clean_cache", 10}});
+  waits.comments = {waits.strings.Intern("kind: mutex")};
+  profiles.Write("app.7.0001.heap.pb.gz", EncodePprof(requests_));
+  profiles.Write("app.7.0001.mutex.pb.gz", EncodePprof(waits));
+  const std::string expected =
+      "no function of this kind of profile matches, but one of another kind does: --kind mutex\n";
+  const std::vector<std::string> files = {profiles.File("")};
+  EXPECT_EQ(Callers({.view = {.files = files}, .of = "clean_cache"}).err, "holdfast: --of clean_cache: " + expected);
+  EXPECT_EQ(Peek({.files = files}, "clean_cache").err, "holdfast: clean_cache: " + expected);
+  const Result list = Catch(
+      [&](auto& out, auto& err) { return RunList({.view = {.files = files}, .function = "clean_cache"}, out, err); });
+  EXPECT_EQ(list.err, "holdfast: clean_cache: " + expected);
+}
+
 TEST_F(Views, ErrorsAreRecomputedFromTheFile) {
   // 1 MiB in 16 objects of 64 KiB under 512 KiB: p = 1 − e^(−1/8), σ² = 1 MiB·64 KiB·(1−p)/p, half width 1.96σ.
   Profile p = StackProfile({Stack{"main;hold", 1 << 20, 16}});

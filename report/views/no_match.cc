@@ -1,0 +1,38 @@
+#include "report/views/no_match.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "fmt/format.h"
+#include "report/pprof/profile.h"
+#include "report/profiles/profile_set.h"
+
+namespace holdfast {
+namespace {
+
+bool HasFunction(const Profile& profile, const Pattern& pattern) {
+  return std::any_of(profile.functions.begin(), profile.functions.end(),
+                     [&](const Profile::Function& function) { return pattern.Matches(profile.strings[function.name]); });
+}
+
+}  // namespace
+
+absl::Status NoFunctionMatches(std::string_view asked, const Pattern& pattern, const ViewOptions& options) {
+  std::set<std::string> kinds;
+  if (options.kind.empty() && options.metric.empty() && !options.peak) {
+    // Errors were reported when the files were read the first time.
+    (void)ReadProfileSet(options.files, {.keep = KeepProfiles::kNone, .each = [&](const ProfileFile& file, bool) {
+                                           if (file.profile != nullptr && HasFunction(*file.profile, pattern))
+                                             kinds.insert(file.kind);
+                                         }});
+  }
+  if (kinds.empty()) {
+    return absl::NotFoundError(
+        fmt::format("{}: no function of the profile matches. Look at the names with holdfast top.", asked));
+  }
+  return absl::NotFoundError(fmt::format("{}: no function of this kind of profile matches, but one of another kind does: --kind {}",
+                                         asked, fmt::join(kinds, " or --kind ")));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,18 @@
+// The error of a view whose function pattern matches nothing: it says which other kinds of the folder have such a function.
+#ifndef HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
+#define HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "report/base/pattern.h"
+#include "report/views/selection.h"
+
+namespace holdfast {
+
+// `asked`: the pattern as it was typed. Reads the files of `options` once more if no kind was chosen by the user.
+absl::Status NoFunctionMatches(std::string_view asked, const Pattern& pattern, const ViewOptions& options);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
