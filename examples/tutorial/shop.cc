@@ -17,7 +17,10 @@ struct Visit {
 // Remembers each visitor for the length of a session. Nothing ever ends a session.
 class Sessions {
  public:
-  void remember_visitor(int visitor) { visits_.emplace(visitor, std::make_unique<Visit>(Visit{"/basket", {}})); }
+  void remember_visitor(int visitor) {
+    auto visit = std::make_unique<Visit>(Visit{"/basket", {}});
+    visits_.emplace(visitor, std::move(visit));
+  }
 
  private:
   std::unordered_map<int, std::unique_ptr<Visit>> visits_;

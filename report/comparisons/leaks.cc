@@ -316,7 +316,7 @@ class Finder {
                    : fmt::format("leaks    {} stack{} grow{} {}", leaks, leaks == 1 ? "" : "s", leaks == 1 ? "s" : "",
                                  worst == Grows::kSteps ? "in steps" : "all the time"));
     if (ages_known) {
-      table.header.push_back("ages     half and oldest: so old is half of what is in use, and the oldest of it");
+      table.header.push_back("ages     half: the median age of the bytes in use; oldest: the age of the oldest block");
     } else {
       table.columns[kHalfCell].title = table.columns[kHalfCell + 1].title = "";
     }

@@ -25,6 +25,7 @@
 #include "report/processes/still_exporter.h"
 #include "report/processes/why_nothing.h"
 #include "report/profiles/metric.h"
+#include "report/profiles/profile_set.h"
 #include "report/table/folder_owner.h"
 #include "report/table/table_destination.h"
 #include "report/table/table_folder.h"
@@ -80,6 +81,7 @@ struct ProcessFiles {
   std::string program;
   uint32_t pid = 0;
   std::map<std::string, ProfileName> newest;  // by kind
+  std::map<std::string, ProfileName> before;  // the same: the snapshot before the newest
   std::map<std::string, size_t> snapshots;    // the same: how many there are
 };
 
@@ -94,7 +96,11 @@ std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std
     process.pid = name->pid;
     ++process.snapshots[name->kind];
     const auto [newest, is_new] = process.newest.try_emplace(name->kind, *name);
-    if (!is_new && newest->second.seq < name->seq) newest->second = *name;
+    if (is_new) continue;
+    ProfileName older = *name;
+    if (newest->second.seq < name->seq) std::swap(older, newest->second);
+    const auto [before, is_first] = process.before.try_emplace(name->kind, older);
+    if (!is_first && before->second.seq < older.seq) before->second = older;
   }
   std::vector<ProcessFiles> result;
   for (auto& [key, process] : processes) result.push_back(std::move(process));
@@ -108,8 +114,9 @@ struct Found {
   int64_t value = 0;  // of what is looked at first
   std::string text;   // "84MiB in use"
   std::shared_ptr<const Profile> profile = nullptr;
-  size_t column = 0;     // of the metric
-  size_t snapshots = 0;  // of this kind and process
+  size_t column = 0;        // of the metric
+  size_t snapshots = 0;     // of this kind and process
+  std::string before = {};  // path of the snapshot before it; "": there is none
 };
 
 // The profile of this kind that has most of the first of these metrics of which any has something. None where all are empty.
@@ -136,6 +143,8 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
                 .profile = profile,
                 .column = *column,
                 .snapshots = processes[i].snapshots.at(kind)};
+      if (const auto before = processes[i].before.find(kind); before != processes[i].before.end())
+        own[m].before = fmt::format("{}/{}", run.out, before->second.ToString());
       if (value > fullest[m].value) fullest[m] = own[m];
     }
     // Of a shell that became the program, the program.
@@ -154,6 +163,13 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
   return found == fullest.end() ? std::nullopt : std::optional(*found);
 }
 
+// Whether views of the folder show the snapshot before this one, as the process freed most of its memory at its end.
+bool WasFreedAtEnd(const Found& found) {
+  if (found.before.empty()) return false;
+  const auto before = ReadPprofFile(found.before);
+  return before.ok() && FreedAtExit(DescribeFile(found.before, *before), DescribeFile(found.path, *found.profile));
+}
+
 // What brings the names that it lacks, for all files of the run.
 std::string HowToNameIn(const Found& found, const std::string& files) {
   auto whose = Plumbing::Make(*found.profile, {});
@@ -166,7 +182,11 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   const auto quoted = [](const std::string& path) { return ShellQuoted(FromHere(path)); };
   const auto heap =
       Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}});
-  if (heap.has_value()) commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
+  const bool freed_at_end = heap.has_value() && WasFreedAtEnd(*heap);
+  if (freed_at_end)
+    commands.emplace_back("holdfast top " + quoted(run.out), "in use before the program freed it at its end");
+  else if (heap.has_value())
+    commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
   if (heap.has_value() && heap->snapshots >= kSnapshotsForLeaks) {
     commands.emplace_back("holdfast leaks " + quoted(run.out),
                           fmt::format("what grows, over {} snapshots", heap->snapshots));

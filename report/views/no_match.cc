@@ -12,8 +12,9 @@ namespace holdfast {
 namespace {
 
 bool HasFunction(const Profile& profile, const Pattern& pattern) {
-  return std::any_of(profile.functions.begin(), profile.functions.end(),
-                     [&](const Profile::Function& function) { return pattern.Matches(profile.strings[function.name]); });
+  return std::any_of(profile.functions.begin(), profile.functions.end(), [&](const Profile::Function& function) {
+    return pattern.Matches(profile.strings[function.name]);
+  });
 }
 
 }  // namespace
@@ -31,8 +32,9 @@ absl::Status NoFunctionMatches(std::string_view asked, const Pattern& pattern, c
     return absl::NotFoundError(
         fmt::format("{}: no function of the profile matches. Look at the names with holdfast top.", asked));
   }
-  return absl::NotFoundError(fmt::format("{}: no function of this kind of profile matches, but one of another kind does: --kind {}",
-                                         asked, fmt::join(kinds, " or --kind ")));
+  return absl::NotFoundError(
+      fmt::format("{}: no function of this kind of profile matches, but one of another kind does: --kind {}", asked,
+                  fmt::join(kinds, " or --kind ")));
 }
 
 }  // namespace holdfast

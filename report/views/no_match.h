@@ -1,4 +1,4 @@
-// The error of a view whose function pattern matches nothing: it says which other kinds of the folder have such a function.
+// The error when a function pattern matches nothing: names the other kinds of profile in the folder that have such a function.
 #ifndef HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
 #define HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
 

@@ -55,7 +55,14 @@ TEST_F(Clock, JumpsChangeNeitherOrderNorNumbers) {
   // No block is as old as the clock has jumped, nor is the process.
   const std::vector<Decoded> ages = Newest(out(), "lifetimes");
   ASSERT_EQ(ages.size(), 1u) << AllSummaries();
-  for (const DecodedSample& sample : ages[0].samples) EXPECT_LE(sample.numbers.at("age"), 1'000'000'000'000);
+  int known = 0;  // of most small blocks the age is not known
+  for (const DecodedSample& sample : ages[0].samples) {
+    const auto age = sample.numbers.find("age");
+    if (age == sample.numbers.end()) continue;
+    ++known;
+    EXPECT_LE(age->second, 1'000'000'000'000);
+  }
+  EXPECT_GT(known, 0);
   const double elapsed = std::stod(ages[0].Comment("elapsed").value_or("-1"));
   EXPECT_GT(elapsed, 0);
   EXPECT_LT(elapsed, 1000);

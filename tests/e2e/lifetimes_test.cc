@@ -296,7 +296,7 @@ TEST_F(LifetimesTest, AreTheAgesOfWhatLeaks) {
   ASSERT_TRUE(ran.exited(0)) << ran.Describe();
   RunResult leaks = RunTool({"leaks", out()});
   EXPECT_THAT(leaks.out, HasSubstr(" half oldest"));
-  EXPECT_THAT(leaks.out, HasSubstr("so old is half of what is in use"));
+  EXPECT_THAT(leaks.out, HasSubstr("half: the median age of the bytes in use"));
   leaks = RunTool({"leaks", "--all", "--format", "csv", out()});
   const std::vector<std::map<std::string, std::string>> rows = ParseCsvRows(leaks.out);
   double leaked = -1, cached = -1;
