@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/base/split.h"
 #include "report/elf/call_arguments.h"
+#include "report/processes/doctor_surroundings.h"
 #include "report/processes/script_calls.h"
 #include "report/processes/system_libraries.h"
 #include "report/table/process_info.h"
@@ -126,6 +128,9 @@ bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked)
 
 bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   auto& asked = *static_cast<Asked*>(context);
+  // The kernel gives no orphan to a process that has ended and waits for its parent.
+  const std::string state = StatusField(std::to_string(ancestor.pid), "State");
+  if (state.starts_with('Z') || state.starts_with('X')) return false;
   if (const std::optional<bool> said = TableSaysSo(ancestor, asked.folders); said.has_value()) return *said;
   const std::vector<std::string> arguments = ArgumentsOf(ancestor.pid);
   const std::string first = arguments.empty() ? "" : arguments[0];
