@@ -240,10 +240,10 @@ TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
     const std::string folder = out() + "/" + std::to_string(seed);
     const RunResult r = RunAndSettle(
         CommandFor(Launch::kPreload, {"random_locks", std::to_string(seed), std::to_string(seed * 2), "250"},
-                   {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}}));
+                   {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}, {"verbose", "1"}}));
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     const Sides sides = SidesOf(folder);
-    EXPECT_GT(sides.waited, 1e6) << "seed " << seed;
+    EXPECT_GT(sides.waited, 1e6) << "seed " << seed << r.Describe();
     EXPECT_NEAR(sides.held, sides.waited, 0.001 * sides.waited) << "seed " << seed << ", " << seed * 2 << " threads";
     // And the counters, to the nanosecond.
     int64_t waited = 0, held = 0;

@@ -116,12 +116,12 @@ TEST_F(SoundNumbers, MoreWaitersThanASlotCountsAreSaid) {
 TEST_F(SoundNumbers, TimedConditionsAreWaitedForAsLongAsTheirMutexIsHeldOrHandedOn) {
   for (int seed = 1; seed <= 6; ++seed) {
     const std::string folder = out() + "/" + std::to_string(seed);
-    const RunResult r =
-        RunAndSettle(CommandFor(Launch::kPreload, {"timed_conditions", std::to_string(seed), "8", "400"},
-                                {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}}));
+    const RunResult r = RunAndSettle(
+        CommandFor(Launch::kPreload, {"timed_conditions", std::to_string(seed), "8", "400"},
+                   {{"lock-interval", "1ns"}, {"out", folder}, {"seed", std::to_string(seed)}, {"verbose", "1"}}));
     ASSERT_TRUE(r.exited(0)) << r.Describe();
     const int64_t waited = CommentOf(Newest(folder, "block"), "mutex delay_ns");
-    EXPECT_GT(waited, 1'000'000);
+    EXPECT_GT(waited, 1'000'000) << r.Describe();
     const std::vector<Decoded> mutex = Newest(folder, "mutex");
     EXPECT_EQ(CommentOf(mutex, "mutex delay_ns") + CommentOf(mutex, "mutex gap_ns"), waited) << "seed " << seed;
     // Each wait is in a row, to its end.
