@@ -300,8 +300,12 @@ class Search {
   bool NamesPrctl() const {
     for (const Elf64_Shdr& section : elf_.sections()) {
       if (section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_ALLOC) == 0) continue;
-      const auto bytes = elf_.BytesOf(section, kMostData);
-      if (bytes.has_value() && bytes->find(kPrctlText) != std::string::npos) return true;
+      const uint64_t size = std::min(section.sh_size, kMostData);
+      for (uint64_t start = 0; start < size; start += kPiece) {
+        const std::string bytes =
+            elf_.ReadUpTo(section.sh_offset + start, std::min(size - start, kPiece + kPrctlText.size()));
+        if (bytes.find(kPrctlText) != std::string::npos) return true;
+      }
     }
     return false;
   }

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostRelocationBytes = 64 << 20;
+constexpr uint64_t kMostRelocationBytes = 64 << 20, kPieceBytes = 32768 * sizeof(Elf64_Rela);
 constexpr size_t kLongestName = 64;
 
 }  // namespace
@@ -19,11 +19,14 @@ std::vector<ImportSlot> ImportSlotsOf(const ElfFile& elf, const std::vector<std:
     if (section.sh_type != SHT_RELA || section.sh_link >= elf.sections().size()) continue;
     const Elf64_Shdr& names_of = elf.sections()[section.sh_link];
     const auto symbols = names_of.sh_type == SHT_DYNSYM ? elf.SymbolsOf(names_of, kMostRelocationBytes) : std::nullopt;
-    const auto bytes = elf.BytesOf(section, kMostRelocationBytes);
-    if (!symbols.has_value() || !bytes.has_value()) continue;
-    for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes->size(); at += sizeof(Elf64_Rela)) {
+    if (!symbols.has_value() || section.sh_size > kMostRelocationBytes) continue;
+    std::string bytes;  // piece by piece: an exporter may have little address space
+    for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= section.sh_size; at += sizeof(Elf64_Rela)) {
+      const uint64_t in_piece = at % kPieceBytes;
+      if (in_piece == 0) bytes = elf.ReadUpTo(section.sh_offset + at, std::min(section.sh_size - at, kPieceBytes));
+      if (in_piece + sizeof(Elf64_Rela) > bytes.size()) break;
       Elf64_Rela entry;
-      memcpy(&entry, bytes->data() + at, sizeof entry);
+      memcpy(&entry, bytes.data() + in_piece, sizeof entry);
       const uint64_t index = ELF64_R_SYM(entry.r_info);
       if (index == 0 || index >= symbols->symbols.size()) continue;
       std::string name = elf.TextAt(*symbols->names, symbols->symbols[index].st_name, kLongestName);
