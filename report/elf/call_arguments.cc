@@ -113,6 +113,8 @@ class Search {
     }
   }
 
+  bool imports_nothing() const { return slots_.empty(); }
+
   bool FindsDeepDlopen() {
     if (slots_.empty()) return false;
     ForEachPiece(
@@ -182,6 +184,9 @@ class Search {
   // Finds entries of the PLT, and judges calls through the GOT.
   void TakeCallsThroughSlots(std::string_view code, uint64_t address, size_t from) {
     for (size_t at = std::max<size_t>(from, 2); !slots_.empty() && at + 4 <= code.size(); ++at) {
+      // Most bytes are none of "jmp *", "call *" and "mov slot(%rip)": looking up their slots took most of the time.
+      const auto opcode = static_cast<uint8_t>(code[at - 2]), mode = static_cast<uint8_t>(code[at - 1]);
+      if (!(opcode == 0xff && (mode == 0x25 || mode == 0x15)) && !(opcode == 0x8b && (mode & 0xc7) == 5)) continue;
       const Function* function = SlotAt(address + at + 4 + static_cast<int64_t>(Displacement(code, at)));
       if (function == nullptr) continue;
       const bool is_jump = code.substr(at - 2, 2) == "\xff\x25"sv, is_call = code.substr(at - 2, 2) == "\xff\x15"sv;
@@ -331,9 +336,12 @@ void WithElf(const std::string& path, Use use) {
 
 }  // namespace
 
-std::optional<SubreaperCall> FindSubreaperCall(const std::string& path) {
+std::optional<SubreaperCall> FindSubreaperCall(const std::string& path, bool only_imported) {
   std::optional<SubreaperCall> call;
-  WithElf(path, [&call](const ElfFile& elf) { call = Search(elf, Search::Wanted::kSubreaper).FindSubreaper(); });
+  WithElf(path, [&](const ElfFile& elf) {
+    Search search(elf, Search::Wanted::kSubreaper);
+    call = only_imported && search.imports_nothing() ? SubreaperCall::kNone : search.FindSubreaper();
+  });
   return call;
 }
 

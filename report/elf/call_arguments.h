@@ -26,7 +26,8 @@ enum class SubreaperCall {
 };
 
 // Nothing: the file cannot be read, or is no program of this machine.
-std::optional<SubreaperCall> FindSubreaperCall(const std::string& path);
+// `only_imported`: of a library without a call of prctl or syscall by name the code is not searched.
+std::optional<SubreaperCall> FindSubreaperCall(const std::string& path, bool only_imported = false);
 
 // Whether a call of dlopen passes RTLD_DEEPBIND. Flags that are computed are not known: false.
 bool OpensPluginsDeep(const std::string& path);

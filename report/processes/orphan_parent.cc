@@ -99,11 +99,11 @@ struct Asked {
   std::map<std::pair<uint64_t, uint64_t>, std::optional<SubreaperCall>> known = {};  // by device and inode
 };
 
-std::optional<SubreaperCall> CallOf(const std::string& path, Asked* asked) {
+std::optional<SubreaperCall> CallOf(const std::string& path, Asked* asked, bool only_imported = false) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return std::nullopt;
   const auto [known, is_new] = asked->known.try_emplace({info.st_dev, info.st_ino});
-  if (is_new) known->second = FindSubreaperCall(path);
+  if (is_new) known->second = FindSubreaperCall(path, only_imported);
   return known->second;
 }
 
@@ -120,7 +120,7 @@ bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked)
     if (name.find(".so") == std::string_view::npos && !name.ends_with(".node")) return false;
     const bool is_systems = IsSystemLibrary(path);
     // The file of a library that was replaced is seen by root only; a library of the system has a successor at its path.
-    const std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/root{}", pid, path), asked);
+    const std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/root{}", pid, path), asked, is_systems);
     if (!call.has_value()) return !is_systems;
     return *call == SubreaperCall::kCalls || (*call == SubreaperCall::kComputed && !is_systems);
   });
