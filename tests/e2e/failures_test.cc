@@ -6,6 +6,7 @@
 // More rows stand in tests of their own: endings_test (ways to end), surroundings_test (limits, full and unwritable
 // places), containers_test (PID 1), heap_test (own allocators, early calls, plugins, symbol versions), kill_test.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/support/profiled.h"
 
@@ -110,7 +111,11 @@ TEST_P(Failures, RunAsBare) {
         EXPECT_EQ(r.err, bare.err);
       }
       EXPECT_TRUE(r.AboutAsFastAs(bare)) << r.Describe() << bare.Describe();
-      if (std::string(interval) != "1" || !row.limits.empty()) continue;
+      if (std::string(interval) != "1" || !row.limits.empty()) {
+        // Some wait for `collect`: without /proc nobody can judge who would notice an exporter.
+        for (const std::string& table : Tables()) unlink((tables() + "/" + table).c_str());
+        continue;
+      }
       const std::vector<Known> known = KnownHeap(r.out);
       if (known.empty()) continue;
       ASSERT_TRUE(Settled()) << "still there: " << ::testing::PrintToString(Tables());
