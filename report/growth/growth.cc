@@ -32,7 +32,7 @@ constexpr size_t kLeastLows = 4;
 constexpr double kSurvives = 0.25;  // of a rise: the least that its first half leaves …
 constexpr double kStays = 0.5;      // … and of what had come in that half
 constexpr double kFewAges = 0.35;   // relative error of what all known ages represent: 8 blocks
-constexpr double kKept = 0.5, kWithLoad = 0.6;
+constexpr double kKeptPart = 0.5, kWithLoad = 0.6;
 constexpr double kBoundError = 0.05, kWindows = 4, kLateTime = 0.8;
 constexpr double kGrowsInSize = 0.67;  // of objects for each byte: blocks have become larger
 constexpr double kKnownPart = 0.7;     // of a rise: how much of it ages have to cover
@@ -568,7 +568,7 @@ class Course {
     if (AgesTell() || series_.allocated.empty() || GrowsInSize(first)) return false;
     const size_t last = n_ - 1;
     const double came = series_.allocated[last] - series_.allocated[first];
-    if (!(came > 0) || Climb(first, last) > kKept * came) return false;
+    if (!(came > 0) || Climb(first, last) > kKeptPart * came) return false;
     // What comes in a time and what is in use meanwhile, in the first third and in the last.
     const double third = Time(first, last) / 3;
     size_t early = first + 1, late = last - 1;

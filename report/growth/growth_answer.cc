@@ -18,7 +18,7 @@ constexpr double kAllOfIt = 0.9;
 // Level: no leak takes more than this part of what is in use, in a day, or in what was seen where every allocation is known.
 constexpr double kHarmless = 0.05, kHoursADay = 24;
 constexpr int64_t kFinerBy = 8;
-constexpr double kAlone = 6;  // standard errors
+constexpr double kAloneErrors = 6;  // standard errors
 
 double RiseOf(const LeakSeries& series, const LeakSeries::Entry& entry) {
   return static_cast<double>(entry.bytes_now - series.BytesAt(entry, series.SnapshotAt(entry.bytes.since)));
@@ -90,7 +90,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   if (!known) answer.bound = std::max(answer.bound, total.bound);
   // The sum of many courses looks steadier than each: alone it takes more errors to be a leak, and no stack that has most of the rise.
   const bool total_leaks =
-      IsLeak(total.growth_class) && (IsLeak(answer.grows) || (total.slope >= kAlone / 1.96 * total.half_width &&
+      IsLeak(total.growth_class) && (IsLeak(answer.grows) || (total.slope >= kAloneErrors / 1.96 * total.half_width &&
                                                               !OneHasMost(series, entries, total.since)));
   if (!known && (IsLeak(total.growth_class) || total.growth_class == GrowthClass::kUndecided)) {
     if (total_leaks && !IsLeak(answer.grows)) {
