@@ -203,23 +203,33 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   return order;
 }
 
+LeakSeries::Timeline LeakSeries::MakeTimeline() const {
+  Timeline timeline = {.order = ByTime()};
+  timeline.by_births = IsByBirths(timeline.order);
+  if (!timeline.order.empty())
+    timeline.origin_ns = timeline.by_births ? started_ns_ : snapshots_[timeline.order[0]].time;
+  return timeline;
+}
+
 // Snapshots that have nothing new are not written; the next file counts them.
-std::vector<double> LeakSeries::UnchangedUntil(const std::vector<uint32_t>& order) const {
+std::vector<double> LeakSeries::UnchangedUntil(const Timeline& timeline) const {
+  const std::vector<uint32_t>& order = timeline.order;
   std::vector<double> until(order.size());
   for (size_t i = 1; i < order.size(); ++i) {
     const auto unwritten = static_cast<double>(snapshots_[order[i]].unchanged);
     if (unwritten <= 0) continue;
-    const double before = HoursOf(order[i - 1], order), now = HoursOf(order[i], order);
+    const double before = HoursOf(order[i - 1], timeline), now = HoursOf(order[i], timeline);
     until[i] = before + (now - before) * unwritten / (unwritten + 1);
   }
   return until;
 }
 
-size_t LeakSeries::evidence() const {
-  const std::vector<uint32_t> order = ByTime();
-  const std::vector<double> unchanged = UnchangedUntil(order);
-  return order.size() + static_cast<size_t>(std::ranges::count_if(unchanged, [](double hours) { return hours > 0; })) +
-         (LastsLonger(order) ? 1 : 0);
+size_t LeakSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
+  size_t unchanged = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (snapshots_[order[i]].unchanged > 0 && snapshots_[order[i]].time > snapshots_[order[0]].time) ++unchanged;
+  }
+  return order.size() + unchanged + (LastsLonger(order) ? 1 : 0);
 }
 
 int64_t LeakSeries::NewestEvidence() const {
@@ -342,31 +352,31 @@ bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
 }
 
 double LeakSeries::Hours() const {
-  const std::vector<uint32_t> order = ByTime();
-  if (order.empty()) return 0;
-  const int64_t end = LastsLonger(order) ? lasts_until_ : snapshots_[order.back()].time;
-  return static_cast<double>(end - OriginOf(order)) / kNanosAnHour;
+  const Timeline timeline = MakeTimeline();
+  if (timeline.order.empty()) return 0;
+  const int64_t end = LastsLonger(timeline.order) ? lasts_until_ : snapshots_[timeline.order.back()].time;
+  return static_cast<double>(end - timeline.origin_ns) / kNanosAnHour;
 }
 
-double LeakSeries::HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const {
-  return static_cast<double>(snapshots_[snapshot].time - OriginOf(order)) / kNanosAnHour;
+double LeakSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const {
+  return static_cast<double>(snapshots_[snapshot].time - timeline.origin_ns) / kNanosAnHour;
 }
 
-bool LeakSeries::is_by_births() const {
-  if (started_ns_ == 0 || ages_.empty() || evidence() >= kLeastSnapshots) return false;
-  const std::vector<uint32_t> order = ByTime();
+bool LeakSeries::IsByBirths(const std::vector<uint32_t>& order) const {
+  if (started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kLeastSnapshots) return false;
   return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
 }
 
 // Nothing was in use when the process began. Each edge of a bucket of age says how much of what lives was born before.
-Growth LeakSeries::FitBirths(const Points& points, const std::vector<uint32_t>& order, const AliveAges& alive,
+Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive,
                              const AliveAges& freed, size_t looked_at) const {
+  const std::vector<uint32_t>& order = timeline.order;
   constexpr double kFinest = 64;    // parts of the time
   constexpr double kUnseen = 0.12;  // of the time: buckets of age are too wide for the pauses of bursts
   constexpr double kFreedOld =
       0.25;  // of what is in use, freed when it was half as old as that is: memory that is turned over
   const Point now = PointOf(points, order.back());
-  const double end = HoursOf(order.back(), order), in_use = static_cast<double>(now.bytes);
+  const double end = HoursOf(order.back(), timeline), in_use = static_cast<double>(now.bytes);
   double known = 0, variance = 0;
   for (int i = 0; i < kAgeBuckets; ++i) known += alive.bytes[i], variance += alive.variances[i];
   Series series;
@@ -412,18 +422,19 @@ Growth LeakSeries::FitBirths(const Points& points, const std::vector<uint32_t>& 
     growth.half_width = growth.bound - growth.slope;
   }
   // Before the first snapshot the amount at a time is an estimate; the rise is what came since the start.
-  if (growth.since < HoursOf(order[0], order)) growth.since = 0;
+  if (growth.since < HoursOf(order[0], timeline)) growth.since = 0;
   return growth;
 }
 
-Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order, bool objects, const AliveAges* ages,
+Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
                        const AliveAges* freed, size_t looked_at) const {
-  if (ages != nullptr && freed != nullptr && !objects && is_by_births())
-    return FitBirths(points, order, *ages, *freed, looked_at);
+  if (ages != nullptr && freed != nullptr && !objects && timeline.by_births)
+    return FitBirths(points, timeline, *ages, *freed, looked_at);
+  const std::vector<uint32_t>& order = timeline.order;
   Series series;
   series.looked_at = looked_at;
   Point point, all;
-  const std::vector<double> unchanged = UnchangedUntil(order);
+  const std::vector<double> unchanged = UnchangedUntil(timeline);
   const auto add = [&](double hours) {
     series.times.push_back(hours);
     series.values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
@@ -446,7 +457,7 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
     };
     take(points, &point);
     take(totals_, &all);
-    add(HoursOf(order[i], order));
+    add(HoursOf(order[i], timeline));
   }
   if (LastsLonger(order)) add(Hours());
   if (!exact()) {
@@ -454,7 +465,7 @@ Growth LeakSeries::Fit(const Points& points, const std::vector<uint32_t>& order,
     series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
   }
   if (ages != nullptr && !objects)
-    AddSurvivors(*ages, static_cast<double>(ages_time_ - OriginOf(order)) / kNanosAnHour, &series);
+    AddSurvivors(*ages, static_cast<double>(ages_time_ - timeline.origin_ns) / kNanosAnHour, &series);
   return FitGrowth(series);
 }
 
@@ -504,23 +515,23 @@ void LeakSeries::Fold() const {
 
 std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
-  const std::vector<uint32_t> order = ByTime();
+  const Timeline timeline = MakeTimeline();
   if (options_.fold_plumbing) Fold();
-  const bool ages_known = !ages_.empty(), by_births = is_by_births();
+  const bool ages_known = !ages_.empty();
   const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
   const auto& freed = options_.fold_plumbing ? folded_freed_ages_ : freed_ages_;
   const size_t looked_at = Shown().size();
   for (const auto& [key, stack] : Shown()) {
-    const Point now = PointOf(stack.points, order.back());
+    const Point now = PointOf(stack.points, timeline.order.back());
     static const AliveAges kNone;
     const auto of = [&](const absl::flat_hash_map<uint64_t, AliveAges>& all) {
       const auto found = all.find(key);
       return found == all.end() ? &kNone : &found->second;
     };
     const AliveAges* alive = ages_known ? of(ages) : nullptr;
-    const Growth bytes = Fit(stack.points, order, false, alive, of(freed), looked_at);
-    Growth objects = Fit(stack.points, order, true, alive, of(freed), looked_at);
-    if (by_births) {
+    const Growth bytes = Fit(stack.points, timeline, false, alive, of(freed), looked_at);
+    Growth objects = Fit(stack.points, timeline, true, alive, of(freed), looked_at);
+    if (timeline.by_births) {
       // The blocks that are known to be of an age represent bytes; of objects there are as many as they have.
       const double each = now.bytes > 0 ? static_cast<double>(now.objects) / static_cast<double>(now.bytes) : 0;
       objects = bytes;
@@ -554,11 +565,10 @@ std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const
 }
 
 Growth LeakSeries::Total() const {
-  const std::vector<uint32_t> order = ByTime();
   AliveAges all, freed;
   for (const auto& [key, ages] : ages_) all.Add(ages);
   for (const auto& [key, ages] : freed_ages_) freed.Add(ages);
-  return Fit(totals_, order, false, ages_.empty() ? nullptr : &all, &freed, 1);
+  return Fit(totals_, MakeTimeline(), false, ages_.empty() ? nullptr : &all, &freed, 1);
 }
 
 int64_t LeakSeries::TotalNow() const {
@@ -567,9 +577,10 @@ int64_t LeakSeries::TotalNow() const {
 }
 
 uint32_t LeakSeries::SnapshotAt(double hours) const {
-  const std::vector<uint32_t> order = ByTime();
-  if (is_by_births() && hours < HoursOf(order[0], order)) return kStart;
-  const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, order) >= hours; });
+  const Timeline timeline = MakeTimeline();
+  const std::vector<uint32_t>& order = timeline.order;
+  if (timeline.by_births && hours < HoursOf(order[0], timeline)) return kStart;
+  const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, timeline) >= hours; });
   return at == order.end() ? order.back() : *at;
 }
 

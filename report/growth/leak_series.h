@@ -42,9 +42,9 @@ class LeakSeries {
   size_t snapshots() const { return snapshots_.size(); }
   // Few snapshots, but since when what is in use has been is known: the births of live blocks are the course, from the start of the
   // process on. Then all hours count from that start.
-  bool is_by_births() const;
+  bool is_by_births() const { return IsByBirths(ByTime()); }
   // Moments that are evidence, written or known to be unchanged. What is in use after exit handlers were called is none.
-  size_t evidence() const;
+  size_t evidence() const { return EvidenceIn(ByTime()); }
   // Of a kind that changes seldom: no later file means that nothing changed until then, as other kinds were written.
   void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }
   int64_t NewestEvidence() const;  // time_nanos; 0: there is none
@@ -66,8 +66,8 @@ class LeakSeries {
   int64_t TotalNow() const;
   // Of what is in use at the newest snapshot; after Entries. Nothing where the ages of that moment were not given.
   AliveAges AgesOf(const Entry& entry) const;
-  // The first snapshot that is not before so many hours after the oldest: Growth::since is such a time. And what was in use. By births
-  // kStart, before which nothing was in use.
+  // Returns the first snapshot at or after `hours`, a time such as Growth::since. Returns kStart, when nothing was in use, for a time
+  // before the first snapshot if is_by_births().
   static constexpr uint32_t kStart = UINT32_MAX;
   uint32_t SnapshotAt(double hours) const;
   int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
@@ -102,18 +102,24 @@ class LeakSeries {
   void Fold() const;
   uint64_t FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const;
   std::vector<uint32_t> ByTime() const;
-  double HoursOf(uint32_t snapshot, const std::vector<uint32_t>& order) const;
+  // The snapshots by time, and where hours begin: with the oldest snapshot, or by births with the process.
+  struct Timeline {
+    std::vector<uint32_t> order;
+    bool by_births = false;
+    int64_t origin_ns = 0;
+  };
+  Timeline MakeTimeline() const;
+  double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
   // `ages`: of what was in use at ages_time_; null: not known. `looked_at`: how many series are.
   // `freed`: the ages at which it freed; null as for `ages`.
-  Growth Fit(const Points& points, const std::vector<uint32_t>& order, bool objects, const AliveAges* ages,
+  Growth Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
              const AliveAges* freed, size_t looked_at) const;
-  Growth FitBirths(const Points& points, const std::vector<uint32_t>& order, const AliveAges& alive,
-                   const AliveAges& freed, size_t looked_at) const;
-  int64_t OriginOf(const std::vector<uint32_t>& order) const {
-    return is_by_births() ? started_ns_ : snapshots_[order[0]].time;
-  }
-  // For each of `order`: hours until which what is in use was as in the one before, as no file was written; 0: not known.
-  std::vector<double> UnchangedUntil(const std::vector<uint32_t>& order) const;
+  Growth FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive, const AliveAges& freed,
+                   size_t looked_at) const;
+  bool IsByBirths(const std::vector<uint32_t>& order) const;
+  size_t EvidenceIn(const std::vector<uint32_t>& order) const;
+  // For each snapshot: hours until which what is in use was as in the one before, as no file was written; 0: not known.
+  std::vector<double> UnchangedUntil(const Timeline& timeline) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
     return !order.empty() && lasts_until_ > snapshots_[order.back()].time;
   }

@@ -1,4 +1,6 @@
 // What `holdfast leaks` says of real programs that grow, or do not.
+#include <unistd.h>
+
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -50,6 +52,28 @@ TEST_F(GrowingPrograms, OneExactRunOfAHealthyProgramRaisesNoAlarm) {
   EXPECT_TRUE(leaks.exited(0) || leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
   EXPECT_EQ(leaks.out.find("more snapshots"), std::string::npos) << "it has ended\n" << leaks.out;
+}
+
+// Snapshots that found nothing new are counted in the next file.
+TEST_F(GrowingPrograms, ProgramsThatAreIdleBetweenSnapshotsAreJudged) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "50ms"}, {"lifetimes", "yes"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  int lines = 0;
+  const auto was_idle = [&] {
+    running.Write("line\n");
+    EXPECT_TRUE(running.WaitForOutput("done " + std::to_string(++lines) + "\n"));
+    usleep(200'000);
+    const std::vector<Decoded> newest = NewestHeap();
+    return !newest.empty() && newest[0].Comment("unchanged snapshots").has_value();
+  };
+  ASSERT_TRUE(Eventually(was_idle));
+  running.CloseInput();
+  running.Wait();
+  ASSERT_TRUE(Settled());
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(0) || leaks.exited(1) || leaks.exited(4)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("answer "));
 }
 
 TEST_F(GrowingPrograms, MappingsThatGrowAreLeaksOfTheFunctionThatMaps) {
