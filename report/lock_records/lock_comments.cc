@@ -185,7 +185,8 @@ class Writer {
     };
     std::map<std::tuple<size_t, bool, WaitKind>, Site> sites;
     for (const RowInfo& row : snapshot_.rows) {
-      const auto stack = stacks_.find(row.stack);
+      const auto alike = first_alike_.find(row.stack);
+      const auto stack = stacks_.find(alike == first_alike_.end() ? row.stack : alike->second);
       if (row.times == kNoIndex || stack == stacks_.end()) continue;
       const WaitKind kind = row.wait == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : row.wait;
       Site& site = sites[{stack->second, row.profile == ProfileKind::kMutex, kind}];
@@ -214,24 +215,21 @@ class Writer {
   }
 
   // The same for stacks that differ in labels alone. 0: not known.
-  size_t StackNumber(uint32_t stack) {
-    if (stack == kNoStack) return 0;
-    if (const auto found = stacks_.find(stack); found != stacks_.end()) return found->second;
-    const auto [place, added] = by_frames_.emplace(frames_(stack), by_frames_.size() + 1);
-    if (added) {
-      profile_.AddComment(fmt::format("lock stack {}:{}", place->second, StackText(profile_, place->first)));
-    }
-    return stacks_[stack] = place->second;
+  size_t StackNumber(uint32_t labelled) {
+    if (labelled == kNoStack) return 0;
+    const uint32_t stack = WithoutLabels(labelled);
+    const auto [place, added] = stacks_.emplace(stack, stacks_.size() + 1);
+    if (added) profile_.AddComment(fmt::format("lock stack {}:{}", place->second, StackText(profile_, frames_(stack))));
+    return place->second;
   }
 
   const Snapshot& snapshot_;
   const FramesOfStack& frames_;
   Profile& profile_;
   absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
-  absl::flat_hash_map<uint32_t, size_t> stacks_;   // their numbers in the file, from 1
+  absl::flat_hash_map<uint32_t, size_t> stacks_;   // of the first stacks that are alike: numbers in the file, from 1
   absl::flat_hash_map<uint32_t, uint32_t> first_alike_;
   absl::flat_hash_map<std::vector<uint32_t>, uint32_t> first_of_frames_;
-  absl::flat_hash_map<std::vector<uint32_t>, size_t> by_frames_;
 };
 
 }  // namespace
