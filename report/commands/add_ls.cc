@@ -128,9 +128,9 @@ TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line>
 // The tables of one user, as lines.
 struct Listed {
   std::vector<Line> lines;
-  std::string dead_out;  // of a table that nobody serves
-  std::vector<std::string> messages;
-  bool is_corrupt = false, has_when = false;
+  std::string dead_out;               // of a table that nobody serves
+  std::vector<std::string> messages;  // of tables that cannot be read
+  bool has_when = false;
 };
 
 Listed ListOwn(const LsOptions& options) {
@@ -140,7 +140,6 @@ Listed ListOwn(const LsOptions& options) {
   for (const ProcessTable& table : found.tables) {
     const absl::StatusOr<TableSums> sums = ReadSums(table.table);
     if (!sums.ok()) {
-      listed.is_corrupt = true;
       listed.messages.push_back(fmt::format("{}/{}: not a whole table ({}). It can be removed.", table.folder,
                                             table.table.name(), std::string(sums.status().message())));
       continue;
@@ -165,44 +164,38 @@ Listed ListOwn(const LsOptions& options) {
     // What needs a hand stands out.
     line.row.heat = table.liveness == Liveness::kDead && !served ? 0.05 : state == "stopped" ? 0.05 : 0.005;
   }
-  listed.is_corrupt = listed.is_corrupt || !found.unreadable.empty();
   for (const std::string& line : DescribeUnreadable(found.unreadable)) listed.messages.push_back(line);
   return listed;
 }
 
-// Text of a program's own may hold anything; here nothing that separates.
-std::string OneCell(const std::string& text) { return Printable(text); }
-
-// For a child that lists another user's tables: a line each, cells apart by tabs.
+// For a child that lists another user's tables: a line for each, cells separated by tabs. What a program names is made printable, so
+// it contains neither.
 std::string AsText(const Listed& listed) {
   std::string text;
   for (const Line& line : listed.lines) {
     text += fmt::format("L\t{}\t{}\t{}\t{}", line.in_use, line.age_ns, line.pid, line.row.heat);
-    for (const Cell& cell : line.row.cells) text += "\t" + OneCell(cell.shown);
+    for (const Cell& cell : line.row.cells) text += "\t" + Printable(cell.shown);
     text += "\n";
   }
-  for (const std::string& message : listed.messages) text += "M\t" + OneCell(message) + "\n";
-  if (!listed.dead_out.empty()) text += "D\t" + OneCell(listed.dead_out) + "\n";
+  for (const std::string& message : listed.messages) text += "M\t" + Printable(message) + "\n";
+  if (!listed.dead_out.empty()) text += "D\t" + Printable(listed.dead_out) + "\n";
   return text;
 }
 
 void AddText(std::string_view text, Listed* listed) {
   constexpr size_t kBefore = 5, kCells = 12, kProgram = 9;
   for (const std::string_view one : Split(text, "\n")) {
-    std::vector<std::string> parts;
-    for (size_t at = 0, end; at <= one.size(); at = end + 1) {
-      end = std::min(one.find('\t', at), one.size());
-      parts.emplace_back(one.substr(at, end - at));
-    }
-    if (parts[0] == "M" && parts.size() == 2) listed->messages.push_back(parts[1]);
+    const std::vector<std::string_view> parts = Split(one, "\t");
+    if (parts.size() < 2) continue;
+    if (parts[0] == "M" && parts.size() == 2) listed->messages.emplace_back(parts[1]);
     if (parts[0] == "D" && parts.size() == 2) listed->dead_out = parts[1];
     if (parts[0] != "L" || parts.size() != kBefore + kCells) continue;
     Line& line = listed->lines.emplace_back();
-    line.in_use = std::strtoll(parts[1].c_str(), nullptr, 10);
-    line.age_ns = std::strtoll(parts[2].c_str(), nullptr, 10);
-    line.pid = std::strtoll(parts[3].c_str(), nullptr, 10);
-    line.row.heat = std::strtod(parts[4].c_str(), nullptr);
-    for (size_t i = kBefore; i < parts.size(); ++i) line.row.cells.push_back(Cell::Text(parts[i]));
+    line.in_use = std::strtoll(std::string(parts[1]).c_str(), nullptr, 10);
+    line.age_ns = std::strtoll(std::string(parts[2]).c_str(), nullptr, 10);
+    line.pid = std::strtoll(std::string(parts[3]).c_str(), nullptr, 10);
+    line.row.heat = std::strtod(std::string(parts[4]).c_str(), nullptr);
+    for (size_t i = kBefore; i < parts.size(); ++i) line.row.cells.push_back(Cell::Text(std::string(parts[i])));
     line.program = parts[kBefore + kProgram];
     listed->has_when = listed->has_when || !parts.back().empty();
   }
@@ -229,12 +222,13 @@ int RunLs(const LsOptions& options) {
     });
   }
   for (const std::string& line : listed.messages) Say(line);
-  if (none && !listed.is_corrupt) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+  if (none && listed.messages.empty())
+    Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
   if (!listed.dead_out.empty()) {
     Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}",
                     ShellQuoted(listed.dead_out)));
   }
-  return listed.is_corrupt ? kCouldNot : exit_code;
+  return !listed.messages.empty() ? kCouldNot : exit_code;
 }
 
 }  // namespace

@@ -64,13 +64,6 @@ absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymboliz
   return asked;
 }
 
-pid_t ParentOf(pid_t pid) {
-  const std::string stat = ReadWhole(fmt::format("/proc/{}/stat", pid));
-  const size_t name_end = stat.rfind(')');  // the name may hold anything
-  pid_t parent = 0;
-  return name_end != std::string::npos && sscanf(stat.c_str() + name_end, ") %*c %d", &parent) == 1 ? parent : 0;
-}
-
 // Those that a process started, and those that they did; by the parents that live.
 std::vector<pid_t> DescendantsOf(pid_t pid, const std::vector<pid_t>& profiled) {
   std::vector<pid_t> found;

@@ -63,7 +63,7 @@ struct ServedTable {
   ReaderOfPipe reader;            // of the tool's output, perhaps
   int64_t complete_again_ns = 0;  // not before, as completing names takes long
   bool is_new = true;             // nobody has looked whether it wants to be pushed
-  uid_t user;                     // whose table it is
+  uid_t user;                     // the owner of the table
   bool became_another = false;
   TriggerWatch triggers{"", std::nullopt};
   std::shared_ptr<LimitedGroup> group;  // of memory; null: not to be seen

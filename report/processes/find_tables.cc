@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -22,12 +24,16 @@
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
+#include "report/base/time_budget.h"
 #include "report/exporter/served_users.h"
 #include "report/table/process_files.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {
+
+// How long a child that became another user may take: that user may stop it.
+constexpr int64_t kLongestAnswer = 30 * kSecond;
 
 // A folder of tables, and through which root it is reached.
 struct Place {
@@ -281,11 +287,18 @@ std::string AnswerOfUser(uid_t user, pid_t pid, const std::function<std::string(
   }
   write_end.Close();
   std::string answer;
-  char buffer[16 << 10];
-  for (ssize_t got; (got = read(read_end.get(), buffer, sizeof buffer)) != 0;) {
+  bool is_whole = false;
+  const int64_t end = NowNs() + kLongestAnswer;
+  pollfd entry = {read_end.get(), POLLIN, 0};
+  for (int64_t left = kLongestAnswer; !is_whole && left > 0; left = end - NowNs()) {
+    if (poll(&entry, 1, static_cast<int>(left / kMs) + 1) <= 0) continue;
+    char buffer[16 << 10];
+    const ssize_t got = read(read_end.get(), buffer, sizeof buffer);
     if (got < 0 && errno != EINTR) break;
     if (got > 0) answer.append(buffer, static_cast<size_t>(got));
+    is_whole = got == 0;
   }
+  if (!is_whole) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -304,9 +317,7 @@ absl::StatusOr<pid_t> ParsePid(const std::string& text) {
 std::string ProcessStateOf(const ProcessTable& table) {
   if (table.liveness == Liveness::kDead) return "ended";
   if (!table.pid.has_value() || table.liveness == Liveness::kUnknown) return "unknown";
-  const std::string stat = ReadWhole(fmt::format("/proc/{}/stat", *table.pid));
-  const size_t name_end = stat.rfind(')');
-  const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
+  const char state = RunStateOf(*table.pid);
   return state == 'T' || state == 't' ? "stopped" : "running";
 }
 

@@ -6,15 +6,14 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/split.h"
 #include "report/elf/call_arguments.h"
-#include "report/processes/doctor_surroundings.h"
 #include "report/processes/script_calls.h"
 #include "report/processes/system_libraries.h"
 #include "report/table/process_info.h"
@@ -29,7 +28,7 @@ constexpr std::string_view kInterpreters[] = {"python", "perl", "ruby", "php", "
 // Libraries that call any function of libc for a program that has no text to be searched.
 constexpr std::string_view kForeignCalls[] = {"jnidispatch", "libjffi", "ffi_bindings.node", "koffi"};
 
-bool IsInterpreter(std::string_view name) {
+bool RunsScripts(std::string_view name) {
   return std::any_of(std::begin(kInterpreters), std::end(kInterpreters),
                      [name](std::string_view one) { return name.starts_with(one); });
 }
@@ -49,17 +48,19 @@ std::vector<std::string> MappedCode(int pid) {
 }
 
 // Python reaches prctl only by a module that may not even be loaded: a script may start programs that call prctl.
-bool CallsForeignCode(const Ancestor& ancestor, std::string_view program, const std::vector<std::string>& code) {
+bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::string>& code) {
   if (!program.starts_with("python") || code.empty()) return true;
   for (const std::string& path : code) {
     if (path.find("/_ctypes.") != std::string::npos || path.find("cffi") != std::string::npos ||
         path.find("prctl") != std::string::npos) {
       return true;
     }
-    // Some have the module in the interpreter itself.
-    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  }
+  // Some have the module in the interpreter itself, which is large: the names above come first.
+  for (const std::string& path : code) {
+    const std::string_view name = BaseName(path);
     if ((name.starts_with("python") || name.starts_with("libpython")) &&
-        ReadWhole(fmt::format("/proc/{}/root{}", ancestor.pid, path), kMostProgramBytes).find("PyInit__ctypes") !=
+        ReadWhole(fmt::format("/proc/{}/root{}", pid, path), kMostProgramBytes).find("PyInit__ctypes") !=
             std::string::npos) {
       return true;
     }
@@ -112,7 +113,7 @@ std::optional<SubreaperCall> CallOf(const std::string& path, Asked* asked, bool 
 bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked) {
   return std::any_of(code.begin(), code.end(), [&](const std::string& mapped) {
     const std::string_view path = WithoutDeletedMark(mapped);
-    const std::string_view name = path.substr(path.rfind('/') + 1);
+    const std::string_view name = BaseName(path);
     if (name == "libholdfast.so") return false;  // its calls are of processes of ours
     for (const std::string_view foreign : kForeignCalls) {
       if (name.find(foreign) != std::string_view::npos) return true;
@@ -129,28 +130,28 @@ bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked)
 bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   auto& asked = *static_cast<Asked*>(context);
   // The kernel gives no orphan to a process that has ended and waits for its parent.
-  const std::string state = StatusField(std::to_string(ancestor.pid), "State");
-  if (state.starts_with('Z') || state.starts_with('X')) return false;
+  if (HasEnded(ancestor.pid)) return false;
   if (const std::optional<bool> said = TableSaysSo(ancestor, asked.folders); said.has_value()) return *said;
-  const std::vector<std::string> arguments = ArgumentsOf(ancestor.pid);
+  // If the main thread has ended, /proc shows memory and files at another thread.
+  const int pid = ThreadWithMemory(ancestor.pid);
+  const std::vector<std::string> arguments = ArgumentsOf(pid);
   const std::string first = arguments.empty() ? "" : arguments[0];
-  std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/exe", ancestor.pid), &asked);
+  std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/exe", pid), &asked);
   // Another user's process hides its executable, but not the path by which it was started.
   if (!call.has_value() && first.starts_with("/")) call = CallOf(first, &asked);
   if (!call.has_value() && first.find('/') != std::string::npos)
     call = CallOf(fmt::format("/proc/{}/cwd/{}", asked.process, first), &asked);
   if (call == SubreaperCall::kCalls) return true;
-  const std::vector<std::string> code = MappedCode(ancestor.pid);
-  const std::string program = IsInterpreter(ancestor.name) ? ancestor.name : first.substr(first.rfind('/') + 1);
-  if (IsInterpreter(program)) {
-    if (CallsForeignCode(ancestor, program, code) &&
-        ScriptMayCallPrctl(ancestor.pid, asked.process, program, arguments)) {
+  const std::vector<std::string> code = MappedCode(pid);
+  const std::string program = RunsScripts(ancestor.name) ? ancestor.name : first.substr(first.rfind('/') + 1);
+  if (RunsScripts(program)) {
+    if (CallsForeignCode(pid, program, code) && ScriptMayCallPrctl(pid, asked.process, program, arguments)) {
       return true;
     }
   } else if (call == SubreaperCall::kComputed) {
     return true;
   }
-  return LibraryMayCall(ancestor.pid, code, &asked) || (!call.has_value() && in_container);
+  return LibraryMayCall(pid, code, &asked) || (!call.has_value() && in_container);
 }
 
 std::string NameOf(const Ancestor& ancestor) { return fmt::format("{} (pid {})", ancestor.name, ancestor.own_pid); }

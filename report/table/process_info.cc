@@ -88,7 +88,7 @@ struct FoundElsewhere {
 };
 thread_local FoundElsewhere found_elsewhere[64];
 
-FoundElsewhere& PlaceOf(const TableOwner& owner) { return found_elsewhere[(owner.pid_ns + owner.pid) % 64]; }
+FoundElsewhere& FoundPlaceOf(const TableOwner& owner) { return found_elsewhere[(owner.pid_ns + owner.pid) % 64]; }
 
 bool IsIt(pid_t pid, const TableOwner& owner) {
   return PidNamespaceOf(absl::StrCat(pid)) == owner.pid_ns && HasInnerPid(pid, owner.pid);
@@ -112,7 +112,7 @@ std::optional<TableOwner> OwnerOnThisHost(std::string_view process) {
 
 std::optional<pid_t> FindProcess(const TableOwner& owner) {
   if (owner.IsOfOurNamespace() && ProcIsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
-  FoundElsewhere& last = PlaceOf(owner);
+  FoundElsewhere& last = FoundPlaceOf(owner);
   if (last.pid_ns == owner.pid_ns && last.inner == owner.pid && IsIt(last.pid, owner)) return last.pid;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   if (proc == nullptr) return std::nullopt;
@@ -174,9 +174,24 @@ std::optional<uint64_t> StartTicksOf(pid_t pid) {
   return stat.has_value() ? std::optional(stat->start_ticks) : std::nullopt;
 }
 
-pid_t ProcessGroupOf(pid_t pid) {
+StartAndGroup StartAndGroupOf(pid_t pid) {
   const std::optional<Stat> stat = ReadStat(pid);
-  return stat.has_value() ? stat->group : 0;
+  return stat.has_value() ? StartAndGroup{stat->start_ticks, stat->group} : StartAndGroup();
+}
+
+pid_t ParentOf(pid_t pid) {
+  const std::optional<Stat> stat = ReadStat(pid);
+  return stat.has_value() ? stat->parent : 0;
+}
+
+char RunStateOf(pid_t pid) {
+  const std::optional<Stat> stat = ReadStat(pid);
+  return stat.has_value() ? stat->state : '?';
+}
+
+bool HasEnded(pid_t pid) {
+  const std::optional<Stat> stat = ReadStat(pid);
+  return stat.has_value() && !Runs(*stat);
 }
 
 pid_t ThreadWithMemory(pid_t pid) {

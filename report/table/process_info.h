@@ -69,8 +69,18 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
 // When a process was started, in ticks since the machine was; nothing when it is not seen.
 std::optional<uint64_t> StartTicksOf(pid_t pid);
 
-// The process group of a process, by the numbers of /proc. Returns 0 if the process is not seen.
-pid_t ProcessGroupOf(pid_t pid);
+// When a process was started and its process group, by the numbers of /proc. Zeros if the process is not seen.
+struct StartAndGroup {
+  uint64_t start_ticks = 0;
+  pid_t group = 0;
+};
+StartAndGroup StartAndGroupOf(pid_t pid);
+// The parent of a process. Returns 0 if the process is not seen.
+pid_t ParentOf(pid_t pid);
+// The state of a process as in proc(5): 'R', 'S', 'T', …; '?' if the process is not seen.
+char RunStateOf(pid_t pid);
+// Whether a process has ended and waits for its parent to look. False if the process is not seen.
+bool HasEnded(pid_t pid);
 
 // Where /proc says what memory a process has: its own id; once its main thread has ended by pthread_exit, that of a thread which
 // goes on.

@@ -85,10 +85,8 @@ void NoteReaderOfOutput(const std::string& path) {
 }
 
 ReaderOfPipe ReaderOf(pid_t pid) {
-  return {.pid = pid,
-          .start_ticks = StartTicksOf(pid).value_or(0),
-          .pipe = PipeAt(pid, STDIN_FILENO),
-          .group = ProcessGroupOf(pid)};
+  const StartAndGroup process = StartAndGroupOf(pid);
+  return {.pid = pid, .start_ticks = process.start_ticks, .pipe = PipeAt(pid, STDIN_FILENO), .group = process.group};
 }
 
 bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader) {

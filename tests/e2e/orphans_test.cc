@@ -82,6 +82,12 @@ TEST_F(Orphans, BelowASubreaperThatIsNotProfiledNoExporterIsStarted) {
   ExpectTablesForCollect();
 }
 
+// /proc shows such a process as a zombie, without an executable.
+TEST_F(Orphans, ASubreaperWhoseMainThreadHasEndedIsKnown) {
+  ExpectNoStrangers(Execute(MasterOf(CommandFor(Launch::kPreload, {"threads_exact"}, kEvery), "main-ended")));
+  ExpectTablesForCollect();
+}
+
 // This test is such a program, and so is what started it.
 TEST_F(Orphans, BelowAnUnknownProgramThatTakesNoneThereIsAnExporter) {
   const RunResult r = RunAs(Launch::kPreload, {"threads_exact"}, kEvery);

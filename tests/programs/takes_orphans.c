@@ -4,6 +4,7 @@
 //     HOW   plain       no subreaper: orphans are its children only if it is PID 1
 //           subreaper   becomes a subreaper before its first allocation
 //           36          the same, where the option of prctl comes from the command line
+//           main-ended  becomes a subreaper and ends the main thread: another thread does the work
 //
 // Built with BY_LIBRARY, BY_COMPUTED_OPTION, BY_COMPUTED_NUMBER or BY_INSTRUCTION, it becomes a subreaper in another way than by a
 // plain call of prctl.
@@ -11,6 +12,7 @@
 // For each line of its input it starts one worker: a fork that holds 100 blocks of 4,000 bytes, or PROGRAM, with LD_PRELOAD
 // from WORKER_PRELOAD. It prints "worker N" after the end of each. At the end of its input it waits until it has no child.
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,19 +71,27 @@ static void Await(pid_t worker) {
   for (pid_t pid; (pid = wait(&status)) > 0 && pid != worker;) ++strangers;
 }
 
-int main(int count, char** arguments) {
-  const int option = count > 1 ? atoi(arguments[1]) : 0;
-  if (option != 0 || (count > 1 && strcmp(arguments[1], "subreaper") == 0)) BecomeSubreaper(option);
+static void* Serve(void* program) {
   char line[64];
   setvbuf(stdin, NULL, _IONBF, 0);
   for (int number = 1; fgets(line, sizeof line, stdin) != NULL; ++number) {
     const pid_t worker = fork();
-    if (worker == 0) Work(arguments + 2);
+    if (worker == 0) Work(program);
     Await(worker);
     printf("worker %d\n", number);
     fflush(stdout);
   }
   while (wait(NULL) > 0) ++strangers;
   printf("%d strangers, then %s\n", strangers, strerror(errno));
-  return 0;
+  exit(0);
+}
+
+int main(int count, char** arguments) {
+  const char* how = count > 1 ? arguments[1] : "";
+  const int main_ends = strcmp(how, "main-ended") == 0;
+  if (atoi(how) != 0 || main_ends || strcmp(how, "subreaper") == 0) BecomeSubreaper(atoi(how));
+  if (!main_ends) Serve(arguments + 2);
+  pthread_t thread;
+  pthread_create(&thread, NULL, Serve, arguments + 2);
+  pthread_exit(NULL);
 }
