@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/export/output_folder.h"
 #include "report/html/html_leaks.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/profile_set.h"
@@ -27,27 +27,42 @@ LeakSeries NewSeries() {
   return {std::move(folded), 0, &NoSuppressions()};
 }
 
-// Ages of what is in use, where there is a lifetimes profile. `own`: part of the name of the process's files.
-void AddNewestAges(const std::string& folder, const std::string& own, const std::string& process, LeakSeries* heap) {
-  const auto files = FindProfiles({folder}, kLifetimesKind);
-  if (!files.ok()) return;
-  for (auto found = files->rbegin(); found != files->rend(); ++found) {  // the newest has the last name
-    if (std::filesystem::path(found->path).filename().string().find(own) == std::string::npos) continue;
-    auto profile = ReadProfileToView(found->path);
-    if (!profile.ok()) return;  // removed meanwhile
-    ProfileFile file = DescribeFile(found->path, *profile);
-    if (file.process != process || file.kind != kLifetimesKind) return;
-    file.profile = std::make_shared<Profile>(*std::move(profile));
-    heap->AddAges(file).IgnoreError();  // without ages the answer is less sure
-    return;
+// The files of one process by their names, oldest first; of each kind that growth is judged by.
+struct OwnFiles {
+  std::vector<std::string> heap, map, lifetimes;
+};
+
+OwnFiles FilesOf(const ProcessTable& process) {
+  OwnFiles own;
+  const auto found = FindProfiles({process.out()});
+  if (!found.ok()) return own;
+  for (const FoundFile& file : *found) {
+    const auto name = ParseProfileName(std::filesystem::path(file.path).filename().string());
+    if (!name.has_value() || name->pid != process.table.owner().pid) continue;
+    if (name->kind == "heap") own.heap.push_back(file.path);
+    if (name->kind == "map") own.map.push_back(file.path);
+    if (name->kind == kLifetimesKind) own.lifetimes.push_back(file.path);
   }
+  return own;
+}
+
+// Ages of what is in use, where there is a lifetimes profile.
+void AddNewestAges(const std::vector<std::string>& lifetimes, const std::string& process, LeakSeries* heap) {
+  if (lifetimes.empty()) return;
+  auto profile = ReadProfileToView(lifetimes.back());
+  if (!profile.ok()) return;  // removed meanwhile
+  ProfileFile file = DescribeFile(lifetimes.back(), *profile);
+  if (file.process != process || file.kind != kLifetimesKind) return;
+  file.profile = std::make_shared<Profile>(*std::move(profile));
+  heap->AddAges(file).IgnoreError();  // without ages the answer is less sure
 }
 
 }  // namespace
 
 struct GrowthWatch::Watched {
   std::set<std::string> seen;  // paths
-  std::string process;         // identity, by the first file
+  std::string process;         // identity, by the newest file
+  int64_t newest_ns = 0;       // when that was taken
   LeakSeries heap = NewSeries(), map = NewSeries();
   std::vector<WatchedGrowth> growths;
   uint64_t version = 0;
@@ -62,38 +77,38 @@ GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadl
   if (place == nullptr) place = std::make_unique<Watched>();
   Watched& watched = *place;
   const TableOwner& owner = process.table.owner();
-  const std::string own = fmt::format(".{}.", owner.pid);
+  const OwnFiles own = FilesOf(process);
   const std::string identity = fmt::format("/{}/{}/{}/", owner.pid_ns, owner.pid, owner.start_ticks);
   bool is_new = false;
   watched.is_whole = true;
-  for (const char* kind : {"heap", "map"}) {
-    const auto files = FindProfiles({process.out()}, kind);
-    if (!files.ok()) continue;
-    for (const FoundFile& found : *files) {
-      if (std::filesystem::path(found.path).filename().string().find(own) == std::string::npos) continue;
-      if (watched.seen.contains(found.path)) continue;
+  for (const std::vector<std::string>* paths : {&own.heap, &own.map}) {
+    for (const std::string& path : *paths) {
+      if (watched.seen.contains(path)) continue;
       if (until.Passed()) {
         watched.is_whole = false;
         break;
       }
-      watched.seen.insert(found.path);
-      auto profile = ReadProfileToView(found.path);
+      watched.seen.insert(path);
+      auto profile = ReadProfileToView(path);
       if (!profile.ok()) continue;  // removed meanwhile
-      ProfileFile file = DescribeFile(found.path, *profile);
+      ProfileFile file = DescribeFile(path, *profile);
       // Another process may have had the number before, or another image of this one have been here.
-      if (file.kind != kind || file.process.find(identity) == std::string::npos) continue;
+      if (file.kind != (paths == &own.heap ? "heap" : "map") || file.process.find(identity) == std::string::npos)
+        continue;
       if (profile->CommentValue("program") != process.table.program()) continue;
       if (!watched.process.empty() && file.process != watched.process) {
+        if (file.time_nanos < watched.newest_ns) continue;  // of the image before
         watched.heap = NewSeries();
         watched.map = NewSeries();
       }
       watched.process = file.process;
+      watched.newest_ns = std::max(watched.newest_ns, file.time_nanos);
       file.profile = std::make_shared<Profile>(*std::move(profile));
       is_new = (file.kind == "heap" ? watched.heap : watched.map).Add(file).ok() || is_new;
     }
   }
   if (!is_new || !watched.is_whole) return &watched;
-  AddNewestAges(process.out(), own, watched.process, &watched.heap);
+  AddNewestAges(own.lifetimes, watched.process, &watched.heap);
   watched.growths.clear();
   for (const LeakSeries* series : {&watched.heap, &watched.map}) {
     if (series->snapshots() == 0) continue;

@@ -152,10 +152,10 @@ HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind k
   Profile increase;
   {
     const std::lock_guard lock(mutex_);
-    Told& told = told_[ProcessId(snapshot->process)];
+    const std::string id = ProcessId(snapshot->process);
+    Told& told = told_[id];
     told.turn = ++turns_;
     CumulativeValues& last = told.kinds[static_cast<int>(kind)];
-    const std::string id = ProcessId(snapshot->process);
     if (last.time_nanos() == 0) last = ReadKeptValues(process.out(), id, kind).value_or(CumulativeValues());
     increase = IncreaseSince(last, now);
     last = CumulativeValues(now);
