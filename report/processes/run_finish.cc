@@ -224,8 +224,8 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   return text;
 }
 
-std::string HowToSeeMore(const FinishedRun& run) {
-  if (std::string why = WhyNothing(run); !why.empty()) return why;
+std::string HowToSeeMore(const FinishedRun& run, const StartedCommand& started) {
+  if (std::string why = WhyNothing(run, started); !why.empty()) return why;
   std::vector<std::string> hints;
   if (run.heap_interval != "1B") {
     hints.push_back(fmt::format("--heap-interval (now {}; 1 records every allocation)", run.heap_interval));
@@ -307,13 +307,14 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   if (!has_main && main_left == tables_left.end() && !is_starter) {
     const std::string no_room = run.found_no_room ? WhyNoTable(run.tables) : "";
     text += no_room.empty() ? fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program),
-                                          run.pid, HowToSeeMore(run))
+                                          run.pid, HowToSeeMore(run, started))
                             : fmt::format("holdfast: {} (pid {}): no table could be made: {}.\n",
                                           Printable(run.program), run.pid, Printable(no_room));
   }
   // The starter may have a profile of its own.
   if (has_main && !started.drops_preload.empty())
-    text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid, Printable(WhyNothing(run)));
+    text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid,
+                        Printable(WhyNothing(run, started)));
   std::vector<TableLeft> own;
   std::map<uid_t, std::vector<TableLeft>> foreign;
   for (const TableLeft& table : tables_left) (table.is_foreign ? foreign[table.user] : own).push_back(table);

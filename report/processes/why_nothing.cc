@@ -81,9 +81,8 @@ std::vector<std::string> ProgramsWithoutLibrary(pid_t root) {
   return programs;
 }
 
-std::string WhyNothing(const FinishedRun& run) {
+std::string WhyNothing(const FinishedRun& run, const StartedCommand& started) {
   if (std::string why = WhyNoFile(run.tables); !why.empty()) return why;
-  const StartedCommand started = FollowStarters(run.command, LookUpIn(getenv("PATH")));
   if (!started.drops_by.empty()) {
     return fmt::format(
         "{} starts {} without LD_PRELOAD ({}), so nothing was preloaded. Profile the program itself: holdfast run -- {}",

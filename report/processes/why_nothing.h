@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "report/processes/run_finish.h"
+#include "report/processes/started_programs.h"
 
 namespace holdfast {
 
 // One or two sentences; "" if the library was in the program and had room for its table: then nothing reached the
 // interval. A lower interval helps in that case alone.
-std::string WhyNothing(const FinishedRun& run);
+std::string WhyNothing(const FinishedRun& run, const StartedCommand& started);
 
 // Executables of `root` and its descendants in which the library is not, by a look at /proc now.
 std::vector<std::string> ProgramsWithoutLibrary(pid_t root);
