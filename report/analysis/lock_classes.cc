@@ -37,20 +37,20 @@ std::string WithoutOffset(const std::string& name) {
   return plus > 1 && plus < file && name[plus - 1] == '+' ? name.substr(0, plus - 1) + name.substr(file) : name;
 }
 
-void AddTo(int64_t value, int64_t* sum) {
+void AddValue(int64_t value, int64_t* sum) {
   if (__builtin_add_overflow(*sum, value, sum)) *sum = INT64_MAX;
 }
 
 void AddLock(const LockList::Lock& lock, LockList::Lock* sum) {
   sum->locks += lock.locks;
-  AddTo(lock.contentions, &sum->contentions);
-  AddTo(lock.delay_ns, &sum->delay_ns);
-  AddTo(lock.holds, &sum->holds);
-  AddTo(lock.hold_ns, &sum->hold_ns);
-  AddTo(lock.held_ns, &sum->held_ns);
-  AddTo(lock.alone_ns, &sum->alone_ns);
-  AddTo(lock.waiting, &sum->waiting);
-  AddTo(lock.waiting_ns, &sum->waiting_ns);
+  AddValue(lock.contentions, &sum->contentions);
+  AddValue(lock.delay_ns, &sum->delay_ns);
+  AddValue(lock.holds, &sum->holds);
+  AddValue(lock.hold_ns, &sum->hold_ns);
+  AddValue(lock.held_ns, &sum->held_ns);
+  AddValue(lock.alone_ns, &sum->alone_ns);
+  AddValue(lock.waiting, &sum->waiting);
+  AddValue(lock.waiting_ns, &sum->waiting_ns);
   sum->longest_ns = std::max(sum->longest_ns, lock.longest_ns);
   sum->longest_held_ns = std::max(sum->longest_held_ns, lock.longest_held_ns);
   sum->longest_waiting_ns = std::max(sum->longest_waiting_ns, lock.longest_waiting_ns);

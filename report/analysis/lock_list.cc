@@ -185,11 +185,7 @@ WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
   if (waited.Take(&counted)) totals.delay_ns = counted;
   totals.waiting = totals.waiting_ns = 0;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
-    const auto labels = profile.LabelsOf(profile.samples[i]);
-    const bool goes_on = std::any_of(labels.begin(), labels.end(), [&](const Profile::Label& label) {
-      return profile.strings[label.key] == "state" && profile.strings[label.text] == "waiting";
-    });
-    if (!goes_on) continue;
+    if (!profile.IsWaiting(profile.samples[i])) continue;
     totals.waiting = WrappedSum(totals.waiting, profile.ValuesOf(i)[*contentions]);
     totals.waiting_ns = WrappedSum(totals.waiting_ns, profile.ValuesOf(i)[*delay]);
   }

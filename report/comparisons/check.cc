@@ -152,10 +152,7 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
 }
 
 bool HasFolder(const std::vector<std::string>& files) {
-  return std::any_of(files.begin(), files.end(), [](const std::string& file) {
-    std::error_code error;
-    return std::filesystem::is_directory(file, error);
-  });
+  return std::any_of(files.begin(), files.end(), StandsForSeveral);
 }
 
 // The view of a metric that left no file because nothing happened.

@@ -418,7 +418,7 @@ class Finder {
     GrowthRate rate;
   };
 
-  // What grows first.
+  // Sorts programs that grow before the others.
   static std::vector<Shown> ShownOf(const Judged& judged) {
     std::vector<Shown> shown;
     for (const Judged::One& one : judged.series) {

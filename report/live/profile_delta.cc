@@ -22,17 +22,9 @@ void Mix(std::string_view text, uint64_t* hash) {
   Mix(0x100, hash);  // no byte: "ab" "c" is not "a" "bc"
 }
 
-uint64_t Finished(uint64_t hash) {
+uint64_t Mixed(uint64_t hash) {
   hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;
   return hash ^ hash >> 33;
-}
-
-// A wait that is not over: its time so far, which goes once it is.
-bool IsInProgress(const Profile& profile, const Profile::Sample& sample) {
-  const auto labels = profile.LabelsOf(sample);
-  return std::any_of(labels.begin(), labels.end(), [&](const Profile::Label& label) {
-    return profile.strings[label.key] == "state" && profile.strings[label.text] == "waiting";
-  });
 }
 
 }  // namespace
@@ -45,7 +37,7 @@ uint64_t CumulativeValues::IdOf(const Profile& profile, const Profile::Sample& s
     Mix(profile.strings[label.text], &hash);
     Mix(static_cast<uint64_t>(label.number), &hash);
   }
-  return Finished(hash);
+  return Mixed(hash);
 }
 
 CumulativeValues::CumulativeValues(const Profile& profile) : time_nanos_(profile.time_nanos) {
@@ -96,7 +88,7 @@ Profile IncreaseSince(const CumulativeValues& before, const Profile& now) {
   if (before.time_nanos() != 0) difference.SetDuration(before.time_nanos());
   std::vector<int64_t> values(now.sample_types.size());
   for (size_t i = 0; i < now.samples.size(); ++i) {
-    if (IsInProgress(now, now.samples[i])) continue;
+    if (now.IsWaiting(now.samples[i])) continue;
     const CumulativeValues::Values earlier = before.Of(CumulativeValues::IdOf(now, now.samples[i]));
     for (size_t type = 0; type < values.size(); ++type) {
       const int64_t value = now.ValuesOf(i)[type];

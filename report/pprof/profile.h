@@ -96,6 +96,13 @@ struct Profile {
   std::span<const Label> LabelsOf(const Sample& sample) const {
     return {labels_.data() + sample.first_label, sample.labels};
   }
+  // Whether this sample is a wait in progress: the time so far, in block profiles of holdfast.
+  bool IsWaiting(const Sample& sample) const {
+    for (const Label& label : LabelsOf(sample)) {
+      if (strings[label.key] == "state" && strings[label.text] == "waiting") return true;
+    }
+    return false;
+  }
   std::span<const int64_t> ValuesOf(size_t sample) const {
     return {values_.data() + sample * sample_types.size(), sample_types.size()};
   }

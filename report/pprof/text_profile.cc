@@ -37,7 +37,7 @@ std::optional<uint64_t> TakeNumber(std::string_view* text, int base = 10) {
   return number;
 }
 
-bool Take(std::string_view* text, char c) {
+bool TakeChar(std::string_view* text, char c) {
   text->remove_prefix(std::min(text->find_first_not_of(kBlank), text->size()));
   if (!text->starts_with(c)) return false;
   text->remove_prefix(1);
@@ -46,7 +46,7 @@ bool Take(std::string_view* text, char c) {
 
 // What is in use may be negative: blocks that were allocated before the profile began are freed in it.
 std::optional<int64_t> TakeSigned(std::string_view* text) {
-  const bool is_negative = Take(text, '-');
+  const bool is_negative = TakeChar(text, '-');
   const auto number = TakeNumber(text);
   if (!number.has_value() || *number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
   return is_negative ? -static_cast<int64_t>(*number) : static_cast<int64_t>(*number);
@@ -59,13 +59,13 @@ struct HeapValues {
 // "2: 1024 [6: 3072]".
 std::optional<HeapValues> TakeHeapValues(std::string_view* text) {
   const auto objects = TakeSigned(text);
-  if (!objects.has_value() || !Take(text, ':')) return std::nullopt;
+  if (!objects.has_value() || !TakeChar(text, ':')) return std::nullopt;
   const auto bytes = TakeSigned(text);
-  if (!bytes.has_value() || !Take(text, '[')) return std::nullopt;
+  if (!bytes.has_value() || !TakeChar(text, '[')) return std::nullopt;
   const auto all_objects = TakeSigned(text);
-  if (!all_objects.has_value() || !Take(text, ':')) return std::nullopt;
+  if (!all_objects.has_value() || !TakeChar(text, ':')) return std::nullopt;
   const auto all_bytes = TakeSigned(text);
-  if (!all_bytes.has_value() || !Take(text, ']')) return std::nullopt;
+  if (!all_bytes.has_value() || !TakeChar(text, ']')) return std::nullopt;
   return HeapValues{*objects, *bytes, *all_objects, *all_bytes};
 }
 
@@ -127,7 +127,7 @@ class TextDecoder {
   bool ReadHeap() {
     std::string_view text = line_.substr(kHeap.size());
     const auto total = TakeHeapValues(&text);
-    if (!total.has_value() || !Take(&text, '@')) return false;
+    if (!total.has_value() || !TakeChar(&text, '@')) return false;
     has_allocated_ = (total->all_objects != 0 && total->all_objects != total->objects) ||
                      (total->all_bytes != 0 && total->all_bytes != total->bytes);
     text = Trimmed(text);
@@ -143,7 +143,7 @@ class TextDecoder {
       if (line_.empty() || line_.starts_with('#')) continue;
       text = line_;
       const auto values = TakeHeapValues(&text);
-      if (!values.has_value() || !Take(&text, '@')) return false;
+      if (!values.has_value() || !TakeChar(&text, '@')) return false;
       if (!AddHeapSample(text, *values)) return false;
     }
     return true;
@@ -159,7 +159,7 @@ class TextDecoder {
     std::optional<std::string_view> stack;
     while (NextLine() && !IsMaps()) {
       text = line_;
-      if (Take(&text, '@')) {
+      if (TakeChar(&text, '@')) {
         stack = text;
       } else if (line_.starts_with("t*:")) {
         text = line_.substr(3);
@@ -192,7 +192,7 @@ class TextDecoder {
       }
       const auto cycles = TakeNumber(&text), count = TakeNumber(&text);
       std::vector<uint32_t> frames;
-      if (!cycles.has_value() || !count.has_value() || !Take(&text, '@') || !ReadStack(text, &frames)) return false;
+      if (!cycles.has_value() || !count.has_value() || !TakeChar(&text, '@') || !ReadStack(text, &frames)) return false;
       // A file without a clock has nanoseconds, of all waits.
       const double delay = cycles_a_second == 0 ? static_cast<double>(*cycles)
                                                 : static_cast<double>(*cycles) * period / (cycles_a_second / 1e9);
@@ -286,10 +286,10 @@ class TextDecoder {
   std::optional<Profile::Mapping> MappingIn(std::string_view text) {
     Profile::Mapping mapping;
     const auto start = TakeNumber(&text, 16);
-    if (!start.has_value() || !Take(&text, '-')) return std::nullopt;
+    if (!start.has_value() || !TakeChar(&text, '-')) return std::nullopt;
     const auto limit = TakeNumber(&text, 16);
     if (!limit.has_value()) return std::nullopt;
-    Take(&text, ':');
+    TakeChar(&text, ':');
     const auto word = [&] {
       text = Trimmed(text);
       const std::string_view one = text.substr(0, text.find_first_of(kBlank));
@@ -317,7 +317,7 @@ class TextDecoder {
       if (text.starts_with("(@")) {
         text.remove_prefix(2);
         offset = TakeNumber(&text, 16);
-        Take(&text, ')');
+        TakeChar(&text, ')');
       }
       mapping.build_id = profile_.strings.Intern(word());
     }

@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kEndings[] = {".pb.gz", ".pb"};
 constexpr std::string_view kPeakKind = "peak";
 
-std::string_view ParentOf(std::string_view path) { return path.substr(0, path.size() - BaseName(path).size()); }
+std::string_view FolderPart(std::string_view path) { return path.substr(0, path.size() - BaseName(path).size()); }
 
 // The parts of <program>.<pid>.<sequence>.<kind> from behind; programs have points in their names, too.
 struct NameParts {
@@ -73,7 +73,7 @@ void SortByAge(std::vector<ProfileFile>* files) {
   std::set<std::string_view> folders;
   for (const ProfileFile& file : *files) {
     numbers.emplace("", file.sequence);
-    folders.insert(ParentOf(file.path));
+    folders.insert(FolderPart(file.path));
   }
   const bool numbered = folders.size() == 1 && numbers.size() == files->size() && !numbers.contains({"", 0});
   std::stable_sort(files->begin(), files->end(), [numbered](const ProfileFile& a, const ProfileFile& b) {
@@ -241,6 +241,11 @@ std::optional<pid_t> AsProcess(const std::string& argument) {
   return access(argument.c_str(), F_OK) == 0 ? std::nullopt : std::optional(pid);
 }
 
+bool StandsForSeveral(const std::string& argument) {
+  std::error_code error;
+  return std::filesystem::is_directory(argument, error) || AsProcess(argument).has_value();
+}
+
 void SetFilesOfProcess(FilesOfProcess files) { files_of_process = files; }
 
 absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments, std::string_view kind) {
@@ -286,9 +291,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
                                                         std::string_view kind, const WhyNone& without) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
-    std::error_code error;
-    const bool is_several = std::filesystem::is_directory(argument, error) || AsProcess(argument).has_value();
-    const auto profile = is_several ? Profile() : ReadPprofFile(argument);
+    const auto profile = StandsForSeveral(argument) ? Profile() : ReadPprofFile(argument);
     if (!profile.ok()) return profile.status();
     const std::string process(profile->CommentValue("process"));
     if (process.empty() || ProfileKindOf(*profile) == kind) {
@@ -298,6 +301,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
     const std::filesystem::path path(argument);
     uint64_t newest = 0;
     std::string newest_file;
+    std::error_code error;
     for (std::filesystem::directory_iterator entry(path.has_parent_path() ? path.parent_path() : ".", error), end;
          !error && entry != end; entry.increment(error)) {
       const std::string name = entry->path().filename().string();
@@ -340,10 +344,8 @@ std::string WhyNoPeak(const Profile& profile) {
 absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>& arguments, std::string_view kind,
                                                   std::string_view others, const WhyNone& without) {
   for (const std::string& argument : arguments) {
-    std::error_code error;
     const bool is_process = AsProcess(argument).has_value();
-    const bool is_several = std::filesystem::is_directory(argument, error) || is_process;
-    if (!is_several || FindProfiles({argument}, kind).ok()) continue;
+    if (!StandsForSeveral(argument) || FindProfiles({argument}, kind).ok()) continue;
     const auto found = FindProfiles({argument}, others);
     if (!found.ok()) continue;
     std::optional<Profile> told;

@@ -103,6 +103,9 @@ struct ReadSetOptions {
 // A process in the place of a file: "4242" where no such file is. Nothing: another argument.
 std::optional<pid_t> AsProcess(const std::string& argument);
 
+// Whether an argument is a folder or a process, and not one file.
+bool StandsForSeveral(const std::string& argument);
+
 // Takes a snapshot of a process now and names all files of that process. Called again, names them without a new snapshot.
 using FilesOfProcess = absl::StatusOr<std::vector<std::string>> (*)(pid_t pid);
 // By what FindProfiles answers for a process: the tool sets it at its start.

@@ -44,7 +44,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-std::vector<std::string_view> Split(std::string_view list) {
+std::vector<std::string_view> SplitArguments(std::string_view list) {
   std::vector<std::string_view> items;
   size_t begin = 0;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -95,7 +95,7 @@ std::string Shorten(std::string_view text, int depth);
 
 std::string ShortList(const std::string& before, std::string_view list, char open, int depth) {
   std::vector<std::string> items;
-  for (const std::string_view item : Split(list)) items.push_back(Shorten(item, depth + 1));
+  for (const std::string_view item : SplitArguments(list)) items.push_back(Shorten(item, depth + 1));
   if (open == '<') {
     while (items.size() > 1 && IsDefault(items.back())) items.pop_back();
     if (items.size() == 1 && before.empty()) return items[0];

@@ -18,10 +18,7 @@ bool HasWord(std::string_view list, std::string_view word) {
 
 std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders, std::string_view kind) {
   const auto types = ValueTypesOf(kind);
-  const bool are_folders = std::all_of(folders.begin(), folders.end(), [](const std::string& folder) {
-    std::error_code error;
-    return AsProcess(folder).has_value() || std::filesystem::is_directory(folder, error);
-  });
+  const bool are_folders = std::all_of(folders.begin(), folders.end(), StandsForSeveral);
   if (types.empty() || !are_folders) return std::nullopt;
   const auto set = ReadProfileSet(folders, {});
   if (!set.ok() || !set->warnings.empty()) return std::nullopt;  // a file that cannot be read may be of this kind

@@ -37,7 +37,7 @@ std::string DotText(std::string_view text) {
   return made;
 }
 
-std::string ShortName(const std::string& name) {
+std::string CutName(const std::string& name) {
   if (name.size() <= kLongestName) return name;
   const size_t valid = ValidUtf8Prefix(std::string_view(name).substr(0, kLongestName));
   return name.substr(0, valid) + "…";
@@ -148,7 +148,7 @@ std::string DotOf(const View& view, const FilteredStacks& stacks, const GraphOpt
   for (const uint32_t node : nodes) {
     const double self_share = ShareOfWhole(flat.Self(node), whole);
     dot += fmt::format("  n{} [label=\"{}\\n{} ({})\\nof {} ({})\" fontsize={:.0f} fillcolor=\"{}\" tooltip=\"{}\"];\n",
-                       node, DotText(ShortName(stacks.nodes()[node].name)), view.Value(flat.Self(node)),
+                       node, DotText(CutName(stacks.nodes()[node].name)), view.Value(flat.Self(node)),
                        FormatPercent(flat.Self(node), whole), view.Value(flat.Total(node)),
                        FormatPercent(flat.Total(node), whole), 8 + 16 * std::sqrt(std::min(1.0, self_share)),
                        ColorOf(ShareOfWhole(flat.Total(node), whole)), DotText(stacks.nodes()[node].name));

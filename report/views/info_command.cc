@@ -96,9 +96,8 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
 }
 
 // The newest files of each process and kind in a folder; else the argument itself.
-absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& argument, std::ostream& err) {
-  if (std::error_code none; !std::filesystem::is_directory(argument, none) && !AsProcess(argument).has_value())
-    return std::vector{argument};
+absl::StatusOr<std::vector<std::string>> FilesToDescribe(const std::string& argument, std::ostream& err) {
+  if (!StandsForSeveral(argument)) return std::vector{argument};
   const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone, .after_exit = true});
   if (!set.ok()) return set.status();
   for (const std::string& warning : set->warnings) SayTo(err, warning);
@@ -117,7 +116,7 @@ int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::o
     exit_code = 3;
   };
   for (const std::string& argument : arguments) {
-    const auto files = FilesOf(argument, err);
+    const auto files = FilesToDescribe(argument, err);
     if (!files.ok()) {
       failed(files.status());
       continue;

@@ -79,7 +79,7 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
   return lines;
 }
 
-WaitTotals TotalsOf(const std::vector<OneProfile>& profiles) {
+WaitTotals SumOfTotals(const std::vector<OneProfile>& profiles) {
   WaitTotals sum;
   for (const OneProfile& one : profiles) {
     sum.contentions = WrappedSum(sum.contentions, one.totals.contentions);
@@ -117,7 +117,7 @@ void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* ta
 TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   TextTable table;
   table.has_details = true;
-  const WaitTotals totals = TotalsOf(profiles);
+  const WaitTotals totals = SumOfTotals(profiles);
   const bool goes_on = totals.waiting > 0;
   // What answers comes first and is always there; the others where there is room.
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},

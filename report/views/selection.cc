@@ -71,11 +71,7 @@ std::optional<int64_t> NumberIn(const Profile& profile, std::string_view key) {
 // One kind: with folders among the arguments the one that fits.
 absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostream& err) {
   if (set->Kinds().size() < 2) return absl::OkStatus();
-  const bool folder = std::any_of(options.files.begin(), options.files.end(), [](const std::string& file) {
-    const auto found = FindProfiles({file});
-    return found.ok() && (found->size() != 1 || found->front().from_folder);
-  });
-  if (folder) {
+  if (std::any_of(options.files.begin(), options.files.end(), StandsForSeveral)) {
     std::vector<std::string> kinds = set->Kinds();
     // What says most first.
     constexpr std::string_view kOrder[] = {"heap", "block", "mutex", "map", "threads", "exceptions", "peak"};
@@ -348,10 +344,7 @@ std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, 
 void SayWhosePeaksAreMissing(const ViewOptions& options, const std::vector<const ProfileFile*>& files,
                              std::ostream& err) {
   std::vector<std::string> folders;
-  for (const std::string& file : options.files) {
-    std::error_code none;
-    if (std::filesystem::is_directory(file, none)) folders.push_back(file);
-  }
+  std::copy_if(options.files.begin(), options.files.end(), std::back_inserter(folders), StandsForSeveral);
   if (folders.empty()) return;
   const auto heaps = ReadProfileSet(folders, {.kind = "heap"});
   if (!heaps.ok()) return;

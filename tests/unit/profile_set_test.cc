@@ -109,6 +109,12 @@ TEST(ProfileSet, WithoutAFileBeforeExitHandlersTheLastOneCounts) {
   EXPECT_EQ(ReadProfileSet({waits.path()}, {})->groups[0].newest().time_nanos, 200);
 }
 
+std::vector<const ProfileFile*> NewestOf(const ProfileSet& set) {
+  std::vector<const ProfileFile*> files;
+  for (const ProfileGroup& group : set.groups) files.push_back(&group.newest());
+  return files;
+}
+
 // Of a server that forks: what processes held when they ended is no amount that ever was in use.
 TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
   constexpr int64_t kMinute = 60'000'000'000;
@@ -118,8 +124,7 @@ TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
   folder.Write("app.3.0001.heap.pb.gz", Of("ended", kMinute));
   const auto set = ReadProfileSet({folder.path()}, {});
   ASSERT_TRUE(set.ok());
-  std::vector<const ProfileFile*> files;
-  for (const ProfileGroup& group : set->groups) files.push_back(&group.newest());
+  std::vector<const ProfileFile*> files = NewestOf(*set);
   const std::vector<const ProfileFile*> ended = TakeEnded(&files, 0);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0]->process, "ended");
@@ -149,8 +154,7 @@ TEST(ProfileSet, OfEndedProcessesThoseCountThatHeldMostTogether) {
   add("host/1/14/9/cleanup", 9, 10, 100);
   const auto set = ReadProfileSet({folder.path()}, {});
   ASSERT_TRUE(set.ok()) << set.status();
-  std::vector<const ProfileFile*> kept;
-  for (const ProfileGroup& group : set->groups) kept.push_back(&group.newest());
+  std::vector<const ProfileFile*> kept = NewestOf(*set);
   const std::vector<const ProfileFile*> ended = TakeEnded(&kept, 3);
   int64_t held = 0;
   for (const ProfileFile* file : kept) held += file->profile->Total(3);
@@ -170,8 +174,7 @@ TEST(ProfileSet, ALiveProcessLeavesTheEndedOnesOut) {
   folder.Write("app.2.0001.heap.pb.gz", Of(own + "1999999999/1/1", 20));
   const auto set = ReadProfileSet({folder.path()}, {});
   ASSERT_TRUE(set.ok());
-  std::vector<const ProfileFile*> files;
-  for (const ProfileGroup& group : set->groups) files.push_back(&group.newest());
+  std::vector<const ProfileFile*> files = NewestOf(*set);
   const std::vector<const ProfileFile*> ended = TakeEnded(&files, 0);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended[0]->process, HasSubstr("/1999999999/"));
