@@ -24,8 +24,7 @@ const link_map* ObjectOf(const void* address) {
 AddressRange RangeOf(const void* address) {
   dl_find_object found;
   if (address == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return {};
-  const auto start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
-  return {start, reinterpret_cast<uintptr_t>(found.dlfo_map_end) - start};
+  return {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
 }
 
 const link_map* FirstThatDefines(const SymbolName& name, const link_map* object) {

@@ -11,16 +11,14 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/dynamic_symbols.h"
+#include "sampler/unwind/address_range.h"
 
 namespace holdfast {
 
 // Returns the object that contains `address`; null: none. (dladdr would search all of that object's symbols.)
 HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 
-// Where the object with this address is in memory; 0 bytes: there is none.
-struct AddressRange {
-  uintptr_t start = 0, bytes = 0;
-};
+// Returns where the object with this address is in memory; an empty range if there is none.
 HOLDFAST_HIDDEN AddressRange RangeOf(const void* address);
 
 // Searches from `object` on, in the order of the list; null: none.
@@ -37,8 +35,8 @@ HOLDFAST_HIDDEN bool IsDefinedBehind(const SymbolName& name, const void* base);
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const SymbolName& name, const void* base);
 
 // Whether `address` is an object's entry for a function of this name that the object does not define: an undefined
-// symbol with a value. A program that is not position-independent has one for each function of which it takes the
-// address.
+// symbol with a value. A program that is not position-independent has one for each function whose
+// address it takes.
 HOLDFAST_HIDDEN bool IsEntryFor(const SymbolName& name, const void* address);
 
 }  // namespace holdfast

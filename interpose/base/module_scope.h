@@ -77,7 +77,7 @@ class FunctionsOfModules {
       entry->dynamic = module != nullptr ? module->l_ld : nullptr;
       const AddressRange range = RangeOf(entry->dynamic);
       entry->start.store(range.start, std::memory_order_relaxed);
-      entry->bytes.store(range.bytes, std::memory_order_relaxed);
+      entry->bytes.store(range.end - range.start, std::memory_order_relaxed);
       entry->valid.store(true, std::memory_order_release);
       if (is_new) {
         entry->module = module;
