@@ -37,9 +37,9 @@ struct CollectOptions {
 };
 
 // Collects, and counts what it did.
-class Collector {
+class Collection {
  public:
-  explicit Collector(const CollectOptions& options)
+  explicit Collection(const CollectOptions& options)
       : options_(options),
         folder_(std::filesystem::absolute(options.from).lexically_normal().string()),
         id_(FolderIdOf(folder_)) {}
@@ -135,7 +135,7 @@ class Collector {
       // Root's mark: root's exporter takes them, or root's collect.
       if (!taken && (!lock.Barred() || HasMark(path, out, id, geteuid()))) {
         served_ += static_cast<int>(tables.size());
-        still_exporter_ = WhyExporterIsStopped(path, out, id);
+        if (still_exporter_.empty()) still_exporter_ = WhyExporterIsStopped(path, out, id);
         continue;
       }
       if (!taken) {
@@ -271,7 +271,7 @@ void AddCollectCommand(CLI::App& app, Invocation* invocation) {
         if (std::filesystem::is_directory(folder)) options->tables.push_back(folder);
       }
     }
-    invocation->exit_code = Collector(*options).Run();
+    invocation->exit_code = Collection(*options).Run();
   });
 }
 

@@ -35,7 +35,8 @@ struct DumpOptions {
 constexpr int kPatienceMs = 20'000;  // for an exporter that is at work on something else
 
 // The newest file of each kind, of one process.
-std::map<std::string, ProfileName> NewestFiles(const OutputFolder& folder, const std::string& program, uint32_t pid) {
+std::map<std::string, ProfileName> NewestOfProcess(const OutputFolder& folder, const std::string& program,
+                                                   uint32_t pid) {
   std::map<std::string, ProfileName> newest;
   const std::string file_program = ProgramForFileName(program);
   for (const OutputFolder::Entry& entry : folder.List()) {
@@ -130,11 +131,11 @@ class Dumper {
       return Fail(
           fmt::format("{}: {} is no longer its output folder. Name another folder by -o.", name, Printable(path)));
     }
-    const std::map<std::string, ProfileName> before = NewestFiles(*folder, program, pid);
+    const std::map<std::string, ProfileName> before = NewestOfProcess(*folder, program, pid);
     if (const absl::Status written = DumpOne(std::move(process), *folder); !written.ok()) {
       return Fail(fmt::format("{}: no snapshot ({}).", name, std::string(written.message())));
     }
-    const std::map<std::string, ProfileName> after = NewestFiles(*folder, program, pid);
+    const std::map<std::string, ProfileName> after = NewestOfProcess(*folder, program, pid);
     bool any_new = false;
     std::vector<std::string> files;
     for (const auto& [kind, file] : after) {

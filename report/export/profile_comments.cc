@@ -149,7 +149,7 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
                                : "alloc_bytes, but for what each thread allocated since its last sample");
 }
 
-void AddPeak(const Snapshot& snapshot, const PeakState* state, Comments* comments) {
+void AddPeakComments(const Snapshot& snapshot, const PeakState* state, Comments* comments) {
   const auto add = [comments](std::string_view key, double bytes, int64_t wall_ns) {
     comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, TimeText(wall_ns)));
   };
@@ -248,7 +248,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   }
   if (file == static_cast<int>(ProfileKind::kHeap) && !snapshot.resident_left_out.empty())
     comments.Add("resident left out", snapshot.resident_left_out);
-  if (file == static_cast<int>(ProfileKind::kHeap) || file == kPeakFile) AddPeak(snapshot, peak, &comments);
+  if (file == static_cast<int>(ProfileKind::kHeap) || file == kPeakFile) AddPeakComments(snapshot, peak, &comments);
   AddTotals(variances, profile, &comments);
   if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, &comments);
   AddLosses(snapshot, full_sums, &comments);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostOfAName = 15;  // TASK_COMM_LEN, and its end
 // /proc tells hundredths of a second.
-constexpr int64_t kTick = 20'000'000;
+constexpr int64_t kOneTickNs = 20'000'000;
 // For looking at what is resident: of a core one part in so many, and how long at once. The program may wait for its last files.
 constexpr int64_t kShareOfResident = 50;
 constexpr std::chrono::milliseconds kResidentTime{2000}, kResidentTimeAtEnd{500};
@@ -48,7 +48,7 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
     const auto alive = as_we_see.find(thread.id);
     const std::optional<int64_t> began =
         alive != as_we_see.end() && thread.when_ns != 0 ? ThreadBegan(pid, alive->second) : std::nullopt;
-    thread.gone |= alive == as_we_see.end() || (began.has_value() && thread.when_ns < *began - kTick);
+    thread.gone |= alive == as_we_see.end() || (began.has_value() && thread.when_ns < *began - kOneTickNs);
     if (thread.gone) gone.insert(known);
   }
   if (pid != 0) gone_ = std::move(gone);
@@ -58,7 +58,7 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   for (NotedThreadInfo& thread : snapshot->noted_threads) {
     if (const auto alive = as_we_see.find(thread.id); alive != as_we_see.end()) {
       const std::optional<int64_t> began = ThreadBegan(pid, alive->second);
-      if (!began.has_value() || thread.when_ns < *began - kTick) continue;  // another one's id by now
+      if (!began.has_value() || thread.when_ns < *began - kOneTickNs) continue;  // another one's id by now
       thread.name = ThreadName(pid, alive->second);
       seen[thread.id] = {thread.name, now_ns};
     } else if (const auto before = seen_.find(thread.id);

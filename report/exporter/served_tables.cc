@@ -24,7 +24,7 @@ constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
 // After the orderly end of a process that we cannot see, before its last look.
 constexpr int64_t kUnseenRest = 10 * kSecond;
 
-FileDescriptor OpenProcess(pid_t pid) { return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+FileDescriptor OpenPid(pid_t pid) { return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
 
 bool HasProcessEnded(const FileDescriptor& process) {
   pollfd entry = {process.get(), POLLIN, 0};
@@ -56,7 +56,7 @@ ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder
       users_(options.tables, options.out, options.out_id),
       own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")) {
   if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
-  if (options_.parent != 0) parent_ = OpenProcess(options_.parent);
+  if (options_.parent != 0) parent_ = OpenPid(options_.parent);
 }
 
 bool ServedTables::ParentLives() const { return parent_.valid() && !HasProcessEnded(parent_); }
@@ -149,7 +149,7 @@ void ServedTables::Add(TableFile table, uid_t user) {
   served->exporter.set_ended(ended_);
   served->exporter.set_open_files(open_files_);
   const auto pid = FindProcess(added.owner());
-  if (pid.has_value()) served->process = holdfast::OpenProcess(added.owner(), *pid);
+  if (pid.has_value()) served->process = OpenProcess(added.owner(), *pid);
   if (pid.has_value()) served->reader = ReaderOf(*pid);
   served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);

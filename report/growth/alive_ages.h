@@ -39,7 +39,7 @@ struct AliveAges {
     }
     return part;
   }
-  // The least age of the oldest bytes that are `share` of all; as far as buckets tell, never too old. −1: too little is known.
+  // Returns the age that a `share` of the bytes exceed, rounded down to an edge of a bucket; −1 if too few ages are known.
   int64_t OlderNs(double share) const {
     double known = 0, older = 0;
     for (const double of : bytes) known += of;

@@ -27,7 +27,7 @@ Names WithCounts(const Names& names) {
 }
 
 // The first `most` of them, those at `further`, and a sign for each gap.
-std::string TextOf(const Names& names, size_t most, const std::set<size_t>& further) {
+std::string NamesText(const Names& names, size_t most, const std::set<size_t>& further) {
   std::string text;
   size_t next = 0;
   const auto add = [&text](std::string_view part) {
@@ -54,7 +54,7 @@ size_t PartsAt(const Names& a, const Names& b) {
 void Tell(const std::vector<Names>& names, const std::vector<size_t>& rows, size_t most, size_t least_most,
           std::vector<std::string>* texts) {
   std::map<std::string, std::vector<size_t>> same;
-  for (const size_t row : rows) same[(*texts)[row] = TextOf(names[row], most, {})].push_back(row);
+  for (const size_t row : rows) same[(*texts)[row] = NamesText(names[row], most, {})].push_back(row);
   for (const auto& [text, alike] : same) {
     if (alike.size() < 2) continue;
     if (most < least_most + kMoreInARow) {
@@ -68,7 +68,7 @@ void Tell(const std::vector<Names>& names, const std::vector<size_t>& rows, size
         // One that is the beginning of another ends where that goes on.
         if (other != row) further.insert(std::min(at, names[row].size() - 1));
       }
-      (*texts)[row] = TextOf(names[row], least_most, further);
+      (*texts)[row] = NamesText(names[row], least_most, further);
     }
   }
 }
@@ -100,7 +100,8 @@ std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string
   std::map<std::string, std::vector<size_t>> same;
   for (size_t i = 0; i < texts.size(); ++i) same[texts[i]].push_back(i);
   for (const auto& [text, rows] : same) {
-    for (size_t i = 0; rows.size() > 1 && i < rows.size(); ++i) texts[rows[i]] = TextOf(names[rows[i]], SIZE_MAX, {});
+    for (size_t i = 0; rows.size() > 1 && i < rows.size(); ++i)
+      texts[rows[i]] = NamesText(names[rows[i]], SIZE_MAX, {});
   }
   return texts;
 }

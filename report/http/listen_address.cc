@@ -67,7 +67,7 @@ bool IsLoopback(const sockaddr* address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-std::string TextOf(const sockaddr* address, socklen_t length) {
+std::string AddressText(const sockaddr* address, socklen_t length) {
   char host[NI_MAXHOST], port[NI_MAXSERV];
   if (getnameinfo(address, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return "";
@@ -109,7 +109,7 @@ absl::StatusOr<Listener> Listen(const std::string& text) {
     getsockname(made.get(), reinterpret_cast<sockaddr*>(&got), &length);
     const auto* address = reinterpret_cast<const sockaddr*>(&got);
     return Listener{.socket = std::move(made),
-                    .address = TextOf(address, length),
+                    .address = AddressText(address, length),
                     .host = host,
                     .is_unix = false,
                     .is_loopback = IsLoopback(address)};

@@ -49,7 +49,7 @@ Estimate Rest(const MemoryAccount& account) {
 }
 
 // "+1.50MiB", "-12KiB"; "=" where nothing changed.
-std::string Growth(double now, double before) {
+std::string ChangeText(double now, double before) {
   const int64_t grown = std::llround(now) - std::llround(before);
   if (grown == 0) return "=";
   return grown > 0 ? "+" + FormatSize(grown) : "-" + FormatSize(-grown);
@@ -104,7 +104,7 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
   if (!before.empty()) {
     text.pop_back();
     text += fmt::format("  {} since the first snapshot; the fourth column is of each line\n\n",
-                        Growth(static_cast<double>(account.total), static_cast<double>(first->total)));
+                        ChangeText(static_cast<double>(account.total), static_cast<double>(first->total)));
   }
   size_t width = 0;
   for (const AccountLine& line : lines) width = std::max(width, line.what.size());
@@ -116,7 +116,7 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
     text += fmt::format("  {:>10} {:>7}  {:>12}  ", Size(line.bytes.value),
                         FormatPercent(std::llround(line.bytes.value), total),
                         error == 0 ? "" : fmt::format("± {}", FormatSize(error)));
-    if (!before.empty()) text += fmt::format("{:>11}  ", Growth(line.bytes.value, earlier));
+    if (!before.empty()) text += fmt::format("{:>11}  ", ChangeText(line.bytes.value, earlier));
     text += fmt::format("{:<{}}  {}", line.what, width, line.more);
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";

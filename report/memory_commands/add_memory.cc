@@ -65,8 +65,8 @@ size_t LastColumnOf(std::string_view line) {
   return first == line.npos || gap == line.npos || gap < first ? HangingIndent(line) : gap + 2;
 }
 
-void Print(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first,
-           const FreeMemory* free, bool json) {
+void PrintAccount(const MemoryAccount& account, const std::string& name, int64_t pid, const MemoryAccount* first,
+                  const FreeMemory* free, bool json) {
   if (json) {
     std::cout << AccountJson(account, pid, free);
     return;
@@ -89,7 +89,7 @@ absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& option
   std::optional<FreeMemory> free;
   const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, process->table, &free);
   if (!account.ok()) return account.status();
-  Print(*account, process->Name(), *pid, nullptr, free.has_value() ? &*free : nullptr, options.json);
+  PrintAccount(*account, process->Name(), *pid, nullptr, free.has_value() ? &*free : nullptr, options.json);
   return absl::OkStatus();
 }
 
@@ -154,7 +154,7 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
                                          : fmt::format("{}, {} before its newest snapshot, which has no account",
                                                        group.program, FormatDuration(before));
   separate();
-  Print(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, nullptr, json);
+  PrintAccount(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, nullptr, json);
   return absl::OkStatus();
 }
 

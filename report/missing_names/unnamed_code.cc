@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint32_t kNobody = Profile::kNone;
+constexpr uint32_t kNoFunction = Profile::kNone;
 
 // Of one location: whether it counts, and whether a name is missing.
 struct Place {
@@ -22,14 +22,14 @@ std::vector<Place> PlacesOf(const Profile& profile, Plumbing* whose) {
   for (const Profile::Location& location : profile.locations) {
     Place& place = places.emplace_back();
     // Code that is in no file, as compilers make it at run time, has no names to fetch.
-    if (location.mapping == kNobody || whose->HoldsObject(location.mapping)) continue;
+    if (location.mapping == kNoFunction || whose->HoldsObject(location.mapping)) continue;
     if (!profile.strings[profile.mappings[location.mapping].file].starts_with("/")) continue;
     const auto lines = profile.LinesOf(location);
     place.is_plumbing = !lines.empty();
     for (const Profile::Line& line : lines) {
       place.is_plumbing = place.is_plumbing && whose->Holds(line.function, location.mapping);
     }
-    place.is_nameless = lines.empty() || (lines.size() == 1 && lines[0].function != kNobody &&
+    place.is_nameless = lines.empty() || (lines.size() == 1 && lines[0].function != kNoFunction &&
                                           IsNameless(profile.strings[profile.functions[lines[0].function].name]));
   }
   return places;
@@ -56,12 +56,12 @@ void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode
   std::vector<bool> is_jit, is_python, is_mapped;
   for (const Profile::Location& location : profile.locations) {
     const auto lines = profile.LinesOf(location);
-    const std::string_view name = lines.empty() || lines[0].function == kNobody
+    const std::string_view name = lines.empty() || lines[0].function == kNoFunction
                                       ? std::string_view()
                                       : profile.strings[profile.functions[lines[0].function].name];
     is_jit.push_back(name.starts_with("[unknown]!0x"));
     is_mapped.push_back(name.starts_with("py::"));
-    is_python.push_back(location.mapping != kNobody &&
+    is_python.push_back(location.mapping != kNoFunction &&
                         IsPython(profile.strings[profile.mappings[location.mapping].file]));
   }
   double sum = 0;
@@ -98,7 +98,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto value = std::abs(static_cast<double>(profile.ValuesOf(i)[metric]));
     whole += value;
-    uint32_t first = kNobody;  // the mapping of the owner, where that has no name
+    uint32_t first = kNoFunction;  // the mapping of the owner, where that has no name
     bool has_owner = false;
     size_t own = 0, nameless = 0;
     std::vector<std::pair<uint32_t, size_t>> by_mapping;
@@ -119,8 +119,8 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
       }
       has_owner = true;
     }
-    if (nameless == 0 || (first == kNobody && 2 * nameless < own)) continue;
-    if (first == kNobody) {
+    if (nameless == 0 || (first == kNoFunction && 2 * nameless < own)) continue;
+    if (first == kNoFunction) {
       first = std::max_element(by_mapping.begin(), by_mapping.end(), [](const auto& a, const auto& b) {
                 return a.second < b.second;
               })->first;

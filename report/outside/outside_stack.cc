@@ -21,7 +21,7 @@ constexpr uint64_t kMostHeaders = 64;
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is not known
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
 constexpr size_t kMostTried = 32;  // of what looks like a frame
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kBytesOfPage = 4096;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
 bool HoldsCode(const ModuleInfo& module, uint64_t pc) {
@@ -45,7 +45,7 @@ bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
 // What the call before `to`, the return address of whoever called the function at `pc`, says: what lies on the stack of
 // earlier calls looks like a frame, too. Calls by a register or through a PLT may go anywhere.
 enum class Call { kHere, kPerhaps, kElsewhere };
-Call CallBefore(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
+Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   constexpr uint64_t kUsualFunction = uint64_t{4} << 10, kLargestFunction = uint64_t{256} << 10;
   unsigned char call[5], stub[8];
   if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return Call::kPerhaps;
@@ -141,12 +141,12 @@ class Walker {
     if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
     if (!may_search_) return false;
     // To the end of the page at least: main's stack may end there.
-    std::vector<uint64_t> words((kFarthestFrame + kPage) / sizeof(uint64_t));
-    const size_t rest_of_page = kPage - sp_ % kPage;
+    std::vector<uint64_t> words((kFarthestFrame + kBytesOfPage) / sizeof(uint64_t));
+    const size_t rest_of_page = kBytesOfPage - sp_ % kBytesOfPage;
     size_t more = kFarthestFrame;
     while (!memory_.Read(sp_, words.data(), rest_of_page + more)) {
       if (more == 0) return false;
-      more = more > kPage ? more / 2 : 0;
+      more = more > kBytesOfPage ? more / 2 : 0;
     }
     const size_t bytes = rest_of_page + more;
     std::array<std::vector<uint64_t>, 3> looks_like_one;  // by Call; elsewhere: by a tail call, perhaps
@@ -154,7 +154,7 @@ class Walker {
       const uint64_t at = sp_ + i * sizeof(uint64_t);
       if (words[i] <= at || words[i] - at > kLargestStack) continue;
       if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
-      Call call = CallBefore(memory_, words[i + 1], pc_);
+      Call call = CallThatReturnsTo(memory_, words[i + 1], pc_);
       if (call == Call::kHere && at - sp_ >= kUsualFrame) call = Call::kPerhaps;
       looks_like_one[static_cast<size_t>(call)].push_back(at);
       if (at - sp_ >= kUsualFrame && looks_like_one[0].size() + looks_like_one[1].size() > 0) break;

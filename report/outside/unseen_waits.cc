@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMostThreads = 64;
 
-const ModuleInfo* ModuleAt(const std::vector<ModuleInfo>& modules, uint64_t address) {
+const ModuleInfo* ModuleWith(const std::vector<ModuleInfo>& modules, uint64_t address) {
   for (const ModuleInfo& module : modules) {
     if (!module.unloaded && address >= module.start && address < module.end) return &module;
   }
@@ -58,11 +58,11 @@ void FindUnseenWaits(const TableFile& table, Snapshot* snapshot) {
     const std::optional<BlockedCall> call = is_known ? std::nullopt : BlockedCallOf(*pid, thread);
     if (!call.has_value() || call->number != SYS_futex) continue;
     if (!modules.has_value()) AddModulesOf(*pid, memory, &modules.emplace(snapshot->modules));
-    const ModuleInfo* caller = ModuleAt(*modules, call->pc);
+    const ModuleInfo* caller = ModuleWith(*modules, call->pc);
     if (IsNamed(caller, {"libgomp", "libomp", "libiomp"})) {
       ++in_openmp;
     } else if (IsNamed(caller, {"libc.so", "libc-2"})) {
-      const bool is_libcs = IsNamed(ModuleAt(*modules, call->arguments[0]), {"libc.so", "libc-2"});
+      const bool is_libcs = IsNamed(ModuleWith(*modules, call->arguments[0]), {"libc.so", "libc-2"});
       in_malloc += IsOfArena(call->arguments[0]) ? 1 : 0;
       in_libc += is_libcs ? 1 : 0;
     }

@@ -279,12 +279,9 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   const int error = posix_spawn(&child, kLoader, &actions, nullptr, const_cast<char* const*>(arguments), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t got; error == 0 && (got = read(ends[0], buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<size_t>(got));
-  close(ends[0]);
+  const FileDescriptor answer(ends[0]);
   if (error != 0) return objects;
+  const std::string text = ReadWhole(answer);
   waitpid(child, nullptr, 0);
   // "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x…)", "\t/lib64/ld-linux-x86-64.so.2 (0x…)"
   std::istringstream lines(text);

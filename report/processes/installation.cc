@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kMostPathBytes = 1024;
 constexpr uint32_t kRamfsMagic = 0x858458f6;
 
-absl::Status Refusal(const std::string& thing, const std::string& what, std::string_view next) {
+absl::Status Unusable(const std::string& thing, const std::string& what, std::string_view next) {
   return absl::FailedPreconditionError(fmt::format("{}: {}. {}", thing, what, next));
 }
 
@@ -43,7 +43,7 @@ absl::StatusOr<std::string> OwnPath() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   if (length <= 0 || length == sizeof path) {
-    return Refusal("/proc/self/exe", fmt::format("cannot be read ({})", strerror(errno)), "Mount /proc.");
+    return Unusable("/proc/self/exe", fmt::format("cannot be read ({})", strerror(errno)), "Mount /proc.");
   }
   return std::string(path, static_cast<size_t>(length));
 }
@@ -52,11 +52,11 @@ absl::StatusOr<std::string> FindLibrary(const std::string& own_path) {
   const std::string folder = own_path.substr(0, own_path.rfind('/'));
   const std::string library = fmt::format("{}/lib/holdfast/libholdfast.so", folder.substr(0, folder.rfind('/')));
   if (access(library.c_str(), R_OK) != 0) {
-    return Refusal(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
-                   "It belongs to ../lib/holdfast beside the folder of holdfast: install both together.");
+    return Unusable(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
+                    "It belongs to ../lib/holdfast beside the folder of holdfast: install both together.");
   }
   if (library.find_first_of(" :$") != std::string::npos) {
-    return Refusal(library, "LD_PRELOAD cannot hold a path with a blank, ':' or '$'", "Install holdfast elsewhere.");
+    return Unusable(library, "LD_PRELOAD cannot hold a path with a blank, ':' or '$'", "Install holdfast elsewhere.");
   }
   return library;
 }
@@ -66,8 +66,8 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   if (!path.starts_with("/")) {
     char here[PATH_MAX];
     if (getcwd(here, sizeof here) == nullptr) {
-      return Refusal(".", fmt::format("the working folder has no path ({})", strerror(errno)),
-                     "Start from another one.");
+      return Unusable(".", fmt::format("the working folder has no path ({})", strerror(errno)),
+                      "Start from another one.");
     }
     whole = fmt::format("{}/{}", here, path);
   }
@@ -94,12 +94,12 @@ absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
   constexpr std::string_view kNext = "Name a folder on a tmpfs, such as /dev/shm.";
   struct stat info;
   if (stat(folder->c_str(), &info) != 0) {
-    return Refusal(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
+    return Unusable(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
   }
-  if (!S_ISDIR(info.st_mode)) return Refusal(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
+  if (!S_ISDIR(info.st_mode)) return Unusable(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
   if (!LiesInMemory(*folder)) {
-    return Refusal(fmt::format("--tables: {}", *folder),
-                   "does not lie in memory, and a disk would slow the program down", kNext);
+    return Unusable(fmt::format("--tables: {}", *folder),
+                    "does not lie in memory, and a disk would slow the program down", kNext);
   }
   return folder;
 }
@@ -115,20 +115,20 @@ absl::Status OutFolder::Make(const std::string& path) {
   path_ = path;
   constexpr std::string_view kNext = "Choose another output folder by --out.";
   if (path.size() >= kMostPathBytes)
-    return Refusal(path, "the path of the output folder is too long (1023 bytes)", kNext);
+    return Unusable(path, "the path of the output folder is too long (1023 bytes)", kNext);
   if (const int error = MakeFolders(path, &made_); error != 0) {
     const absl::Status status =
-        Refusal(path, fmt::format("the output folder cannot be made ({})", strerror(error)), kNext);
+        Unusable(path, fmt::format("the output folder cannot be made ({})", strerror(error)), kNext);
     RemoveIfEmpty();
     return status;
   }
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return Refusal(path, "the output folder cannot be made (a file is in its place)", kNext);
+    return Unusable(path, "the output folder cannot be made (a file is in its place)", kNext);
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     const absl::Status status =
-        Refusal(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
+        Unusable(path, fmt::format("the output folder cannot be written ({})", strerror(errno)), kNext);
     RemoveIfEmpty();
     return status;
   }

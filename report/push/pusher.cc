@@ -25,7 +25,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kLookAround = 60 * kSecond;
+constexpr int64_t kLookAroundNs = 60 * kSecond;
 constexpr int64_t kSweep = 600 * kSecond;
 constexpr int64_t kStep = 250 * kMs;  // between looks at what came and went
 
@@ -144,7 +144,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       if (NowNs() >= next_look || !tables.tells_all()) {
         collector.Find({});
         watch();
-        next_look = NowNs() + kLookAround;
+        next_look = NowNs() + kLookAroundNs;
       } else if (tables.Came()) {
         find_new();
       }

@@ -29,7 +29,7 @@ constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTempor
 constexpr char kRequest[] = "request", kDone[] = "done", kServer[] = "server", kNotes[] = "notes";
 constexpr char kRefused[] = "refused", kTaken[] = "taken";
 constexpr size_t kMostDoneLines = 10'000;  // then processes without any file are left out
-enum RequestField : uint32_t { kRequestEntries = 1 };
+enum SpoolField : uint32_t { kRequestEntries = 1 };
 enum RequestEntryField : uint32_t { kEntryNumber = 1, kEntryProcess = 2, kEntryContent = 3 };
 
 uint64_t HashOf(std::string_view text) {  // the same in every build

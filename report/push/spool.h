@@ -133,9 +133,8 @@ class Spool {
   Spool(std::string out, OutputFolder profiles) : out_(std::move(out)), profiles_(std::move(profiles)) {}
 
   void ReadWhatIsThere();
-  void ReadRequest(const std::string& name);
   void ReadAside();
-  void ReadDone(bool was_there);
+  void ReadDone(bool is_older_release);
   void NoteDone(const std::string& key, uint32_t pid, const std::string& program);
   void WriteServer();
   void TakeOverOthers(int all, const std::string& own);

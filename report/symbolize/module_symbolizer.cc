@@ -182,12 +182,8 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
     ++files_read_;
     auto elf = ElfSymbols::Load(fd->get(), id);
     if (elf.ok()) {
-      auto module = std::make_unique<Module>();
-      module->elf_ = *std::move(elf);
-      module->files_ = &files_;
-      module->path_ = path;
+      auto module = NewModule(*std::move(elf), path, id);
       module->key_ = key;
-      module->build_id_ = id;
       if (!module->elf_->has_symtab()) TakeNamesElsewhere(*std::move(fd), module.get());
       return Keep(key, std::move(module));
     }
@@ -204,6 +200,17 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
     return status;
   }
   return Keep(key, *std::move(module));
+}
+
+std::unique_ptr<ModuleSymbolizer::Module> ModuleSymbolizer::NewModule(std::unique_ptr<ElfSymbols> elf,
+                                                                      const std::string& path,
+                                                                      const std::string& build_id) {
+  auto module = std::make_unique<Module>();
+  module->elf_ = std::move(elf);
+  module->files_ = &files_;
+  module->path_ = path;
+  module->build_id_ = build_id;
+  return module;
 }
 
 ModuleSymbolizer::Module* ModuleSymbolizer::Known(const std::string& key) {
@@ -228,12 +235,8 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::FindHeld(const std::
   ++files_read_;
   auto elf = ElfSymbols::Load(held->program.get(), build_id);
   if (!elf.ok()) return elf.status();
-  auto module = std::make_unique<Module>();
-  module->elf_ = *std::move(elf);
-  module->files_ = &files_;
-  module->path_ = path;
+  auto module = NewModule(*std::move(elf), path, build_id);
   module->key_ = key;
-  module->build_id_ = build_id;
   module->held_ = std::move(held);
   if (!module->elf_->has_symtab()) {
     if (auto program = Again(module->held_->program); program.ok())
@@ -269,11 +272,7 @@ absl::StatusOr<std::unique_ptr<ModuleSymbolizer::Module>> ModuleSymbolizer::Load
   if (!found.ok()) return found.status();
   auto elf = ElfSymbols::Load(found->file->fd.get(), build_id);
   if (!elf.ok()) return elf.status();
-  auto module = std::make_unique<Module>();
-  module->elf_ = *std::move(elf);
-  module->files_ = &files_;
-  module->path_ = path;
-  module->build_id_ = build_id;
+  auto module = NewModule(*std::move(elf), path, build_id);
   module->is_program_ = false;
   module->debug_ = std::move(found->file);
   module->debug_path_ = std::move(found->path);

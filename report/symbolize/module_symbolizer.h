@@ -140,6 +140,8 @@ class ModuleSymbolizer {
   absl::StatusOr<Module*> FindHeld(const std::string& path, const std::string& build_id, uint64_t bias);
   void TakeNamesElsewhere(FileDescriptor program, Module* module);
   absl::StatusOr<DebugFileFinder::Found> FindDebug(const Module* module, const DebugFile* program);
+  std::unique_ptr<Module> NewModule(std::unique_ptr<ElfSymbols> elf, const std::string& path,
+                                    const std::string& build_id);
   absl::StatusOr<std::unique_ptr<Module>> LoadElsewhere(const std::string& path, const std::string& build_id);
 
   DebugFileFinder files_;

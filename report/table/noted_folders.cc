@@ -41,10 +41,7 @@ std::string LineOf(const NotedFolder& folder) {
 }
 
 std::vector<NotedFolder> ReadNotes(const FileDescriptor& file) {
-  std::string text;
-  char buffer[16 << 10];
-  for (ssize_t got; (got = pread(file.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0;)
-    text.append(buffer, static_cast<size_t>(got));
+  std::string text = ReadWhole(file);
   text.resize(text.rfind('\n') + 1);  // a line that is being written is read the next time
   std::vector<NotedFolder> folders;
   for (const std::string_view line : Split(text, "\n")) {

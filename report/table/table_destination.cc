@@ -29,7 +29,7 @@ bool SeesFolder(const TableOwner& owner, IsDead is_dead, FolderId named, const s
 }
 
 template <typename IsDead>
-bool GoesTo(const TableOwner& owner, IsDead is_dead, FolderId named, const std::string& out, FolderId id) {
+bool OwnerGoesTo(const TableOwner& owner, IsDead is_dead, FolderId named, const std::string& out, FolderId id) {
   if (!id.known() || named == id) return true;
   return !named.known() && SeesFolder(owner, is_dead, named, out, id);
 }
@@ -38,12 +38,12 @@ bool GoesTo(const TableOwner& owner, IsDead is_dead, FolderId named, const std::
 
 bool GoesTo(const TableFile& table, const std::string& out, FolderId id) {
   const auto is_dead = [&table] { return table.liveness() == Liveness::kDead; };
-  return table.out() == out && GoesTo(table.owner(), is_dead, table.out_id(), out, id);
+  return table.out() == out && OwnerGoesTo(table.owner(), is_dead, table.out_id(), out, id);
 }
 
 bool GoesTo(const FoundTable& table, const std::string& out, FolderId id) {
   const auto is_dead = [&table] { return table.liveness == Liveness::kDead; };
-  return table.out == out && GoesTo(table.owner, is_dead, table.out_id, out, id);
+  return table.out == out && OwnerGoesTo(table.owner, is_dead, table.out_id, out, id);
 }
 
 }  // namespace holdfast

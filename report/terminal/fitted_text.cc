@@ -142,10 +142,10 @@ std::string WrappedLines(std::string_view text, size_t width) {
 namespace {
 
 // Where what is said of the line's first words begins; of a line of one column where that begins, and 0 as `words`.
-struct Columns {
+struct ColumnRange {
   size_t words, text;
 };
-Columns ColumnsOf(std::string_view line) {
+ColumnRange ColumnsOf(std::string_view line) {
   const size_t first = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", first);
   if (gap == std::string_view::npos) return {0, first};
@@ -161,11 +161,11 @@ std::string FittedHelp(std::string_view text, size_t width) {
     lines.emplace_back(text.substr(at, text.find('\n', at) - at));
   std::string made;
   for (size_t i = 0, next; i < lines.size(); i = next) {
-    const Columns columns = ColumnsOf(lines[i]);
+    const ColumnRange columns = ColumnsOf(lines[i]);
     std::string whole = lines[i];
     bool fits = WidthOf(whole) <= width;
     for (next = i + 1; next < lines.size(); ++next) {
-      const Columns below = ColumnsOf(lines[next]);
+      const ColumnRange below = ColumnsOf(lines[next]);
       const bool begins = lines[next].empty() || lines[next].starts_with("Usage: ") || lines[next].starts_with("Exit ");
       if (whole.empty() || begins || below.words != 0 || below.text != columns.text) break;
       fits = fits && WidthOf(lines[next]) <= width;

@@ -27,7 +27,7 @@ KNOWN void change_state(pthread_mutex_t* mutex) { pthread_mutex_lock(mutex); }
 KNOWN void let_go(pthread_mutex_t* mutex) { pthread_mutex_unlock(mutex); }
 
 static pthread_mutex_t* locks[kConnections + kShards];
-static atomic_int turn = -1, thread;
+static atomic_int turn = -1, gone_on = -1, thread;
 
 static void* Work(void* unused) {
   thread = (int)syscall(SYS_gettid);
@@ -35,6 +35,7 @@ static void* Work(void* unused) {
     while (turn < i) sched_yield();
     i < kConnections ? change_state(locks[i]) : update_shard(locks[i]);
     pthread_mutex_unlock(locks[i]);
+    gone_on = i;
   }
   return unused;
 }
@@ -51,8 +52,7 @@ int main(void) {
     turn = i;
     while (!Sleeps(thread)) sched_yield();
     let_go(locks[i]);
-    while (pthread_mutex_trylock(locks[i]) != 0) sched_yield();  // the worker has gone on
-    pthread_mutex_unlock(locks[i]);
+    while (gone_on < i) sched_yield();
   }
   pthread_join(worker, NULL);
   return 0;
