@@ -81,7 +81,7 @@ void AtomicFile::Write(std::string_view bytes) {
 
 absl::Status AtomicFile::Finish() {
   const bool standard = path_ == "-";
-  if (!standard) Open();  // nothing was written: an empty file
+  if (!standard) Open();  // nothing was written: creates an empty file
   const int fd = std::exchange(fd_, -1);
   if (!standard && fd >= 0 && close(fd) != 0) NoteError();
   const std::string temporary = std::exchange(temporary_, "");

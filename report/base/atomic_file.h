@@ -1,13 +1,13 @@
-// What `-o FILE` means: the whole of a result under its name, or what was there before. The one way of the tool to write
-// such a file; profiles in an output folder are written by report/export/output_folder.h, which never follows a link and
-// never replaces anything.
+// Writes a result for `-o FILE`: FILE then holds either the whole result or its former contents. The tool writes such
+// files only through this class. Profiles in an output folder are written by report/export/output_folder.h, which never
+// follows a link and never replaces a file.
 //
 //   "-"                 standard output
-//   a device or a pipe  written as it is, /dev/null too
-//   a symbolic link     what it points to is replaced, not the link
-//   anything else       written beside it and renamed over it, so that a full disk leaves what was there
+//   a device or a pipe  written directly, for example /dev/null
+//   a symbolic link     its target is replaced, not the link
+//   anything else       written to a temporary file beside it and renamed over it, so that a full disk leaves the old file
 //
-// A file that was there keeps its permissions. One thread at a time.
+// A replaced file keeps its permissions. One thread at a time.
 #ifndef HOLDFAST_REPORT_BASE_ATOMIC_FILE_H_
 #define HOLDFAST_REPORT_BASE_ATOMIC_FILE_H_
 
@@ -19,42 +19,42 @@
 
 namespace holdfast {
 
-// Who may read a file that was not there before.
+// Who may read a newly created file.
 enum class Readers {
-  kUsual,  // as the umask says
+  kUsual,  // according to the umask
   kOwner,  // 0600: profiles hold command lines
 };
 
 class AtomicFile {
  public:
-  // `standard_output`: where "-" goes.
+  // `standard_output`: where "-" is written.
   AtomicFile(std::string path, std::ostream& standard_output, Readers readers = Readers::kUsual);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile();  // without Finish: what was there before stays
+  ~AtomicFile();  // without Finish, the former contents stay
 
-  void Write(std::string_view bytes);  // Finish says what went wrong
-  // For who writes to a descriptor; not valid where it could not be opened.
+  void Write(std::string_view bytes);  // errors are reported by Finish
+  // For callers that need a descriptor. Invalid if the file could not be opened.
   int fd();
-  // Puts it in place. The message of an error is complete: "/x/y: could not write (No space left on device). …"
+  // Puts the file in place. The message of an error is complete: "/x/y: could not write (No space left on device). …"
   absl::Status Finish();
-  // Something went wrong on the way: Finish will say so, and leave what was there.
+  // Records an error of the caller: Finish returns it and keeps the former contents.
   void Fail(std::string why);
 
  private:
   void Open();
-  void NoteError();  // errno
+  void NoteError();  // records errno
 
   const std::string path_;
   std::ostream& standard_output_;
   const Readers readers_;
-  std::string target_;     // of the link
-  std::string temporary_;  // "": written in place
+  std::string target_;     // the link's target, or the path itself
+  std::string temporary_;  // "": written directly
   int fd_ = -1;
-  std::string why_;  // "": fine so far
+  std::string why_;  // "": no error yet
 };
 
-// All at once.
+// Writes the whole file at once.
 absl::Status WriteAtomically(const std::string& path, std::string_view bytes, std::ostream& standard_output);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// The last part of a path: the name by which people know a file.
+// Returns the last part of a path, by which people know the file.
 #ifndef HOLDFAST_REPORT_BASE_BASE_NAME_H_
 #define HOLDFAST_REPORT_BASE_BASE_NAME_H_
 

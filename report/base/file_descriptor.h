@@ -1,4 +1,4 @@
-// A descriptor that closes itself (movable, not copyable), and reads that do not stop halfway.
+// A descriptor that closes itself (movable, not copyable), and functions that read on after a short read.
 #ifndef HOLDFAST_REPORT_BASE_FILE_DESCRIPTOR_H_
 #define HOLDFAST_REPORT_BASE_FILE_DESCRIPTOR_H_
 
@@ -34,7 +34,8 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// As many of `size` bytes at `offset` as there are; fewer after an error.
+// Reads up to `size` bytes at `offset`. Returns the number of bytes read, which is smaller at the end of the file and
+// after an error.
 inline size_t PreadAll(int fd, char* to, size_t size, uint64_t offset) {
   size_t done = 0;
   while (done < size) {
@@ -46,8 +47,8 @@ inline size_t PreadAll(int fd, char* to, size_t size, uint64_t offset) {
   return done;
 }
 
-// Reads up to `most` bytes from the file's position on. For files that do not know their size, such as those of /proc. Returns ""
-// if the file cannot be read.
+// Reads up to `most` bytes from the file's current position. Works for files that report no size, such as those in
+// /proc. Returns "" if the file cannot be read.
 inline std::string ReadWhole(const FileDescriptor& file, size_t most = SIZE_MAX) {
   std::string text;
   char buffer[16 << 10];

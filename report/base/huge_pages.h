@@ -1,7 +1,9 @@
-// Large arrays that are written once, front to back: in pages of 2 MiB their first touch costs a fiftieth.
+// Huge pages for large arrays that are written once, front to back. Pages of 2 MiB make the first touch 50 times
+// cheaper.
 //
-// 400 MB in pages of 4 KiB are 100,000 page faults, 0.3 s; in huge ones 200. Linux gives them where they are allowed
-// (/sys/kernel/mm/transparent_hugepage/enabled: always or madvise); elsewhere this does nothing. Any thread.
+// 400 MB need 100,000 page faults with pages of 4 KiB, which take 0.3 s, and 200 with huge pages. Linux uses huge pages
+// only if /sys/kernel/mm/transparent_hugepage/enabled is "always" or "madvise"; otherwise these functions do nothing.
+// Any thread.
 #ifndef HOLDFAST_REPORT_BASE_HUGE_PAGES_H_
 #define HOLDFAST_REPORT_BASE_HUGE_PAGES_H_
 
@@ -13,7 +15,7 @@
 
 namespace holdfast {
 
-// For memory that is about to be used, all of it. Whole huge pages only: nothing beyond the array is touched by it.
+// For memory that will be used completely. Affects only huge pages that are entirely inside the array.
 inline void UseHugePages(void* begin, size_t bytes) {
   constexpr uintptr_t kHuge = 2 << 20;
   const auto from = (reinterpret_cast<uintptr_t>(begin) + kHuge - 1) & ~(kHuge - 1);
@@ -21,7 +23,7 @@ inline void UseHugePages(void* begin, size_t bytes) {
   if (from < to) (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
 }
 
-// Room for `count` elements in all.
+// Reserves room for `count` elements in total.
 template <typename T>
 void ReserveHuge(std::vector<T>* array, size_t count) {
   if (count <= array->capacity()) return;

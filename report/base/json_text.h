@@ -1,9 +1,9 @@
-// JSON as text, written from left to right: objects, arrays, strings, numbers. For what the tool writes into reports.
+// Writes JSON text from left to right: objects, arrays, strings and numbers. The tool's reports use it.
 //
 //   JsonText json;
 //   json.Open('{').Key("pid").Number(4242).Key("names").Open('[').String("a\"b").Close(']').Close('}');
 //
-// Strings are repaired to valid UTF-8. Commas are set by themselves.
+// Strings are repaired to valid UTF-8. Commas are inserted automatically.
 #ifndef HOLDFAST_REPORT_BASE_JSON_TEXT_H_
 #define HOLDFAST_REPORT_BASE_JSON_TEXT_H_
 
@@ -53,10 +53,10 @@ class JsonText {
     return *this;
   }
   JsonText& Number(int64_t value) { return Raw(fmt::format("{}", value)); }
-  JsonText& Real(double value) { return Raw(fmt::format("{:.17g}", value)); }  // finite ones only
+  JsonText& Real(double value) { return Raw(fmt::format("{:.17g}", value)); }  // finite values only
   JsonText& Bool(bool value) { return Raw(value ? "true" : "false"); }
   JsonText& Null() { return Raw("null"); }
-  // A value that is JSON already.
+  // Appends a value that is already JSON.
   JsonText& Raw(std::string_view value) {
     Comma();
     text_ += value;

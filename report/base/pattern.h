@@ -1,4 +1,5 @@
-// A regular expression of the command line: RE2's syntax, which is that of `go tool pprof`, and no text makes it slow.
+// A regular expression of the command line. The syntax is RE2's, as in `go tool pprof`; matching takes linear time on
+// any text.
 #ifndef HOLDFAST_REPORT_BASE_PATTERN_H_
 #define HOLDFAST_REPORT_BASE_PATTERN_H_
 
@@ -15,11 +16,11 @@ namespace holdfast {
 
 class Pattern {
  public:
-  // "" is no pattern: it matches nothing and is `empty`. The message of an error begins with `option`.
+  // "" compiles to an `empty` pattern, which matches nothing. The message of an error begins with `option`.
   static absl::StatusOr<Pattern> Compile(std::string_view option, std::string_view text);
 
   bool empty() const { return expression_ == nullptr; }
-  // Anywhere in `text`.
+  // Returns whether the pattern matches anywhere in `text`.
   bool Matches(std::string_view text) const;
 
  private:

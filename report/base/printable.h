@@ -1,4 +1,4 @@
-// Text of a profile or a path, as it may be shown: on a terminal, on a page.
+// Makes text of a profile or a path safe to show on a terminal or a page.
 #ifndef HOLDFAST_REPORT_BASE_PRINTABLE_H_
 #define HOLDFAST_REPORT_BASE_PRINTABLE_H_
 
@@ -7,8 +7,8 @@
 
 namespace holdfast {
 
-// Control characters become '?': names come from files that anyone may have made, and an escape sequence in one would
-// drive the reader's terminal.
+// Replaces control characters with '?'. Names come from files that anyone may have written, and an escape sequence in a
+// name would control the reader's terminal.
 inline std::string Printable(std::string_view text) {
   std::string shown(text);
   for (size_t i = 0; i < shown.size(); ++i) {
@@ -24,7 +24,7 @@ inline std::string Printable(std::string_view text) {
   return shown;
 }
 
-// The same as text of HTML or XML, also between quotes.
+// Also escapes the text for HTML or XML, inside or outside quotes.
 inline std::string MarkupEscaped(std::string_view text) {
   std::string escaped;
   for (const char c : Printable(text)) {

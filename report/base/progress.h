@@ -1,10 +1,11 @@
-// One line on the terminal about work that takes longer than half a second; nothing in a pipe, nothing for quick work.
+// Shows one line on the terminal while work takes longer than half a second. Prints nothing for shorter work or without
+// a terminal.
 //
 //   Progress progress("reading profile");
 //   for (…) progress.Show(done, all);        // "reading profile 12 of 80 …", rewritten in place ten times a second
-//                                            // gone when `progress` is
-// A thread of its own writes the line, so that it also comes when one step takes long; there is none without a
-// terminal.
+//                                            // removed when `progress` is destroyed
+// A separate thread writes the line, so that it also appears during one long step. Without a terminal there is no
+// thread.
 #ifndef HOLDFAST_REPORT_BASE_PROGRESS_H_
 #define HOLDFAST_REPORT_BASE_PROGRESS_H_
 
@@ -24,13 +25,13 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Show(size_t done, size_t all);
-  void Clear();  // before anything else is printed; the end of it
+  void Clear();  // call before other output; ends the display
 
  private:
   void Write();
 
   const std::string what_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable ended_changed_;
   bool ended_ = false;
   size_t done_ = 0, all_ = 0;

@@ -13,7 +13,7 @@ void SayLines(std::string_view lines) {
   while (!lines.empty()) {
     const ssize_t written = write(STDERR_FILENO, lines.data(), lines.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody listens
+    if (written <= 0) return;  // the reader is gone
     lines.remove_prefix(static_cast<size_t>(written));
   }
 }

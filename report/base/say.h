@@ -1,7 +1,7 @@
-// What all commands have in common: messages, and exit codes of their own.
+// Messages and exit codes, which all commands share.
 //
-// Every message is one line on standard error: `holdfast: <thing>: what happened (detail). What to do next.` It is
-// written by one write(2), so that lines of the program and ours do not mix.
+// A message is one line on standard error: `holdfast: <thing>: what happened (detail). What to do next.` One write(2)
+// writes the whole line, so that it does not mix with lines of the program.
 #ifndef HOLDFAST_REPORT_BASE_SAY_H_
 #define HOLDFAST_REPORT_BASE_SAY_H_
 
@@ -15,31 +15,31 @@ namespace holdfast {
 
 enum ExitCode : int {
   kFine = 0,
-  kFinding = 1,  // something that the user asked about, such as a leak above a bound
+  kFinding = 1,  // what the user asked about was found, such as a leak above a limit
   kWrongUsage = 2,
   kCouldNot = 3,
-  // Of `run`, which otherwise exits as its program does.
+  // Only for `run`, which otherwise returns the exit code of its program.
   kRunFailed = 125,
   kNotExecutable = 126,
   kNotFound = 127,
 };
 
-// "holdfast: " and `text`, which is one line without its end; control characters in it become '?'.
+// Prints "holdfast: " and `text`, which is one line without a newline. Control characters become '?'.
 void Say(std::string_view text);
-// The same on `err`, for what tests look at; standard error is unbuffered, so it is one write there, too.
+// Prints the same line to `err`, so that tests can read it. std::cerr is unbuffered, so this is one write as well.
 void SayTo(std::ostream& err, std::string_view text);
 
-// Says what went wrong. The exit code: wrong usage for an InvalidArgument, else "could not do it".
+// Prints the error. Returns kWrongUsage for InvalidArgument, otherwise kCouldNot.
 int Failed(const absl::Status& status, std::ostream& err = std::cerr);
 
-// The end of every command that prints to standard output: `exit_code`, or kCouldNot with a message when what was printed
-// did not arrive (a full disk behind a redirection).
+// Every command that prints to standard output returns Finished(exit_code). Returns `exit_code`; or prints a message
+// and returns kCouldNot if the output could not be written, for example because the disk is full.
 int Finished(int exit_code);
 
-// Several lines that belong together, as they are.
+// Prints several related lines unchanged.
 void SayLines(std::string_view lines);
 
-// `text` as it can be pasted into a shell: in quotes where it needs them.
+// Returns `text` for pasting into a shell, quoted if necessary.
 std::string ShellQuoted(std::string_view text);
 
 }  // namespace holdfast

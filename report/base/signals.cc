@@ -16,10 +16,10 @@ namespace holdfast {
 namespace {
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
-// How long after our own continuation the child, if it was continued with us, may take to say so. A guess: the kernel
-// does both in one go.
+// After SIGCONT resumes us: how long the child's own SIGCHLD may take if it was resumed by the same signal. A guess:
+// the kernel resumes both in one step.
 constexpr int kContinuedWithinMs = 50;
-// Of `look`: after 50 ms, then at four times the distance each time, up to some 50 s.
+// When Supervise calls `look`: first after 50 ms, then after four times the previous delay, up to about 50 s.
 constexpr int kFirstLookMs = 50, kLastLookMs = 60'000;
 
 bool HasTerminal() { return FileDescriptor(open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)).valid(); }
@@ -38,10 +38,10 @@ HeldSignals::HeldSignals() {
 void HeldSignals::Release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 void HeldSignals::Forward(const siginfo_t& info) {
-  if (info.si_code == SI_KERNEL) return;  // from the terminal: the child, in the same process group, has it too
-  if (info.si_pid == child_) return;      // the child signals its group, or us: nothing that it lacks
+  if (info.si_code == SI_KERNEL) return;  // sent by the terminal: the child is in the same process group and has it too
+  if (info.si_pid == child_) return;      // sent by the child to us or its group: the child knows about it
   if (info.si_signo == SIGCONT && resumed_) {
-    // What woke us was mostly meant for the whole group, and a CONT more would be seen by a handler.
+    // This SIGCONT was probably sent to the whole group, and a second one would reach the child's handler.
     resumed_ = false;
     sigset_t state;
     sigemptyset(&state);
@@ -90,14 +90,14 @@ void HeldSignals::StopLike(int signal) {
   sigset_t one, held;
   sigemptyset(&one);
   sigaddset(&one, signal);
-  sigprocmask(SIG_UNBLOCK, &one, &held);  // here we stand still
+  sigprocmask(SIG_UNBLOCK, &one, &held);  // we stop here until we are continued
   sigprocmask(SIG_SETMASK, &held, nullptr);
   if (signal != SIGSTOP) sigaction(signal, &before, nullptr);
 }
 
 int HeldSignals::Supervise(pid_t child, const std::function<void()>& look) {
   child_ = child;
-  // Ignored, the kernel would reap the child and keep its status to itself.
+  // If SIGCHLD were ignored, the kernel would reap the child and discard its status.
   signal(SIGCHLD, SIG_DFL);
   TakeStates();
   int wait_ms = kFirstLookMs;
@@ -129,17 +129,17 @@ bool HeldSignals::AskedToEnd(int milliseconds) {
 void EndLike(int status) {
   if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
   const int number = WTERMSIG(status);
-  // A core of ours would say nothing about the program, and may overwrite its own.
+  // Our own core dump would say nothing about the program, and could overwrite the program's core dump.
   const rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
-  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // where a pipe takes the cores, the limit does not count
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // core_pattern may pipe cores to a program, which ignores the limit
   signal(number, SIG_DFL);
   kill(getpid(), number);
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, number);
   sigprocmask(SIG_UNBLOCK, &one, nullptr);
-  _exit(128 + number);  // as PID 1: the kernel spares it
+  _exit(128 + number);  // we are PID 1, and the kernel did not deliver the signal
 }
 
 }  // namespace holdfast

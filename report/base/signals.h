@@ -1,11 +1,12 @@
-// What a parent owes a child that it stands in for: signals, job control, and the same end. For `holdfast run`.
+// Makes a parent stand in for its child: forwards signals, follows job control, and ends the same way. For `holdfast
+// run`.
 //
 //     HeldSignals held;                 // before fork
 //     if (fork() == 0) { held.Release(); execve(…); }
 //     EndLike(held.Supervise(child));
 //
-// No handler is installed: signals are held back (blocked) and taken one by one, so the child inherits every
-// disposition as we got it. One thread only.
+// Installs no handlers: signals are blocked and taken one by one, so the child inherits every disposition unchanged.
+// One thread only.
 #ifndef HOLDFAST_REPORT_BASE_SIGNALS_H_
 #define HOLDFAST_REPORT_BASE_SIGNALS_H_
 
@@ -19,21 +20,20 @@ namespace holdfast {
 class HeldSignals {
  public:
   HeldSignals();
-  // The mask that we got: for the child, before exec.
+  // Restores the original signal mask. The child calls this before exec.
   void Release() const;
 
-  // Until `child` has ended; its status, as from waitpid. Meanwhile:
-  //   TERM, INT, HUP, QUIT, USR1, USR2, CONT, TSTP   sent to us by a process: passed on. From the terminal: the child,
-  //   in
-  //                                                  our process group, has it already
-  //   the child stops (^Z, or a TSTP passed on)      we stop by the same signal, so that the shell sees it. Without a
-  //                                                  terminal a program stopped by others does not stop us: who
-  //                                                  continues it would not continue us
-  // Other children (orphans, when we are PID 1) are reaped.
-  // `look`: is called a few times while the child runs, early ones closer together.
+  // Waits until `child` has ended and returns its status, as waitpid does. Meanwhile:
+  //   TERM, INT, HUP, QUIT, USR1, USR2, CONT, TSTP   forwarded if a process sent them to us. If the terminal sent them, the
+  //                                                  child already has them: it is in our process group
+  //   the child stops (^Z, or a forwarded TSTP)      we stop by the same signal, so that the shell notices. Without a
+  //                                                  terminal we keep running: a process that stopped only the child
+  //                                                  will continue only the child
+  // Reaps other children (orphans, if we are PID 1).
+  // `look` is called a few times while the child runs, at growing intervals.
   int Supervise(pid_t child, const std::function<void()>& look = {});
 
-  // Waits `milliseconds`, or until one of TERM, INT, HUP, QUIT came: then true.
+  // Waits up to `milliseconds`. Returns true as soon as TERM, INT, HUP or QUIT arrives.
   bool AskedToEnd(int milliseconds);
 
  private:
@@ -45,12 +45,12 @@ class HeldSignals {
   pid_t child_ = 0;
   int status_ = 0;
   bool ended_ = false;
-  bool stopped_ = false;  // the child
+  bool stopped_ = false;  // the child is stopped
   bool stop_forwarded_ = false;
-  bool resumed_ = false;  // we were stopped, and the CONT that woke us is still to be taken
+  bool resumed_ = false;  // we were stopped, and the CONT that resumed us is still pending
 };
 
-// Ends this process with the exit status, or by the signal, that `status` (from waitpid) says; without a core of ours.
+// Ends this process with the exit code or signal of `status` (from waitpid), without a core dump.
 [[noreturn]] void EndLike(int status);
 
 }  // namespace holdfast

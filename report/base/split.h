@@ -1,4 +1,4 @@
-// Text in parts. (abseil's StrSplit, where it was built for an older C++, does not take std::string_view.)
+// Splits text. (absl::StrSplit does not accept std::string_view if abseil was built for an older C++ standard.)
 #ifndef HOLDFAST_REPORT_BASE_SPLIT_H_
 #define HOLDFAST_REPORT_BASE_SPLIT_H_
 
@@ -7,8 +7,8 @@
 
 namespace holdfast {
 
-// The parts of `text` between any of the `dividers`, also empty ones: "a::b" at ":" gives "a", "", "b". They point into
-// `text`.
+// Splits `text` at each character that is in `dividers`, and keeps empty parts: "a::b" at ":" gives "a", "", "b". The
+// parts point into `text`.
 inline std::vector<std::string_view> Split(std::string_view text, std::string_view dividers) {
   std::vector<std::string_view> parts;
   while (true) {

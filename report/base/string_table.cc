@@ -9,7 +9,7 @@ StringId StringTable::Intern(std::string_view text) {
   if (const auto found = ids_.find(text); found != ids_.end()) return found->second;
   constexpr size_t kBlock = 64 * 1024;
   if (text.size() > left_) {
-    // A long string gets a block of its own; the current block stays in use.
+    // A long string gets its own block; the current block stays in use.
     const size_t size = std::max(kBlock, text.size());
     blocks_.push_back(std::unique_ptr<char[]>(new char[size]));
     if (size == kBlock) {

@@ -1,4 +1,4 @@
-// Strings, each kept once and named by a number. Not synchronized: one thread at a time.
+// Interns strings: each string is stored once and has a number. Not synchronized: one thread at a time.
 #ifndef HOLDFAST_REPORT_BASE_STRING_TABLE_H_
 #define HOLDFAST_REPORT_BASE_STRING_TABLE_H_
 
@@ -12,9 +12,9 @@
 
 namespace holdfast {
 
-using StringId = uint32_t;  // index into the string table; 0 is ""
+using StringId = uint32_t;  // index into the string table; 0: ""
 
-// Strings, each once. Views stay valid as long as the table lives, also when it grows or is moved.
+// Views stay valid for the table's lifetime, also when it grows or is moved.
 class StringTable {
  public:
   StringTable() { Intern(""); }

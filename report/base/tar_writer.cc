@@ -64,7 +64,7 @@ void TarWriter::Header(std::string_view name, uint64_t size, char type) {
 
 void TarWriter::Add(std::string_view name, std::string_view bytes) {
   if (name.size() > kNameField) {
-    // pax: a record that names its own length.
+    // A pax record, which begins with its own length.
     const std::string record = fmt::format(" path={}\n", name);
     size_t length = record.size() + 1;
     while (fmt::format("{}", length).size() + record.size() != length) {

@@ -1,4 +1,4 @@
-// Writes a tar archive (POSIX ustar, with pax headers for what does not fit into it) through gzip.
+// Writes a tar archive through gzip: POSIX ustar, with pax headers for names that do not fit.
 #ifndef HOLDFAST_REPORT_BASE_TAR_WRITER_H_
 #define HOLDFAST_REPORT_BASE_TAR_WRITER_H_
 
@@ -14,13 +14,13 @@ namespace holdfast {
 
 class TarWriter {
  public:
-  // `fd` stays the caller's. `time_s`: of all files in it, so that equal contents give equal archives.
+  // The caller keeps `fd`. `time_s` is the time of all files, so that equal contents give equal archives.
   TarWriter(int fd, int64_t time_s);
   ~TarWriter();
   TarWriter(const TarWriter&) = delete;
   TarWriter& operator=(const TarWriter&) = delete;
 
-  // A regular file, readable by all. The first failure is kept; Finish returns it.
+  // Adds a regular file, readable by all. Finish returns the first error.
   void Add(std::string_view name, std::string_view bytes);
   absl::Status Finish();
 

@@ -1,4 +1,4 @@
-// The time in nanoseconds, and a moment by which work that can be left for later is broken off.
+// The time in nanoseconds, and a deadline after which deferrable work stops.
 #ifndef HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
 #define HOLDFAST_REPORT_BASE_TIME_BUDGET_H_
 

@@ -4,8 +4,8 @@
 
 namespace holdfast {
 
-// The length of the UTF-8 character that `text` begins with, or 0: overlong forms, surrogates and what lies above
-// U+10FFFF are not valid (Unicode 15, table 3-7).
+// Returns the length of the UTF-8 character at the start of `text`, or 0 if it is invalid: an overlong form, a
+// surrogate, or above U+10FFFF (Unicode 15, table 3-7).
 static size_t Utf8Length(std::string_view text) {
   const auto at = [&](size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
   const auto follows = [&](size_t i) { return (at(i) & 0xc0) == 0x80; };

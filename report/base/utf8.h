@@ -1,4 +1,4 @@
-// Text that somebody else wrote, as valid UTF-8. Pure functions, any thread.
+// Handles text of unknown origin as UTF-8. Pure functions, any thread.
 #ifndef HOLDFAST_REPORT_BASE_UTF8_H_
 #define HOLDFAST_REPORT_BASE_UTF8_H_
 
@@ -8,13 +8,13 @@
 
 namespace holdfast {
 
-// The length of the valid UTF-8 that `text` begins with; text.size() when all of it is valid.
+// Returns the length of the valid UTF-8 at the start of `text`; text.size() if all of it is valid.
 size_t ValidUtf8Prefix(std::string_view text);
 
-// `text` with each byte that is no part of valid UTF-8 replaced by U+FFFD.
+// Replaces each byte of `text` that is not part of valid UTF-8 with U+FFFD.
 std::string RepairUtf8(std::string_view text);
 
-// How many characters of valid UTF-8 it is: its width in a table.
+// Returns the number of characters of valid UTF-8, which is the width in a table.
 size_t WidthOf(std::string_view text);
 
 }  // namespace holdfast

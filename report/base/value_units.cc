@@ -16,7 +16,7 @@ namespace {
 struct NamedUnit {
   std::string_view name;
   double factor;
-  bool printed = true;  // chosen by "auto"; the others are read only
+  bool printed = true;  // chosen for output; the others are only read
 };
 
 constexpr std::array<NamedUnit, 10> kSizes = {{{"B", 1},
@@ -56,10 +56,11 @@ const NamedUnit* FindUnit(std::span<const NamedUnit> units, std::string_view nam
   return nullptr;
 }
 
-// The number in `text` times its unit, or nothing. `bare`: the factor of a number without a unit, 0 = only for zero.
+// Returns the number in `text` times its unit, or nothing. `bare`: the factor for a number without a unit; 0 = only 0
+// may omit the unit.
 std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const NamedUnit> units, double bare) {
   if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) return std::nullopt;
-  // Whole numbers first: a double holds 53 bits only.
+  // Parse whole numbers first: a double has only 53 bits.
   uint64_t whole = 0;
   double number = 0;
   const char* end = text.data() + text.size();
@@ -85,7 +86,7 @@ std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const Nam
   return static_cast<uint64_t>(product);
 }
 
-// "1.50", "512", "23.4" → at most two digits behind the point, none when they are zero (as pprof prints).
+// "1.50", "512", "23.4" → at most two decimals, none if they are zero (as pprof prints).
 std::string ThreeDigits(double value) {
   std::string text = fmt::format("{:.2f}", value);
   if (text.ends_with(".00")) text.resize(text.size() - 3);
@@ -142,7 +143,7 @@ std::string FormatDuration(int64_t ns) {
                     kDay = 24 * kHour;
   if (ns < kMs) return FormatTimeNs(std::max<int64_t>(ns, 0));
   if (ns < kSecond) return fmt::format("{}ms", ns / kMs);
-  // Tenths, cut, so that nothing lasted longer than it did.
+  // Truncated to tenths, so that the printed time never exceeds the real one.
   const auto tenths = [ns](int64_t unit) {
     const int64_t count = ns / (unit / 10);
     return count % 10 == 0 ? fmt::format("{}", count / 10) : fmt::format("{}.{}", count / 10, count % 10);
@@ -165,7 +166,7 @@ std::string FormatValue(int64_t value, std::string_view unit, std::string_view o
     if (wanted->factor == base) return fmt::format("{}", value);
     return ThreeDigits(static_cast<double>(value) * base / wanted->factor) + std::string(wanted->name);
   }
-  if (base != 1) return fmt::format("{}{}", value, unit);  // a profile of others, in KiB or ms: as it says
+  if (base != 1) return fmt::format("{}{}", value, unit);  // a profile of another tool, in KiB or ms: keep its unit
   return Automatic(value, units);
 }
 
