@@ -1,8 +1,7 @@
-// Which files below some folders have which build id, whatever they are called.
+// Finds files below given folders by build id, whatever the files are called.
 //
-// The folders are looked through when the first build id is asked for: a build's output, a download of packages, a copy of
-// /usr. At most kMostFiles files are looked at, each by its ELF header and notes only; links to folders are not followed.
-// One thread.
+// The first call of Find searches the folders: a build's output, downloaded packages, a copy of /usr. The search reads
+// the ELF header and notes of at most kMostFiles files, and does not follow links to folders. One thread.
 #ifndef HOLDFAST_REPORT_ELF_BUILD_ID_INDEX_H_
 #define HOLDFAST_REPORT_ELF_BUILD_ID_INDEX_H_
 
@@ -20,13 +19,13 @@ class BuildIdIndex {
 
   explicit BuildIdIndex(std::vector<std::string> folders) : folders_(std::move(folders)) {}
 
-  // The files of this build id (lower-case hexadecimal), in the order of their paths.
+  // Returns the files with this build id (lower-case hexadecimal), ordered by path.
   const std::vector<std::string>& Find(const std::string& build_id);
 
  private:
   void Read();
 
-  std::vector<std::string> folders_;  // not looked through yet
+  std::vector<std::string> folders_;  // not searched yet
   absl::flat_hash_map<std::string, std::vector<std::string>> files_;
 };
 

@@ -23,21 +23,21 @@ namespace {
 
 constexpr uint64_t kMostCode = 512 << 20, kPiece = 1 << 20;
 constexpr uint64_t kMostData = 64 << 20;
-constexpr size_t kReach = 96;                // before a call, for its arguments
-constexpr size_t kBetween = 32;              // from the number of a system call to the instruction
-constexpr size_t kRegisterReach = 4096;      // from the load of a function's address to a call, either way
-constexpr uint64_t kMostBytesOfPrctl = 128;  // from the start of a prctl that is linked in to its system call
+constexpr size_t kReach = 96;                // bytes before a call that are searched for its arguments
+constexpr size_t kBetween = 32;              // bytes from the load of a system call's number to the instruction
+constexpr size_t kRegisterReach = 4096;      // bytes from the load of a function's address to a call, either way
+constexpr uint64_t kMostBytesOfPrctl = 128;  // from the start of a statically linked prctl to its system call
 constexpr uint32_t kPrctlNumber = 157, kSetChildSubreaper = 36;
 
 using namespace std::literals;
 constexpr std::string_view kMovesPrctl = "\xb8\x9d\0\0\0"sv;  // mov $157,%eax
-// The constants of a call of syscall(157, 36, …), libc's and Go's, in any order.
+// The constants of a call syscall(157, 36, …), in either order, by libc's calling convention and by Go's.
 constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
     {"\xbe\x24\0\0\0"sv, "\xbf\x9d\0\0\0"sv},   // mov $36,%esi; mov $157,%edi
     {"\xbb\x24\0\0\0"sv, "\xb8\x9d\0\0\0"sv}};  // mov $36,%ebx; mov $157,%eax
 constexpr std::string_view kSyscall = "\x0f\x05"sv;
 constexpr std::string_view kPrctlText = "\0prctl\0"sv;
-// The start of glibc's syscall(): mov %rdi,%rax; mov %rsi,%rdi; mov %rdx,%rsi.
+// The first instructions of glibc's syscall(): mov %rdi,%rax; mov %rsi,%rdi; mov %rdx,%rsi.
 constexpr std::string_view kSyscallFunction = "\x48\x89\xf8\x48\x89\xf7\x48\x89\xd6"sv;
 
 int32_t Displacement(std::string_view code, size_t at) {
@@ -46,10 +46,10 @@ int32_t Displacement(std::string_view code, size_t at) {
   return value;
 }
 
-// A register that holds an argument, by its number in an instruction.
+// Registers that hold arguments, by their number in an instruction.
 enum Register : uint8_t { kBx = 3, kSi = 6, kDi = 7 };
 
-// Whether a function begins or ends where `code` ends, or a call does, which no argument survives.
+// Returns whether `code` ends at a function's start or end, or after a call. No argument survives a call.
 bool IsBorder(std::string_view code) {
   if (code.ends_with("\xf3\x0f\x1e\xfa"sv) || code.ends_with("\x55\x48\x89\xe5"sv))
     return true;  // endbr64; push %rbp, mov
@@ -59,13 +59,14 @@ bool IsBorder(std::string_view code) {
     constexpr int32_t kFar = 128 << 20;
     if (const int32_t distance = Displacement(code, end - 4); distance > -kFar && distance < kFar) return true;
   }
-  if (end < 5 || code[end - 1] != '\xc3') return false;  // ret; 0xc3 is part of other instructions, too
+  if (end < 5 || code[end - 1] != '\xc3') return false;  // ret; other instructions also contain 0xc3
   const auto before = static_cast<uint8_t>(code[end - 2]);
   return (before >= 0x58 && before <= 0x5f) || before == 0xc9 || code.substr(end - 5, 3) == "\x48\x83\xc4"sv;
 }
 
-// The constant in a register where `code` ends: by the last instruction that writes the register. Nothing: none of those that
-// move a constant. Bytes are read backwards, so an instruction may be seen where none begins: that makes a constant unknown.
+// Returns the constant in a register at the end of `code`, from the last instruction that writes the register. Returns
+// nothing if that instruction does not load a constant. The bytes are read backwards, so a match may start in the
+// middle of a real instruction. That only makes a constant unknown.
 std::optional<uint32_t> ConstantIn(Register number, std::string_view code) {
   const uint8_t own = number;
   for (size_t end = code.size(); end + kReach > code.size() && end >= 2; --end) {
@@ -73,7 +74,7 @@ std::optional<uint32_t> ConstantIn(Register number, std::string_view code) {
       return before > end ? uint8_t{0} : static_cast<uint8_t>(code[end - before]);
     };
     if (IsBorder(code.substr(0, end))) return std::nullopt;
-    // A prefix of 0x40 to 0x4f may turn the register into one of r8 to r15.
+    // A prefix of 0x40 to 0x4f may select one of r8 to r15 instead.
     const auto is_other = [](uint8_t prefix, uint8_t bit) { return (prefix & 0xf0) == 0x40 && (prefix & bit) != 0; };
     constexpr uint8_t kOfLast = 1, kOfMiddle = 4;
     const bool follows_short_jump = byte(7) == 0xeb || (byte(7) & 0xf0) == 0x70;
@@ -83,7 +84,7 @@ std::optional<uint32_t> ConstantIn(Register number, std::string_view code) {
       return static_cast<uint32_t>(Displacement(code, end - 4));
     if (end >= 3 && byte(3) == 0x6a && byte(1) == 0x58 + own) return byte(2);  // push, pop
     const uint8_t mode = byte(1) >> 6, middle = (byte(1) >> 3) & 7, last = byte(1) & 7;
-    // xor, sub of a register with itself; then mov between registers.
+    // First xor or sub of a register with itself, then mov between registers.
     const bool ends_in_own = mode == 3 && last == own && !is_other(byte(3), kOfLast);
     if ((byte(2) == 0x31 || byte(2) == 0x29) && middle == own && ends_in_own) return 0;
     if (byte(2) == 0x89 && ends_in_own) return std::nullopt;
@@ -124,14 +125,14 @@ class Search {
   }
 
   SubreaperCall FindSubreaper() {
-    // A stripped table of sections hides what is imported.
+    // Without a section table the imports are unknown.
     if (elf_.sections().empty()) Found(SubreaperCall::kComputed);
     ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { TakeEntries(code, address, from); });
     if (found_ != SubreaperCall::kCalls && (!entries_.empty() || !inside_.empty())) {
       if (!inside_.empty()) {
         ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { TakeStarts(code, address, from); });
         for (const Inside& one : inside_) {
-          if (one.start == 0) Found(SubreaperCall::kComputed);  // of a function that is called through a pointer
+          if (one.start == 0) Found(SubreaperCall::kComputed);  // only called through a pointer
           if (one.start != 0) entries_.insert({one.start, Function::kPrctl});
         }
       }
@@ -146,19 +147,21 @@ class Search {
   struct Range {
     uint64_t start, end;
   };
-  // A system call of prctl with an option that its function was given. `start`: of that function, 0: nobody calls it directly.
+  // A system call of prctl that passes on an argument of its function. `start`: that function's address; 0: no direct
+  // call is known.
   struct Inside {
     uint64_t call = 0, start = 0;
   };
 
   void Found(SubreaperCall what) { found_ = std::max(found_, what); }
 
-  // Calls look(code, address of its first byte, from): bytes before `from` were looked at in the last piece.
+  // Calls look(code, address of the first byte, from). The bytes before `from` were already searched in the previous
+  // piece.
   template <typename Look>
   void ForEachPiece(Look look) const {
     for (const Elf64_Phdr& segment : elf_.segments()) {
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-      // Piece by piece: the memory is charged to the program's control group.
+      // Reads in pieces, because the memory is charged to the program's control group.
       const uint64_t bytes = std::min(segment.p_filesz, kMostCode);
       for (uint64_t start = 0; start < bytes && found_ != SubreaperCall::kCalls; start += kPiece) {
         const uint64_t before = std::min<uint64_t>(start, kRegisterReach);
@@ -184,14 +187,15 @@ class Search {
   // Finds entries of the PLT, and judges calls through the GOT.
   void TakeCallsThroughSlots(std::string_view code, uint64_t address, size_t from) {
     for (size_t at = std::max<size_t>(from, 2); !slots_.empty() && at + 4 <= code.size(); ++at) {
-      // Most bytes are none of "jmp *", "call *" and "mov slot(%rip)": looking up their slots took most of the time.
+      // Checks the opcode first. Most bytes are not "jmp *", "call *" or "mov slot(%rip)", and looking up a slot for
+      // each dominated the time.
       const auto opcode = static_cast<uint8_t>(code[at - 2]), mode = static_cast<uint8_t>(code[at - 1]);
       if (!(opcode == 0xff && (mode == 0x25 || mode == 0x15)) && !(opcode == 0x8b && (mode & 0xc7) == 5)) continue;
       const Function* function = SlotAt(address + at + 4 + static_cast<int64_t>(Displacement(code, at)));
       if (function == nullptr) continue;
       const bool is_jump = code.substr(at - 2, 2) == "\xff\x25"sv, is_call = code.substr(at - 2, 2) == "\xff\x15"sv;
       if (is_jump && IsInPlt(address + at)) {
-        // The entry begins with endbr64, with a prefix of the jump, with both, or with the jump.
+        // The entry begins with endbr64, with a prefix of the jump, with both, or with the jump itself.
         for (const uint64_t before : {2, 3, 6, 7}) entries_.insert({address + at - before, *function});
       } else if (is_jump || is_call) {
         Judge(*function, code.substr(0, at - 2));
@@ -201,7 +205,7 @@ class Search {
     }
   }
 
-  // The same, and system calls.
+  // Also finds system calls.
   void TakeEntries(std::string_view code, uint64_t address, size_t from) {
     TakeCallsThroughSlots(code, address, from);
     for (const auto& [option, number] : kPairs) {
@@ -220,8 +224,9 @@ class Search {
     }
   }
 
-  // "mov slot(%rip),%reg" with the displacement at `at`: compilers keep the function in a register for the calls of a loop. A call
-  // of that register near the load may be another function's, so one with known arguments is enough.
+  // A "mov slot(%rip),%reg" with the displacement at `at`. Compilers keep a function's address in a register for calls
+  // in a loop. A call through the register near the load may call another function, so one call with known arguments is
+  // enough.
   void JudgeLoad(Function function, std::string_view code, size_t at) {
     const std::string_view load = code.substr(at >= 3 ? at - 3 : 0, 3);
     if (at < 3 || (load[0] != '\x48' && load[0] != '\x4c') || load[1] != '\x8b' || (load[2] & 0xc7) != 5) return;
@@ -237,7 +242,7 @@ class Search {
     if (!any) Found(SubreaperCall::kComputed);
   }
 
-  // "mov $157,%eax" at `at`.
+  // A "mov $157,%eax" at `at`.
   void LookAtNumber(std::string_view code, size_t at, uint64_t address) {
     const size_t end = code.substr(at, kBetween).find(kSyscall);
     if (end != std::string_view::npos) {
@@ -245,7 +250,7 @@ class Search {
       if (option == kSetChildSubreaper) Found(SubreaperCall::kCalls);
       if (!option.has_value()) inside_.push_back({.call = address + at});
     } else if (is_go_) {
-      // Go's own wrappers take the number and the option in ax and bx.
+      // Go's own wrappers pass the number and the option in ax and bx.
       const std::string_view after = code.substr(at, kBetween);
       std::optional<uint32_t> option = ConstantIn(kBx, code.substr(0, at));
       if (const size_t later = after.find('\xbb'); later != std::string_view::npos && later + 5 <= after.size())
@@ -263,7 +268,7 @@ class Search {
     }
   }
 
-  // The function around a system call starts at the last target of a call before it.
+  // Takes the last call target before a system call as the start of the enclosing function.
   void TakeStarts(std::string_view code, uint64_t address, size_t from) {
     ForEachCall(code, address, from, [this](size_t, uint64_t target) {
       for (Inside& one : inside_) {
@@ -280,12 +285,12 @@ class Search {
     });
   }
 
-  // A call of this function where `code` ends.
+  // Judges a call of this function at the end of `code`.
   void Judge(Function function, std::string_view code) {
     if (!JudgeArguments(function, code)) Found(SubreaperCall::kComputed);
   }
 
-  // False: the arguments are not known.
+  // Returns false if the arguments are unknown.
   bool JudgeArguments(Function function, std::string_view code) {
     if (function == Function::kDlopen) {
       const std::optional<uint32_t> flags = ConstantIn(kSi, code);
@@ -301,7 +306,7 @@ class Search {
     return option.has_value();
   }
 
-  // Whether the name is among the program's constants, for dlsym.
+  // Returns whether the program's constants contain the name, for dlsym.
   bool NamesPrctl() const {
     for (const Elf64_Shdr& section : elf_.sections()) {
       if (section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_ALLOC) == 0) continue;
@@ -324,7 +329,7 @@ class Search {
   SubreaperCall found_ = SubreaperCall::kNone;
 };
 
-// Calls use(file), if the path leads to a program or library of this machine.
+// Calls use(file) if the path leads to a program or library for this machine.
 template <typename Use>
 void WithElf(const std::string& path, Use use) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -75,7 +75,7 @@ class DebugFileReader {
   }
 
   absl::StatusOr<dwarf::Section> Unpack(const DebugFile::Packed& packed) {
-    // .zdebug_*: "ZLIB" and the size in 8 bytes, big-endian.
+    // .zdebug_* begins with "ZLIB" and the size in 8 bytes, big-endian.
     unsigned char begin[sizeof(Elf64_Chdr)] = {};
     const size_t header_size = packed.zdebug ? 12 : sizeof(Elf64_Chdr);
     if (packed.size < header_size || pread(file_.fd.get(), begin, header_size, static_cast<off_t>(packed.offset)) !=
@@ -89,7 +89,7 @@ class DebugFileReader {
     } else {
       Elf64_Chdr compression;
       std::memcpy(&compression, begin, sizeof(compression));
-      constexpr uint32_t kZstd = 2;  // ELFCOMPRESS_ZSTD of glibc 2.37
+      constexpr uint32_t kZstd = 2;  // ELFCOMPRESS_ZSTD, which glibc defines since 2.37
       if (compression.ch_type == kZstd) {
         method = dwarf::Compression::kZstd;
       } else if (compression.ch_type != ELFCOMPRESS_ZLIB) {

@@ -16,10 +16,13 @@
 namespace holdfast {
 namespace {
 
-std::string BaseOf(std::string_view path) { return std::string(BaseName(path)); }  // absl's string_view is another type
+std::string BaseOf(std::string_view path) {
+  return std::string(BaseName(path));
+}  // absl's string_view is a different
+   // type
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-// Build ids become parts of paths.
+// Checks a build id, because it becomes part of a path.
 bool IsBuildId(std::string_view id) {
   return id.size() > 4 && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -77,7 +80,7 @@ absl::StatusOr<DebugFileFinder::Found> DebugFileFinder::Find(const std::string& 
   const std::string debuglink = binary != nullptr ? BaseOf(binary->debuglink) : "";
   std::optional<Found> names_only;
   absl::Status last = absl::NotFoundError("no debug file");
-  // True when the file is the one to take; one that only has symbols is kept for the case that nothing better comes.
+  // Returns true if the file is taken. A file that only has symbols is kept as a fallback.
   std::optional<Found> taken;
   const auto take = [&](absl::StatusOr<std::shared_ptr<DebugFile>> file, const std::string& from) {
     if (!file.ok()) {
@@ -141,7 +144,7 @@ absl::StatusOr<DebugFileFinder::Found> DebugFileFinder::Find(const std::string& 
 
 absl::Status DebugFileFinder::AddShared(DebugFile* file, const std::string& path) {
   if (file->altlink.empty()) return absl::OkStatus();
-  // A relative link is seen from where the file really lies: .build-id/ holds links.
+  // Resolve a relative link from the file's real location: .build-id/ contains symbolic links.
   char* real = path.empty() ? nullptr : realpath(path.c_str(), nullptr);
   std::vector<std::string> paths = {dwarf::JoinPath(FolderOf(real != nullptr ? real : path), file->altlink)};
   free(real);

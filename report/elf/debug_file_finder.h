@@ -1,12 +1,12 @@
-// Finds the files that hold a program's symbols and debug information, by build id.
+// Finds the files with a program's symbols and debug information, by build id.
 //
-// For /usr/bin/app of build id 12ab…, under each root (/usr/lib/debug, and what --debug-dir names):
-//   ROOT/.build-id/12/ab….debug                        where packages put separate debug files
+// For /usr/bin/app with build id 12ab…, searches under each root (/usr/lib/debug and the folders of --debug-dir):
+//   ROOT/.build-id/12/ab….debug                        where packages install separate debug files
 //   the name in .gnu_debuglink: beside the program, in .debug/ there, under ROOT/usr/bin/, in ROOT
 //   ROOT/usr/bin/app, ROOT/app, ROOT/app.debug, ROOT/.build-id/12/ab…    a copy of the file itself
-//   any file of this build id below a folder that is searched (--debug-dir)
-// then debuginfod, when that is asked for. A file is only taken when its build id is the program's; where the program
-// has none, .gnu_debuglink's checksum must be right.
+//   any file with this build id below a searched folder (--debug-dir)
+// Then asks debuginfod, if requested. A file must have the program's build id. If the program has no build id, the file
+// must have the checksum in .gnu_debuglink.
 #ifndef HOLDFAST_REPORT_ELF_DEBUG_FILE_FINDER_H_
 #define HOLDFAST_REPORT_ELF_DEBUG_FILE_FINDER_H_
 
@@ -22,35 +22,36 @@
 
 namespace holdfast {
 
-// A regular file for reading: the path comes from a table or a file that anyone may have written, and opening a pipe
-// would wait for ever.
+// Opens a regular file for reading. The path comes from a table or from a file that anyone may have written, and
+// opening a pipe would wait forever.
 absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path);
 
 class DebugFileFinder {
  public:
   struct Options {
     std::vector<std::string> roots = {"/usr/lib/debug"};
-    std::vector<std::string> searched = {};  // all files below are asked for their build ids
-    bool debuginfod = false;                 // only with $DEBUGINFOD_URLS
-    uint64_t max_unpacked = 16ull << 30;     // of the compressed sections of one file
+    std::vector<std::string> searched = {};  // the build ids of all files below are read
+    bool debuginfod = false;                 // effective only with $DEBUGINFOD_URLS
+    uint64_t max_unpacked = 16ull << 30;     // bytes, for the compressed sections of one file
   };
   struct Found {
     std::shared_ptr<DebugFile> file;
-    std::string path;  // "" from debuginfod
+    std::string path;  // "" if from debuginfod
   };
 
   explicit DebugFileFinder(Options options) : options_(std::move(options)), index_(options_.searched) {}
 
-  // Another file than `path` itself, for the program that was loaded from there. `binary` is that program's file, null
-  // when it is not there any more. The file may have symbols and no lines. `root`: each path is tried below this folder
-  // first, "/proc/4242/root" for a program in a container.
+  // Finds a file other than `path` for the program that was loaded from `path`. `binary` is the program's own file, or
+  // null if it no longer exists. The result may have symbols and no line tables. `root`: each path is tried below this
+  // folder first, "/proc/4242/root" for a program in a container.
   absl::StatusOr<Found> Find(const std::string& path, const std::string& build_id, const DebugFile* binary,
                              const std::string& root = "");
 
-  // The shared file (dwz) that `file`, which lies at `path`, refers to; opens it into `file`. What is missing when not.
+  // Opens the shared file (dwz) that `file`, located at `path`, refers to, and adds it to `file`. The error says what
+  // is missing.
   absl::Status AddShared(DebugFile* file, const std::string& path);
 
-  // The file with a split unit: comp_dir/dwo_name, beside `path` or under a root; or the package `path`.dwp.
+  // Opens the file with a split unit: comp_dir/dwo_name, beside `path` or under a root, or the package `path`.dwp.
   absl::StatusOr<std::shared_ptr<dwarf::Sections>> OpenSplit(const std::string& path, const std::string& comp_dir,
                                                              const std::string& dwo_name);
 
@@ -65,7 +66,7 @@ class DebugFileFinder {
   BuildIdIndex index_;
   Debuginfod debuginfod_;
   size_t files_read_ = 0;
-  // The last split file: the units of one package follow each other.
+  // Keeps the last split file, because units of one package are read in sequence.
   std::string split_path_;
   std::shared_ptr<dwarf::Sections> split_;
 };

@@ -8,11 +8,11 @@
 
 namespace holdfast {
 
-// The functions of libdebuginfod.so.1 (elfutils 0.178 and newer), by its documented interface.
+// The documented functions of libdebuginfod.so.1 (elfutils 0.178 and newer).
 struct Debuginfod::Library {
   void* (*begin)();
   void (*end)(void*);
-  // A length of 0: the build id is text. Returns a descriptor, or -errno.
+  // A length of 0 means that the build id is text. Returns a descriptor, or -errno.
   int (*find_debuginfo)(void*, const unsigned char* build_id, int length, char** path);
 };
 
@@ -23,7 +23,7 @@ bool Debuginfod::IsAsked() {
 
 Debuginfod::~Debuginfod() {
   if (client_ != nullptr) library_->end(client_);
-  delete library_;  // the library itself stays loaded: its HTTP client has threads' exit functions
+  delete library_;  // keep the library loaded: its HTTP client registers functions that run at thread exit
 }
 
 absl::Status Debuginfod::Load() {

@@ -1,5 +1,5 @@
-// Asks debuginfod servers for files by build id. The library is loaded when first needed (it brings an HTTP client with
-// it, which every start of the tool would pay for); it keeps what it got in $XDG_CACHE_HOME/debuginfod_client.
+// Asks debuginfod servers for files by build id. Loads libdebuginfod on first use, because its HTTP client would slow
+// every start of the tool. The library caches files in $XDG_CACHE_HOME/debuginfod_client.
 #ifndef HOLDFAST_REPORT_ELF_DEBUGINFOD_H_
 #define HOLDFAST_REPORT_ELF_DEBUGINFOD_H_
 
@@ -12,7 +12,7 @@ namespace holdfast {
 
 class Debuginfod {
  public:
-  // Off unless $DEBUGINFOD_URLS names servers.
+  // Returns true if $DEBUGINFOD_URLS names servers.
   static bool IsAsked();
 
   Debuginfod() = default;
@@ -20,7 +20,8 @@ class Debuginfod {
   Debuginfod& operator=(const Debuginfod&) = delete;
   ~Debuginfod();
 
-  // The debug file of a build id (lower-case hexadecimal). Waits for the servers: $DEBUGINFOD_TIMEOUT, 90 s by default.
+  // Returns the debug file for a build id (lower-case hexadecimal). Waits for the servers up to $DEBUGINFOD_TIMEOUT, 90
+  // s by default.
   absl::StatusOr<FileDescriptor> FindDebugFile(const std::string& build_id);
 
  private:

@@ -3,7 +3,7 @@
 #include <csetjmp>
 #include <cstring>
 
-// libiberty.h would declare basename a second time and differently.
+// Otherwise libiberty.h declares basename a second time, with another type.
 #define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
@@ -16,11 +16,11 @@ struct Output {
   char text[kMaxDemangled];
 };
 
-// libiberty calls this with each piece. It is C, keeps its work on the stack (alloca), and has no other way to be told
-// to stop than a jump out of it.
+// libiberty calls this with each piece of the name. Only a jump out of this function can stop libiberty; it is C code
+// and keeps its state on the stack (alloca), so the jump leaks nothing.
 void Append(const char* piece, size_t size, void* opaque) {
   Output* output = static_cast<Output*>(opaque);
-  if (size == 0) return;  // with a null piece
+  if (size == 0) return;  // `piece` is then null
   if (size > sizeof(output->text) - output->size) longjmp(output->too_long, 1);
   std::memcpy(output->text + output->size, piece, size);
   output->size += size;
@@ -28,7 +28,7 @@ void Append(const char* piece, size_t size, void* opaque) {
 
 using Demangler = int (*)(const char*, int, demangle_callbackref, void*);
 
-// No object with a destructor lives here, as the jump would pass it by.
+// No object with a destructor may be here, because the jump would skip the destructor.
 bool DemangleWith(Demangler demangler, const char* mangled, Output* output) {
   output->size = 0;
   if (setjmp(output->too_long) != 0) return false;
@@ -42,7 +42,7 @@ std::string Demangle(std::string_view mangled) {
   if ((!itanium && !rust) || mangled.size() > kMaxMangled) return {};
   const std::string terminated(mangled);
   Output output;
-  // Rust's first form is Itanium's with a hash at its end, so Rust is asked first.
+  // Try Rust first: its legacy form is an Itanium name with a hash at its end.
   if (DemangleWith(rust_demangle_callback, terminated.c_str(), &output) ||
       (itanium && DemangleWith(cplus_demangle_v3_callback, terminated.c_str(), &output))) {
     return std::string(output.text, output.size);

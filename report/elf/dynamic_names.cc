@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// Allocators under names of their own, as programs link them in: blocks of these never pass through malloc.
+// Functions of statically linked allocators with their own names. Their blocks never pass through malloc.
 constexpr std::string_view kOwnAllocators[] = {
     "_rjem_malloc",   "_rjem_je_malloc", "je_malloc", "jemalloc_malloc", "tc_malloc_skip_new_handler",
     "mi_heap_malloc", "rpmalloc"};
@@ -67,7 +67,7 @@ absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
     TakeSymbols(*elf, section, &object);
   }
   for (const char* name : {"__cxa_throw", "_Unwind_RaiseException"}) {
-    if (object.defines.contains(name)) object.throws_itself = false;  // calls of it come by
+    if (object.defines.contains(name)) object.throws_itself = false;  // its calls are seen
   }
   return object;
 }

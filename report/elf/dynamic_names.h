@@ -1,8 +1,8 @@
-// What `holdfast doctor` wants to know of an executable or shared library: which names it defines and needs, whether it
-// has symbols and a build id.
+// The properties of an executable or shared library that `holdfast doctor` checks: which names it defines and needs,
+// and whether it has symbols and a build id.
 //
-// The file is hostile: read as elf_file.h does, only when it is a regular file; tables above the limits of ElfSymbols are
-// refused. Any thread.
+// The file is untrusted: it is read as in elf_file.h and must be a regular file. Tables above the limits of ElfSymbols
+// are rejected. Any thread.
 #ifndef HOLDFAST_REPORT_ELF_DYNAMIC_NAMES_H_
 #define HOLDFAST_REPORT_ELF_DYNAMIC_NAMES_H_
 
@@ -14,11 +14,10 @@
 namespace holdfast {
 
 struct DynamicNames {
-  absl::flat_hash_set<std::string> defines, needs;  // functions of .dynsym, without versions
-  std::string own_allocator;  // a name by which .symtab tells of a malloc of its own, such as "_rjem_malloc"; "" = none
-  bool throws_itself =
-      false;  // .symtab tells of a C++ runtime or an unwinder that is linked in, and that nobody else can reach
-  std::string build_id;  // lower-case hexadecimal; "" = none
+  absl::flat_hash_set<std::string> defines, needs;  // functions in .dynsym, without versions
+  std::string own_allocator;   // a function in .symtab that reveals a private malloc, such as "_rjem_malloc"; "" = none
+  bool throws_itself = false;  // .symtab has a linked-in C++ runtime or unwinder that is private to this object
+  std::string build_id;        // lower-case hexadecimal; "" = none
   bool has_symtab = false;
   bool is_go = false;
 };

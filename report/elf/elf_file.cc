@@ -13,7 +13,8 @@
 namespace holdfast {
 namespace {
 
-// The build id in a section of notes, each: sizes of name and text, type, name, text; name and text padded.
+// Returns the build id in a notes section. A note has the sizes of name and text, a type, the name and the text, both
+// padded.
 std::string BuildIdIn(std::string_view notes, uint64_t alignment) {
   const auto padded = [alignment](uint64_t size) { return (size + alignment - 1) / alignment * alignment; };
   for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -60,7 +61,7 @@ bool ElfFile::Begin(std::string_view first) {
   std::memcpy(&header_, first.data(), std::min(first.size(), sizeof header_));
   const auto elf_class = header_.e_ident[EI_CLASS];
   if (elf_class != ELFCLASS32 && elf_class != ELFCLASS64) return false;
-  // Type and machine lie at the same place in every kind of ELF file.
+  // Type and machine have the same offsets in all ELF files.
   const auto two_bytes = [&](size_t at) {
     const auto low = static_cast<uint8_t>(first[is_little_endian() ? at : at + 1]);
     const auto high = static_cast<uint8_t>(first[is_little_endian() ? at + 1 : at]);
@@ -116,7 +117,7 @@ std::span<const Elf64_Shdr> ElfFile::sections() const {
     sections_.emplace();
     if (readable_ && header_.e_shoff != 0 && header_.e_shentsize == sizeof(Elf64_Shdr)) {
       uint64_t count = header_.e_shnum;
-      if (count == 0) {  // 65,280 or more: the first one says how many
+      if (count == 0) {  // 65,280 or more sections: the first section has the number
         const auto first = Table<Elf64_Shdr>(header_.e_shoff, 1);
         if (!first.empty()) count = first[0].sh_size;
       }

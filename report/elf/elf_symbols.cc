@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPageOfFile = 4096;  // for which the linker lays out segments
+constexpr uint64_t kPageOfFile = 4096;  // the page size for which the linker lays out segments
 
 }  // namespace
 
@@ -55,7 +55,8 @@ class ElfReader {
  private:
   void TakeSegments() {
     for (const Elf64_Phdr& segment : elf_->segments()) {
-      // A file has one or two that are executable; of a file with thousands each symbol would look at all.
+      // A normal file has one or two executable segments. The limit bounds the work per symbol for a file with
+      // thousands.
       if (result_->segments_.size() == 16) return;
       if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
           segment.p_vaddr + segment.p_memsz > segment.p_vaddr) {
@@ -67,7 +68,7 @@ class ElfReader {
   struct Table {
     std::span<const Elf64_Shdr> sections;
     std::vector<Elf64_Sym> symbols;
-    uint32_t names;  // where its names begin in names_
+    uint32_t names;  // where this table's names begin in names_
     uint64_t names_size;
   };
 
@@ -77,8 +78,8 @@ class ElfReader {
     return found == sections.end() ? nullptr : &*found;
   }
 
-  // Mini debug information: an ELF file of its own, packed with xz into a section, whose .symtab has the functions that
-  // .dynsym does not have. Or null.
+  // Opens mini debug information: an ELF file, xz-compressed in a section. Its .symtab has the functions that .dynsym
+  // lacks. Returns null if there is none.
   std::unique_ptr<ElfFile> OpenEmbedded() {
     const Elf64_Shdr* debugdata = nullptr;
     for (const Elf64_Shdr& section : elf_->sections()) {
@@ -98,7 +99,7 @@ class ElfReader {
     if (!table || !elf.HasBytes(*table->names, ElfSymbols::kMaxNameBytes)) return Damaged();
     std::string& names = result_->names_;
     const size_t begin = names.size(), size = table->names->sh_size;
-    names.resize(begin + size + 1);  // a zero behind them
+    names.resize(begin + size + 1);  // followed by a zero byte
     if (!elf.Read(table->names->sh_offset, size, names.data() + begin)) {
       names.resize(begin);
       return Damaged();
@@ -107,7 +108,7 @@ class ElfReader {
     return absl::OkStatus();
   }
 
-  // Once all names are in place: the ranges point to them.
+  // Call when all names are in place, because the ranges refer to them.
   void MakeRanges(const std::vector<Table>& tables) {
     SymbolRanges ranges;
     for (const Table& table : tables) {
@@ -125,8 +126,8 @@ class ElfReader {
     const ElfSymbols::CodeSegment* segment = SegmentOf(symbol.st_value);
     if (segment == nullptr) return;
 
-    // The section bounds what a symbol can hold. A file with more than 65,279 sections has none we could name cheaply:
-    // there the segment does.
+    // The section limits the range of a symbol. For a file with more than 65,279 sections finding the section's index
+    // is not cheap, so the segment is the limit.
     uint64_t limit = segment->address + segment->size;
     const Elf64_Shdr* section = symbol.st_shndx < std::min<size_t>(SHN_LORESERVE, table.sections.size())
                                     ? &table.sections[symbol.st_shndx]
@@ -138,7 +139,7 @@ class ElfReader {
       return;  // a label in data
     }
     const char* name = result_->names_.data() + table.names + symbol.st_name;
-    if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$')) return;  // assembler's own labels
+    if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$')) return;  // the assembler's own labels
     const int binding = ELF64_ST_BIND(symbol.st_info);
     ranges->Add({.start = symbol.st_value,
                  .size = std::min<uint64_t>(symbol.st_size, limit - symbol.st_value),
@@ -176,7 +177,7 @@ std::string_view ElfSymbols::NameOf(const Range& range) const {
   const char* name = names_.c_str() + range.name;
   const size_t length = strnlen(name, kMaxName + 1);
   if (length > kMaxName) return {};
-  // .symtab may carry the version in the name: `__libc_start_main@@GLIBC_2.34`.
+  // Names in .symtab may include the version: `__libc_start_main@@GLIBC_2.34`.
   return std::string_view(name, length).substr(0, std::string_view(name, length).find('@', 1));
 }
 
@@ -208,7 +209,7 @@ std::optional<ElfSymbols::Function> ElfSymbols::FunctionCalled(std::string_view 
 
 std::optional<uint64_t> ElfSymbols::AddressOfOffset(uint64_t file_offset) const {
   for (const CodeSegment& segment : segments_) {
-    const uint64_t skipped = segment.offset % kPageOfFile;  // mapped before the segment begins
+    const uint64_t skipped = segment.offset % kPageOfFile;  // whole pages are mapped, also before the segment
     const uint64_t inside = file_offset - (segment.offset - skipped);
     if (inside < segment.size + skipped) return segment.address - skipped + inside;
   }
@@ -221,7 +222,7 @@ std::optional<uint64_t> ElfSymbols::AddressOfMapping(uint64_t size) const {
     const uint64_t mapped =
         (segment.address % kPageOfFile + segment.size + kPageOfFile - 1) / kPageOfFile * kPageOfFile;
     if (mapped != size) continue;
-    if (found != nullptr) return std::nullopt;  // two of one size
+    if (found != nullptr) return std::nullopt;  // two segments have this size
     found = &segment;
   }
   if (found == nullptr) return std::nullopt;

@@ -21,11 +21,11 @@
 namespace holdfast {
 namespace {
 
-// The kernel reads so much of a file to see what it is (BINPRM_BUF_SIZE).
+// The kernel reads this many bytes to recognize a file (BINPRM_BUF_SIZE).
 constexpr size_t kFirstBytes = 256;
 constexpr uint64_t kMostDynamicBytes = 1 << 20;
 constexpr uint64_t kMostStringBytes = 32 << 20;
-constexpr uint64_t kMostInterpreterBytes = 4096;  // PATH_MAX, as the kernel
+constexpr uint64_t kMostInterpreterBytes = 4096;  // PATH_MAX, the kernel's limit
 
 std::string MachineName(uint16_t machine) {
   switch (machine) {
@@ -64,7 +64,7 @@ constexpr std::array<SanitizerMark, 4> kSanitizers = {{
     {"libhwasan.so", "__hwasan_init", "HWAddressSanitizer"},
 }};
 
-// What the dynamic section says.
+// The relevant entries of the dynamic section.
 struct Dynamic {
   std::string strings;
   std::vector<uint64_t> needed;  // offsets into `strings`
@@ -99,7 +99,7 @@ Dynamic ReadDynamic(const ElfFile& elf) {
   return result;
 }
 
-// A sanitizer's runtime is a needed library, or is linked in and exports its names.
+// Recognizes a sanitizer by a needed library, or by the exported names of a linked-in runtime.
 std::string FindSanitizer(const Dynamic& dynamic) {
   for (const SanitizerMark& mark : kSanitizers) {
     for (const uint64_t offset : dynamic.needed) {
@@ -122,7 +122,7 @@ ExecutableKind ReadElf(int fd, std::string_view first) {
     file.kind = ExecutableKind::Kind::kElf;
     return file;
   }
-  if (elf->segments().empty()) return file;  // as the kernel
+  if (elf->segments().empty()) return file;  // the kernel does not run such a file either
   for (const Elf64_Phdr& segment : elf->segments()) {
     if (segment.p_type != PT_INTERP) continue;
     if (segment.p_filesz < 2 || segment.p_filesz > kMostInterpreterBytes) return file;
@@ -169,7 +169,7 @@ ExecutableKind ReadScript(std::string_view first) {
 }  // namespace
 
 ExecutableKind ReadExecutableKind(const std::string& path) {
-  // Not blocking: the path may be a pipe.
+  // O_NONBLOCK, because the path may lead to a pipe.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return {.kind = ExecutableKind::Kind::kUnreadable};
   std::array<char, kFirstBytes> bytes;

@@ -1,7 +1,7 @@
-// What kind of executable a file is, by its first bytes: enough to know whether the library can be loaded into it.
+// Classifies an executable by its first bytes: enough to know whether the library can be loaded into it.
 //
-// The file is hostile input: every offset and size in it is checked against the file, reads are copies (a file that is
-// cut short meanwhile is a short read, not SIGBUS), and at most some MiB are read.
+// The file is untrusted: every offset and size is checked against the file. Reads are copies, so truncating the file
+// meanwhile causes a short read, not SIGBUS. At most a few MiB are read.
 #ifndef HOLDFAST_REPORT_ELF_EXECUTABLE_KIND_H_
 #define HOLDFAST_REPORT_ELF_EXECUTABLE_KIND_H_
 
@@ -11,24 +11,25 @@ namespace holdfast {
 
 struct ExecutableKind {
   enum class Kind {
-    kUnreadable,  // executable, but not readable: nothing is known
+    kUnreadable,  // executable, but not readable: unknown
     kElf,
-    kBadElf,  // begins as one and does not go on as one
+    kBadElf,  // begins like an ELF file but is invalid
     kScript,  // #! INTERPRETER [ARGUMENT]
-    kText,    // no #!: what execvp and shells hand to /bin/sh
-    kOther,   // only the kernel can tell (binfmt_misc)
+    kText,    // no #!: execvp and shells pass it to /bin/sh
+    kOther,   // only the kernel knows (binfmt_misc)
   };
   Kind kind = Kind::kOther;
 
-  // kScript: what the kernel starts, with this one argument (may be empty). kElf: the dynamic loader, empty = static.
+  // kScript: the program that the kernel starts, and its only argument (may be empty). kElf: the dynamic loader; "" =
+  // static.
   std::string interpreter = {}, argument = {};
 
   // kElf
   bool is_64_bit = true;
-  std::string machine = {};    // empty = x86-64, else what to call it
-  bool is_musl = false;        // of the C library musl: by its loader, or the library that it needs
-  bool is_loader = false;      // glibc's dynamic loader: a program that is handed to it takes the library
-  std::string sanitizer = {};  // "AddressSanitizer", "ThreadSanitizer" …, empty = none
+  std::string machine = {};    // "" = x86-64, otherwise a name for messages
+  bool is_musl = false;        // uses the C library musl, by its loader or a needed library
+  bool is_loader = false;      // glibc's dynamic loader, which also loads the library into the program given to it
+  std::string sanitizer = {};  // "AddressSanitizer", "ThreadSanitizer" …; "" = none
 };
 
 ExecutableKind ReadExecutableKind(const std::string& path);

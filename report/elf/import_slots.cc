@@ -20,7 +20,7 @@ std::vector<ImportSlot> ImportSlotsOf(const ElfFile& elf, const std::vector<std:
     const Elf64_Shdr& names_of = elf.sections()[section.sh_link];
     const auto symbols = names_of.sh_type == SHT_DYNSYM ? elf.SymbolsOf(names_of, kMostRelocationBytes) : std::nullopt;
     if (!symbols.has_value() || section.sh_size > kMostRelocationBytes) continue;
-    std::string bytes;  // piece by piece: an exporter may have little address space
+    std::string bytes;  // read in pieces: an exporter may have little address space
     for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= section.sh_size; at += sizeof(Elf64_Rela)) {
       const uint64_t in_piece = at % kPieceBytes;
       if (in_piece == 0) bytes = elf.ReadUpTo(section.sh_offset + at, std::min(section.sh_size - at, kPieceBytes));

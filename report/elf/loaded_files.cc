@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMost = 4096;  // also where descriptors are not limited
+constexpr size_t kMost = 4096;  // the limit if descriptors are unlimited
 
 size_t MostOfLimit() {
   rlimit limit{};
@@ -18,7 +18,7 @@ size_t MostOfLimit() {
   return std::min<size_t>(kMost, limit.rlim_cur / 4);
 }
 
-// A file that was overwritten in place is another one by its time.
+// Identifies a file. The modification time distinguishes a file that was overwritten in place.
 std::string IdentityOf(const struct stat& info) {
   return fmt::format("{}/{}/{}/{}.{}", info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
                      info.st_mtim.tv_nsec);

@@ -1,10 +1,10 @@
-// The files that a process's modules were loaded from, held open while they are in use.
+// The files from which a process's modules were loaded, kept open while in use.
 //
-//     /srv/app is replaced by a new build, or deleted, or its container ends: the descriptor still reads the file that was
-//     loaded, with the names of its functions.
+// Example: /srv/app is replaced by a new build or deleted, or its container ends. The descriptor still reads the loaded
+// file, with the names of its functions.
 //
-// One LoadedFile serves all processes that map the same (device, inode). A descriptor costs no memory of ours: names are
-// read when a profile needs them. OpenFiles bounds how many there are. One thread at a time.
+// One LoadedFile serves all processes that map the same (device, inode). A descriptor uses no memory of this process,
+// and names are read when a profile needs them. OpenFiles limits the number of files. One thread at a time.
 #ifndef HOLDFAST_REPORT_ELF_LOADED_FILES_H_
 #define HOLDFAST_REPORT_ELF_LOADED_FILES_H_
 
@@ -22,18 +22,18 @@ namespace holdfast {
 
 struct LoadedFile {
   FileDescriptor program;
-  FileDescriptor debug;         // its separate debug file, where that has the names; invalid: none was found
-  std::string debug_path = {};  // of `debug`
-  std::string root = {};        // "/proc/PID/root": where its path leads to it; "" = by our own root
+  FileDescriptor debug;         // the separate debug file, if it has the names; invalid: none was found
+  std::string debug_path = {};  // the path of `debug`
+  std::string root = {};        // "/proc/PID/root" if the path is valid only there; "": valid in our own root
 };
 
-// The files of one process, by the path and the build id that its table names. Without a build id the place in memory tells
-// the plugin that is loaded now from the one that was at its path before.
+// The files of one process, keyed by the path and build id in its table. Without a build id the load address is part of
+// the key. It tells the loaded plugin from an earlier one with the same path.
 class LoadedFiles {
  public:
   using Key = std::pair<std::string, std::string>;
 
-  // `bias`: of the module, with its tag.
+  // `bias`: the module's bias, including its tag.
   static Key KeyOf(std::string path, std::string_view build_id, uint64_t bias) {
     return {std::move(path), build_id.empty() ? "@" + std::to_string(bias) : std::string(build_id)};
   }
@@ -42,9 +42,9 @@ class LoadedFiles {
     files_.erase(key);
     if (key.second.starts_with('@')) gone_.insert(key);
   }
-  // Whether it was held and let go, and nothing tells another file at its path from it.
+  // Returns whether the file was held and released, and cannot be told apart from another file at its path.
   bool IsGone(const Key& key) const { return gone_.contains(key); }
-  // Null: it is not held, and has to be looked for by its path.
+  // Returns null if the file is not held; find it by its path instead.
   std::shared_ptr<const LoadedFile> Find(const Key& key) const {
     const auto found = files_.find(key);
     return found == files_.end() ? nullptr : found->second;
@@ -61,17 +61,17 @@ class LoadedFiles {
   std::set<Key> gone_;
 };
 
-// What all processes of an exporter hold open together.
+// All files that an exporter holds open, for all processes.
 class OpenFiles {
  public:
-  // At most as many as a quarter of the descriptors that this process may have.
+  // Uses at most a quarter of the descriptors that this process may have.
   OpenFiles();
   explicit OpenFiles(size_t most) : most_(most) {}
 
-  // The file that `program` has open, shared with whoever holds it already; its `root` and `debug` are still to be set
-  // where `*is_new`. Null: there are too many.
+  // Returns the file that `program` refers to, shared with other holders. If `*is_new`, the caller must set `root` and
+  // `debug`. Returns null if the limit is reached.
   std::shared_ptr<LoadedFile> Share(FileDescriptor program, bool* is_new);
-  // One that another process holds: for a process that ended before anybody looked. Null: none.
+  // Returns a file that another process holds, for a process that ended before it was examined; null: none.
   std::shared_ptr<const LoadedFile> WithBuildId(const std::string& build_id) const;
   void Note(const std::string& build_id, const std::shared_ptr<LoadedFile>& file);
 

@@ -10,7 +10,7 @@ namespace {
 using Symbol = SymbolRanges::Symbol;
 using SymbolRange = SymbolRanges::Range;
 
-// Names are compared by their first bytes: in a hostile file each may be as long as the whole string table.
+// Names are compared by their first bytes only: in a hostile file each name may be as long as the string table.
 constexpr size_t kCompared = 256;
 
 size_t LeadingUnderscores(const char* text) {
@@ -19,7 +19,7 @@ size_t LeadingUnderscores(const char* text) {
   return count;
 }
 
-// Which of two symbols at one address names it better. A total order, so that every run says the same.
+// Returns whether `a` names their common address better than `b`. A total order, so that results are reproducible.
 bool Better(const Symbol& a, const Symbol& b) {
   if (a.rank != b.rank) return a.rank < b.rank;
   const size_t a_underscores = LeadingUnderscores(a.text), b_underscores = LeadingUnderscores(b.text);
@@ -30,10 +30,10 @@ bool Better(const Symbol& a, const Symbol& b) {
   return std::tie(a.name, a.size) < std::tie(b.name, b.size);
 }
 
-// Symbols with a size: the one that began last holds the address.
+// Handles symbols with a size: the symbol that began last covers the address.
 std::vector<SymbolRange> Sized(const std::vector<Symbol>& symbols) {
   std::vector<SymbolRange> ranges;
-  std::vector<const Symbol*> open;  // enclosing each other, innermost last
+  std::vector<const Symbol*> open;  // enclosing symbols, innermost last
   uint64_t done = 0;
   const auto emit_until = [&](uint64_t next) {
     while (!open.empty() && done < next) {
@@ -52,7 +52,7 @@ std::vector<SymbolRange> Sized(const std::vector<Symbol>& symbols) {
   for (size_t i = 0; i < symbols.size();) {
     const uint64_t start = symbols[i].start;
     emit_until(start);
-    // At one address the best name holds what it covers; a worse one only what lies beyond that.
+    // At one address the best name takes what it covers; a worse one takes only the part beyond.
     const size_t group = open.size();
     uint64_t covered = 0;
     for (; i < symbols.size() && symbols[i].start == start; ++i) {
@@ -77,18 +77,18 @@ std::vector<SymbolRange> SymbolRanges::Flatten() {
   for (const Symbol& symbol : symbols_) (symbol.size != 0 ? sized : labels).push_back(symbol);
   std::vector<SymbolRange> ranges = Sized(sized);
 
-  // Labels fill what is free, up to whatever begins next.
+  // Labels fill the gaps, each up to the next start.
   std::vector<SymbolRange> fill;
   size_t next = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (i > 0 && labels[i].start == labels[i - 1].start) continue;  // the better one came first
+    if (i > 0 && labels[i].start == labels[i - 1].start) continue;  // the better label came first
     size_t after = i;
     while (after < labels.size() && labels[after].start == labels[i].start) ++after;
     uint64_t end = labels[i].limit;
     if (after < labels.size()) end = std::min(end, labels[after].start);
     while (next < ranges.size() && ranges[next].end <= labels[i].start) ++next;
     if (next < ranges.size()) {
-      if (ranges[next].start <= labels[i].start) continue;  // held by a symbol with a size
+      if (ranges[next].start <= labels[i].start) continue;  // covered by a symbol with a size
       end = std::min(end, ranges[next].start);
     }
     if (labels[i].start < end) fill.push_back({labels[i].start, end, labels[i].name});

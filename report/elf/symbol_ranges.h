@@ -1,5 +1,5 @@
-// From symbols that overlap, nest and share addresses to disjoint ranges with one name each. The rules are in
-// report/elf/elf_symbols.h; this is the sweep that applies them.
+// Turns symbols that overlap, nest and share addresses into disjoint ranges with one name each, by a sweep.
+// report/elf/elf_symbols.h has the rules.
 //
 //     outer  [0x00 ─────────────────── 0x60)          outer  [0x00, 0x10)
 //     inner         [0x10 ── 0x20)             ──►    inner  [0x10, 0x20)
@@ -17,10 +17,10 @@ class SymbolRanges {
  public:
   struct Symbol {
     uint64_t start, size;
-    uint64_t limit;  // where its section ends
+    uint64_t limit;  // end of its section
     uint32_t name;
     int rank;          // 0 global, 1 local, 2 weak
-    const char* text;  // the name itself, for the order; must outlive Flatten
+    const char* text;  // the name, for the order; must stay valid until Flatten returns
   };
   struct Range {
     uint64_t start, end;
@@ -29,7 +29,7 @@ class SymbolRanges {
 
   void Add(const Symbol& symbol) { symbols_.push_back(symbol); }
 
-  // Sorted and disjoint. At most two ranges for each symbol. O(n log n).
+  // Returns sorted, disjoint ranges, at most two for each symbol. O(n log n).
   std::vector<Range> Flatten();
 
  private:

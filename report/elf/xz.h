@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// Fails when `packed` is damaged, unpacks to more than `most` bytes, or asks for more than 128 MiB to be unpacked.
+// Fails if `packed` is damaged, unpacks to more than `most` bytes, or needs more than 128 MiB of memory to unpack.
 absl::StatusOr<std::string> UnpackXz(std::string_view packed, size_t most);
 
 }  // namespace holdfast
