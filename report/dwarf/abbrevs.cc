@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kFirstWindow = 16 * 1024;
 constexpr size_t kLargestWindow = 64 << 20;
 
-// The size of a form's value, or -1 when it is written in the value itself.
+// Returns the size of a form's value, or -1 if the value itself encodes its size.
 int FixedSize(uint16_t form, Encoding encoding) {
   switch (form) {
     case kFormFlagPresent:
@@ -164,7 +164,7 @@ Value ReadValue(Cursor* cursor, const AttributeSpec& spec, Encoding encoding) {
       return {};
     default:
       cursor->Skip(cursor->left() + 1);
-      return {};  // of unknown size: nothing behind it can be read
+      return {};  // unknown size: nothing after it can be read
   }
 }
 

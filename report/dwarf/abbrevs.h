@@ -1,8 +1,7 @@
-// Abbreviations: what the entries (DIEs) of a unit are made of, and how to read or skip their attributes.
+// Abbreviations: the attributes that the entries (DIEs) of a unit have, and how to read or skip them.
 //
-// Entries say "code 7", the table says "7 = subprogram with children: name strp, low_pc addr, high_pc data4 …". Most
-// entries have a size that follows from their abbreviation alone, so that a unit of 300,000 entries is walked in a few
-// milliseconds.
+// An entry says "code 7", and the table says "7 = subprogram with children: name strp, low_pc addr, high_pc data4 …".
+// For most abbreviations the entry's size is fixed, so that walking a unit of 300,000 entries takes a few milliseconds.
 #ifndef HOLDFAST_REPORT_DWARF_ABBREVS_H_
 #define HOLDFAST_REPORT_DWARF_ABBREVS_H_
 
@@ -27,34 +26,35 @@ struct Encoding {
 
 struct AttributeSpec {
   uint16_t attribute = 0, form = 0;
-  bool is_walked = false;  // what a walk reads: a scope's low_pc, high_pc, ranges; a call site's pc and origin
-  int8_t size = -1;        // of the value; -1 when that varies
-  int64_t implicit = 0;    // of DW_FORM_implicit_const
+  bool is_walked = false;  // a walk reads it: a scope's low_pc, high_pc, ranges; a call site's pc and origin
+  int8_t size = -1;        // size of the value; -1: it varies
+  int64_t implicit = 0;    // the value of DW_FORM_implicit_const
 };
 
 struct Abbrev {
   uint16_t tag = 0;
   bool children = false;
-  bool is_scope = false;  // a function or an inlined call that has code
+  bool is_scope = false;  // a function or inlined call with code
   bool is_call_site = false;
-  bool is_instance = false;  // of a function that is described elsewhere: holds no types, so no code but its own
-  int32_t fixed_size = 0;    // of all its attributes; -1 when that varies
-  int32_t sibling_at = -1;   // where DW_AT_sibling lies among them, in 4 bytes; -1 when there is none there
+  // Its function is described elsewhere, so it contains no types and no other function's code
+  bool is_instance = false;
+  int32_t fixed_size = 0;   // total size of the attributes; -1: it varies
+  int32_t sibling_at = -1;  // offset of a 4-byte DW_AT_sibling among the attributes; -1: none
   uint32_t first = 0, count = 0;
 };
 
-// One attribute's value, not yet resolved: a string or an address may lie in another section.
+// An attribute's unresolved value: a string or address may be in another section.
 struct Value {
   enum Kind : uint8_t {
     kNone,
-    kNumber,  // also a flag, a section offset
+    kNumber,  // also a flag or a section offset
     kAddress,
     kAddressIndex,   // into .debug_addr
     kText,           // `text`
     kStr,            // offset in .debug_str
     kLineStr,        // offset in .debug_line_str
     kStrIndex,       // into .debug_str_offsets
-    kAltStr,         // offset in .debug_str of the shared (dwz) file
+    kAltStr,         // offset in .debug_str of the shared file (dwz)
     kUnitReference,  // offset in the unit
     kReference,      // offset in .debug_info
     kAltReference,   // offset in .debug_info of the shared file
@@ -70,11 +70,12 @@ void SkipValue(Cursor* cursor, const AttributeSpec& spec, Encoding encoding);
 
 class AbbrevTable {
  public:
-  // The table at `offset`; null when it is damaged. `only` stops behind that code: all that a first look needs.
+  // Reads the table at `offset`; returns null if it is damaged. `only` stops after that code, which is enough for a
+  // first look.
   static std::shared_ptr<const AbbrevTable> Read(Section* section, uint64_t offset, Encoding encoding,
                                                  std::optional<uint64_t> only = std::nullopt);
 
-  // Null for a code that is not there.
+  // Returns null if the table lacks the code.
   const Abbrev* Find(uint64_t code) const {
     if (code - 1 < by_code_.size()) return &by_code_[code - 1];
     const auto found = sparse_.find(code);
@@ -84,7 +85,7 @@ class AbbrevTable {
     return {attributes_.data() + abbrev.first, abbrev.count};
   }
 
-  // Moves the cursor behind an entry's attributes.
+  // Moves the cursor past an entry's attributes.
   void SkipEntry(Cursor* cursor, const Abbrev& abbrev) const {
     if (abbrev.fixed_size >= 0) {
       cursor->Skip(static_cast<uint64_t>(abbrev.fixed_size));
@@ -92,7 +93,7 @@ class AbbrevTable {
     }
     WalkEntry(cursor, abbrev, [](uint16_t, const Value&) {});
   }
-  // Moves the cursor behind an entry, reading only what a walk needs: visit(attribute, value).
+  // Moves the cursor past an entry's attributes, and calls visit(attribute, value) for those that a walk needs.
   template <typename Visit>
   void WalkEntry(Cursor* cursor, const Abbrev& abbrev, Visit visit) const {
     for (const AttributeSpec& spec : AttributesOf(abbrev)) {
@@ -105,18 +106,18 @@ class AbbrevTable {
       }
     }
   }
-  // visit(attribute, value) for each attribute of an entry.
+  // Calls visit(attribute, value) for each attribute of an entry.
   template <typename Visit>
   void ReadEntry(Cursor* cursor, const Abbrev& abbrev, Visit visit) const {
     for (const AttributeSpec& spec : AttributesOf(abbrev)) visit(spec.attribute, ReadValue(cursor, spec, encoding_));
   }
 
  private:
-  // Reads from a window of the section; nullopt when that window is too short for the table.
+  // Reads from a window of the section. Returns nullopt if the table does not fit into the window.
   static std::optional<AbbrevTable> Parse(std::string_view window, Encoding encoding, std::optional<uint64_t> only);
 
   Encoding encoding_;
-  std::vector<Abbrev> by_code_;  // compilers count from 1
+  std::vector<Abbrev> by_code_;  // compilers number them from 1
   absl::flat_hash_map<uint64_t, Abbrev> sparse_;
   std::vector<AttributeSpec> attributes_;
 };

@@ -1,5 +1,5 @@
-// The numbers of the DWARF format that we read: versions 2 to 5 and GNU's extensions to 4 (split DWARF, dwz).
-// Names are the standard's (DWARF 5, section 7), without DW_.
+// The DWARF constants that we read: versions 2 to 5, and GNU's extensions to version 4 (split DWARF, dwz). The names
+// are those of the standard (DWARF 5, section 7), without DW_.
 #ifndef HOLDFAST_REPORT_DWARF_CONSTANTS_H_
 #define HOLDFAST_REPORT_DWARF_CONSTANTS_H_
 
@@ -67,7 +67,7 @@ enum Attribute : uint16_t {
   kAtGnuAddrBase = 0x2133,
 };
 
-// C, and what an assembler writes: names of functions are not qualified.
+// C and assembler: function names are not qualified.
 inline constexpr uint64_t kLanguagesOfC[] = {0x01, 0x02, 0x0c, 0x1d, 0x2c, 0x3e, 0x8001};
 
 enum Form : uint16_t {
@@ -120,7 +120,7 @@ enum Form : uint16_t {
   kFormGnuStrpAlt = 0x1f21,
 };
 
-// Of a location, those that name an address.
+// The operations of a location that refer to an address.
 enum Operation : uint8_t {
   kOpAddr = 0x03,
   kOpAddrx = 0xa1,
@@ -174,7 +174,7 @@ enum LineContent : uint8_t {
   kLnctDirectoryIndex = 2,
 };
 
-// Columns of the index of a package of split units (.dwp): the same numbers in both versions, where both have one.
+// Columns in the index of a package of split units (.dwp). A column that exists in both versions has the same number.
 enum PackageSection : uint32_t {
   kSectInfo = 1,
   kSectAbbrev = 3,

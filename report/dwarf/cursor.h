@@ -1,5 +1,5 @@
-// Reads numbers from bytes that nobody vouches for. Past the end it gives zeros, and ok() is false from then on: a loop
-// tests that once in each turn, nothing else has to be checked. Little-endian, as x86-64 is.
+// Reads numbers from untrusted bytes. Past the end all reads return 0, and ok() returns false from then on, so a loop
+// need only test ok() once in each iteration. Little-endian, like x86-64.
 #ifndef HOLDFAST_REPORT_DWARF_CURSOR_H_
 #define HOLDFAST_REPORT_DWARF_CURSOR_H_
 
@@ -30,11 +30,12 @@ class Cursor {
     const uint32_t low = U16();
     return low | uint32_t{U8()} << 16;
   }
-  // An offset of 4 or 8 bytes: 32-bit or 64-bit DWARF.
+  // Reads an offset of 4 bytes (32-bit DWARF) or 8 bytes (64-bit DWARF).
   uint64_t Offset(uint8_t size) { return size == 8 ? U64() : U32(); }
 
   uint64_t Uleb() {
-    if (at_ != end_ && static_cast<uint8_t>(*at_) < 0x80) return static_cast<uint8_t>(*at_++);  // nearly all
+    // The most frequent case
+    if (at_ != end_ && static_cast<uint8_t>(*at_) < 0x80) return static_cast<uint8_t>(*at_++);
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {
       const uint8_t byte = U8();
@@ -54,7 +55,7 @@ class Cursor {
     }
   }
 
-  // Up to the next zero, which is skipped.
+  // Reads up to the next zero byte and skips that byte.
   std::string_view CString() {
     const void* zero = std::memchr(at_, 0, left());
     if (zero == nullptr) return Fail(), std::string_view();

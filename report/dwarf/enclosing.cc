@@ -8,7 +8,7 @@ namespace holdfast::dwarf {
 namespace {
 
 constexpr uint64_t kSearchPiece = 1 << 20;
-constexpr size_t kSearchEntry = 64 << 10;  // read ahead so that nearly no entry is cut in two
+constexpr size_t kSearchEntry = 64 << 10;  // bytes read ahead, so that entries are rarely split
 constexpr size_t kMaxSearchEntry = 64 << 20;
 constexpr size_t kMaxSearchDepth = 4096;
 
@@ -31,7 +31,7 @@ class Search {
   }
 
  private:
-  // Passes whole entries of the window, which begins at `at`. Returns where to go on.
+  // Skips whole entries of the window, which begins at `at`. Returns where to continue.
   uint64_t Pass(std::string_view window, uint64_t at, bool is_last) {
     Cursor cursor(window);
     while (!cursor.AtEnd()) {
@@ -52,7 +52,7 @@ class Search {
       }
       const uint64_t attributes = cursor.offset();
       unit_.abbrevs().SkipEntry(&cursor, *abbrev);
-      if (!cursor.ok()) {  // cut by the window, or damaged
+      if (!cursor.ok()) {  // split by the window's end, or damaged
         done_ = is_last;
         return entry;
       }
@@ -77,7 +77,7 @@ class Search {
     done_ = done_ || next_ == entries_.size();
   }
 
-  // Where the entry after the children begins; 0 where the entry does not say.
+  // Returns the start of the entry after the children; 0 if the entry does not say.
   uint64_t SiblingOf(const Abbrev& abbrev, std::string_view window, uint64_t attributes) const {
     if (abbrev.sibling_at < 0) return 0;
     Cursor cursor(window, attributes + static_cast<uint64_t>(abbrev.sibling_at));
@@ -88,8 +88,8 @@ class Search {
   Unit& unit_;
   const std::span<const uint64_t> entries_;
   std::vector<std::vector<uint64_t>> found_;
-  std::vector<uint64_t> around_;  // the unit's own entry first
-  size_t next_ = 0;               // in entries_
+  std::vector<uint64_t> around_;  // beginning with the unit's own entry
+  size_t next_ = 0;               // index into entries_
   bool done_ = false;
 };
 

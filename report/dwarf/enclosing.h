@@ -1,12 +1,12 @@
-// The entries around an entry: the namespaces, classes and functions that qualify a name.
+// Finds the entries that enclose an entry: the namespaces, classes and functions that qualify its name.
 //
 //     DW_TAG_compile_unit
 //       DW_TAG_namespace app
-//         DW_TAG_subprogram Load            a local class of Load, as GCC has lambdas
+//         DW_TAG_subprogram Load            contains a local class, as GCC represents a lambda
 //           DW_TAG_structure_type
 //             DW_TAG_subprogram operator()  → {app, Load, the structure}
 //
-// One pass over a unit finds them for all entries asked for. Subtrees without any are passed by DW_AT_sibling.
+// One pass over a unit serves all requested entries. DW_AT_sibling is used to skip subtrees without any.
 #ifndef HOLDFAST_REPORT_DWARF_ENCLOSING_H_
 #define HOLDFAST_REPORT_DWARF_ENCLOSING_H_
 
@@ -19,8 +19,9 @@
 
 namespace holdfast::dwarf {
 
-// `entries`: offsets in .debug_info, sorted. Returns the offsets of the entries around each, outermost first, without the unit's
-// own entry; none for an entry that was not found before damage or the deadline.
+// `entries`: sorted offsets in .debug_info. Returns the offsets of each entry's enclosing entries, outermost first,
+// without the unit's own entry. The result is empty for an entry that was not reached because of damage or the
+// deadline.
 std::vector<std::vector<uint64_t>> FindEnclosing(Unit* unit, std::span<const uint64_t> entries,
                                                  const Deadline& deadline);
 

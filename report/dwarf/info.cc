@@ -14,7 +14,7 @@ namespace holdfast::dwarf {
 namespace {
 
 constexpr size_t kLargestEntry = 16 << 20;
-constexpr int kMostReferences = 16;  // from an inlined call to the function's declaration there are 3 at most
+constexpr int kMostReferences = 16;  // an inlined call needs at most 3 to reach the function's declaration
 constexpr uint32_t kNoUnit = 0xffffffff;
 
 }  // namespace
@@ -196,7 +196,7 @@ bool DebugInfo::ReadEntry(Unit* unit, uint64_t offset, Entry* entry) {
       }
     });
     if (cursor.ok()) return true;
-    if (window.size() >= left) break;  // damaged: all of the unit was there
+    if (window.size() >= left) break;  // damaged: the window already had the rest of the unit
   }
   return false;
 }
@@ -213,7 +213,7 @@ DebugInfo::Call DebugInfo::ReadCall(Unit* unit, const LineTable* lines, uint64_t
   return call;
 }
 
-// Qualifies the names in one pass over each unit that has some.
+// Qualifies names in one pass over each unit concerned.
 bool DebugInfo::Qualify(Unit* unit, const LineTable* lines, bool is_c, const Deadline& deadline,
                         std::vector<Call>* calls) {
   Names own;
@@ -252,7 +252,7 @@ bool DebugInfo::QualifyElsewhere(UnitSet* units, const Names& names, const Deadl
       ++i;
       continue;
     }
-    // One that stays open: reading its entries may open others.
+    // This unit stays open, because reading its entries may open others.
     Unit unit(found->file(), found->file(), found->header());
     Names of_unit;
     for (; i < entries.size() && entries[i] < unit.header().end; ++i) of_unit[entries[i]] = names.at(entries[i]);
@@ -269,7 +269,7 @@ bool DebugInfo::QualifyIn(Unit* unit, const LineTable* lines, const Deadline& de
   std::vector<uint64_t> entries;
   for (const auto& [entry, name] : *names) entries.push_back(entry);
   Enclosing enclosing = EnclosingOf(unit, entries, deadline);
-  // A function around it may be declared elsewhere: in a namespace, a class.
+  // An enclosing function may be declared elsewhere, in a namespace or class.
   std::vector<uint64_t> declarations;
   for (const auto& [entry, around] : enclosing) {
     for (const uint64_t each : around) {
@@ -282,7 +282,7 @@ bool DebugInfo::QualifyIn(Unit* unit, const LineTable* lines, const Deadline& de
     }
   }
   for (auto& [entry, around] : EnclosingOf(unit, declarations, deadline)) enclosing.emplace(entry, std::move(around));
-  // Otherwise a function would have one name in this file and another in the next.
+  // Otherwise a function could get different names in different files.
   if (deadline.Passed()) return false;
   for (auto& [entry, name] : *names)
     name = strings_.Intern(QualifiedName(unit, lines, enclosing, entry, std::string(strings_[name]), 0));
@@ -321,7 +321,7 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
       if (!whole.empty()) scope.clear();
       part = whole.empty() ? plain : std::move(whole);
     } else if (entry.tag == kTagStructureType || entry.tag == kTagClassType || entry.tag == kTagUnionType) {
-      // GCC gives the class of a lambda no name, or <lambda(int)>.
+      // GCC names the class of a lambda "" or <lambda(int)>.
       const bool is_lambda = i + 1 == around.size() && name == "operator()" && part.empty();
       if (is_lambda || part.starts_with("<lambda")) {
         const std::string file = lines != nullptr ? lines->FileName(entry.decl_file) : "";
@@ -338,7 +338,7 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
   return fmt::format("{}{}{}", scope, scope.empty() ? "" : "::", name);
 }
 
-// Many calls refer to one function.
+// A cache, because many calls refer to the same function.
 DebugInfo::Function DebugInfo::FunctionReferredTo(Unit* unit, const Entry& entry) {
   const auto known = functions_.find(entry.origin.number);
   if (known != functions_.end()) return known->second;
@@ -347,11 +347,11 @@ DebugInfo::Function DebugInfo::FunctionReferredTo(Unit* unit, const Entry& entry
   return function;
 }
 
-// A call says which abstract function it is of, that which declaration it belongs to; each may lie in another unit, or
-// in the shared file. What is said first holds.
+// Follows references: a call refers to its abstract function, which refers to its declaration. Each may be in another
+// unit or in the shared file. The first value found for each attribute is used.
 DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64_t at) {
   const Unit* const own = unit;
-  UnitSet* units = nullptr;  // of the unit, where that is not the one at work
+  UnitSet* units = nullptr;  // the target unit's set, if the target is in another unit
   UnitSet* named_in = nullptr;
   uint64_t named = first.name.empty() ? 0 : at;
   std::string linkage_name = first.linkage_name, name = first.name;
@@ -378,7 +378,7 @@ DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64
     if (!is_in(unit) || !ReadEntry(unit, target, &entry)) break;
     linkage_name = entry.linkage_name;
     if (name.empty()) name = entry.name;
-    // The declaration, where it is in a class, is the last of the chain.
+    // The last declaration of the chain is the one in the class, if there is a class.
     if (!entry.name.empty()) {
       named = target;
       named_in = unit == own ? nullptr : units;

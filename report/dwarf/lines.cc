@@ -11,15 +11,15 @@ namespace {
 
 constexpr uint64_t kMaxTable = uint64_t{512} << 20;
 constexpr size_t kMaxNames = 1 << 20;
-constexpr uint32_t kTurns = 1 << 16;  // between looks at the clock
+constexpr uint32_t kTurns = 1 << 16;  // opcodes between checks of the clock
 
 struct LineStep {
   uint64_t address, file;
   uint32_t line;
 };
 
-// Follows the rows of one sequence at a time and notes which row holds each address that is asked for. Rows are not
-// kept: a unit may have millions. What a sequence says counts once it has ended as it should.
+// Follows the rows, one sequence at a time, and records the row that holds each requested address. Rows are not stored,
+// because a unit may have millions. A sequence's results count only if the sequence ends properly.
 class Sequences {
  public:
   Sequences(std::span<const uint64_t> addresses, const std::function<bool(uint64_t)>& is_code,
@@ -29,7 +29,7 @@ class Sequences {
   }
 
   void Add(const LineStep& row) {
-    // Nearly always no address is asked for between two rows.
+    // There is rarely a requested address between two rows.
     if (!open_ || row.address < row_.address || row.address > next_address_) Cross(row);
     row_ = row;
   }
@@ -38,7 +38,7 @@ class Sequences {
     if (open_) Add(last);
     if (open_ && start_ < last.address && is_code_(start_)) {
       for (const auto& [index, row] : held_) {
-        // Sequences do not overlap; where they do, the one that ends first holds.
+        // Sequences normally do not overlap. If they do, the one that ends first wins.
         if (addresses_[index] < start_ || ends_[index] < last.address) continue;
         ends_[index] = last.address;
         found_[index] = row;
@@ -50,7 +50,7 @@ class Sequences {
 
  private:
   void Cross(const LineStep& row) {
-    if (!open_ || row.address < row_.address) {  // rows ascend, but nobody vouches for that
+    if (!open_ || row.address < row_.address) {  // rows should ascend, but the input is untrusted
       if (!open_) start_ = row.address;
       open_ = true;
       next_ =
@@ -66,10 +66,10 @@ class Sequences {
   std::span<const uint64_t> addresses_;
   const std::function<bool(uint64_t)>& is_code_;
   std::vector<LineRow>& found_;
-  std::vector<uint64_t> ends_;  // where the sequence that holds an address ends
+  std::vector<uint64_t> ends_;  // the end of the sequence that holds each address
   bool open_ = false;
   uint64_t start_ = 0;
-  size_t next_ = 0;  // the first address that no row holds yet
+  size_t next_ = 0;  // the first address without a row
   uint64_t next_address_ = 0;
   LineStep row_ = {};
   std::vector<std::pair<size_t, LineRow>> held_;
@@ -104,12 +104,13 @@ bool LineTable::ReadHeader() {
   Cursor cursor(bytes_);
   encoding_.version = cursor.U16();
   if (encoding_.version < 2 || encoding_.version > 5) return false;
-  if (encoding_.version >= 5 && (cursor.U8() != 8 || cursor.U8() != 0)) return false;  // sizes of address and segment
+  // Sizes of addresses and segment selectors
+  if (encoding_.version >= 5 && (cursor.U8() != 8 || cursor.U8() != 0)) return false;
   const uint64_t header_length = cursor.Offset(encoding_.offset_size);
   program_ = cursor.offset() + header_length;
   min_instruction_ = cursor.U8();
-  if (encoding_.version >= 4) cursor.U8();  // most operations in one instruction: 1 but on VLIW machines
-  cursor.U8();                              // whether rows are statements at first
+  if (encoding_.version >= 4) cursor.U8();  // maximum operations per instruction: 1 except on VLIW machines
+  cursor.U8();                              // default_is_stmt
   line_base_ = static_cast<int8_t>(cursor.U8());
   line_range_ = cursor.U8();
   opcode_base_ = cursor.U8();
@@ -121,7 +122,7 @@ bool LineTable::ReadHeader() {
 
 bool LineTable::ReadNamesBefore5(Cursor* cursor) {
   const auto text = [](std::string_view bytes) { return Value{Value::kText, 0, bytes}; };
-  directories_.push_back({});  // 0: where it was compiled
+  directories_.push_back({});  // 0: the compilation directory
   files_.push_back({});        // 0: none
   while (cursor->ok()) {
     const std::string_view name = cursor->CString();
@@ -168,7 +169,7 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
   Cursor cursor(bytes_, program_);
   LineStep row{0, 1, 1};
   const auto advance = [&](uint64_t operations) { row.address += operations * min_instruction_; };
-  // What each special opcode adds: nearly all opcodes are special ones.
+  // What each special opcode adds; most opcodes are special.
   std::array<std::pair<uint32_t, int32_t>, 256> special;
   for (int i = opcode_base_; i < 256; ++i) {
     const int adjusted = i - opcode_base_;
@@ -195,7 +196,7 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
             row.address = extended.U64();
             break;
           default:
-            break;  // also define_file, which no compiler writes
+            break;  // also define_file, which no compiler emits
         }
         break;
       }
@@ -218,11 +219,11 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
         row.address += cursor.U16();
         break;
       default:
-        // Columns, statements, and whatever is newer: the header says how many operands to skip.
+        // Skips columns, statement flags and newer opcodes. The header has their operand counts.
         for (int count = operand_counts_[opcode - 1u]; count > 0; --count) cursor.Uleb();
         break;
     }
-    if (!cursor.ok()) break;  // what came before the damage holds
+    if (!cursor.ok()) break;  // keep the rows before the damage
   }
   return true;
 }

@@ -1,7 +1,7 @@
-// Line tables: which line of which file the code at an address was made of. Versions 2 to 5.
+// Line tables: the source line of the code at an address. Versions 2 to 5.
 //
-// A table is a program that yields rows (address, file, line) in sequences; a row holds up to the address of the next
-// one, the last row of a sequence only says where it ends. Where several rows have one address, the last one holds it.
+// A table is a program that produces rows (address, file, line) in sequences. A row holds for addresses up to the next
+// row; the last row of a sequence only marks its end. If several rows have the same address, the last one holds.
 #ifndef HOLDFAST_REPORT_DWARF_LINES_H_
 #define HOLDFAST_REPORT_DWARF_LINES_H_
 
@@ -20,21 +20,22 @@ namespace holdfast::dwarf {
 
 struct LineRow {
   uint64_t file = 0;  // number in the table
-  uint32_t line = 0;  // 0: code that belongs to no line
+  uint32_t line = 0;  // 0: code without a line
   bool found = false;
 };
 
 class LineTable {
  public:
-  // The table of `unit`, whose sections must outlive it; null when it has none that can be read.
+  // Reads the table of `unit`; returns null if there is none or it is damaged. The unit's sections must outlive the
+  // table.
   static std::unique_ptr<LineTable> Open(Unit* unit);
 
-  // rows[i] for addresses[i], which are sorted. Code in sequences whose first address is refused by `is_code` was
-  // thrown away by the linker, which leaves addresses such as 0. False when the deadline came first.
+  // Sets rows[i] for addresses[i], which are sorted. Ignores a sequence if `is_code` rejects its first address: the
+  // linker discarded that code and left an address such as 0. Returns false if the deadline passed.
   bool Find(std::span<const uint64_t> addresses, const std::function<bool(uint64_t)>& is_code, const Deadline& deadline,
             std::vector<LineRow>* rows) const;
 
-  // The path of a file: absolute, or relative when the unit does not say where it was compiled; "" for a wrong number.
+  // Returns a file's path: absolute, or relative if the unit has no compilation directory; "" for an invalid number.
   std::string FileName(uint64_t number) const;
 
  private:
@@ -53,7 +54,7 @@ class LineTable {
   std::string comp_dir_;
   std::string bytes_;  // header and program
   Encoding encoding_;
-  uint64_t program_ = 0;  // where it begins in bytes_
+  uint64_t program_ = 0;  // start of the program in bytes_
   uint8_t min_instruction_ = 1, line_range_ = 1, opcode_base_ = 1;
   int8_t line_base_ = 0;
   std::vector<uint8_t> operand_counts_;
@@ -61,7 +62,7 @@ class LineTable {
   std::vector<File> files_;
 };
 
-// `path` seen from `folder`: itself when it is absolute.
+// Returns `path` relative to `folder`; `path` itself if it is absolute.
 std::string JoinPath(std::string_view folder, std::string_view path);
 
 }  // namespace holdfast::dwarf

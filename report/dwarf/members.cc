@@ -18,7 +18,7 @@ constexpr uint64_t kLargestUnit = 256 << 20;
 constexpr int kMostSteps = 64, kMostDimensions = 8;
 constexpr uint64_t kPointerSize = 8;
 
-// Types that are locks, by what stands before their template arguments.
+// Lock types, named without template arguments.
 bool IsLock(std::string_view type) {
   constexpr std::array<std::string_view, 25> kLocks = {"mutex",
                                                        "timed_mutex",
@@ -48,7 +48,7 @@ bool IsLock(std::string_view type) {
   return std::find(kLocks.begin(), kLocks.end(), type.substr(0, type.find('<'))) != kLocks.end();
 }
 
-// Of C and C++: no program's own name begins so.
+// C and C++ reserve these names, so no program defines them.
 bool IsReserved(std::string_view name) {
   return name.starts_with("__") ||
          (name.starts_with("_") && name.size() > 1 && std::isupper(static_cast<unsigned char>(name[1])) != 0);
@@ -56,7 +56,7 @@ bool IsReserved(std::string_view name) {
 
 class UnitOfTypes {
  public:
-  // False: damaged, or too large.
+  // Returns false if the unit is damaged or too large.
   bool Open(Sections* file, const UnitHeader& header) {
     unit_.emplace(file, file, header);
     return header.end - header.offset <= kLargestUnit && unit_->Open(true) &&
@@ -83,8 +83,8 @@ class UnitOfTypes {
 
   void FindClasses(std::span<WantedClass> wanted, const IsNamed& is_named) {
     Cursor cursor(bytes_, unit_->header().first_entry - unit_->header().offset);
-    std::string scope;            // of the entries at hand, "bank::Server"
-    std::vector<size_t> lengths;  // of the scopes around it
+    std::string scope;            // around the current entries, "bank::Server"
+    std::vector<size_t> lengths;  // lengths of `scope` at the enclosing levels
     while (cursor.ok() && !cursor.AtEnd()) {
       const uint64_t at = cursor.offset();
       const Abbrev* abbrev = NextEntry(&cursor);
@@ -111,7 +111,7 @@ class UnitOfTypes {
   }
 
  private:
-  // std::make_shared's counts, and those of Rust's Arc.
+  // The size of the counts that std::make_shared and Rust's Arc place before an object.
   static constexpr uint64_t kCounts = 16;
 
   static bool IsClass(uint16_t tag) { return tag == kTagStructureType || tag == kTagClassType; }
@@ -136,7 +136,8 @@ class UnitOfTypes {
     std::optional<uint64_t> address, size, location, count;
   };
 
-  // Behind its code; null for the end of a list of children, and for what is damaged (then the cursor is at its end).
+  // Reads the next entry's code. Returns null at the end of a list of children, and for damaged input (then the cursor
+  // is at its end).
   const Abbrev* NextEntry(Cursor* cursor) const {
     const uint64_t code = cursor->Uleb();
     if (code == 0) return nullptr;
@@ -205,7 +206,7 @@ class UnitOfTypes {
     }
   }
 
-  // The entry at an offset in the unit; `behind`: where its children begin.
+  // Returns the entry at an offset in the unit. `behind`: where its children begin.
   std::optional<Entry> EntryAt(uint64_t offset, uint64_t* behind = nullptr) {
     Cursor cursor(bytes_, offset);
     const Abbrev* abbrev = NextEntry(&cursor);
@@ -216,7 +217,7 @@ class UnitOfTypes {
     return entry;
   }
 
-  // Into this unit; 0: there is none, or it lies elsewhere.
+  // Returns the offset in this unit; 0: no reference, or one to another unit.
   uint64_t Target(const Value& reference) const {
     const uint64_t first = unit_->header().first_entry - unit_->header().offset;
     uint64_t target = 0;
@@ -225,7 +226,7 @@ class UnitOfTypes {
     return target >= first && target < bytes_.size() ? target : 0;
   }
 
-  // Of a variable or member; a definition leaves it to its declaration.
+  // Returns the type of a variable or member. A definition may leave the type to its declaration.
   uint64_t TypeOf(uint64_t offset) {
     for (int i = 0; i < kMostSteps && offset != 0; ++i) {
       const auto entry = EntryAt(offset);
@@ -236,7 +237,7 @@ class UnitOfTypes {
     return 0;
   }
 
-  // Counts of the dimensions; 0 where one is not known.
+  // Returns the element counts of the dimensions; 0 = unknown.
   std::vector<uint64_t> DimensionsAt(uint64_t children) {
     std::vector<uint64_t> counts;
     Cursor cursor(bytes_, children);
@@ -260,7 +261,7 @@ class UnitOfTypes {
       if (entry->tag == kTagArrayType) {
         for (const uint64_t count : DimensionsAt(children)) times *= count;
       } else if (!IsAlias(entry->tag)) {
-        return kPointerSize * times;  // pointers and references may leave it out
+        return kPointerSize * times;  // pointers and references may omit their size
       }
       type = Target(entry->type);
     }
@@ -275,7 +276,7 @@ class UnitOfTypes {
     Entry entry;
     uint64_t type, begin;
   };
-  // The member or base of a class that holds the offset.
+  // Returns the member or base class that contains the offset.
   std::optional<Part> PartAt(uint64_t children, bool is_union, uint64_t offset) {
     std::optional<Part> found;
     Cursor cursor(bytes_, children);
@@ -337,7 +338,7 @@ class UnitOfTypes {
     *offset %= element;
     std::string indices;
     for (size_t i = counts.size(); i-- > 0;) {
-      // The first dimension of an array may not be known; the others have to be.
+      // Only the first dimension of an array may be unknown.
       if (i > 0 && counts[i] == 0) return false;
       indices = absl::StrCat("[", i > 0 ? index % counts[i] : index, "]", indices);
       if (i > 0) index /= counts[i];
@@ -350,7 +351,7 @@ class UnitOfTypes {
   std::string bytes_;
 };
 
-// Until `add`, which is called with each, returns false.
+// Calls add(unit) for each unit until `add` returns false.
 template <typename Add>
 void ForEachUnit(Sections* file, const Deadline& deadline, const Add& add) {
   for (uint64_t at = 0, next = 0; !deadline.Passed(); at = next) {

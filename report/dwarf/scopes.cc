@@ -8,11 +8,12 @@
 namespace holdfast::dwarf {
 namespace {
 
-constexpr uint64_t kPiece = 16 << 20;     // of .debug_info in memory: all of a usual unit, whose names are read next
-constexpr size_t kLargeEntry = 64 << 10;  // read ahead so that nearly no entry is cut in two
+// Of .debug_info in memory: all of a typical unit, because its names are read next
+constexpr uint64_t kPiece = 16 << 20;
+constexpr size_t kLargeEntry = 64 << 10;         // bytes read ahead, so that entries are rarely split
 constexpr size_t kLargestScopeEntry = 64 << 20;  // an entry larger than this ends the walk
-// Types are passed like everything else, though DW_AT_sibling would lead behind their members: GCC puts the code of
-// lambdas into them.
+// Types are walked like other entries, although DW_AT_sibling could skip their members: GCC puts the code of lambdas
+// there.
 constexpr size_t kDeepestNesting = 4096;
 
 class Walk {
@@ -40,11 +41,11 @@ class Walk {
   }
 
  private:
-  struct Level {  // of entries that have children
+  struct Level {  // an enclosing entry with children
     uint64_t entry = 0;
     bool is_function = false, is_inlined = false;
-    bool holds = true;               // whether an address that is asked for may lie in the function around here
-    uint32_t scope = Scopes::kNone;  // once it is kept
+    bool holds = true;               // whether the enclosing function may contain a requested address
+    uint32_t scope = Scopes::kNone;  // set once the scope is kept
   };
 
   struct CallSite {
@@ -56,7 +57,7 @@ class Walk {
     }
   };
 
-  // An address asked for is the last byte of a call or jump. Of a tail call some compilers say where it begins.
+  // A requested address is the last byte of a call or jump. For a tail call some compilers give only the start.
   void KeepCallSite(const CallSite& site) {
     if (site.origin.kind == Value::kNone) return;
     const std::optional<uint64_t> end = unit_.AddressOf(site.end), begin = unit_.AddressOf(site.begin);
@@ -67,7 +68,7 @@ class Walk {
     result_.call_sites.push_back({static_cast<uint32_t>(address - addresses_.begin()), site.origin});
   }
 
-  // Passes whole entries, up to where the next one might not be whole; how many bytes that were.
+  // Processes whole entries, up to a possibly incomplete one. Returns the number of bytes processed.
   uint64_t Pass(std::string_view window, uint64_t at, bool last) {
     Cursor cursor(window);
     while (!cursor.AtEnd()) {
@@ -81,12 +82,13 @@ class Walk {
         continue;
       }
       const Abbrev* abbrev = unit_.abbrevs().Find(code);
-      const uint64_t entry = cursor.offset();  // its attributes
+      const uint64_t entry = cursor.offset();  // the start of the attributes
       if (abbrev == nullptr || levels_.size() >= kDeepestNesting) {
         done_ = true;
         return begin;
       }
-      // What is inlined into a function lies within its code: where no address is asked for, nothing has to be read.
+      // Inlined calls are inside their function's code. If that contains no requested address, their attributes need
+      // not be read.
       const bool inlined = abbrev->tag == kTagInlinedSubroutine;
       const bool out_of_reach = inlined && !levels_.empty() && !levels_.back().holds;
       Unit::Code range;
@@ -105,10 +107,10 @@ class Walk {
         unit_.abbrevs().WalkEntry(&cursor, *abbrev,
                                   [&](uint16_t attribute, const Value& value) { site.Take(attribute, value); });
         if (cursor.ok()) KeepCallSite(site);
-      } else {  // nearly all
+      } else {  // most entries
         unit_.abbrevs().SkipEntry(&cursor, *abbrev);
       }
-      if (!cursor.ok()) {  // cut by the window, or damaged
+      if (!cursor.ok()) {  // split by the window's end, or damaged
         done_ = last;
         return begin;
       }
@@ -132,8 +134,9 @@ class Walk {
     return cursor.offset();
   }
 
-  // Where the entry behind the children of this one begins, as an offset in the window, which may end before it; 0 when
-  // the entry has no children, does not say, or leads backwards. Its attributes begin at `attributes`.
+  // Returns the start of the entry after this entry's children, as an offset in the window (possibly past its end).
+  // Returns 0 if there are no children, no DW_AT_sibling, or one that leads backwards. `attributes`: where the
+  // attributes begin.
   uint64_t SiblingOf(const Abbrev& abbrev, std::string_view window, uint64_t attributes, uint64_t at) const {
     if (!abbrev.children || abbrev.sibling_at < 0) return 0;
     Cursor cursor(window, attributes + static_cast<uint64_t>(abbrev.sibling_at));
@@ -154,7 +157,7 @@ class Walk {
     });
   }
 
-  // Keeps a scope, and those that it lies in up to the function.
+  // Keeps a scope, and its enclosing scopes up to the function.
   uint32_t Keep(const Level& level, size_t depth) {
     uint32_t parent = Scopes::kNone;
     for (size_t i = depth; level.is_inlined && i > 0; --i) {

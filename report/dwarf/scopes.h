@@ -1,8 +1,8 @@
-// Which functions hold an address: the function that was compiled there and those that were inlined into it.
+// Finds the functions that contain an address: the function compiled there, and those inlined into it.
 //
-// A unit is walked once, for all addresses that are asked for: every entry is passed, those of functions and inlined
-// calls are read, and of these only the ones that hold an address are kept. Of the call sites in them those are kept whose
-// call (or jump, where it is a tail call) ends behind an address.
+// One walk over a unit serves all requested addresses. It passes every entry, reads those of functions and inlined
+// calls, and keeps the ones that contain an address. It also keeps their call sites if the call (or the jump of a tail
+// call) ends just before an address.
 #ifndef HOLDFAST_REPORT_DWARF_SCOPES_H_
 #define HOLDFAST_REPORT_DWARF_SCOPES_H_
 
@@ -22,20 +22,19 @@ struct Scopes {
 
   struct Scope {
     uint64_t entry = 0;       // offset in .debug_info
-    uint32_t parent = kNone;  // the scope that it was inlined into; kNone for a function of its own
+    uint32_t parent = kNone;  // the scope into which this one was inlined; kNone: not inlined
   };
   struct CallSite {
-    uint32_t address = 0;  // its number
-    Value origin;          // the function that is called
+    uint32_t address = 0;  // index into the addresses
+    Value origin;          // the called function
   };
   std::vector<Scope> scopes;
-  std::vector<CallSite> call_sites;  // of the calls and tail calls at those addresses whose function is known
-  std::vector<uint32_t> innermost;   // of each address, kNone where no function holds it
+  std::vector<CallSite> call_sites;  // calls and tail calls at these addresses whose target is known
+  std::vector<uint32_t> innermost;   // for each address; kNone: in no function
 };
 
-// `addresses` are sorted. Of two scopes that hold an address the one that comes later in the unit is the inner one.
-// Ranges whose start `is_code` refuses were thrown away by the linker.
-// Nothing when the deadline came first.
+// `addresses` must be sorted. If two scopes contain an address, the later one in the unit is the inner one. A range is
+// ignored if `is_code` rejects its start: the linker discarded that code. Returns nothing if the deadline passed.
 std::optional<Scopes> FindScopes(Unit* unit, std::span<const uint64_t> addresses,
                                  const std::function<bool(uint64_t)>& is_code, const Deadline& deadline);
 

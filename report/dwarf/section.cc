@@ -53,7 +53,7 @@ Section Section::InMemory(std::string bytes) {
 
 absl::StatusOr<Section> Section::Unpack(Compression method, int fd, uint64_t offset, uint64_t packed_size,
                                         uint64_t size) {
-  // A header that promises more than the method can make of that many bytes lies.
+  // Reject a header with a size that the compression method cannot produce from this many bytes.
   const uint64_t most_of_one = method == Compression::kZlib ? 1100 : 100'000;
   if (size / most_of_one > packed_size) return absl::DataLossError("a damaged compressed section");
   const bool in_memory = size <= kInMemory;
@@ -84,7 +84,7 @@ absl::StatusOr<Section> Section::Unpack(Compression method, int fd, uint64_t off
     if (!step.has_value() || (step->taken == 0 && step->made == 0)) break;
     rest.remove_prefix(step->taken);
     made += step->made;
-    // Of zstd several frames may follow each other.
+    // zstd data may consist of several frames.
     ended = step->ended && rest.empty() && read == packed_size;
     if (in_memory) {
       memory.append(unpacked, 0, step->made);
@@ -124,7 +124,7 @@ std::string_view Section::FromPieces(uint64_t offset, size_t want) {
 
 std::string_view Section::ReadPiece(uint64_t begin, size_t size, uint64_t offset) {
   if (pieces_.size() < kPieces) pieces_.emplace_back();
-  // The one that was not used for longest, nearly.
+  // Replace the piece that was read first, which approximates the least recently used.
   latest_ = pieces_.back().bytes.empty() ? pieces_.size() - 1 : (latest_ + 1) % pieces_.size();
   Piece& piece = pieces_[latest_];
   piece.offset = begin;

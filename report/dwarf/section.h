@@ -1,9 +1,9 @@
-// A section of an ELF file, read in the pieces that are asked for: of a debug file of 1 GB a few MB are ever in memory.
+// A section of an ELF file, read in pieces on demand: for a debug file of 1 GB only a few MB are in memory at a time.
 //
-// Read with pread(2), never mapped: a mapped file that is cut short meanwhile is SIGBUS. A compressed section
-// (SHF_COMPRESSED with zlib or zstd, .zdebug_*) is unpacked once, into memory up to kInMemory, else into an unnamed file in
-// $TMPDIR or /var/tmp.
-// One thread at a time. Reading past the end, or a failing disk, gives no bytes.
+// Reads with pread(2) and never maps the file, because truncating a mapped file causes SIGBUS. A compressed section
+// (SHF_COMPRESSED with zlib or zstd, .zdebug_*) is unpacked once, into memory up to kInMemory bytes, otherwise into an
+// unnamed file in $TMPDIR or /var/tmp.
+// One thread at a time. Reading past the end, or from a failing disk, returns no bytes.
 #ifndef HOLDFAST_REPORT_DWARF_SECTION_H_
 #define HOLDFAST_REPORT_DWARF_SECTION_H_
 
@@ -24,32 +24,32 @@ class Section {
  public:
   static constexpr uint64_t kInMemory = 16 << 20;
   static constexpr size_t kMaxString = 64 * 1024;
-  static constexpr uint64_t kSmall = 4 << 20;  // sections of strings up to here are read as a whole
+  static constexpr uint64_t kSmall = 4 << 20;  // string sections up to this size are read as a whole
 
-  Section() = default;  // an empty one
+  Section() = default;  // an empty section
   Section(Section&&) = default;
   Section& operator=(Section&&) = default;
 
-  // `fd` must stay open as long as the section is used.
+  // `fd` must stay open while the section is used.
   static Section InFile(int fd, uint64_t offset, uint64_t size);
   static Section InMemory(std::string bytes);
-  // Unpacks `packed_size` bytes to `size`; fails when it is not that many.
+  // Unpacks `packed_size` bytes to exactly `size` bytes; fails otherwise.
   static absl::StatusOr<Section> Unpack(Compression method, int fd, uint64_t offset, uint64_t packed_size,
                                         uint64_t size);
 
   uint64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // At least `want` bytes from `offset` on, fewer only at the end. Valid until the next call. What has to be read is
-  // read in pieces of `piece` bytes at least: a larger one pays where the next call will be for what lies behind.
+  // Returns at least `want` bytes from `offset` on, fewer only at the end. Valid until the next call. Reads at least
+  // `piece` bytes at a time; choose a larger piece if the next call will ask for the bytes that follow.
   std::string_view Window(uint64_t offset, size_t want, size_t piece = 4096);
-  // The same where the next call will be for something near, before or behind.
+  // For a next call near `offset`, before or after it.
   std::string_view WindowAround(uint64_t offset, size_t want, size_t piece);
 
-  // The whole of [offset, offset + size) in `bytes`; false when the section does not have it.
+  // Reads all of [offset, offset + size) into `bytes`. Returns false if the section does not contain the whole range.
   bool Read(uint64_t offset, uint64_t size, std::string* bytes) const;
 
-  // The text up to the next zero; "" when there is none within kMaxString.
+  // Returns the text up to the next zero byte; "" if there is none within kMaxString.
   std::string StringAt(uint64_t offset);
 
  private:

@@ -6,15 +6,15 @@
 namespace holdfast::dwarf {
 namespace {
 
-struct Parts {  // where a unit's parts begin in the sections of a package
+struct Parts {  // the starts of a unit's parts in a package's sections
   uint64_t info = 0, abbrev = 0, str_offsets = 0, rnglists = 0;
 };
 
-// The index of a package (DWARF 5, section 7.3.5): a hash table of ids, then a table of offsets, one row for each unit
-// and one column for each section.
+// Finds a unit in a package's index (DWARF 5, section 7.3.5): a hash table of ids, then a table of offsets with a row
+// for each unit and a column for each section.
 std::optional<Parts> FindInPackage(Section* index, uint64_t id) {
   Cursor header(index->Window(0, 16));
-  const uint32_t version = header.U32();  // 2 (GNU's, for DWARF 4), or 5 in two bytes and two of padding
+  const uint32_t version = header.U32();  // 2 (GNU's format for DWARF 4), or two bytes with 5 and two bytes of padding
   const uint32_t columns = header.U32(), units = header.U32(), slots = header.U32();
   if (!header.ok() || ((version & 0xffff) != 2 && (version & 0xffff) != 5) || slots == 0 ||
       (slots & (slots - 1)) != 0 || columns > 16) {
@@ -53,7 +53,7 @@ std::unique_ptr<Unit> OpenAt(Sections* file, const Unit& skeleton, uint64_t offs
   header->abbrev_offset += parts.abbrev;
   auto unit = std::make_unique<Unit>(file, skeleton.file(), *header);
   const bool since5 = header->encoding.version >= 5;
-  // Behind the headers that version 5 has there (7.26, 7.28), in 32-bit or 64-bit DWARF.
+  // Since version 5 the tables have headers (7.26, 7.28), in 32-bit or 64-bit DWARF. The bases are after the headers.
   const bool wide = header->encoding.offset_size == 8;
   unit->str_offsets_base = parts.str_offsets + (since5 ? (wide ? 16 : 8) : 0);
   unit->rnglists_base = parts.rnglists + (since5 ? (wide ? 20 : 12) : 0);

@@ -1,4 +1,4 @@
-// Split DWARF: finds the unit that a skeleton stands for, in a .dwo file or in a package of them (.dwp).
+// Split DWARF: finds the full unit of a skeleton unit, in a .dwo file or in a package (.dwp).
 #ifndef HOLDFAST_REPORT_DWARF_SPLIT_DWARF_H_
 #define HOLDFAST_REPORT_DWARF_SPLIT_DWARF_H_
 
@@ -8,8 +8,8 @@
 
 namespace holdfast::dwarf {
 
-// The unit of `file` that has the skeleton's dwo_id, open; null when there is none. Another id is another compilation:
-// its lines would be wrong. `file` and the skeleton's sections must outlive the unit.
+// Opens the unit of `file` that has the skeleton's dwo_id; null if there is none. A unit with another id belongs to
+// another compilation, so its lines would be wrong. `file` and the skeleton's sections must outlive the unit.
 std::unique_ptr<Unit> OpenSplitUnit(Sections* file, const Unit& skeleton);
 
 }  // namespace holdfast::dwarf

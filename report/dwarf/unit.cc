@@ -7,8 +7,8 @@ namespace holdfast::dwarf {
 namespace {
 
 constexpr size_t kHeaderBytes = 64;
-constexpr size_t kRangeBytes = 32;          // more than any entry of a list has
-constexpr size_t kRangesPiece = 256 << 10;  // of tables: what a unit needs of them lies together
+constexpr size_t kRangeBytes = 32;          // more than any list entry has
+constexpr size_t kRangesPiece = 256 << 10;  // for tables: a unit's parts of a table are contiguous
 constexpr uint64_t kAddressSize = 8;
 
 }  // namespace
@@ -101,7 +101,7 @@ bool Unit::Open(bool whole_table) {
   });
   if (!cursor.ok()) return false;
   if (header_.encoding.version >= 5 && header_.type == kUnitSkeleton) dwo_id = header_.dwo_id;
-  // Once all bases are known.
+  // After all bases are known.
   name = TextOf(name_value);
   comp_dir = TextOf(comp_dir_value);
   dwo_name = TextOf(dwo_name_value);
@@ -154,7 +154,7 @@ void Unit::EachRangeOfList(const Value& list, const std::function<void(uint64_t,
   EachRangeSince5(offset, add);
 }
 
-// A list is read from windows of its section: the cursor is moved into another one before it may run out.
+// Reads a list through windows of its section: the window moves before the cursor can reach its end.
 void Unit::EachRangeBefore5(uint64_t offset, const std::function<void(uint64_t, uint64_t)>& add) {
   uint64_t base = low_pc;
   while (true) {
@@ -213,7 +213,7 @@ bool Unit::ReadRange(Cursor* cursor, uint64_t* base, const std::function<void(ui
       high = *low + cursor->Uleb();
       break;
     default:
-      return false;  // the end, or damaged
+      return false;  // end of the list, or damaged
   }
   if (!cursor->ok()) return false;
   if (low.has_value() && high.has_value()) add(*low, *high);

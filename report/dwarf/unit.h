@@ -1,7 +1,7 @@
-// A unit of .debug_info: one compiled file, or a part of one that several share (partial units of dwz and LTO).
+// A unit of .debug_info: one compiled file, or a part that several files share (partial units of dwz and LTO).
 //
-// An entry's values are resolved through the unit: strings and addresses may be indices into tables that begin where
-// the unit says, and with split DWARF they lie in another file than the entry.
+// The unit resolves the values of its entries. Strings and addresses may be indices into tables, and the unit says
+// where its parts of the tables begin. With split DWARF these tables may be in another file than the entry.
 //
 //     main file     .debug_info: skeleton unit ──dwo_name, dwo_id──►  .dwo or .dwp: .debug_info.dwo: the unit
 //                   .debug_addr, .debug_line, (4: .debug_ranges)  ◄── addr_base etc. of the skeleton
@@ -22,57 +22,57 @@
 
 namespace holdfast::dwarf {
 
-// The sections of one file. Those that it does not have are empty.
+// The sections of one file. Missing sections are empty.
 struct Sections {
   Section info, abbrev, str, line_str, str_offsets, line, ranges, rnglists, addr;
-  Section cu_index;               // of a package (.dwp)
-  std::shared_ptr<Sections> alt;  // the shared file (dwz), null when there is none
+  Section cu_index;               // for a package (.dwp)
+  std::shared_ptr<Sections> alt;  // the shared file (dwz); null = none
 };
 
-inline constexpr size_t kEntryBytes = 4096;  // nearly every entry is smaller
+inline constexpr size_t kEntryBytes = 4096;  // most entries are smaller
 
 struct UnitHeader {
   uint64_t offset = 0, end = 0;  // in .debug_info
   uint64_t first_entry = 0;      // offset in .debug_info
   uint64_t abbrev_offset = 0;
-  uint64_t dwo_id = 0;  // of skeleton and split units of version 5
+  uint64_t dwo_id = 0;  // for skeleton and split units of version 5
   Encoding encoding;
   uint8_t type = 0;  // UnitType; kUnitCompile before version 5
 };
 
-// The header at `offset`; nullopt when there is none that can be read, also behind the last one. `next`: where to look
-// for the next one (0: the section is damaged from here on).
+// Reads the header at `offset`. Returns nullopt if the header is damaged, or at the end of the section. `next`: offset
+// of the next header (0: the rest of the section is damaged).
 std::optional<UnitHeader> ReadUnitHeader(Section* info, uint64_t offset, uint64_t* next);
 
 class Unit {
  public:
-  // `file` holds the entries; `main` .debug_addr and, for split units of version 4, .debug_ranges.
+  // `file` has the entries. `main` has .debug_addr and, for split units of version 4, .debug_ranges.
   Unit(Sections* file, Sections* main, const UnitHeader& header) : file_(file), main_(main), header_(header) {}
 
-  // Reads the abbreviations and the first entry; false when they are damaged. `whole_table`: not only the first entry's
-  // abbreviation.
+  // Reads the abbreviations and the first entry; returns false if they are damaged. `whole_table`: read all
+  // abbreviations, not only the first entry's.
   bool Open(bool whole_table);
 
   const UnitHeader& header() const { return header_; }
   const AbbrevTable& abbrevs() const { return *abbrevs_; }
   Sections* file() const { return file_; }
 
-  // Of the first entry.
+  // Attributes of the first entry.
   uint16_t tag = 0;
   std::string name, comp_dir, dwo_name;
   uint64_t low_pc = 0, language = 0;
   std::optional<uint64_t> line_offset, dwo_id;
-  // Where this unit's parts of the tables begin. A split unit takes the first from its skeleton, the others from the
-  // index of its package.
+  // The starts of this unit's parts of the tables. A split unit takes the first two from its skeleton, the others from
+  // its package's index.
   uint64_t addr_base = 0, ranges_base = 0, str_offsets_base = 0, rnglists_base = 0;
 
-  // The first entry's code: calls add(low, high) for each range.
+  // Calls add(low, high) for each range of the first entry's code.
   void EachRange(const std::function<void(uint64_t, uint64_t)>& add);
 
   std::string TextOf(const Value& value);
   std::optional<uint64_t> AddressOf(const Value& value);
 
-  // What an entry says of its code.
+  // An entry's attributes about its code.
   struct Code {
     Value low, high, ranges;
     void Take(uint16_t attribute, const Value& value) {
@@ -86,7 +86,7 @@ class Unit {
     if (code.ranges.kind != Value::kNone) return EachRangeOfList(code.ranges, add);
     const std::optional<uint64_t> low = AddressOf(code.low);
     if (!low.has_value() || code.high.kind == Value::kNone) return;
-    // An address, or (usual since version 4) a length.
+    // An address, or a length (usual since version 4).
     const std::optional<uint64_t> end = AddressOf(code.high);
     add(*low, end.has_value() ? *end : *low + code.high.number);
   }

@@ -10,7 +10,7 @@ bool UnitSet::ReadNext() {
   while (!at_end_) {
     const auto header = ReadUnitHeader(&sections_->info, next_, &next_);
     at_end_ = next_ == 0;
-    // Type units hold no code, and nothing that holds code refers into them by offset.
+    // Type units contain no code, and no entry with code refers to them by offset.
     if (!header.has_value() || header->type == kUnitType || header->type == kUnitSplitType) continue;
     headers_.push_back(*header);
     return true;

@@ -1,4 +1,4 @@
-// The units of a file, by offset: where the entry lies that another one refers to.
+// The units of a file by offset. Finds the unit of an entry that another entry refers to.
 #ifndef HOLDFAST_REPORT_DWARF_UNITS_H_
 #define HOLDFAST_REPORT_DWARF_UNITS_H_
 
@@ -15,11 +15,11 @@ class UnitSet {
  public:
   explicit UnitSet(Sections* sections) : sections_(sections) {}
 
-  // Reads one header more; false at the end of the section.
+  // Reads one more header; returns false at the end of the section.
   bool ReadNext();
   const std::vector<UnitHeader>& headers() const { return headers_; }
 
-  // The unit that holds the entry at `offset`, open; null when none does. Valid until the next call.
+  // Opens the unit that contains the entry at `offset`; null if there is none. Valid until the next call.
   Unit* Find(uint64_t offset);
 
  private:

@@ -6,7 +6,7 @@
 namespace holdfast::dwarf {
 namespace {
 
-constexpr int kMostWindow = 27;  // 128 MiB: a hostile frame could ask for more
+constexpr int kMostWindow = 27;  // 128 MiB; a hostile frame could request more
 
 class Zlib : public Unpacker {
  public:

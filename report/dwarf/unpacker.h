@@ -1,4 +1,4 @@
-// Unpacks compressed bytes piece by piece, by zlib or by zstd.
+// Unpacks zlib or zstd data piece by piece.
 #ifndef HOLDFAST_REPORT_DWARF_UNPACKER_H_
 #define HOLDFAST_REPORT_DWARF_UNPACKER_H_
 
@@ -16,14 +16,14 @@ class Unpacker {
  public:
   struct Step {
     size_t taken, made;  // bytes
-    bool ended;          // a stream (zlib) or a frame (zstd)
+    bool ended;          // the end of a stream (zlib) or a frame (zstd)
   };
   virtual ~Unpacker() = default;
-  // Unpacks as much of `packed` as fits into `to`. Nothing: the bytes are damaged.
+  // Unpacks as much of `packed` as fits into `to`. Returns nothing if the data is damaged.
   virtual std::optional<Step> Next(std::string_view packed, std::string* to) = 0;
 };
 
-// Null: there is no memory.
+// Returns null if memory is exhausted.
 std::unique_ptr<Unpacker> MakeUnpacker(Compression method);
 
 }  // namespace holdfast::dwarf
