@@ -12,7 +12,7 @@ namespace {
 
 using Label = Profile::Label;
 
-// From one profile into another, table by table, each in its final order.
+// Copies one profile into another, table by table, each in its final order.
 class Rewrite {
  public:
   Rewrite(const Profile& from, ModuleSymbolizer& symbolizer) : from_(from), symbolizer_(symbolizer) {}
@@ -46,11 +46,11 @@ class Rewrite {
     for (const StringId comment : from_.comments) to_.AddComment(from_.strings[comment]);
   }
 
-  // What must be taken from an address of the mapping.
+  // Returns the value to subtract from addresses of the mapping.
   uint64_t ShiftOf(const Profile::Mapping& mapping) {
     if (mapping.has_bias) return mapping.bias;
     const std::string path(from_.strings[mapping.file]);
-    if (!path.starts_with('/')) return mapping.start;  // [vdso]: one page, its file begins there
+    if (!path.starts_with('/')) return mapping.start;  // [vdso]: one page, which begins at the file's start
     const auto module = symbolizer_.Find(path, from_.strings[mapping.build_id], from_.time_nanos);
     if (module.ok() && FitsLayout(mapping, **module)) {
       if (const auto address = ElfAddressOf(mapping, **module)) return mapping.start - *address;
@@ -86,7 +86,7 @@ class Rewrite {
         mapping.file = Text(mapping.file);
         mapping.build_id = Text(mapping.build_id);
         to_.mappings.push_back(mapping);
-      } else {  // a claim of the whole mapping must hold for both
+      } else {  // a property of the whole mapping must hold for both parts
         Profile::Mapping& one = to_.mappings.back();
         one.has_functions = one.has_functions && mapping.has_functions;
         one.has_filenames = one.has_filenames && mapping.has_filenames;

@@ -1,5 +1,5 @@
-// Profiles whose addresses are those in the ELF files, not where the loader happened to put them: dumps that are equal
-// from run to run, and what other tools' symbolizers ask for.
+// Profiles with the addresses in ELF files instead of load addresses. Dumps are then equal from run to run, and other
+// tools' symbolizers accept the addresses.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_ELF_ADDRESSES_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_ELF_ADDRESSES_H_
 
@@ -13,12 +13,12 @@ namespace holdfast {
 
 struct ElfAddresses {
   Profile profile;
-  std::vector<std::string> kept;  // files whose layout could not be had: their addresses are as they were
+  std::vector<std::string> kept;  // files with an unknown layout; their addresses are unchanged
 };
 
-// Each mapping becomes the segment in its file. An address is then unique in its mapping only, and what was mapped
-// twice (dlopen, dlclose, dlopen) is one. Mappings (but for the first, the program's), locations, functions, samples
-// and strings come in an order that does not depend on where things lay in memory. Code in no file keeps its addresses.
+// Replaces each mapping by its segment in the file. An address is then unique only within its mapping, and a file that
+// was mapped twice (dlopen, dlclose, dlopen) has one mapping. The order of mappings (except the first, the program's),
+// locations, functions, samples and strings does not depend on load addresses. Code outside files keeps its addresses.
 ElfAddresses UseElfAddresses(const Profile& profile, ModuleSymbolizer& symbolizer);
 
 }  // namespace holdfast

@@ -9,10 +9,10 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kWindow = 16 << 10;
-constexpr size_t kMostRanges = 16;        // segments, or sections of a kind; a file has a few
+constexpr size_t kMostRanges = 16;        // segments, or sections of a kind; a file has only a few
 constexpr int kMostStubInstructions = 3;  // endbr64, jmp *slot(%rip)
 
-// `add %rdx,%rax`: what makes an address of an entry in a table of a switch, before `jmp *%rax`.
+// An `add %rdx,%rax` computes the address of a switch-table entry before `jmp *%rax`.
 bool AddsRegisters(std::string_view instruction) {
   if (!instruction.empty() && (instruction[0] & 0xf0) == 0x40) instruction.remove_prefix(1);
   return instruction.size() == 2 && (instruction[0] == 1 || instruction[0] == 3) &&
@@ -42,7 +42,7 @@ void ElfCalls::Read() {
   for (const Elf64_Shdr& section : elf_->sections()) {
     const std::string_view name = elf_->NameOf(section);
     const Range range{section.sh_addr, section.sh_addr + section.sh_size};
-    // Code in a debug file's segments is none.
+    // The segments of a debug file contain no code.
     if ((section.sh_flags & SHF_EXECINSTR) != 0 && section.sh_type == SHT_NOBITS) segments_.clear();
     if ((section.sh_flags & SHF_EXECINSTR) != 0 && name.starts_with(".plt") && stubs_.size() < kMostRanges) {
       stubs_.push_back(range);
@@ -65,7 +65,7 @@ void ElfCalls::Read() {
   }
 }
 
-// In pieces: the largest programs have some 50 MB of them, a few thousand of which are slots.
+// Reads in pieces: the largest programs have about 50 MB of relocations, of which a few thousand are slots.
 void ElfCalls::TakeSlots(const Elf64_Shdr& section, const std::vector<Elf64_Sym>& symbols) {
   constexpr uint64_t kPiece = 10'000 * sizeof(Elf64_Rela);
   const uint64_t size = std::min(section.sh_size, kMostTableBytes);
@@ -125,7 +125,7 @@ bool ElfCalls::IsCode(uint64_t address) const {
                      [&](const Segment& segment) { return address - segment.address < segment.size; });
 }
 
-// Valid until the next call. What is asked for next lies behind, mostly.
+// Valid until the next call. Reads ahead, because the next call usually asks for a higher address.
 std::string_view ElfCalls::Code(uint64_t address, size_t most) {
   if (address - window_address_ < window_.size() && window_.size() - (address - window_address_) >= most) {
     return std::string_view(window_).substr(address - window_address_, most);
@@ -183,8 +183,8 @@ ElfCalls::Target ElfCalls::Resolve(const Instruction& instruction) {
   return {};
 }
 
-// Asked again for each snapshot, and for each process of a program: kept, since reading a window of code costs more than all
-// the rest of it.
+// Caches the results: each snapshot, and each process of a program, asks again, and reading a window of code dominates
+// the cost.
 ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
   if (const auto known = calls_.find(return_address); known != calls_.end()) return known->second;
   const Instruction call = CallBefore(CodeBefore(return_address, kLongestCall), return_address);
@@ -196,8 +196,8 @@ ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
 std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
   std::vector<Jump> jumps;
   if (end <= start || end - start > kMostCode) return jumps;
-  const std::string code(Code(start, end - start));  // a copy: stubs are read in between
-  std::string_view before;                           // the instruction before
+  const std::string code(Code(start, end - start));  // a copy, because reading stubs replaces the window
+  std::string_view before;                           // the previous instruction
   for (size_t at = 0; at < code.size();) {
     const Instruction instruction = DecodeInstruction(std::string_view(code).substr(at), start + at);
     const bool by_register = instruction.flow == Instruction::kJumpAnywhere && instruction.length <= 3 &&

@@ -1,12 +1,12 @@
-// Where the calls and jumps in the code of one ELF file lead: to an address of the file, or to what the loader binds a
-// name to (by way of the PLT, or of a slot of the GOT).
+// Finds the targets of calls and jumps in the code of one ELF file: an address in the file, or a name that the loader
+// binds (through the PLT or a slot of the GOT).
 //
 //     main:   call 1040 <malloc@plt>            OfCallBefore(…)   name malloc
 //             call 1180 <twice>                 OfCallBefore(…)   address 0x1180
 //     twice:  … jmp 1190 <store>                JumpsOutOf(0x1180, 0x1190)   {address 0x1190}
 //
-// The file is hostile: read as elf_file.h does, in pieces; tables above the limits are none. Only what lies in the file
-// is known: of a debug file, whose code is not in it, nothing. One thread at a time.
+// The file is untrusted: it is read in pieces as in elf_file.h, and tables above the limits are ignored. Only code in
+// the file is known; a debug file has none. One thread at a time.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_ELF_CALLS_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_ELF_CALLS_H_
 
@@ -25,32 +25,33 @@ namespace holdfast {
 
 class ElfCalls {
  public:
-  static constexpr uint64_t kMostTableBytes = 64 << 20;  // of one table of relocations or symbols
-  static constexpr uint64_t kMostCode = 64 << 10;        // of one function
-  static constexpr size_t kMostCalls = 1024;             // that are remembered
+  static constexpr uint64_t kMostTableBytes = 64 << 20;  // for one table of relocations or symbols
+  static constexpr uint64_t kMostCode = 64 << 10;        // for one function
+  static constexpr size_t kMostCalls = 1024;             // cached results
 
   struct Target {
-    uint64_t address = 0;   // of code of this file; 0 where …
-    std::string name = "";  // … the loader binds it by name, or where neither is known
+    uint64_t address = 0;   // code address in this file; 0: bound by name, or unknown
+    std::string name = "";  // the name that the loader binds; "" if none or unknown
     bool known() const { return address != 0 || !name.empty(); }
     bool operator==(const Target&) const = default;
   };
   struct Jump {
-    uint64_t end = 0;         // behind the instruction
-    Target target;            // not known: by a register, so perhaps within the function …
-    bool by_pointer = false;  // … or by a pointer, so to another one: nothing was added up for it, as for tables
+    uint64_t end = 0;         // the end of the instruction
+    Target target;            // unknown for a jump through a register, perhaps within the function
+    bool by_pointer = false;  // jump through a pointer in memory, so to another function; switch tables do not count
   };
 
-  // Null when the file is none that can be read, or is another one.
+  // Returns null if the file cannot be read or has another build id.
   static std::unique_ptr<ElfCalls> Open(FileDescriptor fd, std::string_view build_id);
 
-  // Of the call that ends at `return_address`.
+  // Returns the target of the call that ends at `return_address`.
   Target OfCallBefore(uint64_t return_address);
 
-  // The jumps in [start, end) to what does not lie in it.
+  // Returns the jumps in [start, end) with targets outside it.
   std::vector<Jump> JumpsOutOf(uint64_t start, uint64_t end);
 
-  // Where the file defines functions that it exports under this name: one place, but for old versions of a name.
+  // Returns the addresses of the functions that the file exports under this name: one, except for old versions of a
+  // name.
   std::vector<uint64_t> DefinitionsOf(std::string_view name) const;
 
   size_t memory_bytes() const;
@@ -64,7 +65,7 @@ class ElfCalls {
   };
 
   struct Definition {
-    uint32_t hash, name;  // offset in names_
+    uint32_t hash, name;  // `name`: offset in names_
     uint64_t address;
   };
 
@@ -83,12 +84,12 @@ class ElfCalls {
   std::unique_ptr<ElfFile> elf_;
   std::vector<Segment> segments_;
   std::vector<Range> stubs_;                                // of the PLT
-  std::vector<Range> slots_;                                // of the GOT, which the loader alone writes
-  std::string names_;                                       // of .dynsym
+  std::vector<Range> slots_;                                // of the GOT, written only by the loader
+  std::string names_;                                       // from .dynsym
   absl::flat_hash_map<uint64_t, uint32_t> slots_by_name_;   // offset in names_
-  absl::flat_hash_map<uint64_t, uint64_t> slots_by_value_;  // an address of the file
+  absl::flat_hash_map<uint64_t, uint64_t> slots_by_value_;  // an address in the file
   std::vector<Definition> definitions_;                     // sorted
-  absl::flat_hash_map<uint64_t, Target> calls_;             // by the address that they return to
+  absl::flat_hash_map<uint64_t, Target> calls_;             // by return address
   uint64_t window_address_ = 0;
   std::string window_;
 };

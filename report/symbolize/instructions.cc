@@ -5,14 +5,14 @@
 namespace holdfast {
 namespace {
 
-// Takes bytes off the front; past the end there are zeros, and ok() is false.
+// Consumes bytes from the front. Past the end it returns zeros and ok() is false.
 class Bytes {
  public:
   explicit Bytes(std::string_view code) : code_(code) {}
 
   uint8_t Next() { return at_ < code_.size() ? static_cast<uint8_t>(code_[at_++]) : (ok_ = false, uint8_t{0}); }
   uint8_t Peek() const { return at_ < code_.size() ? static_cast<uint8_t>(code_[at_]) : uint8_t{0}; }
-  // A signed number of 1 or 4 bytes.
+  // Reads a signed number of 1 or 4 bytes.
   int64_t Signed(size_t size) {
     if (size == 1) return static_cast<int8_t>(Next());
     uint32_t value = 0;
@@ -37,14 +37,14 @@ bool IsPrefix(uint8_t byte) {
          byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65;
 }
 
-// What follows an opcode: a ModRM byte, and so many bytes of immediate value.
+// What follows an opcode: possibly a ModRM byte, and the size of the immediate value.
 struct Operands {
   bool modrm = false;
   size_t immediate = 0;
 };
 
 Operands OfOneByte(uint8_t opcode, bool wide, bool narrow, bool short_addresses, uint8_t modrm) {
-  const size_t word = narrow ? 2 : 4;  // never 8, but for moves to registers
+  const size_t word = narrow ? 2 : 4;  // never 8, except for moves to registers
   if (opcode < 0x40) {
     const uint8_t low = opcode & 7;
     return {low < 4, low == 4 ? size_t{1} : low == 5 ? word : 0};
@@ -56,7 +56,7 @@ Operands OfOneByte(uint8_t opcode, bool wide, bool narrow, bool short_addresses,
   if (opcode >= 0xb8 && opcode <= 0xbf) return {false, wide ? 8 : word};
   if (opcode >= 0xd8 && opcode <= 0xdf) return {true, 0};
   if (opcode >= 0xe0 && opcode <= 0xe7) return {false, 1};
-  const bool has_value = (modrm >> 3 & 7) < 2;  // test, of the groups of f6 and f7
+  const bool has_value = (modrm >> 3 & 7) < 2;  // test, in the groups f6 and f7
   switch (opcode) {
     case 0x63:
     case 0xd0:
@@ -102,7 +102,7 @@ Operands OfOneByte(uint8_t opcode, bool wide, bool narrow, bool short_addresses,
   }
 }
 
-// Behind 0f, and VEX's and EVEX's first map.
+// Opcodes after 0f, and in the first map of VEX and EVEX.
 Operands OfTwoBytes(uint8_t opcode) {
   if (opcode >= 0x80 && opcode <= 0x8f) return {false, 4};
   if ((opcode >= 0x30 && opcode <= 0x37) || (opcode >= 0xc8 && opcode <= 0xcf)) return {};
@@ -158,7 +158,7 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
   }
   if ((opcode & 0xf0) == 0x40) {
     wide = (opcode & 8) != 0;
-    high_index = (opcode & 2) != 0;  // r12 is an index where rsp is none
+    high_index = (opcode & 2) != 0;  // r12 is a valid index, unlike rsp
     opcode = bytes.Next();
   }
   unsigned map = 0;
@@ -171,7 +171,7 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
       opcode = bytes.Next();
     }
     operands = OfMap(map, opcode);
-  } else if (opcode == 0xc5 || opcode == 0xc4 || opcode == 0x62) {  // VEX in two and three bytes, EVEX
+  } else if (opcode == 0xc5 || opcode == 0xc4 || opcode == 0x62) {  // 2-byte VEX, 3-byte VEX, EVEX
     const uint8_t first = bytes.Next();
     map = opcode == 0xc5 ? 1 : first & (opcode == 0xc4 ? 0x1fu : 7u);
     bytes.Skip(opcode == 0xc5 ? 0 : opcode == 0xc4 ? 1 : 2);
@@ -181,8 +181,8 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
     operands = OfOneByte(opcode, wide, narrow, short_addresses, bytes.Peek());
   }
   uint8_t modrm = 0;
-  bool from_here = false;   // the operand lies so far from the next instruction
-  bool by_pointer = false;  // in memory, without an index
+  bool from_here = false;   // the operand is relative to the next instruction
+  bool by_pointer = false;  // the operand is in memory, without an index
   int64_t distance = 0;
   if (operands.modrm) {
     modrm = bytes.Next();
@@ -224,7 +224,7 @@ Instruction DecodeInstruction(std::string_view code, uint64_t address) {
 }
 
 Instruction CallBefore(std::string_view code, uint64_t address) {
-  // 5: direct; 6 and 7: by a slot, by a register and a distance; the others by registers.
+  // 5: direct; 6 and 7: through a slot, or a register with displacement; others: through registers.
   for (const size_t length : {5, 6, 2, 3, 4, 7, 8}) {
     if (length > code.size()) continue;
     const Instruction made = DecodeInstruction(code.substr(code.size() - length), address - length);

@@ -1,4 +1,4 @@
-// How the addresses of a mapping lead to those in its ELF file.
+// Converts addresses of a mapping to addresses in its ELF file.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_MAPPING_LAYOUT_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_MAPPING_LAYOUT_H_
 
@@ -11,19 +11,18 @@
 
 namespace holdfast {
 
-// Where the first byte of a mapping lies in the ELF file. A mapping that came from a file of profiles does not say; the
-// program headers do: by file offset, or in a separate debug file, which has the program's addresses but not its
-// offsets, by size.
+// Returns the ELF address of a mapping's first byte. If the mapping comes from a profile file, the program headers have
+// it: by file offset, or by size in a separate debug file, which has the program's addresses but not its offsets.
 std::optional<uint64_t> ElfAddressOf(const Profile::Mapping& mapping, const ModuleSymbolizer::Module& module);
 
-// Location.address − bias = ELF address. Without a file the file offset is the best there is (and equal to the ELF
-// address in most files).
+// Location.address − bias = ELF address. Without the file the file offset is the best approximation; it equals the ELF
+// address in most files.
 uint64_t BiasOf(const Profile::Mapping& mapping, const ModuleSymbolizer::Module* module);
 
-// Without a build id on both sides the layout must be the same: what was mapped is an executable segment of the file.
+// If a build id is missing, the layout must match: the mapping is an executable segment of the file.
 bool FitsLayout(const Profile::Mapping& mapping, const ModuleSymbolizer::Module& module);
 
-// `libfoo.so.1!0x1234`: the name of what nothing names.
+// Returns whether a name is a placeholder for unnamed code, such as `libfoo.so.1!0x1234`.
 bool IsSynthetic(std::string_view name);
 
 }  // namespace holdfast

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Not the vdso, and not a relative path, which would be looked for in our folder and not in the program's.
+// Excludes the vdso, and relative paths, which are relative to the program's folder and not to ours.
 bool IsFile(std::string_view path) { return path.starts_with('/'); }
 
 std::string FileKeyOf(const struct stat& status, std::string_view build_id) {
@@ -22,7 +22,7 @@ std::string FileKeyOf(const struct stat& status, std::string_view build_id) {
                      status.st_mtim.tv_nsec, build_id);
 }
 
-// The same open file by a descriptor of its own.
+// Duplicates the descriptor.
 absl::StatusOr<FileDescriptor> Again(const FileDescriptor& file) {
   FileDescriptor again(file.valid() ? fcntl(file.get(), F_DUPFD_CLOEXEC, 0) : -1);
   if (!again.valid()) return absl::NotFoundError("not open");
@@ -47,7 +47,7 @@ const ModuleSymbolizer::Name& ModuleSymbolizer::Module::NameOf(std::string_view 
   return *place->second;
 }
 
-// The program's file once more: it is opened for lines, or for calls, only when those are wanted.
+// Opens the program's file again, which happens only when lines or calls are requested.
 absl::StatusOr<FileDescriptor> ModuleSymbolizer::Module::OpenProgram() const {
   auto fd = held_ != nullptr ? Again(held_->program) : OpenRegular(path_);
   if (!fd.ok()) return fd.status();
@@ -56,7 +56,7 @@ absl::StatusOr<FileDescriptor> ModuleSymbolizer::Module::OpenProgram() const {
   return fd;
 }
 
-// Null: none is held.
+// Null: no debug file is held.
 std::shared_ptr<DebugFile> ModuleSymbolizer::Module::OpenHeldDebug() const {
   auto fd = Again(held_->debug);
   if (!fd.ok()) return nullptr;
@@ -148,8 +148,8 @@ void ModuleSymbolizer::Module::FramesAt(uint64_t elf_address, std::vector<Frame>
   if (frames->empty()) {
     frames->push_back({&NameOf(symbol), {}});
   } else if (elf_->has_symtab() || frames->back().name->name.empty()) {
-    // Parts of functions have symbols of their own: `Parse(…) [clone .cold]`. Of .dynsym alone one may be another
-    // function's, with hidden ones between.
+    // Parts of functions have their own symbols: `Parse(…) [clone .cold]`. With only .dynsym the nearest symbol may
+    // belong to another function, because hidden symbols are missing.
     frames->back().name = &NameOf(symbol);
   }
 }
@@ -190,7 +190,7 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
     status = elf.status();
   }
 
-  // Profiled elsewhere, removed, or replaced by an update.
+  // The profile comes from another machine, or the file was removed or updated.
   const std::string key = absl::StrCat("elsewhere/", path, "/", id);
   if (Module* known = Known(key); known != nullptr) return known;
   if (id.empty() || elsewhere_failed_.contains(key)) return status;
@@ -220,7 +220,7 @@ ModuleSymbolizer::Module* ModuleSymbolizer::Known(const std::string& key) {
   return entries_.front().module.get();
 }
 
-// NotFound: it is not held, or was overwritten in place.
+// NotFound: the file is not held, or was overwritten in place.
 absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::FindHeld(const std::string& path,
                                                                      const std::string& build_id, uint64_t bias) {
   std::shared_ptr<const LoadedFile> held =
@@ -252,12 +252,12 @@ void ModuleSymbolizer::TakeNamesElsewhere(FileDescriptor program, Module* module
   auto names = ElfSymbols::Load(found->file->fd.get(), found->file->build_id);
   if (names.ok() && (*names)->has_symtab()) module->elf_->TakeNamesOf(names->get());
   if (file.ok() && (*file)->has_lines()) return;
-  // Lines are perhaps wanted later, of the same file.
+  // Keep the file, because its lines may be needed later.
   module->debug_ = std::move(found->file);
   module->debug_path_ = std::move(found->path);
 }
 
-// The one that is held, else the one that is found now.
+// Returns the held debug file, otherwise searches for one.
 absl::StatusOr<DebugFileFinder::Found> ModuleSymbolizer::FindDebug(const Module* module, const DebugFile* program) {
   const LoadedFile* const held = module->held_.get();
   if (held == nullptr) return files_.Find(module->path_, module->build_id_, program);

@@ -1,17 +1,16 @@
 // Names, source lines and inlined functions for addresses of ELF files.
 //
-//   names   from the file's symbols (report/elf/elf_symbols.h), at once. Demangled; the mangled one beside it, "" where
-//   there
-//           is no other (C functions): the two always differ, as pprof demangles equal ones again and drops parameters
-//   lines   from DWARF (report/dwarf/info.h), for the addresses that LoadLines was asked for
+//  names   from the file's symbols (report/elf/elf_symbols.h), immediately. Demangled, with the mangled name beside it. The
+//          mangled name is "" for C functions: if both were equal, pprof would demangle again and drop parameters
+//  lines   from DWARF (report/dwarf/info.h), for addresses passed to LoadLines
 //
-// A file is only used when its build id is the one that the program had loaded: no name rather than a wrong one. Where
-// the program's file is gone or another one, or has no symbols or lines, report/elf/debug_file_finder.h looks elsewhere.
-// A file that was open before it was replaced (report/elf/loaded_files.h) is read all the same.
+// A file is used only if it has the build id of the loaded one: no name is better than a wrong one. If the program's
+// file is missing or replaced, or has no symbols or lines, report/elf/debug_file_finder.h searches for others. A file
+// that was open before it was replaced (report/elf/loaded_files.h) is still read.
 //
-// Files are kept across snapshots, by device, inode, size, time and build id, up to kCacheBytes and
-// kMostFiles; the least lately used go first. Not synchronized: one thread at a time. Memory: see report/elf/elf_symbols.h
-// and report/dwarf/info.h.
+// Modules stay cached across snapshots, keyed by device, inode, size, time and build id, up to kCacheBytes and
+// kMostFiles; the least recently used are evicted first. Not synchronized: one thread at a time. For memory see
+// report/elf/elf_symbols.h and report/dwarf/info.h.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_MODULE_SYMBOLIZER_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_MODULE_SYMBOLIZER_H_
 
@@ -36,30 +35,30 @@ namespace holdfast {
 class ModuleSymbolizer {
  public:
   static constexpr size_t kCacheBytes = 256 << 20;
-  static constexpr size_t kMostFiles = 200;  // each with debug information has a descriptor or two
+  static constexpr size_t kMostFiles = 200;  // a file with debug information uses one or two descriptors
 
   struct Name {
-    std::string name;  // "" when no symbol holds the address
+    std::string name;  // "" if no symbol contains the address
     std::string system_name;
   };
   struct Frame {
-    const Name* name;       // never null; lives as long as the module
-    std::string_view file;  // "" unknown
+    const Name* name;       // never null; valid as long as the module
+    std::string_view file;  // "" = unknown
     uint32_t line = 0, start_line = 0;
   };
 
-  // A file whose build id was checked, and what was found in it so far.
+  // A file with a verified build id, and the names and lines found so far.
   class Module {
    public:
     const Name& NameAt(uint64_t elf_address) { return NameOf(elf_->Find(elf_address)); }
     const ElfSymbols& elf() const { return *elf_; }
 
-    // Looks up the lines of `elf_addresses` (sorted); false when the deadline came first. Without debug information
-    // there is nothing to do, and why() says which is missing.
+    // Looks up the lines of `elf_addresses` (sorted). Returns false if the deadline passed. Does nothing without debug
+    // information; why() then says what is missing.
     bool LoadLines(std::span<const uint64_t> elf_addresses, const Deadline& deadline);
     bool has_lines() const { return lines_ != nullptr; }
     const std::string& why() const { return why_; }
-    // There is debug information, and it could not be read: why() names the file.
+    // Debug information exists but cannot be read: why() names the file.
     bool is_unreadable() const { return unreadable_; }
     std::vector<std::string> problems() const;
 
@@ -67,14 +66,15 @@ class ModuleSymbolizer {
     // is known. A function whose symbol is known goes by that.
     void FramesAt(uint64_t elf_address, std::vector<Frame>* frames);
 
-    // What its code calls, null where that is not there: of a separate debug file, or a file that was replaced.
+    // The calls in the code. Null without code: for a separate debug file, or a replaced file.
     ElfCalls* calls();
-    // As linked, what DWARF says of the call that ends behind an address that LoadLines was asked for; "" = nothing.
+    // Returns the linkage name of the function called just before an address passed to LoadLines, from DWARF; "" =
+    // unknown.
     std::string_view CalledAt(uint64_t elf_address) const {
       return lines_ == nullptr ? std::string_view() : lines_->Text(lines_->CalledAt(elf_address));
     }
 
-    // Of a separate debug file no byte of the program's is known: its headers do not say where those lie.
+    // False for a separate debug file: its headers do not have the offsets of the program's bytes.
     bool is_program() const { return is_program_; }
 
    private:
@@ -87,13 +87,13 @@ class ModuleSymbolizer {
 
     DebugFileFinder* files_ = nullptr;
     std::string path_, key_;                  // of the program's file
-    std::shared_ptr<const LoadedFile> held_;  // null: it is opened again by its path
+    std::shared_ptr<const LoadedFile> held_;  // null: reopen by path
     std::string build_id_;
     bool is_program_ = true;
     std::unique_ptr<ElfSymbols> elf_;
-    std::shared_ptr<DebugFile> debug_;  // where names were looked for, until lines_ is made of it
+    std::shared_ptr<DebugFile> debug_;  // the file searched for names, until lines_ takes it
     std::string debug_path_;
-    bool looked_ = false;  // for debug information
+    bool looked_ = false;  // whether debug information was searched for
     std::unique_ptr<dwarf::DebugInfo> lines_;
     std::string why_, shared_missing_;
     bool unreadable_ = false;
@@ -105,20 +105,22 @@ class ModuleSymbolizer {
 
   explicit ModuleSymbolizer(DebugFileFinder::Options options = {}) : files_(std::move(options)) {}
 
-  // The file at `path`, which must have this build id (lower-case hexadecimal, "" = none), or another of this build id.
-  // The module stays valid until the next call of Find. Fails with the reason, without the path: "No such file or
-  // directory", "another build id …". `not_after_ns`: a file without a build id that was written later than this
-  // (wall clock, 0 = unknown) is another one. `bias`: of the mapping, for UseFilesOf.
+  // Returns the file at `path` if it has this build id (lower-case hexadecimal, "" = none), or another file with this
+  // build id. The module stays valid until the next call of Find. An error is the reason without the path: "No such
+  // file or directory", "another build id …". `not_after_ns`: a file without a build id written after this time (wall
+  // clock, 0 = unknown) is rejected as a different one. `bias`: the mapping's bias, for UseFilesOf.
   absl::StatusOr<Module*> Find(const std::string& path, std::string_view build_id, int64_t not_after_ns = 0,
                                uint64_t bias = 0);
 
-  // Find takes the files of this process where it holds them open; null: none. Must live until the next call.
+  // Makes Find prefer the files that this process holds open; null: none. `process` must stay valid until the next
+  // call.
   void UseFilesOf(const LoadedFiles* process) { process_ = process; }
 
-  // The module that Find gave last, to be kept beyond the next call.
+  // Returns the module of the last Find, to keep it beyond the next call.
   std::shared_ptr<Module> Latest() const { return entries_.front().module; }
 
-  // For so long after a look at a file with a build id it is not looked at again: a build's processes all name the same few.
+  // Sets for how long after a check a file with a build id is not checked again. All processes of one build name the
+  // same few files.
   void BelieveFor(int64_t ns) { believes_ns_ = ns; }
 
   DebugFileFinder& files() { return files_; }
@@ -146,7 +148,7 @@ class ModuleSymbolizer {
 
   DebugFileFinder files_;
   const LoadedFiles* process_ = nullptr;
-  std::list<Entry> entries_;  // latest used first
+  std::list<Entry> entries_;  // most recently used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_;
   int64_t believes_ns_ = 0;
   absl::flat_hash_map<std::string, Seen> seen_;                      // by path and build id

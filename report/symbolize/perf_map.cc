@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// "" when it cannot be read or trusted.
+// Returns "" if the file cannot be read or trusted.
 std::string ReadTrusted(const std::string& path, int64_t not_before_ns) {
   const auto fd = OpenRegular(path);
   struct stat status;
@@ -66,7 +66,7 @@ PerfMap::PerfMap(std::string text) : text_(std::move(text)) {
 
 void PerfMap::Add(uint64_t start, uint64_t size, std::string_view name) {
   const uint64_t end = start + size;
-  // Whatever it overlaps is gone, but for what lies before and behind it.
+  // Removes overlapped entries, except their parts before and after the new one.
   auto next = entries_.lower_bound(start);
   if (next != entries_.begin()) {
     auto before = std::prev(next);

@@ -1,10 +1,9 @@
-// Names of code that a JIT compiler made, from the map that it writes for perf: /tmp/perf-PID.map, lines of
-// `START SIZE name`, both numbers hexadecimal. Node (--perf-basic-prof), .NET, Java (perf-map-agent), LuaJIT and others
-// write one.
+// Names of JIT-compiled code, from the map that the runtime writes for perf: /tmp/perf-PID.map, with lines `START SIZE
+// name`, both numbers hexadecimal. Node (--perf-basic-prof), .NET, Java (perf-map-agent), LuaJIT and others write it.
 //
-// Anybody can write into /tmp: the file must be a regular one of our user or of root. Pids come back: it must have been
-// written to after the process began. It lies in the program's mount namespace while that lives (/proc/PID/root).
-// Where two entries hold an address, the later line holds it: the code was made anew there.
+// Anybody can write to /tmp, so the file must be a regular one owned by our user or by root. Pids are reused, so it
+// must have been written to after the process began. While the process lives, the file is read in its mount namespace
+// (/proc/PID/root). If two entries contain an address, the later line wins, because the code there was regenerated.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_PERF_MAP_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_PERF_MAP_H_
 
@@ -20,15 +19,15 @@ namespace holdfast {
 
 class PerfMap {
  public:
-  static constexpr size_t kMaxBytes = 32 << 20;  // the exporter reads it while the program waits
+  static constexpr size_t kMaxBytes = 32 << 20;  // a limit, because the exporter reads it while the program waits
   static constexpr size_t kMaxName = 4096;
 
-  // The map of the process that a profile is of; nothing when there is none that can be trusted.
+  // Returns the map of the profile's process; nothing if there is no trusted one.
   static std::optional<PerfMap> OfProcess(const Profile& profile);
 
   explicit PerfMap(std::string text);
 
-  // "" when no entry holds the address. Valid as long as the map.
+  // Returns "" if no entry contains the address. Valid as long as the map.
   std::string_view Find(uint64_t address) const;
 
  private:
@@ -39,10 +38,10 @@ class PerfMap {
   void Add(uint64_t start, uint64_t size, std::string_view name);
 
   std::string text_;
-  std::map<uint64_t, Entry> entries_;  // by start; they do not overlap
+  std::map<uint64_t, Entry> entries_;  // by start; disjoint
 };
 
-// A function of V8 has one name in all tiers: "JS:^load a.js:3" and "JS:*load a.js:3" are "JS:load a.js:3".
+// Gives a V8 function one name in all tiers: "JS:^load a.js:3" and "JS:*load a.js:3" become "JS:load a.js:3".
 std::string WithoutTier(std::string_view name);
 
 }  // namespace holdfast

@@ -17,14 +17,14 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ", kTailCalls = "tail calls: ";
-// Not dropped by a later run, which finds the frames in place.
+// A later run does not drop this comment, because the frames are already in place.
 constexpr std::string_view kGaps = "left by a pointer: ";
-constexpr size_t kMostProblems = 3;  // of one file; the rest is counted
+constexpr size_t kMostProblems = 3;  // per file; the others are only counted
 
 using FunctionKey = std::tuple<StringId, StringId, StringId, int64_t>;
 FunctionKey FunctionKeyOf(const Profile::Function& f) { return {f.name, f.system_name, f.filename, f.start_line}; }
 
-// Functions whose names were replaced would still be in the file, and some may be equal by now.
+// Removes functions that are unused after names were replaced, and merges those that became equal.
 void DropUnusedFunctions(Profile* profile) {
   std::vector<uint32_t> index(profile->functions.size(), Profile::kNone);
   absl::flat_hash_map<FunctionKey, uint32_t> by_key;
@@ -64,7 +64,7 @@ class Symbolization {
       return text.starts_with(kNoNames) || text.starts_with(kNoLines) || text.starts_with(kTailCalls);
     });
     if (options_.files) gaps_ = AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
-    // By mapping, so that one file at a time is in use.
+    // Grouped by mapping, so that one file is in use at a time.
     std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
     std::vector<uint32_t> outside;
     for (uint32_t i = 0; i < profile_.locations.size(); ++i) {
@@ -74,7 +74,7 @@ class Symbolization {
     NameOutside(outside);
     for (uint32_t mapping = 0; mapping < by_mapping.size(); ++mapping) {
       if (!by_mapping[mapping].empty()) SymbolizeMapping(mapping, by_mapping[mapping]);
-      profile_.mappings[mapping].has_functions = true;  // a synthetic name is one, too
+      profile_.mappings[mapping].has_functions = true;  // a synthetic name also counts
     }
     DropUnusedFunctions(&profile_);
     SayTailCalls();
@@ -92,7 +92,7 @@ class Symbolization {
   }
 
  private:
-  // Code in no file: a JIT compiler's, or nothing that we know. Our own frames ([truncated]) have names already.
+  // Code outside files is JIT-compiled or unknown. Our own frames ([truncated]) already have names.
   void NameOutside(const std::vector<uint32_t>& locations) {
     std::optional<PerfMap> map;
     if (options_.perf_map && !locations.empty()) map = PerfMap::OfProcess(profile_);
@@ -107,7 +107,7 @@ class Symbolization {
   }
 
   void SymbolizeMapping(uint32_t index, const std::vector<uint32_t>& all) {
-    std::vector<uint32_t> locations;  // that something is missing of
+    std::vector<uint32_t> locations;  // locations with missing names or lines
     bool any_lines = false, names_missing = false;
     for (const uint32_t i : all) {
       const bool lines = HasLines(profile_.locations[i]);
@@ -134,14 +134,14 @@ class Symbolization {
       }
       if (location.lines == 0) SetOne(i, Synthetic(path, location.address - bias));
     }
-    // Only where they come from debug information, and all that there is of it was looked at.
+    // Set only if the lines come from debug information, and all of it was read.
     if ((module != nullptr && module->has_lines() && options_.lines && in_time) || (locations.empty() && any_lines)) {
       Profile::Mapping& kept = profile_.mappings[index];
       kept.has_filenames = kept.has_line_numbers = kept.has_inline_frames = true;
     }
   }
 
-  // By name, as readers of other tools do not see the marks.
+  // Lists functions by name, because other tools ignore the marks.
   void SayTailCalls() {
     std::vector<uint32_t> put_back;
     for (uint32_t i = 0; i < profile_.locations.size(); ++i) {
@@ -265,7 +265,7 @@ class Symbolization {
   const ObjectNames object_names_;
   SymbolizeReport report_;
   absl::flat_hash_map<FunctionKey, uint32_t> by_names_;
-  std::vector<uint32_t> gaps_;  // locations of functions that left by a pointer
+  std::vector<uint32_t> gaps_;  // locations of functions that left through a pointer
 };
 
 }  // namespace
@@ -282,7 +282,7 @@ void StripSymbols(Profile* profile, bool keep_names) {
       location.lines = 0;
       continue;
     }
-    // The outermost: the function that has a symbol.
+    // The outermost function, which has a symbol.
     const Profile::Line line{.function = profile->LinesOf(location).back().function};
     profile->SetLines(&location, {&line, 1});
   }

@@ -11,12 +11,12 @@ namespace {
 
 using Reasons = std::vector<std::pair<std::string, std::string>>;
 
-// Files with the same reason stand together.
+// Groups files with the same reason.
 std::string List(const Reasons& reasons) {
   constexpr size_t kMost = 8;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   for (const auto& [path, why] : reasons) {
-    const std::string& reason = why;  // A lambda cannot capture the binding itself in clang 14.
+    const std::string& reason = why;  // A lambda cannot capture a structured binding in clang 14
     auto place =
         std::find_if(by_reason.begin(), by_reason.end(), [&](const auto& entry) { return entry.first == reason; });
     if (place == by_reason.end()) place = by_reason.insert(place, {why, {}});

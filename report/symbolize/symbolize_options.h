@@ -1,4 +1,4 @@
-// What `symbolize` and `bundle` share: where debug files are looked for, and the line that says what was found.
+// Code shared by `symbolize` and `bundle`: where to search for debug files, and the summary line.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H_
 
@@ -13,7 +13,7 @@ namespace holdfast {
 
 void AddDebugDirOption(CLI::App* command, std::vector<std::string>* debug_dirs);
 
-// `debug_dirs` first, then the system's; debuginfod if $DEBUGINFOD_URLS is set.
+// Returns `debug_dirs`, then the system's folders; adds debuginfod if $DEBUGINFOD_URLS is set.
 DebugFileFinder::Options DebugFileOptions(const std::vector<std::string>& debug_dirs);
 
 // "1204 of 1210 addresses named, 1100 with lines; no names: app (No such file or directory); no lines: libc.so.6, …"

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kLockStack = "lock stack ";
 
-// What the innermost frame of a stack had called: by which it is known what may have been left out there.
+// What a stack's innermost frame called. This tells which frames may be missing there.
 enum class LeafCalls { kAllocation, kMapping, kWait, kAnything };
 
 class Pass {
@@ -57,11 +57,11 @@ class Pass {
   }
 
  private:
-  using Added = std::vector<uint32_t>;  // locations, the innermost first
+  using Added = std::vector<uint32_t>;  // locations, innermost first
 
   // A file may have several mappings, one for each executable segment.
   struct File {
-    uint32_t mapping;  // the first
+    uint32_t mapping;  // the first mapping
     uint64_t bias = 0;
     bool is_there = true;
   };
@@ -77,7 +77,7 @@ class Pass {
     }
   }
 
-  // One module at a time: a program may have a thousand.
+  // Opens one module at a time, because a program may have a thousand.
   ModuleSymbolizer::Module* Open(uint32_t number) {
     File& file = files_[number];
     if (!file.is_there) return nullptr;
@@ -93,7 +93,7 @@ class Pass {
     return open_.get();
   }
 
-  // In order of the addresses: the file is read in pieces.
+  // In address order, because the file is read in pieces.
   void LookAt(uint32_t file, std::vector<uint32_t>& locations, bool by_dwarf) {
     ModuleSymbolizer::Module* module = Open(file);
     if (module == nullptr) return;
@@ -108,19 +108,19 @@ class Pass {
     for (const uint32_t i : locations) {
       const uint64_t address = profile_.locations[i].address - files_[file].bias;
       functions_[i] = ways_->FunctionAt(file, address);
-      // What is put back has said what it called.
+      // A restored frame needs no lookup of what it called.
       if (!profile_.locations[i].is_tail_call) called_[i] = CalledAt(file, address);
     }
   }
 
-  // Whatever libc makes such a function of, the library stands in its place: nothing is known of what is behind it.
+  // For a wrapped function the library's wrapper was called instead, so the callee is unknown.
   uint32_t CalledAt(uint32_t file, uint64_t address) {
     const uint32_t called = ways_->CalledAt(file, address);
     const std::string_view name = ways_->NameOf(called);
     return IsWrappedWait(name) || IsWrappedAllocation(name) || IsWrappedMapping(name) ? TailWays::kUnknown : called;
   }
 
-  // Most stacks stay as they are, after one look at each pair of frames: false.
+  // Returns false if the stack stays unchanged, which is the usual case after one check of each pair of frames.
   bool Complete(std::span<const uint32_t> frames, LeafCalls calls, std::vector<uint32_t>* made) {
     if (frames.empty()) return false;
     bool lacks = !AtLeaf(frames[0], calls).empty();
@@ -148,7 +148,7 @@ class Pass {
     return place->second;
   }
 
-  // The leaf's call went to what was sampled, or to what left for it.
+  // The leaf called either the sampled function, or a function that left for it by a tail call.
   Added AtLeaf(uint32_t leaf, LeafCalls calls) {
     if (called_[leaf] == TailWays::kUnknown || calls == LeafCalls::kAnything) return {};
     const auto [place, added] = at_leaf_.try_emplace({called_[leaf], calls});
@@ -201,8 +201,9 @@ class Pass {
     }
   }
 
-  // Of "lock 1 block: 64 bytes, 16 into it, stack 3" and "lock 2 frame: 48 into it, stack 5": 3 allocates, and 5 was not sampled but
-  // walked, so that its leaf may call whatever there is. The others wait or let go.
+  // Maps stacks of lock places to what their leaf called. In "lock 1 block: 64 bytes, 16 into it, stack 3" stack 3
+  // allocates. In "lock 2 frame: 48 into it, stack 5" stack 5 was walked and not sampled, so its leaf may call any
+  // function. All other stacks wait or release.
   absl::flat_hash_map<std::string_view, LeafCalls> StacksOfPlaces() const {
     absl::flat_hash_map<std::string_view, LeafCalls> numbers;
     for (const StringId comment : profile_.comments) {
@@ -243,7 +244,7 @@ std::vector<uint32_t> AddTailCalls(Profile* profile, ModuleSymbolizer& symbolize
 }
 
 bool IsWrappedAllocation(std::string_view name) {
-  // interpose/base/wrapped.inc and operators.inc have them one by one; a test compares.
+  // interpose/base/wrapped.inc and operators.inc list them individually; a test compares the lists.
   constexpr std::array<std::string_view, 9> kNames = {"malloc",       "calloc",         "realloc",
                                                       "reallocarray", "posix_memalign", "aligned_alloc",
                                                       "memalign",     "valloc",         "pvalloc"};

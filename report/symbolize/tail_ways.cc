@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-// Compilers make several symbols of one function: `parse.cold`, `parse.part.0`, `parse.constprop.0.isra.0`.
+// Compilers split a function into several symbols: `parse.cold`, `parse.part.0`, `parse.constprop.0.isra.0`.
 std::string_view WithoutPart(std::string_view name) { return name.substr(0, name.find('.', 1)); }
 
 }  // namespace
@@ -59,8 +59,8 @@ uint32_t TailWays::DefinitionIn(uint32_t module, const std::string& name) {
   return places.empty() ? kUnknown : FunctionAt(module, places.front());
 }
 
-// Which function the loader bound a name to: the caller's own, else that of the file where the call was found to have come
-// to, else the only one there is. What was loaded first is not known.
+// Returns the function that the loader bound to a name: the caller's own, otherwise the one in the file where the call
+// arrived, otherwise the only one. The load order is unknown.
 uint32_t TailWays::PlaceOf(uint32_t function, uint32_t near) {
   if (!functions_[function].is_bound_by_name()) return function;
   const auto [place, added] = places_.try_emplace({function, near}, kUnknown);
@@ -90,7 +90,7 @@ const TailWays::Jumps& TailWays::JumpsOf(uint32_t number) {
   std::unique_ptr<Jumps>& known = jumps_[number];
   if (known != nullptr) return *known;
   auto jumps = std::make_unique<Jumps>();
-  std::vector<uint32_t> parts = {number};  // and its cold ones
+  std::vector<uint32_t> parts = {number};  // the function and its cold parts
   for (size_t i = 0; i < parts.size(); ++i) TakeJumps(number, parts[i], &parts, jumps.get());
   return *(jumps_[number] = std::move(jumps));
 }
@@ -115,7 +115,7 @@ void TailWays::TakeJumps(uint32_t number, uint32_t part, std::vector<uint32_t>* 
     if (jump.target.known()) {
       made.to = NumberOf(module, jump.target);
       if (made.to == kUnknown) continue;
-      // Into the middle of another: hand-written, or its cold part come back.
+      // A jump into the middle of another function: hand-written code, or a return from the cold part.
       const bool is_start = jump.target.address == 0 || functions_[made.to].start == jump.target.address;
       if (IsSame(made.to, number)) {
         const bool is_new = is_start && std::find(parts->begin(), parts->end(), made.to) == parts->end();
@@ -149,14 +149,14 @@ bool TailWays::Arrives(const Search& search, const Jump& jump) {
   return IsSame(jump.to, search.found) || PlaceOf(jump.to, functions_[search.found].module) == search.found;
 }
 
-// All ways, depth first; a function is on each once.
+// Enumerates all paths, depth first. Each function occurs once in a path.
 void TailWays::Look(Search* search) {
   if (search->path.size() > kMostSteps || ++search->looked > kMostLooked || search->ways.size() >= kMostWays ||
       work_ > kMostWork) {
     search->gave_up = true;
     return;
   }
-  const Jumps& jumps = JumpsOf(search->path.back());  // stays where it is
+  const Jumps& jumps = JumpsOf(search->path.back());  // the reference stays valid
   work_ += jumps.jumps.size();
   search->gave_up = search->gave_up || jumps.too_many;
   bool arrives = false, leaves_by_pointer = false;
@@ -185,7 +185,7 @@ void TailWays::Look(Search* search) {
 
 std::vector<TailWays::Step> TailWays::StepsOf(const Search& search) {
   std::vector<uint32_t> common;
-  // Without a way that is known to arrive, one of those by a pointer did.
+  // If no path is known to arrive, one through a pointer did.
   const bool by_pointer = search.ways.empty();
   const auto& ways = by_pointer ? search.by_pointer : search.ways;
   if (!ways.empty()) {

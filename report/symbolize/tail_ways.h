@@ -1,13 +1,13 @@
-// By which functions a call came to where it is now, when the function that was called is not the one that is found: it
-// left by a tail call (`jmp` in place of `call` and `ret`), and has no frame any more.
+// Finds the functions between a call's target and the function found on the stack. They left by a tail call (`jmp`
+// instead of `call` and `ret`) and have no frame any more.
 //
 //     on the stack       main ──call 0x1180──► ?          … malloc
-//     the code           twice (0x1180) ends in `jmp store`, store in `jmp malloc`
-//     the way            twice, store
+//     the code           twice (0x1180) ends with `jmp store`, store with `jmp malloc`
+//     the path           twice, store
 //
-// Only functions whose symbols are known are found, in files that are there. Of several ways (at most kMostWays are looked
-// for, of kMostSteps functions at most) only their common beginning is known. What is found depends on the code of the
-// files alone: the same in each snapshot.
+// Finds only functions with symbols, in files that exist. If there are several paths (the search stops at kMostWays
+// paths and kMostSteps functions), only their common beginning is known. The result depends only on the code of the
+// files, so it is the same in each snapshot.
 #ifndef HOLDFAST_REPORT_SYMBOLIZE_TAIL_WAYS_H_
 #define HOLDFAST_REPORT_SYMBOLIZE_TAIL_WAYS_H_
 
@@ -28,32 +28,34 @@ namespace holdfast {
 class TailWays {
  public:
   static constexpr size_t kMostSteps = 6, kMostWays = 16, kMostLooked = 64;
-  static constexpr size_t kMostTargets = 256;    // of one function
-  static constexpr size_t kMostWork = 10 << 20;  // jumps looked at, in all: damaged files could ask for any number
+  static constexpr size_t kMostTargets = 256;  // for one function
+  // Total number of jumps examined: damaged files could demand any number
+  static constexpr size_t kMostWork = 10 << 20;
   static constexpr uint32_t kUnknown = 0;
 
-  // The module of a number below `modules`, which is valid until the next call; null where its file is not there.
+  // Returns the module with a number below `modules`, valid until the next call; null if its file does not exist.
   using GetModule = std::function<ModuleSymbolizer::Module*(uint32_t module)>;
-  // `by_dwarf`: debug information may be asked as well, for calls whose code says too little.
+  // `by_dwarf`: also ask debug information about calls with targets that are not in the code.
   TailWays(uint32_t modules, GetModule get, bool by_dwarf);
 
-  // The number of the function at an address; kUnknown where no symbol holds it.
+  // Returns the number of the function at an address; kUnknown if no symbol contains it.
   uint32_t FunctionAt(uint32_t module, uint64_t address);
-  // That of the one which the call goes to that ends behind `address`. What the loader bound is known by its name alone.
+  // Returns the number of the function called by the call that ends at `address`. A target bound by the loader is known
+  // by name only.
   uint32_t CalledAt(uint32_t module, uint64_t address);
-  // As linked: what was called by name goes by that, whatever else the function is called in its own file.
+  // Returns the linkage name. A function called by name keeps that name, even if its file names it differently.
   std::string_view NameOf(uint32_t function) const { return functions_[function].name; }
 
   struct Step {
     uint32_t module;
-    uint64_t address;         // the last byte of the jump; the function's first where several jumps lead on
-    bool by_pointer = false;  // it left by a pointer, and which function it led to is not known
+    uint64_t address;         // last byte of the jump, or the function's first byte if several jumps are possible
+    bool by_pointer = false;  // the function left through a pointer, so the next function is unknown
   };
   // The functions from `called` on, the outermost first, up to those that jump to `found`. Empty when there is no way, or
   // they are the same: parts of one function (`f.cold`) are, and what another file defines under the same name may have
   // been bound in place of it.
   std::vector<Step> WayTo(uint32_t called, uint32_t found);
-  // The same up to a jump to a function whose name `is_end` knows.
+  // The same, up to a jump to a function for which `is_end(name)` returns true.
   using IsEnd = bool (*)(std::string_view name);
   std::vector<Step> WayTo(uint32_t called, IsEnd is_end);
 
@@ -62,14 +64,14 @@ class TailWays {
 
   struct Function {
     uint32_t module = 0;
-    uint64_t start = 0, end = 0;  // 0, 0: what `module` calls by this name
+    uint64_t start = 0, end = 0;  // 0, 0: the function that `module` calls by this name
     std::string name;
     bool is_bound_by_name() const { return end == 0; }
   };
   struct Jump {
-    uint64_t address;  // its last byte; 0: there are several to there
-    uint32_t to;       // kUnknown: nobody knows, see is_virtual
-    bool is_virtual;   // by a pointer in memory, so to another function, but nobody knows which
+    uint64_t address;  // last byte of the jump; 0: several jumps lead there
+    uint32_t to;       // kUnknown: see is_virtual
+    bool is_virtual;   // through a pointer in memory, so to another, unknown function
   };
   struct Jumps {
     std::vector<Jump> jumps;  // one for each target
@@ -82,7 +84,7 @@ class TailWays {
     size_t looked = 0;
     bool gave_up = false;
     std::vector<std::vector<uint32_t>> ways;
-    std::vector<std::vector<uint32_t>> by_pointer;  // up to functions that leave by a pointer
+    std::vector<std::vector<uint32_t>> by_pointer;  // up to functions that leave through a pointer
   };
 
   uint32_t Number(uint32_t module, const ElfSymbols::Function& function);
@@ -105,7 +107,8 @@ class TailWays {
   std::vector<Function> functions_;  // the first is kUnknown
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;
   absl::flat_hash_map<std::pair<uint32_t, std::string>, uint32_t> names_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> places_;  // of what is bound by name, for whom
+  // The definition of a function that is bound by name, for each caller
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> places_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Jumps>> jumps_;
 };
 
