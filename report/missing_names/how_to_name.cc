@@ -41,7 +41,7 @@ std::string Listed(std::vector<std::string> names) {
   return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
-// A debug file that has the names and can be read: to advise another would bring no name.
+// Returns whether a readable debug file with the names exists. Advising another one would then not help.
 bool HasDebugFile(const std::string& build_id, const std::string& root) {
   if (build_id.size() < 4) return false;
   auto fd = OpenRegular(
@@ -51,14 +51,14 @@ bool HasDebugFile(const std::string& build_id, const std::string& root) {
   return file.ok() && (*file)->build_id == build_id && ((*file)->has_symtab || (*file)->has_lines());
 }
 
-// Of one object: the ways to its names that are open.
+// How to get names for one object.
 struct Ways {
-  bool is_here = false;  // a debug file
+  bool is_here = false;  // a debug file is installed
   std::string package;
   bool can_be_fetched = false;
 };
 
-// dpkg's lists are some megabytes, and a server says the same sentence every second.
+// Caches packages, because dpkg's lists have some megabytes and a server repeats this sentence every second.
 std::string KnownPackageOf(const std::string& path, const std::string& root) {
   if (!root.empty()) return PackageOfFile(path, root);
   static constinit std::mutex mutex;  // guards `known`
@@ -77,7 +77,7 @@ Ways WaysTo(const UnnamedCode::Object& object, const std::string& root) {
   if (ways.is_here) return ways;
   const bool has_file = access((root + object.path).c_str(), F_OK) == 0;
   if (has_file) ways.package = KnownPackageOf(object.path, root);
-  // Servers know what distributions built: what lies here and is of no package is not theirs.
+  // debuginfod servers have only what distributions built. A local file that is in no package was built by its owner.
   const bool own_build = has_file && ways.package.empty() && access((root + "/var/lib/dpkg/info").c_str(), F_OK) == 0;
   ways.can_be_fetched = !object.build_id.empty() && !own_build;
   return ways;
@@ -109,7 +109,7 @@ std::string StepsTo(const std::vector<UnnamedCode::Object>& objects, const std::
   } else if (!packages.empty() && !asked) {
     steps.push_back(fmt::format("apt install {}", fmt::join(packages, " ")));
   }
-  // It was tried, and would fail again.
+  // These files were tried already and would fail again.
   if (!unread.empty()) {
     steps.push_back(fmt::format("replace what could not be read ({})", fmt::join(unread, "; ")));
   }
@@ -132,7 +132,7 @@ std::vector<std::string> NamesOf(const std::vector<UnnamedCode::Object>& objects
 }  // namespace
 
 std::string PackageOfFile(std::string_view path, const std::string& root) {
-  // Where /lib is /usr/lib, packages may still name either.
+  // Where /lib is a link to /usr/lib, packages may list either path.
   std::vector<std::string> names = {std::string(path)};
   if (path.starts_with("/usr/")) {
     names.emplace_back(path.substr(4));
@@ -166,7 +166,7 @@ std::string DebuginfodServer(const std::string& root) {
     if (id == "fedora") return "https://debuginfod.fedoraproject.org";
     if (id == "arch") return "https://debuginfod.archlinux.org";
   }
-  return "https://debuginfod.elfutils.org";  // asks those of the distributions
+  return "https://debuginfod.elfutils.org";  // forwards to the servers of the distributions
 }
 
 std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& files, const std::string& root) {
@@ -207,7 +207,7 @@ std::string HowToNameLocks(const std::vector<NamesOfLocks>& processes, const std
       }
     }
   }
-  // As of code: one here and there is no loss.
+  // As with code, ignore a small share.
   if (static_cast<double>(in_files + elsewhere) < UnnamedCode::kLeastShare * static_cast<double>(all)) return "";
   std::vector<std::string> parts;
   if (in_files > 0) {

@@ -1,10 +1,10 @@
-// What to install or to fetch so that unnamed code gets its names, in one sentence for people:
+// Explains in one sentence what to install or fetch so that unnamed code gets names:
 //
 //   62.40% lies in code without names, of libsqlite3.so.0.8.6. To name it: apt install libsqlite3-0-dbgsym, or set
 //   DEBUGINFOD_URLS=https://debuginfod.debian.net; then holdfast symbolize holdfast.sqlite3.4242
 //
-// In order: a debug file that is here already; the package that dpkg knows the file by, and the distribution's server; for
-// files of no package, the debug file of whoever built them. Any thread.
+// In order of preference: a debug file that is already installed; the package that dpkg lists for the file, and the
+// distribution's server; for files in no package, the debug file of the file's builder. Any thread.
 #ifndef HOLDFAST_REPORT_MISSING_NAMES_HOW_TO_NAME_H_
 #define HOLDFAST_REPORT_MISSING_NAMES_HOW_TO_NAME_H_
 
@@ -16,18 +16,20 @@
 
 namespace holdfast {
 
-// The package that `path` is of, as dpkg's lists have it; "" where none is. `root`: "" or another system's.
+// Returns the package that contains `path`, from dpkg's lists; "" if there is none. `root`: "", or the root folder of
+// another system.
 std::string PackageOfFile(std::string_view path, const std::string& root = "");
 
-// The debuginfod server of the distribution: of the one that /etc/os-release names.
+// Returns the debuginfod server of the distribution in /etc/os-release.
 std::string DebuginfodServer(const std::string& root = "");
 
-// The sentence, "" where nothing is missing. `files`: what the command is to name, as the user gave it.
+// Returns the sentence; "" if no names are missing. `files`: the arguments for the suggested command, as the user gave
+// them.
 std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& files, const std::string& root = "");
 
-// The same for locks that are known by their address only, of all processes together: `locks` are the names of all of them, as they are shown. Those of
-// globals (server!0x4a080) get names from debug files, those of the heap from a finer heap profile. `said`: what HowToName said
-// above it, so that no command is said twice.
+// Returns the sentence for locks that are known only by address, in all processes together. `locks`: the displayed
+// names of all locks. Locks in global variables (server!0x4a080) get names from debug files, locks on the heap from a
+// finer heap profile. `said`: the result of HowToName printed before, so that no command is repeated.
 struct NamesOfLocks {
   const Profile* profile;
   std::vector<std::string> locks;

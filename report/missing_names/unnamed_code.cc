@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kNoFunction = Profile::kNone;
 
-// Of one location: whether it counts, and whether a name is missing.
+// One location: whether it is plumbing, and whether its name is missing.
 struct Place {
   bool is_plumbing = true, is_nameless = false;
 };
@@ -21,7 +21,7 @@ std::vector<Place> PlacesOf(const Profile& profile, Plumbing* whose) {
   places.reserve(profile.locations.size());
   for (const Profile::Location& location : profile.locations) {
     Place& place = places.emplace_back();
-    // Code that is in no file, as compilers make it at run time, has no names to fetch.
+    // Code outside files, generated at run time, has no names that could be fetched.
     if (location.mapping == kNoFunction || whose->HoldsObject(location.mapping)) continue;
     if (!profile.strings[profile.mappings[location.mapping].file].starts_with("/")) continue;
     const auto lines = profile.LinesOf(location);
@@ -40,7 +40,7 @@ bool IsPython(std::string_view object) {
   return name.starts_with("libpython3") || name.starts_with("python3");
 }
 
-// How a runtime is made to write a map for perf, by the objects of the program.
+// Returns how to make the program's runtime write a perf map, judging by its loaded objects.
 std::string HowToMap(const Profile& profile) {
   for (const Profile::Mapping& mapping : profile.mappings) {
     const std::string_view name = BaseName(profile.strings[mapping.file]);
@@ -51,7 +51,7 @@ std::string HowToMap(const Profile& profile) {
   return "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof or python3 -X perf";
 }
 
-// Adds up what is called by code that is in no file and has no name, and what Python does without a function of Python's.
+// Adds up samples in unnamed code outside files, and in Python's interpreter without a Python function.
 void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode* code) {
   std::vector<bool> is_jit, is_python, is_mapped;
   for (const Profile::Location& location : profile.locations) {
@@ -78,7 +78,8 @@ void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode
   code->how_to_map = HowToMap(profile);
 }
 
-// Of the comment "no lines: /usr/bin/app: /usr/lib/debug/….debug: a damaged compressed section" what follows the object.
+// Returns what follows the object in the comment "no lines: /usr/bin/app: /usr/lib/debug/….debug: a damaged compressed
+// section".
 std::string UnreadOf(const Profile& profile, const std::string& path) {
   const std::string start = "no lines: " + path + ": ";
   for (const StringId comment : profile.comments) {
@@ -98,7 +99,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto value = std::abs(static_cast<double>(profile.ValuesOf(i)[metric]));
     whole += value;
-    uint32_t first = kNoFunction;  // the mapping of the owner, where that has no name
+    uint32_t first = kNoFunction;  // the owner's mapping if the owner has no name
     bool has_owner = false;
     size_t own = 0, nameless = 0;
     std::vector<std::pair<uint32_t, size_t>> by_mapping;
@@ -138,7 +139,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
     const std::string_view path = profile.strings[profile.mappings[i].file];
     const auto known =
         std::find_if(code.objects.begin(), code.objects.end(), [&](const auto& object) { return object.path == path; });
-    if (known != code.objects.end()) {  // an object has a mapping for each of its segments
+    if (known != code.objects.end()) {  // an object has a mapping for each segment
       known->share += sums[i] / whole;
     } else {
       code.objects.push_back({std::string(path), std::string(profile.strings[profile.mappings[i].build_id]),
@@ -148,7 +149,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose
   for (UnnamedCode::Object& object : code.objects) object.unread = UnreadOf(profile, object.path);
   std::stable_sort(code.objects.begin(), code.objects.end(),
                    [](const auto& a, const auto& b) { return a.share > b.share; });
-  // Those that matter, but at least one.
+  // Keep the objects with a significant share, but at least one.
   while (code.objects.size() > 1 && code.objects.back().share < UnnamedCode::kLeastShare / 4) code.objects.pop_back();
   return code;
 }

@@ -1,9 +1,9 @@
-// How much of a profile lies in code that nothing named: of a program that was stripped, of a library whose inner functions
-// only its debug file knows.
+// Computes how much of a profile is in unnamed code: a stripped program, or a library with inner functions that only
+// its debug file names.
 //
-// A sample counts for an object when the function that it belongs to (plumbing.h) has no name there, or when at least half
-// of what is not plumbing in its stack has none: then most of that is the object's. A nameless frame here and there, as in
-// libc, is no loss. Any thread.
+// A sample counts for an object if its owner (plumbing.h) is unnamed there. It also counts if at least half of its
+// non-plumbing frames are unnamed; then the object with most of them gets it. Single unnamed frames, as in libc, do not
+// matter. Any thread.
 #ifndef HOLDFAST_REPORT_MISSING_NAMES_UNNAMED_CODE_H_
 #define HOLDFAST_REPORT_MISSING_NAMES_UNNAMED_CODE_H_
 
@@ -20,22 +20,22 @@ struct UnnamedCode {
   struct Object {
     std::string path, build_id;
     double share = 0;         // of the total, 0 … 1
-    std::string called = {};  // as people call it: of the main program as it was started
-    std::string unread = {};  // its debug information that could not be read, and why; "": none
+    std::string called = {};  // the name that people use; for the main program, as it was started
+    std::string unread = {};  // its unreadable debug information, and the reason; "": none
   };
-  double share = 0;             // of the total, of all objects together
-  std::vector<Object> objects;  // the largest first; none where too little is nameless to speak of it
+  double share = 0;             // of the total, all objects together
+  std::vector<Object> objects;  // largest first; empty if too little is unnamed
 
-  // Code that a compiler makes at run time, and scripts: only a map of perf has their names. How the runtime is made to write one,
-  // "" for too little of it.
+  // Share of code generated at run time and of scripts: only a perf map has their names. `how_to_map`: how to make the
+  // runtime write one; "" if the share is too small.
   double without_map = 0;
   std::string how_to_map = {};
 
-  // From here on it is said.
+  // The smallest share that is reported.
   static constexpr double kLeastShare = 0.2;
 };
 
-// Of the column `metric`. `whose` is of `profile`.
+// For the column `metric`. `whose` must belong to `profile`.
 UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose);
 
 }  // namespace holdfast
