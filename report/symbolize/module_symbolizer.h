@@ -62,8 +62,8 @@ class ModuleSymbolizer {
     bool is_unreadable() const { return unreadable_; }
     std::vector<std::string> problems() const;
 
-    // What holds an address, innermost first: as much as LoadLines found, else the name alone; empty when not even that
-    // is known. A function whose symbol is known goes by that.
+    // Returns the frames at an address, innermost first: those found by LoadLines, otherwise only the name; empty if
+    // that is unknown too. If the function's symbol is known, the symbol names the function.
     void FramesAt(uint64_t elf_address, std::vector<Frame>* frames);
 
     // The calls in the code. Null without code: for a separate debug file, or a replaced file.

@@ -51,9 +51,9 @@ class TailWays {
     uint64_t address;         // last byte of the jump, or the function's first byte if several jumps are possible
     bool by_pointer = false;  // the function left through a pointer, so the next function is unknown
   };
-  // The functions from `called` on, the outermost first, up to those that jump to `found`. Empty when there is no way, or
-  // they are the same: parts of one function (`f.cold`) are, and what another file defines under the same name may have
-  // been bound in place of it.
+  // Returns the functions from `called` on, outermost first, up to those that jump to `found`. Empty if there is no
+  // path or both are the same function. Parts of a function (`f.cold`) are the same function, and so is a function with
+  // the same name in another file, to which the call may have been bound.
   std::vector<Step> WayTo(uint32_t called, uint32_t found);
   // The same, up to a jump to a function for which `is_end(name)` returns true.
   using IsEnd = bool (*)(std::string_view name);
