@@ -10,7 +10,7 @@ namespace holdfast {
 namespace {
 
 const ModuleInfo* ModuleAt(const Snapshot& snapshot, TaggedPc frame) {
-  // A return address may be the first byte behind a function, or a module.
+  // A return address may be the first byte after a function or module.
   const uint64_t pc = (frame & ((TaggedPc{1} << kPcTagShift) - 1)) - 1;
   for (const ModuleInfo& module : snapshot.modules) {
     if (module.tag == frame >> kPcTagShift && pc >= module.start && pc < module.end) return &module;
@@ -23,7 +23,7 @@ bool IsLibc(const ModuleInfo& module) {
   return name.starts_with("libc.so") || name.starts_with("libc-");
 }
 
-// For whom libc allocated, or who allocated itself; null: not known.
+// Returns the module that allocated, directly or through libc; null: unknown.
 const ModuleInfo* AllocatorOf(const Snapshot& snapshot, const StackInfo& stack) {
   for (const TaggedPc frame : stack.frames) {
     const ModuleInfo* module = ModuleAt(snapshot, frame);

@@ -1,5 +1,5 @@
-// The library cannot see the frees of a module that calls another free (kModuleFreesElsewhere). Blocks that the library allocated for such
-// a module count as freed, so that none is reported as a leak, and are summed up apart.
+// The library does not see the frees of a module that calls another free (kModuleFreesElsewhere). Blocks that the
+// library allocated for such a module count as freed, so that none is reported as a leak. They are added up separately.
 #ifndef HOLDFAST_REPORT_TABLE_FREES_NOT_SEEN_H_
 #define HOLDFAST_REPORT_TABLE_FREES_NOT_SEEN_H_
 
@@ -7,10 +7,10 @@
 
 namespace holdfast {
 
-// Counts as freed what stacks have in use if their innermost frame outside of libc is in such a module. Snapshot::frees_not_seen has the
-// sums.
+// Counts blocks in use as freed if the innermost frame outside libc is in such a module. Snapshot::frees_not_seen gets
+// the sums.
 void CountFreesNotSeen(Snapshot* snapshot);
-// Whether the stack is such a one: index into Snapshot::stacks.
+// Returns whether this applies to a stack: index into Snapshot::stacks.
 bool IsFreedUnseen(const Snapshot& snapshot, uint32_t stack);
 
 }  // namespace holdfast

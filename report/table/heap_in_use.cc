@@ -9,7 +9,7 @@ namespace holdfast {
 uint64_t BytesInUse(const InUseLines& lines) {
   uint64_t sum = CounterValue(lines.all.now);
   for (const ThreadInUse& thread : lines.of_threads) sum += CounterValue(thread.limit) - CounterValue(thread.room);
-  // Lines that were read while they changed.
+  // The lines changed while they were read.
   if (static_cast<int64_t>(sum) <= 0) return 0;
   return std::min(sum, MostInUse(lines).value_or(sum));
 }

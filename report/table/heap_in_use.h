@@ -1,4 +1,5 @@
-// What a table says of the bytes that its heap has in use, without its rows: a few lines that can be read often.
+// Returns the bytes that the heap has in use without reading the table's rows: only a few lines, which can be read
+// often.
 #ifndef HOLDFAST_REPORT_TABLE_HEAP_IN_USE_H_
 #define HOLDFAST_REPORT_TABLE_HEAP_IN_USE_H_
 
@@ -9,17 +10,17 @@
 
 namespace holdfast {
 
-// These lines in the order of the table.
+// These lines, in the table's order.
 struct InUseLines {
   HeapInUse all;
   ThreadInUse of_threads[kMostOwners + 1];
 };
 static_assert(offsetof(TableHeader, in_use_of) == offsetof(TableHeader, in_use) + offsetof(InUseLines, of_threads));
 
-// In kAmountFractionBits.
+// In units of kAmountFractionBits.
 uint64_t BytesInUse(const InUseLines& lines);
 
-// The most that may ever have been in use. Nothing: every sample was added to one sum, or nothing is known.
+// Returns an upper bound of what was ever in use. Nothing: every sample was added to one sum, or nothing is known.
 std::optional<uint64_t> MostInUse(const InUseLines& lines);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Labels of threads, as they lie in a table that may say anything.
+// Reads the labels of threads from a table that is untrusted.
 #ifndef HOLDFAST_REPORT_TABLE_LABEL_READER_H_
 #define HOLDFAST_REPORT_TABLE_LABEL_READER_H_
 
@@ -15,13 +15,13 @@
 
 namespace holdfast {
 
-// `limit`: as many bytes may hold records.
+// `limit`: this many bytes may contain records.
 class LabelReader {
  public:
   LabelReader(const char* bytes, uint64_t limit) : bytes_(bytes), limit_(limit) {}
 
-  // The LabelSet at `offset`, as an index into `sets`, to which it is added once. What cannot be read is `labels=[overflow]`, as
-  // what had no room: labels are no reason to refuse a table.
+  // Reads the LabelSet at `offset` and adds it to `sets` once. Returns its index in `sets`. An unreadable set becomes
+  // `labels=[overflow]`, like a set that found no room: labels are not a reason to reject a table.
   uint32_t Read(Offset offset, std::vector<LabelPairs>* sets);
 
  private:
@@ -34,7 +34,7 @@ class LabelReader {
 
 inline uint32_t LabelReader::Read(Offset offset, std::vector<LabelPairs>* sets) {
   if (const auto found = known_.find(offset); found != known_.end()) return found->second;
-  // No honest table has more.
+  // The writer never makes more.
   LabelPairs pairs = known_.size() <= kMostLabelSets ? PairsAt(offset) : LabelPairs{};
   if (pairs.empty()) {
     offset = 0;
@@ -45,7 +45,7 @@ inline uint32_t LabelReader::Read(Offset offset, std::vector<LabelPairs>* sets) 
   return place->second;
 }
 
-// Empty: there is none.
+// Returns an empty list if there is no valid set.
 inline LabelPairs LabelReader::PairsAt(Offset offset) const {
   const auto* set = RecordAt<LabelSet>(bytes_, limit_, offset);
   if (set == nullptr || set->bytes > kMostLabelBytes ||

@@ -1,4 +1,4 @@
-// The part of table_folder.h that says which tables lie in a folder.
+// The part of table_folder.h that lists the tables in a folder.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -9,9 +9,9 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kNoLimit = int64_t{1} << 60;  // version 1 says 2^63 less a page for none
+constexpr int64_t kNoLimit = int64_t{1} << 60;  // version 1 has 2^63 minus a page for no limit
 
-// Nothing where there is no such file, and for "max".
+// Returns nothing if the file does not exist, and for "max".
 std::optional<int64_t> NumberIn(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -20,7 +20,7 @@ std::optional<int64_t> NumberIn(const std::string& path) {
   return value;
 }
 
-// A line "inactive_file 123456" of memory.stat.
+// Reads a line "inactive_file 123456" of memory.stat.
 int64_t StatOf(const std::string& folder, const std::string& name) {
   std::ifstream file(folder + "/memory.stat");
   std::string key;
@@ -30,7 +30,7 @@ int64_t StatOf(const std::string& folder, const std::string& name) {
   return 0;
 }
 
-// Of version 2 and 1.
+// File names in cgroup version 2 and 1.
 const char* UsedName(bool unified) { return unified ? "memory.current" : "memory.usage_in_bytes"; }
 const char* ReclaimableName(bool unified) { return unified ? "inactive_file" : "total_inactive_file"; }
 const char* KillName(bool unified) { return unified ? "memory.max" : "memory.limit_in_bytes"; }
@@ -63,7 +63,7 @@ MemoryLevels::MemoryLevels(const std::string& process) {
     if (!unified && controllers.find(",memory,") == std::string::npos) continue;
     absl::StrAppend(&name_, line, "\n");
     std::string path = line.substr(second + 1);
-    // In a container the path may be that of the host, and the root of what is mounted is the container's own group.
+    // In a container the path may be the host's, while the mounted root is the container's own group.
     while (true) {
       if (unified) {
         for (const char* root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) add(root + path, true);

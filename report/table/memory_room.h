@@ -1,8 +1,8 @@
-// How much memory the control group of a process leaves it: the exporter is charged to the group of the program that started
-// it, and must not be what tips it over.
+// Returns how much memory a process's control group has left. The exporter is charged to the group of the program that
+// started it, and must not push the group over its limit.
 //
-// Version 1 and 2, every level that is seen; where a level cannot be read (another namespace, no cgroup file system) it does not
-// count. What the kernel could take back without harm (file pages that nobody uses) counts as left.
+// Handles cgroup versions 1 and 2 and every visible level; an unreadable level (another namespace, no cgroup file
+// system) is ignored. Memory that the kernel can reclaim without harm (unused file pages) counts as left.
 #ifndef HOLDFAST_REPORT_TABLE_MEMORY_ROOM_H_
 #define HOLDFAST_REPORT_TABLE_MEMORY_ROOM_H_
 
@@ -15,26 +15,27 @@ namespace holdfast {
 
 struct MemoryRoom {
   int64_t limit_bytes = 0, used_bytes = 0, left_bytes = 0;
-  std::string limit_name;  // "memory.max", "memory.high", "memory.limit_in_bytes"
+  std::string limit_name;  // "memory.max", "memory.high" or "memory.limit_in_bytes"
 };
 
-// What a snapshot takes while it is built, besides a few times its table: names and lines of the program's files.
+// Memory for building a snapshot, in addition to a few times the size of its table: names and lines of the program's
+// files.
 inline constexpr int64_t kSnapshotBytes = 24 << 20;
 
-// The levels of a process's control group, found once: their files can be read often. One thread.
+// The levels of a process's control group. They are found once, so that their files can be read often. One thread.
 class MemoryLevels {
  public:
-  // `process`: "self", "4242".
+  // `process`: "self" or a pid such as "4242".
   explicit MemoryLevels(const std::string& process);
 
-  // Of the level that leaves the least. Nothing where there is no limit.
+  // Returns the level with the least memory left. Nothing if there is no limit.
   std::optional<MemoryRoom> Room() const;
-  // The same of limits at which the kernel kills ("memory.max", "memory.limit_in_bytes"), not of those at which it only slows
-  // down. What could be taken back is looked up where less than a quarter is left without it.
+  // The same, but only for limits at which the kernel kills ("memory.max", "memory.limit_in_bytes"), not for those at
+  // which it only slows the group down. Reads how much is reclaimable only if less than a quarter is left otherwise.
   std::optional<MemoryRoom> RoomBeforeKill() const;
-  // The least of these limits; 0: none.
+  // The lowest of these limits; 0: none.
   int64_t limit_bytes() const;
-  // Which group that is: the same text for processes of the same one.
+  // Identifies the group: processes in the same group have the same name.
   const std::string& name() const { return name_; }
 
  private:
@@ -46,7 +47,8 @@ class MemoryLevels {
   std::vector<Level> levels_;
 };
 
-// Of the level that leaves the least. Nothing where there is no limit. `process`: "self", "4242".
+// Returns the level with the least memory left. Nothing if there is no limit. `process`: "self" or a pid such as
+// "4242".
 std::optional<MemoryRoom> MemoryRoomOf(const std::string& process);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// A module's record in a table: what follows the fixed part, and what both say. The record may be hostile.
+// Reads a module's record in a table: the fixed part and the bytes after it. The record is untrusted.
 #ifndef HOLDFAST_REPORT_TABLE_MODULE_RECORD_H_
 #define HOLDFAST_REPORT_TABLE_MODULE_RECORD_H_
 
@@ -12,12 +12,12 @@
 
 namespace holdfast {
 
-// How many bytes of segments, build id and path follow the record.
+// Returns the size of the segments, build id and path after the record.
 inline uint64_t BytesAfter(const Module& module) {
   return module.segments * sizeof(ModuleSegment) + module.build_id_bytes + module.path_bytes;
 }
 
-// `after`: the BytesAfter bytes that follow the record.
+// `after`: the BytesAfter bytes after the record.
 inline ModuleInfo ModuleInfoOf(const Module& module, const char* after) {
   ModuleInfo info{};
   const char* build_id = after + module.segments * sizeof(ModuleSegment);

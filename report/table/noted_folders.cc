@@ -26,7 +26,7 @@ FileDescriptor OpenNotes(const std::string& tables, int flags) {
   return file;
 }
 
-// Does not wait for who holds it for long: that one may be stopped.
+// Gives up after about 100 ms, because the lock's holder may be stopped.
 bool Lock(const FileDescriptor& file) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return true;
@@ -42,7 +42,7 @@ std::string LineOf(const NotedFolder& folder) {
 
 std::vector<NotedFolder> ReadNotes(const FileDescriptor& file) {
   std::string text = ReadWhole(file);
-  text.resize(text.rfind('\n') + 1);  // a line that is being written is read the next time
+  text.resize(text.rfind('\n') + 1);  // an unfinished line is read next time
   std::vector<NotedFolder> folders;
   for (const std::string_view line : Split(text, "\n")) {
     const std::vector<std::string_view> fields = Split(line, " ");
@@ -79,7 +79,7 @@ void NoteOutputFolder(const std::string& tables, const std::string& out, FolderI
     for (const NotedFolder& one : folders) text += LineOf(one);
     if (ftruncate(file.get(), 0) != 0) return;
   }
-  // On a full disk it is missing: then only a pusher that is given this folder looks into it.
+  // On a full disk the line is missing: then only a pusher that is given this folder reads it.
   [[maybe_unused]] const ssize_t written = write(file.get(), text.data(), text.size());
 }
 

@@ -1,8 +1,10 @@
-// The output folders that exporters of this user write to, in a file beside the tables: `<tables>/holdfast.<uid>.folders`.
+// Lists the output folders that this user's exporters write to, in a file beside the tables:
+// `<tables>/holdfast.<uid>.folders`.
 //
-// A pusher looks into them for programs that ended before it saw them. It makes the file; exporters add a line where the file is.
+// A pusher reads these folders for programs that ended before it saw them. The pusher creates the file; exporters add
+// lines only if the file exists.
 //
-//   56 1234 /var/tmp/profiles        device and inode of the folder, and its path where the exporter runs
+//   56 1234 /var/tmp/profiles        device and inode of the folder, and its path for the exporter
 #ifndef HOLDFAST_REPORT_TABLE_NOTED_FOLDERS_H_
 #define HOLDFAST_REPORT_TABLE_NOTED_FOLDERS_H_
 
@@ -18,12 +20,12 @@ struct NotedFolder {
   std::string path;
 };
 
-// Makes the file in this folder of tables.
+// Creates the file in this folder of tables.
 void AskForOutputFolders(const std::string& tables);
-// Adds one, unless nobody asks for them or it is noted already. Beyond kMostNotedFolders those that are gone are left out,
-// then the oldest.
+// Adds a folder, unless the file does not exist or already has it. With more than kMostNotedFolders, removes folders
+// that no longer exist, then the oldest.
 void NoteOutputFolder(const std::string& tables, const std::string& out, FolderId id);
-// The oldest first; nothing where there is no such file of this user's.
+// Returns the folders, oldest first; nothing if this user has no such file.
 std::vector<NotedFolder> NotedFoldersIn(const std::string& tables);
 
 inline constexpr size_t kMostNotedFolders = 1000;

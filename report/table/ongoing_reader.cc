@@ -16,7 +16,7 @@ struct Range {
   uint64_t start = 0, bytes = 0;
 };
 
-// Of a segment of slots in a table of which `limit` bytes may hold records; empty: it is not there.
+// Returns the place of a segment of slots; empty if there is none. The first `limit` bytes may contain records.
 Range SegmentRange(const char* bytes, uint64_t limit, int segment) {
   const auto* head = reinterpret_cast<const TableHeader*>(bytes);
   const Range range = {
@@ -81,7 +81,7 @@ void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Of
       const auto found = stack_of_row.find(CounterValue(slot.row));
       if (found != stack_of_row.end() && !snapshot->stacks[found->second].missing) {
         wait.stack = found->second;
-      } else if (CounterValue(slot.caller) != 0) {  // not captured yet, or after the stacks were copied
+      } else if (CounterValue(slot.caller) != 0) {  // not captured yet, or captured after the stacks were copied
         wait.stack = static_cast<uint32_t>(snapshot->stacks.size());
         snapshot->stacks.push_back({{CounterValue(slot.caller) & kPcMask}, true, false, false});
       }
@@ -99,7 +99,7 @@ void EndOngoingAt(int64_t monotonic_ns, Snapshot* snapshot) {
 }
 
 void CountWaitersOfLocks(Snapshot* snapshot) {
-  // Readers and writers wait for one lock.
+  // Readers and writers wait for the same lock.
   const auto kind_of = [](WaitKind kind) { return kind == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : kind; };
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, size_t> index;
   for (size_t i = 0; i < snapshot->locks_known.size(); ++i) {
@@ -111,7 +111,7 @@ void CountWaitersOfLocks(Snapshot* snapshot) {
     const WaitKind kind = kind_of(wait.kind);
     if (wait.lock == 0) continue;
     const auto [found, added] = index.emplace(std::pair(wait.lock, kind), snapshot->locks_known.size());
-    // The table of locks was full; or the mutex of a condition, which nobody had waited for.
+    // The table of locks was full, or this is a condition's mutex that nobody had waited for.
     if (added) {
       LockInfo lock{};
       lock.address = wait.lock;
@@ -128,7 +128,7 @@ void CountWaitersOfLocks(Snapshot* snapshot) {
 }
 
 int64_t LastSignOfLife(const Snapshot& snapshot, int64_t now_ns) {
-  // Whoever exports it looks at least each second, and sees its end some 100 ms later.
+  // The exporter checks the process at least every second, and notices its end about 100 ms later.
   int64_t last_ns = int64_t{snapshot.exporter_beat_s} * kSecond;
   if (last_ns + 3 * kSecond > now_ns && last_ns <= now_ns) return now_ns;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) last_ns = std::max(last_ns, wait.start_ns);

@@ -1,8 +1,8 @@
-// The part of a snapshot that reads the waits that go on (OngoingWait in sampler/contract/layout.h).
+// The part of a snapshot that reads ongoing waits (OngoingWait in sampler/contract/layout.h).
 //
-// A wait is either here or in its row, never in both: the thread gives its slot back before it adds to the row, and the
-// slots are copied once more after everything else. Torn slots are seen by a second copy: what was the same in both, with
-// the same turn, was so in between.
+// A wait is either in a slot or in its row, never in both: the thread returns its slot before it adds to the row, and
+// the slots are copied again after everything else. A second copy detects torn slots: a slot that is equal in both
+// copies, with the same turn, did not change in between.
 #ifndef HOLDFAST_REPORT_TABLE_ONGOING_READER_H_
 #define HOLDFAST_REPORT_TABLE_ONGOING_READER_H_
 
@@ -13,18 +13,19 @@
 
 namespace holdfast {
 
-// Into the copy of a table, of `used` bytes: the slots anew, without those that change meanwhile. When: CLOCK_MONOTONIC.
+// Copies the slots again into a copy of a table with `used` bytes, and drops slots that change meanwhile. Returns the
+// time of the copy: CLOCK_MONOTONIC.
 int64_t ReadOngoingAgain(int fd, char* bytes, uint64_t used);
 
-// As the other parts of ReadSnapshot; what makes no sense is left out.
+// Like the other parts of ReadSnapshot; invalid slots are skipped.
 void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
                  Snapshot* snapshot);
 
-// The waits lasted up to then; those that had not begun are left out.
+// Ends all waits at that time and drops waits that began later.
 void EndOngoingAt(int64_t monotonic_ns, Snapshot* snapshot);
-// LockInfo::waiting of all locks; those of which nothing was known are added.
+// Sets LockInfo::waiting of all locks, and adds locks that were not known.
 void CountWaitersOfLocks(Snapshot* snapshot);
-// Of a process that has ended: when it still lived, as far as is known.
+// For an ended process: the latest time at which it is known to have been alive.
 int64_t LastSignOfLife(const Snapshot& snapshot, int64_t now_ns);
 
 }  // namespace holdfast

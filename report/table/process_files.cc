@@ -29,7 +29,7 @@ struct Request {
   char name[60];
 };
 
-// The child that stays root, and the socket to it. The child ends when the socket is closed.
+// The child that remains root, and the socket to it. The child ends when the socket is closed.
 struct Reader {
   Reader() = default;
   Reader(const Reader&) = delete;

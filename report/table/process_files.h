@@ -1,8 +1,9 @@
-// Files of /proc/PID, including those that the kernel shows to root alone once a program has given up root's rights or has forbidden
-// others to look into it.
+// Opens files in /proc/PID. These include files that the kernel shows only to root after a program has given up root's
+// rights or has forbidden others to inspect it.
 //
-// A command that root calls takes on the rights of the program's user before the command reads anything that the program wrote
-// (BecomeUserOf). A child stays root. It opens the files below, nothing else, and only for processes that are that user for good.
+// A command run by root takes on the rights of the program's user before it reads anything that the program wrote
+// (BecomeUserOf). A child remains root. It opens the files below and nothing else, and only for processes that have
+// permanently become that user.
 //
 //     command, user 33  ──"4711 smaps"──►  child, root: opens /proc/4711/smaps, checks the owner again
 //                       ◄──descriptor────

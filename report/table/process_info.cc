@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO in the kernel: fixed
+constexpr uint64_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO, a constant in the kernel
 
 std::string ReadProc(pid_t pid, absl::string_view name) { return ReadWhole(absl::StrCat("/proc/", pid, "/", name)); }
 
@@ -36,7 +36,7 @@ struct Stat {
 
 std::optional<Stat> ReadStat(pid_t pid) {
   const std::string text = ReadProc(pid, "stat");
-  const size_t name_end = text.rfind(')');  // the name may hold anything
+  const size_t name_end = text.rfind(')');  // the name may contain any character
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
   // fields[0] is field 3 of proc(5).
   const std::vector<std::string> fields = absl::StrSplit(absl::string_view(text).substr(name_end + 2), ' ');
@@ -50,11 +50,11 @@ std::optional<Stat> ReadStat(pid_t pid) {
   return stat;
 }
 
-// A dead process may linger until its parent looks; a process whose main thread ended first looks like one, but has
-// threads left.
+// Excludes dead processes. A zombie may exist until its parent reaps it. A process with an ended main thread looks like
+// a zombie, but has threads left.
 bool Runs(const Stat& stat) { return stat.state != 'X' && (stat.state != 'Z' || stat.threads > 1); }
 
-// "NSpid:\t4242\t17\t1": the pid in each namespace, ours first.
+// "NSpid:\t4242\t17\t1": the pid in each namespace, starting with ours.
 bool HasInnerPid(pid_t pid, uint32_t inner) {
   const std::string status = ReadProc(pid, "status");
   for (absl::string_view line : absl::StrSplit(status, '\n')) {
@@ -65,22 +65,24 @@ bool HasInnerPid(pid_t pid, uint32_t inner) {
   return false;
 }
 
-// By the name, which holds a random number. Costs some 100 µs and holds up the process's mmap meanwhile.
+// Searches for the table's name, which contains a random number. Takes about 100 µs and blocks the process's mmap
+// meanwhile.
 bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
   const std::string maps = ReadOfProcess(pid, "maps");
-  if (maps.empty()) return if_hidden;  // not ours to read
+  if (maps.empty()) return if_hidden;  // we may not read it
   return maps.find("/" + table_name) != std::string::npos;
 }
 
-// Whether /proc numbers the processes as our pid namespace does. It does not after `unshare --pid` without a new /proc.
+// Returns whether /proc numbers processes as our pid namespace does. It does not after `unshare --pid` without a new
+// /proc.
 bool ProcIsOfOurNamespace() {
   char own[24] = {};
   pid_t pid;
   return readlink("/proc/self", own, sizeof own - 1) > 0 && absl::SimpleAtoi(own, &pid) && pid == getpid();
 }
 
-// Processes of other namespaces that were found last: to look through /proc for each of them, many times for each of its
-// snapshots, takes longer than all else where thousands run. Only a hint, so each is looked at again.
+// Caches the processes found last in other namespaces. Where thousands of processes run, searching /proc several times
+// for each snapshot would dominate the cost. Only a hint: each entry is verified.
 struct FoundElsewhere {
   uint64_t pid_ns = 0;
   uint32_t inner = 0;
@@ -122,8 +124,8 @@ std::optional<pid_t> FindProcess(const TableOwner& owner) {
     last = {owner.pid_ns, owner.pid, pid};
     return pid;
   }
-  // Saved and restored (CRIU) it is in another namespace than it was, and known by the table that it still has mapped. A
-  // forked child may have that too, and has another pid.
+  // A process that was saved and restored (CRIU) is in a new namespace, and is recognized by its mapped table. A forked
+  // child may have mapped it too, but has another pid.
   rewinddir(proc.get());
   while (const dirent* entry = readdir(proc.get())) {
     pid_t pid;
@@ -140,7 +142,7 @@ FileDescriptor OpenProcess(const TableOwner& owner, pid_t pid) {
 
 bool SharesOurClock(const TableOwner& owner) {
   struct stat ours, its;
-  if (stat("/proc/self/ns/time", &ours) != 0) return true;  // a kernel that has no such namespaces
+  if (stat("/proc/self/ns/time", &ours) != 0) return true;  // the kernel has no time namespaces
   const std::optional<pid_t> pid = FindProcess(owner);
   return pid.has_value() && stat(absl::StrCat("/proc/", *pid, "/ns/time").c_str(), &its) == 0 &&
          its.st_ino == ours.st_ino;
@@ -155,13 +157,13 @@ std::optional<uid_t> UserOfProcess(const TableOwner& owner) {
 }
 
 std::optional<uid_t> UserOfProcess(pid_t pid) {
-  // "Uid:\t0\t33\t33\t33": real, effective, saved, for files.
+  // "Uid:\t0\t33\t33\t33": real, effective, saved and file-system user.
   const std::string status = ReadProc(pid, "status");
   for (absl::string_view line : absl::StrSplit(status, '\n')) {
     if (!absl::ConsumePrefix(&line, "Uid:")) continue;
     uid_t user = 0;
     for (const absl::string_view id : absl::StrSplit(line, '\t', absl::SkipEmpty())) {
-      // Who can become root again is root.
+      // A process that can become root again counts as root.
       if (!absl::SimpleAtoi(id, &user) || user == 0) return 0;
     }
     return user;
@@ -207,7 +209,7 @@ pid_t ThreadWithMemory(pid_t pid) {
 
 std::optional<uint64_t> ResidentBytes(pid_t pid) {
   const std::vector<std::string> pages =
-      absl::StrSplit(ReadProc(ThreadWithMemory(pid), "statm"), ' ');  // all, resident, …
+      absl::StrSplit(ReadProc(ThreadWithMemory(pid), "statm"), ' ');  // total, resident, …
   uint64_t resident = 0;
   if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident) || resident == 0) return std::nullopt;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -237,12 +239,12 @@ Liveness LivenessOf(const TableOwner& owner) {
   const std::optional<Stat> stat = ReadStat(*pid);
   if (!stat.has_value()) return access("/proc/self/stat", R_OK) == 0 ? Liveness::kDead : Liveness::kUnknown;
   if (!Runs(*stat)) return Liveness::kDead;
-  // Another process, of a pid that came back; unless it has the table mapped: seen from another time namespace, or after it
-  // was saved and restored, a process began at another tick than it found itself.
+  // A different start tick means that the pid was reused, unless the process has mapped the table. In another time
+  // namespace, or after save and restore, the start tick differs from the one that the process itself saw.
   if (owner.start_ticks != 0 && stat->start_ticks != owner.start_ticks && !Maps(*pid, owner.table_name, false)) {
     return Liveness::kDead;
   }
-  // The two also differ in a program that was started through ld.so; 0 or 1 stand where we may not know.
+  // These also differ in a program started through ld.so. /proc reports 0 or 1 if we may not read the value.
   if (stat->start_stack > 1 && owner.stack_end != 0 && stat->start_stack != owner.stack_end &&
       !Maps(*pid, owner.table_name, true)) {
     return Liveness::kDead;

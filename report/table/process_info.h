@@ -1,8 +1,8 @@
-// Which process a table belongs to, and whether that process is still there.
+// Finds the process that a table belongs to, and whether it still runs.
 //
-// A pid alone says nothing: pids come back, exec keeps them, and a container counts its own. A process is known by its
-// pid namespace, its pid in there, and the tick at which it started; its image by where its stack began.
-// Linux /proc only; where /proc hides a process, the answer is kUnknown.
+// A pid is not enough: pids are reused, exec keeps the pid, and a container numbers its own processes. A process is
+// identified by its pid namespace, its pid there, and its start tick; its executable image by where its stack began.
+// Reads Linux's /proc only; if /proc hides a process, the answer is kUnknown.
 #ifndef HOLDFAST_REPORT_TABLE_PROCESS_INFO_H_
 #define HOLDFAST_REPORT_TABLE_PROCESS_INFO_H_
 
@@ -18,78 +18,83 @@
 
 namespace holdfast {
 
-inline constexpr uid_t kNobody = 65534;  // the user, and group, without rights
+inline constexpr uid_t kNobody = 65534;  // the user and group without rights
 inline constexpr std::string_view kDeletedMark =
-    " (deleted)";  // behind a path in /proc: the file was replaced or removed
+    " (deleted)";  // after a path in /proc: the file was replaced or removed
 inline std::string_view WithoutDeletedMark(std::string_view path) {
   if (path.ends_with(kDeletedMark)) path.remove_suffix(kDeletedMark.size());
   return path;
 }
 
-// What a table says of its process.
+// The process of a table, as the table describes it.
 struct TableOwner {
   uint32_t pid = 0;  // in its own namespace
   uint64_t pid_ns = 0;
   uint64_t start_ticks = 0;
-  uint64_t stack_end = 0;  // changes with each exec, unless addresses are not randomised
+  uint64_t stack_end = 0;  // changes with each exec, unless addresses are not randomized
   int64_t start_monotonic_ns = 0;
-  std::string table_name;  // of the file, as it stands in the process's memory map
+  std::string table_name;  // the file's name in the process's memory map
 
-  bool IsOfOurNamespace() const;  // of processes
+  bool IsOfOurNamespace() const;  // of the pid namespace
 
   bool SameProcess(const TableOwner& other) const {
     return pid == other.pid && pid_ns == other.pid_ns && start_ticks == other.start_ticks;
   }
 };
 
-// What a profile's `process` comment says of its process: "host/4026531836/4242/1327410/0123456789abcdef", see
-// docs/format.md. Nothing: of another host, or no such text.
+// Parses a profile's `process` comment: "host/4026531836/4242/1327410/0123456789abcdef", see docs/format.md. Nothing:
+// another host, or an invalid text.
 std::optional<TableOwner> OwnerOnThisHost(std::string_view process);
 
-// The user that the process is now, for good: 0 as long as it can become root again. Nothing when it is not seen.
+// Returns the user that the process permanently is; 0 as long as it can become root again. Nothing if the process is
+// not visible.
 std::optional<uid_t> UserOfProcess(const TableOwner& owner);
 std::optional<uid_t> UserOfProcess(pid_t pid);
 
 enum class Liveness { kAlive, kDead, kUnknown };
 
-// The owner's pid as /proc shows it; nothing when it is not (or no longer) among the processes that we see. System calls
-// take another number where /proc is of another pid namespace than ours: OpenProcess.
+// Returns the owner's pid in /proc; nothing if the process is not (or no longer) visible. System calls need another
+// number if /proc belongs to another pid namespace than ours: use OpenProcess.
 std::optional<pid_t> FindProcess(const TableOwner& owner);
 
-// A pidfd of the owner that /proc shows as `pid`; not valid if there is none.
+// Returns a pidfd for the owner with the pid `pid` in /proc; invalid if there is none.
 FileDescriptor OpenProcess(const TableOwner& owner, pid_t pid);
 
-// Whether its CLOCK_MONOTONIC is ours: false in another time namespace, and where the process is not seen.
+// Returns whether the process has our CLOCK_MONOTONIC: false in another time namespace, and if the process is not
+// visible.
 bool SharesOurClock(const TableOwner& owner);
 
-// Whether the process that made the table has it mapped, is this user, and was started by one of `ancestors` or is one: told
-// by the kernel alone, whatever the table says. False where that is not to be seen (daemons are init's children).
+// Returns whether the process that made the table has it mapped, runs as this user, and is one of `ancestors` or a
+// descendant of one. The kernel alone decides, whatever the table says. False if this cannot be determined (daemons are
+// init's children).
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors);
 
-// When a process was started, in ticks since the machine was; nothing when it is not seen.
+// Returns the start time of a process, in ticks since the machine started; nothing if the process is not visible.
 std::optional<uint64_t> StartTicksOf(pid_t pid);
 
-// When a process was started and its process group, by the numbers of /proc. Zeros if the process is not seen.
+// The start time and process group of a process, as /proc reports them. Zeros if the process is not visible.
 struct StartAndGroup {
   uint64_t start_ticks = 0;
   pid_t group = 0;
 };
 StartAndGroup StartAndGroupOf(pid_t pid);
-// The parent of a process. Returns 0 if the process is not seen.
+// Returns the parent of a process; 0 if the process is not visible.
 pid_t ParentOf(pid_t pid);
-// The state of a process as in proc(5): 'R', 'S', 'T', …; '?' if the process is not seen.
+// Returns the state of a process as in proc(5): 'R', 'S', 'T', …; '?' if the process is not visible.
 char RunStateOf(pid_t pid);
-// Whether a process has ended and waits for its parent to look. False if the process is not seen.
+// Returns whether a process has ended and was not yet reaped by its parent. False if the process is not visible.
 bool HasEnded(pid_t pid);
 
-// Where /proc says what memory a process has: its own id; once its main thread has ended by pthread_exit, that of a thread which
-// goes on.
+// Returns the thread id under which /proc reports the process's memory: its pid, or the id of a remaining thread after
+// the main thread ended by pthread_exit.
 pid_t ThreadWithMemory(pid_t pid);
 
-// What of its memory is resident, in bytes, as the kernel counts it: files and shared memory included. Nothing when it is not seen.
+// Returns the resident bytes of a process as the kernel counts them, with files and shared memory. Nothing if the
+// process is not visible.
 std::optional<uint64_t> ResidentBytes(pid_t pid);
 
-// Whether the process runs, still as the image that made the table, by what /proc says. See also TableFile::liveness.
+// Returns whether the process still runs the image that made the table, according to /proc. See also
+// TableFile::liveness.
 Liveness LivenessOf(const TableOwner& owner);
 
 }  // namespace holdfast

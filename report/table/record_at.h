@@ -1,4 +1,4 @@
-// Records and counters of a table, of which we have a copy: it is another program's, and may say anything.
+// Reads records and counters from our copy of a table. Another program wrote the table, so it is untrusted.
 #ifndef HOLDFAST_REPORT_TABLE_RECORD_AT_H_
 #define HOLDFAST_REPORT_TABLE_RECORD_AT_H_
 
@@ -10,7 +10,8 @@
 
 namespace holdfast {
 
-// The record at `offset`, of `size` bytes; null if it does not lie wholly behind the header and inside of the first `limit` of `bytes`.
+// Returns the record of `size` bytes at `offset`; null if it is not entirely after the header and within the first
+// `limit` bytes.
 template <typename T>
 const T* RecordAt(const char* bytes, uint64_t limit, Offset offset, uint64_t size = sizeof(T)) {
   const uint64_t start = uint64_t{offset} * kUnit;
@@ -18,16 +19,16 @@ const T* RecordAt(const char* bytes, uint64_t limit, Offset offset, uint64_t siz
   return reinterpret_cast<const T*>(bytes + start);
 }
 
-// What a counter holds: nobody writes into our copy.
+// Returns a counter's value. Nobody writes to our copy.
 template <typename T>
 T CounterValue(const std::atomic<T>& counter) {
   return counter.load(std::memory_order_relaxed);
 }
 
-// A sum that is kept as the bits of a double; 0 where they are of none that could be one.
+// Returns a sum that is stored as the bits of a double; 0 for invalid bits.
 inline double FromDoubleBits(uint64_t bits) {
   const double value = std::bit_cast<double>(bits);
-  return value >= 0 && value < 1e300 ? value : 0;  // also false for NaN
+  return value >= 0 && value < 1e300 ? value : 0;  // the comparison is also false for NaN
 }
 
 }  // namespace holdfast

@@ -1,4 +1,5 @@
-// A row of a table, and what only some kinds have beside their rows: live threads, and the types of exceptions. The table may say anything.
+// Reads a row of a table, and what some kinds have beside their rows: live threads and exception types. The table is
+// untrusted.
 #ifndef HOLDFAST_REPORT_TABLE_ROW_READER_H_
 #define HOLDFAST_REPORT_TABLE_ROW_READER_H_
 
@@ -10,11 +11,11 @@
 
 namespace holdfast {
 
-// Everything but `stack` and `times`. False: it is of no kind that there is.
+// Reads everything except `stack` and `times`. Returns false if the row's kind is invalid.
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info);
 
-// `bytes`: the table, of which `limit` may hold records. What cannot be read is left out.
-// `row_index`: by place, index into Snapshot::rows.
+// `bytes`: the table, of which `limit` bytes may contain records. Unreadable entries are skipped. `row_index`: index
+// into Snapshot::rows for each row's place.
 void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& row_index,
                      Snapshot* snapshot);
 void ReadThrownTypes(const char* bytes, uint64_t limit, Snapshot* snapshot);

@@ -28,8 +28,8 @@ std::string HeaderText(const char (&text)[N]) {
   return std::string(text, strnlen(text, N));
 }
 
-// More frames than this in all stacks together are refused: 1 GiB. Stacks may share frames in the table, but not in a
-// Snapshot, so a small table could otherwise ask for any amount of memory.
+// The limit for the total number of frames: 1 GiB. Stacks share frames in the table but not in a Snapshot, so that
+// otherwise a small table could demand any amount of memory.
 constexpr uint64_t kMostFrames = uint64_t{1} << 27;
 
 class SnapshotReader {
@@ -158,12 +158,12 @@ class SnapshotReader {
   static void ReadIntervals(const IntervalChange (&changes)[kIntervals], uint32_t count,
                             std::vector<IntervalChange>* to) {
     to->assign(changes, changes + std::min<uint32_t>(count, kIntervals));
-    if (to->empty()) to->push_back({});  // of no honest table: there is always one that is in force
+    if (to->empty()) to->push_back({});  // only in a damaged table: one interval is always in force
   }
 
   absl::Status ReadModules(Snapshot* snapshot) {
     std::set<std::tuple<uint64_t, uint64_t, uint16_t, std::string>> seen;
-    uint64_t left = limit_;  // modules that take more bytes than there are overlap, or lie in a circle
+    uint64_t left = limit_;  // modules that need more bytes than exist overlap, or form a cycle
     for (Offset offset = CounterValue(head_->modules); offset != 0;) {
       const auto* module = At<Module>(offset);
       if (module == nullptr) return Corrupt("bad module", offset);
@@ -171,11 +171,11 @@ class SnapshotReader {
       if (At<Module>(offset, bytes) == nullptr || bytes > left) return Corrupt("module longer than the table", offset);
       left -= bytes;
       ModuleInfo info = ModuleInfoOf(*module, reinterpret_cast<const char*>(module + 1));
-      // The loader has no name for the program itself, and /proc was out of reach (Landlock).
+      // The loader has no name for the program itself, and /proc was unreachable (Landlock).
       if (info.path.empty() && head_->entry >= info.start && head_->entry < info.end)
         info.path = snapshot->process.executable;
       offset = module->next;
-      // Two threads may have recorded one module at the same moment.
+      // Two threads may have recorded a module at the same time.
       if (seen.emplace(info.start, info.end, info.tag, info.path).second) snapshot->modules.push_back(std::move(info));
     }
     return absl::OkStatus();
@@ -230,7 +230,7 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  // The cells of a heap row; of a thread's own, those of the row beside it, and that itself.
+  // Reads the cells of a heap row. A thread's own row has its cells in the row beside it.
   absl::Status ReadAges(const Row& row, uint32_t stack, Snapshot* snapshot) {
     const Offset offset = CounterValue(row.ages);
     if (row.profile != ProfileKind::kHeap || offset == 0) return absl::OkStatus();
@@ -250,7 +250,7 @@ class SnapshotReader {
     if (!ReadRowInfo(row, offset, &info)) return Corrupt("row of no known kind", offset);
     info.stack = stack;
     if (snapshot->stacks[stack].overflow) info.class_bytes = 0;
-    if (row.profile == ProfileKind::kHeap && row.owner != 0) {  // its own thread counts nowhere else
+    if (row.profile == ProfileKind::kHeap && row.owner != 0) {  // its own thread's row counts only here
       Snapshot::Totals& totals = snapshot->totals;
       totals.alloc_calls += static_cast<uint64_t>(info.sums[kAllocObjects]);
       totals.alloc_bytes += static_cast<uint64_t>(info.sums[kAllocSpace]);
@@ -313,14 +313,14 @@ class SnapshotReader {
   const char* bytes_;
   size_t size_;
   const TableHeader* head_ = nullptr;
-  uint64_t limit_ = 0;  // bytes that may hold records
+  uint64_t limit_ = 0;  // bytes that may contain records
   absl::flat_hash_map<Offset, uint32_t> stack_of_row_;
-  absl::flat_hash_map<Offset, uint32_t> row_index_;  // of rows of kThreads
+  absl::flat_hash_map<Offset, uint32_t> row_index_;  // for rows of kThreads
   std::optional<TimesReader> times_;
   std::optional<LabelReader> labels_;
   std::optional<AgesReader> ages_;
   const std::optional<int64_t> monotonic_ns_;
-  // What honest lists of this table can hold; a walk that goes on longer goes round in a circle.
+  // Upper bounds for valid lists of this table; a longer walk means that a list is cyclic.
   uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
 };
 

@@ -1,9 +1,9 @@
-// The reader of table files: from hostile bytes to a Snapshot. The only reader there is; links into the tool, never
+// Reads table files: turns untrusted bytes into a Snapshot. This is the only reader; it is linked into the tool, never
 // into the shim.
 //
-// A table is written by a process that may be alive, dead, compromised or of another version. The caller copies it once
-// (report/table/table_folder.h); every offset, count and string of the copy is checked before it is followed. What does not
-// fit is an error that names what and where, never a crash and never an endless walk.
+// The process that writes a table may be alive, dead, compromised or of another version. The caller copies the table
+// once (report/table/table_folder.h). Every offset, count and string of the copy is checked before use. Invalid data is
+// an error that names what and where; it never causes a crash or an endless walk.
 #ifndef HOLDFAST_REPORT_TABLE_SNAPSHOT_H_
 #define HOLDFAST_REPORT_TABLE_SNAPSHOT_H_
 
@@ -27,43 +27,45 @@ struct ModuleInfo {
   uint64_t start, end, bias;
   uint16_t tag;
   bool unloaded;
-  bool frees_elsewhere = false;  // its calls of free do not reach the library (sampler/stacks/free_calls.h)
+  bool frees_elsewhere = false;  // its frees do not reach the library (sampler/stacks/free_calls.h)
   struct SegmentInfo {
     uint64_t start, end, file_offset;
   };
-  std::vector<SegmentInfo> segments;  // executable ones
+  std::vector<SegmentInfo> segments;  // executable segments
 };
 
 struct RowInfo {
   uint32_t stack;  // index into Snapshot::stacks
   ProfileKind profile;
   WaitKind wait;
-  uint64_t class_bytes;  // upper edge of the size class, heap and map rows, 0 in [overflow]; of each stack, thread rows
-  uint8_t mark = 0;      // map rows: a MappingKind; exception rows: ThrownBits
-  uint16_t number = 0;   // LockInfo::number where samples are kept apart by lock; ThrownType::number; 0 = not
+  // Heap and map rows: upper edge of the size class, 0 in [overflow]; thread rows: size of each stack
+  uint64_t class_bytes;
+  uint8_t mark = 0;     // map rows: a MappingKind; exception rows: ThrownBits
+  uint16_t number = 0;  // LockInfo::number if samples are separate for each lock; ThrownType::number; 0 = none
   std::array<double, kRowSums>
       sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum, LockSum, ThreadSum, ExceptionSum
   uint32_t times = 0xffffffff;  // index into Snapshot::row_times, or kNoIndex
-  Offset place = 0;             // in the table
+  Offset place = 0;             // place in the table
 
-  // Of threads whose stacks libc mapped: these are mappings, too.
+  // For rows of threads with stacks that libc mapped: these are mappings, too.
   bool has_thread_stacks() const { return profile == ProfileKind::kThreads && class_bytes != 0; }
 };
 
-// How many waits or holds were how long: TimeBucket and count, where that is not 0. Of rows weighted, in kCountFractionBits.
+// A histogram of waits or holds by duration: TimeBucket and nonzero count. For rows the counts are weighted, in units
+// of kCountFractionBits.
 struct TimesInfo {
   std::vector<std::pair<uint32_t, uint64_t>> counts;
-  bool complete = true;  // false: there was no room for all of them
+  bool complete = true;  // false: some did not fit
 };
 
-// Freed blocks of a stack, by age (AgeCell): estimates.
+// Estimates for the freed blocks of a stack, by age (AgeCell).
 struct AgesInfo {
   uint32_t stack;  // index into Snapshot::stacks
   int bucket;      // AgeBucket
   FreedBy freed_by;
-  double objects = 0, bytes = 0, ages_ns = 0, variance = 0;  // the latter of the objects
+  double objects = 0, bytes = 0, ages_ns = 0, variance = 0;  // variance: of the objects
 };
-// Blocks that live, by their age so far.
+// Live blocks, by their age so far.
 struct AliveInfo {
   uint32_t stack;
   int bucket;
@@ -71,18 +73,19 @@ struct AliveInfo {
   double bytes = 0, variance = 0;
 };
 
-// The labels of a thread (include/holdfast.h): key and value, by key. Valid UTF-8.
+// The labels of a thread (include/holdfast.h): keys and values, ordered by key. Valid UTF-8.
 using LabelPairs = std::vector<std::pair<std::string, std::string>>;
 
 struct StackInfo {
   std::vector<TaggedPc> frames;  // leaf first
   bool truncated;
   bool overflow;        // the stack table was full
-  bool missing;         // no stack could be taken
+  bool missing;         // no stack could be captured
   uint32_t labels = 0;  // index into Snapshot::label_sets
 };
 
-// No value of a profile is larger, nor the sum of a column (292 years): what would be stays there, and false says so.
+// The largest value of a profile, and of the sum of a column (292 years). AddUpToMost saturates there and returns
+// false.
 inline constexpr uint64_t kMostValue = INT64_MAX;
 inline bool AddUpToMost(uint64_t value, uint64_t* sum) {
   const bool fits = *sum <= kMostValue && value <= kMostValue - *sum;
@@ -92,19 +95,20 @@ inline bool AddUpToMost(uint64_t value, uint64_t* sum) {
 
 inline constexpr uint32_t kNoStack = 0xffffffff;
 
-struct LockInfo {  // one lock, by its address; exact
+struct LockInfo {  // one lock by address; exact counts
   uint64_t address;
   WaitKind kind;    // kRwlockWrite for readers and writers
   uint16_t number;  // RowInfo::lock
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
   uint64_t held_ns = 0, longest_held_ns = 0, alone_ns = 0;  // see LockRecord
   TimesInfo wait_times = {}, hold_times = {};
-  uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;  // threads that wait now, and for how long so far
-  // The live heap sample that it lies in, if there is one; or the frame of a function, of 0 bytes (locks_on_stacks.cc).
+  // Threads that are waiting now, and for how long so far
+  uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;
+  // The live heap sample that contains the lock, if any; or the frame of a function, with 0 bytes (locks_on_stacks.cc).
   uint64_t block_bytes = 0, block_offset = 0;
-  uint32_t block_stack =
-      kNoStack;                // index into Snapshot::stacks: where it was allocated; of a frame, the function first
-  uint64_t thread_offset = 0;  // a thread-local variable: how far it lies below the thread's own block; 0: none
+  // Index into Snapshot::stacks: where the block was allocated; or for a frame, a stack that begins with its function.
+  uint32_t block_stack = kNoStack;
+  uint64_t thread_offset = 0;  // for a thread-local variable: its distance below the thread's control block; 0: none
 };
 
 struct LockPairInfo {       // see LockPairRecord in layout.h
@@ -113,80 +117,80 @@ struct LockPairInfo {       // see LockPairRecord in layout.h
   double contentions, delay_ns;
 };
 
-// A wait that went on when the snapshot was taken. See OngoingWait in layout.h; what `holder` and below say is
-// LookAtWaits's (look_at_waits.h).
+// A wait that was ongoing when the snapshot was taken. See OngoingWait in layout.h. LookAtWaits (look_at_waits.h) sets
+// `holder` and the members after it.
 struct OngoingWaitInfo {
   uint32_t thread_id;  // as the process sees it; 0: it may not ask
   WaitKind kind;
   uint64_t lock, mutex;
-  int64_t start_ns;               // of CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
-  int64_t since_ns = 0;           // when the first of the slices began in which the thread waits; at most start_ns
+  int64_t start_ns;               // CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
+  int64_t since_ns = 0;           // when the thread's sequence of wait slices began; at most start_ns
   uint32_t stack = kNoStack;      // index into Snapshot::stacks
-  uint32_t noted_holder = 0;      // thread id that the lock named when the wait began or was last looked at
+  uint32_t noted_holder = 0;      // thread id in the lock when the wait began or was last checked
   uint64_t place = 0, owner = 0;  // of its slot in the table; turn and thread
-  // Who holds it: index into Snapshot::threads, or kNoIndex.
+  // The holder: index into Snapshot::threads, or kNoIndex.
   uint32_t holder = 0xffffffff;
   enum HolderSource : uint8_t {
-    kNotKept,  // the lock does not say who holds it
-    kFree,     // it says that nobody does
-    kNow,      // it said so just now
-    kAtStart,  // it said so when the wait began; now it could not be asked
-    kLastGot,  // not kept: this one was the last to get it after a wait
-    kReaders,  // so many readers, of whom it does not say who they are
+    kNotKept,  // the lock does not name its holder
+    kFree,     // the lock is free
+    kNow,      // the lock names the holder now
+    kAtStart,  // the lock named the holder when the wait began; now it cannot be read
+    kLastGot,  // not kept: this thread was the last to get the lock after a wait
+    kReaders,  // `readers` readers hold it; the lock does not name them
   } source = kNotKept;
-  bool owner_died = false;  // of a robust mutex
+  bool owner_died = false;  // for a robust mutex
   uint32_t readers = 0;
 };
-inline constexpr uint32_t kNoIndex = 0xffffffff;  // no thread, no wait
+inline constexpr uint32_t kNoIndex = 0xffffffff;  // no thread or no wait
 
 // A thread that waits, or that holds what others wait for.
 struct ThreadInfo {
   uint32_t id = 0;      // as the process sees it
-  uint32_t number = 0;  // 1 for the oldest of those that live, which is main; 0: not known
+  uint32_t number = 0;  // by age, from 1 for main; 0: unknown
   std::string name;
-  uint32_t wait = kNoIndex;  // index into Snapshot::ongoing: its innermost one
-  bool gone = false;         // it has ended, and holds all the same
-  bool since_start = false;  // it has waited for what nobody holds since it was created
-  // Of a holder that does not wait.
+  uint32_t wait = kNoIndex;  // index into Snapshot::ongoing: the innermost wait
+  bool gone = false;         // the thread has ended and still holds a lock
+  bool since_start = false;  // since the thread was created it has waited for something without a holder
+  // For a holder that does not wait.
   std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
   uint32_t stack = kNoStack;  // index into Snapshot::stacks
 };
 
-// A thread that took a sample (NotedThread in sampler/contract/records.h), and what it is called.
+// A thread that took a sample (NotedThread in sampler/contract/records.h), and its name.
 struct NotedThreadInfo {
   uint32_t id;     // as the process sees it
-  uint32_t stack;  // index into Snapshot::stacks: of a sample that it took
+  uint32_t stack;  // index into Snapshot::stacks: a sample that the thread took
   int64_t when_ns;
-  std::string name = {};  // "": not known, or the program's. By RunningProgram (report/export/running_program.h)
+  std::string name = {};  // "": unknown, or the program's name. Set by RunningProgram (report/export/running_program.h)
 };
 
-// A thread that had not said that it ended (LiveThread in sampler/contract/records.h).
+// A thread that had not reported its end (LiveThread in sampler/contract/records.h).
 struct LiveThreadInfo {
   uint32_t id;   // as the process sees it
-  uint32_t row;  // index into Snapshot::rows: of kThreads
+  uint32_t row;  // index into Snapshot::rows: a row of kThreads
   int64_t when_ns;
-  bool gone = false;  // there is no such thread any more. By RunningProgram (report/export/running_program.h)
+  bool gone = false;  // the thread no longer exists. Set by RunningProgram (report/export/running_program.h)
 };
 
-// What libc has mapped for itself, all of a kind together. By ReadLibcMappings (report/memory/libc_mappings.h).
+// All mappings of one kind that libc made for itself. Set by ReadLibcMappings (report/memory/libc_mappings.h).
 struct LibcMapping {
-  const char* name = nullptr;  // of the frame that stands for a stack: "[glibc arenas]"
+  const char* name = nullptr;  // the frame in place of a stack: "[glibc arenas]"
   MappingKind kind = MappingKind::kNone;
   uint64_t mappings = 0, bytes = 0;
-  uint64_t most_mappings = 0, most_bytes = 0;  // that there ever were, as far as it was looked at
+  uint64_t most_mappings = 0, most_bytes = 0;  // the observed maxima
 };
 
-// Live blocks of a heap row, or mappings of a map row, and what of them is resident. Of blocks these are estimates. By ReadResidentRows
-// (report/memory/resident_rows.h).
+// Live blocks of a heap row, or mappings of a map row, and their resident bytes. For blocks these are estimates. Set by
+// ReadResidentRows (report/memory/resident_rows.h).
 struct ResidentRow {
   Offset row = 0;              // RowInfo::place
-  const char* libc = nullptr;  // instead: the frame that stands for what libc has mapped
-  bool has_blocks = false;     // mappings in which live blocks lie: less what these have, so an estimate, too
+  const char* libc = nullptr;  // if set, the frame for mappings that libc made, instead of a row
+  bool has_blocks = false;     // mappings that contain live blocks, minus these blocks, so also an estimate
   double objects = 0, bytes = 0, resident = 0, swapped = 0, huge = 0;
   double objects_variance = 0, bytes_variance = 0, resident_variance = 0, swapped_variance = 0, huge_variance = 0;
 };
 
-// Who got a lock last after a wait for it.
+// The last thread that got a lock after a wait.
 struct LastGotInfo {
   uint64_t lock;
   uint32_t thread_id;
@@ -203,20 +207,21 @@ struct ProcessIdentity {
 
 struct Snapshot {
   ProcessIdentity process;
-  int64_t wall_ns;     // when it was taken; of a process that has ended when that was, where it is known
-  int64_t elapsed_ns;  // since the process began, by a clock that does not jump where that is known
+  int64_t wall_ns;     // when it was taken; for an ended process: when it ended, if known
+  int64_t elapsed_ns;  // since the process began, by a monotonic clock if known
   uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
   uint32_t keep, profiles;
-  bool peak;                              // the state at the most that was in use is wanted
-  std::vector<std::string> reasons = {};  // why it was taken besides those of each interval: "inuse>2GiB at 2.01GiB"
-  // Exit handlers free what the program held. kAsked: main has returned or exit was called, and they have freed nothing yet.
-  // kCopied, kMissed: they may have.
+  bool peak;                              // the state at peak use is requested
+  std::vector<std::string> reasons = {};  // why it was taken, apart from the regular interval: "inuse>2GiB at 2.01GiB"
+  // Exit handlers free what the program held. kAsked: main has returned or exit was called, and the handlers have not
+  // run yet. kCopied, kMissed: they may have run.
   ExitMoment exit_moment = ExitMoment::kNone;
-  // The most that was in use, and when. Where every allocation is recorded no more than most_bytes was in use.
+  // The peak use, and when it was reached. If every allocation is recorded, at most most_bytes was in use.
   double highest_bytes;
   int64_t highest_wall_ns;
   std::optional<double> most_bytes;
-  // Blocks that count as freed, as their frees are not seen (report/table/frees_not_seen.h): by the path of the module that allocated them.
+  // Blocks that count as freed because their frees are not seen (report/table/frees_not_seen.h), by the path of the
+  // allocating module.
   struct FreesNotSeen {
     double objects = 0, bytes = 0;
   };
@@ -233,43 +238,42 @@ struct Snapshot {
   uint64_t wait_samples, hold_samples;
   uint64_t table_bytes;  // backed
   uint32_t exit_request, exported, snapshot_request, snapshot_done, exporter_beat_s;
-  uint64_t records_hash = 0;  // of all records, once the program has said that it ends
+  uint64_t records_hash = 0;  // hash of all records, once the program has announced its end
   std::vector<ModuleInfo> modules;
   std::vector<LabelPairs> label_sets = {{}};  // the first is empty
   std::vector<StackInfo> stacks;
   std::vector<RowInfo> rows;
   std::vector<TimesInfo> row_times;
-  Lifetimes lifetimes = Lifetimes::kNo;  // whether they are wanted
+  Lifetimes lifetimes = Lifetimes::kNo;  // whether lifetimes are requested
   std::vector<AgesInfo> ages;
   std::vector<AliveInfo> alive;
-  bool ages_are_drawn = false;  // of small blocks, one in kAgedOneIn
+  bool ages_are_drawn = false;  // small blocks are sampled, one in kAgedOneIn
   std::vector<LockInfo> locks_known;
   std::vector<LockPairInfo> lock_pairs;
-  int64_t monotonic_ns = 0;  // when the waits that go on were looked at
+  int64_t monotonic_ns = 0;  // when the ongoing waits were read
   std::vector<OngoingWaitInfo> ongoing;
   std::vector<LastGotInfo> last_got;
   std::vector<ThreadInfo> threads;
   std::vector<NotedThreadInfo> noted_threads;
   std::vector<LibcMapping> libc_mappings;
   std::vector<LiveThreadInfo> live_threads;
-  bool resident = false;               // a profile of it is wanted
-  std::string resident_left_out = {};  // why it is not known; "": it is, or is not wanted
+  bool resident = false;               // a profile of resident memory is requested
+  std::string resident_left_out = {};  // why resident memory is unknown; "": known, or not requested
   std::vector<ResidentRow> resident_rows;
-  std::string mappings_left_out = {};            // of resident_rows, and why; "": they are there
-  uint64_t stacks_left_out = 0;                  // threads of whose stacks nothing is known there
-  bool huge_known = false;                       // what of these lies on huge pages
+  std::string mappings_left_out = {};            // the mappings missing from resident_rows, and why; "": none
+  uint64_t stacks_left_out = 0;                  // threads with stacks that are missing there
+  bool huge_known = false;                       // resident bytes on huge pages are known
   std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
-  uint64_t resident_bytes = 0;                   // of the process, as the kernel says; 0: not known. By RunningProgram
-  std::vector<std::vector<uint32_t>>
-      deadlocks;             // threads, each of which waits for the next, and the last for the first
+  uint64_t resident_bytes = 0;                   // of the process, from the kernel; 0: unknown. Set by RunningProgram
+  std::vector<std::vector<uint32_t>> deadlocks;  // cycles of threads, each waiting for the next
   std::string unseen_waits;  // threads that waited by other means than libc's functions: "3 in OpenMP, 1 in malloc"
-  std::string cannot_look;   // why nobody could look into the process; "": somebody did, or it is gone
+  std::string cannot_look;   // why the process could not be inspected; "": it could, or it has ended
 };
 
-// `bytes`: a private copy of a table file, as much of it as is used, aligned to 64. Any thread. Fails with Unavailable
-// while the table is being made, FailedPrecondition for another layout, DataLoss for what is corrupt. Memory: at most
-// 1 GiB for frames, and a few times `size`. Modules that were recorded twice stand there once; stacks without rows not.
-// `monotonic_ns`: by the clock of the program; none: not known, or of one that has ended.
+// `bytes`: a private copy of the used part of a table file, aligned to 64 bytes. Any thread. Errors: Unavailable while
+// the table is being made, FailedPrecondition for another layout, DataLoss for corrupt data. Memory: at most 1 GiB for
+// frames, and a few times `size`. Duplicate modules are merged; stacks without rows are dropped. `monotonic_ns`: time
+// by the program's clock; none: unknown, or the process has ended.
 absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
                                       std::optional<int64_t> monotonic_ns = std::nullopt);
 

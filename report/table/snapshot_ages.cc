@@ -33,10 +33,10 @@ absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* sna
 void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, Snapshot* snapshot) const {
   const auto& head = *reinterpret_cast<const TableHeader*>(bytes_);
   const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
-  // By the program's clock, as of the snapshot: who reads a table of a process that has ended later asks how old they were then.
+  // The program's clock at the snapshot: for an ended process, ages are those at its end.
   const auto now = static_cast<int64_t>(static_cast<uint64_t>(head.start_monotonic_ns) +
                                         static_cast<uint64_t>(snapshot->elapsed_ns));
-  // Also where none of them was.
+  // Set even if there were no samples.
   snapshot->ages_are_drawn = CounterValue(head.in_use.shadow) != 0;
   absl::flat_hash_map<std::tuple<uint32_t, int, int>, size_t> index;
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {

@@ -46,7 +46,7 @@ class LockReader {
         at = record->next;
       }
     }
-    size_t pairs = 0;  // also those that are left out: a damaged list may go round in a circle
+    size_t pairs = 0;  // also counts skipped ones: a damaged list may be cyclic
     for (const auto& list : head_.pair_heads) {
       for (Offset at = CounterValue(list); at != 0;) {
         const auto* pair = At<LockPairRecord>(at);
@@ -60,7 +60,7 @@ class LockReader {
   }
 
  private:
-  // Threads that add the last ones at once may add a few more.
+  // Threads that add the last records at the same time may exceed the limit by this much.
   static constexpr size_t kRaces = 1024;
 
   static absl::Status Corrupt(std::string_view what, uint64_t offset) {
@@ -75,7 +75,7 @@ class LockReader {
   absl::Status ReadPair(const LockPairRecord& pair, Offset at) {
     const auto lock = index_.find(pair.lock);
     if (lock == index_.end()) {
-      // A lock that was new when its list had been copied already, but not yet that of its pairs.
+      // The lock is new: its list was already copied, but the list of its pairs was not.
       return At<LockRecord>(pair.lock) != nullptr ? absl::OkStatus() : Corrupt("pair of a lock that is none", at);
     }
     const auto stack = [this](Offset row) {
@@ -91,7 +91,7 @@ class LockReader {
     return absl::OkStatus();
   }
 
-  // Live samples, of which each may hold some of the locks.
+  // Finds the locks in the blocks of live samples.
   void FindBlocks() {
     LocksByAddress locks;
     for (LockInfo& lock : snapshot_.locks_known) locks.emplace_back(lock.address, &lock);
@@ -123,7 +123,7 @@ class LockReader {
     }
   }
 
-  // The words before each lock: a block that holds it begins at most kLargestShadowed bytes before it.
+  // Reads the shadow words before each lock: a block that contains it begins at most kLargestShadowed bytes earlier.
   void FindInShadow(const LocksByAddress& locks) {
     const auto* directory = At<ShadowDirectory>(CounterValue(head_.in_use.shadow));
     if (directory == nullptr) return;

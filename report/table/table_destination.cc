@@ -17,7 +17,7 @@ uint64_t OwnMountNamespace() {
   return stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
 }
 
-// Of one that knows no id, but where it looked for the folder: `named.device`.
+// For a table without the folder's id, but with the mount namespace of its program: `named.device`.
 template <typename IsDead>
 bool SeesFolder(const TableOwner& owner, IsDead is_dead, FolderId named, const std::string& out, FolderId id) {
   const uint64_t own = OwnMountNamespace();

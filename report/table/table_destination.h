@@ -1,4 +1,5 @@
-// Whether a table's profiles go into this folder. Two containers that share /dev/shm may each have one of the same path.
+// Decides whether a table's profiles belong in this folder. Two containers that share /dev/shm may each have a folder
+// with the same path.
 #ifndef HOLDFAST_REPORT_TABLE_TABLE_DESTINATION_H_
 #define HOLDFAST_REPORT_TABLE_TABLE_DESTINATION_H_
 
@@ -9,13 +10,14 @@
 
 namespace holdfast {
 
-// `out`, `id`: of the folder, as it is here.
+// `out`, `id`: the folder as seen here.
 //
-//   the table knows its folder's id                        by that
-//   it does not, as its user cannot see the folder:
-//     its program ran in our own mount namespace           by the path
-//     its process lives, and we see it                     by what that path names for the process; nothing: by the path
-//     neither                                              no: its own container has an exporter
+//   the table has its folder's id                          compare ids
+//   it has none, because its user cannot see the folder:
+//     its program ran in our mount namespace               compare paths
+//     its process runs and is visible                      compare the folder that the path names for the process; if
+//                                                          there is none, compare paths
+//     otherwise                                            no: its own container has an exporter
 bool GoesTo(const TableFile& table, const std::string& out, FolderId id);
 bool GoesTo(const FoundTable& table, const std::string& out, FolderId id);
 

@@ -27,9 +27,9 @@
 namespace holdfast {
 namespace {
 
-// The words lie on one cache line, in the order of ControlWords.
+// The words share one cache line, in the order of ControlWords.
 constexpr off_t kWordsOffset = offsetof(TableHeader, exit_request);
-constexpr int64_t kLongestBeat = 3 * kSecond;  // from one beat of an exporter to the next, on a busy machine
+constexpr int64_t kLongestBeat = 3 * kSecond;  // between two beats of an exporter, on a busy machine
 static_assert(offsetof(TableHeader, exported) == kWordsOffset + 4);
 static_assert(offsetof(TableHeader, snapshot_request) == kWordsOffset + 8);
 static_assert(offsetof(TableHeader, snapshot_done) == kWordsOffset + 12);
@@ -37,7 +37,7 @@ static_assert(offsetof(TableHeader, exit_moment) == kWordsOffset + 16);
 
 absl::Status ErrnoStatus(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
 
-// Reads exactly [start, end); false when the file is shorter.
+// Reads exactly [start, end). Returns false if the file is shorter.
 bool ReadRange(int fd, char* to, uint64_t start, uint64_t end) {
   while (start < end) {
     const ssize_t got = pread(fd, to, end - start, static_cast<off_t>(start));
@@ -55,11 +55,11 @@ T Field(int fd, size_t offset, T fallback) {
   return ReadRange(fd, reinterpret_cast<char*>(&value), offset, offset + sizeof value) ? value : fallback;
 }
 
-// From the file's start to the end of its records, as the header claims and the file's size allows.
+// Returns the end of the records: what the header says, limited by the file's size.
 absl::StatusOr<uint64_t> UsedBytes(int fd) {
   struct stat info;
   if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
-  // `used` may run ahead of what has pages.
+  // `used` may be ahead of `backed`.
   const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
                                           Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
                         kUnit;
@@ -74,7 +74,7 @@ absl::StatusOr<uint64_t> UsedBytes(int fd) {
 
 absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const std::string& name, uid_t user) {
   TableFile table;
-  // Not blocking: a pipe that somebody put there under our name must not hold us up.
+  // O_NONBLOCK, because a pipe planted under our name must not block us.
   table.file_ =
       FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!table.file_.valid()) return ErrnoStatus("open");
@@ -82,10 +82,10 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   if (fstat(table.file_.get(), &info) != 0) return ErrnoStatus("stat");
   if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError("not a regular file");
   if (info.st_uid != user) return absl::PermissionDeniedError(absl::StrCat("belongs to user ", info.st_uid));
-  // All that is asked for here, in one reading: in a build this is done for thousands of processes.
+  // One read for all fields: a build opens thousands of tables.
   constexpr size_t kHeadBytes = offsetof(TableHeader, counters);
   alignas(TableHeader) char bytes[kHeadBytes] = {};
-  ReadRange(table.file_.get(), bytes, 0, kHeadBytes);  // of a file that was cut, what is there
+  ReadRange(table.file_.get(), bytes, 0, kHeadBytes);  // for a truncated file, the existing part
   const auto field = [&bytes]<typename T>(size_t offset, T fallback) {
     memcpy(&fallback, bytes + offset, sizeof fallback);
     return fallback;
@@ -122,8 +122,9 @@ std::optional<TableFile::Rights> TableFile::ReadWith() const {
   struct stat info;
   if (geteuid() != 0 || fstat(file_.get(), &info) != 0) return std::nullopt;
   if (info.st_uid != 0) return Rights{info.st_uid, info.st_gid != 0 ? info.st_gid : kNobody};
-  if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};  // sampler/tables/table_owner.h: MarkOutOfReach
-  // By other ways than libc's: a system call of its own.
+  // See MarkOutOfReach in sampler/tables/table_owner.h
+  if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};
+  // The program may have changed its user with a direct system call instead of libc's functions.
   const std::optional<uid_t> user = UserOfProcess(owner_);
   if (!user.has_value() || *user == 0) return std::nullopt;
   return Rights{*user, kNobody};
@@ -170,7 +171,7 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
 }
 
 std::vector<ModuleInfo> TableFile::ModulesSince(uint32_t* newest) const {
-  constexpr size_t kMost = 10'000;  // a list without an end
+  constexpr size_t kMost = 10'000;  // bounds a cyclic list
   const int fd = file_.get();
   std::vector<ModuleInfo> modules;
   const auto first = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
@@ -189,8 +190,8 @@ std::vector<ModuleInfo> TableFile::ModulesSince(uint32_t* newest) const {
   return modules;
 }
 
-// The file is touched when the program ends in order, when an exporter begins to serve it, and by each of its beats. Of who was
-// killed with no exporter beside it nobody knows when.
+// The file is touched when the program ends normally, when an exporter begins to serve it, and by each of the
+// exporter's beats. The end of a program that was killed without an exporter is unknown.
 int64_t TableFile::EndedAt() const {
   const int64_t now_ns = NowNs(CLOCK_REALTIME), touched_ns = modified_ns();
   const bool in_order = Field<uint32_t>(file_.get(), offsetof(TableHeader, exit_request), 0) != 0;
@@ -200,7 +201,8 @@ int64_t TableFile::EndedAt() const {
                     now_ns);
 }
 
-// Modules that have come since `known` was the newest: what the copy has in their places may be older than they are. False: it was cut.
+// Copies modules newer than `known` again, because their places in the copy may have older content. Returns false if
+// the file was truncated.
 bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
   Offset at = reinterpret_cast<TableHeader*>(copy)->modules;
   for (uint64_t left = end; at != known && at >= sizeof(TableHeader) / kUnit;) {
@@ -209,7 +211,7 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
     if (!ReadRange(fd, copy + start, start, fixed)) return false;
     const auto* module = reinterpret_cast<const Module*>(copy + start);
     const uint64_t more = BytesAfter(*module);
-    if (more > end - fixed || sizeof(Module) + more > left) break;  // whoever reads the copy says so
+    if (more > end - fixed || sizeof(Module) + more > left) break;  // the reader of the copy will report the damage
     left -= sizeof(Module) + more;
     const Offset next = module->next;
     if (!ReadRange(fd, copy + fixed, fixed, fixed + more)) return false;
@@ -218,13 +220,14 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
   return true;
 }
 
-// A running program goes on writing while we copy. Three rounds, each from where the one before ended to what is used
-// by then, hold everything that the list heads in the copy lead to:
-//   round 1   the header, then the records. A record is whole before a head leads to it.
-//   round 2   stacks that were published while the header was copied; rows that came to stacks of round 1 meanwhile
-//   round 3   rows that came to the stacks of round 2 meanwhile
-// What else came is in no list of the copy: rows are added at the front, and lead to older ones. Records are handed out in no order, but
-// what a list in a record leads to lies behind that (SharedTable::Allocate), so that it is copied after the list's head was.
+// The program keeps writing during the copy. Three rounds, each from the previous end to the end of what is now used,
+// copy everything that the list heads in the copy refer to:
+//  round 1   the header, then the records. A record is complete before a head refers to it.
+//  round 2   stacks published while the header was copied; rows added to stacks of round 1 meanwhile
+//  round 3   rows added to the stacks of round 2 meanwhile
+// Anything newer is in no list of the copy, because rows are added at the front and refer to older ones. Records are
+// allocated in no order. But the target of a list inside a record is after the record (SharedTable::Allocate), so it is
+// copied after the list's head.
 absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
   const bool runs = SomebodyWrites(file_);
@@ -251,14 +254,14 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     }
     if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table was cut short");
     auto* head = reinterpret_cast<TableHeader*>(copy.get());
-    // Once more, after the heads of the stacks: so that none passes through a module that is missing in the copy.
+    // Read again after the heads of the stacks, so that no stack passes through a module that is missing in the copy.
     if (round == 0) first_modules = head->modules.exchange(Field<Offset>(fd, offsetof(TableHeader, modules), 0));
     head->used = head->backed = static_cast<uint32_t>(used / kUnit);
     end = used;
   }
   if (!ReadModulesAgain(fd, copy.get(), end, first_modules)) return absl::DataLossError("the table was cut short");
   const int64_t monotonic_ns = ReadOngoingAgain(fd, copy.get(), end);
-  // Looked at behind the copy: whatever a program writes that gave its rights away meanwhile is not in it.
+  // Checked after the copy: anything that a program writes after giving up its rights is not in it.
   if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");
   absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns, program_ns);
   if (!snapshot.ok()) return snapshot;
@@ -282,10 +285,10 @@ uint64_t TableFile::OngoingOwnerAt(uint64_t place) const {
 }
 
 bool SomebodyWrites(const FileDescriptor& file) {
-  // A read lease is granted only while nobody has the file open for writing, and a writable mapping counts as that.
-  // Who opens it meanwhile breaks the lease by a signal: by one that nobody minds.
+  // The kernel grants a read lease only if nobody has the file open for writing or mapped writable. A process that
+  // opens the file meanwhile breaks the lease and sends a signal; choose one that is ignored by default.
   fcntl(file.get(), F_SETSIG, SIGURG);
-  if (fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or no lease can be had here
+  if (fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) return true;  // or leases are not possible here
   fcntl(file.get(), F_SETLEASE, F_UNLCK);
   return false;
 }
@@ -295,7 +298,7 @@ Liveness TableFile::liveness() const { return SomebodyWrites(file_) ? LivenessOf
 void TableFile::WriteWord(size_t offset, uint32_t value) const {
   const FileDescriptor file(
       open(absl::StrCat("/proc/self/fd/", file_.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
-  // Nothing to do about a failure: a target that waits for the word waits its 2 s and goes on.
+  // An error needs no handling: a target that waits for the word continues after 2 s.
   [[maybe_unused]] const ssize_t written = pwrite(file.get(), &value, sizeof value, static_cast<off_t>(offset));
 }
 
@@ -303,7 +306,7 @@ void TableFile::WriteWordAndWake(size_t offset, uint32_t value) const {
   WriteWord(offset, value);
   void* page = mmap(nullptr, sizeof(TableHeader), PROT_READ, MAP_SHARED, file_.get(), 0);
   if (page == MAP_FAILED) return;
-  // The kernel looks the page up itself: a truncated file is EFAULT there, not a signal here.
+  // The kernel resolves the page itself: for a truncated file it returns EFAULT, and there is no signal here.
   syscall(SYS_futex, static_cast<char*>(page) + offset, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   munmap(page, sizeof(TableHeader));
 }
@@ -337,7 +340,7 @@ bool TableFile::SetResident(bool wanted) const {
   return WantsResident() == wanted;
 }
 
-// An exporter that looks just now whether anybody maps the file holds a lease on it, for some microseconds.
+// An exporter that checks whether anybody maps the file holds a lease on it, for some microseconds.
 absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
   const std::string path = absl::StrCat("/proc/self/fd/", file_.get());
   for (int attempt = 0;; ++attempt) {
@@ -352,12 +355,12 @@ absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
 absl::StatusOr<uint32_t> TableFile::RequestSnapshot() const {
   const absl::StatusOr<FileDescriptor> file = OpenForWriting();
   if (!file.ok()) return file.status();
-  // Of two that ask at once each finds its own number or a higher one answered.
+  // If two processes ask at the same time, each waits for its own number or a higher one.
   flock(file->get(), LOCK_EX);
   constexpr size_t kOffset = offsetof(TableHeader, snapshot_request);
   const uint32_t request = Field<uint32_t>(file_.get(), kOffset, 0) + 1;
   if (pwrite(file->get(), &request, sizeof request, kOffset) != sizeof request) return ErrnoStatus("write");
-  futimens(file->get(), nullptr);  // the notification
+  futimens(file->get(), nullptr);  // notifies the exporter
   return request;
 }
 
@@ -381,7 +384,7 @@ absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uin
     return absl::ResourceExhaustedError(
         absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no room for another change"));
   }
-  // The target looks at the count: it must not see it before the interval that it leads to.
+  // The target reads the count, so write the interval first.
   if (!write(changes + count * sizeof(IntervalChange), IntervalChange{NowNs(CLOCK_REALTIME), interval}) ||
       !write(counter, count + 1))
     return ErrnoStatus("write");

@@ -30,7 +30,7 @@ std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
   return text;
 }
 
-// Those in which threads are found for long.
+// System calls in which threads typically sleep for long.
 struct NamedCall {
   int64_t number;
   const char* name;
@@ -94,7 +94,7 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
     pid_t thread;
     if (absl::SimpleAtoi(entry->d_name, &thread)) threads.emplace_back(thread, static_cast<uint32_t>(thread));
   }
-  // Numbers are given in turn, and from low ones again once they are used up: main has that of the process.
+  // Ids are assigned in ascending order and wrap around; main has the process's id.
   std::sort(threads.begin(), threads.end(), [pid](const auto& a, const auto& b) {
     return std::pair(a.first < pid, a.first) < std::pair(b.first < pid, b.first);
   });
@@ -113,7 +113,7 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
 std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, thread, "comm"); }
 
 std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) {
-  constexpr size_t kStartTime = 22 - 3;  // fields of proc(5), behind the name and a space
+  constexpr size_t kStartTime = 22 - 3;  // fields of proc(5) after the name and a space
   constexpr int64_t kSecond = 1'000'000'000;
   const std::string stat = ReadOfThread(pid, thread, "stat");
   const size_t name_end = stat.rfind(')');
@@ -143,7 +143,7 @@ std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
 
 std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
   const std::string stat = ReadOfThread(pid, thread, "stat");
-  const size_t name_end = stat.rfind(')');  // the name may hold anything
+  const size_t name_end = stat.rfind(')');  // the name may contain any character
   const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
   const char* says = "in a state that is not known";
   switch (state) {

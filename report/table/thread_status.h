@@ -1,4 +1,4 @@
-// What /proc says of a thread that is neither ours nor our child: its name, and what it does when it sleeps.
+// Reads about threads of other processes from /proc: the name, and what a sleeping thread does.
 #ifndef HOLDFAST_REPORT_TABLE_THREAD_STATUS_H_
 #define HOLDFAST_REPORT_TABLE_THREAD_STATUS_H_
 
@@ -15,16 +15,16 @@
 
 namespace holdfast {
 
-// The threads of a process that live: their ids as we see them and as the process sees them, the oldest first.
+// Returns the live threads of a process, oldest first: their ids as we see them and as the process sees them.
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace);
 
 // "worker"; "" if it cannot be read.
 std::string ThreadName(pid_t pid, pid_t thread);
 
-// When it was created: CLOCK_MONOTONIC, to a hundredth of a second. Nothing if it cannot be read.
+// Returns when the thread was created: CLOCK_MONOTONIC, to a hundredth of a second. Nothing if it cannot be read.
 std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread);
 
-// The system call that a thread sleeps in. Nothing: it runs, or the kernel does not let us look.
+// The system call in which a thread sleeps. Nothing: the thread runs, or the kernel does not permit it.
 struct BlockedCall {
   int64_t number;
   std::array<uint64_t, 6> arguments;
@@ -32,16 +32,18 @@ struct BlockedCall {
 };
 std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread);
 
-// "sleeps in clock_nanosleep (hrtimer_nanosleep)", "runs", "stopped (SIGSTOP)", "waits for a disk"; as far as /proc says it.
+// Describes the thread: "sleeps in clock_nanosleep (hrtimer_nanosleep)", "runs", "stopped (SIGSTOP)", "waits for a
+// disk", in the detail that /proc gives.
 std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call);
 
-// The memory of another process, through /proc: by system calls that every filter knows, which the exporter may have inherited.
+// Reads the memory of another process through /proc: only with system calls that every filter permits, because the
+// exporter may have inherited one.
 class ProcessMemory {
  public:
   explicit ProcessMemory(pid_t pid);
-  // The kernel does not let us look.
+  // The kernel does not permit reading.
   bool is_denied() const { return is_denied_; }
-  // False: not all of it can be read.
+  // Returns false if a part cannot be read.
   bool Read(uint64_t address, void* to, size_t bytes) const;
 
  private:
@@ -49,7 +51,7 @@ class ProcessMemory {
   bool is_denied_ = false;
 };
 
-// Why the kernel does not let us look into a process, as far as it tells, and what to do about it: for a message.
+// Why the kernel does not let us inspect a process, if known, and what to do about it: for a message.
 struct LookRights {
   bool is_root = false;
   bool may_trace_all = false;  // CAP_SYS_PTRACE

@@ -38,7 +38,7 @@ void Note(const FileDescriptor& tables, const std::string& what) {
   if (note.valid()) futimens(note.get(), nullptr);
 }
 
-// The inode of a pipe that a process has at this descriptor; 0: it is none.
+// Returns the inode of the pipe that a process has at this descriptor; 0: not a pipe.
 uint64_t PipeAt(pid_t pid, int descriptor) {
   struct stat info;
   return stat(fmt::format("/proc/{}/fd/{}", pid, descriptor).c_str(), &info) == 0 && S_ISFIFO(info.st_mode)
@@ -46,7 +46,7 @@ uint64_t PipeAt(pid_t pid, int descriptor) {
              : 0;
 }
 
-// Who reads from this pipe, and who reads from the pipes that they write to.
+// Returns the processes that read this pipe, and those that read the pipes they write to.
 std::set<pid_t> ReadersOf(uint64_t pipe) {
   std::map<pid_t, uint64_t> inputs;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
@@ -76,7 +76,7 @@ void NoteReaderOfOutput(const std::string& path) {
   for (const std::string& name : ListTableNames(*tables, kReader)) {
     if (IsOlder(*tables, name, kKept)) unlinkat(tables->get(), name.c_str(), 0);
   }
-  // The leader of a job is its first program: then all others of it read from us, one after the other.
+  // The first program of a job is its leader, so that all its other programs read our output, directly or indirectly.
   Note(*tables, fmt::format("{}.{}", info.st_ino, getpgrp() == getpid() ? getpid() : 0));
   for (const pid_t reader : ReadersOf(info.st_ino)) {
     if (const auto ticks = StartTicksOf(reader); ticks.has_value())
