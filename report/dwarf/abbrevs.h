@@ -36,7 +36,7 @@ struct Abbrev {
   bool children = false;
   bool is_scope = false;  // a function or inlined call with code
   bool is_call_site = false;
-  // Its function is described elsewhere, so it contains no types and no other function's code
+  // Its function is described elsewhere, so it contains no types and no other function's code.
   bool is_instance = false;
   int32_t fixed_size = 0;   // total size of the attributes; -1: it varies
   int32_t sibling_at = -1;  // offset of a 4-byte DW_AT_sibling among the attributes; -1: none

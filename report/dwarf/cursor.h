@@ -34,7 +34,7 @@ class Cursor {
   uint64_t Offset(uint8_t size) { return size == 8 ? U64() : U32(); }
 
   uint64_t Uleb() {
-    // The most frequent case
+    // The most frequent case.
     if (at_ != end_ && static_cast<uint8_t>(*at_) < 0x80) return static_cast<uint8_t>(*at_++);
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {

@@ -104,7 +104,7 @@ bool LineTable::ReadHeader() {
   Cursor cursor(bytes_);
   encoding_.version = cursor.U16();
   if (encoding_.version < 2 || encoding_.version > 5) return false;
-  // Sizes of addresses and segment selectors
+  // Sizes of addresses and segment selectors.
   if (encoding_.version >= 5 && (cursor.U8() != 8 || cursor.U8() != 0)) return false;
   const uint64_t header_length = cursor.Offset(encoding_.offset_size);
   program_ = cursor.offset() + header_length;

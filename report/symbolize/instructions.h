@@ -19,9 +19,9 @@ struct Instruction {
   enum Flow : uint8_t { kNext, kCall, kCallSlot, kCallAnywhere, kJump, kBranch, kJumpSlot, kJumpAnywhere };
   uint8_t length = 0;  // 0: no instruction, or a truncated one
   Flow flow = kNext;
-  // kJumpAnywhere and kCallAnywhere: through a pointer in memory, as for a virtual function; never a switch table
+  // kJumpAnywhere and kCallAnywhere: through a pointer in memory, as for a virtual function; never a switch table.
   bool by_pointer = false;
-  // Address of the code, or of the memory slot that holds its address; 0: only registers have it
+  // Address of the code, or of the memory slot that holds its address; 0: only registers have it.
   uint64_t target = 0;
 };
 

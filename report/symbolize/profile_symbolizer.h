@@ -25,7 +25,7 @@ struct SymbolizeOptions {
   bool lines = true;                      // false: names only
   Deadline deadline = Deadline::Never();  // for lines; names are looked up in any case
   bool perf_map = false;                  // read names of JIT-compiled code from /tmp/perf-PID.map
-  // false: open no files, so that all names are synthetic; needs almost no memory
+  // false: open no files, so that all names are synthetic; needs almost no memory.
   bool files = true;
 };
 

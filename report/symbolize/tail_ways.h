@@ -29,7 +29,7 @@ class TailWays {
  public:
   static constexpr size_t kMostSteps = 6, kMostWays = 16, kMostLooked = 64;
   static constexpr size_t kMostTargets = 256;  // for one function
-  // Total number of jumps examined: damaged files could demand any number
+  // Total number of jumps examined: damaged files could demand any number.
   static constexpr size_t kMostWork = 10 << 20;
   static constexpr uint32_t kUnknown = 0;
 
@@ -107,7 +107,7 @@ class TailWays {
   std::vector<Function> functions_;  // the first is kUnknown
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;
   absl::flat_hash_map<std::pair<uint32_t, std::string>, uint32_t> names_;
-  // The definition of a function that is bound by name, for each caller
+  // The definition of a function that is bound by name, for each caller.
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> places_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Jumps>> jumps_;
 };

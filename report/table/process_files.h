@@ -22,7 +22,8 @@ namespace holdfast {
 // Starts the child. Called once, as root, before this process takes on the rights of `user`. The child ends with this process.
 void KeepReaderAsRoot(uid_t user);
 
-// Opens a file for reading. `name`: "maps", "task/4712/syscall" … Invalid, with errno set, if the file is missing or may not be read.
+// Opens a file for reading. `name`: "maps", "task/4712/syscall" … Returns an invalid descriptor and sets errno if the
+// file is missing or may not be read.
 FileDescriptor OpenOfProcess(pid_t pid, const std::string& name);
 // Reads at most `most` bytes; "" if the file cannot be read.
 std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most = SIZE_MAX);

@@ -38,7 +38,7 @@ struct RowInfo {
   uint32_t stack;  // index into Snapshot::stacks
   ProfileKind profile;
   WaitKind wait;
-  // Heap and map rows: upper edge of the size class, 0 in [overflow]; thread rows: size of each stack
+  // Heap and map rows: upper edge of the size class, 0 in [overflow]; thread rows: size of each stack.
   uint64_t class_bytes;
   uint8_t mark = 0;     // map rows: a MappingKind; exception rows: ThrownBits
   uint16_t number = 0;  // LockInfo::number if samples are separate for each lock; ThrownType::number; 0 = none
@@ -102,7 +102,7 @@ struct LockInfo {  // one lock by address; exact counts
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
   uint64_t held_ns = 0, longest_held_ns = 0, alone_ns = 0;  // see LockRecord
   TimesInfo wait_times = {}, hold_times = {};
-  // Threads that are waiting now, and for how long so far
+  // Threads that are waiting now, and for how long so far.
   uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;
   // The live heap sample that contains the lock, if any; or the frame of a function, with 0 bytes (locks_on_stacks.cc).
   uint64_t block_bytes = 0, block_offset = 0;

@@ -122,7 +122,7 @@ std::optional<TableFile::Rights> TableFile::ReadWith() const {
   struct stat info;
   if (geteuid() != 0 || fstat(file_.get(), &info) != 0) return std::nullopt;
   if (info.st_uid != 0) return Rights{info.st_uid, info.st_gid != 0 ? info.st_gid : kNobody};
-  // See MarkOutOfReach in sampler/tables/table_owner.h
+  // See MarkOutOfReach in sampler/tables/table_owner.h.
   if ((info.st_mode & S_IWUSR) == 0) return Rights{kNobody, kNobody};
   // The program may have changed its user with a direct system call instead of libc's functions.
   const std::optional<uid_t> user = UserOfProcess(owner_);
