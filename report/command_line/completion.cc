@@ -12,14 +12,14 @@
 namespace holdfast {
 namespace {
 
-// The commands that help shows.
+// Returns the commands that --help lists.
 std::vector<const CLI::App*> Commands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
 
 struct Described {
   std::vector<std::string> names;  // -o, --output
-  std::string value;               // FILE; "" for flags
+  std::string value;               // FILE; "" for a flag
   std::string text, fallback;
 };
 
@@ -44,7 +44,7 @@ std::vector<const CLI::Option*> PositionalsOf(const CLI::App& command) {
 
 bool TakesPath(std::string_view value) { return value == "FILE" || value == "DIR" || value == "PATH"; }
 
-// Inside single quotes of a shell.
+// Escapes text for single quotes of a shell.
 std::string Quoted(std::string_view text) {
   std::string made;
   for (const char c : text) made += c == '\'' ? std::string("'\\''") : std::string(1, c == '\n' ? ' ' : c);
@@ -86,7 +86,7 @@ complete -F _holdfast holdfast
                      fmt::join(names, " "), cases);
 }
 
-// A text in a list of _arguments or _describe: brackets and colons mean something there.
+// Escapes brackets and colons, which have a meaning in lists of _arguments and _describe.
 std::string ZshText(std::string_view text) {
   std::string made;
   for (const char c : Quoted(text)) {
@@ -156,7 +156,7 @@ std::string Fish(const CLI::App& app) {
   return text + "complete -c holdfast -f -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n";
 }
 
-// A line of roff: its own characters escaped, and no request by accident.
+// Escapes a line of roff: its special characters, and a first character that would make the line a request.
 std::string Roff(std::string_view text) {
   std::string made;
   if (text.starts_with('.') || text.starts_with('\'')) made = "\\&";
@@ -174,7 +174,7 @@ std::string Roff(std::string_view text) {
   return made;
 }
 
-// Text with examples: lines that begin with blanks stay as they are.
+// Escapes text with examples: keeps lines that begin with blanks unfilled.
 std::string RoffText(const std::string& text) {
   std::string made;
   bool example = false;
@@ -248,7 +248,7 @@ std::vector<std::pair<std::string, std::string>> ManPages(const CLI::App& app) {
   }
   std::string page = Page(app, "holdfast", "\\fBholdfast\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] ...",
                           "heap and lock profiles of native programs, without rebuilding them");
-  // Help names the library where it lies; a page is read elsewhere.
+  // The help names the library by its installed path, which may not apply where the page is read.
   std::string description = app.get_description();
   constexpr std::string_view kVariable = "LD_PRELOAD=";
   if (const size_t at = description.find(kVariable); at != std::string::npos) {

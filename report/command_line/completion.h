@@ -1,5 +1,5 @@
-// Shell completions and man pages (the commands: add_completion.cc), made from the one description of the commands: what
-// CLI11 was told. A new command or option needs no line here.
+// Shell completions and man pages, generated from the description of the commands that CLI11 holds. A new command or
+// option needs no change here. The commands are in add_completion.cc.
 //
 //   holdfast completion bash|zsh|fish      prints a completion script
 //   holdfast man-pages DIR                 writes holdfast.1 and holdfast-<command>.1 (hidden; the build calls it)
@@ -15,10 +15,10 @@
 
 namespace holdfast {
 
-// InvalidArgument for a shell that is not known.
+// Returns InvalidArgument for an unknown shell.
 absl::StatusOr<std::string> CompletionFor(std::string_view shell, const CLI::App& app);
 
-// Name (holdfast.1) and text of each page.
+// Returns the name (such as holdfast.1) and the text of each page.
 std::vector<std::pair<std::string, std::string>> ManPages(const CLI::App& app);
 
 }  // namespace holdfast

@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-// Optimal string alignment: each pair of neighbours is swapped at most once.
+// Counts typing errors (optimal string alignment distance): each pair of neighbours is swapped at most once.
 size_t Slips(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> slips(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// What somebody who mistyped a name meant. Pure functions.
+// Suggests the name that a user meant by a mistyped one. Pure functions.
 #ifndef HOLDFAST_REPORT_COMMAND_LINE_DID_YOU_MEAN_H_
 #define HOLDFAST_REPORT_COMMAND_LINE_DID_YOU_MEAN_H_
 
@@ -8,11 +8,11 @@
 
 namespace holdfast {
 
-// The known name that is the fewest slips away (a letter left out, put in, replaced; two swapped), or that begins with what
-// was typed, or an empty text: more than one slip in three letters is no slip.
+// Returns the known name that begins with `typed`, or the one with the fewest typing errors: a letter omitted, inserted
+// or replaced, or two neighbours swapped. Returns "" if every name has more than one error per three letters.
 std::string NearestName(std::string_view typed, const std::vector<std::string>& known);
 
-// " Did you mean --cum?", with the blank; empty where nothing is near.
+// Returns " Did you mean --cum?" with the leading blank, or "" if no name is similar.
 std::string DidYouMean(std::string_view typed, const std::vector<std::string>& known);
 
 }  // namespace holdfast

@@ -1,4 +1,5 @@
-// How `--help` looks: CLI11's text, with the program in `run`'s usage and defaults in brackets; and what options take.
+// The format of `--help`: CLI11's text, plus the program in the usage of `run`, and defaults in brackets. Also the
+// validators that options share.
 #ifndef HOLDFAST_REPORT_COMMAND_LINE_HELP_H_
 #define HOLDFAST_REPORT_COMMAND_LINE_HELP_H_
 
@@ -12,7 +13,7 @@
 
 namespace holdfast {
 
-// "DIR" of CLI11's "DIR:DIR", which adds what it checks.
+// Returns "DIR" for CLI11's "DIR:DIR", which appends the name of the check.
 inline std::string ValueNameOf(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   return name.substr(0, name.find(':'));
@@ -25,7 +26,7 @@ class HelpFormatter : public CLI::Formatter {
     if (app->get_name() == "set") return "Usage: holdfast set [OPTIONS] [PID…] NAME=VALUE…\n";
     return CLI::Formatter::make_usage(app, name);
   }
-  // Without the "{false}" of flags that switch something off.
+  // Omits the "{false}" that CLI11 appends to flags that switch something off.
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     std::string name = CLI::Formatter::make_option_name(option, is_positional);
     constexpr std::string_view kOff = "{false}";
@@ -41,7 +42,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// For options that take a share of a whole.
+// For options that take a fraction of a total.
 inline CLI::Validator Share() {
   const auto check = [](const std::string& text) {
     double share = -1;
@@ -52,7 +53,7 @@ inline CLI::Validator Share() {
   return CLI::Validator(check, "");
 }
 
-// For options that take one word of a few.
+// For options that take one of a few words.
 inline CLI::Validator OneOf(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](const std::string& text) {
     if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
@@ -63,7 +64,7 @@ inline CLI::Validator OneOf(std::vector<std::string> words) {
   return CLI::Validator(check, "");
 }
 
-// For options that take a number of something: 0 or more, where CLI11 takes -1 for the largest there is.
+// For options that take a count, 0 or more. CLI11 alone would accept -1 as the largest number.
 inline CLI::Validator WholeNumber() {
   const auto check = [](const std::string& text) {
     const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;

@@ -1,11 +1,12 @@
-// `.holdfast`, the file in which a project says what tools cannot know about its code. One line for each:
+// `.holdfast`, the file in which a project states what tools cannot know about its code, one item per line:
 //
 //     # our own allocator, and what every lock goes through
 //     plumbing ^pool_(get|put)$
 //     plumbing libours_sync
 //
-// `plumbing REGEX` is what --plumbing REGEX is. The file is looked for in the current folder, then in those above; the
-// first one counts. Only a regular file of the user's or root's is read: anybody may put one into /tmp.
+// `plumbing REGEX` has the effect of --plumbing REGEX. The file is searched in the current folder and then in each
+// folder above it; the first one found is used. Only a regular file that belongs to the user or to root is read,
+// because anybody may create a file in /tmp.
 #ifndef HOLDFAST_REPORT_COMMAND_LINE_PROJECT_FILE_H_
 #define HOLDFAST_REPORT_COMMAND_LINE_PROJECT_FILE_H_
 
@@ -14,7 +15,8 @@
 
 namespace holdfast {
 
-// What the file of `folder` or of the nearest folder above adds. A line that is none is said on standard error.
+// Adds the patterns in the file of `folder`, or of the nearest folder above it that has one. Prints each invalid line
+// to standard error.
 void AddProjectPatterns(const std::string& folder, std::vector<std::string>* plumbing);
 
 }  // namespace holdfast

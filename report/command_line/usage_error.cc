@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// What stands before and behind `mark` in the text; both empty where it is not in there.
+// Returns the text before and after `mark`. Both are empty if the text does not contain it.
 std::pair<std::string, std::string> Around(const std::string& text, std::string_view mark) {
   const size_t at = text.find(mark);
   if (at == std::string::npos) return {};
@@ -23,7 +23,7 @@ std::string WithoutEnd(std::string text) {
 
 }  // namespace
 
-// CLI11 keeps the names that its errors are about in their texts only.
+// CLI11 provides the names that an error is about only as part of its message.
 std::string UsageError(const CLI::ParseError& error) {
   const std::string text = WithoutEnd(error.what());
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {

@@ -1,5 +1,5 @@
-// What is wrong with a command line, in our words: CLI11's own texts differ between its versions and speak of "the
-// following argument".
+// Describes errors on the command line in our own words. CLI11's texts differ between its versions and use phrases such
+// as "the following argument".
 #ifndef HOLDFAST_REPORT_COMMAND_LINE_USAGE_ERROR_H_
 #define HOLDFAST_REPORT_COMMAND_LINE_USAGE_ERROR_H_
 
@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// A part of a line, without its full stop: "FILE is missing", "--cum does not take \"x\"".
+// Returns a part of a sentence, without a full stop: "FILE is missing", "--cum does not take \"x\"".
 std::string UsageError(const CLI::ParseError& error);
 
 }  // namespace holdfast

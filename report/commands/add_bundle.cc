@@ -27,8 +27,8 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMaxSource = 4 << 20;       // of one file: generated sources can be endless
-constexpr uint64_t kMaxSources = 64ull << 20;  // of all of them
+constexpr uint64_t kMaxSource = 4 << 20;       // per file: generated sources can be endless
+constexpr uint64_t kMaxSources = 64ull << 20;  // for all source files together
 
 struct BundleOptions {
   std::vector<std::string> files, debug_dirs;
@@ -38,14 +38,15 @@ struct BundleOptions {
 
 struct Contents {
   std::map<std::string, std::string> profiles;  // name in the bundle → bytes
-  std::vector<std::string> found;               // a line for each profile
+  std::vector<std::string> found;               // one line per profile
   std::map<std::string, std::string> sources;   // path → text
   std::set<std::string> missing_sources;
   int64_t newest_s = 0;
 };
 
-// A file that was changed after the profile was taken may have other lines by now, and is left out. A profile may come
-// from anybody: a name in it is no way to have somebody's private file sent on (IsSourceName).
+// Reads a source file. Leaves out a file that was modified after `not_after_ns`, because its line numbers may have
+// changed since the profile was taken. A profile may come from anybody, so a path in it must not make the user send a
+// private file: see IsSourceName.
 std::string ReadText(const std::string& path, int64_t not_after_ns) {
   if (!IsSourceName(path)) return {};
   const auto fd = OpenRegular(path);
@@ -64,7 +65,7 @@ void AddSources(const Profile& profile, Contents* contents) {
   std::set<std::string> paths;
   for (const Profile::Function& function : profile.functions) paths.emplace(profile.strings[function.filename]);
   for (const std::string& path : paths) {
-    // A path that leads out of the folder it is unpacked into is none that we write.
+    // Reject paths that lead out of the folder that the bundle is unpacked into. Holdfast never writes such paths.
     const std::string plain = std::filesystem::path(path).lexically_normal().string();
     if (!path.starts_with('/') || contents->sources.contains(plain)) continue;
     std::string text = ReadText(path, profile.time_nanos);
@@ -107,7 +108,7 @@ int RunBundle(const BundleOptions& options) {
     auto profile = ReadPprofFile(file);
     if (!profile.ok()) {
       Say(std::string(profile.status().message()));
-      if (from_folder) continue;  // it may be removed while we look
+      if (from_folder) continue;  // the file may be deleted at any time
       return kCouldNot;
     }
     CompleteLockNames(&*profile, symbolizer.files());

@@ -30,13 +30,13 @@ namespace {
 
 struct CollectOptions {
   std::string from;  // DIR
-  std::string out;   // -o; "": where the program wanted them
+  std::string out;   // -o; "": the output folder of each table
   std::vector<std::string> tables;
   std::vector<std::string> users;
   bool live = false, discard = false;
 };
 
-// Collects, and counts what it did.
+// Collects tables and counts the results.
 class Collection {
  public:
   explicit Collection(const CollectOptions& options)
@@ -61,7 +61,7 @@ class Collection {
       }
       CollectFrom(path, *folder, false);
     }
-    // DIR may be a folder of tables itself.
+    // DIR may itself be a folder of tables.
     if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(folder_); folder.ok())
       CollectFrom(folder_, *folder, true);
     Report();
@@ -69,7 +69,7 @@ class Collection {
   }
 
  private:
-  // "www-data" or "33".
+  // `text`: a name ("www-data") or a number ("33").
   static absl::StatusOr<uid_t> UserOf(const std::string& text) {
     if (geteuid() != 0)
       return absl::PermissionDeniedError(
@@ -92,13 +92,14 @@ class Collection {
     fmt::print(stderr, "holdfast: {} ({}). {}\n", Printable(what), Printable(std::string(status.message())), next);
   }
 
-  // Whether DIR is where the table's profiles were to go. The same path may name another folder in another container.
+  // Whether DIR is the output folder of the table. The same path may name another folder in another container.
   bool IsFor(const TableFile& table) const {
     if (table.out_id().known() && id_.known() && table.out_id() == id_) return true;
     std::error_code error;
     const bool same_path = std::filesystem::path(table.out()).lexically_normal() == folder_ ||
                            (!table.out_id().known() && std::filesystem::equivalent(table.out(), folder_, error));
-    // Of another device and inode: removed and made again since, if the program ran where we do.
+    // The path is equal but the device or inode differs: if the program ran in our namespace, the folder was deleted
+    // and created again.
     return same_path && (!table.out_id().known() || !id_.known() || table.owner().IsOfOurNamespace());
   }
 
@@ -132,7 +133,7 @@ class Collection {
       const FolderId id = {std::get<1>(place), std::get<2>(place)};
       ExporterLock lock(path, out, id);
       const bool taken = lock.Take();
-      // Root's mark: root's exporter takes them, or root's collect.
+      // With a mark of root, root's exporter or root's `collect` takes the tables.
       if (!taken && (!lock.Barred() || HasMark(path, out, id, geteuid()))) {
         served_ += static_cast<int>(tables.size());
         if (still_exporter_.empty()) still_exporter_ = WhyExporterIsStopped(path, out, id);
@@ -152,7 +153,7 @@ class Collection {
     }
   }
 
-  // Of users that have no table of this folder any more.
+  // Removes the marks of those `users` that have no tables left for this output folder.
   void ForgetUsers(const std::string& path, const FileDescriptor& folder, const std::string& out, FolderId id,
                    const std::set<uid_t>& users) {
     for (const uid_t user : users) {
@@ -179,7 +180,7 @@ class Collection {
     }
     const std::string& place = options_.out.empty() ? table.out() : options_.out;
     auto [output, is_new] = outputs_.try_emplace(place, absl::NotFoundError(""));
-    // Made when there is something to put into it.
+    // Create the output folder only when there is a profile to write.
     if (is_new) output->second = OutputFolder::Open(place);
     if (!output->second.ok()) {
       Fail(what, output->second.status(), kLeft);
@@ -228,10 +229,10 @@ class Collection {
   FolderId id_;
   std::map<std::string, absl::StatusOr<OutputFolder>> outputs_;
   ModuleSymbolizer symbolizer_;
-  std::set<uid_t> users_;           // whose tables are taken because somebody said so
-  std::map<uid_t, int> not_taken_;  // other users' tables that name the folder, too
+  std::set<uid_t> users_;           // users named by --user: their tables need no mark
+  std::map<uid_t, int> not_taken_;  // tables of other users for the same output folder, per user
   int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
-  std::string still_exporter_;  // why the exporter to which tables are left does not answer
+  std::string still_exporter_;  // why the exporter that owns the remaining tables does not respond
   bool failed_ = false;
 };
 

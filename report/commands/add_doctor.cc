@@ -52,7 +52,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     return kCouldNot;
   }
   Findings findings;
-  // What a script or sudo starts is what matters, not what they are.
+  // Check the program that a script or sudo starts, not the script or sudo itself.
   std::string name = command[0];
   const StartedCommand started = FollowStarters(command, LookUpIn(getenv("PATH")));
   for (const std::string& by : started.by) findings.Note("started", by);
@@ -104,7 +104,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
 
 // ---- doctor PID ----
 
-// The path that the process was started by, which may be a link or a script: AT_EXECFN. "": not to be seen.
+// Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
 std::string StartedAs(pid_t pid) {
   std::istringstream file(ReadOfProcess(pid, "auxv"));
   Elf64_auxv_t entry;
@@ -118,7 +118,7 @@ std::string StartedAs(pid_t pid) {
   return "";
 }
 
-// The main program by the name that it was started by, where that leads to the same file.
+// Replaces the name of the main program by the path that it was started with, if both are the same file.
 void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>* objects) {
   const std::string path = StartedAs(pid);
   struct stat started, file;
@@ -129,7 +129,7 @@ void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>*
   }
 }
 
-// AT_SECURE in the auxiliary vector: started with more rights than its starter had.
+// Whether the process runs with more privileges than its starter had (AT_SECURE in the auxiliary vector).
 bool IsSecure(pid_t pid) {
   std::istringstream file(ReadOfProcess(pid, "auxv"));
   Elf64_auxv_t entry;

@@ -32,9 +32,9 @@ struct DumpOptions {
   bool all = false;
 };
 
-constexpr int kPatienceMs = 20'000;  // for an exporter that is at work on something else
+constexpr int kPatienceMs = 20'000;  // an exporter may be busy with other processes
 
-// The newest file of each kind, of one process.
+// Returns the newest file of each profile kind of one process.
 std::map<std::string, ProfileName> NewestOfProcess(const OutputFolder& folder, const std::string& program,
                                                    uint32_t pid) {
   std::map<std::string, ProfileName> newest;
@@ -98,9 +98,9 @@ class Dumper {
   }
   void Fail(const absl::Status& status) { Fail(std::string(status.message())); }
 
-  // Whether root, or root's exporter, writes the profiles of another user's program: into the folder that root names by -o, or into
-  // one that root vouches for by a mark. The user alone proves nothing: a table may name any folder. A child with that user's rights
-  // reads the table.
+  // Whether root or root's exporter writes the profiles of another user's program: into the folder that root names with
+  // -o, or into a folder for which root has set a mark. The table's user alone proves nothing, because a table may name
+  // any folder. A child with that user's rights reads the table.
   bool IsWrittenByRoot(const ProcessTable& process, uid_t user) const {
     const std::string folder = options_.out.empty() ? process.out() : options_.out;
     struct stat info;
@@ -112,13 +112,13 @@ class Dumper {
   }
 
   void Dump(ProcessTable process) {
-    // The exporter makes the folder when it has something to put into it; so do we.
+    // Create the folder only when there is something to write, as the exporter does.
     const std::string path = options_.out.empty() ? process.out() : options_.out;
     const std::string name = process.Name(), program = process.table.program();
     const uint32_t pid = process.table.owner().pid;
     const absl::StatusOr<OutputFolder> folder = OutputFolder::Open(path);
     if (!folder.ok()) {
-      // The folder belongs to another user, and an exporter of that user serves this program.
+      // The folder belongs to another user, and that user's exporter serves this program.
       if (options_.out.empty() && absl::IsPermissionDenied(folder.status()) && AskExporter(process).value_or(false)) {
         return Say(fmt::format("{}: its exporter wrote a snapshot into {}, where user {} cannot look.", name,
                                Printable(path), geteuid()));
@@ -126,7 +126,7 @@ class Dumper {
       return Fail(fmt::format("{}: its snapshot cannot be written ({}). Name another folder by -o.", name,
                               std::string(folder.status().message())));
     }
-    // The path may lead elsewhere since the mark was compared: the program's own root folder is part of it.
+    // The path may lead elsewhere since the mark was compared, because it begins at the program's own root folder.
     if (options_.out.empty() && process.table.ReadWith().has_value() && !(folder->id() == process.table.OutIdHere())) {
       return Fail(
           fmt::format("{}: {} is no longer its output folder. Name another folder by -o.", name, Printable(path)));
@@ -144,7 +144,7 @@ class Dumper {
       any_new = any_new || old == before.end() || old->second.seq != file.seq;
       std::cout << Printable(path + "/" + file.ToString()) << "\n";
     }
-    SayLines(DeadlocksIn(files));  // names of files alone go to standard output
+    SayLines(DeadlocksIn(files));  // standard output holds only file names
     if (after.empty()) {
       Say(fmt::format("{}: nothing was sampled yet, so there is no file.", name));
     } else if (!any_new) {
@@ -152,7 +152,7 @@ class Dumper {
     }
   }
 
-  // By the exporter where there is one: it knows which files it wrote. Else as it would.
+  // Asks the exporter if there is one, because it knows which files it wrote. Otherwise writes the snapshot itself.
   absl::Status DumpOne(ProcessTable process, const OutputFolder& folder) {
     if (options_.out.empty()) {
       const absl::StatusOr<bool> answered = AskExporter(process);
@@ -162,7 +162,7 @@ class Dumper {
     return ProcessExporter(std::move(process.table)).Export(folder, symbolizer_).status();
   }
 
-  // False: there is none (any more).
+  // Returns false if there is no exporter, or if it has exited.
   static absl::StatusOr<bool> AskExporter(const ProcessTable& process) {
     const std::string out = process.table.out();
     const auto serves = [&] {
@@ -176,7 +176,7 @@ class Dumper {
     for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += 5) {
       const absl::StatusOr<ControlWords> words = process.table.ReadWords();
       if (!words.ok()) return words.status();
-      // Modulo 2^32, as the counters are.
+      // The counters wrap at 2^32.
       if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return true;
       if (waited_ms % 200 == 100 && !serves()) return false;
       if (progress.IsStill(process.folder.c_str(), out.c_str(), process.table.OutIdHere())) {

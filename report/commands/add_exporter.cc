@@ -25,7 +25,7 @@
 namespace holdfast {
 namespace {
 
-// It may have inherited anything from the program that it serves: limits meant for that one, a real-time priority.
+// Resets what the exporter inherited from the program and must not keep: resource limits and a real-time priority.
 void LeaveInheritedBounds() {
   for (const int resource : {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK}) {
     rlimit limit;
@@ -38,7 +38,7 @@ void LeaveInheritedBounds() {
   const sched_param usual = {};
   sched_setscheduler(0, SCHED_OTHER, &usual);
   setpriority(PRIO_PROCESS, 0, 5);
-  umask(0077);  // the program's may leave files that even we cannot open
+  umask(0077);  // with the program's mask, we might be unable to open our own files
   SetBadness(kBadnessAtRest);
 }
 
@@ -63,7 +63,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<ExporterOptions>();
   CLI::App* command = app.add_subcommand(
       "exporter", "Writes the profiles of running programs (started by `run` and by the library, not by hand)");
-  command->group("");  // not in the list of commands
+  command->group("");  // hidden: not in the list of commands
   command->add_option("--out", options->out, "Output folder, absolute")->required();
   command->add_option("--tables", options->tables, "Folder of the table files")->required();
   auto id = std::make_shared<std::string>();
@@ -84,7 +84,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
       options->out_id = {};
     }
     if (*answers || *only_answers) {
-      // The parent is the middle, which is about to end; its parent is the program.
+      // Our parent is an intermediate process that is about to exit. The parent of that process is the program.
       const std::string starter = StatusField(StatusField("self", "PPid"), "PPid");
       if (starter.empty() || WhoNoticesOrphans(starter, {options->tables}).has_value()) {
         invocation->exit_code = kNoticedStatus;
@@ -100,12 +100,13 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
         return;
       }
     }
-    // From who started this process, so with no more rights than these. Not for what is started here.
+    // The command comes from the environment of the process that started this exporter, so it runs with no more rights
+    // than that process has. It is not passed to the processes that we start.
     if (const char* command = getenv("HOLDFAST_ON_SNAPSHOT"); command != nullptr) options->on_snapshot = command;
     unsetenv("HOLDFAST_ON_SNAPSHOT");
     LeaveInheritedBounds();
     BecomeQuiet();
-    prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // executed by its descriptor it would be called by that number
+    prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // otherwise the name would be the number of a descriptor
     invocation->exit_code = ServeTables(*options).ok() ? 0 : 3;
   });
 }

@@ -23,8 +23,8 @@ struct CommandOptions {
   bool no_source = false, open = false;
 };
 
-// Starts the desktop's browser on `path`. False: it could not be started. Some desktops' xdg-open ends only with the
-// browser: what has not failed within 3 s is taken to be one.
+// Starts the desktop's browser on `path`. Returns false if the browser could not be started. On some desktops xdg-open
+// exits only when the browser does, so an xdg-open that has not failed within 3 s counts as success.
 bool OpenInBrowser(const std::string& path) {
   const std::string absolute = std::filesystem::absolute(path).string();
   const pid_t child = fork();

@@ -29,14 +29,14 @@
 namespace holdfast {
 namespace {
 
-// In whole seconds.
+// Formats a duration in whole seconds.
 std::string Age(int64_t ns) { return FormatDuration(ns - ns % 1'000'000'000); }
 
 std::string OrOff(uint64_t interval, std::string (*format)(int64_t)) {
   return interval == 0 ? "off" : format(static_cast<int64_t>(interval));
 }
 
-// The figures of a line that come from a table's records.
+// Sums over the records of one table, for one line of the list.
 struct TableSums {
   int64_t in_use;
   double highest;
@@ -75,7 +75,7 @@ absl::StatusOr<TableSums> ReadSums(const TableFile& table) {
   return sums;
 }
 
-// "": only the rows of threads know what is in use (interval 1).
+// Returns "" if the table has no peak, as at interval 1: then only the rows of threads know what is in use.
 std::string PeakText(const TableSums& sums) {
   if (!(sums.highest > 0)) return "";
   return FormatSize(std::max(sums.in_use, static_cast<int64_t>(std::min(sums.highest, 9e18))));
@@ -93,7 +93,7 @@ struct Line {
   std::string program;
 };
 
-// Those with most first; where they are equal, as they were started.
+// Sorts the largest first. Equal lines are sorted by start time.
 void Sort(const std::string& by, std::vector<Line>* lines) {
   std::stable_sort(lines->begin(), lines->end(), [&](const Line& a, const Line& b) {
     if (by == "program" && a.program != b.program) return a.program < b.program;
@@ -103,7 +103,7 @@ void Sort(const std::string& by, std::vector<Line>* lines) {
   });
 }
 
-// `has_when`: some process has conditions for extra snapshots.
+// `has_when`: at least one process has conditions for extra snapshots.
 TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line> lines) {
   TextTable table;
   const auto title = [&](const char* name, const char* sort) {
@@ -125,11 +125,11 @@ TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line>
   return table;
 }
 
-// The tables of one user, as lines.
+// The tables of one user.
 struct Listed {
   std::vector<Line> lines;
-  std::string dead_out;               // of a table that nobody serves
-  std::vector<std::string> messages;  // of tables that cannot be read
+  std::string dead_out;               // output folder of a table that no exporter serves
+  std::vector<std::string> messages;  // one per unreadable table
   bool has_when = false;
 };
 
@@ -161,15 +161,15 @@ Listed ListOwn(const LsOptions& options) {
       line.row.cells.push_back(Cell::Text(text));
     }
     listed.has_when = listed.has_when || !table.table.snapshot_when().empty();
-    // What needs a hand stands out.
+    // Highlight processes that need attention.
     line.row.heat = table.liveness == Liveness::kDead && !served ? 0.05 : state == "stopped" ? 0.05 : 0.005;
   }
   for (const std::string& line : DescribeUnreadable(found.unreadable)) listed.messages.push_back(line);
   return listed;
 }
 
-// For a child that lists another user's tables: a line for each, cells separated by tabs. What a program names is made printable, so
-// it contains neither.
+// Serializes the list, for a child that reads another user's tables: one line per table, cells separated by tabs. Names
+// from a program are made printable, so they contain neither tabs nor line ends.
 std::string AsText(const Listed& listed) {
   std::string text;
   for (const Line& line : listed.lines) {

@@ -52,7 +52,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// A pipe whose descriptors are above 2 and gone after exec: where the program was given no standard descriptors, it
+// A pipe with descriptors above 2 that close at exec. A program that was started without standard descriptors therefore
 // still finds none.
 struct Pipe {
   FileDescriptor read_end, write_end;
@@ -71,7 +71,7 @@ class ProgramRun {
   ProgramRun(RunOptions options, const std::vector<std::string>& command)
       : options_(std::move(options)), command_(command) {}
 
-  // Returns only where it failed.
+  // Returns only on failure.
   int Start();
 
  private:
@@ -92,10 +92,10 @@ class ProgramRun {
   void LookAtPrograms(pid_t child);
   uint64_t MaxDisk() const;
   Launched Launch() const;
-  // As it was given, or in our own environment.
+  // Returns the value from our command line, or else from our environment.
   std::string Setting(const char* variable) const;
   void SayWhatNeverComes() const;
-  // As it was given, or in our own environment, for people.
+  // The same for an interval, formatted for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
 
   RunOptions options_;
@@ -105,7 +105,7 @@ class ProgramRun {
   ProgramCheck check_;
   OutFolder out_;
   std::vector<std::string> names_before_;
-  std::vector<std::string> without_library_;  // executables of what it started
+  std::vector<std::string> without_library_;  // executables of descendants that did not load the library
 };
 
 int ProgramRun::Prepare() {
@@ -135,7 +135,7 @@ int ProgramRun::Prepare() {
     }
   }
 
-  // An option goes before its variable.
+  // A command-line option overrides its environment variable.
   out_given_ = options_.out.empty() ? Variable("HOLDFAST_OUT") : options_.out;
   if (options_.tables.empty()) options_.tables = Variable("HOLDFAST_TABLES");
   if (!options_.tables.empty() && check_.recordable) {
@@ -162,7 +162,7 @@ absl::StatusOr<std::string> ProgramRun::OutPath(pid_t pid) const {
   return AbsolutePath(fmt::format("holdfast.{}.{}", ProgramForFileName(name), pid));
 }
 
-// In the process that becomes the program. Returns only where that failed, errno set.
+// Runs in the process that becomes the program. Returns only on failure, with errno set.
 int ProgramRun::Execute(const std::string& out, pid_t pid) {
   std::vector<std::string> environment;
   std::vector<char*> variables;
@@ -239,7 +239,8 @@ int ProgramRun::StayAsParent() {
                                         strerror(errno)));
   }
   if (child == 0) {
-    // The output folder may be named after this pid, so the parent makes it now. Nothing comes if the parent is gone.
+    // The name of the output folder may contain this pid, so the parent creates the folder now. If the parent has
+    // exited, nothing arrives.
     go.write_end.Close();
     failure.read_end.Close();
     char byte;
@@ -252,8 +253,8 @@ int ProgramRun::StayAsParent() {
   }
   go.read_end.Close();
   failure.write_end.Close();
-  // From here on this process only watches: a closed standard error is no reason to die, and what is opened in passing
-  // must not become it.
+  // From here on this process only watches the program. It must survive a closed standard error, and no file that it
+  // opens may get the number of a standard descriptor.
   signal(SIGPIPE, SIG_IGN);
   while (true) {
     const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -287,7 +288,7 @@ int ProgramRun::StayAsParent() {
   EndLike(status);
 }
 
-// What is never profiled has no file that would say so.
+// Programs that are never profiled leave no file that would mention them.
 void ProgramRun::LookAtPrograms(pid_t child) {
   if (!check_.recordable) return;
   for (std::string& program : ProgramsWithoutLibrary(child)) {
@@ -296,7 +297,7 @@ void ProgramRun::LookAtPrograms(pid_t child) {
   }
 }
 
-// Conditions on what is not sampled, and kinds that are made of it.
+// Reports conditions and profile kinds that depend on sampling that is switched off.
 void ProgramRun::SayWhatNeverComes() const {
   if (Setting("HOLDFAST_HEAP_INTERVAL") == "0") {
     const std::string resident = Setting("HOLDFAST_RESIDENT");
@@ -373,14 +374,15 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
   const size_t alive = StillProfiled(run);
   const std::vector<std::string> names = out_.Names();
   if (!options_.quiet) SayLines(Summary(run, names, left, alive));
-  // It may have been ended because it hung.
+  // The user may have ended the program because it hung.
   std::cout << DeadlocksIn(NewestFiles(run, names, kProfileKindNames[static_cast<int>(ProfileKind::kBlock)]))
             << std::flush;
   if (options_.html) WriteReport(child);
   if (alive == 0 && left.empty()) out_.RemoveIfEmpty();
 }
 
-// Of what this run has written; the folder may hold other runs' files. What goes wrong does not change how `run` ends.
+// Writes the report from the files of this run; the folder may also hold files of other runs. A failure does not change
+// the exit status of `run`.
 void ProgramRun::WriteReport(pid_t child) {
   HtmlOptions html;
   for (const std::string& name : out_.Names()) {

@@ -20,7 +20,8 @@ namespace {
 constexpr uint32_t kHeapKinds = KindBit(ProfileKind::kHeap);
 constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
 
-// What is asked for: one or both intervals, each a value or "as it was before it was off"; or whether what is resident is looked at.
+// What the user wants: to set one or both intervals (each to a value, or to its last value before it was switched off),
+// or to switch on or off reading which pages are resident.
 struct Wish {
   bool heap = false, back_on = false;
   uint64_t interval = 0;
@@ -60,7 +61,7 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
   return bad("there are heap-interval=SIZE, lock-interval=TIME, and resident, heap, lock, all =on or =off");
 }
 
-// The newest interval that was not "off", or the default.
+// Returns the newest interval that was not "off", or `fallback`.
 uint64_t LastInterval(const std::vector<IntervalChange>& changes, uint64_t fallback) {
   for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
     if (change->interval != 0) return change->interval;
@@ -107,7 +108,7 @@ struct SetForAll {
   bool failed = false;
 };
 
-// Says what became of each wish.
+// Prints the result of each wish.
 bool Apply(const ProcessTable& process, const std::vector<Wish>& wishes) {
   bool done = true;
   for (const Wish& wish : wishes) {
@@ -129,7 +130,7 @@ SetForAll ApplyToOwn(const std::vector<Wish>& wishes, const std::vector<std::str
   return result;
 }
 
-// For root: the programs of all users, each user's by a child with that user's rights.
+// For root: applies the wishes to the programs of all users. For each user, a child with that user's rights does it.
 SetForAll ApplyToAll(const std::vector<Wish>& wishes, const std::vector<std::string>& folders) {
   SetForAll result = ApplyToOwn(wishes, folders);
   for (const uid_t user : OtherUsers(folders)) {
@@ -147,7 +148,7 @@ SetForAll ApplyToAll(const std::vector<Wish>& wishes, const std::vector<std::str
 }
 
 int RunSet(const std::vector<std::string>& words, bool all, const std::vector<std::string>& folders) {
-  // PIDs first, then wishes: nothing is changed anywhere before all of them are understood.
+  // Parse all PIDs and wishes before anything is changed.
   std::vector<pid_t> pids;
   std::vector<Wish> wishes;
   for (const std::string& word : words) {
@@ -208,7 +209,7 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast set 4242 resident=on                with each snapshot: what of blocks and mappings is resident\n"
       "  holdfast set --all all=off                   nothing is sampled any more, anywhere\n"
       "  holdfast set --all all=on                    again, at the intervals of before");
-  // One list of both: CLI11 has no '=' in the name of an argument.
+  // One positional list holds PIDs and settings, because CLI11 allows no '=' in the name of an argument.
   set->add_option(
          "PID", *words,
          "Processes, and what to set: heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock, all =on\n"

@@ -35,22 +35,22 @@ struct StuckOptions {
   CallsShown shown;
 };
 
-// Threads that wait for nothing that we know of: what they do may be the answer.
+// Also show threads that wait for nothing known: their work may explain the wait. At most this many.
 constexpr size_t kMostOthers = 16;
-// Names of functions are enough: inlined ones as far as there is time.
+// Function names are enough. Inlined functions are resolved only within this time.
 constexpr std::chrono::milliseconds kInlinedTime{40};
 
 struct Asked {
   pid_t pid;
   StuckProcess process;
-  bool has_locks;  // they are profiled
+  bool has_locks;  // whether the process profiles locks
 };
 
 absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymbolizer& symbolizer) {
   absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   LookAtWaits(process.table, &*snapshot, kMostOthers);
-  snapshot->lock_pairs.clear();  // who waited for whom before: stacks that would have to be named
+  snapshot->lock_pairs.clear();  // earlier waits: their stacks would need names, too
   Asked asked{
       .pid = pid, .process = {.name = process.Name(), .profile = BuildWaitingProfile(*snapshot)}, .has_locks = true};
   LoadedModules modules;
@@ -64,7 +64,7 @@ absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymboliz
   return asked;
 }
 
-// Those that a process started, and those that they did; by the parents that live.
+// Returns the profiled descendants of `pid`, following living parents only.
 std::vector<pid_t> DescendantsOf(pid_t pid, const std::vector<pid_t>& profiled) {
   std::vector<pid_t> found;
   for (const pid_t one : profiled) {
@@ -83,7 +83,7 @@ std::vector<pid_t> OwnProfiledPids(const std::vector<std::string>& folders) {
   return pids;
 }
 
-// Of this user; for root, of all users.
+// Returns the profiled processes of this user; for root, of all users.
 std::vector<pid_t> ProfiledPids(const std::vector<std::string>& folders) {
   std::vector<pid_t> pids = OwnProfiledPids(folders);
   for (const uid_t user : OtherUsers(folders)) {
@@ -99,7 +99,7 @@ std::vector<pid_t> ProfiledPids(const std::vector<std::string>& folders) {
   return pids;
 }
 
-// No PID: every process of this user that is profiled.
+// Without a PID: all profiled processes of this user.
 absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
   std::vector<pid_t> pids;
   for (const std::string& text : options.pids) {
@@ -124,7 +124,8 @@ absl::StatusOr<Asked> AskOwn(pid_t pid, const StuckOptions& options, ModuleSymbo
   return Ask(*process, pid, symbolizer);
 }
 
-// As root, another user's process by a child with that user's rights. It hands over a line that says whether locks are profiled, one with the process's name, and the profile; or what went wrong.
+// If root asks about another user's process, a child with that user's rights reads it. The child sends a line that says
+// whether locks are profiled, a line with the process's name, and the profile; or an error.
 absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbolizer& symbolizer) {
   const std::optional<uid_t> user = UserOfProcess(pid);
   if (geteuid() != 0 || !user.has_value() || *user == 0) return AskOwn(pid, options, symbolizer);
@@ -165,7 +166,7 @@ int RunStuck(const StuckOptions& options) {
     absl::StatusOr<Asked> asked = AskOf(pid, options, symbolizer);
     if (!asked.ok()) {
       if (is_one) return Failed(asked.status());
-      Say(std::string(asked.status().message()));  // it may have ended meanwhile
+      Say(std::string(asked.status().message()));  // the process may have exited meanwhile
       continue;
     }
     any = true;

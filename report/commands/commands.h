@@ -1,6 +1,8 @@
-// The subcommands, the whole list. Each Add…Command adds one to `app`, with its options and its help; when it is chosen, it
-// runs and leaves its exit code in `invocation`, which must live as long as `app`. A new one: report/commands/add_NAME.cc
-// (of the server: report/fleet_commands/; memory: report/memory_commands/, lifetimes: report/lifetimes/), a line here, a line in main.cc.
+// The list of all subcommands. Each Add…Command adds one subcommand with its options and help to `app`. When the user
+// chooses it, the subcommand runs and stores its exit code in `invocation`, which must live as long as `app`.
+//
+// A new subcommand needs report/commands/add_NAME.cc (or report/fleet_commands/ for servers, report/memory_commands/
+// for memory, report/lifetimes/ for lifetimes), a line here and a line in main.cc.
 #ifndef HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 #define HOLDFAST_REPORT_COMMANDS_COMMANDS_H_
 
@@ -12,7 +14,7 @@
 namespace holdfast {
 
 struct Invocation {
-  std::vector<std::string> program;  // behind `--`: what `run` starts, and `doctor` looks at
+  std::vector<std::string> program;  // the words after `--`: the program that `run` starts or `doctor` checks
   int exit_code = 0;                 // see ExitCode in report/base/say.h
 };
 
@@ -25,9 +27,9 @@ AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStu
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
     AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddLifetimesCommand, AddCheckCommand,
     AddHtmlCommand;
-// Files from files.
+// Commands that read files and write files.
 AddCommand AddExportCommand, AddMergeCommand, AddSymbolizeCommand, AddBundleCommand;
-// Of the tool itself. `app` must hold all others when one of these runs.
+// Commands about the tool itself. `app` must already hold all other commands when one of these runs.
 AddCommand AddCompletionCommand, AddManPagesCommand;
 
 }  // namespace holdfast

@@ -71,7 +71,7 @@ absl::StatusOr<Said> RunDump(pid_t pid) {
   return said;
 }
 
-// "holdfast: process 4242: is not profiled …" → what follows the program's name.
+// Returns the message without the program's name: "process 4242: is not profiled …".
 std::string FirstMessage(std::string_view text) {
   constexpr std::string_view kName = "holdfast: ";
   text = text.substr(0, text.find('\n'));
@@ -79,7 +79,7 @@ std::string FirstMessage(std::string_view text) {
   return std::string(text);
 }
 
-// When the process began, wall clock in ns: files of an earlier process of that pid are older.
+// Returns the wall-clock start time of the process in ns. Older files belong to an earlier process with the same pid.
 int64_t BeganNs(pid_t pid) {
   const std::optional<int64_t> began = ThreadBegan(pid, pid);
   return began.has_value() ? NowNs(CLOCK_REALTIME) - (NowNs() - *began) : 0;
@@ -88,7 +88,7 @@ int64_t BeganNs(pid_t pid) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid) {
-  static auto& known = *new std::map<pid_t, std::string>;  // one file of each process
+  static auto& known = *new std::map<pid_t, std::string>;  // pid → one of its files
   const auto [place, is_new] = known.try_emplace(pid);
   if (is_new) {
     const absl::StatusOr<Said> said = RunDump(pid);

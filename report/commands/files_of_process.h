@@ -1,4 +1,4 @@
-// The profiles of a running process, for commands that are given a PID where they take a file.
+// The profiles of a running process, for commands that take a PID instead of a file.
 #ifndef HOLDFAST_REPORT_COMMANDS_FILES_OF_PROCESS_H_
 #define HOLDFAST_REPORT_COMMANDS_FILES_OF_PROCESS_H_
 
@@ -11,8 +11,9 @@
 
 namespace holdfast {
 
-// Has `holdfast dump PID` write a snapshot, in a process of its own: as root that one becomes the user of the process. Then
-// names all profiles of the process in that folder. One snapshot for each PID and command.
+// Runs `holdfast dump PID` in a process of its own, which under root becomes the user of the profiled process. Then
+// returns the paths of all profiles of the process in its output folder. Takes one snapshot per PID and command, even
+// if called again.
 absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid);
 
 }  // namespace holdfast

@@ -20,7 +20,7 @@ struct AgentOptions {
 };
 
 absl::Status RunAgent(AgentOptions* options) {
-  HeldSignals signals;  // before there are threads: none of them takes one
+  HeldSignals signals;  // before any thread starts, so that no thread receives these signals
   if (absl::Status status = TakePushOptions(&options->push); !status.ok()) return status;
   std::unique_ptr<Serving> serving;
   if (options->serve.listen != "no") {

@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// Nobody reads the standard error of an exporter's pusher.
+// Logs to a file, because nobody reads the standard error of a pusher that an exporter has started.
 void LogInto(const std::string& out) {
   constexpr off_t kMostBytes = 64 << 10;
   const std::string folder = out + "/.push";
@@ -30,7 +30,7 @@ void LogInto(const std::string& out) {
 }
 
 absl::Status PushNow(PushCommand* command) {
-  HeldSignals signals;  // before there are threads: none of them takes one
+  HeldSignals signals;  // before any thread starts, so that no thread receives these signals
   if (absl::Status status = TakePushOptions(command); !status.ok()) return status;
   if (command->push.follow && !command->push.choice.outs.empty()) LogInto(command->push.choice.outs[0]);
   return Push(command->push, signals);
@@ -61,7 +61,7 @@ void AddPushCommand(CLI::App& app, Invocation* invocation) {
                    "Processes, and output folders whose processes are meant [default: all of this user]");
   AddPushOptions(push, command.get());
   push->add_flag("--once", command->push.once, "Send what there is now, and end");
-  push->add_flag("--follow", command->push.follow)->group("");  // of an exporter, whose pipe is our standard input
+  push->add_flag("--follow", command->push.follow)->group("");  // set by an exporter; our standard input is its pipe
   push->callback([command, invocation] {
     const absl::Status status = PushNow(command.get());
     invocation->exit_code = status.ok() ? kFine : Failed(status);

@@ -10,7 +10,7 @@ namespace holdfast {
 namespace {
 
 absl::Status Serve(const ServeOptions& options) {
-  HeldSignals signals;  // before there are threads: none of them takes one
+  HeldSignals signals;  // before any thread starts, so that no thread receives these signals
   const absl::StatusOr<std::unique_ptr<Serving>> serving = Serving::Start(options);
   if (!serving.ok()) return serving.status();
   while (!signals.AskedToEnd(3600 * 1000)) {

@@ -1,4 +1,4 @@
-// The options of those commands that push: `push` and `agent`.
+// The options of the commands that push: `push` and `agent`.
 #ifndef HOLDFAST_REPORT_FLEET_COMMANDS_PUSH_COMMAND_H_
 #define HOLDFAST_REPORT_FLEET_COMMANDS_PUSH_COMMAND_H_
 
@@ -19,7 +19,7 @@ struct PushCommand {
 
 // `command` must live as long as `app`.
 void AddPushOptions(CLI::App* app, PushCommand* command);
-// Checks them, and puts them into `command->push`. The message of an error is complete.
+// Validates the options and stores them in `command->push`. An error has a complete message.
 absl::Status TakePushOptions(PushCommand* command);
 
 }  // namespace holdfast

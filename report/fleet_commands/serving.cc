@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& opti
     if (!pem.ok()) return pem.status();
     *text = *std::move(pem);
   }
-  if (server.key.empty()) server.key = server.certificate;  // both in one file
+  if (server.key.empty()) server.key = server.certificate;  // one file holds both
   absl::StatusOr<Listener> listener = Listen(options.listen);
   if (!listener.ok()) return listener.status();
   if (!listener->is_loopback && server.rules.token.empty()) {

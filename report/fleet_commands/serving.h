@@ -1,4 +1,4 @@
-// A server for programs: what `serve` and `agent` have in common.
+// A server for profiled programs, shared by `serve` and `agent`.
 #ifndef HOLDFAST_REPORT_FLEET_COMMANDS_SERVING_H_
 #define HOLDFAST_REPORT_FLEET_COMMANDS_SERVING_H_
 
@@ -15,19 +15,20 @@ namespace holdfast {
 struct ServeOptions {
   std::string listen = "127.0.0.1:6060", token_file, certificate, key;
   std::vector<std::string> hosts, what, tables;
-  const char* token_option = "--token-file";  // as it is called, for messages
+  const char* token_option = "--token-file";  // the name of the option, for messages
 };
 
 class Serving {
  public:
-  // It answers once this is back, and has been said: "listening on http://…". The message of an error is complete.
+  // Returns once the server accepts connections and the line "listening on http://…" has been printed. An error has a
+  // complete message.
   static absl::StatusOr<std::unique_ptr<Serving>> Start(const ServeOptions& options);
 
  private:
   Serving(ProcessChoice choice, const std::string& address) : service_(std::move(choice), address) {}
 
   LiveService service_;
-  std::unique_ptr<HttpServer> server_;  // last: it uses the service
+  std::unique_ptr<HttpServer> server_;  // last member: it uses the service
 };
 
 }  // namespace holdfast

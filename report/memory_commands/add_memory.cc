@@ -37,7 +37,8 @@ struct MemoryOptions {
   std::string at;
 };
 
-// The latest time that may be shown, of files of which the newest was made at `newest_ns`. `text`: a time, or how long before.
+// Returns the latest time that may be shown. `text`: a time, or a duration before `newest_ns`, the time of the newest
+// file.
 absl::StatusOr<int64_t> LatestOf(const std::string& text, int64_t newest_ns) {
   if (text.empty()) return INT64_MAX;
   if (const absl::StatusOr<uint64_t> ago = ParseTimeNs(text); ago.ok() && *ago <= INT64_MAX)
@@ -46,7 +47,7 @@ absl::StatusOr<int64_t> LatestOf(const std::string& text, int64_t newest_ns) {
                            "%Y-%m-%d%t%H:%M:%E*S", "%Y-%m-%d%t%H:%M"}) {
     absl::Time time;
     std::string why;
-    // To the end of the last digit that was given: files say their time in milliseconds.
+    // Include the whole last millisecond, because files show their time in milliseconds.
     if (absl::ParseTime(form, text, &time, &why)) return absl::ToUnixNanos(time + absl::Milliseconds(1)) - 1;
   }
   return absl::InvalidArgumentError(fmt::format(
@@ -59,7 +60,7 @@ std::string TimeText(int64_t wall_ns) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
 }
 
-// Where the last of the columns begins, so that what is too long for a line goes on below itself.
+// Returns the start of the last column, so that text that does not fit the line continues below that column.
 size_t LastColumnOf(std::string_view line) {
   const size_t first = line.find_first_not_of(' '), gap = line.rfind("  ");
   return first == line.npos || gap == line.npos || gap < first ? HangingIndent(line) : gap + 2;
@@ -96,7 +97,7 @@ absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& option
 struct AccountInFile {
   std::optional<MemoryAccount> account;
   int64_t time_ns = 0, pid = 0;
-  bool is_sum = false;  // of several files
+  bool is_sum = false;  // a sum of several files
 };
 
 absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
@@ -113,7 +114,7 @@ absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
   return found;
 }
 
-// The account that the newest file holds which was made by then, beside that of the oldest which has one.
+// Prints the account in the newest file made by the time `at`, beside the account in the oldest file that has one.
 absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool json,
                           const std::function<void()>& separate) {
   AccountInFile first, last;
@@ -171,7 +172,7 @@ int RunMemory(const MemoryOptions& options) {
   if (const auto latest = LatestOf(options.at, 0); !latest.ok()) return Failed(latest.status());
   std::vector<std::string> files;
   for (const std::string& text : options.of) {
-    // A file of that name would have a folder before it, or an ending.
+    // A path to a file with such a name would contain a folder or an extension.
     if (!IsPid(text)) {
       if (std::error_code none; text == "-" || std::filesystem::exists(text, none)) {
         files.push_back(text);
@@ -194,7 +195,7 @@ int RunMemory(const MemoryOptions& options) {
     const auto set = ReadProfileSet(of, {.keep = KeepProfiles::kNone, .kind = "heap"});
     if (!set.ok()) return set.status();
     for (const std::string& warning : set->warnings) Say(warning);
-    // Of a folder many may be short ones, which have none: a shell's, a build's.
+    // Short-lived processes in a folder, such as those of a shell or a build, may have no account.
     std::vector<absl::Status> without;
     bool printed = false;
     for (const ProfileGroup& group : set->groups) {
@@ -220,7 +221,7 @@ int RunMemory(const MemoryOptions& options) {
     return absl::OkStatus();
   };
   if (files.empty() || (files.size() > 1 && print_files(files).ok())) return code;
-  // One of them cannot be read: the others are answered all the same.
+  // If one argument cannot be read, still answer for the others.
   for (const std::string& file : files) {
     if (const absl::Status status = print_files({file}); !status.ok()) code = Failed(status);
   }

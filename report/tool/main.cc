@@ -32,7 +32,7 @@ struct Command {
   AddCommand* add;
 };
 
-// In the order in which --help names them.
+// In the order in which --help lists them.
 constexpr Command kCommands[] = {
     {"run", AddRunCommand},
     {"top", AddTopCommand},
@@ -73,8 +73,8 @@ const Command* FindCommand(std::string_view name) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
-// The options of all commands take a millisecond to describe, and each program that is profiled waits for that twice: only
-// the command that is chosen is described, unless none is or it speaks of all.
+// Describing the options of all commands takes a millisecond, and each profiled program waits for that twice. Only the
+// chosen command is described, unless no command is chosen or the arguments concern all commands.
 void AddCommands(CLI::App& app, const std::vector<std::string>& arguments, Invocation* invocation) {
   const std::string_view first = arguments.empty() ? std::string_view() : arguments[0];
   if (first == "--version") return;
@@ -87,7 +87,7 @@ void AddCommands(CLI::App& app, const std::vector<std::string>& arguments, Invoc
   }
 }
 
-// {}: the library, as it lies here.
+// {}: the path of the installed library.
 constexpr char kTeaches[] =
     "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library "
     "is\n"
@@ -109,7 +109,7 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
       for (const std::string& of : option->get_lnames()) options.push_back("--" + of);
     }
     const std::string said = wrong.substr(0, wrong.find(':'));
-    const bool is_one = std::find(options.begin(), options.end(), said) != options.end();  // its value is wrong
+    const bool is_one = std::find(options.begin(), options.end(), said) != options.end();  // its value is invalid
     const std::string meant = said.starts_with("--") && !is_one ? DidYouMean(said, options) : "";
     Say(fmt::format("{}: {}.{} holdfast {} --help says what it takes.", name, wrong, meant, name));
     return name == "run" ? kRunFailed : kWrongUsage;
@@ -133,11 +133,11 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
   return kWrongUsage;
 }
 
-// `holdfast help`, `holdfast help top`, `holdfast version`: as many tools take it. Of a command that there is not, no help: it
-// is said to be none.
+// Accepts `holdfast help`, `holdfast help top` and `holdfast version`, as many tools do. Reports an unknown command
+// instead of showing help.
 std::vector<std::string> WithOptionsForWords(std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
-  if (arguments[0] == "--no-pager") {  // before the command, as git takes it
+  if (arguments[0] == "--no-pager") {  // before the command, as git accepts it
     setenv("HOLDFAST_PAGER", "", 1);
     arguments.erase(arguments.begin());
     if (arguments.empty()) return arguments;
@@ -177,7 +177,7 @@ int Main(int argc, char** argv) {
     if (dashes != arguments.end()) invocation.program.assign(dashes + 1, arguments.end());
   }
   try {
-    app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes them from the back
+    app.parse(std::vector<std::string>(ours.rbegin(), ours.rend()));  // CLI11 takes arguments from the end of the list
   } catch (const CLI::Success& asked) {
     return Paged(true, [&](std::ostream& out) {
       std::ostringstream text;
@@ -194,7 +194,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace holdfast
 
-// Called by the loader before any constructor.
+// The loader calls this before any constructor.
 __attribute__((section(".preinit_array"),
                used)) static void (*const leave_own_profile)(int, char**, char**) = holdfast::LeaveOwnProfile;
 
