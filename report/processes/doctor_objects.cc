@@ -32,8 +32,8 @@ namespace {
 
 constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
 
-// Functions in which a program waits for another thread, by what it waits for. Whether a kind is seen depends on what
-// the library exports.
+// Functions in which a program waits for another thread, by what they wait for. A kind is seen only if the library
+// exports its functions.
 const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
   static const auto& functions = *new std::map<std::string, std::vector<std::string>>{
       {"mutexes", {"pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock"}},
@@ -66,7 +66,7 @@ bool HasDebugFile(const std::string& root, const std::string& build_id) {
                 R_OK) == 0;
 }
 
-// At most so many names, then how many more.
+// Lists at most `most` names, then how many more there are.
 std::string Listed(const std::vector<std::string>& names, size_t most = 6) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < most; ++i) text += (i > 0 ? ", " : "") + names[i];
@@ -74,7 +74,7 @@ std::string Listed(const std::vector<std::string>& names, size_t most = 6) {
   return text;
 }
 
-// Runtimes with heaps of their own: how the name of an object of theirs begins, and what of it is not seen.
+// Runtimes with heaps of their own: the prefix of their libraries' names, and what Holdfast does not see of them.
 struct Runtime {
   std::string_view object, says;
 };
@@ -183,7 +183,7 @@ void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) 
   if (seen) findings->Ok("exceptions", "what is thrown is seen, with its type");
 }
 
-// Libraries of the system open such plugins for themselves (libmount: libcryptsetup).
+// Libraries of the system open such plugins themselves (libmount opens libcryptsetup).
 void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
   for (const Object& object : objects) {
     if (IsSystemLibrary(object.path) || !OpensPluginsDeep(root + object.path)) continue;
@@ -223,7 +223,7 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
     uint64_t base = 0, end = 0;
     std::string path;
   };
-  std::vector<Mapped> modules;  // in the order of their addresses
+  std::vector<Mapped> modules;  // in address order
   const std::string maps = ReadOfProcess(pid, "maps");
   for (const std::string_view line : Split(maps, "\n")) {
     unsigned long start = 0, end = 0, offset = 0;
@@ -250,7 +250,7 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
       uint64_t target = 0;
       if (!memory.Read(module.base + slot.address, &target, sizeof target)) continue;
       const auto found = at(target);
-      // Within the module itself: not bound yet.
+      // The slot still points into the module itself: not bound yet.
       if (found == modules.end() || found->path == module.path || BaseName(found->path) == "libholdfast.so") continue;
       findings->Note("frees",
                      fmt::format("{} calls the free of {} (RTLD_DEEPBIND, or a free of its own): what it allocates "
@@ -261,8 +261,8 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
   }
 }
 
-// The system's own loader, with --list: it maps the program and runs nothing of it. The program's own interpreter is
-// never started: it may be anything.
+// Runs the system's own loader with --list, which maps the program and runs none of its code. Never starts the
+// interpreter that the program names, because that may be any program.
 std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   std::vector<std::string> objects = {program};
   int ends[2];
@@ -271,7 +271,7 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  // Without links: libraries beside the program ($ORIGIN) lie where the file does.
+  // Resolve links: libraries found by $ORIGIN are beside the file itself.
   std::error_code none;
   const std::string file = std::filesystem::canonical(program, none).string();
   const char* const arguments[] = {kLoader, "--list", none ? program.c_str() : file.c_str(), nullptr};

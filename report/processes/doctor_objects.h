@@ -1,5 +1,5 @@
-// The part of `holdfast doctor` that looks at the program's files: which allocator serves it, which objects have names
-// for their functions, which waits for locks can be seen.
+// The part of `holdfast doctor` that reads the program's files: which allocator serves the program, which objects have
+// function names, and which lock waits can be seen.
 #ifndef HOLDFAST_REPORT_PROCESSES_DOCTOR_OBJECTS_H_
 #define HOLDFAST_REPORT_PROCESSES_DOCTOR_OBJECTS_H_
 
@@ -11,20 +11,20 @@
 
 namespace holdfast {
 
-// `objects`: paths of the program and its libraries in the order in which they are searched; `root` goes before each
-// path. `library`: our own, whose exports are what can be seen.
+// `objects`: paths of the program and its libraries in the dynamic loader's search order. `root` is prepended to each
+// path. `library`: our own library; its exports determine what can be seen.
 void DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
                      Findings* findings);
 
-// Notes the modules of a running program that call another free than the library's, by the words through which they call it:
-// plugins that were loaded with RTLD_DEEPBIND, or that have a free of their own. `root` goes before each path; `noted`: those
-// that need no note.
+// Adds a note for each module of a running program that calls another free than the library's. Such plugins were loaded
+// with RTLD_DEEPBIND or define their own free. Reads the words through which each module calls free. `root` is
+// prepended to each path; modules in `noted` get no note.
 void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings);
 
-// What the dynamic loader would load for `program` in this environment; only the program itself if it does not say.
-// The program is not started.
+// Returns what the dynamic loader would load for `program` in this environment, or only the program itself if the
+// loader does not list it. Does not start the program.
 std::vector<std::string> ObjectsOfProgram(const std::string& program);
-// What a process has mapped, the executable first.
+// Returns the files that a process has mapped, the executable first.
 std::vector<std::string> ObjectsOfProcess(int pid);
 
 }  // namespace holdfast

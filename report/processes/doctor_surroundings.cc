@@ -45,7 +45,7 @@ bool AtLeast(const utsname& names, int wanted_major, int wanted_minor) {
   return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
 
-// The soft limit by its name in /proc/PID/limits; nothing when it is unlimited.
+// Returns a soft limit by its name in /proc/PID/limits, or nothing if it is unlimited.
 std::optional<uint64_t> LimitOf(const std::string& process, absl::string_view name) {
   std::ifstream file(fmt::format("/proc/{}/limits", process));
   for (std::string line; std::getline(file, line);) {
@@ -58,7 +58,7 @@ std::optional<uint64_t> LimitOf(const std::string& process, absl::string_view na
   return std::nullopt;
 }
 
-// A file of the process's cgroup (version 2); "" where there is none, also for "max".
+// Reads a file of the process's cgroup (version 2). Returns "" if there is none, and for "max".
 std::string CgroupValue(const std::string& process, const std::string& name) {
   std::ifstream file(fmt::format("/proc/{}/cgroup", process));
   for (std::string line; std::getline(file, line);) {
@@ -113,7 +113,7 @@ void DescribeKernel(const std::string& process, Findings* findings) {
   prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
   if (process == "self" && subreaper != 0)
     findings->Note("kernel", "this process is a subreaper: so is no program started from it");
-  // "NSpid: 4242 1": its pid in its own namespace comes last.
+  // "NSpid: 4242 1": the last number is the pid in the process's own namespace.
   const std::string pids = StatusField(process, "NSpid");
   if (process != "self" && pids.substr(pids.find_last_of("\t ") + 1) == "1") {
     findings->Note("kernel",

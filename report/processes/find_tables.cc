@@ -32,17 +32,18 @@
 namespace holdfast {
 namespace {
 
-// How long a child that became another user may take: that user may stop it.
+// How long to wait for a child that became another user: that user may stop it.
 constexpr int64_t kLongestAnswer = 30 * kSecond;
 
-// A folder of tables, and through which root it is reached.
+// A folder of tables, and the root through which it is reached.
 struct Place {
   std::string folder, root;
   bool operator<(const Place& other) const { return folder < other.folder; }
 };
 
 absl::Status BecomeUser(uid_t user, gid_t group) {
-  // The groups first: afterwards we may not. Real and saved ids too: nothing of root is left to go back to.
+  // Groups first: afterwards we may not change them. Real and saved ids too, so that the child cannot become root
+  // again.
   if (setgroups(0, nullptr) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0)
     return absl::ErrnoToStatus(errno, "setresuid");
   return absl::OkStatus();
@@ -53,7 +54,7 @@ gid_t GroupOf(uid_t user) {
   return entry != nullptr ? entry->pw_gid : 65534;
 }
 
-// Where the tables lie that this process has mapped (a forked child may also hold its parent's).
+// Adds the folders of the tables that this process has mapped. A forked child may also have mapped its parent's table.
 void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
   std::istringstream maps(ReadOfProcess(pid, "maps"));
   const std::string prefix = fmt::format("/{}{}.", kTablePrefix, user);
@@ -62,8 +63,8 @@ void AddPlacesOf(pid_t pid, std::set<Place>* places, uid_t user = geteuid()) {
     const size_t name_at = line.rfind(prefix);
     if (path_at == std::string::npos || name_at == std::string::npos || !line.ends_with(kTableSuffix)) continue;
     const std::string folder = line.substr(path_at, name_at - path_at);
-    // The fields before the path are the device and the inode. Some file systems (overlayfs, btrfs) show another device here
-    // than stat does: then each place with that inode is looked into.
+    // The fields before the path are the device and the inode. Some file systems (overlayfs, btrfs) show another device
+    // here than in stat. Then look into each place with that inode.
     std::istringstream fields(line);
     std::string skipped;
     char colon = 0;
@@ -97,8 +98,8 @@ std::vector<pid_t> ProcessesOfThisUser() {
   return found;
 }
 
-// Where the process's own output folder is reached, if not by its path: it may share the folder of tables with us, and nothing
-// else.
+// Returns the root through which the process's output folder is reached if its path is not valid here. The process may
+// share only the folder of tables with us.
 std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::string& root) {
   if (!root.empty() || !pid.has_value() || !table.out_id().known() || FolderIdOf(table.out()) == table.out_id())
     return root;
@@ -108,7 +109,7 @@ std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::
 
 FoundTables Read(const std::set<Place>& places, uid_t user = geteuid()) {
   FoundTables found;
-  std::set<std::string> seen;  // one folder may have two names
+  std::set<std::string> seen;  // two paths may name the same folder
   for (const Place& place : places) {
     const absl::StatusOr<FileDescriptor> folder = OpenFolder(place.folder);
     if (!folder.ok()) continue;
@@ -189,7 +190,7 @@ std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& fol
 absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user) {
   struct stat info;
   if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
-    // Its table may have outlived it.
+    // A table may outlive its process.
     for (const ProcessTable& table : Read(PlacesIn(folders)).tables) {
       if (table.table.owner().pid == static_cast<uint32_t>(pid) && table.liveness == Liveness::kDead) {
         return absl::NotFoundError(fmt::format(
@@ -208,7 +209,7 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
   FoundTables found = Read(places, user);
   ProcessTable* newest = nullptr;
   for (ProcessTable& table : found.tables) {
-    if (table.pid == pid && table.liveness != Liveness::kDead) newest = &table;  // exec leaves several: sorted by start
+    if (table.pid == pid && table.liveness != Liveness::kDead) newest = &table;  // exec leaves several; sorted by start
   }
   if (newest != nullptr) return std::move(*newest);
   if (!HasLibrary(pid)) {
@@ -227,7 +228,7 @@ std::optional<uid_t> OtherUserOf(pid_t pid) {
   struct stat info;
   if (geteuid() != 0 || stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) return std::nullopt;
   if (info.st_uid != 0) return info.st_uid;
-  // The folder may be root's where the process may not be traced, as is who has given up root's rights.
+  // /proc may show root as the owner if the process may not be traced, for example after it dropped root's rights.
   const std::optional<uid_t> user = UserOfProcess(pid);
   return user.has_value() && *user != 0 ? user : std::nullopt;
 }

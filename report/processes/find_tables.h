@@ -1,9 +1,9 @@
-// Finding tables for the commands that deal with processes: `ls`, `dump`, `set`, `doctor`.
+// Finds tables, for the commands that deal with processes: `ls`, `dump`, `set`, `doctor`.
 //
-// Tables lie in /dev/shm, in XDG_RUNTIME_DIR, or where --tables put them: that place stands in the memory map of every
-// process that has one, so nobody has to name it. A process in a container has a /dev/shm of its own, reached through
-// /proc/PID/root (by root, or where the kernel lets its user). Tables of other users are never read with root's rights: a
-// child that becomes their user does it.
+// Tables are in /dev/shm, in XDG_RUNTIME_DIR or where --tables puts them. The memory map of each profiled process shows
+// the place, so users need not name it. A process in a container has its own /dev/shm, which is reached through
+// /proc/PID/root (by root, or by the same user if the kernel permits). Tables of other users are never read with root's
+// rights: a child takes on that user's rights and reads them.
 #ifndef HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
 #define HOLDFAST_REPORT_PROCESSES_FIND_TABLES_H_
 
@@ -22,10 +22,10 @@
 namespace holdfast {
 
 struct ProcessTable {
-  std::string folder;  // of the table, as we reach it
-  std::string root;    // "/proc/PID/root" where the process has other file systems than we have; else ""
+  std::string folder;  // the folder of the table, as a path that we can open
+  std::string root;    // "/proc/PID/root" if the process has a different root folder than we have; else ""
   TableFile table;
-  std::optional<pid_t> pid;  // as we see it
+  std::optional<pid_t> pid;  // in our own pid namespace
   Liveness liveness = Liveness::kUnknown;
 
   std::string Name() const;  // "redis-server (pid 4242)", printable
@@ -37,43 +37,45 @@ struct UnreadableTable {
   absl::Status why;
 };
 
-// One line for each reason: an update leaves behind as many tables of the older layout as there were processes.
+// Returns one line per reason: after an update, many tables may have the older layout.
 std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& tables);
 
 struct FoundTables {
-  std::vector<ProcessTable> tables;  // by pid, then by start
+  std::vector<ProcessTable> tables;  // sorted by pid, then by start time
   std::vector<UnreadableTable> unreadable;
 };
 
-// Every table of this user in `folders`; if none is named, in the default folders and where this user's processes have
-// one mapped.
+// Finds all tables of this user in `folders`. If `folders` is empty, searches the default folders and the folders in
+// which this user's processes have mapped a table.
 FoundTables FindTables(const std::vector<std::string>& folders);
 
-// As root: finds the tables of root's programs that are other users now, by the marks that root left. See TableFile::ReadWith for how to
-// read them.
+// For root: finds the tables of programs that root started and that run as another user now, by the marks that root
+// set. See TableFile::ReadWith for how to read them.
 std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& folders);
 
-// The table of a running process. The message of an error says why there is none, and what to do about it.
-// `user`: the owner of the table. Root may name another user; see TableFile::ReadWith for how to read the table then.
+// Finds the table of a running process. An error says why there is none and what to do about it. `user`: the owner of
+// the table. Root may name another user; see TableFile::ReadWith for how to read the table then.
 absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user = geteuid());
 
-// As root: returns the user that a process runs as for good, unless that is root.
+// For root: returns the user that the process has become for good, unless that is root.
 std::optional<uid_t> OtherUserOf(pid_t pid);
 
-// As root: takes on the rights of the user whose process this is, for good. Nobody else can, and needs to.
+// For root: takes on the rights of the process's user for good. Does nothing for other users, who cannot do it and need
+// not.
 absl::Status BecomeUserOf(pid_t pid);
 
-// As root: the users other than root that have tables in `folders`, or processes with one mapped. Nothing for others.
+// For root: returns the users other than root who have tables in `folders` or processes that have mapped a table.
+// Returns nothing for other users.
 std::vector<uid_t> OtherUsers(const std::vector<std::string>& folders);
 
-// As root: what `work` says with the rights of that user, in a child. "": it could not be done. `pid`: a process of that
-// user; 0: none is meant.
+// For root: runs `work` in a child with that user's rights and returns its result, or "" on failure. `pid`: a process
+// of that user; 0: no particular process.
 std::string AnswerOfUser(uid_t user, pid_t pid, const std::function<std::string()>& work);
 
-// "4242" → 4242; the message of an error is a whole sentence about it.
+// "4242" → 4242. An error has a complete sentence as its message.
 absl::StatusOr<pid_t> ParsePid(const std::string& text);
 
-// "running", "stopped", "ended", "unknown" (a process that we cannot see).
+// Returns "running", "stopped", "ended", or "unknown" if we cannot see the process.
 std::string ProcessStateOf(const ProcessTable& table);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// What `holdfast doctor` has found: lines in the order in which they were found, each with a verdict and a topic.
+// The findings of `holdfast doctor`, in the order in which they were made. Each has a verdict and a topic.
 //
 //     ok    recording   takes the library: 64-bit, linked dynamically
 //     note  symbols     /usr/bin/php8.2: only exported functions have names (install its -dbgsym package)
@@ -22,7 +22,7 @@ class Findings {
 
   void Ok(std::string topic, std::string text) { Add(Verdict::kOk, std::move(topic), std::move(text)); }
   void Note(std::string topic, std::string text) { Add(Verdict::kNote, std::move(topic), std::move(text)); }
-  // Something will not be seen at all.
+  // Something is not seen at all.
   void No(std::string topic, std::string text) { Add(Verdict::kNo, std::move(topic), std::move(text)); }
 
   bool any_no() const {

@@ -22,7 +22,7 @@
 namespace holdfast {
 namespace {
 
-// The library keeps the folder's path in so many bytes, with the end.
+// The library's buffer for the folder's path, including the terminating NUL.
 constexpr size_t kMostPathBytes = 1024;
 constexpr uint32_t kRamfsMagic = 0x858458f6;
 
@@ -71,7 +71,7 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
     }
     whole = fmt::format("{}/{}", here, path);
   }
-  // Links are resolved in what is there; the rest will be made.
+  // Resolve links in the part that exists; the rest will be created.
   std::string missing;
   while (true) {
     const std::unique_ptr<char, void (*)(void*)> real(realpath(whole.c_str(), nullptr), free);
@@ -159,13 +159,13 @@ Launched LaunchExporter(const std::string& own_path, const std::string& out, con
   const char* arguments[] = {own_path.c_str(), "exporter", "--out",        out.c_str(),  "--tables",
                              tables.c_str(),   "--parent", parent.c_str(), "--max-disk", max_disk.c_str(),
                              "--out-id",       id.c_str(), nullptr};
-  // What is meant for the program is not for the exporter.
+  // Variables for the program must not reach the exporter.
   std::vector<const char*> environment;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
     if (!variable.starts_with("LD_") && !variable.starts_with("HOLDFAST_")) environment.push_back(*entry);
   }
-  environment.push_back("HOLDFAST_ENABLE=0");  // for the library where it is in /etc/ld.so.preload
+  environment.push_back("HOLDFAST_ENABLE=0");  // if /etc/ld.so.preload names the library
   const std::string command = "HOLDFAST_ON_SNAPSHOT=" + on_snapshot;
   if (!on_snapshot.empty()) environment.push_back(command.c_str());
   environment.push_back(nullptr);

@@ -14,7 +14,7 @@ constexpr char kLeft[] = "HOLDFAST_LEFT=1";
 
 bool IsDivider(char c) { return c == ' ' || c == ':'; }
 
-// Whether the path in [start, end) ends in our library's name.
+// Whether the file name of the path in [start, end) is our library's.
 bool IsOwnLibrary(const char* start, const char* end) {
   const char* name = end;
   while (name > start && name[-1] != '/') --name;
@@ -35,10 +35,10 @@ size_t DropOwnLibrary(char* list, size_t length) {
     while (end < length && !IsDivider(list[end])) ++end;
     if (IsOwnLibrary(list + at, list + end)) {
       dropped = true;
-      ++end;  // its divider goes with it
+      ++end;  // drop its separator, too
     } else {
       if (end < length) ++end;
-      // What was dropped before leaves room: the copy is always to the left.
+      // kept <= at, so copying forwards is safe.
       for (; at < end; ++at) list[kept++] = list[at];
     }
     at = end;
@@ -61,7 +61,8 @@ void LeaveOwnProfile(int, char** arguments, char** environment) {
     const size_t kept = DropOwnLibrary(list, length);
     if (kept == length) return;
     list[kept] = '\0';
-    // The name goes, too; the place is taken by the word that it was preloaded.
+    // If the list is empty, drop the variable as well. Its place takes the one that says that the library was
+    // preloaded.
     if (kept == 0) *entry = const_cast<char*>(kLeft);
     char own_path[4096];
     const long bytes = RawSyscall(SYS_readlink, "/proc/self/exe", own_path, sizeof own_path - 1);

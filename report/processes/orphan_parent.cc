@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMostArgumentBytes = 128 << 10, kMostProgramBytes = 128 << 20;
 constexpr std::string_view kInterpreters[] = {"python", "perl", "ruby", "php", "node", "lua"};
-// Libraries that call any function of libc for a program that has no text to be searched.
+// Libraries that call arbitrary libc functions on behalf of programs that have no text to search.
 constexpr std::string_view kForeignCalls[] = {"jnidispatch", "libjffi", "ffi_bindings.node", "koffi"};
 
 bool RunsScripts(std::string_view name) {
@@ -33,7 +33,7 @@ bool RunsScripts(std::string_view name) {
                      [name](std::string_view one) { return name.starts_with(one); });
 }
 
-// The files that a process has mapped as code, with the mark of those that are deleted.
+// Returns the files that a process has mapped as code. The names of deleted files keep their mark.
 std::vector<std::string> MappedCode(int pid) {
   std::vector<std::string> paths;
   const std::string maps = ReadWhole(fmt::format("/proc/{}/maps", pid));
@@ -47,7 +47,8 @@ std::vector<std::string> MappedCode(int pid) {
   return paths;
 }
 
-// Python reaches prctl only by a module that may not even be loaded: a script may start programs that call prctl.
+// Whether the interpreter may call foreign code. Python reaches prctl only through a module for foreign calls. Without
+// that module, a script that mentions prctl can only start programs that call prctl.
 bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::string>& code) {
   if (!program.starts_with("python") || code.empty()) return true;
   for (const std::string& path : code) {
@@ -56,7 +57,7 @@ bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::
       return true;
     }
   }
-  // Some have the module in the interpreter itself, which is large: the names above come first.
+  // Some builds have the module in the interpreter itself. The interpreter is large, so compare the names above first.
   for (const std::string& path : code) {
     const std::string_view name = BaseName(path);
     if ((name.starts_with("python") || name.starts_with("libpython")) &&
@@ -68,7 +69,7 @@ bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::
   return false;
 }
 
-// Reads a command line. Anybody may.
+// Reads a command line, which any user may do.
 std::vector<std::string> ArgumentsOf(int pid) {
   const std::string bytes = ReadWhole(fmt::format("/proc/{}/cmdline", pid), kMostArgumentBytes);
   std::vector<std::string> arguments;
@@ -76,7 +77,7 @@ std::vector<std::string> ArgumentsOf(int pid) {
   return arguments;
 }
 
-// What the table of a profiled ancestor says; nothing: it has none that we may read.
+// Returns what the table of a profiled ancestor says, or nothing if it has no table that we may read.
 std::optional<bool> TableSaysSo(const Ancestor& ancestor, const std::vector<std::string>& folders) {
   for (const std::string& path : folders) {
     const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
@@ -108,19 +109,19 @@ std::optional<SubreaperCall> CallOf(const std::string& path, Asked* asked, bool 
   return known->second;
 }
 
-// Whether a library that the ancestor has loaded may call prctl(PR_SET_CHILD_SUBREAPER). Libraries of the system pass any
-// option on (libcap), and are judged by what their own code asks for.
+// Whether a library that the ancestor has loaded may call prctl(PR_SET_CHILD_SUBREAPER). System libraries such as
+// libcap pass on any option that they are given, so only calls with a constant option count for them.
 bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked) {
   return std::any_of(code.begin(), code.end(), [&](const std::string& mapped) {
     const std::string_view path = WithoutDeletedMark(mapped);
     const std::string_view name = BaseName(path);
-    if (name == "libholdfast.so") return false;  // its calls are of processes of ours
+    if (name == "libholdfast.so") return false;  // calls it only for our own processes
     for (const std::string_view foreign : kForeignCalls) {
       if (name.find(foreign) != std::string_view::npos) return true;
     }
     if (name.find(".so") == std::string_view::npos && !name.ends_with(".node")) return false;
     const bool is_systems = IsSystemLibrary(path);
-    // The file of a library that was replaced is seen by root only; a library of the system has a successor at its path.
+    // If a library was replaced, only root can read the old file. A system library has a successor at the same path.
     const std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/root{}", pid, path), asked, is_systems);
     if (!call.has_value()) return !is_systems;
     return *call == SubreaperCall::kCalls || (*call == SubreaperCall::kComputed && !is_systems);
@@ -129,15 +130,15 @@ bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked)
 
 bool MayTake(const Ancestor& ancestor, bool in_container, void* context) {
   auto& asked = *static_cast<Asked*>(context);
-  // The kernel gives no orphan to a process that has ended and waits for its parent.
+  // The kernel gives no orphan to a zombie.
   if (HasEnded(ancestor.pid)) return false;
   if (const std::optional<bool> said = TableSaysSo(ancestor, asked.folders); said.has_value()) return *said;
-  // If the main thread has ended, /proc shows memory and files at another thread.
+  // If the main thread has exited, /proc shows memory and files only under another thread.
   const int pid = ThreadWithMemory(ancestor.pid);
   const std::vector<std::string> arguments = ArgumentsOf(pid);
   const std::string first = arguments.empty() ? "" : arguments[0];
   std::optional<SubreaperCall> call = CallOf(fmt::format("/proc/{}/exe", pid), &asked);
-  // Another user's process hides its executable, but not the path by which it was started.
+  // Another user's process hides its executable, but not the path with which it was started.
   if (!call.has_value() && first.starts_with("/")) call = CallOf(first, &asked);
   if (!call.has_value() && first.find('/') != std::string::npos)
     call = CallOf(fmt::format("/proc/{}/cwd/{}", asked.process, first), &asked);

@@ -1,11 +1,11 @@
-// Whether a program would notice the exporter as its child, and which one: sampler/spawn/orphan_reaper.h says when that can
-// be. An ancestor that is on none of the lists there is judged by
+// Decides whether a program would notice the exporter as its child, and which program. sampler/spawn/orphan_reaper.h
+// says when that can happen. An ancestor that is on none of the lists there is judged by
 //   1. its table, if it is profiled: the library sees prctl(PR_SET_CHILD_SUBREAPER);
-//   2. its executable and its libraries: whether their code calls prctl(PR_SET_CHILD_SUBREAPER), or prctl or syscall with
-//      arguments that cannot be read from the code (elf/call_arguments.h);
-//   3. for an interpreter, the command line, the script and its modules (script_calls.h); for python only if it has a module
-//      loaded that calls foreign code. A JVM that has such a library loaded may take orphans.
-// An ancestor that cannot be read at all may take orphans if it runs in a container; elsewhere it does not.
+//   2. its executable and libraries: whether their code calls prctl(PR_SET_CHILD_SUBREAPER), or calls prctl or syscall
+//      with arguments that cannot be determined from the code (elf/call_arguments.h);
+//   3. for an interpreter: its command line, the script and the script's modules (script_calls.h). For python this counts
+//      only if a module that calls foreign code is loaded. A JVM with such a library loaded may take orphans.
+// An ancestor that cannot be examined at all may take orphans if it runs in a container; elsewhere it does not.
 #ifndef HOLDFAST_REPORT_PROCESSES_ORPHAN_PARENT_H_
 #define HOLDFAST_REPORT_PROCESSES_ORPHAN_PARENT_H_
 
@@ -19,11 +19,12 @@ struct OrphanParent {
   std::string name;  // "supervisord (pid 1)"; "a process that cannot be seen"
 };
 
-// The process that would notice an orphan of `process` ("self" or a pid). `tables`: folders of the tables of its ancestors.
+// Returns the process that would notice an orphan of `process` ("self" or a pid). `tables`: folders with the tables of
+// its ancestors.
 std::optional<OrphanParent> WhoNoticesOrphans(const std::string& process, const std::vector<std::string>& tables);
 
-// The reaper that ends the container as soon as its own child ends ("tini (pid 1)"), unless `holdfast run` is between that
-// and `process`.
+// Returns the reaper that ends the container as soon as its own child exits ("tini (pid 1)"), unless `holdfast run`
+// runs between that reaper and `process`.
 std::optional<std::string> WhoEndsWithTheProgram(const std::string& process);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Tells whether any of the processes has exited, by one system call, however many they are.
+// Tells whether any of many processes has exited, with a single system call.
 #ifndef HOLDFAST_REPORT_PROCESSES_PROCESS_EXITS_H_
 #define HOLDFAST_REPORT_PROCESSES_PROCESS_EXITS_H_
 
@@ -12,7 +12,7 @@ class ProcessExits {
  public:
   ProcessExits() : all_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-  // By its pidfd, until that is closed.
+  // Watches a process until its pidfd is closed.
   void Watch(const FileDescriptor& process) {
     epoll_event event = {.events = EPOLLIN, .data = {}};
     if (process.valid()) epoll_ctl(all_.get(), EPOLL_CTL_ADD, process.get(), &event);

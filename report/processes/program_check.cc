@@ -23,16 +23,16 @@
 namespace holdfast {
 namespace {
 
-// A script's interpreter may be a script; the kernel follows so many.
+// A script's interpreter may be a script itself. The kernel follows at most this many.
 constexpr int kMostScripts = 5;
 
-// 0, or the errno that execve would fail with.
+// Returns 0, or the errno with which execve would fail.
 int Executable(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return errno;
   if (S_ISDIR(info.st_mode)) return EISDIR;
   if (!S_ISREG(info.st_mode)) return EACCES;
-  // By the effective user, as execve decides.
+  // Check as the effective user, as execve does.
   return faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
@@ -41,8 +41,8 @@ struct Lookup {
   int error = 0;
 };
 
-// As execvp: a name with a slash is a path; otherwise the first in PATH that can be executed, and EACCES if there were
-// only others.
+// Looks up a program as execvp does. A name with a slash is a path. Otherwise returns the first executable file in
+// PATH, or EACCES if all files found are not executable.
 Lookup LookUpProgram(const std::string& name, const char* path_variable) {
   if (name.find('/') != std::string::npos) return {name, Executable(name)};
   bool denied = false;
@@ -55,7 +55,7 @@ Lookup LookUpProgram(const std::string& name, const char* path_variable) {
   return {name, denied ? EACCES : ENOENT};
 }
 
-// The program that `env` is told to start: the first word that is neither an option nor a variable.
+// Returns the program that `env` starts: the first word that is neither an option nor a variable.
 std::string ProgramOfEnv(std::string_view argument) {
   for (const std::string_view word : Split(argument, " \t")) {
     if (!word.empty() && word[0] != '-' && word.find('=') == std::string_view::npos) return std::string(word);
@@ -63,8 +63,8 @@ std::string ProgramOfEnv(std::string_view argument) {
   return "";
 }
 
-// Why the kernel would start this file with more rights than we have; the loader then takes no LD_PRELOAD. "" = it
-// won't.
+// Returns why the kernel would start this file with more rights than we have; the loader then ignores LD_PRELOAD. "":
+// it would not.
 std::string GainedRights(const std::string& path) {
   struct stat info;
   struct statvfs mount;
@@ -77,8 +77,8 @@ std::string GainedRights(const std::string& path) {
   return "";
 }
 
-// `ld-linux-x86-64.so.2 [OPTION…] PROGRAM [ARGUMENT…]`: where PROGRAM stands; the number of arguments where there is none
-// (--version), or where an option is not known.
+// `ld-linux-x86-64.so.2 [OPTION…] PROGRAM [ARGUMENT…]`: returns the index of PROGRAM. Returns the number of arguments
+// if there is no PROGRAM (--version) or if an option is unknown.
 size_t ProgramOfLoader(const std::vector<std::string>& command) {
   constexpr std::string_view kWithValue[] = {"--library-path",     "--inhibit-rpath", "--audit",
                                              "--preload",          "--argv0",         "--glibc-hwcaps-prepend",
@@ -92,8 +92,8 @@ size_t ProgramOfLoader(const std::vector<std::string>& command) {
   return command.size();
 }
 
-// A program of musl among those that a script or a wrapper (env, timeout, sh -c) starts: it would not start below the library. So
-// nothing is recorded, and the command runs as without us.
+// Checks for a musl program among those that a script or a wrapper (env, timeout, sh -c) starts. Such a program would
+// not start with the library preloaded, so the command runs unprofiled.
 void CheckStarted(const std::vector<std::string>& command, const char* path_variable, ProgramCheck* check) {
   for (const StartedProgram& started : ProgramsStartedBy(command, LookUpIn(path_variable))) {
     const ExecutableKind file = ReadExecutableKind(started.path);
@@ -171,7 +171,7 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
   ProgramCheck check{.path = found.path, .arguments = command};
   ExecutableKind file = ReadExecutableKind(found.path);
   if (file.kind == ExecutableKind::Kind::kText) {
-    // As execvp and every shell: a text without #! is one for /bin/sh.
+    // Like execvp and every shell: a text file without #! is run by /bin/sh.
     check.path = "/bin/sh";
     check.arguments[0] = found.path;
     check.arguments.insert(check.arguments.begin(), "/bin/sh");
@@ -190,7 +190,7 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
     }
     if (BaseName(interpreter) == "env") {
       const Lookup target = LookUpProgram(ProgramOfEnv(file.argument), path_variable);
-      if (target.error != 0) return check;  // env itself says what is wrong
+      if (target.error != 0) return check;  // env reports the error itself
       interpreter = target.path;
     }
     path = interpreter;
@@ -201,10 +201,10 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
   if (file.kind == ExecutableKind::Kind::kElf && file.is_loader) {
     if (path != found.path) return check;  // a script's interpreter
     const size_t at = ProgramOfLoader(check.arguments);
-    if (at >= check.arguments.size()) return check;  // it says itself what is wrong
-    // A name without a slash is looked up among libraries.
+    if (at >= check.arguments.size()) return check;  // the loader reports the error itself
+    // The loader looks up a name without a slash among libraries.
     if (check.arguments[at].find('/') == std::string::npos) return check;
-    // Started so, it gets no rights of its own.
+    // A program that is started through the loader gains no rights.
     shown = check.arguments[at] + ":";
     file = ReadExecutableKind(check.arguments[at]);
     if (file.kind != ExecutableKind::Kind::kElf || file.is_loader) return check;

@@ -1,5 +1,5 @@
-// What `run` finds out about a program before it starts it: where it is, whether it can be executed at all, and whether
-// the library can be loaded into it. A profile is not promised where none can come.
+// What `run` checks before it starts a program: its path, whether it can be executed at all, and whether it can load
+// the library. `run` must not promise a profile that cannot be written.
 #ifndef HOLDFAST_REPORT_PROCESSES_PROGRAM_CHECK_H_
 #define HOLDFAST_REPORT_PROCESSES_PROGRAM_CHECK_H_
 
@@ -11,22 +11,22 @@
 namespace holdfast {
 
 struct ProgramCheck {
-  int exit_code = 0;         // 0: it can be started. Else 125 not profilable, 126 not executable, 127 not found
-  std::string message = {};  // why not; or, with 0, why it runs without a profile
-  std::string path = {};     // what to execute
-  std::vector<std::string> arguments = {};  // with argv[0], as the program is to get them
-  bool recordable = true;                   // false: start it without the library
+  int exit_code = 0;         // 0: can be started. Else 125 not profilable, 126 not executable, 127 not found
+  std::string message = {};  // why not; with exit code 0: why it runs without a profile
+  std::string path = {};     // the file to execute
+  std::vector<std::string> arguments = {};  // for the program, including argv[0]
+  bool recordable = true;                   // false: start the program without the library
 };
 
-// `command`: the program, looked up in `path_variable` (null: the system's default) as execvp does, and its arguments.
-// `library`: the path of libholdfast.so, for messages.
+// `command`: the program and its arguments. The program is looked up in `path_variable` (null: the system's default),
+// as execvp does. `library`: the path of libholdfast.so, for messages.
 ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* path_variable,
                           const std::string& library);
 
-// What finds programs as execvp does in `path_variable`; null: the system's default.
+// Returns a function that looks up programs in `path_variable` as execvp does. Null: the system's default.
 ProgramLookUp LookUpIn(const char* path_variable);
 
-// The message of one line for an execve that failed with `error` all the same, and its exit code.
+// Returns the message (one line) and the exit code for an execve that failed with `error` in spite of the check.
 ProgramCheck ExecFailed(const std::string& program, int error);
 
 }  // namespace holdfast

@@ -34,7 +34,8 @@
 namespace holdfast {
 namespace {
 
-// So long where nothing can be written, and while an exporter is at work: a million new stacks on a busy machine take a while.
+// How long to wait if nothing can be written, and while an exporter is busy: a million new stacks on a busy machine
+// take a while.
 constexpr int64_t kMostMs = 5'000, kMostAtWorkMs = 60'000;
 constexpr int64_t kSilentMs = 500;
 constexpr int kStepMs = 10;
@@ -58,7 +59,7 @@ std::string Counted(size_t number, std::string_view thing, std::string_view thin
   return fmt::format("{} {}", number, number == 1 ? thing : things);
 }
 
-// `path` from here, when it lies here: shorter to read and to type.
+// Returns `path` relative to the current folder if it is inside: shorter to read and to type.
 std::string FromHere(const std::string& path) {
   char here[4096];
   if (getcwd(here, sizeof here) == nullptr) return path;
@@ -66,7 +67,7 @@ std::string FromHere(const std::string& path) {
   return path.starts_with(prefix) ? path.substr(prefix.size()) : path;
 }
 
-// Nothing: it can be.
+// Returns nothing if the profile can be written.
 std::optional<std::string> WhyNotWritable(const FinishedRun& run) {
   if (!run.has_exporter) return "HOLDFAST_EXPORTER=no";
   struct statvfs info;
@@ -81,11 +82,11 @@ struct ProcessFiles {
   std::string program;
   uint32_t pid = 0;
   std::map<std::string, ProfileName> newest;  // by kind
-  std::map<std::string, ProfileName> before;  // the same: the snapshot before the newest
-  std::map<std::string, size_t> snapshots;    // the same: how many there are
+  std::map<std::string, ProfileName> before;  // by kind: the snapshot before the newest
+  std::map<std::string, size_t> snapshots;    // by kind: how many snapshots there are
 };
 
-// New files, grouped by process: the program's own first, then by pid.
+// Returns the new files, grouped by process: the program itself first, then by pid.
 std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std::string>& names) {
   std::map<std::pair<uint32_t, std::string>, ProcessFiles> processes;
   for (const std::string& text : names) {
@@ -111,16 +112,17 @@ std::vector<ProcessFiles> NewFiles(const FinishedRun& run, const std::vector<std
 
 struct Found {
   std::string path;
-  int64_t value = 0;  // of what is looked at first
+  int64_t value = 0;  // of the metric shown first
   std::string text;   // "84MiB in use"
   std::shared_ptr<const Profile> profile = nullptr;
   size_t column = 0;        // of the metric
   size_t snapshots = 0;     // of this kind and process
-  std::string before = {};  // path of the snapshot before it; "": there is none
+  std::string before = {};  // path of the snapshot before it; "": none
 };
 
-// The profile of this kind that has most of the first of these metrics of which any has something. None where all are empty.
-// Of a program that has freed everything: its own, unless another process holds ten times what it had allocated.
+// Returns the profile of this kind with the largest value of the first of `metrics` that is not zero everywhere, or
+// nothing if all are zero. If the program has freed everything, returns its own profile, unless another process still
+// holds ten times what the program allocated.
 std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFiles>& processes,
                              const std::string& kind, const std::vector<std::pair<std::string, std::string>>& metrics) {
   std::vector<Found> fullest(metrics.size()), of_main(metrics.size());
@@ -147,11 +149,11 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
         own[m].before = fmt::format("{}/{}", run.out, before->second.ToString());
       if (value > fullest[m].value) fullest[m] = own[m];
     }
-    // Of a shell that became the program, the program.
+    // If a shell executed the program, this selects the program.
     if (processes[i].pid == static_cast<uint32_t>(run.pid) && own.back().value > of_main.back().value)
       of_main = std::move(own);
   }
-  // The last metric holds what was freed, too: at the end a helper may have more in use than the program has left.
+  // The last metric includes freed memory: at the end, a helper may have more in use than the program.
   constexpr int64_t kMuchMore = 10;
   const bool main_matters = of_main.back().value > 0 && of_main.back().value >= fullest.back().value / kMuchMore;
   const int64_t held = of_main.front().value, allocated = of_main.back().value;
@@ -163,22 +165,23 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
   return found == fullest.end() ? std::nullopt : std::optional(*found);
 }
 
-// Whether views of the folder show the snapshot before this one, as the process freed most of its memory at its end.
+// Whether views of the folder show the snapshot before this one, because the process freed most of its memory at its
+// end.
 bool WasFreedAtEnd(const Found& found) {
   if (found.before.empty()) return false;
   const auto before = ReadPprofFile(found.before);
   return before.ok() && FreedAtExit(DescribeFile(found.before, *before), DescribeFile(found.path, *found.profile));
 }
 
-// What brings the names that it lacks, for all files of the run.
+// Returns what provides the missing names, for all files of the run.
 std::string HowToNameIn(const Found& found, const std::string& files) {
   auto whose = Plumbing::Make(*found.profile, {});
   return whose.ok() ? HowToName(UnnamedCodeOf(*found.profile, found.column, &*whose), {files}) : "";
 }
 
-// The commands that answer something here: of what is full.
+// Returns the commands that answer a question here: those for kinds that are not empty.
 std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& processes) {
-  std::vector<std::pair<std::string, std::string>> commands;  // and why
+  std::vector<std::pair<std::string, std::string>> commands;  // command and reason
   const auto quoted = [](const std::string& path) { return ShellQuoted(FromHere(path)); };
   const auto heap =
       Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}});
@@ -219,7 +222,7 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
     const std::string how = found.has_value() ? HowToNameIn(*found, FromHere(run.out)) : "";
     if (how.empty()) continue;
     text += fmt::format("holdfast: {}: {}.\n", Printable(FromHere(found->path)), Printable(how));
-    break;  // the same command names the others
+    break;  // one such command is enough
   }
   return text;
 }
@@ -301,7 +304,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   const auto main_left = std::find_if(tables_left.begin(), tables_left.end(), [&run](const TableLeft& table) {
     return table.pid == static_cast<uint32_t>(run.pid);
   });
-  // Of a script what it started is what matters.
+  // For a script, check the program that it started.
   const StartedCommand started = FollowStarters(run.command, LookUpIn(getenv("PATH")));
   const bool is_starter = !processes.empty() && !started.by.empty();
   if (!has_main && main_left == tables_left.end() && !is_starter) {

@@ -20,7 +20,7 @@ namespace {
 
 using Normalized = absl::StatusOr<std::string>;
 
-// The largest number that the library's own parser takes.
+// The largest number that the library's parser accepts.
 constexpr uint64_t kMostBytesOrNs = uint64_t{1} << 62;
 
 absl::Status Takes(const std::string& value, std::string_view what) {
@@ -109,7 +109,7 @@ Normalized SnapshotWhen(const std::string& value) {
 
 Normalized OnSnapshot(const std::string& value) {
   const size_t last = value.find_last_not_of(" \t");
-  // The file's name comes behind it: behind these it would be a command of its own.
+  // The file's name is appended: after one of these characters it would be a command of its own.
   const bool is_open = last != std::string::npos && std::string_view("&;|").find(value[last]) == std::string_view::npos;
   if (is_open && value.size() < kOnSnapshotBytes && value.find('\0') == std::string::npos) return value;
   return Takes(value, "a command of 1 to 1023 bytes that may have a file's name behind it, such as 'cp -t /backup'");
@@ -125,7 +125,7 @@ Normalized Signal(const std::string& value) {
   return std::string(name);
 }
 
-// Of --exact: what every stack, row and live block of a large program's test run takes.
+// For --exact: enough for every stack, row and live block in the test run of a large program.
 constexpr uint64_t kExactMaxMemory = 1 << 30;
 
 struct Setting {
@@ -273,9 +273,10 @@ size_t SplitProgram(const CLI::App& run, const std::vector<std::string>& argumen
     const std::string& word = arguments[at];
     if (word == "--" || word.size() < 2 || word[0] != '-') break;
     if (word[1] == '-') {
-      at += takes_value(word) ? 2 : 1;  // "--out=DIR" is no name of an option: one word
+      at += takes_value(word) ? 2 : 1;  // "--out=DIR" is one word, not the name of an option
     } else {
-      // "-qo DIR": in a group of letters the first that takes a value ends it; "-oDIR" has it in itself.
+      // "-qo DIR": in a group of letters, the first option that takes a value ends the group; "-oDIR" contains its
+      // value.
       size_t letter = 1;
       while (letter < word.size() && !takes_value(std::string("-") + word[letter])) ++letter;
       at += letter + 1 == word.size() ? 2 : 1;

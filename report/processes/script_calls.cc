@@ -33,7 +33,7 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// The folders of packages below `prefix`/lib: "python3.11/site-packages", "python3/dist-packages".
+// Adds the folders of packages in `prefix`/lib: "python3.11/site-packages", "python3/dist-packages".
 void AddPackages(const std::string& prefix, std::vector<std::string>* folders) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir((prefix + "/lib").c_str()), closedir);
   while (const dirent* entry = listing != nullptr ? readdir(listing.get()) : nullptr) {
@@ -45,10 +45,10 @@ void AddPackages(const std::string& prefix, std::vector<std::string>* folders) {
 
 class Modules {
  public:
-  // `root`, `cwd`: of the process, as they can be opened.
+  // `root`, `cwd`: of the process, as paths that we can open.
   Modules(std::string root, std::string cwd) : root_(std::move(root)), cwd_(std::move(cwd)) {}
 
-  // A path as the process means it.
+  // Translates a path of the process into one that we can open.
   std::string Path(const std::string& path) const {
     return path.starts_with("/") ? root_ + path : fmt::format("{}/{}", cwd_, path);
   }
@@ -86,7 +86,7 @@ class Modules {
   }
 
  private:
-  // Of "a.b": a.py, a/__init__.py, a/b.py and a/b/__init__.py.
+  // "a.b": adds a.py, a/__init__.py, a/b.py and a/b/__init__.py.
   void AddParts(std::string folder, const std::string& module) {
     for (const std::string_view part : Split(module, ".")) {
       if (part.empty()) break;
@@ -139,7 +139,7 @@ bool ScriptMayCallPrctl(int pid, const std::string& process, std::string_view pr
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (Mentions(arguments[i]) || absl::StrContains(arguments[i], ".syscall(")) return true;
   }
-  // Another user's process hides both.
+  // Both are hidden if the process belongs to another user.
   const std::string own_root = fmt::format("/proc/{}/root", pid), own_cwd = fmt::format("/proc/{}/cwd", pid);
   const bool is_hidden = access(own_cwd.c_str(), X_OK) != 0;
   Modules modules(is_hidden ? "" : own_root, is_hidden ? fmt::format("/proc/{}/cwd", process) : own_cwd);
@@ -165,7 +165,7 @@ bool ScriptMayCallPrctl(int pid, const std::string& process, std::string_view pr
   if (length > 0) prefixes.push_back(FolderOf(FolderOf(std::string(executable, static_cast<size_t>(length)))));
   if (!arguments.empty() && arguments[0].starts_with("/")) prefixes.push_back(FolderOf(FolderOf(arguments[0])));
   if (script < arguments.size() && arguments[script].starts_with("/"))
-    prefixes.push_back(FolderOf(FolderOf(arguments[script])));  // of an environment of its own, as a program of it
+    prefixes.push_back(FolderOf(FolderOf(arguments[script])));  // a virtual environment
   std::sort(prefixes.begin(), prefixes.end());
   prefixes.erase(std::unique(prefixes.begin(), prefixes.end()), prefixes.end());
   for (const std::string& prefix : prefixes) modules.AddPrefix(modules.Path(prefix + "/"));
@@ -180,7 +180,7 @@ bool ScriptMayCallPrctl(int pid, const std::string& process, std::string_view pr
     modules.AddFile(path);
     modules.AddFile(path + "/__main__.py");
   }
-  // "gunicorn app:main", "celery -A app": arguments name modules, too.
+  // "gunicorn app:main", "celery -A app": arguments may also name modules.
   for (size_t i = script + 1; i < arguments.size(); ++i) {
     const std::string name = arguments[i].substr(0, arguments[i].find(':'));
     if (!name.empty() && name.find('/') == std::string::npos && !name.starts_with("-")) modules.AddModule(name, here);

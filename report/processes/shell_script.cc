@@ -46,7 +46,7 @@ struct Token {
   bool is_word = false;
 };
 
-// The end of what begins with `open` at `at`: behind its `close`. Quotes and parentheses in it are whole.
+// Returns the position after the `close` that matches the `open` at `at`. Skips quoted and parenthesized text.
 size_t EndOfNested(std::string_view text, size_t at, char open, char close) {
   int depth = 0;
   char quote = 0;
@@ -144,7 +144,7 @@ class Tokenizer {
     return std::min(at + 1, text_.size());
   }
 
-  // Leaves out the redirection, the file that it names, and the number of the descriptor before it.
+  // Skips a redirection: the number of the descriptor before it and the file name after it.
   void Redirection() {
     if (!tokens_.empty() && tokens_.back().is_word &&
         tokens_.back().text.end() == text_.begin() + static_cast<ptrdiff_t>(at_) &&
@@ -166,7 +166,7 @@ class Tokenizer {
     at_ = end;
   }
 
-  // The texts that follow the line after <<MARK.
+  // Skips the here-documents after a line with <<MARK.
   void SkipDocuments() {
     for (const auto& [mark, is_indented] : std::exchange(documents_, {})) {
       while (at_ < text_.size()) {
@@ -217,7 +217,7 @@ class Reader {
  private:
   struct Scope {
     std::vector<std::string> arguments;
-    bool are_known = true;  // false: the script has shifted them in a loop
+    bool are_known = true;  // false: the script shifts them in a loop
     bool has_ended = false;
   };
   using Tokens = std::vector<Token>;
@@ -225,7 +225,7 @@ class Reader {
     const Tokens* tokens = nullptr;
     size_t begin = 0, end = 0;
   };
-  // What the shell makes of $…: one text, or the words of a list. Neither: not known.
+  // What $… expands to: one text, or the words of a list. Neither is set: unknown.
   struct Value {
     std::optional<std::string> text;
     std::optional<std::vector<std::string>> list;
@@ -247,7 +247,7 @@ class Reader {
     std::vector<std::string_view> words;
     int branches = 0, loops = 0;
     bool after_and = false;
-    std::vector<bool> patterns;  // of the cases that are open: whether a pattern comes next
+    std::vector<bool> patterns;  // per open case: whether a pattern comes next
     for (size_t at = body.begin; at <= body.end && !scope->has_ended && commands_.size() < kMostCommands; ++at) {
       const bool is_end = at == body.end;
       if (!is_end && tokens[at].is_word) {
@@ -306,7 +306,7 @@ class Reader {
     }
   }
 
-  // name() { … } and function name { … }: notes the body. Returns where to go on; 0: it is no function.
+  // Records the body of name() { … } or function name { … }. Returns where to continue, or 0 if this is no function.
   size_t TakeFunction(const Body& body, size_t at) {
     const Tokens& tokens = *body.tokens;
     const bool has_word = tokens[at].text == "function" && at + 1 < body.end && tokens[at + 1].is_word;
@@ -327,7 +327,7 @@ class Reader {
     return next + 1;
   }
 
-  // A simple command. `is_sure`: no condition decides whether it runs.
+  // Reads a simple command. `is_sure`: the command runs unconditionally.
   void Simple(const std::vector<std::string_view>& raw, Scope* scope, bool is_sure, bool is_in_loop, int calls) {
     size_t at = 0;
     bool is_exec = false;
@@ -342,7 +342,7 @@ class Reader {
         Assign(variable, raw[at].substr(name + 1), scope, calls);
       }
     }
-    if (at == raw.size()) {  // for all that follows
+    if (at == raw.size()) {  // applies to all that follows
       without_library_ = without;
       return;
     }
@@ -395,7 +395,7 @@ class Reader {
            assignment.find("libholdfast") != std::string_view::npos;
   }
 
-  // In the folder and by the PATH that the script has set.
+  // Resolves the program in the current folder and PATH of the script.
   void ResolveProgram(std::string* program) const {
     if (program->find('/') != std::string::npos) {
       *program = Joined(folder_, *program);
@@ -438,7 +438,7 @@ class Reader {
     unknown_.erase(key);
   }
 
-  // What the shell does itself. Returns false if `words` names something else.
+  // Performs a shell builtin. Returns false if `words` is no builtin.
   bool Builtin(const std::vector<std::string>& words, const std::vector<std::string_view>& raw, Scope* scope,
                bool is_sure, bool is_in_loop, int calls) {
     const std::string& name = words[0];
@@ -475,7 +475,7 @@ class Reader {
       }
     } else if (name == "set") {
       const auto dashes = std::find(words.begin(), words.end(), "--");
-      // A condition around it asks whether the program is named or only its options: `[ "${1#-}" != "$1" ]`.
+      // The condition around it often tests whether there is a program or only options: `[ "${1#-}" != "$1" ]`.
       const bool has_program = scope->arguments.size() > 1 && !scope->arguments[1].starts_with('-');
       if (dashes != words.end() && (is_sure || !has_program)) {
         scope->arguments.erase(scope->arguments.begin() + 1, scope->arguments.end());
@@ -492,9 +492,9 @@ class Reader {
     return true;
   }
 
-  // ---- What the shell makes of a word ----
+  // ---- Expansion of words ----
 
-  // Appends its words. False: only a running shell knows them.
+  // Appends the words. Returns false if only a running shell can compute them.
   bool Expand(std::string_view raw, const Scope& scope, int calls, std::vector<std::string>* parts) {
     std::string text;
     bool is_word = false;
@@ -519,7 +519,7 @@ class Reader {
             if (i > 0) parts->push_back(std::exchange(text, ""));
             text += (*value.list)[i];
           }
-          // "$@" without arguments is no word, though it is in quotes.
+          // "$@" without arguments is no word, although it is quoted.
           is_word = (is_word && raw != "\"$@\"" && raw != "\"${@}\"") || !value.list->empty();
         } else if (!value.text.has_value()) {
           return false;
@@ -571,7 +571,7 @@ class Reader {
     return {.text = {}, .list = std::vector<std::string>(scope.arguments.begin() + 1, scope.arguments.end())};
   }
 
-  // Of what begins with the '$' at `*at`; moves `*at` to its last character.
+  // Expands what begins with the '$' at `*at`. Moves `*at` to its last character.
   Value Dollar(std::string_view raw, size_t* at, const Scope& scope, int calls) {
     const std::string_view rest = raw.substr(*at + 1);
     if (rest.starts_with('(')) {
@@ -655,7 +655,7 @@ class Reader {
     return Printed(inside, scope, calls);
   }
 
-  // What the commands in $(…) print, where their words alone say it. Notes the programs among them.
+  // Returns what the commands in $(…) print, if their words alone determine it. Records the programs among them.
   Value Printed(std::string_view text, const Scope& scope, int calls) {
     if (calls >= kMostCalls) return {};
     const bool was_assigned = std::exchange(is_assigned_, false);
@@ -734,10 +734,10 @@ class Reader {
   std::map<std::string, std::string> variables_;
   std::map<std::string, std::vector<std::string>> arrays_;
   std::map<std::string, Body> functions_;
-  std::set<std::string> unknown_;  // variables that the script sets to what only a running shell knows
-  std::string folder_;             // "": where the script was started
+  std::set<std::string> unknown_;  // variables that the script sets to values that only a running shell can compute
+  std::string folder_;             // "": the folder in which the script was started
   std::string without_library_;
-  bool is_assigned_ = false;  // the value of a variable, which is not split into words
+  bool is_assigned_ = false;  // the value of an assignment is not split into words
   int inside_word_ = 0;
   std::vector<ScriptCommand> commands_;
 };

@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kMostShellBytes = 64 << 10;
 constexpr int kMostLookUps = 256, kMostDepth = 8;
 
-// Programs that execute what their words name, after their own options. `with_value`: options that take the next word.
-// `own_words`: words of their own before the program.
+// Programs that execute the program named by their arguments, after their own options. `with_value`: options that take
+// the next word. `own_words`: the number of their own words before the program.
 struct Starter {
   std::string_view name, with_value;
   int own_words = 0;
@@ -78,7 +78,7 @@ bool HasWord(std::string_view words, std::string_view one) {
 
 bool IsShell(std::string_view program) { return HasWord("sh bash dash ash ksh mksh zsh", BaseName(program)); }
 
-// Helpers that a script calls on its way to the program that matters.
+// Helpers that a script calls on the way to its main program.
 bool IsHelper(std::string_view program) {
   return HasWord(
       "awk basename cat chgrp chmod chown cp curl cut date df dirname du egrep envsubst expr fgrep find free gawk getent grep "
@@ -90,11 +90,11 @@ bool IsHelper(std::string_view program) {
 
 std::string Spaced(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// What a command starts by its words: another command, or a script.
+// What the words of a command start: another command, or a script.
 struct Inner {
   std::vector<std::string> command;
   std::optional<ShellScript> script;
-  std::string shown;  // the starter as a person calls it: "env -i", "bash -c", "./run.sh"
+  std::string shown;  // the starter, for people: "env -i", "bash -c", "./run.sh"
   bool cleans_environment = false;
 };
 
@@ -136,7 +136,7 @@ std::optional<Inner> OfShell(const std::vector<std::string>& words) {
   return std::nullopt;
 }
 
-// su [-] [USER] -c TEXT, which runuser and script take as well; start-stop-daemon --start --exec FILE -- ARGUMENT….
+// su [-] [USER] -c TEXT, also accepted by runuser and script; start-stop-daemon --start --exec FILE -- ARGUMENT….
 std::optional<Inner> OfOwnForm(const std::vector<std::string>& words) {
   const std::string_view name = BaseName(words[0]);
   const auto value_of = [&](std::initializer_list<std::string_view> options) -> std::optional<std::string> {
@@ -198,7 +198,7 @@ std::optional<Inner> OfStarter(const std::vector<std::string>& words, const Prog
       cleans("-u LD_PRELOAD");
       at += word == "-u" || word == "--unset" ? 1 : 0;
     } else if (name == "sudo" && (word == "-E" || word.starts_with("--preserve-env"))) {
-      inner.cleans_environment = word.find("LD_PRELOAD") == std::string::npos;  // -E keeps all but the loader's
+      inner.cleans_environment = word.find("LD_PRELOAD") == std::string::npos;  // -E keeps all but LD_…
     } else if (is_env && (word.starts_with("-S") || word.starts_with("--split-string="))) {
       const std::string text =
           word == "-S" && at + 1 < words.size() ? words[++at] : word.substr(word.starts_with("-S") ? 2 : 15);
@@ -220,7 +220,7 @@ std::optional<Inner> OfStarter(const std::vector<std::string>& words, const Prog
       break;
     }
   }
-  // After an unknown option with a value, the first word that can be executed is the program.
+  // After an unknown option that may take a value, the first executable word is the program.
   const auto can_run = [&](const std::string& word) {
     return !word.empty() && word[0] != '-' && !look_up(word).empty();
   };
@@ -234,7 +234,7 @@ std::optional<Inner> OfStarter(const std::vector<std::string>& words, const Prog
   return inner;
 }
 
-// "-S bash -e" or "bash": the first word that is no option, as `env` takes it.
+// "-S bash -e" or "bash": returns the first word that is no option, as `env` does.
 std::string WordOf(const std::string& argument) {
   for (const std::string_view word : Split(argument, " \t")) {
     if (!word.empty() && word[0] != '-' && AssignedName(word) == 0) return std::string(word);
@@ -258,7 +258,7 @@ std::optional<Inner> InnerOf(const std::vector<std::string>& command, const std:
   return inner;
 }
 
-// Each word is looked up once.
+// Looks up each word only once.
 class KnownPrograms {
  public:
   explicit KnownPrograms(const ProgramLookUp& look_up) : look_up_(look_up) {}
@@ -304,7 +304,7 @@ class Finder {
   std::vector<StartedProgram> found_;
 };
 
-// The command that a script is about.
+// Returns the main command of a script.
 const ScriptCommand* MainOf(const std::vector<ScriptCommand>& commands, const std::string& script,
                             const ProgramLookUp& look_up) {
   const ScriptCommand* best = nullptr;
@@ -341,7 +341,7 @@ StartedCommand FollowStarters(const std::vector<std::string>& given, const Progr
     bool drops = inner->cleans_environment;
     std::string how;
     if (inner->script.has_value()) {
-      if (!scripts.insert(inner->script->text).second) break;  // it starts itself
+      if (!scripts.insert(inner->script->text).second) break;  // the script starts itself
       const std::vector<ScriptCommand> commands = CommandsOf(*inner->script);
       const ScriptCommand* one = MainOf(commands, inner->script->arguments[0], look_up);
       if (one == nullptr) break;

@@ -1,4 +1,4 @@
-// Says why an exporter that holds its lock does not answer: it is stopped, held by a debugger, frozen or hung.
+// Says why an exporter that holds its lock does not respond: it is stopped, held by a debugger, frozen or hung.
 #ifndef HOLDFAST_REPORT_PROCESSES_STILL_EXPORTER_H_
 #define HOLDFAST_REPORT_PROCESSES_STILL_EXPORTER_H_
 
@@ -8,10 +8,10 @@
 
 namespace holdfast {
 
-// After progress.IsStill() was true: "its exporter, process 4242, is stopped; kill -CONT 4242 resumes it".
+// Call after progress.IsStill() was true. Returns "its exporter, process 4242, is stopped; kill -CONT 4242 resumes it".
 std::string WhyStill(const ExporterProgress& progress);
 
-// Looks for some milliseconds whether the exporter of a folder is stopped; empty: it is not.
+// Checks for some milliseconds whether the exporter of a folder is stopped. Returns "" if it is not.
 std::string WhyExporterIsStopped(const std::string& tables, const std::string& out, FolderId id);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Which libraries belong to the system.
+// Tells which libraries belong to the system.
 #ifndef HOLDFAST_REPORT_PROCESSES_SYSTEM_LIBRARIES_H_
 #define HOLDFAST_REPORT_PROCESSES_SYSTEM_LIBRARIES_H_
 
@@ -6,7 +6,8 @@
 
 namespace holdfast {
 
-// Whether the file is in a folder of the system's libraries ("/usr/lib/x86_64-linux-gnu/libcap.so.2"), and not below one.
+// Whether the file is directly in a folder of system libraries ("/usr/lib/x86_64-linux-gnu/libcap.so.2"), not in a
+// subfolder.
 inline bool IsSystemLibrary(std::string_view path) {
   for (const std::string_view folder :
        {"/usr/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/", "/lib64/", "/lib/x86_64-linux-gnu/", "/lib/"}) {

@@ -32,7 +32,7 @@ std::string Quoted(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
-// Why no table may be made in this folder; "": one may.
+// Returns why no table can be created in this folder, or "" if one can.
 std::string WhyNoFile(const std::string& folder) {
   rlimit limit;
   if (access(folder.c_str(), W_OK | X_OK) != 0)
@@ -45,7 +45,7 @@ std::string WhyNoFile(const std::string& folder) {
   return "";
 }
 
-// What CheckProgram says against a program; "": nothing.
+// Returns CheckProgram's reason not to profile a program, or "".
 std::string WhyNotRecorded(const FinishedRun& run, const std::vector<std::string>& words) {
   const ProgramCheck check = CheckProgram(words, getenv("PATH"), run.library);
   return check.exit_code == kRunFailed || !check.recordable ? check.message : "";
@@ -70,9 +70,9 @@ std::vector<std::string> ProgramsWithoutLibrary(pid_t root) {
     const std::string maps = ReadWhole(fmt::format("/proc/{}/maps", pids[i]));
     std::error_code error;
     const std::string program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pids[i]), error).string();
-    // Just forked or about to exec: the tool itself.
+    // Skip a process that was just forked and is still the tool itself.
     if (maps.empty() || error || program.ends_with("/holdfast")) continue;
-    // While the loader is at work there is no libc yet.
+    // While the loader works, libc is not mapped yet.
     const bool is_starting = maps.find("/ld-linux") != std::string::npos && maps.find("/libc.so") == std::string::npos;
     if (!is_starting && maps.find("/libholdfast.so") == std::string::npos &&
         std::find(programs.begin(), programs.end(), program) == programs.end())

@@ -1,4 +1,4 @@
-// Why a run left no profile of its program, and what to do: for the end of `holdfast run`.
+// Explains why a run left no profile of its program, and what to do. Printed at the end of `holdfast run`.
 #ifndef HOLDFAST_REPORT_PROCESSES_WHY_NOTHING_H_
 #define HOLDFAST_REPORT_PROCESSES_WHY_NOTHING_H_
 
@@ -10,11 +10,11 @@
 
 namespace holdfast {
 
-// One or two sentences; "" if the library was in the program and had room for its table: then nothing reached the
-// interval. A lower interval helps in that case alone.
+// Returns one or two sentences. Returns "" if the program had loaded the library and there was room for its table: then
+// nothing reached the sampling interval. Only in that case does a lower interval help.
 std::string WhyNothing(const FinishedRun& run, const StartedCommand& started);
 
-// Executables of `root` and its descendants in which the library is not, by a look at /proc now.
+// Reads /proc now. Returns the executables of `root` and its descendants that run without the library.
 std::vector<std::string> ProgramsWithoutLibrary(pid_t root);
 
 }  // namespace holdfast
