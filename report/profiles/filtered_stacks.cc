@@ -49,7 +49,7 @@ class StacksBuilder {
     if (by_label) {
       std::set<std::string_view> keys = LabelKeys(p_);
       by_thread_start_ = options_.by == "thread" && !keys.contains("thread");
-      // Of a short run no age may be known.
+      // In a short run, no age may be known.
       const bool has_no_age = options_.by == "age" && FindMetric(p_, "alive_space").ok();
       if (!by_thread_start_ && !has_no_age && !keys.contains(options_.by)) {
         keys.insert("thread");
@@ -96,7 +96,7 @@ class StacksBuilder {
   }
 
  private:
-  // False: the filters drop the stack.
+  // Returns false if the filters drop the stack.
   bool AddFrames(std::span<const uint32_t> frames, LocationNodes& nodes) {
     if (nodes.prunes()) frames = Pruned(frames, nodes);
     if (nodes.has_focus()) {
@@ -121,11 +121,11 @@ class StacksBuilder {
     }
     if (made_.frames_.size() > first || frames.empty()) return true;
     if (!options_.folds() || !options_.hide.empty() || !options_.show.empty()) return false;
-    made_.frames_.push_back(nodes.FoldedNode(frames.back(), &made_.nodes_));  // all of it is the system's
+    made_.frames_.push_back(nodes.FoldedNode(frames.back(), &made_.nodes_));  // all frames are system frames
     return true;
   }
 
-  // The usual case. Whether a frame is hidden cannot be foretold, so that it must not be a branch.
+  // The common case. Whether a frame is hidden is unpredictable, so the loop has no branch for it.
   void AppendOnlyNodes(std::span<const uint32_t> frames, const LocationNodes& nodes) {
     const size_t first = made_.frames_.size();
     made_.frames_.resize(first + frames.size());
@@ -141,14 +141,14 @@ class StacksBuilder {
     const size_t first = made_.frames_.size();
     for (const uint32_t frame : frames) {
       for (const uint32_t node : nodes.NodesOf(frame)) {
-        // What calls itself on a coarse level is one step of it.
+        // On a coarse level, recursion is one step.
         if (collapse_ && made_.frames_.size() > first && made_.frames_.back() == node) continue;
         made_.frames_.push_back(node);
       }
     }
   }
 
-  // Without what the profile itself wants dropped, from the outermost such frame below a frame that stays.
+  // Removes the frames that the profile itself wants dropped: from the outermost such frame below a frame that stays.
   static std::span<const uint32_t> Pruned(std::span<const uint32_t> frames, const LocationNodes& nodes) {
     bool found_user = false;
     for (size_t i = frames.size(); i-- > 0;) {
@@ -195,7 +195,7 @@ class StacksBuilder {
   const std::vector<size_t> columns_;
   const StackOptions& options_;
   const std::span<const double> variances_;
-  bool by_thread_start_ = false;  // --by thread of a profile without such labels
+  bool by_thread_start_ = false;  // --by thread, and the profile has no such labels
   bool collapse_ = false;         // on a coarse level
   FilteredStacks made_;
   absl::flat_hash_map<std::string, uint32_t> labels_;

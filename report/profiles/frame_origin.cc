@@ -13,7 +13,7 @@ bool IsIdentifier(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || static_cast<unsigned char>(c) >= 0x80;
 }
 
-// Where the bracket at `open` is closed; npos where it is not.
+// Returns the position of the bracket that closes the one at `open`, or npos.
 size_t ClosingOf(std::string_view name, size_t open) {
   int depth = 0;
   for (size_t i = open; i < name.size(); ++i) {
@@ -23,12 +23,12 @@ size_t ClosingOf(std::string_view name, size_t open) {
   return std::string_view::npos;
 }
 
-// Where the qualified name begins: a template's return type stands before it ("void app::f<int>(int)").
+// Drops the result type, which precedes the qualified name of a template ("void app::f<int>(int)").
 std::string_view WithoutReturnType(std::string_view name) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)", kOperator = "operator";
   int depth = 0;
   size_t begin = 0;
-  bool is_operator = false;  // "operator std::string" and "operator new" have a blank
+  bool is_operator = false;  // "operator std::string" and "operator new" contain a blank
   for (size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     if (c == '<' || c == '{') ++depth;
@@ -43,7 +43,7 @@ std::string_view WithoutReturnType(std::string_view name) {
     } else if (c == '(' && (part.ends_with("decltype") || part.ends_with("decltype "))) {
       i = std::min(ClosingOf(name, i), name.size() - 1);
     } else if (c == '(' && begin == i && (rest.starts_with("(*") || rest.starts_with("(&"))) {
-      begin = i + 2;  // the result is a pointer to a function
+      begin = i + 2;  // the result type is a pointer to a function
     } else if (c == '(') {
       break;
     } else if (c == ' ' && !is_operator && !part.ends_with("decltype")) {
@@ -53,7 +53,7 @@ std::string_view WithoutReturnType(std::string_view name) {
   return name.substr(begin);
 }
 
-// Modules of Rust's core and alloc, where the functions of these crates are. C++ has namespaces of the same names.
+// Modules of Rust's core and alloc crates, which hold their functions. C++ has namespaces of the same names.
 bool IsRustModule(std::string_view module) {
   constexpr std::array<std::string_view, 46> kModules = {
       "alloc", "any",   "array",  "arch",        "ascii",     "async_iter", "backtrace", "borrow",  "boxed", "cell",
@@ -67,7 +67,7 @@ bool IsRustModule(std::string_view module) {
 }  // namespace
 
 std::string PackageOf(std::string_view function, std::string_view object, std::string_view file) {
-  // Go: the package's path ends at the first point behind the last slash.
+  // Go: the package's path ends at the first point after the last slash.
   if (const size_t slash = function.rfind('/'); slash != std::string_view::npos && function.find('(') > slash) {
     const size_t point = function.find('.', slash);
     if (point != std::string_view::npos && function.find("::") == std::string_view::npos) {
@@ -99,7 +99,7 @@ bool IsRustsPath(std::string_view path) {
 
 bool IsRustsOwn(std::string_view name) {
   if (!IsRustsPath(name)) return false;
-  // Parameters are C++'s: Rust's names have none.
+  // Only C++ names have parameters; Rust names have none.
   int depth = 0;
   for (const char c : name) {
     if (c == '<') ++depth;

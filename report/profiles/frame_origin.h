@@ -1,5 +1,5 @@
-// What a frame belongs to: a package, and whether it is the system's. Pure functions, any thread. Every view asks here;
-// the HTML page gets the answers as columns (report/html/report_builder.h).
+// What a frame belongs to: its package, and whether it is system code. Pure functions, any thread. All views use these
+// functions; the HTML page receives their results as columns (report/html/report_builder.h).
 //
 //   app::json::parse(std::string const&)   libfoo.so    package app       library
 //   std::vector<int>::push_back(int&&)     server       package std       system: libstdc++'s internals
@@ -15,23 +15,24 @@
 
 namespace holdfast {
 
-// The outermost namespace of the name, else the object's file name, else the folder of the source file, else "?".
+// Returns the outermost namespace of the name, else the object's file name, else the folder of the source file, else
+// "?".
 std::string PackageOf(std::string_view function, std::string_view object, std::string_view file);
 
-// Whether a name, without a result before it, is of Rust's core or alloc, and not of a C++ namespace that is called so.
+// Whether a name without a result type belongs to Rust's core or alloc crate, and not to a C++ namespace of that name.
 bool IsRustsOwn(std::string_view name);
-// Whether a path such as core::fmt::Formatter is of these crates, by its module.
+// Whether a path such as core::fmt::Formatter belongs to these crates, judged by its module.
 bool IsRustsPath(std::string_view path);
 
-// Frames that `--fold system` folds into their callers: libc, ld.so, libpthread, libm, libgcc_s, libstdc++, the
-// kernel's vdso, and what C++'s and Rust's own libraries put into the program (std::, __gnu_cxx::, operator new,
-// core::, alloc::).
+// Whether `--fold system` folds a frame into its caller: libc, ld.so, libpthread, libm, libgcc_s, libstdc++, the
+// kernel's vdso, and functions of the C++ and Rust libraries that are compiled into the program (std::, __gnu_cxx::,
+// operator new, core::, alloc::).
 bool IsSystemFrame(std::string_view function, std::string_view object);
 
-// Whose code it is. The numbers stand in HTML reports.
+// The owner of a piece of code. HTML reports contain these numbers.
 enum class FrameOrigin : uint8_t { kUser = 0, kLibrary = 1, kSystem = 2, kUnknown = 3 };
 
-// System as above; unknown without a name or an object; else the program's or a library's.
+// Returns kSystem for frames as above, kUnknown without a name or an object, and otherwise the program or a library.
 FrameOrigin OriginOf(std::string_view function, std::string_view object, bool is_program);
 
 }  // namespace holdfast

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef", kDigits = "0123456789";
 
-// Suffixes of symbols, as GCC, LLVM, BOLT and ld write them: ".part.0", ".cold", ".llvm.4711". Some have a number after them.
+// Suffixes of symbols from GCC, LLVM, BOLT and ld: ".part.0", ".cold", ".llvm.4711". A number may follow.
 constexpr std::array<std::string_view, 18> kNumbered = {
     "constprop", "isra",      "part",    "cold",    "lto_priv", "llvm",    "localalias", "__uniq",      "warm",
     "hot",       "simdclone", "argelim", "argprom", "retelim",  "memprof", "extracted",  "specialized", "default"};
 constexpr std::array<std::string_view, 7> kBare = {"cold",  "warm",    "localalias", "resolver",
                                                    "ifunc", "argelim", "argprom"};
-// Of target_clones: one for each processor.
+// Suffixes from target_clones: one per processor.
 constexpr std::array<std::string_view, 3> kProcessors = {"avx", "arch_", "sse"};
 
 template <typename List>
@@ -30,7 +30,7 @@ bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
-// "parse" of "parse.constprop.0.cold".
+// "parse.constprop.0.cold" becomes "parse".
 std::string_view WithoutSymbolSuffixes(std::string_view name) {
   while (true) {
     const size_t point = name.rfind('.');
@@ -49,7 +49,7 @@ std::string_view WithoutSymbolSuffixes(std::string_view name) {
   }
 }
 
-// "f(int)" of "f(int) [clone .part.0] [clone .cold]", and of LLVM's "f(int) (.part.0)".
+// "f(int) [clone .part.0] [clone .cold]" and LLVM's "f(int) (.part.0)" become "f(int)".
 std::string_view WithoutCloneNotes(std::string_view name) {
   name = name.substr(0, name.find(" [clone "));
   while (name.ends_with(')')) {
@@ -82,7 +82,7 @@ void DropDisambiguators(std::string* name) {
   }
 }
 
-// Drops the digits after each `mark`, and the mark itself if `with_mark`, where one of `ends` follows.
+// Drops the digits after each `mark` if one of `ends` follows. Drops the mark as well if `with_mark` is set.
 void DropNumbers(std::string* name, std::string_view mark, bool with_mark, std::string_view ends) {
   for (size_t at = name->find(mark); at != std::string::npos; at = name->find(mark, at + 1)) {
     const size_t digits = at + mark.size(), end = std::min(name->find_first_not_of(kDigits, digits), name->size());
@@ -94,7 +94,7 @@ void DropNumbers(std::string* name, std::string_view mark, bool with_mark, std::
   }
 }
 
-// "{lambda}" of "{lambda(int)#1}", as symbols have it, and of "{lambda load.cc:7}", as debug information does.
+// "{lambda(int)#1}" (from symbols) and "{lambda load.cc:7}" (from debug information) become "{lambda}".
 void DropDetailsOfLambdas(std::string* name) {
   constexpr std::string_view kLambda = "{lambda";
   for (size_t at = name->find(kLambda); at != std::string::npos; at = name->find(kLambda, at + 1)) {
@@ -130,7 +130,8 @@ std::string NameAcrossBuilds(std::string_view name) {
   DropNumbers(&text, "'unnamed", false, "'");
   DropNumbers(&text, "$_", false, "");  // clang's lambdas: app::$_0
   DropNumbers(&text, "_block_invoke_", true, "");
-  // GCC's and LLVM's parallel regions, and what LLVM numbers as it links: main._omp_fn.0, .omp_outlined..1, helper.4711.
+  // Parallel regions of GCC and LLVM, and what LLVM numbers at link time: main._omp_fn.0, .omp_outlined..1,
+  // helper.4711.
   const size_t point = text.find_last_not_of(kDigits);
   if (point != std::string::npos && point + 1 < text.size() && text[point] == '.') {
     const size_t end = text.find_last_not_of('.', point);

@@ -1,11 +1,12 @@
-// One function under the different names that compilers give to parts and copies of it. Pure functions, any thread.
+// Recognizes one function under the different names that compilers give to its parts and copies. Pure functions, any
+// thread.
 //
-//   SourceName        one function of one build: without what the optimizer and the linker add
+//   SourceName        identifies a function within one build: drops what the optimizer and the linker add
 //     parse_body.constprop.0.isra.1                 parse_body
 //     app::Load(int) [clone .cold]                  app::Load(int)
 //     core::fmt::write::h0123456789abcdef           core::fmt::write
 //
-//   NameAcrossBuilds  one function of two builds: also without numbers that shift when code is added before it
+//   NameAcrossBuilds  identifies a function across two builds: also drops numbers that shift when code is added before it
 //     main::{lambda(int)#2}::operator()(int) const  main::{lambda}::operator()(int) const
 //     app::$_3::operator()(int)                     app::$_::operator()(int)
 //     app[c0ffee]::run::{closure#1}                 app::run::{closure}
@@ -24,11 +25,11 @@ namespace holdfast {
 std::string SourceName(std::string_view name);
 std::string NameAcrossBuilds(std::string_view name);
 
-// The name without result and parameters, by which a function with debug information is the one without:
-// "app::Load" of "void app::Load<int>(int) const" is app::Load<int>.
+// Drops the result type and the parameters: "void app::Load<int>(int) const" becomes "app::Load<int>". Matches
+// functions with debug information to those without.
 std::string NameWithoutParameters(std::string_view name);
 
-// Gives each function its SourceName. A function without a system name keeps the old name as that.
+// Sets each function's name to its SourceName. If a function has no system name, the old name becomes its system name.
 void NameFunctionsBySource(Profile* profile);
 
 // Reads a file for a view: ReadPprofFile, then NameFunctionsBySource.

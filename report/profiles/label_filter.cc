@@ -17,7 +17,7 @@ std::optional<int64_t> Number(std::string_view text) {
   return static_cast<int64_t>(*value);
 }
 
-// Digits, a point, letters: what somebody writes who means a number with a unit.
+// Whether the text consists of digits, a point and letters, so that the user means a number with a unit.
 bool LooksLikeNumber(std::string_view text) {
   if (text.empty()) return true;  // an open end
   const bool begins = text[0] >= '0' && text[0] <= '9';
@@ -101,7 +101,7 @@ bool LabelFilter::Matches(const Profile& profile, const Profile::Sample& sample)
       return pattern.Matches(fmt::format("{}:{}", profile.strings[label.key], profile.strings[label.text]));
     });
   };
-  // With a key the parts are alternatives, without one each has to match (as pprof has it).
+  // With a key, the parts are alternatives; without one, each part must match (as in pprof).
   if (!key_.empty()) return std::any_of(patterns_.begin(), patterns_.end(), matches);
   return std::all_of(patterns_.begin(), patterns_.end(), matches);
 }

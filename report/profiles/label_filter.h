@@ -1,8 +1,8 @@
-// `--tagfocus` and `--tagignore`: which samples a label's value selects. Any thread once made.
+// `--tagfocus` and `--tagignore`: selects samples by the values of labels. Any thread may use a filter once it is made.
 //
-//   wait=mutex            samples with a label wait whose value matches the expression
-//   bytes=1KiB:64KiB      samples with a numeric label in the range; "bytes=4096", ":64KiB" and "1KiB:" too
-//   mutex,cond            an expression for each part; each must match a `key:value` of the sample
+//   wait=mutex            samples with a label `wait` whose value matches the expression
+//   bytes=1KiB:64KiB      samples with a numeric label in the range; "bytes=4096", ":64KiB" and "1KiB:" also work
+//   mutex,cond            one expression per part; each must match a `key:value` of the sample
 //   1KiB:64KiB            any numeric label
 #ifndef HOLDFAST_REPORT_PROFILES_LABEL_FILTER_H_
 #define HOLDFAST_REPORT_PROFILES_LABEL_FILTER_H_
@@ -20,8 +20,8 @@ namespace holdfast {
 
 class LabelFilter {
  public:
-  // "" is no filter. A range of other things than numbers, or an expression for a label whose values are numbers in
-  // `profile`, is an error: it would match nothing, or everything.
+  // "" makes no filter. Returns an error for a range whose ends are not numbers, and for an expression on a label whose
+  // values are numbers in `profile`: such a filter would match nothing, or everything.
   static absl::StatusOr<LabelFilter> Parse(std::string_view option, std::string_view text, const Profile& profile);
   bool empty() const { return empty_; }
   bool Matches(const Profile& profile, const Profile::Sample& sample) const;

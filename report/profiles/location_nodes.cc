@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// A name without what stands behind it in brackets: drop_frames expressions are written for those.
+// Drops the parenthesized text after a name, because drop_frames expressions are written for names without it.
 //     app::f<int>(int)  →  app::f        runtime.(*T).run  →  the same
 std::string WithoutParameters(std::string_view name) {
   if (name.starts_with('.')) name.remove_prefix(1);
@@ -73,7 +73,7 @@ absl::StatusOr<LocationNodes> LocationNodes::Make(const Profile& profile, const 
     if (!pattern.ok()) return pattern.status();
     filter->Set(*std::move(pattern), profile);
   }
-  // Those of the profile itself: what is no expression there is none.
+  // Apply the profile's own expression. Ignore it if it is invalid.
   if (auto drop = Pattern::Compile("", Anchored(profile.strings[profile.drop_frames])); drop.ok()) {
     made.drop_ = *std::move(drop);
   }

@@ -1,5 +1,5 @@
-// The part of FilteredStacks that looks at locations, each once: which nodes a location stands for after the filters by name,
-// and what a filter of whole stacks needs to know about it. Used by filtered_stacks.cc only.
+// The part of FilteredStacks that examines each location once: which nodes the location becomes after the filters by
+// name, and what filters of whole stacks must know about it. Used only by filtered_stacks.cc.
 #ifndef HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_
 #define HOLDFAST_REPORT_PROFILES_LOCATION_NODES_H_
 
@@ -18,27 +18,27 @@ namespace holdfast {
 
 class LocationNodes {
  public:
-  // Messages of errors name the option.
+  // The messages of errors name the option.
   static absl::StatusOr<LocationNodes> Make(const Profile& profile, const StackOptions& options,
                                             std::vector<FrameNode>* nodes);
 
   struct Flags {
     bool focused = false, ignored = false, shown_from = false;
-    bool pruned = false;          // by the profile's own drop_frames: this frame and what lies below goes …
-    bool pruned_beneath = false;  // … or what lies below it
+    bool pruned = false;          // by the profile's own drop_frames: remove this frame and all below it …
+    bool pruned_beneath = false;  // … or only the frames below it
   };
   const Flags& FlagsOf(uint32_t location) const { return flags_[location]; }
-  // Innermost first; none when the location is hidden.
+  // Returns the nodes, innermost first. Returns none if the location is hidden.
   std::span<const uint32_t> NodesOf(uint32_t location) const {
     return {at_.data() + first_[location], at_.data() + first_[location + 1]};
   }
-  // Whether no location stands for more than one node; then OnlyNodeOf says which, kNone where it is hidden.
+  // Whether every location becomes at most one node. If so, OnlyNodeOf returns it, or kNone for a hidden location.
   bool IsOneAtMost() const { return only_.size() == flags_.size(); }
   uint32_t OnlyNodeOf(uint32_t location) const { return only_[location]; }
-  // The node of a location that was folded away, for stacks of which nothing else is left.
+  // Returns the node of a folded location, for stacks of which nothing else is left.
   uint32_t FoldedNode(uint32_t location, std::vector<FrameNode>* nodes);
 
-  // What NodesOf has, as two columns; last.
+  // Moves out what NodesOf returns, as two columns. Call last.
   void Take(std::vector<uint32_t>* first, std::vector<uint32_t>* nodes) {
     *first = std::move(first_);
     *nodes = std::move(at_);
@@ -56,10 +56,10 @@ class LocationNodes {
   bool Prunes(StringId name);
   bool IsFolded(uint32_t function, uint32_t mapping);
   std::vector<Profile::Line> Remaining(uint32_t location, Flags* flags);
-  // `line`: null where a location has none. Inlined: into another of the same location.
+  // `line`: null if the location has none. `is_inlined`: into another line of the same location.
   uint32_t NodeOf(const Profile::Line* line, uint32_t mapping, bool is_inlined, std::vector<FrameNode>* nodes);
 
-  // A pattern with its answers for each function and mapping.
+  // A pattern that caches its answer for each function and mapping.
   class Cached {
    public:
     void Set(Pattern pattern, const Profile& profile);
@@ -80,8 +80,8 @@ class LocationNodes {
   Pattern drop_, keep_;
   absl::flat_hash_map<StringId, bool> pruned_names_;
   absl::flat_hash_map<std::string, uint32_t> by_name_;
-  std::vector<int8_t> system_;        // of each function, -1: not asked yet
-  std::optional<Plumbing> plumbing_;  // where it is folded
+  std::vector<int8_t> system_;        // per function; -1: not asked yet
+  std::optional<Plumbing> plumbing_;  // set if plumbing is folded
   std::vector<Flags> flags_;
   std::vector<uint32_t> first_, at_;
   std::vector<uint32_t> only_;  // up to the first location with more than one node

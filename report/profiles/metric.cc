@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// What a reader should do about each cause, in the order of kLossNames.
+// What a user should do about each cause of loss, in the order of kLossNames.
 constexpr std::string_view kLossTexts[kLosses] = {
     "samples in [overflow]: the stack table was full (raise --max-memory)",
     "samples not followed to their free: the table of live blocks was full (raise --max-memory)",
@@ -94,7 +94,7 @@ std::vector<Interval> IntervalsOf(const Profile& profile) {
   for (const StringId comment : profile.comments) {
     const std::string_view text = profile.strings[comment];
     if (!text.starts_with("interval since ") && !text.starts_with(kIntervalInPart)) continue;
-    // The time has colons, but no ": ".
+    // The time contains colons, but no ": ".
     if (const size_t at = text.find(": "); at != std::string_view::npos)
       intervals.push_back(parsed(text.substr(at + 2)));
   }
@@ -107,7 +107,7 @@ std::vector<Interval> IntervalsOf(const Profile& profile) {
 std::string SamplingOf(const Profile& profile) {
   if (ProfileKindOf(profile) == "exceptions")
     return "every one up to 100 in each tenth of a second of a thread; above that at random";
-  // Where every block is recorded, of few of them the age is taken as well.
+  // If every block is recorded, ages are known for only some of them.
   const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);
   std::vector<std::string> texts;
   for (const Interval& interval : IntervalsOf(profile)) {
@@ -152,7 +152,7 @@ std::string PeakOf(const Profile& profile) {
   std::string text = fmt::format("{} at {}", FormatSize(*highest.bytes), highest.time);
   if (const auto missing = PeakMissingBytesOf(profile); missing > 0)
     text += fmt::format(" (several threads: up to {} more)", FormatSize(missing));
-  // Less than the promised 2 % below is as good as the same.
+  // Less than 2 % below the peak, the accuracy that is promised, counts as equal.
   if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
     text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);
   if (const auto merged = profile.CommentValue("merged"); merged.starts_with(kHighestOf))

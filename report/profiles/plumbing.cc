@@ -20,17 +20,17 @@ constexpr std::array<std::string_view, 13> kObjects = {
     "libabsl_",    "libboost_", "libfolly",  "libglib-2.0", "libgobject-2.0", "libjemalloc", "libtcmalloc",
     "libmimalloc", "libtbb",    "libstdc++", "libc++",      "libholdfast",    "libstd-"};
 
-// As parts of the path of a source file.
+// Parts of the path of a source file.
 constexpr std::array<std::string_view, 9> kFiles = {"/include/c++/",  "/c++/v1/",        "/rustc/",
                                                     "/library/std/",  "/library/core/",  "/library/alloc/",
                                                     "/include/absl/", "/include/boost/", "/include/folly/"};
 
-// Outermost namespaces and crates. IsRustsPath tells Rust's core and alloc from C++ namespaces.
+// Outermost namespaces and crates. IsRustsPath distinguishes Rust's core and alloc from C++ namespaces.
 constexpr std::array<std::string_view, 13> kPackages = {
     "std",         "__gnu_cxx",        "__cxxabiv1", "absl",      "boost",     "folly",  "tbb",
     "parking_lot", "parking_lot_core", "lock_api",   "hashbrown", "once_cell", "__rustc"};
 
-// How names begin, as a whole or from there on.
+// Prefixes of names, or whole names.
 constexpr std::array<std::string_view, 38> kNames = {"pthread_",
                                                      "__pthread_",
                                                      "__gthread_",
@@ -75,7 +75,8 @@ bool AnyStarts(const List& list, std::string_view text) {
   return std::any_of(list.begin(), list.end(), [&](std::string_view start) { return text.starts_with(start); });
 }
 
-// "push_back" of "void std::vector<int>::push_back(int&&) const", "f" of "f(int) [clone .part.0]".
+// Returns the last part of a qualified name: "push_back" of "void std::vector<int>::push_back(int&&) const", "f" of
+// "f(int) [clone .part.0]".
 std::string_view LastName(std::string_view function) {
   int depth = 0;
   size_t begin = 0, end = function.size();
@@ -94,7 +95,7 @@ std::string_view LastName(std::string_view function) {
   return name.substr(0, std::min(name.find_first_of("<.@"), name.size()));
 }
 
-// Takes the words that say how it is done off the end of a name: zmalloc_usable, g_malloc0_n, PyMem_RawMalloc.
+// Removes words about the manner of allocation from the end of a name: zmalloc_usable, g_malloc0_n, PyMem_RawMalloc.
 std::string_view WithoutManner(std::string_view name) {
   constexpr std::array<std::string_view, 20> kManners = {
       "usable", "internal", "impl", "array",  "aligned", "align",   "zero",  "zeroed", "debug", "default",
@@ -120,7 +121,7 @@ bool EndsWithAnyCase(std::string_view text, std::string_view end) {
                     [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
-// Code that is in no file and in no perf map.
+// Code that belongs to no file and no perf map.
 constexpr std::string_view kJitCode = "[unknown]!0x";
 
 // "app::Widget::operator new(unsigned long)", "app::Widget::operator delete[]".
@@ -132,13 +133,13 @@ bool IsOperatorNew(std::string_view function) {
     while (rest.starts_with(' ')) rest.remove_prefix(1);
     if (rest.starts_with("[]")) rest.remove_prefix(2);
     const size_t close = rest.starts_with('(') ? rest.find(')') : std::string_view::npos;
-    // What is inside of it is something else: operator new(unsigned long)::{lambda()#1}.
+    // A name that continues after the parameters is another function's: operator new(unsigned long)::{lambda()#1}.
     if (rest.empty() || (close != std::string_view::npos && !rest.substr(close + 1).starts_with("::"))) return true;
   }
   return false;
 }
 
-// The words of a name in small letters, with those of its class: "app::PGSemaphoreLock(int)" is pgsemaphore, lock.
+// Returns the words of a name and of its class in small letters: "app::PGSemaphoreLock(int)" is pgsemaphore, lock.
 std::vector<std::string> WordsOf(std::string_view function) {
   std::vector<std::string> words;
   std::string word;
@@ -170,8 +171,8 @@ bool EndsWithAny(std::string_view word, const List& ends) {
   return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return word.ends_with(end); });
 }
 
-// The word by which a function may be a pool's: one that nothing else is called, or a piece of memory that the function gets.
-// Empty: there is none, or the pool is of something else.
+// Returns the word that indicates a pool: one that has no other meaning, or a word for a piece of memory beside a verb
+// for getting it. Returns "" if there is none, or if the pool holds something other than memory.
 std::string_view PoolWordOf(const std::vector<std::string>& words) {
   constexpr std::array<std::string_view, 12> kPools = {"pool",     "pools",      "slab",    "slabs",
                                                        "arena",    "arenas",     "mmap",    "bump",
@@ -205,8 +206,8 @@ bool IsPackage(std::string_view path) {
   return IsRustsPath(path) || std::find(kPackages.begin(), kPackages.end(), package) != kPackages.end();
 }
 
-// Of Rust: "<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop" is alloc's, "<[T] as alloc::slice::Concat>::concat" too,
-// "<app::Tree as core::ops::drop::Drop>::drop" the program's.
+// For Rust names: "<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop" and "<[T] as alloc::slice::Concat>::concat"
+// belong to alloc, "<app::Tree as core::ops::drop::Drop>::drop" to the program.
 bool IsOfPackage(std::string_view function) {
   if (!function.starts_with('<')) {
     const std::string package = PackageOf(function, "", "");
@@ -282,7 +283,7 @@ FunnelHint FunnelHintOf(std::string_view function) {
 
 namespace {
 
-// What perf maps name that comes with the runtime: node's and Python's own modules, packages of the JDK.
+// Whether a function in a perf map belongs to the runtime: node's and Python's own modules, packages of the JDK.
 bool IsOfRuntime(std::string_view function) {
   if (function.starts_with("JS:") || function.starts_with("LazyCompile:") || function.starts_with("Function:"))
     return function.find(" node:") != std::string_view::npos;
@@ -304,7 +305,7 @@ bool IsInterpreter(std::string_view function, std::string_view object) {
       "libpython", "python2",    "python3",   "libjvm.so", "libruby", "libperl.so", "libnode.so",
       "libmono",   "libcoreclr", "libclrjit", "libmozjs",  "liblua",  "libphp"};
   constexpr std::array<std::string_view, 6> kPrograms = {"python", "node", "nodejs", "ruby", "perl", "java"};
-  // What perf maps have beside the functions of the user.
+  // Entries of perf maps that are no functions of the user.
   constexpr std::array<std::string_view, 9> kStubs = {"Builtin:",  "Builtins_",    "BytecodeHandler:",
                                                       "Stub:",     "RegExp:",      "Interpreter",
                                                       "call_stub", "StubRoutines", "v8::internal::"};
@@ -315,23 +316,23 @@ bool IsInterpreter(std::string_view function, std::string_view object) {
 
 namespace {
 
-constexpr uint32_t kUnnamed = Profile::kNone - 1;  // a caller
+constexpr uint32_t kUnnamed = Profile::kNone - 1;  // as a caller
 
 bool IsTelling(FunnelHint hint) { return hint >= FunnelHint::kWord; }
 
 }  // namespace
 
-// A function that may only forward, by the first function of its name.
+// A function that may only forward. All functions of one name share the entry of the first.
 struct Plumbing::Funnel {
   FunnelHint hint = FunnelHint::kNone;
   bool is_candidate = false;
-  bool is_nameless = false;  // code that nothing named: its named callers count
-  // State of one round.
+  bool is_nameless = false;  // unnamed code: only its named callers count
+  // The state of one round.
   bool is_refuted = false, is_containers = false;
-  bool is_above_telling = false;  // above a funnel by its name
-  size_t last = 0;                // stack that was counted
+  bool is_above_telling = false;  // above a funnel with a clear name
+  size_t last = 0;                // the last stack counted
   size_t stacks = 0, from_start = 0;
-  // The first few of each: callers in the midst of the program, and what a thread starts with.
+  // The first few of each: callers in the middle of the program, and functions that a thread starts with.
   std::array<uint32_t, 3> callers = {Profile::kNone, Profile::kNone, Profile::kNone};
   std::array<uint32_t, 2> starts = {Profile::kNone, Profile::kNone};
 
@@ -354,7 +355,7 @@ struct Plumbing::Funnel {
       Add(function, &callers);
     }
   }
-  // `all`: stacks that have a function of the program.
+  // `all`: the number of stacks that contain a function of the program.
   bool Stays(size_t all) const {
     if (is_refuted) return false;
     switch (hint) {
@@ -432,7 +433,7 @@ bool Plumbing::IsInterpreterAt(uint32_t function, uint32_t mapping) {
   return answer != 0;
 }
 
-// Finds which functions only forward: of those that may, the ones that nothing refutes.
+// Finds the functions that only forward: the candidates that no stack refutes.
 void Plumbing::FindFunnels() {
   const size_t count = profile_.functions.size();
   absl::flat_hash_map<StringId, uint32_t> first;
@@ -449,7 +450,7 @@ void Plumbing::FindFunnels() {
     funnels[i].is_candidate = IsTelling(funnels[i].hint);
     any = any || funnels[i].is_candidate;
   }
-  // Of the others only those come into question that nearly all stacks go through.
+  // A function without a clear name is a candidate only if nearly all stacks go through it.
   std::vector<uint32_t> starts;
   starts.reserve(profile_.samples.size());
   size_t all = 0, number = 0;
@@ -470,13 +471,13 @@ void Plumbing::FindFunnels() {
     if (funnel.is_candidate || 10 * funnel.stacks <= 9 * all) continue;
     funnel.is_candidate = any = true;
   }
-  // One that drops out was below others.
+  // A candidate that drops out may have been below others, so repeat.
   while (any && DropDoubtful(starts, all, &funnels)) {
   }
   for (size_t i = 0; i < count; ++i) is_funnel_[i] = funnels[name_of_[i]].is_candidate;
 }
 
-// What the thread starts with: the outermost function that is no plumbing.
+// Returns the function that the thread starts with: the outermost one that is not plumbing.
 uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
   for (size_t i = frames.size(); i-- > 0;) {
     const Profile::Location& location = profile_.locations[frames[i]];
@@ -498,7 +499,7 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
     funnel.starts.fill(Profile::kNone);
     funnel.callers.fill(Profile::kNone);
   }
-  std::vector<bool> has_candidate;  // by location
+  std::vector<bool> has_candidate;  // per location
   has_candidate.reserve(profile_.locations.size());
   for (const Profile::Location& location : profile_.locations) {
     const auto lines = profile_.LinesOf(location);
@@ -506,11 +507,11 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
       return line.function != Profile::kNone && (*funnels)[name_of_[line.function]].is_candidate;
     }));
   }
-  std::vector<uint32_t> below;  // candidates from the leaf up to here
+  std::vector<uint32_t> below;  // candidates between the leaf and this frame
   for (size_t i = 0; i < starts.size(); ++i) {
     if (starts[i] == Profile::kNone) continue;
     below.clear();
-    bool is_straight = true;  // from here to the leaf there is nothing but plumbing
+    bool is_straight = true;  // only plumbing between this frame and the leaf
     uint32_t inner = Profile::kNone;
     for (const uint32_t frame : profile_.FramesOf(profile_.samples[i])) {
       if (!is_straight && !has_candidate[frame]) continue;
@@ -521,7 +522,7 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
         const uint32_t function = name_of_[line.function], callee = std::exchange(inner, Profile::kNone);
         Funnel& funnel = (*funnels)[function];
         if (IsPlain(line.function, location.mapping)) {
-          // A container calls what allocates for it; libc calls whatever it is given.
+          // A container calls only functions that allocate for it; libc calls whatever it is given.
           if (is_straight && callee != Profile::kNone && !HoldsObject(location.mapping))
             (*funnels)[callee].is_containers = true;
         } else if (funnel.is_candidate && is_straight) {
@@ -555,18 +556,18 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
   return dropped;
 }
 
-// A function that stacks belong to, in one round.
+// A function that owns stacks in one round.
 struct Plumbing::Pool {
-  // The first few callers in the midst of the program.
+  // The first few callers in the middle of the program.
   std::array<uint32_t, 2> callers = {Profile::kNone, Profile::kNone};
-  bool from_start = false;  // what a thread starts with calls it, too
+  bool from_start = false;  // a function that a thread starts with calls it, too
   size_t stacks = 0;
   uint32_t below = Profile::kNone;  // a funnel or pool that it calls
   double bytes = 0, large = 0, of_power = 0;
   absl::flat_hash_map<int64_t, double> of_size;
 
   void AddBlocks(int64_t size, double of) {
-    constexpr int64_t kLeastLarge = 4000, kHeader = 128;  // a page; what an allocator keeps of it: guesses
+    constexpr int64_t kLeastLarge = 4000, kHeader = 128;  // a page; the allocator's share of it: guesses
     bytes += of;
     if (size < kLeastLarge) return;
     large += of;
@@ -584,10 +585,10 @@ struct Plumbing::Pool {
   }
 };
 
-// Whose a stack is at present, all by name.
+// The current owner of a stack. All functions are identified by name.
 struct Plumbing::Owned {
   uint32_t owner = Profile::kNone, below = Profile::kNone, caller = Profile::kNone;
-  bool is_start = true;  // caller: nothing but what the thread starts with
+  bool is_start = true;  // caller: only what the thread starts with
 };
 
 std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frames, uint32_t start) {
@@ -596,7 +597,7 @@ std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frame
     const Profile::Location& location = profile_.locations[frame];
     if (location.lines == 0 && !HoldsObject(location.mapping)) {
       if (owned.owner == Profile::kNone) return std::nullopt;
-      owned.is_start = false;  // a caller without a name
+      owned.is_start = false;  // an unnamed caller
       return owned;
     }
     for (const Profile::Line& line : profile_.LinesOf(location)) {
@@ -618,7 +619,7 @@ std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frame
   return owned.owner == Profile::kNone ? std::nullopt : std::optional(owned);
 }
 
-// From the leaf on: each round looks at what the stacks belong to without the pools that are known by then.
+// Works from the leaf upwards: each round finds the owners of stacks, skipping the pools found so far.
 void Plumbing::FindPools() {
   constexpr int kMostRounds = 8;
   const bool is_map = ProfileKindOf(profile_) == "map";
@@ -667,7 +668,8 @@ void Plumbing::FindPools() {
       if (IsTelling(hint)) {
         state = PoolState::kYes;
       } else if (hint == FunnelHint::kPool) {
-        // Above another one, a class or a prefix in common tells it from a user of a pool that is called Pool, too.
+        // A function above another pool must share its class or prefix. This excludes users of a pool whose names
+        // contain a pool word, too.
         const bool is_kin =
             pool.below == Profile::kNone ||
             PoolWordOf(WordsOf(name)) == PoolWordOf(WordsOf(profile_.strings[profile_.functions[pool.below].name]));
@@ -692,7 +694,7 @@ void Plumbing::FindPools() {
     is_funnel_[i] = is_funnel_[i] || pool_states_[name_of_[i]] == PoolState::kYes;
 }
 
-// A function that calls something else in any stack is no pool, nor is then a pool what is above it.
+// Refutes pools that call anything else in any stack, and then the pools above those.
 void Plumbing::RefutePools() {
   bool refuted = true;
   while (refuted) {
@@ -740,7 +742,7 @@ bool Plumbing::CallsUsers(uint32_t function) {
   return calls_users_[name_of_[function]];
 }
 
-// Whether an interpreter's functions are in the way of those that it runs.
+// Decides whether an interpreter's functions hide the functions that it runs.
 void Plumbing::FindInterpreters() {
   for (uint32_t i = 0; i < profile_.mappings.size() && !has_interpreter_; ++i)
     has_interpreter_ = IsInterpreterAt(Profile::kNone, i);

@@ -110,7 +110,7 @@ uint32_t ProfileMerger::LocationOf(const Profile& from, uint32_t location, Ids* 
   std::vector<Profile::Line> lines;
   for (const Profile::Line& line : from.LinesOf(old))
     lines.push_back({FunctionOf(from, line.function, ids), line.line});
-  // The same code of the same build has the same lines, however far it was symbolized.
+  // Code of one build always has the same lines, no matter how much of it was symbolized.
   const bool known_build = made.mapping != Profile::kNone && profile_->mappings[made.mapping].build_id != 0;
   auto& same = locations_[absl::HashOf(made.mapping, made.address)];
   for (const uint32_t candidate : same) {
@@ -176,7 +176,7 @@ absl::Status ProfileMerger::AddScaled(const Profile& from, std::span<const doubl
   profile_->time_nanos = std::max(profile_->time_nanos, from.time_nanos);
   profile_->period = std::max(profile_->period, from.period);  // as pprof does
   if (variances.empty() && !from.samples.empty()) variances_known_ = false;
-  // The program first, as PPROF's readers expect it.
+  // The main program comes first, as pprof's readers expect.
   for (uint32_t i = 0; i < from.mappings.size(); ++i) MappingOf(from, i, &ids);
 
   std::vector<uint32_t> frames;

@@ -1,14 +1,13 @@
-// Adds up profiles that come from different processes, builds or times, as `go tool pprof` does when it is given
-// several files: functions by name and file, places in code by their object and their offset in it, so that the same
-// code at another address (ASLR) is the same.
+// Adds up profiles of different processes, builds or times, as `go tool pprof` does with several files. Functions are
+// merged by name and file; locations by object and offset, so that code is the same at every address (ASLR).
 //
 //   ProfileMerger merger(/*sets=*/2);                 // base and head side by side, for a diff
 //   merger.Add(base, VariancesOf(base), 0);
 //   merger.Add(head, VariancesOf(head), 1);
 //   Merged both = merger.Take();                      // sample types: those of base, then those of head
 //
-// Mappings that would overlap are shifted by multiples of 2^48 (docs/format.md), so that addresses stay unique.
-// Comments are not taken over: whoever merges says what the result is. Variances add up. One thread.
+// Mappings that would overlap are shifted by multiples of 2^48 (docs/format.md), so that addresses remain unique.
+// Comments are not copied: the caller describes the result. Variances add up. One thread.
 #ifndef HOLDFAST_REPORT_PROFILES_PROFILE_MERGER_H_
 #define HOLDFAST_REPORT_PROFILES_PROFILE_MERGER_H_
 
@@ -28,28 +27,28 @@ namespace holdfast {
 
 struct Merged {
   std::shared_ptr<Profile> profile;
-  std::vector<double> variances;  // as VariancesOf; empty when one of the profiles had none
+  std::vector<double> variances;  // from VariancesOf; empty if any profile had none
 };
 
 class ProfileMerger {
  public:
   explicit ProfileMerger(size_t sets = 1);
 
-  // An error when the sample types are not those of the first profile. `variances` may be empty.
-  // `columns`: which sample types to add, all when empty; the others stay 0.
+  // Returns an error if the sample types differ from those of the first profile. `variances` may be empty. `columns`:
+  // the sample types to add, or empty for all; the others remain 0.
   absl::Status Add(const Profile& from, std::span<const double> variances, size_t set = 0,
                    std::span<const size_t> columns = {});
-  // Takes away what is in `from` (an earlier snapshot of the same process), never below 0.
+  // Subtracts `from` (an earlier snapshot of the same process). No value falls below 0.
   absl::Status Subtract(const Profile& from, std::span<const double> variances, std::span<const size_t> columns);
-  // Lists of locations of a profile that was added, as they are in the sum.
+  // Translates lists of locations of a profile that was added to locations of the sum.
   std::vector<std::vector<uint32_t>> StacksIn(const Profile& from, const std::vector<std::vector<uint32_t>>& stacks);
-  // Multiplies everything.
+  // Multiplies all values.
   void Scale(double factor);
 
   Merged Take();
 
  private:
-  struct Ids;  // what a profile's indices become
+  struct Ids;  // maps a profile's indices to those of the sum
   absl::Status AddScaled(const Profile& from, std::span<const double> variances, size_t set,
                          std::span<const size_t> columns, int sign);
   uint32_t MappingOf(const Profile& from, uint32_t mapping, Ids* ids);
@@ -66,7 +65,7 @@ class ProfileMerger {
   absl::flat_hash_map<std::tuple<StringId, StringId, StringId, int64_t>, uint32_t> functions_;
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> locations_;  // by a hash of what makes them equal
   absl::flat_hash_map<uint64_t, uint32_t> samples_;                 // by hash: the newest with it
-  std::vector<uint32_t> older_;                                     // of each sample: the next one with its hash
+  std::vector<uint32_t> older_;                                     // per sample: the next older one with the same hash
 };
 
 }  // namespace holdfast

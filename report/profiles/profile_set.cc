@@ -28,7 +28,7 @@ constexpr std::string_view kPeakKind = "peak";
 
 std::string_view FolderPart(std::string_view path) { return path.substr(0, path.size() - BaseName(path).size()); }
 
-// The parts of <program>.<pid>.<sequence>.<kind> from behind; programs have points in their names, too.
+// The parts of <program>.<pid>.<sequence>.<kind>, parsed from the end because program names may contain points.
 struct NameParts {
   std::string_view process, kind;  // <program>.<pid>
   uint64_t sequence = 0;
@@ -67,7 +67,7 @@ std::string ProgramOf(const Profile& profile) {
   return pid.empty() ? program : fmt::format("{} (pid {})", program, pid);
 }
 
-// Numbers are given in the order of writing, also where the wall clock was set back; across folders they say nothing.
+// Sequence numbers follow the order of writing even if the wall clock was set back. Across folders they mean nothing.
 void SortByAge(std::vector<ProfileFile>* files) {
   std::set<std::pair<std::string_view, uint64_t>> numbers;
   std::set<std::string_view> folders;
@@ -86,7 +86,7 @@ class Grouper {
  public:
   explicit Grouper(KeepProfiles keep) : keep_(keep) {}
 
-  // Calls `each` as ReadSetOptions has it.
+  // Adds a file and calls `each` (see ReadSetOptions).
   void Add(const ProfileFile& file, const std::function<void(const ProfileFile&, bool newest)>& each) {
     const auto key = std::tuple(file.process, file.kind, file.process.empty() ? file.types : std::string());
     const auto [place, added] = index_.emplace(key, set_.groups.size());
@@ -100,7 +100,7 @@ class Grouper {
     if (keep_ == KeepProfiles::kNewest && !group.process.empty()) DropOlder(&group);
   }
 
-  // Only kinds with an amount at one moment: waits add up to the end.
+  // Only for kinds with an amount at one moment: waits add up until the end.
   void LeaveOutFreedAtExit() {
     for (ProfileGroup& group : set_.groups) {
       if (!IsMemoryKind(group.kind) || group.kind == kPeakKind) continue;
@@ -115,7 +115,8 @@ class Grouper {
     }
   }
 
-  // Files of another folder may have changed what is the oldest of those before: then the newest was dropped.
+  // Reads profiles that were dropped too early: files of a later folder may change which file of a process is the
+  // newest.
   absl::Status ReadDropped() {
     if (keep_ != KeepProfiles::kNewest) return absl::OkStatus();
     for (ProfileGroup& group : set_.groups) {
@@ -207,7 +208,7 @@ namespace {
 
 constinit FilesOfProcess files_of_process = nullptr;
 
-// The profiles of one folder or one process.
+// Adds the profiles of one folder or one process.
 absl::Status AddFound(const std::string& argument, std::vector<std::string> names, std::string_view kind,
                       std::vector<FoundFile>* found) {
   std::set<std::string> others;
@@ -283,10 +284,10 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
 
 namespace {
 
-// Why there is no file of a kind, and what to do, by another file of the process.
+// Says why there is no file of a kind and what to do, judging by another file of the process.
 using WhyNone = std::function<std::string(const Profile& profile)>;
 
-// In the place of each file that is named the newest of `kind` of its process, from the same folder.
+// Replaces each named file by the newest file of `kind` of the same process in the same folder.
 absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::string>& arguments,
                                                         std::string_view kind, const WhyNone& without) {
   std::vector<std::string> files;
@@ -324,7 +325,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
 constexpr std::string_view kNoLifetimes =
     "Processes that end within a second have none unless they are run with --lifetimes yes; or it was run with --lifetimes no.";
 
-// A heap profile has the height of the peak; its stacks are those of the peak only if nearly as much is in use.
+// A heap profile states the height of the peak. Its stacks are those of the peak only if nearly as much is in use.
 std::string WhyNoPeak(const Profile& profile) {
   const std::optional<int64_t> highest = PeakBytesOf(profile);
   if (!highest.has_value() || ProfileKindOf(profile) != "heap")
@@ -340,7 +341,7 @@ std::string WhyNoPeak(const Profile& profile) {
       height);
 }
 
-// Where a folder has none: of its other files the one that says most.
+// If a folder has no file of `kind`, explains it by the most informative of its other files.
 absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>& arguments, std::string_view kind,
                                                   std::string_view others, const WhyNone& without) {
   for (const std::string& argument : arguments) {
@@ -393,7 +394,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
   std::string other_kind;
   for (const FoundFile& file : *found) {
     if (options.progress) options.progress(done++, found->size());
-    if (!seen.insert(file.path).second) continue;  // named twice, as by a folder and a file in it
+    if (!seen.insert(file.path).second) continue;  // named twice, for example by a folder and a file in it
     auto profile = ReadProfileToView(file.path);
     if (!profile.ok()) {
       if (!file.from_folder) return profile.status();

@@ -1,20 +1,21 @@
-// Profiles as the commands are given them: files and folders, sorted into processes and kinds.
+// The profiles that a user names on the command line: files and folders, grouped by process and kind.
 //
-// All files of one process say the same `process` comment and, unless they are differences, each holds all that the
-// earlier ones held: adding them up would count everything several times. So a reader gets groups, one for each process
-// and kind, the oldest file first, and decides: the newest (most views), all in their order (leaks, timelines), or the
-// difference of two.
+// All files of one process have the same `process` comment. Unless they are differences, each file holds all that
+// earlier ones held, so adding them up would count everything several times. Readers therefore get one group per
+// process and kind, oldest file first, and choose: the newest file (most views), all files in order (leaks, timelines),
+// or the difference of two.
 //
 //   app.42.0001.heap.pb.gz ┐                        ┌ group (app, heap)   files 0001, 0002
 //   app.42.0002.heap.pb.gz ├─► ReadProfileSet ──►   ├ group (app, block)  file 0002
 //   app.42.0002.block.pb.gz│                        └ group (sh, heap)    file 0001
 //   sh.57.0001.heap.pb.gz  ┘
 //
-// The state at the end of a process says little: destructors, main's locals and exit handlers have freed memory by then. So the last
-// files of a process in a folder are left out where FreedAtExit says so. Files that are named are never left out.
+// The state at the end of a process is of little use: destructors, main's locals and exit handlers have freed memory by
+// then. The last files of a process in a folder are therefore left out if FreedAtExit says so. Files that the user
+// names are never left out.
 //
-// Files that do not say whose they are (written by others) make one group for each kind, with process "".
-// Memory: what `keep` says; with kNewest one profile for each process. One thread.
+// Files without a `process` comment (from other tools) form one group per kind, with process "". Memory: depends on
+// `keep`; with kNewest one profile per process. One thread.
 #ifndef HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
 #define HOLDFAST_REPORT_PROFILES_PROFILE_SET_H_
 
@@ -33,7 +34,7 @@
 
 namespace holdfast {
 
-// When a profile was taken, by its comment `moment`.
+// When a profile was taken, from its comment `moment`.
 enum class ProfileMoment : uint8_t { kNone, kBeforeHandlers, kAfterHandlers };
 ProfileMoment ProfileMomentOf(const Profile& profile);
 
@@ -41,26 +42,26 @@ struct ProfileFile {
   std::string path;  // "-": standard input
   std::string kind;  // heap, mutex, block, map, threads, exceptions, peak; else the names of the value types
   bool kind_stated = false;
-  bool from_folder = false;  // found in one that was given, not given by name
+  bool from_folder = false;  // found in a folder that the user named
   std::string types;         // "alloc_objects/count alloc_space/bytes …"
-  std::string process;       // identity, "" when the file does not say
+  std::string process;       // identity; "" if the file does not state it
   std::string program;       // "redis-server (pid 42)"
   int64_t time_nanos = 0, duration_nanos = 0;
-  uint64_t sequence = 0;  // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: not named so
+  uint64_t sequence = 0;  // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: another kind of name
   ProfileMoment moment = ProfileMoment::kNone;
-  int64_t in_use = 0;         // bytes in use, of heap, map, lifetimes and resident profiles
-  int64_t freed_at_exit = 0;  // time_nanos of the first file after it that was left out, see FreedAtExit; 0: none was
-  std::shared_ptr<Profile> profile;  // nullptr when it was not kept
+  int64_t in_use = 0;                // bytes in use, of heap, map, lifetimes and resident profiles
+  int64_t freed_at_exit = 0;         // time_nanos of the next file, which FreedAtExit left out; 0: none
+  std::shared_ptr<Profile> profile;  // nullptr: not kept
 
-  // Holds all that earlier files of its process held.
+  // Whether the file holds all that earlier files of its process held.
   bool cumulative() const { return duration_nanos == 0; }
-  // Whether it always counts, beside all others: a difference, or a file that does not say whose it is. Of the others the
-  // newest of each process counts.
+  // Whether the file always counts, in addition to all others: a difference, or a file without a `process` comment. Of
+  // other files, only the newest of each process counts.
   bool adds_up() const { return process.empty() || !cumulative(); }
 };
 
-// Whether memory was freed at the end of the process between these two files of it, one after the other: by exit handlers, or, where the
-// later one is from the end of the process, by anybody, if less than half is left.
+// Whether the process freed memory at its end between two consecutive files: in exit handlers or, if the later file is
+// from the end of the process, anywhere, provided that less than half is left.
 bool FreedAtExit(const ProfileFile& before, const ProfileFile& last);
 
 struct ProfileGroup {
@@ -68,51 +69,52 @@ struct ProfileGroup {
   std::vector<ProfileFile> files;  // oldest first
 
   const ProfileFile& newest() const { return files.back(); }
-  // The file that stands for the process: the newest that is cumulative, or nullptr.
+  // Returns the newest cumulative file, which represents the process, or nullptr.
   const ProfileFile* NewestCumulative() const;
-  // Whether the file counts where one state is shown.
+  // Whether the file counts in views that show one state.
   bool Counts(const ProfileFile& file) const { return file.adds_up() || &file == NewestCumulative(); }
 };
 
 struct ProfileSet {
-  std::vector<ProfileGroup> groups;   // in the order in which their first files were given
-  std::vector<std::string> warnings;  // one line each: files of a folder that could not be read
+  std::vector<ProfileGroup> groups;   // in the order of their first files
+  std::vector<std::string> warnings;  // one line per unreadable file of a folder
 
   size_t files() const;
-  // The kinds that there are, each once.
+  // Returns each kind that exists once.
   std::vector<std::string> Kinds() const;
   void KeepKind(std::string_view kind);
 };
 
 enum class KeepProfiles {
   kNone,    // profiles are dropped; ReadPprofFile reads one again
-  kNewest,  // of each process and kind the newest cumulative one, all differences, all that do not say whose they are
+  kNewest,  // the newest cumulative profile per process and kind, all differences, all without a `process`
   kAll,
 };
 
 struct ReadSetOptions {
   KeepProfiles keep = KeepProfiles::kNewest;
-  bool after_exit = false;  // also the files that FreedAtExit leaves out
-  std::string kind = "";    // only this one; "": all. In folders, files of other kinds are not even opened
-  // Called with each file before its profile may be dropped, and with how many are done of how many. `newest`: of those
-  // of its process and kind that were read so far.
+  bool after_exit = false;  // also include files that FreedAtExit leaves out
+  std::string kind = "";    // only this kind; "": all. In folders, files of other kinds are not even opened
+  // Called with each file before its profile may be dropped, and with the progress: files done, and files in all.
+  // `newest`: the file is the newest of its process and kind so far.
   std::function<void(const ProfileFile&, bool newest)> each = {};
   std::function<void(size_t done, size_t all)> progress = {};
 };
 
-// A process in the place of a file: "4242" where no such file is. Nothing: another argument.
+// Returns the pid if the argument names a process: "4242", if there is no such file.
 std::optional<pid_t> AsProcess(const std::string& argument);
 
-// Whether an argument is a folder or a process, and not one file.
+// Whether an argument is a folder or a process instead of one file.
 bool StandsForSeveral(const std::string& argument);
 
-// Takes a snapshot of a process now and names all files of that process. Called again, names them without a new snapshot.
+// Takes a snapshot of a process now and returns all files of that process. A second call returns them without a new
+// snapshot.
 using FilesOfProcess = absl::StatusOr<std::vector<std::string>> (*)(pid_t pid);
-// By what FindProfiles answers for a process: the tool sets it at its start.
+// Sets the function that FindProfiles calls for processes. The tool calls this at its start.
 void SetFilesOfProcess(FilesOfProcess files);
 
-// The files behind `arguments`: a folder stands for all *.pb.gz and *.pb directly in it, by name; a process for its
-// snapshots, up to now; "-" and files for themselves. An error when a folder holds none.
+// Returns the files that `arguments` stand for: for a folder all *.pb.gz and *.pb directly in it, by name; for a
+// process its snapshots up to now; "-" and files for themselves. A folder without such files is an error.
 struct FoundFile {
   std::string path;
   bool from_folder = false;  // or of a process
@@ -120,21 +122,21 @@ struct FoundFile {
 absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::string>& arguments,
                                                     std::string_view kind = "");
 
-// In the place of each file that is named the newest peak profile of its process, from the same folder; folders stay.
+// Replaces each named file by the newest peak profile of its process in the same folder. Folders stay.
 absl::StatusOr<std::vector<std::string>> PeakFilesFor(const std::vector<std::string>& arguments);
 
 inline constexpr std::string_view kLifetimesKind = "lifetimes";
-// The same for lifetimes profiles. Also says, where a folder has none, how to get one.
+// The same for lifetimes profiles. If a folder has none, the error says how to get one.
 absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std::string>& arguments);
 
 inline constexpr std::string_view kResidentKind = "resident";
 // The same for resident profiles.
 absl::StatusOr<std::vector<std::string>> ResidentFilesFor(const std::vector<std::string>& arguments);
 
-// A named file that cannot be read is an error; one of a folder is a warning (it may be removed while we look).
+// A named file that cannot be read is an error. A file of a folder is a warning, because it may be deleted meanwhile.
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options);
 
-// What a profile says about itself; `profile` is not set.
+// Returns what a profile says about itself. Does not set `profile`.
 ProfileFile DescribeFile(std::string_view path, const Profile& profile);
 
 }  // namespace holdfast

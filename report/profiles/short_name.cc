@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int kDeepest = 64;  // lists in lists: names of files may be anything
+constexpr int kDeepest = 64;  // nesting of lists: names in files may be malicious
 
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
 bool IsCapital(char c) { return std::isupper(static_cast<unsigned char>(c)); }
@@ -21,7 +21,7 @@ void ReplaceAll(std::string* text, std::string_view from, std::string_view to) {
   }
 }
 
-// Where the bracket at `open` is closed; npos when it is not.
+// Returns the position of the bracket that closes the one at `open`, or npos.
 size_t CloseOf(std::string_view text, size_t open) {
   std::string closes;
   for (size_t i = open; i < text.size(); ++i) {
@@ -62,7 +62,7 @@ std::vector<std::string_view> SplitArguments(std::string_view list) {
   return items;
 }
 
-// What a template takes where nobody says otherwise.
+// Whether a template argument is a default.
 bool IsDefault(std::string_view argument) {
   constexpr std::array<std::string_view, 6> kPolicies = {
       "std::allocator<", "std::less<", "std::hash<", "std::equal_to<", "std::char_traits<", "std::default_delete<"};
@@ -82,7 +82,7 @@ std::string Cut(const std::vector<std::string>& items) {
   return items.size() > 1 && items[0].size() <= kMostArguments ? items[0] + ", …" : "…";
 }
 
-// "Vec" of "alloc::vec::Vec", "FnOnce::call_once" of "core::ops::function::FnOnce::call_once".
+// "alloc::vec::Vec" becomes "Vec"; "core::ops::function::FnOnce::call_once" becomes "FnOnce::call_once".
 std::string_view WithoutCrate(std::string_view path) {
   if (!path.starts_with("std::") && !IsRustsPath(path)) return path;
   for (size_t at = path.find("::"); at != std::string_view::npos; at = path.find("::", at + 2)) {
@@ -103,7 +103,8 @@ std::string ShortList(const std::string& before, std::string_view list, char ope
   return Cut(items);
 }
 
-// `std::basic_string<char>` is std::string to everybody. True when `out` and the list were replaced.
+// Replaces `std::basic_string<char>` and its relatives by std::string. Returns true if it replaced the name and the
+// list.
 bool IsUsualBasic(std::string* out, std::string_view list) {
   const size_t at = out->rfind("std::basic_");
   if (at == std::string::npos || out->find_first_of("<(, ", at) != std::string::npos) return false;

@@ -10,7 +10,7 @@ uint64_t LocationKey(const Profile& p, const Profile::Location& location) {
     const Profile::Mapping& mapping = p.mappings[location.mapping];
     const uint64_t place =
         absl::HashOf(mapping.offset, mapping.limit - mapping.start, location.address - mapping.start);
-    // The same code of the same build has the same lines, however far it was symbolized.
+    // Code of one build always has the same lines, no matter how much of it was symbolized.
     if (mapping.build_id != 0) return absl::HashOf(p.strings[mapping.build_id], place);
   }
   uint64_t key = absl::HashOf(location.mapping == Profile::kNone ? std::string_view()

@@ -1,6 +1,6 @@
-// What makes a stack the same one in two files, as 64 bits: its code (build id and place in the file, else names and
-// lines) and its labels. Of 1,000,000 stacks two different ones have equal keys once in 30 million pairs of files.
-// Good in one run of the program only. Any thread.
+// Identifies stacks across files by 64 bits: a hash of the code (build id and offset in the file, else names and lines)
+// and the labels. With 1,000,000 stacks, two different stacks have equal keys once in 30 million pairs of files. Keys
+// are valid only within one run of the program. Any thread.
 #ifndef HOLDFAST_REPORT_PROFILES_STACK_KEYS_H_
 #define HOLDFAST_REPORT_PROFILES_STACK_KEYS_H_
 
@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// One for each stack.
+// Returns one key per stack.
 std::vector<uint64_t> StackKeys(const FilteredStacks& stacks);
 
 }  // namespace holdfast

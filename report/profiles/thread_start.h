@@ -1,5 +1,5 @@
-// Which thread a stack is of, where no label says it: named by the function that the thread was started with, which is
-// what tells pools of threads apart ("worker_libevent", "bioProcessBackgroundJobs", "main").
+// Names the thread of a stack, if no label does, by the function that the thread was started with. These functions
+// distinguish thread pools ("worker_libevent", "bioProcessBackgroundJobs", "main").
 //
 //   clone3 · start_thread · worker_libevent · …                                    worker_libevent
 //   clone3 · start_thread · execute_native_thread_routine · std::… · Pool::Run() …  Pool::Run()
@@ -15,8 +15,8 @@
 
 namespace holdfast {
 
-// The outermost frame that is not the system's (frame_origin.h); where all are, the innermost. `frames`: locations, leaf
-// first. A frame without a name is its object, [libfoo.so]; no frames: "(unknown)". Any thread.
+// Returns the outermost frame that is not system code (frame_origin.h), or the innermost frame if all are. `frames`:
+// locations, leaf first. A frame without a name is its object, [libfoo.so]; an empty stack is "(unknown)". Any thread.
 std::string ThreadStartOf(const Profile& profile, std::span<const uint32_t> frames);
 
 }  // namespace holdfast

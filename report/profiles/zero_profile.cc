@@ -21,7 +21,7 @@ std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders
   const bool are_folders = std::all_of(folders.begin(), folders.end(), StandsForSeveral);
   if (types.empty() || !are_folders) return std::nullopt;
   const auto set = ReadProfileSet(folders, {});
-  if (!set.ok() || !set->warnings.empty()) return std::nullopt;  // a file that cannot be read may be of this kind
+  if (!set.ok() || !set->warnings.empty()) return std::nullopt;  // an unreadable file may be of this kind
   for (const ProfileGroup& group : set->groups) {
     const std::shared_ptr<Profile>& profile = group.newest().profile;
     if (group.kind == kind || profile == nullptr || !HasWord(profile->CommentValue("profiled"), kind))

@@ -1,7 +1,7 @@
 // The profile of a kind that left no file because nothing happened: no thread waited, nothing was allocated.
 //
-// A process writes no file of a kind without samples. Its other files say which kinds were recorded (`profiled`), so a
-// missing file of one of these is a profile of zeros, and a comparison or a budget can be judged.
+// A process writes no file for a kind without samples. Its other files list the kinds that were recorded (`profiled`).
+// If the kind is listed, the missing file stands for a profile of zeros, so comparisons and budgets can be judged.
 #ifndef HOLDFAST_REPORT_PROFILES_ZERO_PROFILE_H_
 #define HOLDFAST_REPORT_PROFILES_ZERO_PROFILE_H_
 
@@ -14,11 +14,11 @@
 
 namespace holdfast {
 
-// A profile of zeros, if all of `folders` are folders, hold no file of `kind`, and say of each process that `kind` was recorded.
-// Reads the newest file of each process and kind.
+// Returns a profile of zeros if all of `folders` are folders without a file of `kind`, and every process in them
+// recorded `kind`. Reads the newest file of each process and kind.
 std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders, std::string_view kind);
 
-// The kinds that have a metric, the usual one first.
+// Returns the kinds that have a metric, the most common first.
 std::vector<std::string_view> KindsWithMetric(std::string_view metric);
 
 }  // namespace holdfast
