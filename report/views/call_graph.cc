@@ -43,14 +43,14 @@ std::string CutName(const std::string& name) {
   return name.substr(0, valid) + "…";
 }
 
-// Grey to red by what share it holds.
+// Returns a colour from grey to red for a fraction of the total.
 std::string ColorOf(double share) {
   const double strength = std::pow(std::min(1.0, share), 0.6);
   return fmt::format("#{:02x}{:02x}{:02x}", static_cast<int>(0xee + 0x11 * strength),
                      static_cast<int>(0xee - 0x78 * strength), static_cast<int>(0xee - 0x90 * strength));
 }
 
-// From the largest caller of all, always along the largest arrow.
+// Starts at the largest root and always follows the largest arrow.
 std::set<const CallEdge*> HeaviestPath(const std::vector<CallEdge>& edges, uint32_t from) {
   std::set<const CallEdge*> path;
   std::set<uint32_t> visited = {from};
@@ -65,7 +65,7 @@ std::set<const CallEdge*> HeaviestPath(const std::vector<CallEdge>& edges, uint3
   }
 }
 
-// `dot` from PATH reads a temporary file, so that neither side waits for the other's pipe.
+// Runs `dot` from PATH. It reads a temporary file, so that neither process waits for the other's pipe.
 absl::StatusOr<std::string> Drawn(const std::string& dot, const std::string& format) {
   FILE* source = tmpfile();
   if (source == nullptr) return absl::InternalError("graph: no temporary file could be made. Check TMPDIR.");
@@ -107,7 +107,7 @@ absl::StatusOr<std::string> Drawn(const std::string& dot, const std::string& for
 constexpr std::string_view kFormats[] = {"dot", "svg", "png", "pdf", "callgrind"};
 constexpr std::string_view kNextFormat = "Take dot, svg, png, pdf or callgrind.";
 
-// By the ending of the file, "" = dot. A picture's name must not hide that text stands in it.
+// Returns the format by the extension of the file; "" means dot. A file named as a picture must not contain text.
 absl::StatusOr<std::string> FormatFor(const GraphOptions& options) {
   const auto known = [](std::string_view format) {
     return std::count(std::begin(kFormats), std::end(kFormats), format) > 0;

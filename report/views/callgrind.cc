@@ -13,8 +13,9 @@
 namespace holdfast {
 namespace {
 
-// Who calls whom, one caller after the other. A hash map of all edges would be larger than the profile: stacks of
-// unlike paths have as many edges as frames. Entries (callee, stack) are sorted by caller instead, by counting.
+// The callees of each caller, one caller at a time. A hash map of all edges would be larger than the profile: if paths
+// differ, stacks have as many edges as frames. Instead, entries (callee, stack) are sorted by caller with a counting
+// sort.
 class EdgesByCaller {
  public:
   explicit EdgesByCaller(const FilteredStacks& stacks) : stacks_(stacks), first_(stacks.nodes().size() + 1) {
@@ -28,9 +29,9 @@ class EdgesByCaller {
   }
 
   struct Edge {
-    uint32_t callee, latest;  // and the last stack that counted
+    uint32_t callee, latest;  // the last stack that counted
   };
-  // visit(callee, values) for each callee of `caller`.
+  // Calls visit(callee, values) for each callee of `caller`.
   template <typename Visit>
   void CalleesOf(uint32_t caller, Visit visit) {
     const size_t columns = stacks_.columns();
@@ -38,7 +39,8 @@ class EdgesByCaller {
     values_.clear();
     const size_t end = first_[caller + 1];
     for (size_t i = first_[caller]; i < end; ++i) {
-      // Values of stacks from all over the profile: one by one, waiting for memory would be half of an export's time.
+      // Prefetch, because the values are scattered over the profile: otherwise memory latency would be half of an
+      // export's time.
       if (i + kAhead < end) __builtin_prefetch(stacks_.ValuesOf(entries_[i + kAhead].second).data());
       const auto [callee, stack] = entries_[i];
       uint32_t& slot = slots_[callee];
@@ -47,7 +49,7 @@ class EdgesByCaller {
         edges_.push_back({callee, Profile::kNone});
         values_.resize(values_.size() + columns);
       }
-      if (std::exchange(edges_[slot].latest, stack) == stack) continue;  // counts a stack once
+      if (std::exchange(edges_[slot].latest, stack) == stack) continue;  // count each stack once
       const auto values = stacks_.ValuesOf(stack);
       int64_t* sums = values_.data() + slot * columns;
       for (size_t c = 0; c < columns; ++c) sums[c] = WrappedSum(sums[c], values[c]);
@@ -72,14 +74,14 @@ class EdgesByCaller {
   static constexpr size_t kAhead = 16;
 
   const FilteredStacks& stacks_;
-  std::vector<size_t> first_;  // of each caller
+  std::vector<size_t> first_;  // per caller
   std::vector<std::pair<uint32_t, uint32_t>> entries_;
   std::vector<Edge> edges_;
   std::vector<int64_t> values_;
   std::vector<uint32_t> slots_;
 };
 
-// Names of one kind (files, functions …) in callgrind's short form: "(7) main" the first time, "(7)" from then on.
+// Names of one kind (files, functions …) in callgrind's short form: "(7) main" the first time, "(7)" afterwards.
 class ShortNames {
  public:
   std::string Of(uint32_t id, std::string_view name) {
@@ -93,8 +95,8 @@ class ShortNames {
   std::vector<bool> known_;
 };
 
-// What callgrind says of a function that calls, and of one that is called. The latter is the same text again and again
-// from its second time on, and is made once.
+// The lines for a function that calls and for one that is called. From the second time on, the lines for a called
+// function are always the same text, which is made once.
 class CallLines {
  public:
   explicit CallLines(const FilteredStacks& stacks) : stacks_(stacks), callees_(stacks.nodes().size()) {}

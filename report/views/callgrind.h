@@ -1,4 +1,4 @@
-// A profile in callgrind's format: each function, what it used itself, and what each of its callees used.
+// Writes a profile in callgrind's format: each function with its own values and with the values of each callee.
 #ifndef HOLDFAST_REPORT_VIEWS_CALLGRIND_H_
 #define HOLDFAST_REPORT_VIEWS_CALLGRIND_H_
 

@@ -20,21 +20,21 @@
 namespace holdfast {
 namespace {
 
-// ";name" of each node, made once.
+// Returns ";name" for each node, built once.
 std::vector<std::string> FrameTexts(const FilteredStacks& stacks) {
   std::vector<std::string> texts;
   for (const FrameNode& node : stacks.nodes()) texts.push_back(";" + FrameText(node.name));
   return texts;
 }
 
-// From the root, each with the character that separates it from the one before.
+// Writes the frames from the root, each with the character that separates it from the previous one.
 void WriteFrames(std::span<const uint32_t> frames, const std::vector<std::string>& texts, TextWriter* text) {
   if (frames.empty()) return;
   *text << std::string_view(texts[frames.back()]).substr(1);
   for (size_t k = frames.size() - 1; k-- > 0;) *text << texts[frames[k]];
 }
 
-// Each path once, in the order of the profile.
+// Writes each path once, in the order of the profile.
 void Folded(const FilteredStacks& stacks, TextWriter* text) {
   const auto hash_of = [&](uint32_t stack) {
     const auto frames = stacks.FramesOf(stack);
@@ -43,7 +43,7 @@ void Folded(const FilteredStacks& stacks, TextWriter* text) {
   const auto equal = [&](uint32_t a, uint32_t b) { return std::ranges::equal(stacks.FramesOf(a), stacks.FramesOf(b)); };
   absl::flat_hash_map<uint32_t, uint32_t, decltype(hash_of), decltype(equal)> numbers(0, hash_of, equal);
   numbers.reserve(stacks.size());
-  std::vector<std::pair<uint32_t, int64_t>> sums;  // the first stack with that path, and the sum of all
+  std::vector<std::pair<uint32_t, int64_t>> sums;  // the first stack with the path, and the sum over all of them
   for (uint32_t i = 0; i < stacks.size(); ++i) {
     const auto [place, added] = numbers.try_emplace(i, static_cast<uint32_t>(sums.size()));
     if (added) sums.emplace_back(i, 0);
@@ -112,7 +112,7 @@ void Csv(const FilteredStacks& stacks, TextWriter* text) {
   for (const auto& type : profile.sample_types) *text << CsvField(profile.strings[type.type]) << ",";
   for (const StringId key : keys) *text << CsvField(fmt::format("label:{}", profile.strings[key])) << ",";
   *text << "stack\n";
-  // A path is quoted when one of its names has to be; quotes in names are doubled then.
+  // A path is quoted if one of its names must be quoted; then quotes in names are doubled.
   std::vector<std::string> texts = FrameTexts(stacks);
   std::vector<bool> quoted;
   for (std::string& name : texts) {
@@ -155,13 +155,13 @@ absl::Status HeapText(const FilteredStacks& stacks, TextWriter* text) {
     text->Print("{:6}: {:8} [{:6}: {:8}] @", value_of(columns[0]), value_of(columns[1]), value_of(columns[2]),
                 value_of(columns[3]));
   };
-  // "heapprofile": numbers that are not to be scaled by any reader.
+  // "heapprofile": no reader scales the numbers.
   *text << "heap profile: ";
   line([&](size_t c) { return stacks.Selected(c); });
   *text << " heapprofile\n";
   std::vector<std::string> addresses;
   for (const Profile::Location& location : profile.locations) {
-    addresses.push_back(fmt::format(" 0x{:x}", location.address + 1));  // return addresses, as its readers expect
+    addresses.push_back(fmt::format(" 0x{:x}", location.address + 1));  // return addresses, as readers expect
   }
   for (size_t i = 0; i < stacks.size(); ++i) {
     line([&](size_t c) { return stacks.ValuesOf(i)[c]; });

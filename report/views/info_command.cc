@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-// `libfoo.so.1!0x1234`: the symbolizer's name for what nothing names.
+// `libfoo.so.1!0x1234`: the name that the symbolizer gives to unnamed code.
 bool IsBracketed(std::string_view name) {
   const size_t mark = name.rfind("!0x");
   return mark != std::string_view::npos &&
@@ -95,7 +95,7 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
   }
 }
 
-// The newest files of each process and kind in a folder; else the argument itself.
+// Returns the newest file of each process and kind in a folder, or the argument itself.
 absl::StatusOr<std::vector<std::string>> FilesToDescribe(const std::string& argument, std::ostream& err) {
   if (!StandsForSeveral(argument)) return std::vector{argument};
   const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone, .after_exit = true});

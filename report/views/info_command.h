@@ -1,4 +1,4 @@
-// `holdfast info`: what a profile says about itself. The command line is in report/commands/add_info.cc.
+// `holdfast info`: prints what a profile says about itself. The command line is in report/commands/add_info.cc.
 #ifndef HOLDFAST_REPORT_VIEWS_INFO_COMMAND_H_
 #define HOLDFAST_REPORT_VIEWS_INFO_COMMAND_H_
 
@@ -8,9 +8,9 @@
 
 namespace holdfast {
 
-// Prints a block for each file: value types, times, counts, totals with their 95 % interval, mappings, all comments.
-// A folder stands for the newest file of each process and kind in it. Exit code 0, or 3 after a file that
-// could not be read (the others are still shown). Messages go to `err`.
+// Prints a block per file: value types, times, counts, totals with their 95 % interval, mappings, all comments. A
+// folder stands for the newest file of each process and kind in it. Returns exit code 0, or 3 if a file could not be
+// read; the others are still shown. Messages go to `err`.
 int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace holdfast

@@ -13,16 +13,16 @@
 namespace holdfast {
 namespace {
 
-// How much earlier than the last process the moment may be that counts: a server ends after its workers.
+// How long before the end of the last process the moment may be: a server exits after its workers.
 constexpr int64_t kAtTheEnd = 10 * kSecond;
 
-// Of a container's processes, which have a namespace of their own, nothing is known here.
+// Processes in a container have a pid namespace of their own, so their liveness is unknown.
 Liveness LivenessOfFile(const ProfileFile& file) {
   const std::optional<TableOwner> owner = OwnerOnThisHost(file.process);
   return owner.has_value() && owner->pid != 0 && owner->IsOfOurNamespace() ? LivenessOf(*owner) : Liveness::kUnknown;
 }
 
-// Without the last part, which each program that a process executes has for itself: "host/4026531836/4242/1327410".
+// Drops the last part, which differs for each program that a process executes: "host/4026531836/4242/1327410".
 std::string_view WithoutImage(std::string_view process) { return process.substr(0, process.rfind('/')); }
 
 int64_t StartOf(const ProfileFile& file) {
@@ -36,7 +36,8 @@ struct Life {
   bool ReachesTo(int64_t moment) const { return start < moment && moment <= end; }
 };
 
-// When most was held in all, of the moments near the end at which a process ended.
+// Returns the moment at which the sum over all processes is largest. Considers the moments near the end at which a
+// process exited.
 int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector<Life>& lives, size_t metric) {
   int64_t newest = 0, moment = 0;
   for (const Life& life : lives) newest = std::max(newest, life.end);

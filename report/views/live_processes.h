@@ -1,12 +1,12 @@
-// Which processes of a folder still hold what their last profile says is in use.
+// Decides which processes of a folder still hold what their last profile shows as in use.
 //
-//     a forking server: 3 processes run, 1,170 have ended       the sum of what the 3 hold; the others are counted apart
-//     nothing runs any more                                     what was held at one moment near the end: of all moments
-//                                                               at which a process ended that at which the sum is largest
-//     a shell that executed the program                         only the program counts: it is the same process
+//     a forking server: 3 processes run, 1,170 have exited      shows the sum over the 3; the others are counted separately
+//     no process runs any more                                  shows one moment near the end: the one with the largest sum
+//                                                               of all moments at which a process exited
+//     a shell that executed the program                         counts only the program: it is the same process
 //
-// What was in use when a process ended is in use no more, so adding it up over time gives no amount that ever was. What
-// was allocated, or waited, adds up over all processes.
+// Memory that was in use when a process exited is no longer in use. Adding it up over time gives an amount that never
+// existed. What was allocated or waited does add up over all processes.
 #ifndef HOLDFAST_REPORT_VIEWS_LIVE_PROCESSES_H_
 #define HOLDFAST_REPORT_VIEWS_LIVE_PROCESSES_H_
 
@@ -20,8 +20,9 @@ namespace holdfast {
 // Whether a metric is an amount at one moment: inuse_space, resident_space, alive …
 bool IsHeldNow(std::string_view metric);
 
-// Takes the files of processes that ended before the others out of `files`, and returns them. Only of folders, where each
-// file is a process's newest. `metric`: which values say how much a process held. Takes none out where that would leave none.
+// Removes the files of processes that exited before the others from `files`, and returns them. Call only for folders,
+// in which each file is the newest of its process. `metric`: the values that measure what a process held. Removes
+// nothing if no file would remain.
 std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files, size_t metric);
 
 }  // namespace holdfast

@@ -30,24 +30,25 @@ namespace {
 
 struct OneProfile {
   const ProfileFile* file;
-  std::shared_ptr<Plumbing> whose;  // null: everything is shown as it is
+  std::shared_ptr<Plumbing> whose;  // null: show functions as they are
   LockList list;
-  std::vector<std::string> names;  // of each lock
-  WaitTotals totals = {};          // also of locks that are not in the list
+  std::vector<std::string> names;  // per lock
+  WaitTotals totals = {};          // including locks that are not in the list
 };
 
 std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
   return TopFunctionOf(*one.file->profile, one.list, lock.number, side, one.whose.get());
 }
 
-// Shown as it can be read, given to programs as it is.
+// Shows the short name to people; JSON and CSV get the whole name.
 Cell NameCell(const std::string& name) { return Cell::Text(ShortName(name), name); }
 Cell TimeCell(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
 
-// Half a bucket of a histogram is 12 %: two digits.
+// Two digits suffice, because half a bucket of the histogram is 12 %.
 Cell LengthCell(int64_t ns) { return ns < 0 ? Cell::Real("-", std::nan("")) : Cell::Number(FormatRoughTimeNs(ns), ns); }
 
-// The full text of what the row shortens, and how long waits and holds were: of this lock, exactly; at the two call sites, estimates.
+// Returns the lines under a row: the unabridged texts, and the lengths of waits and holds. The lengths are exact for
+// the lock, and estimates for the two call sites.
 std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lock) {
   const Profile& profile = *one.file->profile;
   std::vector<std::string> lines = {
@@ -90,7 +91,7 @@ WaitTotals SumOfTotals(const std::vector<OneProfile>& profiles) {
   return sum;
 }
 
-// Says what the block profile has in total: "1.3s in 38 waits: 36 ended, 2 go on (96ms so far)".
+// Adds the totals of the block profile: "1.3s in 38 waits: 36 ended, 2 go on (96ms so far)".
 void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* table) {
   const int64_t waits = WrappedSum(totals.contentions, totals.waiting);
   const int64_t delay_ns = WrappedSum(totals.delay_ns, totals.waiting_ns);
@@ -119,7 +120,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   table.has_details = true;
   const WaitTotals totals = SumOfTotals(profiles);
   const bool goes_on = totals.waiting > 0;
-  // What answers comes first and is always there; the others where there is room.
+  // The columns that answer the question come first and are always shown; the others are shown if there is room.
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
                    {"contentions", "waits", Column::kRight, 0, 2},
                    {"delay_ns", "total", Column::kRight, 0, 2},
@@ -152,7 +153,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   for (const OneProfile& one : profiles) {
     capped = capped || one.list.locks.size() >= kMostLocksWritten;
     for (const LockList::Lock& lock : one.list.locks) {
-      // What only idle threads wait for, and nobody got yet, tells nothing.
+      // Skip locks for which only idle threads wait and that nobody has acquired.
       if (lock.rank == WaitRank::kIdle && lock.contentions == 0) continue;
       locks.emplace_back(&one, &lock);
       everything += static_cast<double>(lock.all_delay_ns());
@@ -224,7 +225,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   return table;
 }
 
-// Of the pairs in which one side's stack has a function that matches: the other side's functions.
+// Lists the functions on the other side of all pairs in which the given side's stack has a matching function.
 TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
   const bool holders = given == LockSide::kHolder;
   struct Sum {
@@ -258,7 +259,7 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
     }
   }
   std::vector<std::pair<std::tuple<std::string, std::string, std::string>, Sum>> rows(sums.begin(), sums.end());
-  // What somebody holds first, as in the list of locks.
+  // Locks with a holder come first, as in the list of locks.
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.second.rank != b.second.rank ? a.second.rank < b.second.rank : a.second.delay_ns > b.second.delay_ns;
   });
@@ -281,7 +282,7 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
   return table;
 }
 
-// What of the time waited lies in code without names, and what to do about it.
+// Says how much of the waiting time is in code without names, and how to get the names.
 std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
   auto whose = Plumbing::Make(*file.profile, options.plumbing);
   const auto delay = FindMetric(*file.profile, "delay");
@@ -289,14 +290,14 @@ std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
   return HowToName(UnnamedCodeOf(*file.profile, *delay, &*whose), options.files);
 }
 
-// The same of locks that have no names, of all processes together.
+// The same for locks without names, over all processes.
 std::string LockNamesOf(const std::vector<OneProfile>& profiles, const LocksOptions& options, std::string_view said) {
   std::vector<NamesOfLocks> processes;
   for (const OneProfile& one : profiles) processes.push_back({one.file->profile.get(), one.names});
   return HowToNameLocks(processes, options.files, said);
 }
 
-// Where else threads waited when the last snapshots were taken: "3 in OpenMP, 1 in malloc" of each process; "" if nowhere.
+// Returns where else threads waited at the last snapshots: "3 in OpenMP, 1 in malloc" per process; "" if nowhere.
 std::string UnseenWaitsIn(const ProfileSet& set) {
   std::map<std::string, std::pair<int64_t, std::string>> newest;  // by process
   for (const ProfileGroup& group : set.groups) {
@@ -314,7 +315,7 @@ std::string UnseenWaitsIn(const ProfileSet& set) {
   return fmt::format("{}", fmt::join(all, "; "));
 }
 
-// Whether it is known that no thread waited, though no file says so by itself.
+// Whether the files prove that no thread waited, although none of them lists a lock.
 bool SaysThatNobodyWaited(const ProfileSet& set, const std::vector<std::string>& files) {
   const auto is_of_waits = [](const ProfileGroup& group) { return group.kind == "block" || group.kind == "mutex"; };
   return std::any_of(set.groups.begin(), set.groups.end(), is_of_waits) || ZeroProfileIn(files, "block").has_value();
@@ -351,7 +352,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (!set.ok()) return wrong(set.status(), kCouldNot);
   for (const std::string& warning : set->warnings) SayTo(err, warning);
 
-  // Both kinds of one process's files say the same of its locks; block profiles count all waits.
+  // Both kinds of profile agree about the locks of a process, but block profiles count all waits.
   std::map<std::string, const ProfileFile*> counts;  // by process
   for (const ProfileGroup& group : set->groups) {
     if (const ProfileFile* file = group.NewestCumulative();
@@ -362,7 +363,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   std::set<std::string> seen;
   for (const ProfileGroup& group : set->groups) {
     const ProfileFile* file = group.NewestCumulative();
-    if (file == nullptr && !group.files.empty()) file = &group.newest();  // the difference of two snapshots
+    if (file == nullptr && !group.files.empty()) file = &group.newest();  // a difference of two snapshots
     if (file == nullptr || file->profile == nullptr || (group.kind != "mutex" && group.kind != "block")) continue;
     const bool added = seen.insert(group.process).second || group.process.empty();
     auto other = profiles.end();
@@ -395,7 +396,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   }
   std::vector<std::string> header;
   if (style->format == Format::kTable) {
-    // Said once: the processes of a server have the same objects.
+    // Once is enough: the processes of a server have the same objects.
     std::string how;
     for (const OneProfile& one : profiles) {
       if (how.empty()) how = NamesOf(*one.file, options);

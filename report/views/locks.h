@@ -1,4 +1,4 @@
-// `holdfast locks`: the hottest locks of a profile, and who waited for whom.
+// `holdfast locks`: lists the hottest locks of a profile, and who waited for whom.
 #ifndef HOLDFAST_REPORT_VIEWS_LOCKS_H_
 #define HOLDFAST_REPORT_VIEWS_LOCKS_H_
 
@@ -13,16 +13,16 @@ struct LocksOptions {
   std::string holder, waiter;  // patterns; "" = the table of locks
   size_t count = 20;           // 0 = all
   std::string format = "table", color = "auto";
-  bool fold = true;                        // functions are the first that are not plumbing
-  std::vector<std::string> plumbing = {};  // what else is
-  bool each = false;                       // each lock of a class by itself
-  bool wide = false;                       // whole names, whatever the terminal's width
-  bool details = false;                    // a lock's full texts under its row
+  bool fold = true;                        // show the first function that is not plumbing
+  std::vector<std::string> plumbing = {};  // additional patterns for plumbing
+  bool each = false;                       // list each lock of a class separately
+  bool wide = false;                       // whole names, regardless of the terminal's width
+  bool details = false;                    // a lock's unabridged texts under its row
   size_t width = 0;                        // 0: the terminal's
-  bool pager = true;                       // where the terminal is too low
+  bool pager = true;                       // use a pager if the output is longer than the screen
 };
 
-// Exit codes: 0, 2 (wrong usage), 3 (a file could not be read, or knows no single locks).
+// Returns the exit code: 0, 2 (wrong usage), or 3 (a file could not be read or has no single locks).
 int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace holdfast

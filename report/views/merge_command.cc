@@ -34,7 +34,7 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view option, const std::string& 
   return static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
 }
 
-// The files that count, and for differences the one that each is taken from.
+// The files that count and, for differences, the file that is subtracted from each.
 struct Chosen {
   std::vector<const ProfileFile*> files, minus;
 };
@@ -76,7 +76,7 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
   std::set<std::pair<int64_t, std::string>> intervals;
   std::vector<std::string> programs;
   uint64_t losses[kLosses] = {};
-  std::optional<int64_t> resident = 0;  // of all together, where each is another process and says it
+  std::optional<int64_t> resident = 0;  // sum; only if each file is of another process and states it
   for (const ProfileFile* file : chosen.files) {
     const std::optional<int64_t> of_file = ResidentBytesOf(*file->profile);
     const bool is_new = processes.insert(file->process).second;
@@ -102,12 +102,12 @@ void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merge
     profile.AddComment(one_line(
         fmt::format("program: {}{}", fmt::join(programs, ", "), more == 0 ? "" : fmt::format(" and {} more", more))));
   }
-  // A mean or a sum is no process's; a difference of one process is that process's still.
+  // A mean or a sum belongs to no process. A difference of one process still belongs to that process.
   if (processes.size() == 1 && options.mode == MergeMode::kDifference) {
     profile.AddComment(one_line("process: " + *processes.begin()));
   }
   const auto with_unit = [](const auto& interval) { return fmt::format("{} {}", interval.first, interval.second); };
-  // The largest: most of the error comes from there.
+  // The largest interval causes most of the error.
   if (!intervals.empty()) profile.AddComment(one_line("interval: " + with_unit(*intervals.rbegin())));
   if (intervals.size() > 1) {
     for (const auto& interval : intervals)

@@ -1,12 +1,12 @@
-// `holdfast merge`: many profiles into one file.
+// `holdfast merge`: merges many profiles into one file.
 //
-//   kSum         of each process its newest snapshot (and all differences), added up. Cumulative files of one process
-//                are never added up: each holds all that the earlier ones held
-//   kDifference  of each process newest − oldest for what only grows (alloc_*, contentions, delay), the newest of what
-//   is
-//                in use; duration_nanos says between which times. Needs two snapshots
-//   kAverage     the mean of all given files, also of snapshots of one process (then inuse_* is its mean over the time)
-// `min_total`, `max_total`: only files whose total of the metric lies between them (the weight filter).
+//   kSum         adds up the newest snapshot of each process, and all differences. Never adds up cumulative files of one
+//                process, because each holds all that the earlier ones held
+//   kDifference  newest − oldest per process for metrics that only grow (alloc_*, contentions, delay), and the newest
+//                value of what is in use; duration_nanos is the time in between. Needs two snapshots
+//   kAverage     the mean of all given files, including several snapshots of one process (then inuse_* is the mean over
+//                time)
+// `min_total`, `max_total`: use only files whose total of the metric is in this range (the weight filter).
 #ifndef HOLDFAST_REPORT_VIEWS_MERGE_COMMAND_H_
 #define HOLDFAST_REPORT_VIEWS_MERGE_COMMAND_H_
 

@@ -22,7 +22,7 @@ bool HasFunction(const Profile& profile, const Pattern& pattern) {
 absl::Status NoFunctionMatches(std::string_view asked, const Pattern& pattern, const ViewOptions& options) {
   std::set<std::string> kinds;
   if (options.kind.empty() && options.metric.empty() && !options.peak) {
-    // Errors were reported when the files were read the first time.
+    // Errors were already reported when the files were read the first time.
     (void)ReadProfileSet(options.files, {.keep = KeepProfiles::kNone, .each = [&](const ProfileFile& file, bool) {
                                            if (file.profile != nullptr && HasFunction(*file.profile, pattern))
                                              kinds.insert(file.kind);

@@ -1,4 +1,5 @@
-// The error when a function pattern matches nothing: names the other kinds of profile in the folder that have such a function.
+// The error for a function pattern that matches nothing. Names the other kinds of profile in the folder that have such
+// a function.
 #ifndef HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
 #define HOLDFAST_REPORT_VIEWS_NO_MATCH_H_
 
@@ -10,7 +11,7 @@
 
 namespace holdfast {
 
-// `asked`: the pattern as it was typed. Reads the files of `options` once more if no kind was chosen by the user.
+// `asked`: the pattern as the user typed it. Reads the files of `options` again, unless the user chose a kind.
 absl::Status NoFunctionMatches(std::string_view asked, const Pattern& pattern, const ViewOptions& options);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// A node as cells of a table: shown by its short name, unless full ones are asked for. Any thread.
+// Formats a node as cells of a table, with its short name unless full names are asked for. Any thread.
 #ifndef HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
 #define HOLDFAST_REPORT_VIEWS_NODE_CELLS_H_
 
@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-// Terminals from so many columns on have room for what does not answer first.
+// Terminals with at least this many columns have room for secondary columns.
 inline constexpr size_t kRoomy = 72, kWide = 100;
 
 struct NodeCells {

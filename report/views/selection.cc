@@ -46,7 +46,7 @@ absl::Status CheckUnitOf(const View& view) {
                                                                  view.metric_name, view.unit_name, others));
 }
 
-// Each text once, in the order of the files, but no more than a line holds.
+// Joins the different texts in the order of the files, up to the length of a line.
 std::string Joined(const std::vector<std::string>& all) {
   std::vector<std::string> texts;
   for (const std::string& text : all) {
@@ -60,7 +60,7 @@ std::string Joined(const std::vector<std::string>& all) {
   return joined;
 }
 
-// "123 ± 4": 123. Nothing: the comment says why it is not known, or there is none.
+// "123 ± 4" gives 123. Returns nothing if there is no such comment or if it says why the number is unknown.
 std::optional<int64_t> NumberIn(const Profile& profile, std::string_view key) {
   const std::string_view text = profile.CommentValue(key);
   int64_t number = 0;
@@ -68,12 +68,12 @@ std::optional<int64_t> NumberIn(const Profile& profile, std::string_view key) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// One kind: with folders among the arguments the one that fits.
+// Chooses one kind of profile. Among folders, takes the kind that fits the options.
 absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostream& err) {
   if (set->Kinds().size() < 2) return absl::OkStatus();
   if (std::any_of(options.files.begin(), options.files.end(), StandsForSeveral)) {
     std::vector<std::string> kinds = set->Kinds();
-    // What says most first.
+    // The most informative kinds first.
     constexpr std::string_view kOrder[] = {"heap", "block", "mutex", "map", "threads", "exceptions", "peak"};
     if (!options.metric.empty()) {
       const auto has_it = [&](std::string_view kind) {
@@ -81,7 +81,7 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
           return group.kind == kind && HasMetric(group.newest(), options.metric);
         });
       };
-      // Not by the first process: it may have mapped memory and no heap profile.
+      // Do not judge by the first process: it may have mapped memory and have no heap profile.
       std::stable_sort(kinds.begin(), kinds.end(), [&](const std::string& a, const std::string& b) {
         return std::find(std::begin(kOrder), std::end(kOrder), a) < std::find(std::begin(kOrder), std::end(kOrder), b);
       });
@@ -112,7 +112,7 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
   return absl::OkStatus();
 }
 
-// What the exporter had no time or memory for when it wrote the file: comments of the symbolizer say it.
+// Collects the objects that the exporter had no time or memory to symbolize, from the symbolizer's comments.
 void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
   constexpr std::string_view kNoLines = "no lines: ", kLeftOut = "names left out: ";
   const auto add = [&](std::string_view object) {
@@ -127,13 +127,13 @@ void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
   }
 }
 
-// "12:34:11", UTC; as fine as it takes to tell the two moments apart.
+// Returns "12:34:11" in UTC. Adds milliseconds if needed to distinguish the two moments.
 std::string ClockText(int64_t time_nanos, bool with_millis) {
   const absl::Time time = absl::FromUnixNanos(time_nanos);
   return absl::FormatTime(with_millis ? "%H:%M:%E3S" : "%H:%M:%S", time, absl::UTCTimeZone());
 }
 
-// "freed at exit, 12:34:12; shown: 12:34:11 (UTC)"
+// Returns "freed at exit, 12:34:12; shown: 12:34:11 (UTC)".
 std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& moments) {
   if (moments.size() > 1)
     return fmt::format("freed at exit: {} processes are shown before their exit handlers", moments.size());
@@ -143,7 +143,7 @@ std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& mome
                      ClockText(shown, with_millis));
 }
 
-// What the default is of no use for: of a program that has freed everything, what it allocated. Else the default.
+// Returns the default metric. If the program has freed everything, returns what it allocated instead.
 size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t metric) {
   const Profile& first = *files[0]->profile;
   const std::string_view name = first.strings[first.sample_types[metric].type];
@@ -162,7 +162,7 @@ size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t met
   return *allocated;
 }
 
-// Whether rows or filters go by what is known of few blocks only.
+// Whether rows or filters use ages, which are known for few blocks only.
 bool LooksAtAges(const StackOptions& options) {
   const auto names = [](const std::string& filter) {
     return filter.find("age") != std::string::npos || filter.find("freed") != std::string::npos;
@@ -233,7 +233,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   if (const auto unit = CheckUnitOf(view); !unit.ok()) return unit;
   if (files[0]->kind_stated) view.kind = files[0]->kind;
   std::vector<std::string> samplings;
-  std::vector<std::pair<uint64_t, std::string>> programs, peaks;  // by what they have: the largest is named first
+  std::vector<std::pair<uint64_t, std::string>> programs, peaks;  // with their values, to name the largest first
   double variance = 0;
   bool stated = true;
   for (const ProfileFile* file : files) {
@@ -325,7 +325,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const ViewOptions& options) {
   return options.files;
 }
 
-// Takes the files of ended processes out of `files`, where the metric is an amount at one moment.
+// Removes the files of exited processes from `files` if the metric is an amount at one moment.
 std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, const ViewOptions& options) {
   const auto has_it = [&](const ProfileFile* file) { return file->types == files->front()->types; };
   if (options.ended || files->size() < 2 || !std::all_of(files->begin(), files->end(), has_it)) return {};
@@ -340,7 +340,7 @@ std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, 
   return ended;
 }
 
-// Names the processes in a folder that have no peak profile: the view has nothing of them, however high their peaks were.
+// Names the processes in a folder that have no peak profile. The view omits them, however high their peaks were.
 void SayWhosePeaksAreMissing(const ViewOptions& options, const std::vector<const ProfileFile*>& files,
                              std::ostream& err) {
   std::vector<std::string> folders;
@@ -370,12 +370,12 @@ void SayWhosePeaksAreMissing(const ViewOptions& options, const std::vector<const
 
 absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
   ViewOptions options = asked;
-  // Of the kinds that hold what is in use this one has their age.
+  // Of the kinds that show what is in use, only heap profiles have ages.
   if (options.stacks.by == "age" && !options.peak && (options.kind.empty() || options.kind == "heap")) {
     options.kind = kLifetimesKind;
     if (options.metric.empty() || options.metric == "inuse_space") options.metric = "alive_space";
   }
-  // One kind alone has them.
+  // Only one kind has these metrics.
   if ((options.metric == "resident_space" || options.metric == "swapped_space") && !options.peak &&
       options.kind.empty())
     options.kind = kResidentKind;
@@ -454,7 +454,7 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   };
   table->header.push_back("total    " + with_error(whole, view.stated_half_width));
   if (view.kind == "peak" && view.peak_bytes.has_value() && view.unit_name == "bytes" && whole != *view.peak_bytes) {
-    // No error of the state of another moment says how near it is to the peak.
+    // No error: the total of another moment's state only says how close that moment is to the peak.
     table->header.back() =
         fmt::format("total    {}, {} of the peak",
                     view.stated_half_width > 0 ? with_error(whole, view.stated_half_width) : view.Value(whole),

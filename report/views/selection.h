@@ -1,12 +1,15 @@
-// What every view of a profile begins with: files in, one set of stacks out, and the lines that say what is shown.
+// The first step of every view of a profile: turns files into one set of stacks, and into the lines that say what is
+// shown.
 //
 // Which files are added up
-//   - files of different processes are summed, their 95 % intervals as independent errors (root of the sum of squares)
-//   - of several snapshots of one process (equal `process` comment) the newest counts, as it holds all that the earlier
-//     ones held. Of a folder what it held before its exit handlers counts (report/profiles/profile_set.h), and a line says so. Those that were given by name are named on `err`; who gives a folder expects it. Differences (duration not 0) and files that do not say whose
-//     they are always add up
-//   - named files of different kinds (heap, mutex …) are an error; of a folder one kind is taken: the one that has the
-//     metric that was asked for, else heap, else the only one
+//   - Files of different processes are summed. Their 95 % intervals are combined as independent errors (root of the sum
+//     of squares).
+//   - Of several snapshots of one process (equal `process` comment) only the newest counts, because it contains the
+//     earlier ones. In a folder, the state before the exit handlers counts (report/profiles/profile_set.h), and a line
+//     says so. If the user named older snapshots, `err` lists them; for a folder no message is needed. Differences
+//     (duration not 0) and files without a `process` comment are always added up.
+//   - Named files of different kinds (heap, mutex …) are an error. From a folder one kind is taken: the one that has the
+//     requested metric, else heap, else the only one.
 #ifndef HOLDFAST_REPORT_VIEWS_SELECTION_H_
 #define HOLDFAST_REPORT_VIEWS_SELECTION_H_
 
@@ -29,59 +32,59 @@
 namespace holdfast {
 
 struct ViewOptions {
-  std::vector<std::string> files;  // "-" is standard input; folders are looked through
+  std::vector<std::string> files;  // "-" is standard input; folders are searched
   std::string kind = "";           // heap, mutex, block, map, threads, exceptions, peak; "" = see above
-  bool ended = false;              // of a folder also what processes held that have ended
-  bool peak = false;               // what was in use at the most, of the processes whose files are given
-  std::string metric = "";         // "" = the profile's default; of a heap of which nothing is in use, alloc_space
+  bool ended = false;              // in folders, include what exited processes held
+  bool peak = false;               // show the peak of the processes of the given files
+  std::string metric = "";         // "" = the profile's default, or alloc_space if nothing is in use
   std::string unit = "auto";
   size_t node_count = 30;  // 0 = all
   bool by_total = false;
-  bool errors = false;  // columns with the 95 % interval of each value
+  bool errors = false;  // show the 95 % interval of each value
   StackOptions stacks = {};
   std::string format = "table";
   std::string color = "auto";
-  bool full_names = false;           // as they are in the file
-  std::optional<size_t> width = {};  // of lines, 0 = any; not given: the terminal's
-  bool pager = true;                 // where the terminal is too low
+  bool full_names = false;           // as in the file
+  std::optional<size_t> width = {};  // of lines; 0 = unlimited; not set: the terminal's
+  bool pager = true;                 // if the output is longer than the screen
 };
 
 struct View {
-  std::shared_ptr<const Profile> profile;  // all files, added up
-  std::vector<double> variances;           // of `profile`, when they were asked for and are known
+  std::shared_ptr<const Profile> profile;  // the sum of all files
+  std::vector<double> variances;           // of `profile`, if requested and known
   size_t metric = 0;                       // index of the sample type
-  size_t default_metric = 0;               // as the profile says
-  bool all_was_freed = false;              // so that what was allocated is shown, as no metric was asked for
+  size_t default_metric = 0;               // according to the profile
+  bool all_was_freed = false;              // and no metric was requested: shows what was allocated
   std::string metric_name, unit_name, kind;
-  std::string program, sampling;           // of all files, joined; programs with the most first
+  std::string program, sampling;           // of all files, joined; largest programs first
   std::vector<std::string> losses, peaks;  // peaks: of a few processes, see PeakOf
   std::optional<int64_t> peak_bytes,
-      peak_stacks_bytes;  // of heap and peak profiles: all heights together, see PeakBytesOf
+      peak_stacks_bytes;  // sum of all heights in heap and peak profiles, see PeakBytesOf
   int64_t peak_missing_bytes = 0;
-  // Of files that say what is resident: what else is known of their pages.
+  // For files that state the resident memory: what else they say about pages.
   size_t files_with_pages = 0, files_with_huge = 0;
   int64_t swapped_bytes = 0, huge_bytes = 0;
-  std::optional<double> stated_half_width;  // of the whole total, as the files say
+  std::optional<double> stated_half_width;  // of the total, as the files state
   std::string output_unit;
   size_t files = 0;
   std::vector<std::string>
-      unfinished;  // objects that had no lines in time when a file was written; "" = no names at all
-  std::vector<std::string> single_files;  // the paths of those that are no sums of others
-  // Processes that ended before the others and are left out, and what they held at their ends.
+      unfinished;  // objects whose lines were not ready when a file was written; "" = no names at all
+  std::vector<std::string> single_files;  // paths of files that are not sums of others
+  // Processes that exited before the others and are left out, and what they held when they exited.
   size_t ended = 0;
   int64_t ended_value = 0;
-  // Of processes that are shown as they were before their exit handlers: that moment, and the one after the handlers.
+  // For processes that are shown before their exit handlers ran: the moment shown, and the moment after the handlers.
   std::vector<std::pair<int64_t, int64_t>> freed_at_exit;
-  // Of the processes of a heap whose files say it.
+  // The processes of a heap profile whose files state the resident memory.
   size_t resident_files = 0;
   int64_t resident_bytes = 0;
-  // Of a sum of mutex or block profiles: which functions contend for futexes (idle_waits.h).
+  // In a sum of mutex or block profiles: the functions that contend for futexes (idle_waits.h).
   std::optional<std::set<std::string>> contends;
-  ThreadNames thread_names;  // where rows are threads: of all kinds of profiles that were given
+  ThreadNames thread_names;  // if rows are threads: from all kinds of profiles given
 
   std::string Value(int64_t value) const;
   Cell ValueCell(int64_t value) const { return Cell::Number(Value(value), value); }
-  // "± 12KiB"
+  // Returns "± 12KiB".
   Cell ErrorCell(double variance) const { return ErrorCell(variance, !variances.empty()); }
   Cell ErrorCell(double variance, bool known) const;
 };
@@ -90,26 +93,26 @@ inline absl::StatusOr<Style> StyleOf(const ViewOptions& options) {
   return StyleFor(options.format, options.color, options.width);
 }
 
-// Reads and adds up. InvalidArgument: wrong usage. Messages that are no errors go to `err`.
+// Reads files and adds them up. Returns InvalidArgument for wrong usage. Prints warnings to `err`.
 absl::StatusOr<View> OpenView(const ViewOptions& options, std::ostream& err);
-// From one that is read already, such as standard input that holds two things.
+// The same for files that were read before, such as two profiles on standard input.
 absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOptions& options);
 
-// The files of `set` that count (see above), and a message to `err` for those that do not.
+// Returns the files of `set` that count (see above). Prints a message to `err` about those that do not.
 absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
                                                                std::ostream& err);
 
-// The chosen metric (and others, when `columns` is not empty) with the filters applied.
+// Returns the stacks with the filters applied and with the chosen metric, or with `columns` if that is not empty.
 absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});
 
-// Whether any filter by name or label is set, and the error when it leaves nothing.
+// HasFilter: whether any filter by name or label is set. NothingLeft: the error if the filters leave nothing.
 bool HasFilter(const StackOptions& options);
 absl::Status NothingLeft();
 
-// Adds the line on code without names, where that is much of the total. `whose` is of the view's profile.
+// Adds a line about code without names if it is a large part of the total. `whose` must belong to the view's profile.
 void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* whose, TextTable* table);
 
-// program, metric, total ± …, sampled, lost, and the filters in force.
+// Adds the lines above a table: program, metric, total ± …, sampled, lost, and the filters in use.
 void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table);
 
 }  // namespace holdfast

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kLargestRow = uint64_t{1} << 62;
 constexpr size_t kBarWidth = 20;
 
-// The label that says how large the objects of a sample are; 0: there is none.
+// Returns the label with the size of a sample's objects, or 0 if there is none.
 uint64_t LabelledSize(const Profile& profile, const Profile::Sample& sample) {
   for (const Profile::Label& label : profile.LabelsOf(sample)) {
     if (profile.strings[label.key] == "bytes" && label.text == 0 && label.number > 0)
@@ -33,7 +33,7 @@ uint64_t MeanSize(std::span<const int64_t> values) {
   return mean < static_cast<double>(kLargestRow) ? static_cast<uint64_t>(std::ceil(mean)) : kLargestRow;
 }
 
-// "inuse_space" and "objects": "inuse_objects". Plain "space" and "objects" are pairs, too.
+// "inuse_space" and "objects" give "inuse_objects". Plain "space" and "objects" are a pair, too.
 std::string Sibling(const std::string& metric, std::string_view ending) {
   const size_t split = metric.rfind('_');
   return (split == std::string::npos ? "" : metric.substr(0, split + 1)) + std::string(ending);

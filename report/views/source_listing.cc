@@ -17,12 +17,12 @@ namespace {
 
 constexpr uintmax_t kMaxSourceBytes = 64 << 20;
 
-// The lines of a source file, or none when it is not here. Paths come from a file that anyone may have made: only
-// ordinary files are opened.
+// Returns the lines of a source file, or none if the file is not on this machine. Opens only regular files, because
+// anybody may have made the file that contains the paths.
 std::vector<std::string> ReadSourceFile(const std::string& path, const std::vector<std::string>& folders) {
   std::vector<std::filesystem::path> candidates = {path};
   for (const std::string& folder : folders) {
-    // /build/app/src/a.cc below /home/me/app: its longest end that is there.
+    // For /build/app/src/a.cc in /home/me/app: try the longest suffix of the path that exists there.
     for (std::filesystem::path rest = std::filesystem::path(path).relative_path(); !rest.empty();) {
       candidates.push_back(std::filesystem::path(folder) / rest);
       std::filesystem::path shorter;
@@ -73,7 +73,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
   const FlatTable flat(*stacks);
   const StringTable& strings = stacks->profile().strings;
 
-  // Functions of one name in several files are listed apart.
+  // Functions with one name in several files are listed separately.
   std::map<std::pair<std::string_view, std::string_view>, Listing> listings;
   bool matches = false;
   for (const uint32_t node : flat.Sorted(true)) {

@@ -1,7 +1,8 @@
-// `holdfast list`: the source lines of functions, with what each line used.
+// `holdfast list`: prints the source lines of functions with the values of each line.
 //
-// Needs lines in the profile (debug information when it was written, or holdfast symbolize). The source itself is read
-// from where the profile says it was, or below one of `source_paths`; without it the lines are shown by number.
+// The profile must have lines (from debug information when it was written, or from holdfast symbolize). Reads the
+// source from the path in the profile, or from one of `source_paths`. If there is no source, lines are shown by number
+// only.
 #ifndef HOLDFAST_REPORT_VIEWS_SOURCE_LISTING_H_
 #define HOLDFAST_REPORT_VIEWS_SOURCE_LISTING_H_
 
@@ -15,9 +16,9 @@ namespace holdfast {
 
 struct ListOptions {
   ViewOptions view;
-  std::string function;  // an expression
+  std::string function;  // a regular expression
   std::vector<std::string> source_paths = {};
-  size_t context = 3;  // lines shown around each line that used something
+  size_t context = 3;  // lines shown around each line that has a value
 };
 
 int RunList(const ListOptions& options, std::ostream& out, std::ostream& err);

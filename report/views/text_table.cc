@@ -51,19 +51,19 @@ class TextPrinter {
       }
       for (const std::string& line : Lines([&](size_t c) { return row.cells[c].shown; }, row.indent)) Put(line, color);
       for (size_t i = 0; style_.details && i < row.details.size(); ++i) {
-        Put("    " + Printable(row.details[i]), "");  // whole, so that it can be copied
+        Put("    " + Printable(row.details[i]), "");  // unabridged, so that users can copy it
       }
     }
   }
 
  private:
-  static constexpr size_t kNarrowest = 6;        // of a column that shrinks
-  static constexpr size_t kNarrowestStack = 30;  // of one that is wrapped; else it stands below the others
+  static constexpr size_t kNarrowest = 6;        // for a column that shrinks
+  static constexpr size_t kNarrowestStack = 30;  // for a wrapped column; if narrower, it goes below the others
 
   bool IsShown(const Column& column) const {
     return !column.title.empty() && (style_.width == 0 || style_.width >= column.needs_width);
   }
-  size_t Indented() const {  // the column in which a row's indent counts
+  size_t Indented() const {  // the column that shows a row's indent
     const auto at =
         std::find_if(table_.columns.begin(), table_.columns.end(), [](const Column& c) { return c.shrinks; });
     return static_cast<size_t>(at - table_.columns.begin());
@@ -72,7 +72,8 @@ class TextPrinter {
     out_ << (style_.color && color[0] != 0 ? color + text + kPlain : text) << "\n";
   }
 
-  // Gives the columns that shrink or wrap what the others leave of the line: each as much, but no more than it has.
+  // Divides the rest of the line equally among the columns that shrink or wrap. No column gets more than its text
+  // needs.
   void Shrink() {
     size_t whole = 0;
     std::vector<size_t> shrinking;
@@ -102,7 +103,7 @@ class TextPrinter {
     Put(titles, kBold);
   }
 
-  // A frame of a deep tree, in a column that is too narrow for its indent: its depth says it instead.
+  // Indents a frame of a deep tree. If the column is too narrow for the indent, writes the depth as a number instead.
   std::string Indent(const std::string& text, size_t indent, size_t width) const {
     if (style_.width == 0 || 2 * indent + std::min(WidthOf(text), width / 2) <= width) {
       return std::string(2 * indent, ' ') + ShortenedTo(text, style_.width == 0 ? 0 : width - 2 * indent);
@@ -116,7 +117,7 @@ class TextPrinter {
   template <typename TextOf>
   std::vector<std::string> Lines(const TextOf& text_of, size_t indent) const {
     std::string made;
-    std::vector<std::string> below;  // what is wrapped
+    std::vector<std::string> below;  // lines of a wrapped column
     bool first = true;
     for (size_t c = 0; c < table_.columns.size(); ++c) {
       const Column& column = table_.columns[c];
@@ -143,7 +144,7 @@ class TextPrinter {
     return below;
   }
 
-  // "a ← b ← c" over lines, each a few functions, of which none is broken.
+  // Breaks "a ← b ← c" into lines of whole functions.
   static std::vector<std::string> WrappedStack(std::string_view text, size_t width) {
     constexpr std::string_view kArrow = " ← ";
     std::vector<std::string> lines;
@@ -204,7 +205,7 @@ void PrintCsv(const TextTable& table, std::ostream& out) {
     line([&](size_t c) {
       const Cell& cell = row.cells[c];
       if (cell.kind == Cell::kReal && !std::isfinite(cell.real))
-        return std::string();  // not known: nothing, as ever in CSV
+        return std::string();  // unknown: an empty field in CSV
       return cell.kind == Cell::kText ? CsvField(cell.text) : JsonValue(cell);
     });
   }

@@ -1,4 +1,4 @@
-// Text that is too much for memory, written piece by piece: what `export` makes of 1,000,000 stacks is 1 GB. One thread.
+// Writes text piece by piece if it is too large for memory: exporting 1,000,000 stacks gives 1 GB. One thread.
 #ifndef HOLDFAST_REPORT_VIEWS_TEXT_WRITER_H_
 #define HOLDFAST_REPORT_VIEWS_TEXT_WRITER_H_
 
@@ -14,10 +14,10 @@
 
 namespace holdfast {
 
-// Called with pieces of text, one after the other.
+// Called with consecutive pieces of text.
 using TextSink = std::function<void(std::string_view)>;
 
-// One line of text, without the character that separates frames.
+// Returns one line of text without the character that separates frames.
 inline std::string FrameText(std::string_view name) {
   std::string text(name);
   for (char& c : text) {

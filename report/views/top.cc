@@ -32,11 +32,11 @@ std::vector<WaitRank> RanksOfSamples(const Profile& profile, const IdleWaits& id
   return ranks;
 }
 
-// Of each node what it waited for locks, and for events. By total or self.
+// Per node: time waited for locks, and for events. By total or self.
 using OfRank = std::array<int64_t, 2>;
 
-// What is contended first, then what work waits for that nobody holds, then what idle threads wait for; each in the order in
-// which it was.
+// Sorts contended locks first, then work that waits for events (nobody holds those), then idle threads. Keeps the order
+// within each group.
 std::vector<OfRank> IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, bool by_total,
                              std::vector<uint32_t>* nodes) {
   std::vector<OfRank> values(stacks.nodes().size());
@@ -63,8 +63,8 @@ bool HasThreadLabel(const Profile& profile) {
   });
 }
 
-// Whose most of it is, without plumbing: a line above the table, where its first row does not say the same. Where some of the
-// waits are for what nobody holds it is of the others, which the column `locks` has.
+// Adds a "biggest" line with the largest owner, ignoring plumbing, unless the first row already says it. If some waits
+// are for events or idle, the line covers the other waits, as the column `locks` does.
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
                 std::string_view first_row, TextTable* table) {
   const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
@@ -109,7 +109,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
   auto whose = Plumbing::Make(*view->profile, options.stacks.plumbing);
   if (!whose.ok()) return Failed(whose.status(), err);
-  // By a label: its values, what they hold in all.
+  // By a label: show the totals of the label's values.
   const bool by_label =
       std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
   if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
@@ -119,7 +119,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<OfRank> waited;
   if (idle.any()) waited = IdleLast(*stacks, ranks, options.by_total || by_label, &nodes);
   const Owners owners(*stacks, ranks, &*whose);
-  // The oldest first: who waits for a leak looks for what is never freed.
+  // Oldest first: memory that is never freed is at the top.
   if (by_label && options.stacks.by == "age") {
     std::stable_sort(nodes.begin(), nodes.end(),
                      [&](uint32_t a, uint32_t b) { return stacks->nodes()[a].number > stacks->nodes()[b].number; });
@@ -143,7 +143,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
     AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   }
   const char* error_title = options.errors ? "±" : "";
-  // What it is not sorted by goes first where there is no room.
+  // If there is no room, drop the columns that the table is not sorted by.
   const size_t self_from = options.by_total ? kRoomy : 0, total_from = options.by_total ? 0 : kRoomy;
   table.columns = {{"self", "self", Column::kRight, 5, 1, self_from},
                    {"self_error", error_title, Column::kRight, 0, 1, self_from},
@@ -158,9 +158,9 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
                    {"object", ""}};
   constexpr size_t kNameCell = 6;
   for (size_t i = kNameCell + 2; i < table.columns.size(); ++i) {
-    if (table.columns[i].key == what) table.columns[i].key.clear();  // said by the name itself
+    if (table.columns[i].key == what) table.columns[i].key.clear();  // the name itself says it
   }
-  // What the rows are sorted by, where it is not all.
+  // What the rows are sorted by, if that is only a part of the value.
   const bool with_locks = owners.unheld() != 0 || owners.idle() != 0;
   const int64_t whole = stacks->Whole(0);
   for (const uint32_t node : nodes) {
@@ -174,14 +174,14 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
                           ShareOfWhole(options.by_total ? total : self, whole)});
     if (with_locks) table.rows.back().cells.push_back(view->ValueCell(waited[node][0]));
   }
-  // A short name that is two rows' tells neither.
+  // If two rows share a short name, use full names.
   std::map<std::string, size_t> rows_of;
   for (const TableRow& row : table.rows) ++rows_of[row.cells[kNameCell].shown];
   for (size_t i = 0; i < table.rows.size(); ++i) {
     Cell& name = table.rows[i].cells[kNameCell];
     if (rows_of[name.shown] > 1) name = CellsOf(*stacks, nodes[i], true).with_object;
   }
-  // One width for both columns of values.
+  // Both columns of values have the same width.
   size_t widest = 5;
   for (const TableRow& row : table.rows)
     widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});

@@ -1,6 +1,6 @@
 // The flat views: `holdfast top` (functions, the largest first) and `holdfast peek` (callers and callees of functions).
-// What files mean together is in report/views/selection.h. The command line is in report/commands/add_top.cc.
-// Exit codes: 0, 2 (wrong usage), 3 (a file could not be read). Messages go to `err`, one line each.
+// report/views/selection.h says how several files are combined. The command line is in report/commands/add_top.cc. Exit
+// codes: 0, 2 (wrong usage), 3 (a file could not be read). Messages go to `err`, one line each.
 #ifndef HOLDFAST_REPORT_VIEWS_TOP_H_
 #define HOLDFAST_REPORT_VIEWS_TOP_H_
 
@@ -15,7 +15,7 @@ using TopOptions = ViewOptions;
 
 int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err);
 
-// Of each function whose name matches `pattern`: who called it and whom it called, with what flowed along.
+// For each function whose name matches `pattern`, prints its callers and callees with the values of the calls.
 int RunPeek(const ViewOptions& options, const std::string& pattern, std::ostream& out, std::ostream& err);
 
 }  // namespace holdfast

@@ -15,8 +15,8 @@
 namespace holdfast {
 namespace {
 
-// The branches to print: the `count` largest. A parent holds no less than its child and has the lower number, so that
-// no branch is left without its parent.
+// Returns the branches to print: the `count` largest. A parent holds at least as much as its child and has the lower
+// number, so every chosen branch has its parent.
 std::vector<bool> Largest(const CallTree& tree, size_t count) {
   std::vector<bool> shown(tree.branches().size(), true);
   if (count == 0 || count + 1 >= shown.size()) return shown;
@@ -28,7 +28,7 @@ std::vector<bool> Largest(const CallTree& tree, size_t count) {
   });
   std::fill(shown.begin(), shown.end(), false);
   for (size_t i = 0; i <= count; ++i) shown[order[i]] = true;
-  // Differences have totals of both signs: there a child may be larger than its parent.
+  // In differences, totals have both signs, so a child may be larger than its parent.
   for (uint32_t branch = 1; branch < shown.size(); ++branch) {
     shown[branch] = shown[branch] && shown[tree.branches()[branch].parent];
   }
@@ -64,10 +64,9 @@ class TreePrinter {
                       {"file", ""},
                       {"line", ""},
                       {"object", ""}};
-    // Depth first without recursion: stacks may be deep.
+    // Depth first without recursion, because stacks may be deep.
     std::vector<uint32_t> open = {CallTree::kRoot};
-    std::vector<std::pair<uint32_t, size_t>>
-        rests;  // branch whose rest is to be printed, when `open` is down to a size
+    std::vector<std::pair<uint32_t, size_t>> rests;  // print the rest of `branch` once `open` has shrunk to `size`
     while (!open.empty() || !rests.empty()) {
       if (!rests.empty() && rests.back().second == open.size()) {
         AddRest(rests.back().first, table);
@@ -91,7 +90,7 @@ class TreePrinter {
                        [](const FrameNode& node) { return node.is_label; });
   }
 
-  // The branch just below the root that `branch` belongs to.
+  // Returns the total of the ancestor of `branch` directly below the root.
   int64_t GroupTotal(uint32_t branch) const {
     while (tree_.branches()[branch].depth > 1) branch = tree_.branches()[branch].parent;
     return tree_.Total(branch);
@@ -111,7 +110,7 @@ class TreePrinter {
                            made.depth - 1});
   }
 
-  // What is below `branch` and has no row of its own.
+  // Adds a row for everything below `branch` that has no row of its own.
   void AddRest(uint32_t branch, TextTable* table) {
     const auto& made = tree_.branches()[branch];
     int64_t rest = tree_.Small(branch);
@@ -122,7 +121,7 @@ class TreePrinter {
       ++count;
     }
     if (count == 0) return;
-    // Below the fraction, beyond the depth, or not among the largest.
+    // These are below the fraction, beyond the depth, or not among the largest.
     const std::string text = fmt::format("({} more {}{})", count, bottom_up_ ? "caller" : "branch",
                                          count == 1   ? ""
                                          : bottom_up_ ? "s"

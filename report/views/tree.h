@@ -1,6 +1,6 @@
-// The views that keep the order of calls: `holdfast tree` (from the outermost function to its callees) and
-// `holdfast callers` (from what was used directly, or from chosen functions, to their callers).
-// Exit codes: 0, 2 (wrong usage), 3 (a file could not be read). Messages go to `err`, one line each.
+// The views that keep the order of calls: `holdfast tree` (from the outermost function to its callees) and `holdfast
+// callers` (from the leaves, or from chosen functions, to their callers). Exit codes: 0, 2 (wrong usage), 3 (a file
+// could not be read). Messages go to `err`, one line each.
 #ifndef HOLDFAST_REPORT_VIEWS_TREE_H_
 #define HOLDFAST_REPORT_VIEWS_TREE_H_
 
@@ -12,10 +12,10 @@
 namespace holdfast {
 
 struct TreeOptions {
-  ViewOptions view;              // node_count: the largest branches, 0 = all
-  double node_fraction = 0.005;  // branches that hold less of the total are summed up
+  ViewOptions view;              // node_count: the largest branches; 0 = all
+  double node_fraction = 0.005;  // branches with less of the total are summed up
   size_t depth = 0;              // 0 = all
-  std::string of = "";           // callers: begin at functions that match; "" = at what was used directly
+  std::string of = "";           // callers: begin at matching functions; "" = at the leaves
 };
 
 int RunTree(const TreeOptions& options, std::ostream& out, std::ostream& err);
