@@ -7,11 +7,11 @@
 namespace holdfast {
 namespace {
 
-// What makes room for others, the least telling first; of several the last.
+// Comments that become records to make room for others, the least informative first. Of several equal ones, the last.
 constexpr std::string_view kDispensable[] = {"interval since ", "interval in part: ", "no lines: ",   "no names: ",
                                              "exact: ",         "executable: ",       "tail calls: ", "kind: "};
 
-// "7: …", "7 name: …" of "lock 7 name: …"; "stack 3: …" and the like.
+// "7: …" and "7 name: …" of "lock 7 name: …"; "stack 3: …" and the like.
 bool NamesOne(std::string_view text, std::initializer_list<std::string_view> what) {
   return (!text.empty() && text[0] >= '0' && text[0] <= '9') ||
          std::any_of(what.begin(), what.end(), [&](std::string_view word) { return text.starts_with(word); });

@@ -1,8 +1,8 @@
 // Which comments of our profiles are for people, and which are records that only `holdfast` reads.
 //
-// In memory they are one list, `Profile::comments`. In a file the records stand in a field of their own
-// (ProfileField::kRecord), which other tools pass over: `go tool pprof` prints every comment above its table. Files of older
-// versions have all of them as comments; they are read the same.
+// In memory both are in one list, `Profile::comments`. In a file, records have a field of their own
+// (ProfileField::kRecord), which other tools skip: `go tool pprof` prints every comment above its table. Files of older
+// versions store all of them as comments; they are read the same way.
 #ifndef HOLDFAST_REPORT_PPROF_COMMENT_RECORDS_H_
 #define HOLDFAST_REPORT_PPROF_COMMENT_RECORDS_H_
 
@@ -14,14 +14,14 @@
 
 namespace holdfast {
 
-// Of what we write; a comment of others stays one.
+// The number of comments that we write at most. Applies only to our own comments; those from other tools stay comments.
 inline constexpr size_t kMostComments = 20;
 
-// "lock 3: …", "waiting thread 1: …", "mutex delay_ns: …", "own table_steps: …": whatever the number of comments.
+// Whether a comment is always a record: "lock 3: …", "waiting thread 1: …", "mutex delay_ns: …", "own table_steps: …".
 bool IsRecord(std::string_view comment);
 
-// For each of the profile's comments, whether it is written as a record: those that IsRecord, and of the others the least telling
-// ("executable", the last of many "no names") where there are more than kMostComments.
+// Returns for each of the profile's comments whether it is written as a record. These are all for which IsRecord is
+// true, plus the least informative others ("executable", the last of many "no names") beyond kMostComments.
 std::vector<bool> WrittenAsRecords(const Profile& profile);
 
 }  // namespace holdfast

@@ -1,4 +1,5 @@
-// What the pprof reader throws where a file is damaged; DecodePprof catches it, and makes an error of it that names the file.
+// The exception that the pprof reader throws for a damaged file. DecodePprof catches it and returns an error that names
+// the file.
 #ifndef HOLDFAST_REPORT_PPROF_DAMAGE_H_
 #define HOLDFAST_REPORT_PPROF_DAMAGE_H_
 
@@ -19,7 +20,7 @@ template <typename... Args>
   throw Damage{fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// protozero's own texts name its classes.
+// Replaces protozero's own texts, which name its classes.
 inline std::string Explained(const protozero::exception& error) {
   if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr)
     return "a field of no known type";

@@ -1,4 +1,4 @@
-// The ids by which a pprof file's messages refer to each other. Only of the reader.
+// Maps the ids by which the messages of a pprof file refer to each other. For the reader only.
 #ifndef HOLDFAST_REPORT_PPROF_ID_MAP_H_
 #define HOLDFAST_REPORT_PPROF_ID_MAP_H_
 
@@ -11,7 +11,8 @@
 
 namespace holdfast {
 
-// id in the file → index. Ids up to their number go into an array: all of them, in files of writers that count from 1.
+// id in the file → index. Ids up to the number of entries are stored in an array. In files that count ids from 1, these
+// are all ids.
 class IdMap {
  public:
   IdMap(const char* what, size_t count) : what_(what), small_(count + 1, Profile::kNone) {}

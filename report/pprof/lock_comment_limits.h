@@ -1,5 +1,5 @@
-// How many locks the comments of a profile name, and which come last. For who writes them (report/lock_records/lock_comments.h)
-// and who reads them back (report/analysis/lock_list.h).
+// Limits for locks in a profile's comments: how many are written, and which are left out first. Used by the writer
+// (report/lock_records/lock_comments.h) and the reader (report/analysis/lock_list.h).
 #ifndef HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_
 #define HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_
 
@@ -11,9 +11,9 @@ namespace holdfast {
 
 inline constexpr size_t kMostLocksWritten = 64;
 inline constexpr size_t kMostPairsWritten = 256;
-// Sums of the other locks: a server has one in each connection.
+// Sums of the remaining locks: a server may have a lock in each connection.
 inline constexpr size_t kMostSumsWritten = 64;
-// Of what nobody holds, while there are others: threads that are idle wait for conditions all day.
+// Locks without a holder, if there are others: idle threads wait for condition variables all day.
 inline constexpr size_t kMostUnheldWritten = 16;
 inline bool HasNoHolder(WaitKind kind) {
   return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier ||

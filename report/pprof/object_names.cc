@@ -13,7 +13,7 @@ constexpr std::string_view kProgram = "program: ", kExecutable = "executable: ",
 
 }  // namespace
 
-// Of each process `program` comes first; the others may stand anywhere behind (comment_records.h).
+// The comment `program` of each process comes first; its other comments may be anywhere after it (comment_records.h).
 ObjectNames::ObjectNames(const Profile& profile) {
   std::string_view program, executable, command;
   const auto finish = [&] {
@@ -45,7 +45,7 @@ std::string_view ObjectNames::Of(std::string_view path) const {
   std::string_view answer = name;
   for (const auto& [file, program] : called_) {
     if (file != name) continue;
-    if (answer != name) return name;  // as two programs, which one is not known
+    if (answer != name) return name;  // two programs share the file: ambiguous
     answer = program;
   }
   return answer;

@@ -1,9 +1,10 @@
-// What people call an object: the file's name, but the main program as it was started. Debian's /usr/bin/redis-server is a
-// link to redis-check-rdb, which is what the kernel maps and what a mapping says.
+// What people call an object: the name of the file or, for the main program, the name with which it was started.
+// Debian's /usr/bin/redis-server is a link to redis-check-rdb. The kernel maps redis-check-rdb, and mappings show that
+// name.
 //
-// A profile says it in its comments `program`, `executable` and `command`, in this order: where the command begins with the
-// program's name. (Of a script the program is the script, its executable the interpreter.) A sum of several says it in a record
-// for each: `object: redis-check-rdb is called redis-server`. Any thread.
+// The name comes from the comments `program`, `executable` and `command`, in this order, if the command begins with the
+// program's name. (For a script, the program is the script and the executable is the interpreter.) A sum of profiles
+// states it in one record per object: `object: redis-check-rdb is called redis-server`. Any thread.
 #ifndef HOLDFAST_REPORT_PPROF_OBJECT_NAMES_H_
 #define HOLDFAST_REPORT_PPROF_OBJECT_NAMES_H_
 
@@ -21,10 +22,10 @@ class ObjectNames {
   ObjectNames() = default;
   explicit ObjectNames(const Profile& profile);
 
-  // Of `path`, as a mapping says it.
+  // Returns the name for `path`, the path of a mapping.
   std::string_view Of(std::string_view path) const;
 
-  // Says the same in `profile`, a sum of others.
+  // Writes the names into `profile`, a sum of others.
   void AddTo(Profile* profile) const;
 
  private:

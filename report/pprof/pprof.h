@@ -1,15 +1,14 @@
-// pprof files: the one writer and the one reader. Format: profile.proto of google/pprof, gzip around it.
+// The only writer and the only reader of pprof files. Format: profile.proto of google/pprof, compressed with gzip.
 //
-// The writer streams: besides the profile it holds one message, 64 KiB and zlib's window. What it guarantees of every
-// file, whatever the profile holds: ids 1..N in table order, string_table[0] "", valid UTF-8 (bad bytes become U+FFFD),
-// fields in the order of their numbers, so that default_sample_type comes last of those that others know.
+// The writer streams: besides the profile, it holds one message, 64 KiB and zlib's window. Every file, whatever the
+// profile contains, has ids 1..N in table order, string_table[0] "", valid UTF-8 (invalid bytes become U+FFFD), and
+// fields in the order of their numbers, so that default_sample_type is the last field known to other tools.
 //
-// The reader takes gzip (also several members after each other), plain protobuf, or the text of other tools (text_profile.h), and
-// trusts nothing: every length is
-// checked against the bytes that are left, every index against its table. What it cannot take is one absl::Status whose
-// message stands by itself:
+// The reader accepts gzip (also several consecutive members), plain protobuf, or text profiles of other tools
+// (text_profile.h). It trusts nothing: it checks every length against the remaining bytes and every index against its
+// table. Invalid input gives one absl::Status with a complete message:
 //     /tmp/app.heap.pb.gz: truncated at byte 4096 (gzip trailer missing). The process was probably killed while …
-// Input, packed or unpacked, is refused above kMaxProfileBytes. Memory: the unpacked file and the profile.
+// Input above kMaxProfileBytes, compressed or not, is rejected. Memory: the uncompressed file and the profile.
 #ifndef HOLDFAST_REPORT_PPROF_PPROF_H_
 #define HOLDFAST_REPORT_PPROF_PPROF_H_
 
@@ -25,16 +24,16 @@ namespace holdfast {
 
 inline constexpr uint64_t kMaxProfileBytes = uint64_t{4} << 30;
 
-// Writes all of it or fails with the reason, errno's text included; `fd` is neither synced nor closed.
+// Writes everything, or fails with a reason that includes errno's text. Neither syncs nor closes `fd`.
 absl::Status WritePprof(const Profile& profile, int fd);
 std::string EncodePprof(const Profile& profile);
-// The same profile at another time, without packing it again: a gzip file may have several members, and of a number that stands
-// twice protobuf takes the last. `pprof` is what EncodePprof made; some 40 bytes more.
+// Returns the same profile with another time, without compressing it again: a gzip file may have several members, and
+// if a number occurs twice, protobuf uses the last. `pprof`: from EncodePprof. Adds about 40 bytes.
 std::string AtTime(std::string_view pprof, int64_t time_nanos, int64_t duration_nanos);
 
 // `path` "-" is standard input. `max_bytes` is for tests.
 absl::StatusOr<Profile> ReadPprofFile(const std::string& path, uint64_t max_bytes = kMaxProfileBytes);
-// `name` begins the message of an error.
+// `name`: the beginning of an error message.
 absl::StatusOr<Profile> DecodePprof(std::string_view bytes, std::string_view name,
                                     uint64_t max_bytes = kMaxProfileBytes);
 

@@ -51,7 +51,7 @@ absl::StatusOr<ByteBuffer> ReadAll(const std::string& path, std::string_view nam
   } closer{fd};
 
   struct stat status = {};
-  // Room for a byte more than the file has, so that its end is seen without growing again.
+  // One byte more than the size of the file, so that its end is detected without growing the buffer.
   const bool known = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   if (known && static_cast<uint64_t>(status.st_size) > max_bytes) return TooLarge(name, max_bytes);
   size_t step = known ? static_cast<size_t>(status.st_size) + 1 : 64 * 1024;
@@ -70,13 +70,14 @@ absl::StatusOr<ByteBuffer> ReadAll(const std::string& path, std::string_view nam
   }
 }
 
-// A profile begins with one of its fields: a message (1–6, 11, 13 packed) or a number (7–10, 12–14).
+// Whether a profile can begin with this byte: a field that is a message (1–6, 11, 13 packed) or a number (7–10, 12–14).
 static bool CanBeginProfile(unsigned char first) {
   const unsigned field = first >> 3, wire = first & 7;
   return field >= 1 && field <= 15 && (wire == 0 || wire == 2);
 }
 
-// libdeflate unpacks twice as fast as zlib, but only what is whole and of known size. False: zlib is to say what is wrong.
+// libdeflate unpacks twice as fast as zlib, but needs complete input of known size. Returns false to let zlib unpack
+// the input or report the error.
 static bool UnpackWhole(std::string_view packed, size_t room, ByteBuffer* bytes) {
   libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
   if (decompressor == nullptr) return false;
@@ -99,8 +100,8 @@ absl::StatusOr<ByteBuffer> Gunzip(std::string_view packed, std::string_view name
   } stream;
   if (inflateInit2(&stream, 15 + 16) != Z_OK) return NoMemory(name);
 
-  // The trailer says how long the last member is, modulo 2^32; deflate packs 1032 to 1 at most (zlib's "Technical
-  // Details"), so a trailer that lies costs no more than the truth could.
+  // The trailer states the length of the last member modulo 2^32. Deflate packs at most 1032 to 1 (zlib's "Technical
+  // Details"), so a false trailer costs no more memory than a true one could.
   ByteBuffer bytes;
   uint64_t expected = 0;
   if (packed.size() > 18) {

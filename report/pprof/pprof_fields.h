@@ -1,5 +1,5 @@
-// The field numbers of pprof's format (profile.proto of google/pprof), once, for the writer and the reader.
-// tests/support/profile.proto states them a second time, for an independent reader.
+// The field numbers of pprof's format (profile.proto of google/pprof), in one place for the writer and the reader.
+// tests/support/profile.proto repeats them for an independent reader.
 #ifndef HOLDFAST_REPORT_PPROF_PPROF_FIELDS_H_
 #define HOLDFAST_REPORT_PPROF_PPROF_FIELDS_H_
 
@@ -12,7 +12,8 @@ enum class ProfileField : uint32_t {
   kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kFunction = 5, kStringTable = 6, kDropFrames = 7,
   kKeepFrames = 8, kTimeNanos = 9, kDurationNanos = 10, kPeriodType = 11, kPeriod = 12, kComment = 13,
   kDefaultSampleType = 14,
-  kRecord = 1002,  // ours, in the form of kComment (comment_records.h); the format has no such field, and its readers pass it over
+  // Our own field in the form of kComment (comment_records.h). Other readers skip it.
+  kRecord = 1002,
 };
 enum class ValueTypeField : uint32_t { kType = 1, kUnit = 2 };
 enum class SampleField : uint32_t { kLocationId = 1, kValue = 2, kLabel = 3 };
@@ -23,7 +24,8 @@ enum class MappingField : uint32_t {
 };
 enum class LocationField : uint32_t {
   kId = 1, kMappingId = 2, kAddress = 3, kLine = 4, kIsFolded = 5,
-  kIsTailCall = 1001,  // ours; the format has no such field, and its readers pass it over
+  // Our own field. Other readers skip it.
+  kIsTailCall = 1001,
 };
 enum class LineField : uint32_t { kFunctionId = 1, kLine = 2 };
 enum class FunctionField : uint32_t { kId = 1, kName = 2, kSystemName = 3, kFilename = 4, kStartLine = 5 };

@@ -1,4 +1,4 @@
-// The pprof reader: bytes (see pprof_bytes.h) → messages → Profile. Everything is checked, see pprof.h.
+// The pprof reader: bytes (see pprof_bytes.h) → messages → Profile. Checks everything, see pprof.h.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -20,15 +20,15 @@ namespace {
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-// More value types than any writer has (perf's converter: one for each event). It keeps the values of a sample in
-// proportion to the bytes that declare it.
+// More value types than any writer uses (perf's converter: one per event). The limit keeps the values of a sample in
+// proportion to the bytes that declare them.
 constexpr size_t kMaxSampleTypes = 256;
 
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
 
-  // Four walks over the outermost fields, as what is referred to may come after what refers to it.
+  // Makes four passes over the outermost fields, because a message may refer to one that comes later.
   Profile Decode() {
     ReadStrings();
     if (strings_.empty()) Fail("no string table");
@@ -49,7 +49,7 @@ class Decoder {
     }
   }
 
-  // Each message of one kind, with its number (for error messages).
+  // Calls `visit` for each message of one kind, with its number (for error messages).
   template <typename Visit>
   void EachMessage(ProfileField wanted, Visit visit) {
     Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
@@ -70,7 +70,7 @@ class Decoder {
   }
   static int64_t Signed(pbf_reader& reader) { return static_cast<int64_t>(Unsigned(reader)); }
 
-  // A repeated number, packed or not.
+  // Calls `visit` for each element of a repeated number, packed or not.
   template <typename Visit>
   static void Numbers(pbf_reader& reader, Visit visit) {
     if (reader.wire_type() == pbf_wire_type::length_delimited) {
@@ -81,7 +81,7 @@ class Decoder {
     }
   }
 
-  // Ids of up to 2,097,151 take three bytes: nearly all numbers of a sample. protozero knows the rest.
+  // Reads ids of up to 2,097,151 in three bytes: nearly all numbers of a sample. protozero reads larger ones.
   static uint64_t Varint(const char** at, const char* end) {
     const char* p = *at;
     const auto byte = [p](int i) -> uint64_t { return static_cast<uint8_t>(p[i]); };
@@ -101,7 +101,7 @@ class Decoder {
   }
   StringId Text(pbf_reader& reader) const { return Text(Unsigned(reader)); }
 
-  // One field a line, as in profile.proto.
+  // One field per line, as in profile.proto.
   // clang-format off
   void ReadStrings() {
     Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
@@ -126,7 +126,7 @@ class Decoder {
     });
   }
 
-  // At least as many as the sample has frames: each number ends with such a byte.
+  // Returns an upper bound on the number of frames in the sample: each varint ends with a byte without the high bit.
   static size_t NumbersIn(std::string_view message) {
     size_t numbers = 0, at = 0;
     for (; at + 8 <= message.size(); at += 8) {
@@ -141,7 +141,7 @@ class Decoder {
   void ReadTables() {
     mapping_ids_.emplace("mapping", mappings_);
     function_ids_.emplace("function", functions_);
-    std::vector<StringId> records;  // behind the comments, whichever came first
+    std::vector<StringId> records;  // appended after the comments, whichever came first in the file
     Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
       switch (field) {
         case ProfileField::kSampleType:
@@ -255,7 +255,7 @@ class Decoder {
         default: return false;
       }
     });
-    line.function = function_ids_->Get(function);  // pprof, too, refuses a line without a function
+    line.function = function_ids_->Get(function);  // pprof, too, rejects a line without a function
     return line;
   }
 
@@ -263,7 +263,7 @@ class Decoder {
     std::vector<uint32_t> frames;
     std::vector<int64_t> values;
     std::vector<Profile::Label> labels;
-    // A file with fewer numbers than that is damaged, and reserves nothing.
+    // A file with fewer numbers is damaged; then reserve nothing.
     if (numbers_ / profile_.sample_types.size() >= samples_) profile_.Reserve(samples_, numbers_, 0);
     EachMessage(ProfileField::kSample, [&](std::string_view message) {
       frames.clear();

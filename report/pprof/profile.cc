@@ -45,7 +45,7 @@ std::vector<std::string_view> Profile::CommentTexts() const {
 }
 
 int64_t Profile::Total(size_t sample_type) const {
-  // Unsigned, so that a hostile file cannot overflow: the sum then wraps, as it does in other readers.
+  // Unsigned, so that a malicious file cannot cause undefined overflow. The sum wraps, as in other readers.
   uint64_t total = 0;
   for (size_t i = 0; i < samples.size(); ++i) total += static_cast<uint64_t>(ValuesOf(i)[sample_type]);
   return static_cast<int64_t>(total);

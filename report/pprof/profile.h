@@ -1,14 +1,14 @@
-// A pprof profile in memory: what the writer writes, the reader reads and every view works on.
+// A pprof profile in memory, used by the writer, the reader and all views.
 //
-// Made for 1,000,000 samples of 30 frames and 100,000 locations in about 200 MB: strings are ids in one table, the
-// frames, values and labels of all samples lie in three flat arrays.
+// Designed for 1,000,000 samples of 30 frames and 100,000 locations in about 200 MB: strings are ids in one table, and
+// the frames, values and labels of all samples are in three flat arrays.
 //
 //   samples[i] ──► frames  [first_frame, first_frame + frames)     indices into `locations`, leaf first
 //              ──► values_ [i × sample_types.size(), …)            one for each sample type
 //              ──► labels_ [first_label, first_label + labels)
 //
-// In memory everything is an index from 0 (kNone where pprof has id 0); ids 1..N exist only in files.
-// Not synchronized: one thread at a time. Strings are any bytes; the writer repairs what is not UTF-8.
+// In memory all references are indices from 0 (kNone where pprof has id 0); ids 1..N exist only in files. Not
+// synchronized: one thread at a time. Strings may hold any bytes; the writer repairs invalid UTF-8.
 #ifndef HOLDFAST_REPORT_PPROF_PROFILE_H_
 #define HOLDFAST_REPORT_PPROF_PROFILE_H_
 
@@ -50,19 +50,19 @@ struct Profile {
     uint64_t start = 0, limit = 0, offset = 0;
     StringId file = 0, build_id = 0;
     bool has_functions = false, has_filenames = false, has_line_numbers = false, has_inline_frames = false;
-    // Location.address − bias = ELF address. Known while the profile comes from a snapshot; not in pprof's format.
+    // Location.address − bias = ELF address. Known only for profiles built from a snapshot; not part of pprof's format.
     uint64_t bias = 0;
     bool has_bias = false;
   };
 
   struct Function {
     StringId name = 0;
-    StringId system_name = 0;  // the mangled name; 0 where `name` is already what the symbol table says
+    StringId system_name = 0;  // the mangled name; 0 if it is equal to `name`
     StringId filename = 0;
     int64_t start_line = 0;
   };
 
-  struct Line {  // several in one location: functions inlined at that address, innermost first
+  struct Line {  // a location may have several: functions inlined at that address, innermost first
     uint32_t function = kNone;
     int64_t line = 0;
   };
@@ -73,7 +73,7 @@ struct Profile {
     uint32_t lines = 0;
     uint32_t mapping = kNone;
     bool is_folded = false;
-    bool is_tail_call = false;  // no call: of a function that had left by a jump (report/symbolize/tail_calls.h)
+    bool is_tail_call = false;  // not a real call: the function had left with a jump (report/symbolize/tail_calls.h)
   };
 
   StringTable strings;
@@ -88,7 +88,7 @@ struct Profile {
   int64_t duration_nanos = 0;  // 0 in cumulative profiles
   ValueType period_type;
   int64_t period = 0;
-  std::vector<StringId> comments;  // and records, which files keep apart: report/pprof/comment_records.h
+  std::vector<StringId> comments;  // including records, which files store separately: report/pprof/comment_records.h
 
   std::span<const uint32_t> FramesOf(const Sample& sample) const {
     return {frames_.data() + sample.first_frame, sample.frames};
@@ -96,7 +96,7 @@ struct Profile {
   std::span<const Label> LabelsOf(const Sample& sample) const {
     return {labels_.data() + sample.first_label, sample.labels};
   }
-  // Whether this sample is a wait in progress: the time so far, in block profiles of holdfast.
+  // Whether this sample is a wait in progress, with the time so far. Only in block profiles of holdfast.
   bool IsWaiting(const Sample& sample) const {
     for (const Label& label : LabelsOf(sample)) {
       if (strings[label.key] == "state" && strings[label.text] == "waiting") return true;
@@ -113,21 +113,21 @@ struct Profile {
     return {lines_.data() + location.first_line, location.lines};
   }
 
-  // `values` holds one for each sample type; set sample_types first.
+  // `values`: one per sample type. Set sample_types first.
   void AddSample(std::span<const uint32_t> frames, std::span<const int64_t> values, std::span<const Label> labels);
-  // Other frames for one sample; the old ones stay in memory, unused.
+  // Replaces the frames of one sample. The old ones stay in memory, unused.
   void SetFrames(size_t sample, std::span<const uint32_t> frames);
   void SetLines(Location* location, std::span<const Line> lines);
   void AddComment(std::string_view text) { comments.push_back(strings.Intern(text)); }
 
-  // The value of the first comment `key: value`, or "" when there is none.
+  // Returns the value of the first comment `key: value`, or "".
   std::string_view CommentValue(std::string_view key) const;
-  std::vector<std::string_view> CommentTexts() const;  // all comments, in their order
+  std::vector<std::string_view> CommentTexts() const;  // all comments, in order
 
-  // Sum of one metric over all samples: what every viewer shows as the total.
+  // Returns the sum of one metric over all samples, which every viewer shows as the total.
   int64_t Total(size_t sample_type) const;
 
-  // For a reader that knows the sizes.
+  // For a reader that knows the sizes in advance.
   void Reserve(size_t sample_count, size_t frame_count, size_t label_count);
 
  private:

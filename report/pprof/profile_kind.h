@@ -1,4 +1,5 @@
-// What the comment `kind` of a profile that holdfast wrote says: heap, peak, lifetimes, resident, map, mutex, block, threads, exceptions.
+// The values of the comment `kind` in profiles that holdfast wrote: heap, peak, lifetimes, resident, map, mutex, block,
+// threads, exceptions.
 #ifndef HOLDFAST_REPORT_PPROF_PROFILE_KIND_H_
 #define HOLDFAST_REPORT_PPROF_PROFILE_KIND_H_
 
@@ -8,8 +9,9 @@
 
 namespace holdfast {
 
-// The value types of a kind and their units, in the order of its files. Empty: a kind that holdfast does not write, or one of
-// which a program may have no file although it had blocks (peak, lifetimes, resident).
+// Returns the value types of a kind and their units, in the order of its files. Returns nothing for a kind that
+// holdfast does not write, and for kinds that may have no file although the program had blocks (peak, lifetimes,
+// resident).
 using NameAndUnit = std::pair<const char*, const char*>;
 inline std::span<const NameAndUnit> ValueTypesOf(std::string_view kind) {
   static constexpr NameAndUnit kBlocks[] = {
@@ -24,11 +26,11 @@ inline std::span<const NameAndUnit> ValueTypesOf(std::string_view kind) {
   return {};
 }
 
-// Its samples are allocations; those of mutex and block are waits.
+// Whether samples are allocations. Samples of mutex and block are waits.
 inline bool IsMemoryKind(std::string_view kind) {
   return kind == "heap" || kind == "peak" || kind == "lifetimes" || kind == "map" || kind == "resident";
 }
-// Of a sample type: it only grows; what is in use or alive may also fall.
+// Whether a sample type only grows. What is in use or alive may also fall.
 inline bool IsCounter(std::string_view type) {
   return !type.starts_with("inuse_") && !type.starts_with("alive") && !type.starts_with("resident_") &&
          !type.starts_with("swapped_");

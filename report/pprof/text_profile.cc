@@ -26,7 +26,7 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// Takes a number off the front, and blanks before it.
+// Removes a number, and blanks before it, from the front of the text.
 std::optional<uint64_t> TakeNumber(std::string_view* text, int base = 10) {
   text->remove_prefix(std::min(text->find_first_not_of(kBlank), text->size()));
   if (base == 16 && text->starts_with("0x")) text->remove_prefix(2);
@@ -44,7 +44,7 @@ bool TakeChar(std::string_view* text, char c) {
   return true;
 }
 
-// What is in use may be negative: blocks that were allocated before the profile began are freed in it.
+// Memory in use may be negative, because blocks allocated before the profile began are freed in it.
 std::optional<int64_t> TakeSigned(std::string_view* text) {
   const bool is_negative = TakeChar(text, '-');
   const auto number = TakeNumber(text);
@@ -56,7 +56,7 @@ struct HeapValues {
   int64_t objects = 0, bytes = 0, all_objects = 0, all_bytes = 0;
 };
 
-// "2: 1024 [6: 3072]".
+// Reads "2: 1024 [6: 3072]".
 std::optional<HeapValues> TakeHeapValues(std::string_view* text) {
   const auto objects = TakeSigned(text);
   if (!objects.has_value() || !TakeChar(text, ':')) return std::nullopt;
@@ -69,7 +69,7 @@ std::optional<HeapValues> TakeHeapValues(std::string_view* text) {
   return HeapValues{*objects, *bytes, *all_objects, *all_bytes};
 }
 
-// As go tool pprof does.
+// Truncates, as go tool pprof does.
 int64_t WithoutFraction(double value) { return static_cast<int64_t>(std::clamp(value, -kMost, kMost)); }
 
 class TextDecoder {
@@ -107,7 +107,7 @@ class TextDecoder {
     return true;
   }
 
-  // A heading of the part with mappings, after which nothing else comes.
+  // Whether the line is the heading of the mappings, which are the last part.
   bool IsMaps() const { return line_.starts_with("MAPPED_LIBRARIES") || line_.starts_with("--- Memory map"); }
 
   void Describe(std::initializer_list<std::pair<const char*, const char*>> types) {
@@ -135,7 +135,7 @@ class TextDecoder {
     const std::string_view how = text.substr(0, slash);
     text.remove_prefix(std::min(slash + 1, text.size()));
     const uint64_t stated = TakeNumber(&text).value_or(1);
-    // "heap" states twice the mean; "heapprofile" holds every block.
+    // "heap" states twice the mean; "heapprofile" contains every block.
     const uint64_t interval = how.ends_with("v2") ? stated : how == "heap" ? stated / 2 : 1;
     DescribeHeap(std::max<uint64_t>(1, interval));
     is_sampled_ = interval > 1;
@@ -149,7 +149,7 @@ class TextDecoder {
     return true;
   }
 
-  // The line of all threads, t*, follows its stack; those of single threads are parts of it.
+  // The line for all threads, t*, follows its stack. Lines for single threads are parts of it.
   bool ReadJemalloc() {
     std::string_view text = line_.substr(kJemalloc.size());
     const auto interval = TakeNumber(&text);
@@ -193,7 +193,7 @@ class TextDecoder {
       const auto cycles = TakeNumber(&text), count = TakeNumber(&text);
       std::vector<uint32_t> frames;
       if (!cycles.has_value() || !count.has_value() || !TakeChar(&text, '@') || !ReadStack(text, &frames)) return false;
-      // A file without a clock has nanoseconds, of all waits.
+      // A file without a clock has nanoseconds, for all waits.
       const double delay = cycles_a_second == 0 ? static_cast<double>(*cycles)
                                                 : static_cast<double>(*cycles) * period / (cycles_a_second / 1e9);
       const std::array<int64_t, 2> values = {WithoutFraction(static_cast<double>(*count) * period),
@@ -208,7 +208,7 @@ class TextDecoder {
   bool AddHeapSample(std::string_view stack, const HeapValues& read) {
     std::vector<uint32_t> frames;
     if (!ReadStack(stack, &frames)) return false;
-    // What was allocated is not counted everywhere: then it is at least what is in use.
+    // Not every file counts allocations. Then what was allocated is at least what is in use.
     const auto [objects, bytes] = Scaled(read.objects, read.bytes);
     const auto [all_objects, all_bytes] = Scaled(read.all_objects, read.all_bytes);
     const std::array<int64_t, 4> values = {has_allocated_ ? all_objects : std::max(objects, all_objects),
@@ -242,8 +242,8 @@ class TextDecoder {
     return true;
   }
 
-  // Lines of /proc/self/maps, "00400000-00401000 r-xp 00000000 08:01 1234   /usr/bin/app", or shorter ones,
-  // "00400000-00401000: $build/app (@1000) BUILD-ID". "build=/usr/bin" says what a later $build is.
+  // Reads lines of /proc/self/maps, "00400000-00401000 r-xp 00000000 08:01 1234   /usr/bin/app", or shorter ones,
+  // "00400000-00401000: $build/app (@1000) BUILD-ID". "build=/usr/bin" defines $build for the following lines.
   void PlaceLocations() {
     std::vector<std::pair<std::string, std::string>> names;
     while (NextLine()) {
@@ -269,7 +269,7 @@ class TextDecoder {
       };
       auto found = std::find_if(profile_.mappings.begin(), profile_.mappings.end(), has_it);
       if (found == profile_.mappings.end()) {
-        // Some writers leave out the first part of a file that is mapped in parts.
+        // Some writers omit the first part of a file that is mapped in parts.
         found = std::find_if(profile_.mappings.begin(), profile_.mappings.end(), [&](const Profile::Mapping& mapping) {
           return mapping.offset != 0 && mapping.start - mapping.offset <= location.address &&
                  location.address < mapping.start;
@@ -282,7 +282,7 @@ class TextDecoder {
     }
   }
 
-  // Nothing: the line is no mapping. One that ends where it starts holds no code.
+  // Returns nothing if the line is no mapping. A mapping that ends where it starts holds no code.
   std::optional<Profile::Mapping> MappingIn(std::string_view text) {
     Profile::Mapping mapping;
     const auto start = TakeNumber(&text, 16);
@@ -307,8 +307,8 @@ class TextDecoder {
     std::string_view name;
     auto offset = TakeNumber(&text, 16);
     if (offset.has_value() && word().find(':') != std::string_view::npos) {
-      word();                // the inode
-      name = Trimmed(text);  // a path may have blanks
+      word();                // skips the inode
+      name = Trimmed(text);  // a path may contain blanks
     } else {
       text = rest;
       name = word();
@@ -329,8 +329,8 @@ class TextDecoder {
   std::string_view rest_, line_;
   const std::string_view name_;
   size_t number_ = 0;
-  bool is_sampled_ = false;     // each value is an estimate of more than was read
-  bool has_allocated_ = false;  // the file says what was allocated, apart from what is in use
+  bool is_sampled_ = false;     // values are estimates, scaled up from what was read
+  bool has_allocated_ = false;  // the file states allocations separately from what is in use
   bool is_java_ = false;
   Profile profile_;
   absl::flat_hash_map<uint64_t, uint32_t> location_of_;

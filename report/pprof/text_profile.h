@@ -1,4 +1,5 @@
-// Text profiles of other tools: heaps of gperftools and jemalloc, contention of gperftools, and what their HTTP pages give out.
+// Reads text profiles of other tools: heaps of gperftools and jemalloc, contention of gperftools, and what their HTTP
+// pages return.
 //
 //     heap profile: 3: 1536 [9: 4608] @ heap_v2/524288      gperftools: in use [allocated], and how it was sampled
 //       2: 1024 [6: 3072] @ 0x4006b1 0x400712
@@ -15,8 +16,8 @@
 //     sampling period = 100
 //       200000 5 @ 0x4006b1 0x400712
 //
-// Values are scaled as `go tool pprof` does: each object of a stack weighs 1/(1 − exp(−average size / interval)). Addresses are
-// return addresses, less 1 as in our own files. Names come with holdfast symbolize.
+// Values are scaled as in `go tool pprof`: each object of a stack weighs 1/(1 − exp(−average size / interval)).
+// Addresses are return addresses; 1 is subtracted, as in our own files. `holdfast symbolize` adds names.
 #ifndef HOLDFAST_REPORT_PPROF_TEXT_PROFILE_H_
 #define HOLDFAST_REPORT_PPROF_TEXT_PROFILE_H_
 
@@ -27,9 +28,9 @@
 
 namespace holdfast {
 
-// Whether the bytes begin as one of these.
+// Whether the bytes begin like one of these.
 bool IsTextProfile(std::string_view bytes);
-// `name` begins the message of an error.
+// `name`: the beginning of an error message.
 absl::StatusOr<Profile> DecodeTextProfile(std::string_view bytes, std::string_view name);
 
 }  // namespace holdfast

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// No sum of counts is larger: a hostile file may say anything.
+// The largest sum of counts: a malicious file may contain any number.
 constexpr double kMostCount = 9e15;
 
 template <typename Number>
