@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// Where each character starts, and the end.
+// Returns the start of each character, and the end.
 std::vector<size_t> StartsOf(std::string_view text) {
   std::vector<size_t> starts;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -19,7 +19,7 @@ std::vector<size_t> StartsOf(std::string_view text) {
   return starts;
 }
 
-// "Table<…>::Get(…)": without what stands in brackets of this kind behind a name.
+// Returns "Table<…>::Get(…)": replaces the contents of each bracket of this kind that follows a name.
 std::string WithoutLists(std::string_view text, char open) {
   std::string made;
   int depth = 0;
@@ -36,7 +36,8 @@ std::string WithoutLists(std::string_view text, char open) {
   return depth == 0 ? made : std::string(text);
 }
 
-// "Get(…)" of "app::Table<…>::Get(…)": behind the first :: that is in no brackets; npos where there is none.
+// For "app::Table<…>::Get(…)", returns the position of "Get(…)": after the first :: outside brackets. Returns npos if
+// there is none.
 size_t BehindQualifier(std::string_view name) {
   int depth = 0;
   for (size_t i = 0; i + 1 < name.size(); ++i) {
@@ -60,7 +61,7 @@ std::string CutTo(std::string_view text, size_t width) {
 
 std::string ShortenedTo(std::string_view text, size_t width) {
   if (width == 0 || WidthOf(text) <= width) return std::string(text);
-  // Of a name and an object the name.
+  // A name matters more than the object after it.
   constexpr std::string_view kSomeObject = "  (…)";
   if (const size_t object = text.rfind("  ("); object != std::string_view::npos && text.ends_with(')')) {
     if (WidthOf(text.substr(0, object)) + WidthOf(kSomeObject) <= width) {
@@ -68,11 +69,11 @@ std::string ShortenedTo(std::string_view text, size_t width) {
     }
     return ShortenedTo(text.substr(0, object), width);
   }
-  // What a function is called says more than what it takes.
+  // A function's name matters more than its parameters.
   const std::string no_arguments = WithoutLists(text, '('), no_templates = WithoutLists(no_arguments, '<');
   if (WidthOf(no_arguments) <= width) return no_arguments;
   if (WidthOf(no_templates) <= width) return no_templates;
-  // And its own name more than where it is, where both have no room.
+  // If both do not fit, the function's own name matters more than its namespaces.
   std::string_view own = no_templates;
   while (BehindQualifier(own) != std::string_view::npos) own.remove_prefix(BehindQualifier(own));
   const size_t tail = (width - 1) / 2, head = width - 1 - tail;
@@ -108,7 +109,7 @@ std::vector<std::string> Wrapped(std::string_view text, size_t width, size_t ind
     const std::vector<size_t> starts = StartsOf(text);
     size_t end = text.size(), next = text.size();
     if (starts.size() - 1 > room) {
-      // The last blank that a line of this room may end before, not one of those that the text begins with.
+      // Break at the last blank that fits, except for blanks at the beginning of the text.
       const size_t most = starts[room];
       const size_t blank = text.rfind(' ', most), begin = text.find_first_not_of(' ');
       end = next = most;
@@ -141,7 +142,8 @@ std::string WrappedLines(std::string_view text, size_t width) {
 
 namespace {
 
-// Where what is said of the line's first words begins; of a line of one column where that begins, and 0 as `words`.
+// `begin`: the column in which the description of the line's first words begins. In a line with one column, `begin` is
+// the start of that column and `words` is 0.
 struct ColumnRange {
   size_t words, text;
 };

@@ -1,4 +1,5 @@
-// Text for a terminal of some width: shortened with a sign, or wrapped. A character is one column. Pure functions.
+// Fits text to the width of a terminal: shortens it with an ellipsis, or wraps it. One character is one column. Pure
+// functions.
 #ifndef HOLDFAST_REPORT_TERMINAL_FITTED_TEXT_H_
 #define HOLDFAST_REPORT_TERMINAL_FITTED_TEXT_H_
 
@@ -9,8 +10,8 @@
 
 namespace holdfast {
 
-// At most `width` characters of it, 0 = all, with an ellipsis for what is missing: first in the place of the object behind
-// a name, of argument lists, of templates' arguments, then in the middle, or of namespaces.
+// Shortens the text to `width` characters (0 = unlimited), with an ellipsis for what is removed. Removes first the
+// object after a name, then lists of parameters, template arguments, and finally the middle or the namespaces.
 //
 //     app::Table<int, std::string>::Get(std::string const&)  (libtable.so)
 //     app::Table<int, std::string>::Get(std::string const&)  (…)
@@ -19,21 +20,22 @@ namespace holdfast {
 //     app::Ta…:Get(…), or …::Get(…) where Get(…) is more than half of it
 std::string ShortenedTo(std::string_view text, size_t width);
 
-// The beginning, with an ellipsis when it is not all.
+// Keeps the beginning of the text, with an ellipsis if anything was removed.
 std::string CutTo(std::string_view text, size_t width);
 
-// The text over lines of at most `width` (0 = any) characters, broken at blanks, those behind the first indented by
-// `indent` of them. A word that is longer than a line is broken, too.
+// Wraps the text into lines of at most `width` (0 = unlimited) characters, at blanks. Indents all lines but the first
+// by `indent` characters. Also breaks words that are longer than a line.
 std::vector<std::string> Wrapped(std::string_view text, size_t width, size_t indent);
 
-// "program  redis-server …": 9, where what is said of it begins. Of text without such a word, what it begins with and 2.
+// For "program  redis-server …" returns 9, the start of the description after the first word. For text without such a
+// word, returns its own indent plus 2.
 size_t HangingIndent(std::string_view line);
 
-// Each line of a text, wrapped so.
+// Wraps each line of a text in this way.
 std::string WrappedLines(std::string_view text, size_t width);
 
-// A text of two columns, such as --help: what is said of a word begins behind two blanks or more and goes on below itself. Where
-// that is too wide, it is wrapped there; where that is in the right half, it stands below the word.
+// Fits a text of two columns, such as --help. The description of a word begins after two or more blanks and continues
+// below itself if it is too wide. If it begins in the right half of the screen, it goes below the word.
 //
 //       holdfast top --by age DIR     since when what is in use has been,
 //                                     the oldest first

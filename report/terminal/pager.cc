@@ -16,11 +16,11 @@
 namespace holdfast {
 namespace {
 
-constexpr int kNoSuchCommand = 127;  // of sh
+constexpr int kNoSuchCommand = 127;  // the exit status of sh
 
 void SetUnlessSet(const char* name, const char* value) { setenv(name, value, 0); }
 
-// Signals that are the pager's while it runs; as they were afterwards.
+// Leaves signals to the pager while it runs, and restores them afterwards.
 class LeftToPager {
  public:
   LeftToPager() {
@@ -40,7 +40,7 @@ class LeftToPager {
   struct sigaction before_[std::size(kSignals)] = {};
 };
 
-// False: there is no such command, and nobody has seen the text.
+// Returns false if there is no such command, so that nobody has seen the text.
 bool ShowBy(const std::string& command, std::string_view text) {
   int ends[2];
   if (pipe(ends) != 0) return false;
@@ -65,7 +65,7 @@ bool ShowBy(const std::string& command, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(ends[1], text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;  // left early
+    if (written <= 0) break;  // the user has quit
     text.remove_prefix(static_cast<size_t>(written));
   }
   close(ends[1]);
@@ -123,7 +123,7 @@ int Paged(bool allowed, const std::function<int(std::ostream&)>& print) {
   }
   std::ostringstream text;
   const int exit_code = print(text);
-  // The prompt that follows takes a line.
+  // Count one line for the prompt that follows.
   if (LinesOnScreen(text.str(), size.ws_col) >= size.ws_row && ShowBy(command, text.str())) return exit_code;
   std::cout << text.str();
   return Finished(exit_code);

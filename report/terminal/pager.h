@@ -1,11 +1,11 @@
-// Answers that are longer than the screen go through a pager, as git's do: on a terminal only, and only then.
+// Shows answers that are longer than the screen through a pager, as git does. Only on a terminal.
 //
 //     invocation->exit_code = Paged(options->pager, [&](std::ostream& out) { return RunTop(*options, out, std::cerr); });
 //
-// The pager is $HOLDFAST_PAGER, else $PAGER, else less, a command for sh; "" and cat are none, nor is there one on a dumb
-// terminal. LESS is set to FRX (colours, nothing cleared) where it is not set, LV to -c. Who leaves the pager early is done with:
-// the exit status is the command's, and no message comes of it. A pager that cannot be started is no loss: the text is printed.
-// One thread, which starts no other.
+// The pager is $HOLDFAST_PAGER, else $PAGER, else less; sh runs the command. "" and cat mean no pager, and a dumb
+// terminal gets none. If LESS is not set, it is set to FRX (colours, do not clear the screen), and LV to -c. Quitting
+// the pager early is no error: the exit status remains the command's, and there is no message. If the pager cannot be
+// started, the text is printed. Uses one thread, and the caller must have no others.
 #ifndef HOLDFAST_REPORT_TERMINAL_PAGER_H_
 #define HOLDFAST_REPORT_TERMINAL_PAGER_H_
 
@@ -17,17 +17,18 @@
 
 namespace holdfast {
 
-// Runs `print`, whose result is the exit code; as Finished (base/say.h) has it when standard output takes no more.
-// Not `allowed`: it prints to standard output as it goes.
+// Runs `print`, which returns the exit code. If standard output accepts no more, behaves like Finished (base/say.h).
+// Unless `allowed`, prints directly to standard output.
 int Paged(bool allowed, const std::function<int(std::ostream&)>& print);
 
-// The command, "" for none. `environment`: getenv.
+// Returns the command, or "" for none. `environment`: getenv.
 std::string PagerCommand(const std::function<const char*(const char*)>& environment);
 
-// $COLUMNS, else columns of the terminal that standard output is; 0 where it is none, or does not say.
+// Returns $COLUMNS, else the columns of the terminal on standard output, or 0 if there is no terminal or it does not
+// say.
 size_t ScreenWidth();
 
-// How many lines a terminal of `width` columns shows of `text`, whose colours take no room.
+// Returns how many lines a terminal of `width` columns needs for `text`. Colours take no space.
 size_t LinesOnScreen(std::string_view text, size_t width);
 
 }  // namespace holdfast
