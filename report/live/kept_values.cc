@@ -28,7 +28,8 @@ std::string FileOf(const std::string& process, ProfileKind kind) {
   return fmt::format("{:016x}.{}", hash, kProfileKindNames[static_cast<int>(kind)]);
 }
 
-// Our own; another user may have put one there. `make`: also the output folder, which is missing while there is no exporter.
+// Opens our own folder; rejects one that another user has put there. `make`: creates it, and the output folder, which
+// is missing if there is no exporter.
 FileDescriptor OpenDeltaFolder(const std::string& out, bool make) {
   if (make && !OutputFolder::Open(out).ok()) return {};
   const FileDescriptor above(open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -134,7 +135,7 @@ void KeepValues(const std::string& out, const std::string& process, ProfileKind 
     if (written <= 0) break;
     rest.remove_prefix(static_cast<size_t>(written));
   }
-  // On a full disk the file of the last time stays: another server will count what came since then once more.
+  // If the disk is full, the previous file remains. Another server then reports the changes since that file again.
   if (rest.empty() && renameat(folder.get(), under.c_str(), folder.get(), name.c_str()) == 0) return;
   unlinkat(folder.get(), under.c_str(), 0);
 }

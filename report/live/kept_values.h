@@ -1,6 +1,6 @@
-// CumulativeValues as bytes, and in a file: what was told of a process outlives who told it.
+// Encodes CumulativeValues and stores them in a file, so that a new server continues where the last one stopped.
 //
-//   OUT/.delta/<process>.<kind>     what `delta_*` of /debug/pprof told last; a server that is started again goes on from there
+//   OUT/.delta/<process>.<kind>     the values that `delta_*` of /debug/pprof reported last
 #ifndef HOLDFAST_REPORT_LIVE_KEPT_VALUES_H_
 #define HOLDFAST_REPORT_LIVE_KEPT_VALUES_H_
 
@@ -13,14 +13,15 @@
 
 namespace holdfast {
 
-// A message of fields from 2 on: field 1 is the caller's, before or after it.
+// Returns a message with fields from 2 on. Field 1 is the caller's, written before or after it.
 std::string EncodeValues(const CumulativeValues& values);
-// Nothing where the bytes are not one.
+// Returns nothing if the bytes are invalid.
 std::optional<CumulativeValues> DecodeValues(std::string_view bytes);
 
-// In `out`, the output folder of the process. Nothing where none were kept, and where they cannot be read.
+// `out`: the output folder of the process. Returns nothing if there is no file or if it cannot be read.
 std::optional<CumulativeValues> ReadKeptValues(const std::string& out, const std::string& process, ProfileKind kind);
-// Files of processes that nobody has asked about for a week go. A folder that cannot be written to keeps nothing.
+// Stores the values. Deletes files of processes that nobody has asked about for a week. If the folder is not writable,
+// stores nothing.
 void KeepValues(const std::string& out, const std::string& process, ProfileKind kind, const CumulativeValues& values);
 
 }  // namespace holdfast

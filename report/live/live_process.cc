@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// Nobody's end waits for it, as the exporter's does; scrapers give up after 10 s.
+// Longer than in the exporter, because the end of no process waits for it; scrapers give up after 10 s.
 constexpr std::chrono::milliseconds kLiveLinesTime{2000};
 
 }  // namespace
@@ -66,7 +66,7 @@ std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<u
     const auto lines = profile.LinesOf(location);
     const std::string name =
         lines.empty() ? "" : std::string(profile.strings[profile.functions[lines.back().function].name]);
-    // `[unknown]!0x…` and `libfoo.so!0x…` only say the address again.
+    // `[unknown]!0x…` and `libfoo.so!0x…` only repeat the address.
     names.push_back(location.mapping == Profile::kNone && name.starts_with("[unknown]") ? "" : name);
   }
   return names;
@@ -85,7 +85,7 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
     if (!argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos) {
       const absl::StatusOr<pid_t> pid = ParsePid(argument);
       if (!pid.ok()) return pid.status();
-      // A server that runs as root reads no table of another user: whoever asks would set root to work on it.
+      // A server that runs as root reads no other user's tables; otherwise any client could make root do so.
       if (const std::optional<uid_t> user = OtherUserOf(*pid); user.has_value()) {
         return absl::FailedPreconditionError(fmt::format(
             "process {}: runs as user {}; root serves and pushes root's own programs only. Do this as that user (sudo -u).",
@@ -119,7 +119,8 @@ std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector
       if (ended != nullptr) ended->push_back(std::move(process));
       continue;
     }
-    // exec leaves the older image's table for a moment: sorted by start. Containers that we do not see into all have a pid 1.
+    // After exec, the older image's table exists for a moment; tables are sorted by start. Processes in containers that
+    // we cannot see into all have pid 1.
     const auto older = std::find_if(chosen.begin(), chosen.end(), [&](const ProcessTable& one) {
       return one.table.owner().SameProcess(process.table.owner());
     });

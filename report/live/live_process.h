@@ -1,4 +1,4 @@
-// One profiled process as a server or a pusher sees it: a snapshot of its table, and profiles made of that.
+// One profiled process, for servers and pushers: a snapshot of its table, and the profiles made from it.
 #ifndef HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_
 #define HOLDFAST_REPORT_LIVE_LIVE_PROCESS_H_
 
@@ -18,18 +18,19 @@
 
 namespace holdfast {
 
-// Names for profiles, kept from one to the next. Any thread: one at a time.
+// Symbolizes profiles and keeps names between calls. Any thread, one at a time.
 class Names {
  public:
-  // `believed_ns`: so long after a look at a file it is not looked at again.
+  // `believed_ns`: for how long a file is not checked again after it was checked.
   explicit Names(int64_t believed_ns = kSecond) { symbolizer_.BelieveFor(believed_ns); }
-  // `profile` is of `snapshot`. False: there was not time enough for all lines of source, and next time more are known.
+  // `profile` must be made from `snapshot`. Returns false if time was too short for all source lines; the next call
+  // knows more.
   bool Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile);
-  // Of addresses as the program sees them; "" where none is known.
+  // Returns the names of addresses in the program, "" if unknown.
   std::vector<std::string> Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses);
 
  private:
-  // Of the process of a snapshot.
+  // Returns the files of the snapshot's process.
   const LoadedFiles& FilesOf(const Snapshot& snapshot);
 
   std::mutex mutex_;  // guards all below
@@ -38,31 +39,31 @@ class Names {
   ModuleSymbolizer symbolizer_;
 };
 
-// Which processes of this user are meant: those in `pids`, and those whose profiles go into one of `outs` (absolute); all
-// where neither says anything.
+// Selects processes of this user: those in `pids`, and those with an output folder in `outs` (absolute paths). Selects
+// all if both are empty.
 struct ProcessChoice {
   std::vector<pid_t> pids;
   std::vector<std::string> outs, tables;
 
-  // Whether it runs, or has run.
+  // Applies to running and exited processes.
   bool Chooses(const ProcessTable& process) const;
 };
 
-// "4242", "/var/tmp/profiles" → a choice. The message of an error is complete.
+// "4242", "/var/tmp/profiles" → a choice. An error has a complete message.
 absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
                                               const std::vector<std::string>& tables);
 
-// As root: whether other users have profiled programs, which are not among the chosen; a message, or "".
+// For root: returns a message if other users have profiled programs that are not among the chosen ones, else "".
 std::string WhoIsNotServed(const ProcessChoice& choice);
 
-// The running ones, by pid. `ended`: takes those that have ended and whose tables are still there.
+// Returns the running processes, by pid. Stores in `ended` those that have exited and still have a table.
 std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended = nullptr);
-// That one; NotFound where it is not chosen, not profiled, or another user's.
+// Returns the chosen process with this pid. Returns NotFound if it is not chosen, not profiled, or another user's.
 absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid);
 
-// As `holdfast ls` shows it.
+// The pid that `holdfast ls` shows.
 pid_t PidOf(const ProcessTable& process);
-// Its arguments, each ended by a zero byte, as /proc has them; what its table says where /proc does not show it.
+// Returns the arguments, each terminated by a zero byte, as in /proc. If /proc is not readable, uses the table.
 std::string CommandLineOf(const ProcessTable& process, const Snapshot& snapshot);
 
 }  // namespace holdfast

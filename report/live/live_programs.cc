@@ -15,7 +15,7 @@ constexpr int64_t kMostWait = kSecond;  // of a request
 
 std::shared_ptr<LivePrograms::Program> LivePrograms::ProgramOf(const ProcessTable& process) {
   const std::lock_guard lock(mutex_);
-  // A table belongs to one image of one process.
+  // A table belongs to one program image of one process.
   Place& place = programs_[process.table.key()];
   if (place.program == nullptr) place.program = std::make_shared<Program>();
   place.turn = ++turns_;
@@ -38,7 +38,7 @@ absl::StatusOr<Snapshot> LivePrograms::Take(const ProcessTable& process, int fil
   }
   const std::shared_ptr<Program> known = ProgramOf(process);
   const std::lock_guard lock(known->mutex);
-  // Two may ask at once, of which each thinks that it is alone.
+  // Two requests may arrive together, and each may believe that it is the only one.
   const int64_t wait_ns = resident ? known->program.next_resident_ns() - NowNs() : 0;
   if (wait_ns > 0 && wait_ns <= kMostWait) std::this_thread::sleep_for(std::chrono::nanoseconds(wait_ns));
   absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();

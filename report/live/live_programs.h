@@ -1,11 +1,11 @@
-// Snapshots of running processes for who answers requests: beside the table what /proc says of the program (RunningProgram), as far as the
-// kind of profile that is wanted needs it.
+// Takes snapshots of running processes for servers that answer requests. Adds to the table what /proc says about the
+// program (RunningProgram), if the requested kind of profile needs it.
 //
 //   LivePrograms programs;
 //   absl::StatusOr<Snapshot> snapshot = programs.Take(process, kResidentFile);
 //
-// Of each process is kept what has to be known from one request to the next: the most that libc had mapped, which never decreases, and when
-// its page table may be looked through again. Any thread.
+// Keeps per process what must survive between requests: the most that libc had mapped, which never decreases, and the
+// earliest time at which its page table may be read again. Any thread.
 #ifndef HOLDFAST_REPORT_LIVE_LIVE_PROGRAMS_H_
 #define HOLDFAST_REPORT_LIVE_LIVE_PROGRAMS_H_
 
@@ -24,11 +24,12 @@ namespace holdfast {
 
 class LivePrograms {
  public:
-  // `file`: index into kFileKindNames. Of kResidentFile an error where it is not asked for, or not to be had just now.
+  // `file`: index into kFileKindNames. For kResidentFile, returns an error if that profile is not enabled or cannot be
+  // made at this moment.
   absl::StatusOr<Snapshot> Take(const ProcessTable& process, int file);
 
  private:
-  // Those that have ended are the first to go.
+  // Entries of exited processes are removed first.
   static constexpr size_t kMost = 1024;
   struct Program {
     std::mutex mutex;  // guards what follows
@@ -36,7 +37,7 @@ class LivePrograms {
   };
   struct Place {
     std::shared_ptr<Program> program;
-    uint64_t turn = 0;  // the last that asked
+    uint64_t turn = 0;  // the time of the last request, as a counter
   };
   std::shared_ptr<Program> ProgramOf(const ProcessTable& process);
 

@@ -19,7 +19,7 @@ void Mix(uint64_t value, uint64_t* hash) {
 
 void Mix(std::string_view text, uint64_t* hash) {
   for (const char c : text) Mix(static_cast<unsigned char>(c), hash);
-  Mix(0x100, hash);  // no byte: "ab" "c" is not "a" "bc"
+  Mix(0x100, hash);  // a value that is no byte: separates "ab" "c" from "a" "bc"
 }
 
 uint64_t Mixed(uint64_t hash) {

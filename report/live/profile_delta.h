@@ -1,13 +1,13 @@
-// What changed between two snapshots of one process.
+// Computes what changed between two snapshots of one process.
 //
-// A sample is known by the addresses of its stack and its labels, as collectors know it (both are equal in all snapshots of
-// a process image). Values may be negative where they are no counters: memory that was in use and is not any more, a wait
+// A sample is identified by the addresses of its stack and its labels, as collectors identify it; both are equal in all
+// snapshots of a process image. Values that are no counters may be negative: memory that is no longer in use, or a wait
 // that was in progress and is over.
 //
 //   Profile before = …, now = …;                     // cumulative, of one process and kind, without names
 //   Profile change = ChangeBetween(before, now);     // time of `now`, a duration, no sample that is all zeros
 //
-//   CumulativeValues told(before);                   // for who keeps it long: much smaller than a profile
+//   CumulativeValues told(before);                   // to keep for long: much smaller than a profile
 //   Profile increase = IncreaseSince(told, now);
 #ifndef HOLDFAST_REPORT_LIVE_PROFILE_DELTA_H_
 #define HOLDFAST_REPORT_LIVE_PROFILE_DELTA_H_
@@ -20,10 +20,10 @@
 
 namespace holdfast {
 
-// The values of every sample of a cumulative profile: some 50 bytes for each.
+// The values of all samples of a cumulative profile, about 50 bytes per sample.
 class CumulativeValues {
  public:
-  static constexpr size_t kMostTypes = 4;  // no profile of ours has more
+  static constexpr size_t kMostTypes = 4;  // enough for all our profiles
   using Values = std::array<int64_t, kMostTypes>;
 
   CumulativeValues() = default;  // of a process that has just begun
@@ -31,14 +31,15 @@ class CumulativeValues {
 
   int64_t time_nanos() const { return time_nanos_; }
   void set_time_nanos(int64_t time_nanos) { time_nanos_ = time_nanos; }
-  // Zeros where there was no such sample.
+  // Returns zeros for an unknown sample.
   Values Of(uint64_t sample) const;
-  // For who writes them down and reads them back.
+  // For encoding and decoding.
   const absl::flat_hash_map<uint64_t, Values>& all() const { return values_; }
   void Put(uint64_t sample, const Values& values) { values_[sample] = values; }
-  // Takes the larger of each value and time: counters never decrease, whatever the order in which they are read.
+  // Takes the larger of each value and time. Counters never decrease, in whatever order snapshots are read.
   void RaiseTo(const CumulativeValues& other);
-  // Equal for equal stacks and labels of one process, in every program that asks; others differ (2^-64).
+  // Returns equal ids for equal stacks and labels of one process, in every program that computes them. Different
+  // samples collide with a probability of 2^-64.
   static uint64_t IdOf(const Profile& profile, const Profile::Sample& sample);
 
  private:
@@ -46,19 +47,19 @@ class CumulativeValues {
   absl::flat_hash_map<uint64_t, Values> values_;
 };
 
-// What happened between the two, as `seconds=` answers it: also of values that are no counters, and of waits that were in
-// progress before and are over.
+// Returns what happened between the two, as for `seconds=`. Includes values that are no counters, and waits that were
+// in progress before and are over.
 Profile ChangeBetween(const Profile& before, const Profile& now);
 
-// What is to be added to what was told before, as godeltaprof and Pyroscope take it: counters since then, and what is in use
-// now as it is. Waits in progress are left out: they are told once, when they are over.
+// Returns what to add to the values that were reported before, as godeltaprof and Pyroscope expect it: counters since
+// then, and what is in use now. Omits waits in progress, which are reported once, after they end.
 Profile IncreaseSince(const CumulativeValues& before, const Profile& now);
 
-// Whether any counter of it is more than 0: else it only says what is in use.
+// Whether any counter is more than 0. Otherwise the profile only says what is in use.
 bool CountsSomething(const Profile& increase);
 
-// Of both, the comments are those that hold for a difference: whose it is and how it was sampled. Locations that no sample
-// names are left out.
+// Both functions keep the comments that apply to a difference (process and sampling). They omit locations that no
+// sample uses.
 
 }  // namespace holdfast
 

@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-// Totals and losses count from the start of the process.
+// Totals and losses count from the start of the process, so they do not apply to a part.
 bool HoldsForParts(std::string_view comment) {
   constexpr std::string_view kKeys[] = {"kind",    "process", "program",         "executable",
                                         "command", "pid",     "forked from pid", "version",
@@ -17,7 +17,8 @@ bool HoldsForParts(std::string_view comment) {
          key.starts_with("no names") || key.starts_with("no lines");
 }
 
-// Pyroscope and Prometheus take letters, digits and underlines, no digit first; a label of the program's own may be called anything.
+// Pyroscope and Prometheus accept letters, digits and underscores, and no digit first. The program's own labels may
+// have any name.
 std::string ServerLabelName(std::string_view key) {
   std::string name(key);
   for (char& c : name) {

@@ -1,5 +1,5 @@
-// A profile made of some samples of another, with other values: its locations, functions and strings are those that these
-// samples name, its comments those that hold for a part (whose it is and how it was sampled; no totals).
+// Builds a profile from some samples of another, with other values. Copies only the locations, functions and strings
+// that these samples use, and the comments that apply to a part (process and sampling; no totals).
 //
 //   ProfileSubset subset(now);                    // types, times, mappings
 //   subset.Add(now, now.samples[7], {1, 2, 3, 4});
@@ -21,16 +21,16 @@ namespace holdfast {
 
 class ProfileSubset {
  public:
-  enum class Labels { kAll, kTexts };  // kTexts: without numeric ones, under names that servers take
+  enum class Labels { kAll, kTexts };  // kTexts: no numeric labels, and names that servers accept
 
   explicit ProfileSubset(const Profile& now, Labels labels = Labels::kAll);
 
-  // Labels of these names of that profile are left out; of several samples that are equal then, each stays.
+  // Omits labels with these names of that profile. Samples that become equal stay separate.
   void LeaveOut(absl::flat_hash_set<StringId> names) { left_out_ = std::move(names); }
 
-  // From `before_nanos` to the time of the profile.
+  // Sets the duration from `before_nanos` to the time of the profile.
   void SetDuration(int64_t before_nanos);
-  // `from`: that profile, or one of the same process from another time. Nothing where all values are 0.
+  // `from`: that profile, or another profile of the same process. Adds nothing if all values are 0.
   void Add(const Profile& from, const Profile::Sample& sample, std::span<const int64_t> values);
 
   Profile Take() { return std::move(made_); }
