@@ -22,12 +22,12 @@ const Suppressions& NoSuppressions() {
 }
 
 LeakSeries NewSeries() {
-  StackOptions folded;  // as `holdfast leaks` has them
+  StackOptions folded;  // as in `holdfast leaks`
   folded.fold_plumbing = true;
   return {std::move(folded), 0, &NoSuppressions()};
 }
 
-// The files of one process by their names, oldest first; of each kind that growth is judged by.
+// The files of one process from which growth is judged: the names per kind, oldest first.
 struct OwnFiles {
   std::vector<std::string> heap, map, lifetimes;
 };
@@ -46,27 +46,27 @@ OwnFiles FilesOf(const ProcessTable& process) {
   return own;
 }
 
-// Ages of what is in use, where there is a lifetimes profile.
+// Adds the ages of what is in use, if there is a lifetimes profile.
 void AddNewestAges(const std::vector<std::string>& lifetimes, const std::string& process, LeakSeries* heap) {
   if (lifetimes.empty()) return;
   auto profile = ReadProfileToView(lifetimes.back());
-  if (!profile.ok()) return;  // removed meanwhile
+  if (!profile.ok()) return;  // deleted meanwhile
   ProfileFile file = DescribeFile(lifetimes.back(), *profile);
   if (file.process != process || file.kind != kLifetimesKind) return;
   file.profile = std::make_shared<Profile>(*std::move(profile));
-  heap->AddAges(file).IgnoreError();  // without ages the answer is less sure
+  heap->AddAges(file).IgnoreError();  // without ages, the verdict is less certain
 }
 
 }  // namespace
 
 struct GrowthWatch::Watched {
   std::set<std::string> seen;  // paths
-  std::string process;         // identity, by the newest file
-  int64_t newest_ns = 0;       // when that was taken
+  std::string process;         // identity, from the newest file
+  int64_t newest_ns = 0;       // time of that file
   LeakSeries heap = NewSeries(), map = NewSeries();
   std::vector<WatchedGrowth> growths;
   uint64_t version = 0;
-  bool is_whole = false;  // all files are read
+  bool is_whole = false;  // all files have been read
 };
 
 GrowthWatch::GrowthWatch() = default;
@@ -90,14 +90,14 @@ GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadl
       }
       watched.seen.insert(path);
       auto profile = ReadProfileToView(path);
-      if (!profile.ok()) continue;  // removed meanwhile
+      if (!profile.ok()) continue;  // deleted meanwhile
       ProfileFile file = DescribeFile(path, *profile);
-      // Another process may have had the number before, or another image of this one have been here.
+      // The file may belong to an earlier process with the same pid, or to another program image of this process.
       if (file.kind != (paths == &own.heap ? "heap" : "map") || file.process.find(identity) == std::string::npos)
         continue;
       if (profile->CommentValue("program") != process.table.program()) continue;
       if (!watched.process.empty() && file.process != watched.process) {
-        if (file.time_nanos < watched.newest_ns) continue;  // of the image before
+        if (file.time_nanos < watched.newest_ns) continue;  // of the previous image
         watched.heap = NewSeries();
         watched.map = NewSeries();
       }

@@ -1,5 +1,6 @@
-// Whether running processes grow, by the snapshots that were written of them: the answer of `holdfast leaks` for /metrics and the live
-// page. Each file is read once; one look takes at most kLook, and says nothing of a process until all its files are read. Any thread.
+// Tells whether running processes grow, judging by their snapshot files: the verdicts of `holdfast leaks` for /metrics
+// and the live page. Reads each file once. One look takes at most kLook, and gives no verdict on a process until all
+// its files have been read. Any thread.
 #ifndef HOLDFAST_REPORT_SERVE_GROWTH_WATCH_H_
 #define HOLDFAST_REPORT_SERVE_GROWTH_WATCH_H_
 
@@ -33,9 +34,10 @@ class GrowthWatch {
 
   GrowthWatch();
   ~GrowthWatch();
-  // The growths of all processes that live, in their order; an empty list if nothing is known. Forgets the others.
+  // Returns the growths of all live processes in the given order; an unknown process has an empty list. Forgets all
+  // others.
   std::vector<std::vector<WatchedGrowth>> Of(const std::vector<ProcessTable>& processes);
-  // `version` changes with the answer; 0: nothing is known.
+  // `version` changes with the answer; 0: unknown.
   std::vector<WatchedGrowth> OfOne(const ProcessTable& process, uint64_t* version = nullptr);
 
  private:

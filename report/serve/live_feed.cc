@@ -21,7 +21,8 @@ namespace {
 
 constexpr int64_t kFilesBelieved = 10 * kSecond;
 
-// Equal while a page would show the same. Idle threads sleep as they did; who waits for a lock has waited longer.
+// Returns a fingerprint that stays equal while a page would show the same. Time asleep does not change it; time spent
+// waiting for a lock does.
 uint64_t FingerprintOf(const Snapshot& snapshot) {
   uint64_t hash = absl::HashOf(ProcessId(snapshot.process), snapshot.deadlocks.size());
   for (const RowInfo& row : snapshot.rows) hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums);
@@ -39,7 +40,7 @@ class LiveFeeds::Feed {
   Feed(std::shared_ptr<Names> names, GrowthWatch* growth) : names_(std::move(names)), growth_(growth) {}
 
   absl::StatusOr<LiveAnswer> Now(const ProcessTable& process) {
-    const std::lock_guard lock(mutex_);  // who asks meanwhile gets this answer, too
+    const std::lock_guard lock(mutex_);  // concurrent requests wait here for the same answer
     if (answer_.data != nullptr && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
     const Clock::time_point asked = Clock::now();
     const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
@@ -60,7 +61,7 @@ class LiveFeeds::Feed {
     }
     asked_ = asked;
     const std::chrono::nanoseconds cost(NowNs(CLOCK_THREAD_CPUTIME_ID) - begin);
-    // The lesser of two: names that are looked up once are not what an answer costs.
+    // Use the lesser of two costs, because names are looked up only once and should not count.
     const auto pace =
         std::chrono::duration_cast<std::chrono::milliseconds>(std::min(cost, last_cost_) * LiveFeeds::kPaceOfCost);
     answer_.pace = std::clamp(pace, kLeastPace, kMostPace);
@@ -90,13 +91,13 @@ class LiveFeeds::Feed {
     return builder.Encode();
   }
 
-  const std::shared_ptr<Names> names_;  // one for all: processes have most files in common
+  const std::shared_ptr<Names> names_;  // shared by all, because processes have most files in common
   GrowthWatch* const growth_;
   std::mutex mutex_;  // guards what follows
   RunningProgram program_;
   LiveAnswer answer_;
   uint64_t fingerprint_ = 0, answers_ = 0;
-  bool is_whole_ = false;  // no line of source is missing for want of time
+  bool is_whole_ = false;  // no source line is missing for lack of time
   Clock::time_point asked_;
   std::chrono::nanoseconds last_cost_{0};
 };
@@ -114,7 +115,7 @@ absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
   std::shared_ptr<Feed> feed;
   {
     const std::lock_guard lock(mutex_);
-    // A table belongs to one image of one process.
+    // A table belongs to one program image of one process.
     Place& place = feeds_[process.table.key()];
     if (place.feed == nullptr) {
       std::shared_ptr<Names> names = names_.lock();
@@ -156,7 +157,7 @@ void LiveFeeds::Forget() {
     feeds_.erase(first);
     lock.unlock();
     gone.reset();
-    malloc_trim(0);  // the symbols of its files were many small blocks
+    malloc_trim(0);  // the symbols were many small blocks
     lock.lock();
   }
 }

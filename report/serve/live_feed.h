@@ -1,12 +1,13 @@
-// What the live page of a process is fed with: the data of a report (format HFR1, report/html/report_builder.h) of one moment.
+// The data behind the live page of a process: the data of a report at one moment (format HFR1,
+// report/html/report_builder.h).
 //
 //   LiveFeeds feeds;
 //   absl::StatusOr<LiveAnswer> now = feeds.Of(process);     // reads its table, unless somebody did a moment ago
 //
-// All who look at one process get the same answers, one for each `pace`: ten browsers cost what one does. The pace is a second,
-// or as much longer as it takes for an answer to be a hundredth of it: 1 % of a core, whatever the size of the process.
-// Names are kept from one answer to the next, for all processes together (ModuleSymbolizer::kCacheBytes), and dropped with everything
-// else once nobody has asked for `forget_after`. Any thread.
+// All viewers of one process get the same answers, one per `pace`: ten browsers cost as much as one. The pace is at
+// least a second, and long enough that an answer takes at most a hundredth of it: 1 % of a core, however large the
+// process is. Names are kept between answers, for all processes together (ModuleSymbolizer::kCacheBytes). Everything is
+// dropped if no request comes for `forget_after`. Any thread.
 #ifndef HOLDFAST_REPORT_SERVE_LIVE_FEED_H_
 #define HOLDFAST_REPORT_SERVE_LIVE_FEED_H_
 
@@ -27,7 +28,7 @@
 namespace holdfast {
 
 struct LiveAnswer {
-  std::string version;  // equal in two answers of a process: nothing has changed
+  std::string version;  // equal in two answers: nothing has changed
   std::shared_ptr<const std::string> data;
   std::chrono::milliseconds pace;  // when to ask again
 };
@@ -35,10 +36,10 @@ struct LiveAnswer {
 class LiveFeeds {
  public:
   static constexpr std::chrono::milliseconds kLeastPace{1000}, kMostPace{60'000};
-  static constexpr int kPaceOfCost = 100;  // what an answer costs is this part of the pace
+  static constexpr int kPaceOfCost = 100;  // the pace is at least this many times the cost of an answer
   static constexpr size_t kMostFeeds = 32;
 
-  // `growth` says whether the processes grow, and outlives this; null: nothing does.
+  // `growth`: tells whether the processes grow; must outlive this object. Null: no growth is shown.
   explicit LiveFeeds(GrowthWatch* growth, std::chrono::milliseconds forget_after = std::chrono::seconds(60))
       : growth_(growth), forget_after_(forget_after) {}
   explicit LiveFeeds(std::chrono::milliseconds forget_after = std::chrono::seconds(60))
@@ -46,7 +47,7 @@ class LiveFeeds {
   ~LiveFeeds();
 
   absl::StatusOr<LiveAnswer> Of(const ProcessTable& process);
-  // That are remembered.
+  // Returns how many feeds are kept.
   size_t size();
 
  private:
@@ -64,9 +65,9 @@ class LiveFeeds {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::string, Place> feeds_;
-  std::weak_ptr<Names> names_;  // of the feeds that there are
+  std::weak_ptr<Names> names_;  // shared by the existing feeds
   bool ends_ = false;
-  std::thread forgetter_;  // from the first feed on
+  std::thread forgetter_;  // runs from the first feed on
 };
 
 }  // namespace holdfast

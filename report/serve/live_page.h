@@ -1,10 +1,11 @@
-// The live page of a process: the page of `holdfast html`, and what it asks for as it goes.
+// The live page of a process: the page of `holdfast html`, and the data that it requests while open.
 //
-//   /p/4242/        the page. Nothing is read for it
-//   /p/4242/live    what it shows, of now; ?since=VERSION: 204 as long as nothing has changed. The header says of every answer
-//                     Holdfast-Version   of what is there now
+//   /p/4242/        the page. Reads nothing from the process
+//   /p/4242/live    the current data; ?since=VERSION: 204 while nothing has changed. Every answer has the header fields
+//                     Holdfast-Version   the version of the current data
 //                     Holdfast-Pace      milliseconds after which to ask again
-// Lines of source are not sent: `serve` answers whoever reaches it, `html` only who may read the files. Any thread.
+// Source lines are not sent: `serve` answers everyone who can reach it, `html` only people who may read the files. Any
+// thread.
 #ifndef HOLDFAST_REPORT_SERVE_LIVE_PAGE_H_
 #define HOLDFAST_REPORT_SERVE_LIVE_PAGE_H_
 
@@ -14,7 +15,7 @@
 
 namespace holdfast {
 
-// Whether there is a page: not in a tool that was built without it.
+// Whether there is a page. A tool that was built without it has none.
 bool HasLivePage();
 HttpResponse LivePage(const ProcessTable& process);
 HttpResponse LiveData(const ProcessTable& process, const HttpRequest& request, LiveFeeds& feeds);

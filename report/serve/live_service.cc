@@ -20,7 +20,7 @@ HttpResponse NotFound() {
   return {.status = 404, .fields = {{"X-Content-Type-Options", "nosniff"}}, .body = "404 page not found\n"};
 }
 
-// To the same path with a '/' behind it, as Go's server sends one that forgot it.
+// Redirects to the same path with a '/' appended, as Go's server does.
 HttpResponse MovedTo(const std::string& path) {
   return {.status = 301, .fields = {{"Location", path}}, .body = fmt::format("Moved Permanently: {}\n", path)};
 }

@@ -1,11 +1,11 @@
-// What the server answers, by path:
+// The server's answers, by path:
 //
-//   /                          the live page of the one process there is, or the list of them
-//   /p/PID/, /p/PID/live       the live page of that one, and what it is fed with (live_page.h)
-//   /debug/pprof/…             of the one process there is, or of the one that pid= or program= names
-//   /p/PID/debug/pprof/…       of that one; /p/PID/metrics
-//   /metrics, /targets         of all
-// Any thread. No process is read but to answer a request.
+//   /                          the live page if there is one process, else the list of processes
+//   /p/PID/, /p/PID/live       the live page of that process, and its data (live_page.h)
+//   /debug/pprof/…             of the only process, or of the one that pid= or program= names
+//   /p/PID/debug/pprof/…       of that process; also /p/PID/metrics
+//   /metrics, /targets         of all processes
+// Any thread. Reads a process only to answer a request.
 #ifndef HOLDFAST_REPORT_SERVE_LIVE_SERVICE_H_
 #define HOLDFAST_REPORT_SERVE_LIVE_SERVICE_H_
 
@@ -27,7 +27,7 @@ class LiveService {
   LiveService(ProcessChoice choice, std::string address) : choice_(std::move(choice)), address_(std::move(address)) {}
 
   HttpResponse Answer(const HttpRequest& request);
-  // Paths that take a POST: those of `symbol`.
+  // Whether the path accepts POST: only those of `symbol` do.
   static bool TakesPost(std::string_view path);
 
  private:
@@ -35,9 +35,9 @@ class LiveService {
   HttpResponse AnswerOfTheOne(std::string_view name, const HttpRequest& request);
 
   const ProcessChoice choice_;
-  const std::string address_;  // that we listen at, for who does not say how he reached us
+  const std::string address_;  // where we listen, for clients that send no Host
   PprofEndpoints pprof_;
-  GrowthWatch growth_;  // outlives the feeds
+  GrowthWatch growth_;  // must outlive the feeds
   LiveFeeds feeds_{&growth_};
 };
 

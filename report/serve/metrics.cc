@@ -33,7 +33,7 @@ std::string LabelValue(std::string_view text) {
   return safe;
 }
 
-// One family: its lines stand together, whatever the number of processes.
+// One metric family. Its lines must be contiguous, whatever the number of processes.
 struct Family {
   const char *name, *unit, *help;
   bool counter;
@@ -111,7 +111,7 @@ void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all)
   all->allocated.Add(labels, snapshot.totals.alloc_bytes);
 }
 
-// Of kinds that a process may have none of: then there is no line.
+// Adds families that a process may not have; then it gets no line.
 void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* all) {
   double mapped = 0, created = 0, alive = 0, thrown = 0;
   for (const RowInfo& row : snapshot.rows) {
@@ -132,7 +132,7 @@ void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* al
   add(&all->thrown, thrown);
 }
 
-// "": no label.
+// Returns "" if there is no label.
 std::string Joined(const std::string& labels, const std::string& more) {
   return labels.empty() ? more : fmt::format("{},{}", labels, more);
 }
@@ -196,7 +196,7 @@ HttpResponse Metrics(const std::vector<ProcessTable>& processes, const std::vect
             ? ""
             : fmt::format("program=\"{}\",pid=\"{}\"", LabelValue(process.table.program()), PidOf(process));
     const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(process.table);
-    if (snapshot.ok()) AddProcess(process, *snapshot, growths[i], labels, &all);  // else it has just ended
+    if (snapshot.ok()) AddProcess(process, *snapshot, growths[i], labels, &all);  // else it has just exited
   }
   rusage used;
   getrusage(RUSAGE_SELF, &used);

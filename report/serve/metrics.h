@@ -1,5 +1,5 @@
-// /metrics: some lines for each process, in OpenMetrics or in Prometheus' older text format. No label has a stack, a
-// function or a lock in it: what a series costs its server does not depend on the program.
+// /metrics: some lines for each process, in OpenMetrics or in Prometheus' older text format. No label contains a stack,
+// a function or a lock, so the number of series does not depend on the program.
 #ifndef HOLDFAST_REPORT_SERVE_METRICS_H_
 #define HOLDFAST_REPORT_SERVE_METRICS_H_
 
@@ -15,9 +15,11 @@ namespace holdfast {
 
 enum class MetricLabels {
   kOfProcess,  // program and pid
-  kOfTarget,  // none: /targets gives them to who scrapes one process, and the same ones here would become exported_program …
+  // None: /targets already gives these labels when one process is scraped. Repeating them would yield
+  // exported_program …
+  kOfTarget,
 };
-// `accept`: the field of the request by which the format is chosen. `growths`: by process, see GrowthWatch::Of.
+// `accept`: the request's Accept field, which selects the format. `growths`: per process, see GrowthWatch::Of.
 HttpResponse Metrics(const std::vector<ProcessTable>& processes, const std::vector<std::vector<WatchedGrowth>>& growths,
                      std::string_view accept, MetricLabels which);
 

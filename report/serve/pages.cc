@@ -18,10 +18,10 @@ namespace {
 
 struct Entry {
   const char *name, *about;
-  int kind;  // whose samples are counted, -1 = none
+  int kind;  // the kind for the number of samples; -1 = none
 };
 
-// By name, as Go has them.
+// Sorted by name, as in Go.
 constexpr Entry kEntries[] = {
     {"allocs", "A sampling of all past memory allocations", 0},
     {"block", "Stack traces that led to blocking on synchronization primitives", 2},
@@ -74,7 +74,7 @@ std::string Page(std::string_view title, std::string_view body) {
       Escaped(title), kStyle, body);
 }
 
-// As it is typed, a part of it where it is long.
+// Returns the command line as typed, shortened if it is long.
 std::string CommandLineShown(const ProcessTable& process) {
   constexpr size_t kMost = 300;
   std::string text = process.pid.has_value() ? ReadWhole(fmt::format("/proc/{}/cmdline", *process.pid), 4096) : "";

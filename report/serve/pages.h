@@ -1,4 +1,4 @@
-// The small pages of the server: what there is to look at.
+// The small pages of the server, which list what there is to see.
 #ifndef HOLDFAST_REPORT_SERVE_PAGES_H_
 #define HOLDFAST_REPORT_SERVE_PAGES_H_
 
@@ -13,15 +13,15 @@
 
 namespace holdfast {
 
-// Of each ProfileKind, and at the end of what is resident.
+// One per ProfileKind, and one for resident memory at the end.
 using SampleCounts = std::array<size_t, kProfileKinds + 1>;
-// As Go's index: profiles with their number of samples. `name` of the process.
+// Like Go's index: profiles with their number of samples. `name`: of the process.
 std::string PprofIndexPage(std::string_view name, const SampleCounts& samples);
 
-// The processes, each with what is to be had of it. `live`: there are live pages to go to.
+// Lists the processes, each with links to its data. `live`: there are live pages.
 std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live);
 
-// A page as the answer, by a Content-Security-Policy of no script, nothing from elsewhere, in no frame.
+// Wraps a page as a response with a Content-Security-Policy: no scripts, nothing from elsewhere, no frames.
 HttpResponse PageResponse(std::string page);
 
 }  // namespace holdfast

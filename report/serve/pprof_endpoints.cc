@@ -30,7 +30,7 @@ HttpResponse NotCollected(const absl::Status& why) {
   return PprofError(500, fmt::format("failed to collect profile: {}", std::string(why.message())));
 }
 
-// The connection is closed: it would be one that others wait for.
+// Closes the connection, because others need it.
 HttpResponse TooManyWait() {
   HttpResponse response = PprofError(503, "too many requests wait for their seconds= already: try again later");
   response.fields.emplace_back("Retry-After", "10");
@@ -40,13 +40,13 @@ HttpResponse TooManyWait() {
 
 void PreferAllocations(Profile* profile) { profile->default_sample_type = profile->strings.Intern("alloc_space"); }
 
-// strconv.Atoi, whose error the caller takes for 0.
+// strconv.Atoi; the caller treats an error as 0.
 int64_t NumberOr0(std::string_view text) {
   int64_t number = 0;
   return absl::SimpleAtoi(std::string(text), &number) ? number : 0;
 }
 
-// strconv.ParseUint(text, 0, 64), errors as 0.
+// strconv.ParseUint(text, 0, 64); 0 on errors.
 uint64_t AddressIn(std::string_view text) {
   uint64_t address = 0;
   const std::string whole(text);
@@ -56,7 +56,7 @@ uint64_t AddressIn(std::string_view text) {
   return absl::SimpleAtoi(whole, &address) ? address : 0;
 }
 
-// Index into kFileKindNames.
+// Returns the index into kFileKindNames.
 std::optional<int> FileOf(std::string_view name) {
   for (int i = 0; i < kProfileKinds; ++i) {
     if (name == kProfileKindNames[i]) return i;
@@ -68,7 +68,7 @@ Profile Build(const Snapshot& snapshot, int file) {
   return file == kResidentFile ? BuildResidentProfile(snapshot)
                                : BuildProfile(snapshot, static_cast<ProfileKind>(file));
 }
-// Whose names it has: that of what is resident is of blocks.
+// Returns the kind whose names apply: resident profiles contain heap blocks.
 ProfileKind KindOf(int file) { return file == kResidentFile ? ProfileKind::kHeap : static_cast<ProfileKind>(file); }
 
 HttpResponse NotToBeHad(const absl::Status& why) {
@@ -132,11 +132,11 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool 
   absl::StatusOr<Snapshot> snapshot = take();
   if (!snapshot.ok()) return NotToBeHad(snapshot.status());
   const Profile before = Build(*snapshot, file);
-  snapshot = absl::UnknownError("");  // its memory, for as long as we wait
+  snapshot = absl::UnknownError("");  // release its memory while we wait
   const WaitEnd end = request.wait(seconds);
   if (end == WaitEnd::kTooMany) return TooManyWait();
   if (end == WaitEnd::kBrokenOff) return PprofError(500, "context canceled");
-  // A process that has ended meanwhile has left its table, which is open here: its last state.
+  // If the process has exited meanwhile, its table is still open here and holds its last state.
   snapshot = take();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   Profile change = ChangeBetween(before, Build(*snapshot, file));
@@ -173,12 +173,12 @@ HttpResponse PprofEndpoints::CommandLine(const ProcessTable& process) {
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   std::string text = CommandLineOf(process, *snapshot);
-  if (!text.empty() && text.back() == '\0') text.pop_back();  // Go has zeros between arguments only
+  if (!text.empty() && text.back() == '\0') text.pop_back();  // Go separates arguments by zeros, with none at the end
   return PlainText(std::move(text));
 }
 
 HttpResponse PprofEndpoints::Symbol(const ProcessTable& process, const HttpRequest& request) {
-  constexpr size_t kLongestWord = 4096;  // as Go's reader
+  constexpr size_t kLongestWord = 4096;  // as in Go's reader
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   std::string text = "num_symbols: 1\n";  // pprof only wants to know whether there are any

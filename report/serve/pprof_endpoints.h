@@ -1,11 +1,11 @@
-// /debug/pprof/ of one process, as Go's net/http/pprof answers it, and its delta_* as godeltaprof does.
+// /debug/pprof/ of one process, with the answers of Go's net/http/pprof, and delta_* with those of godeltaprof.
 //
 //   heap, allocs, mutex, block, map, threads, exceptions
-//                                   the profile; with seconds=N what changed meanwhile; with debug=1 as text
-//   resident                        the same, where it is asked for: run --resident yes, or set PID resident=on
-//   delta_heap, delta_mutex, delta_block   what changed since the last time somebody asked for it, also another server before
-//   cmdline, symbol                 as `go tool pprof` asks for them
-// Errors are Go's, to the letter: text, with X-Go-Pprof: 1, which makes pprof print them. Any thread.
+//                                   the profile; with seconds=N the changes during that time; with debug=1 as text
+//   resident                        the same, if enabled: run --resident yes, or set PID resident=on
+//   delta_heap, delta_mutex, delta_block   the changes since the last request, even if another server answered it
+//   cmdline, symbol                 for `go tool pprof`
+// Errors are identical to Go's: text, with X-Go-Pprof: 1, which makes pprof print them. Any thread.
 #ifndef HOLDFAST_REPORT_SERVE_PPROF_ENDPOINTS_H_
 #define HOLDFAST_REPORT_SERVE_PPROF_ENDPOINTS_H_
 
@@ -22,12 +22,12 @@
 
 namespace holdfast {
 
-// An error as net/http/pprof says it.
+// Returns an error in the form of net/http/pprof.
 HttpResponse PprofError(int status, std::string_view text);
 
 class PprofEndpoints {
  public:
-  // `name`: what stands behind /debug/pprof/.
+  // `name`: the path after /debug/pprof/.
   HttpResponse Answer(const ProcessTable& process, std::string_view name, const HttpRequest& request);
 
  private:
@@ -42,10 +42,10 @@ class PprofEndpoints {
 
   Names names_;
   LivePrograms programs_;
-  // What delta_* told last: by ProcessId. Of processes that have ended some stay, kMostTold in all.
+  // What delta_* reported last, by ProcessId. Some exited processes are kept; kMostTold in all.
   static constexpr size_t kMostTold = 4096;
   struct Told {
-    uint64_t turn = 0;  // the last that asked
+    uint64_t turn = 0;  // the time of the last request, as a counter
     std::array<CumulativeValues, kProfileKinds> kinds;
   };
   std::mutex mutex_;  // guards what follows

@@ -35,12 +35,12 @@ std::string ProfileText(const Profile& profile, int file) {
   const auto kind = static_cast<ProfileKind>(file);
   const bool resident = file == kResidentFile;
   const bool heap = resident || kind == ProfileKind::kHeap || kind == ProfileKind::kMap;
-  // Columns: objects and bytes of now, and of all.
+  // Columns: current objects and bytes, then all objects and bytes.
   const std::array<size_t, 4> of = resident ? std::array<size_t, 4>{0, 2, 0, 1} : std::array<size_t, 4>{2, 3, 0, 1};
   const bool counts = kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions;
   std::vector<size_t> order(profile.samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Bytes in use or resident, delay, alive.
+  // Sort by bytes in use or resident, delay, or alive.
   const size_t largest_by = resident ? of[1] : profile.sample_types.size() - 1;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return profile.ValuesOf(a)[largest_by] > profile.ValuesOf(b)[largest_by];
@@ -49,15 +49,15 @@ std::string ProfileText(const Profile& profile, int file) {
   const auto out = std::back_inserter(text);
   if (heap) {
     const int64_t in_use = profile.Total(of[1]);
-    // Equal sums would make pprof drop the columns of what was allocated.
+    // If the sums were equal, pprof would drop the columns of what was allocated.
     const int64_t allocated = profile.Total(of[3]) + (profile.Total(of[3]) == in_use ? 1 : 0);
-    // Of all that is read as memory pprof knows this name alone; the comments say which kind it is.
+    // pprof recognizes only this name for memory. The comments say which kind it is.
     fmt::format_to(out, "heap profile: {}: {} [{}: {}] @ heap/2\n", profile.Total(of[0]), in_use, profile.Total(of[2]),
                    allocated);
-  } else if (counts) {  // as Go's threadcreate
+  } else if (counts) {  // like Go's threadcreate
     fmt::format_to(out, "{} profile: total {}\n", kFileKindNames[file], profile.Total(largest_by));
   } else {
-    // As Go calls them, and pprof knows them.
+    // The names that Go uses and pprof recognizes.
     fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kind == ProfileKind::kMutex ? "mutex" : "contention");
     if (kind == ProfileKind::kMutex) text += "sampling period=1\n";
   }

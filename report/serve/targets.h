@@ -1,4 +1,4 @@
-// /targets: Prometheus' HTTP service discovery, an entry for each process. Alloy's discovery.http reads it, too.
+// /targets: Prometheus' HTTP service discovery, one entry per process. Alloy's discovery.http reads it, too.
 //
 //   [{"targets": ["127.0.0.1:6060"], "labels": {"__metrics_path__": "/p/4242/metrics", "__profile_path_prefix__": "/p/4242",
 //     "program": "redis-server", "pid": "4242", "container": "…", "pod": "…", "namespace": "…"}}]
@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// `host`: as the one who asks reaches us.
+// `host`: the address under which the client reaches us.
 HttpResponse Targets(const std::vector<ProcessTable>& processes, const std::string& host);
 
 }  // namespace holdfast
