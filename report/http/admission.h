@@ -1,12 +1,12 @@
-// Who is let in, before anything of a request is looked at.
+// Decides whether a request is admitted, before anything else in it is examined.
 //
-//   token     where one is set: `Authorization: Bearer TOKEN`, or as the password of Basic, which URLs can carry
-//             (http://any:TOKEN@host:6060/). Compared in a time that does not depend on where they differ
-//   Host      an address, localhost, the name we listen at, or one that was allowed: a page of evil.example whose name was
-//             pointed at 127.0.0.1 (DNS rebinding) still says Host: evil.example
-//   origin    no page of another origin reads anything: its Origin must be ours, and a browser that says a request comes
-//             from another site is answered only where the user went there himself
-//   method    GET and HEAD; POST where `takes_post` says so
+//   token     if one is set: `Authorization: Bearer TOKEN`, or as the password of Basic, which URLs can carry
+//             (http://any:TOKEN@host:6060/). Compared in constant time
+//   Host      must be an address, localhost, the name that we listen at, or an allowed name. A page of evil.example whose
+//             name was pointed at 127.0.0.1 (DNS rebinding) still sends Host: evil.example
+//   origin    no page of another origin may read anything: Origin must be ours. A request that the browser marks as coming
+//             from another site is answered only if the user navigated there
+//   method    GET and HEAD; POST if `takes_post` says so
 #ifndef HOLDFAST_REPORT_HTTP_ADMISSION_H_
 #define HOLDFAST_REPORT_HTTP_ADMISSION_H_
 
@@ -23,19 +23,20 @@ namespace holdfast {
 
 struct AdmissionRules {
   std::string token;               // "" = none
-  bool check_host = true;          // not at a unix socket: no browser reaches it
-  std::vector<std::string> hosts;  // names beside addresses and localhost
+  bool check_host = true;          // not at a unix socket, which no browser reaches
+  std::vector<std::string> hosts;  // allowed names, in addition to addresses and localhost
   bool tls = false;
   std::function<bool(std::string_view path)> takes_post;
 };
 
-// The field of the header by its name; "" where there is none.
+// Returns a field of the header by its name, or "".
 using HeaderField = std::function<std::string_view(const char* name)>;
 
-// Nothing: come in.
+// Returns the response that refuses the request, or nothing if it is admitted.
 std::optional<HttpResponse> Refusal(const AdmissionRules& rules, const HttpRequest& request, const HeaderField& field);
 
-// The first line of a file that nobody else may read, 16 bytes or more. The message of an error is complete.
+// Returns the first line of a file that nobody else may read; it must have at least 16 bytes. An error has a complete
+// message.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 }  // namespace holdfast

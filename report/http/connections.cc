@@ -46,7 +46,7 @@ void HttpServer::Connections::Allow(Connection* connection, Clock::duration time
 }
 
 WaitEnd HttpServer::Connections::Wait(const Connection& connection, std::chrono::seconds time) {
-  // What a poll can wait for at a time; nobody waits longer than that.
+  // The longest time that one poll can wait, and therefore the longest wait of a handler.
   constexpr int64_t kLongestMs = 24 * 3600 * 1000;
   {
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,8 @@
-// The open connections of a server: a thread ends those that are over their time, and everybody waits through here.
+// The open connections of a server. A thread closes those that exceed their time limit, and handlers wait through this
+// class.
 //
-// libmicrohttpd's own time limit starts again with each byte: a client that sends one every few seconds would keep a connection
-// for hours.
+// libmicrohttpd's own time limit restarts with each byte: a client that sends one every few seconds could keep a
+// connection open for hours.
 #ifndef HOLDFAST_REPORT_HTTP_CONNECTIONS_H_
 #define HOLDFAST_REPORT_HTTP_CONNECTIONS_H_
 
@@ -21,27 +22,27 @@ class HttpServer::Connections {
   using Clock = std::chrono::steady_clock;
   struct Connection {
     int socket = -1;
-    Clock::time_point until;  // by when it must have got on; max(): it waits for us
+    Clock::time_point until;  // deadline for the client's next step; max(): the client waits for us
     std::list<Connection>::iterator place;
   };
 
   Connections();
-  ~Connections();  // all are closed by now
+  ~Connections();  // all connections are closed by now
 
   Connection* Add(int socket);
   void Remove(Connection* connection);
-  // It has `time` from now on. Zero: as long as it takes; the client waits for us.
+  // Gives the client `time` from now on. Zero: unlimited, because the client waits for us.
   void Allow(Connection* connection, Clock::duration time);
   // See HttpRequest::wait.
   WaitEnd Wait(const Connection& connection, std::chrono::seconds time);
-  void Stop();  // every Wait ends
+  void Stop();  // ends every Wait
 
  private:
   void Watch();
   WaitEnd WaitUntil(int socket, Clock::time_point until) const;
 
-  std::mutex
-      mutex_;  // guards what follows; a socket is only shut down with it held, so that its number is still its own
+  // Guards what follows. A socket is shut down only with this mutex held, so that its number is still its own.
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Connection> open_;
   unsigned waiting_ = 0;

@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// What libmicrohttpd calls. `closure`: the server.
+// The callbacks of libmicrohttpd. `closure`: the server.
 struct HttpCallbacks {
   using Connection = HttpServer::Connections::Connection;
 
@@ -49,7 +49,7 @@ struct HttpCallbacks {
     }
   }
 
-  // The file's mode says it already; a folder that was made readable by an ACL would not.
+  // Refuses clients of other users. The file's mode already does this, but an ACL of the folder might allow them.
   static void RefuseOtherUsers(int socket) {
     ucred peer;
     socklen_t length = sizeof peer;
@@ -93,7 +93,7 @@ struct HttpCallbacks {
       return value != nullptr ? value : "";
     };
     HttpRequest& request = exchange->request;
-    if (!exchange->admitted) {  // its header is there
+    if (!exchange->admitted) {  // the header is complete
       const auto refuse = [&](HttpResponse response) { return Answer(server, connection, std::move(response)); };
       request.method = method;
       if (!exchange->well_formed) return refuse({.status = 400, .body = "400 Bad Request\n"});

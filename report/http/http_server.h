@@ -1,11 +1,12 @@
-// The server: a thread for each connection, so that a handler may wait (`seconds=30`); everything about a client is bounded.
+// An HTTP server with one thread per connection, so that a handler may wait (`seconds=30`). Every resource that a
+// client can use is limited.
 //
-//   connections at once   kMostConnections; what comes beyond is closed. No client keeps one without making progress:
-//   a request             has come, whole, within kRequestTime of the connection, or of the answer before it
+//   connections at once   kMostConnections; further ones are closed. No client can keep one without making progress:
+//   a request             must arrive completely within kRequestTime of the connection, or of the previous answer
 //   its header            at most kMostHeaderBytes, its body kMostBodyBytes
-//   an answer             is taken within kAnswerTime
-//   handlers that wait    kMostWaiting at once: the other connections stay free for who wants an answer now
-// A handler runs in the thread of its connection, several at a time. What it throws is a 500.
+//   an answer             must be read within kAnswerTime
+//   handlers that wait    kMostWaiting at once; the other connections remain free for immediate answers
+// A handler runs in the thread of its connection, several at a time. An exception in a handler gives a 500.
 #ifndef HOLDFAST_REPORT_HTTP_HTTP_SERVER_H_
 #define HOLDFAST_REPORT_HTTP_HTTP_SERVER_H_
 
@@ -35,9 +36,9 @@ class HttpServer {
     std::function<HttpResponse(const HttpRequest&)> handler;
   };
 
-  // Answers from here on. The message of an error is complete.
+  // Accepts requests from now on. An error has a complete message.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Listener listener, Options options);
-  // Waiting handlers are told, and the others waited for.
+  // Ends the waits of handlers, and joins all handlers.
   ~HttpServer();
 
  private:

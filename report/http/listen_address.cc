@@ -27,7 +27,7 @@ absl::Status CannotListen(const std::string& address, const char* why) {
       fmt::format("{}: cannot listen there ({}). Name another address by --listen.", Printable(address), why));
 }
 
-// A socket that an ended server left behind, and nothing else.
+// Removes a socket that a dead server has left, and nothing else.
 bool RemoveLeftSocket(const sockaddr_un& address) {
   struct stat info;
   if (lstat(address.sun_path, &info) != 0 || !S_ISSOCK(info.st_mode) || info.st_uid != geteuid()) return false;

@@ -1,5 +1,6 @@
-// The functions of libmicrohttpd that are used. The library is loaded when a server is asked for: it brings a TLS library
-// with it, which every start of the tool would pay for. Packages have it in the tool, without TLS, and load the system's for that.
+// The functions of libmicrohttpd that we use. The library is loaded when a server starts, because it depends on a TLS
+// library that would slow down every start of the tool. Packages link it into the tool without TLS, and load the
+// system's library if TLS is needed.
 #ifndef HOLDFAST_REPORT_HTTP_MICROHTTPD_H_
 #define HOLDFAST_REPORT_HTTP_MICROHTTPD_H_
 
@@ -20,7 +21,7 @@ struct Microhttpd {
   decltype(&MHD_get_connection_info) get_connection_info;
   decltype(&MHD_is_feature_supported) is_feature_supported;
 
-  // Once; it stays loaded, and the first call says whether it must know TLS.
+  // Loads the library once; it remains loaded. The first call decides whether it must support TLS.
   static absl::StatusOr<const Microhttpd*> Load(bool with_tls = false);
 };
 
