@@ -8,7 +8,7 @@ namespace {
 using Writer = protozero::pbf_writer;
 using Index = OtlpDictionary::Index;
 
-// As in proto3: what is 0 is not written.
+// As in proto3, zeros are not written.
 void Number(Writer& writer, uint32_t field, int64_t value) {
   if (value != 0) writer.add_int64(field, value);
 }

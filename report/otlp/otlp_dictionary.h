@@ -1,5 +1,5 @@
-// The tables that all profiles of a request share: each thing once, and nothing that no sample names. In each table the first
-// entry is empty and means "none".
+// The tables that all profiles of a request share. Each entry is stored once, and only if a sample refers to it. The
+// first entry of each table is empty and means "none".
 //
 //   samples ──► stacks ──► locations ──► lines ──► functions ──► strings
 //           ──► attributes             └► mappings
@@ -23,18 +23,18 @@ class OtlpDictionary {
  public:
   using Index = int32_t;
 
-  // `from` must stay as long as this is used.
+  // `from` must outlive this object.
   explicit OtlpDictionary(const Profile& from);
 
   Index String(std::string_view text);
   Index Attribute(std::string_view key, std::string_view value);
   Index Stack(const Profile::Sample& sample);
 
-  // The message.
+  // Returns the message.
   std::string Take();
 
  private:
-  // One table: the entries one after the other, each with its tag and length.
+  // One table: consecutive entries, each with its tag and length.
   struct Table {
     otlp::DictionaryField field;
     std::string bytes;
@@ -52,7 +52,7 @@ class OtlpDictionary {
       links_{otlp::kLinkTable, {}}, strings_{otlp::kStringTable, {}}, attributes_{otlp::kAttributeTable, {}},
       stacks_{otlp::kStackTable, {}};
   StringTable texts_;
-  // What stands where, by what it holds: two of ours may become the same.
+  // Entries by content, because two of our entries may become the same one.
   absl::flat_hash_map<std::string, Index> known_mappings_, known_locations_, known_functions_, known_attributes_,
       known_stacks_;
   std::vector<Index> of_mapping_, of_location_, of_function_;  // by index in `from_`; 0: not yet

@@ -1,4 +1,4 @@
-// The fields of OpenTelemetry's messages that we write, by their numbers: opentelemetry/proto/profiles/v1development
+// The field numbers of the OpenTelemetry messages that we write: opentelemetry/proto/profiles/v1development
 // (opentelemetry-proto 1.10 and 1.11), common/v1 and resource/v1. Alpha: they may change until 1.0 of the signal.
 #ifndef HOLDFAST_REPORT_OTLP_OTLP_FIELDS_H_
 #define HOLDFAST_REPORT_OTLP_OTLP_FIELDS_H_
@@ -45,7 +45,7 @@ enum LocationField : uint32_t { kMappingIndex = 1, kAddress = 2, kLines = 3 };
 enum LineField : uint32_t { kFunctionIndex = 1, kLineNumber = 2 };
 enum FunctionField : uint32_t { kName = 1, kSystemName = 2, kFunctionFile = 3, kStartLine = 4 };
 enum AttributeField : uint32_t { kAttributeKey = 1, kAttributeValue = 2 };  // KeyValueAndUnit: the key is an index
-enum KeyValueField : uint32_t { kKey = 1, kValue = 2 };                     // KeyValue: it is text
+enum KeyValueField : uint32_t { kKey = 1, kValue = 2 };                     // KeyValue: the key is text
 enum AnyValueField : uint32_t { kStringValue = 1, kIntValue = 3 };
 // ExportProfilesServiceResponse
 enum ResponseField : uint32_t { kPartialSuccess = 1 };

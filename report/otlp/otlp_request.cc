@@ -35,7 +35,8 @@ void AddType(Writer& above, uint32_t field, std::string_view type, std::string_v
   message.add_int32(otlp::kUnit, dictionary->String(unit));
 }
 
-// What tells samples of one stack apart: which lock, what was waited for. Of two of one name the first counts.
+// Returns what distinguishes samples with one stack: the lock, and the kind of wait. Of two labels with one name, the
+// first counts.
 std::vector<OtlpDictionary::Index> AttributesOf(const Profile& profile, const Profile::Sample& sample,
                                                 OtlpDictionary* dictionary) {
   std::vector<OtlpDictionary::Index> attributes;
@@ -95,7 +96,7 @@ class RequestWriter {
     message.add_uint64(otlp::kDurationNano, static_cast<uint64_t>(origin_.until_ns - origin_.from_ns));
     AddType(message, otlp::kPeriodType, origin_.family, profile_.strings[profile_.period_type.unit], &dictionary_);
     message.add_int64(otlp::kPeriod, profile_.period);
-    std::string id = origin_.id;  // one for each
+    std::string id = origin_.id;  // unique per profile
     if (!id.empty()) id.back() = static_cast<char>(id.back() ^ static_cast<char>(type));
     message.add_bytes(otlp::kProfileId, id);
   }
@@ -138,7 +139,7 @@ std::optional<std::string> RejectedByOtlp(std::string_view response) {
       }
     }
   } catch (const protozero::exception&) {
-    return std::nullopt;  // it was taken all the same
+    return std::nullopt;  // it was accepted nevertheless
   }
   if (rejected == 0) return std::nullopt;
   return why.empty() ? "rejected, without a reason" : why;

@@ -1,6 +1,6 @@
-// A pprof profile as OTLP's request: ExportProfilesServiceRequest of opentelemetry.proto.collector.profiles.v1development, which
-// has the fields of ProfilesData. OTLP's profiles have one type each, so that one of ours becomes several: those of its types
-// that have a value.
+// Encodes a pprof profile as an OTLP request: ExportProfilesServiceRequest of
+// opentelemetry.proto.collector.profiles.v1development, which has the fields of ProfilesData. Each OTLP profile has one
+// value type, so one of our profiles becomes several: one per type that has a value.
 #ifndef HOLDFAST_REPORT_OTLP_OTLP_REQUEST_H_
 #define HOLDFAST_REPORT_OTLP_OTLP_REQUEST_H_
 
@@ -16,11 +16,12 @@
 namespace holdfast {
 
 struct OtlpOrigin {
-  // Of the resource, by OpenTelemetry's names: "service.name". Numbers where the conventions have them.
+  // Of the resource, with OpenTelemetry's names: "service.name". Values are numbers if the conventions say so.
   std::vector<std::pair<std::string, std::string>> attributes;
-  // "memory", "mutex", "block": the type of the period, by which servers tell the delays of mutex and block profiles apart.
+  // "memory", "mutex", "block": the type of the period. Servers use it to distinguish the delays of mutex and block
+  // profiles.
   std::string family;
-  std::string id;  // 16 bytes, the same each time that it is sent
+  std::string id;  // 16 bytes; the same whenever the profile is sent again
   int64_t from_ns = 0, until_ns = 0;
 };
 
@@ -28,7 +29,7 @@ inline constexpr char kOtlpPath[] = "/v1development/profiles", kOtlpType[] = "ap
 
 std::string EncodeOtlp(const Profile& profile, const OtlpOrigin& origin);
 
-// Of a response with status 200: why profiles were rejected, if any were.
+// For a response with status 200: returns why profiles were rejected, if any were.
 std::optional<std::string> RejectedByOtlp(std::string_view response);
 
 }  // namespace holdfast
