@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// A lock, and what had to do with it.
+// A lock, and the functions that used it.
 struct LockInBlock {
   int number;
   uint64_t bytes, offset;
@@ -80,7 +80,7 @@ void NameMembersOfBlocks(Profile* profile, const SectionsOfMapping& open, const 
   std::vector<LockInBlock> locks = LocksInBlocks(*profile);
   std::set<uint32_t> mappings;
   for (const LockInBlock& lock : locks) mappings.insert(lock.mappings.begin(), lock.mappings.end());
-  std::map<std::string, std::string> file_of;  // by what was found
+  std::map<std::string, std::string> file_of;  // by finding
   for (const uint32_t mapping : mappings) {
     if (deadline.Passed()) break;
     const std::shared_ptr<dwarf::Sections> sections = open(profile->mappings[mapping]);

@@ -1,10 +1,12 @@
-// Which member of which class a lock in a block on the heap is: `lock N member: …` comments (report/lock_records/lock_comments.h).
+// Finds which member of which class a lock in a heap block is, and adds `lock N member: …` comments
+// (report/lock_records/lock_comments.h).
 //
 //   lock 4 block: 136 bytes, 40 into it, stack 2
 //   lock 4 member: bank::Server::accounts_mutex_ (server)
 //
-// Debug information has no types of allocations. So it is a guess that has to fit in three ways: the class has the block's size, a lock
-// lies there, and a function that allocated the block, held the lock or waited for it names the class. Of several classes none is said.
+// Debug information does not record the types of allocations. The result is therefore a guess that must fit in three
+// ways: the class has the block's size, it has a lock at that offset, and its name occurs in a function that allocated
+// the block, held the lock or waited for it. If several classes fit, none is named.
 #ifndef HOLDFAST_REPORT_LOCK_RECORDS_BLOCK_MEMBERS_H_
 #define HOLDFAST_REPORT_LOCK_RECORDS_BLOCK_MEMBERS_H_
 
@@ -18,14 +20,15 @@
 
 namespace holdfast {
 
-// The debug information of a mapping's file; null where there is none.
+// Returns the debug information of a mapping's file, or null if there is none.
 using SectionsOfMapping = std::function<std::shared_ptr<dwarf::Sections>(const Profile::Mapping&)>;
 
-// Adds the comments for locks that have none yet. The functions of the profile have to be named.
+// Adds comments for locks that have none yet. The functions of the profile must have names.
 void NameMembersOfBlocks(Profile* profile, const SectionsOfMapping& open, const Deadline& deadline);
 
-// Whether a function's text has the class's name, as a whole: "bank::Server" is in "bank::Server::Transfer(int)" and
-// "std::make_unique<bank::Server>()", not in "bank::Servers::Count()" or "other::bank::Server::Run()". For tests, too.
+// Whether a function's text contains the class's name as a whole: "bank::Server" is in "bank::Server::Transfer(int)"
+// and "std::make_unique<bank::Server>()", not in "bank::Servers::Count()" or "other::bank::Server::Run()". Exported for
+// tests.
 bool NamesClass(std::string_view function, std::string_view class_name);
 
 }  // namespace holdfast

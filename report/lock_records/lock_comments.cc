@@ -30,8 +30,8 @@ class Writer {
   }
 
  private:
-  // Locks that are not written singly, and are at the same place of blocks from one stack, or else have the same holder and
-  // waiter.
+  // A sum of locks that are not written singly: they are at one place in blocks from one stack, or have the same holder
+  // and waiter.
   struct Sum {
     LockInfo all;
     TimeCounts wait_times, hold_times;
@@ -89,12 +89,12 @@ class Writer {
   }
 
   void WriteSums(size_t number) {
-    absl::flat_hash_map<uint32_t, const LockPairInfo*> largest;  // pair of a lock
+    absl::flat_hash_map<uint32_t, const LockPairInfo*> largest;  // largest pair of each lock
     for (const LockPairInfo& pair : snapshot_.lock_pairs) {
       const LockPairInfo*& known = largest[pair.lock];
       if (known == nullptr || pair.delay_ns > known->delay_ns) known = &pair;
     }
-    // A block with locks at many places is an array. Members of a structure are at a few places of many blocks.
+    // A block with locks at many offsets is an array. Members of a structure are at a few offsets in many blocks.
     struct Places {
       std::set<uint64_t> offsets;
       size_t locks = 0;
@@ -123,7 +123,7 @@ class Writer {
     for (auto& [key, sum] : sums) hottest.push_back(std::move(sum));
     std::stable_sort(hottest.begin(), hottest.end(),
                      [](const Sum& a, const Sum& b) { return a.all.wait_ns > b.all.wait_ns; });
-    std::map<WaitKind, Sum> others;  // for which there is no room
+    std::map<WaitKind, Sum> others;  // sums for which there is no room
     for (size_t i = kMostSumsWritten; i < hottest.size(); ++i) {
       for (const uint32_t member : hottest[i].members) {
         LockInfo lock = snapshot_.locks_known[member];
@@ -150,7 +150,7 @@ class Writer {
     }
     std::stable_sort(pairs.begin(), pairs.end(),
                      [](const LockPairInfo* a, const LockPairInfo* b) { return a->delay_ns > b->delay_ns; });
-    // Of one lock by the same calls, whatever the labels of its threads are.
+    // The sum of one lock's pairs with equal frames, whatever the labels of the threads are.
     struct Pair {
       size_t lock;
       uint32_t holder, waiter;  // stacks of the snapshot
@@ -177,7 +177,8 @@ class Writer {
     }
   }
 
-  // Of the stacks that pairs name, as waiters and as holders. Readers and writers of one lock wait for one kind.
+  // Writes the times of the stacks that pairs contain, as waiters and as holders. Readers and writers of a lock count
+  // as one kind.
   void WriteSites() {
     struct Site {
       TimeCounts times;
@@ -207,14 +208,14 @@ class Writer {
     }
   }
 
-  // The first of the stacks that differ from this one in labels alone.
+  // Returns the first of the stacks that differ from this one only in labels.
   uint32_t WithoutLabels(uint32_t stack) {
     if (stack == kNoStack) return stack;
     if (const auto found = first_alike_.find(stack); found != first_alike_.end()) return found->second;
     return first_alike_[stack] = first_of_frames_.emplace(frames_(stack), stack).first->second;
   }
 
-  // The same for stacks that differ in labels alone. 0: not known.
+  // Returns one number for stacks that differ only in labels. 0: unknown.
   size_t StackNumber(uint32_t labelled) {
     if (labelled == kNoStack) return 0;
     const uint32_t stack = WithoutLabels(labelled);
@@ -227,7 +228,7 @@ class Writer {
   const FramesOfStack& frames_;
   Profile& profile_;
   absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
-  absl::flat_hash_map<uint32_t, size_t> stacks_;   // of the first stacks that are alike: numbers in the file, from 1
+  absl::flat_hash_map<uint32_t, size_t> stacks_;  // first of the stacks with equal frames → number in the file, from 1
   absl::flat_hash_map<uint32_t, uint32_t> first_alike_;
   absl::flat_hash_map<std::vector<uint32_t>, uint32_t> first_of_frames_;
 };

@@ -34,13 +34,13 @@ struct WantedName {
   std::string name;         // mangled
   uint64_t offset;          // into the symbol
   uint64_t size = 0;        // of the symbol
-  std::string member = {};  // of it, as report/dwarf/members.h says
-  bool has_member = false;  // known, though it may be the whole
+  std::string member = {};  // of the symbol, see report/dwarf/members.h
+  bool has_member = false;  // known, even if it is the whole symbol
 };
 
 constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20, kMostUnpacked = uint64_t{256} << 20;
 constexpr size_t kMostName = 4096;
-// Of a snapshot; 10 MB of debug information are walked in it.
+// Time limit per snapshot, enough for 10 MB of debug information.
 constexpr std::chrono::milliseconds kMembersTime{50};
 
 void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
@@ -62,7 +62,8 @@ void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
   }
 }
 
-// By the debug information of the file with these symbols. What is no larger than a lock is one.
+// Uses the debug information of the file with these symbols. A variable that is no larger than a lock has no members to
+// look for.
 void FindMembersOf(dwarf::Sections* sections, const Deadline& deadline, std::vector<WantedName>* wanted) {
   constexpr uint64_t kLargestLock = 56;  // pthread_rwlock_t
   std::vector<dwarf::WantedMember> members;
@@ -87,7 +88,7 @@ void FindMembersIn(std::shared_ptr<DebugFile> file, const Deadline& deadline, st
     FindMembersOf(sections->get(), deadline, wanted);
 }
 
-// Only where the file has this build id.
+// Only if the file has this build id.
 bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wanted) {
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd);
   if (elf == nullptr || !elf->is_readable() || elf->BuildId() != build_id) return false;
@@ -95,7 +96,7 @@ bool FindNamesIn(int fd, std::string_view build_id, std::vector<WantedName>* wan
   return true;
 }
 
-// The file that is held open, else the one at the path.
+// Returns the file that is held open, or else opens the path.
 absl::StatusOr<FileDescriptor> OpenModule(const std::string& path, std::string_view build_id, uint64_t bias,
                                           const LoadedFiles* files) {
   const auto held = files != nullptr ? files->Find(LoadedFiles::KeyOf(path, build_id, bias)) : nullptr;
@@ -104,7 +105,7 @@ absl::StatusOr<FileDescriptor> OpenModule(const std::string& path, std::string_v
   return OpenRegular(path);
 }
 
-// Only a regular file: the path comes from a table that anyone of the same user may have written.
+// Opens only regular files: the path comes from a table that any process of the same user may have written.
 void FindNamesAt(const std::string& path, std::string_view build_id, uint64_t bias, const LoadedFiles* files,
                  const Deadline& deadline, std::vector<WantedName>* wanted) {
   if (!path.starts_with('/')) return;
@@ -114,7 +115,7 @@ void FindNamesAt(const std::string& path, std::string_view build_id, uint64_t bi
   if (file.ok()) FindMembersIn(*std::move(file), deadline, wanted);
 }
 
-// Where the file itself has debug information.
+// Returns the debug information in the file itself, if there is any.
 std::shared_ptr<dwarf::Sections> OwnSections(const Profile& profile, const Profile::Mapping& mapping,
                                              const LoadedFiles* files, uint64_t most_unpacked) {
   const std::string path(profile.strings[mapping.file]);
@@ -139,7 +140,7 @@ bool HasNameless(const std::vector<WantedName>& wanted) {
   return std::any_of(wanted.begin(), wanted.end(), [](const WantedName& one) { return one.name.empty(); });
 }
 
-// "lock 3 name: server!0x4a080" → where the name begins, and the address; nothing for other comments.
+// Parses "lock 3 name: server!0x4a080" into the start of the name and the address. Returns nothing for other comments.
 struct UnnamedLock {
   size_t begin;
   std::string file;
@@ -200,12 +201,12 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
   for (auto& [file, wanted] : by_file) {
     const auto is_it = [&, name = file](const Profile::Mapping& mapping) {
       const std::string_view path = profile->strings[mapping.file];
-      return object_names.Of(path) == name || BaseName(path) == name;  // the latter: as earlier versions wrote it
+      return object_names.Of(path) == name || BaseName(path) == name;  // the latter: written by earlier versions
     };
     const auto mapping = std::find_if(profile->mappings.begin(), profile->mappings.end(), is_it);
     if (mapping == profile->mappings.end()) continue;
     const std::string path(profile->strings[mapping->file]), build_id(profile->strings[mapping->build_id]);
-    // Two files of one name: which of them is meant is not known.
+    // If two files have one name, it is unknown which one is meant.
     if (std::any_of(mapping, profile->mappings.end(), [&](const Profile::Mapping& other) {
           return is_it(other) && profile->strings[other.build_id] != build_id;
         })) {

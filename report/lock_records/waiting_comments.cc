@@ -90,7 +90,7 @@ class WaitingWriter {
     if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].stack == kNoStack) return text;
     for (const auto& [key, value] :
          snapshot_.label_sets[snapshot_.stacks[snapshot_.ongoing[thread.wait].stack].labels]) {
-      if (key == kThreadNameKey) continue;  // it stands there as its name
+      if (key == kThreadNameKey) continue;  // already written as the name
       text += fmt::format("{}{}={}", text.empty() ? "" : ", ", Printable(key), Printable(value));
     }
     return text;
@@ -108,7 +108,7 @@ class WaitingWriter {
     const auto or_none = [](size_t value) { return value == 0 ? std::string("-") : fmt::format("{}", value); };
     const WaitKind kind = wait.kind == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : wait.kind;
     const auto lock = locks_.find(std::pair(wait.lock, kind));
-    // First what it names: comments of their own.
+    // First the comments that this wait refers to.
     const auto waiter = place_.find(wait.thread_id);
     const size_t thread = waiter != place_.end() ? ThreadNumber(waiter->second) : 0;
     const size_t holder = wait.holder < snapshot_.threads.size() ? ThreadNumber(wait.holder) : 0;
@@ -127,7 +127,7 @@ class WaitingWriter {
   Profile& profile_;
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, size_t> locks_;  // numbers in the file, from 1; so are those below
   absl::flat_hash_map<uint32_t, size_t> threads_, stacks_;
-  absl::flat_hash_map<uint32_t, uint32_t> place_;  // of a thread's id, in the snapshot: the first one that has it
+  absl::flat_hash_map<uint32_t, uint32_t> place_;  // thread id → its first place in the snapshot
 };
 
 }  // namespace
