@@ -2,8 +2,8 @@
 //
 //   token     if one is set: `Authorization: Bearer TOKEN`, or as the password of Basic, which URLs can carry
 //             (http://any:TOKEN@host:6060/). Compared in constant time
-//   Host      must be an address, localhost, the name that we listen at, or an allowed name. A page of evil.example whose
-//             name was pointed at 127.0.0.1 (DNS rebinding) still sends Host: evil.example
+//   Host      must be an address, localhost, the name that we listen at, or an allowed name. If the name
+//             evil.example was pointed at 127.0.0.1 (DNS rebinding), its pages still send Host: evil.example
 //   origin    no page of another origin may read anything: Origin must be ours. A request that the browser marks as coming
 //             from another site is answered only if the user navigated there
 //   method    GET and HEAD; POST if `takes_post` says so

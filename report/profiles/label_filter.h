@@ -1,6 +1,6 @@
 // `--tagfocus` and `--tagignore`: selects samples by the values of labels. Any thread may use a filter once it is made.
 //
-//   wait=mutex            samples with a label `wait` whose value matches the expression
+//   wait=mutex            samples with a label `wait`; its value matches the expression
 //   bytes=1KiB:64KiB      samples with a numeric label in the range; "bytes=4096", ":64KiB" and "1KiB:" also work
 //   mutex,cond            one expression per part; each must match a `key:value` of the sample
 //   1KiB:64KiB            any numeric label
@@ -20,8 +20,8 @@ namespace holdfast {
 
 class LabelFilter {
  public:
-  // "" makes no filter. Returns an error for a range whose ends are not numbers, and for an expression on a label whose
-  // values are numbers in `profile`: such a filter would match nothing, or everything.
+  // "" makes no filter. Returns an error for a range of other things than numbers, and for an expression on a label that
+  // has numbers in `profile`: such a filter would match nothing, or everything.
   static absl::StatusOr<LabelFilter> Parse(std::string_view option, std::string_view text, const Profile& profile);
   bool empty() const { return empty_; }
   bool Matches(const Profile& profile, const Profile::Sample& sample) const;

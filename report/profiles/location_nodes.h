@@ -35,7 +35,7 @@ class LocationNodes {
   // Whether every location becomes at most one node. If so, OnlyNodeOf returns it, or kNone for a hidden location.
   bool IsOneAtMost() const { return only_.size() == flags_.size(); }
   uint32_t OnlyNodeOf(uint32_t location) const { return only_[location]; }
-  // Returns the node of a folded location, for stacks of which nothing else is left.
+  // Returns the node of a folded location, for stacks that have nothing else left.
   uint32_t FoldedNode(uint32_t location, std::vector<FrameNode>* nodes);
 
   // Moves out what NodesOf returns, as two columns. Call last.

@@ -36,12 +36,12 @@ inline bool AllWasFreed(double in_use, double half_width, double allocated) {
 // tools, returns the names of the value types.
 std::string ProfileKindOf(const Profile& profile);
 
-// In a sum of files whose comments differ: the comment that precedes each of the different values.
+// In a sum of files with different comments: the comment that precedes each of the values.
 inline constexpr std::string_view kIntervalInPart = "interval in part";
 // The value of the comment `merged` in a peak file that several processes share: "the highest of 5 processes".
 inline constexpr std::string_view kHighestOf = "the highest of ";
 
-// Returns the mean sampling intervals, oldest first; 0 means off. A profile whose interval never changed has one. A sum
+// Returns the mean sampling intervals, oldest first; 0 means off. A profile has one if its interval never changed. A sum
 // of files has those of all files, the smallest first. Each comes with the name of its unit. Empty if the profile does
 // not state them.
 struct Interval {

@@ -668,8 +668,8 @@ void Plumbing::FindPools() {
       if (IsTelling(hint)) {
         state = PoolState::kYes;
       } else if (hint == FunnelHint::kPool) {
-        // A function above another pool must share its class or prefix. This excludes users of a pool whose names
-        // contain a pool word, too.
+        // A function above another pool must share its class or prefix. This excludes users of a pool with a
+        // pool word in their own names.
         const bool is_kin =
             pool.below == Profile::kNone ||
             PoolWordOf(WordsOf(name)) == PoolWordOf(WordsOf(profile_.strings[profile_.functions[pool.below].name]));

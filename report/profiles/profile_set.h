@@ -113,7 +113,7 @@ using FilesOfProcess = absl::StatusOr<std::vector<std::string>> (*)(pid_t pid);
 // Sets the function that FindProfiles calls for processes. The tool calls this at its start.
 void SetFilesOfProcess(FilesOfProcess files);
 
-// Returns the files that `arguments` stand for: for a folder all *.pb.gz and *.pb directly in it, by name; for a
+// Expands `arguments` to files: for a folder all *.pb.gz and *.pb directly in it, by name; for a
 // process its snapshots up to now; "-" and files for themselves. A folder without such files is an error.
 struct FoundFile {
   std::string path;

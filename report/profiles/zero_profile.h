@@ -1,7 +1,7 @@
 // The profile of a kind that left no file because nothing happened: no thread waited, nothing was allocated.
 //
 // A process writes no file for a kind without samples. Its other files list the kinds that were recorded (`profiled`).
-// If the kind is listed, the missing file stands for a profile of zeros, so comparisons and budgets can be judged.
+// If the kind is listed, the missing file means a profile of zeros, so comparisons and budgets can be judged.
 #ifndef HOLDFAST_REPORT_PROFILES_ZERO_PROFILE_H_
 #define HOLDFAST_REPORT_PROFILES_ZERO_PROFILE_H_
 

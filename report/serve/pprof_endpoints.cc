@@ -68,7 +68,7 @@ Profile Build(const Snapshot& snapshot, int file) {
   return file == kResidentFile ? BuildResidentProfile(snapshot)
                                : BuildProfile(snapshot, static_cast<ProfileKind>(file));
 }
-// Returns the kind whose names apply: resident profiles contain heap blocks.
+// Returns the kind that determines the names: resident profiles contain heap blocks.
 ProfileKind KindOf(int file) { return file == kResidentFile ? ProfileKind::kHeap : static_cast<ProfileKind>(file); }
 
 HttpResponse NotToBeHad(const absl::Status& why) {

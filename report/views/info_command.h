@@ -9,7 +9,7 @@
 namespace holdfast {
 
 // Prints a block per file: value types, times, counts, totals with their 95 % interval, mappings, all comments. A
-// folder stands for the newest file of each process and kind in it. Returns exit code 0, or 3 if a file could not be
+// folder means the newest file of each process and kind in it. Returns exit code 0, or 3 if a file could not be
 // read; the others are still shown. Messages go to `err`.
 int RunInfo(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 

@@ -6,7 +6,7 @@
 //                value of what is in use; duration_nanos is the time in between. Needs two snapshots
 //   kAverage     the mean of all given files, including several snapshots of one process (then inuse_* is the mean over
 //                time)
-// `min_total`, `max_total`: use only files whose total of the metric is in this range (the weight filter).
+// `min_total`, `max_total`: use only files with a total of the metric in this range (the weight filter).
 #ifndef HOLDFAST_REPORT_VIEWS_MERGE_COMMAND_H_
 #define HOLDFAST_REPORT_VIEWS_MERGE_COMMAND_H_
 

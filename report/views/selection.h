@@ -68,14 +68,14 @@ struct View {
   std::string output_unit;
   size_t files = 0;
   std::vector<std::string>
-      unfinished;  // objects whose lines were not ready when a file was written; "" = no names at all
+      unfinished;  // objects without lines, because they were not ready when a file was written; "" = no names at all
   std::vector<std::string> single_files;  // paths of files that are not sums of others
   // Processes that exited before the others and are left out, and what they held when they exited.
   size_t ended = 0;
   int64_t ended_value = 0;
   // For processes that are shown before their exit handlers ran: the moment shown, and the moment after the handlers.
   std::vector<std::pair<int64_t, int64_t>> freed_at_exit;
-  // The processes of a heap profile whose files state the resident memory.
+  // The processes of a heap profile for which a file states the resident memory.
   size_t resident_files = 0;
   int64_t resident_bytes = 0;
   // In a sum of mutex or block profiles: the functions that contend for futexes (idle_waits.h).

@@ -15,7 +15,7 @@ using TopOptions = ViewOptions;
 
 int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err);
 
-// For each function whose name matches `pattern`, prints its callers and callees with the values of the calls.
+// For each function that matches `pattern`, prints its callers and callees with the values of the calls.
 int RunPeek(const ViewOptions& options, const std::string& pattern, std::ostream& out, std::ostream& err);
 
 }  // namespace holdfast
