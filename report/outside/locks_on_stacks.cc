@@ -32,7 +32,7 @@ bool LiesInModule(const Snapshot& snapshot, uint64_t address) {
 std::vector<LockInfo*> LocksNowhere(Snapshot* snapshot) {
   std::vector<LockInfo*> locks;
   for (LockInfo& lock : snapshot->locks_known) {
-    // Of a thread that is joined the address is that of its own block of data.
+    // For a join, the address is that of the joined thread's control block.
     if (lock.block_stack != kNoStack || lock.kind == WaitKind::kJoin || lock.address == 0) continue;
     if (lock.waits + lock.holds + lock.waiting == 0 || LiesInModule(*snapshot, lock.address)) continue;
     locks.push_back(&lock);
@@ -40,8 +40,8 @@ std::vector<LockInfo*> LocksNowhere(Snapshot* snapshot) {
   return locks;
 }
 
-// How many bytes the static thread-local variables of these modules take at most. Those of libraries that were loaded later have a
-// place of their own, so this may be too much.
+// Returns an upper bound for the size of these modules' static thread-local variables. Libraries loaded later have
+// separate blocks, so the result may be too large.
 uint64_t ThreadLocalBytes(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules) {
   constexpr size_t kMostHeaders = 64;
   uint64_t bytes = 0;
@@ -58,8 +58,9 @@ uint64_t ThreadLocalBytes(const ProcessMemory& memory, const std::vector<ModuleI
   return bytes;
 }
 
-// A thread's static variables end where its own block (struct pthread of glibc) begins, which has its own address in it, twice.
-// How far below a block the address lies; 0: there is none within `most` bytes.
+// Returns how far the address is below its thread's control block; 0: there is none within `most` bytes. A thread's
+// static thread-local variables end where its control block (glibc's struct pthread) begins, and the block contains its
+// own address twice.
 uint64_t BelowThreadBlock(const ProcessMemory& memory, uint64_t address, uint64_t most) {
   constexpr uint64_t kAlignment = 64;
   for (uint64_t block = (address / kAlignment + 1) * kAlignment; block - address <= most; block += kAlignment) {
@@ -115,7 +116,7 @@ class LockPlaces {
   const pid_t pid_;
   const ProcessMemory& memory_;
   Snapshot& snapshot_;
-  std::vector<SleepingThread> threads_;  // by where their stacks are
+  std::vector<SleepingThread> threads_;  // by stack address
   OutsideStacks stacks_;
   bool knows_modules_ = false;
   std::optional<uint64_t> thread_local_bytes_;

@@ -23,8 +23,9 @@ namespace {
 
 bool SaysWhoHolds(WaitKind kind) { return kind == WaitKind::kMutex || IsRwlock(kind); }
 
-// The id of the thread in whose block (struct pthread of glibc) `address` lies; 0: in none. A block begins with its own address,
-// which is there twice, and has the id at the same place in all versions from 2.36 to 2.43, which were tried.
+// Returns the id of the thread with a control block (glibc's struct pthread) that contains `address`; 0: none. A block
+// begins with its own address, contains it a second time, and has the id at the same offset in all tested versions,
+// 2.36 to 2.43.
 uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
   constexpr uint64_t kLargestBlock = 4096, kAlignment = 64, kSelf = 0x10, kId = 0x2d0;
   const uint64_t highest = address / kAlignment * kAlignment;
@@ -59,7 +60,7 @@ class Look {
     ReadLocksOnce();
     for (uint32_t i = 0; i < snapshot_.ongoing.size(); ++i) AddWaiter(i);
     for (OngoingWaitInfo& wait : snapshot_.ongoing) FindHolder(&wait);
-    CountWaitersOfLocks(&snapshot_);  // some wait for another lock than they seemed to, or are gone
+    CountWaitersOfLocks(&snapshot_);  // some wait for another lock than recorded, or are gone
     FindDeadlocks();
     for (const auto& [thread, id] : alive_) {
       if (others == 0) break;
@@ -89,7 +90,7 @@ class Look {
     return static_cast<uint32_t>(snapshot_.threads.size() - 1);
   }
 
-  // The later of two waits of one thread: a signal handler's, in the midst of the other.
+  // Keeps the later of two waits of one thread: a signal handler may wait during another wait.
   void AddWaiter(uint32_t index) {
     ThreadInfo& thread = snapshot_.threads[Thread(snapshot_.ongoing[index].thread_id)];
     if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].start_ns < snapshot_.ongoing[index].start_ns)
@@ -102,16 +103,17 @@ class Look {
   }
 
   bool ReadLock(uint64_t address, char (&bytes)[kLockBytes]) {
-    // A mutex may lie at the end of a page, and it is the shorter one.
+    // A mutex may be at the end of a page, and it is shorter than a reader-writer lock.
     return memory_.has_value() &&
            (memory_->Read(address, bytes, kLockBytes) || memory_->Read(address, bytes, sizeof(pthread_mutex_t)));
   }
 
-  // Reads the locks until what they say agrees with who waits. In a convoy a lock changes hands between two looks: a waiter of the
-  // snapshot may have its lock by now, and would be called its own holder.
+  // Reads the locks until they agree with the waiters. In a convoy a lock changes hands between two reads: a waiter of
+  // the snapshot may have got the lock, and would be reported as its own holder.
   void ReadLocksOnce() {
     constexpr int kMostRounds = 8;
-    constexpr absl::Duration kPause = absl::Milliseconds(1);  // a thread that got its lock needs microseconds to say so
+    // A thread that got its lock needs microseconds to record it.
+    constexpr absl::Duration kPause = absl::Milliseconds(1);
     for (OngoingWaitInfo& wait : snapshot_.ongoing) {
       if (wait.kind == WaitKind::kCondition && wait.mutex != 0) FindWokenWaiter(&wait);
     }
@@ -136,8 +138,8 @@ class Look {
       states_.emplace(wait.place, StateOfLock(wait.kind, bytes));
   }
 
-  // Waits of threads that own what they wait for, and do not sleep for it: they are about to say that they got it. A thread that
-  // sleeps for a mutex of its own is deadlocked.
+  // Returns waits of threads that own the lock and do not sleep for it: they are about to record that they got it. A
+  // thread that sleeps for its own mutex is deadlocked.
   absl::flat_hash_set<uint64_t> PlacesOfOwners() const {
     absl::flat_hash_set<std::pair<uint64_t, uint32_t>> owned;
     for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
@@ -147,7 +149,8 @@ class Look {
     absl::flat_hash_set<uint64_t> places;
     for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
       if (!SaysWhoHolds(wait.kind) || !owned.contains({wait.lock, wait.thread_id})) continue;
-      // The same wait still, after the look at the thread: else that saw the next one.
+      // Check that the same wait is still ongoing after the thread was examined; otherwise the examination saw the next
+      // wait.
       if (!SleepsFor(wait) || table_.OngoingOwnerAt(wait.place) != wait.owner) places.insert(wait.place);
     }
     return places;
@@ -175,7 +178,7 @@ class Look {
     }
   }
 
-  // Signalled, and still in the same call of the program: it sleeps for the mutex.
+  // The waiter was signalled and is still in the same call: it sleeps for the mutex.
   void FindWokenWaiter(OngoingWaitInfo* wait) const {
     const std::optional<BlockedCall> call = CallOf(wait->thread_id);
     if (!call.has_value() || call->number != SYS_futex || call->arguments[0] != wait->mutex) return;
@@ -183,8 +186,8 @@ class Look {
     wait->lock = wait->mutex;
   }
 
-  // glibc sleeps until the thread's id in the thread's own block is no longer what the call says; since 2.43 until another word
-  // of that block says that it has ended.
+  // glibc sleeps until the id in the joined thread's control block differs from the argument of the call. Since 2.43 it
+  // waits for another word of the block, which reports the thread's end.
   void FindJoined(OngoingWaitInfo* wait) {
     const std::optional<BlockedCall> call = CallOf(wait->thread_id);
     if (!call.has_value() || call->number != SYS_futex) return;
@@ -196,21 +199,21 @@ class Look {
   }
 
   void FindLast(OngoingWaitInfo* wait) {
-    // What is woken is not held, but for futexes, which may be locks.
+    // Things that are woken have no holder, except futexes, which may be locks.
     if (wait->lock == 0 || !KeepsNoHolder(wait->kind)) return;
     const LastGotInfo* last = nullptr;
     for (const LastGotInfo& got : snapshot_.last_got) {
       if (got.lock == wait->lock && (last == nullptr || got.end_ns > last->end_ns)) last = &got;
     }
-    // Whoever got it last and waits for it again does not have it.
+    // A thread that got the lock last and now waits for it does not hold it.
     if (last == nullptr || last->thread_id == wait->thread_id) return;
     if (!alive_.empty() && !place_.contains(last->thread_id)) return;
     wait->holder = Thread(last->thread_id);
     wait->source = OngoingWaitInfo::kLastGot;
   }
 
-  // Whether it is so for sure: by what the lock says, while all of them sleep. Of a process that cannot be looked into, by
-  // what it said last.
+  // Returns whether the holder is certain: the lock names it while all these threads sleep. If the process cannot be
+  // inspected, the last recorded holder counts.
   bool IsSure(const OngoingWaitInfo& wait) const {
     return wait.source == OngoingWaitInfo::kNow || wait.source == OngoingWaitInfo::kAtStart;
   }
@@ -235,9 +238,9 @@ class Look {
     }
   }
 
-  // As far as it matters: whether the thread is idle (report/analysis/wait_rank.h).
+  // Only determines whether the thread is idle (report/analysis/wait_rank.h).
   bool WaitsSinceStart(const ThreadInfo& thread) const {
-    constexpr int64_t kSoon = 100'000'000;  // ns; /proc tells hundredths of a second
+    constexpr int64_t kSoon = 100'000'000;  // ns; /proc has hundredths of a second
     const auto place = place_.find(thread.id);
     if (thread.wait == kNoIndex || place == place_.end()) return false;
     const OngoingWaitInfo& wait = snapshot_.ongoing[thread.wait];
@@ -264,10 +267,10 @@ class Look {
   Snapshot& snapshot_;
   std::optional<pid_t> pid_;
   std::optional<ProcessMemory> memory_;
-  std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: as we see them, as the process does
-  absl::flat_hash_map<uint32_t, size_t> place_;      // id as the process sees it → place there
+  std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: ids as we see them, and as the process sees them
+  absl::flat_hash_map<uint32_t, size_t> place_;      // id as the process sees it → index into alive_
   absl::flat_hash_map<uint32_t, uint32_t> index_;    // → Snapshot::threads
-  absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: of the lock that it waits for
+  absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: the state of its lock
   OutsideStacks stacks_;
   bool knows_modules_ = false;
 };
@@ -293,7 +296,7 @@ LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]) {
     return state;
   }
   state.owner = word & FUTEX_TID_MASK;
-  // glibc writes a number that is no thread's until the new owner says that all is well again.
+  // glibc writes this number, which is no thread's id, until the new owner marks the mutex as consistent.
   constexpr int kInconsistent = 0x7fffffff;
   state.owner_died = (word & FUTEX_OWNER_DIED) != 0 || mutex.__data.__owner >= kInconsistent - 1;
   return state;
@@ -301,7 +304,7 @@ LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]) {
 
 std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_for) {
   std::vector<std::vector<uint32_t>> circles;
-  std::vector<uint32_t> seen(waits_for.size(), kNoIndex);  // from which start
+  std::vector<uint32_t> seen(waits_for.size(), kNoIndex);  // the start of the walk that reached each thread
   for (uint32_t start = 0; start < waits_for.size(); ++start) {
     uint32_t at = start;
     while (at != kNoIndex && seen[at] == kNoIndex) {

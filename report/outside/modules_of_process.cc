@@ -38,7 +38,7 @@ std::string BuildIdIn(const std::string& notes) {
   return "";
 }
 
-// `start`: where a file's first bytes are mapped. No segments: it is no module.
+// `start`: where a file's first bytes are mapped. The result has no segments if there is no module.
 ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string path) {
   ModuleInfo module{};
   Elf64_Ehdr head;

@@ -1,5 +1,5 @@
-// The modules of a running process, by its memory map: for stacks that are taken from outside, which may pass through objects that no
-// stack of the table has passed through yet.
+// Lists the modules of a running process from its memory map. Stacks walked from outside may pass through objects that
+// no stack of the table contains.
 #ifndef HOLDFAST_REPORT_OUTSIDE_MODULES_OF_PROCESS_H_
 #define HOLDFAST_REPORT_OUTSIDE_MODULES_OF_PROCESS_H_
 
@@ -12,7 +12,8 @@
 
 namespace holdfast {
 
-// Those that are not among `modules` yet, read from its headers in memory. Adds nothing where the kernel does not let us look.
+// Adds the modules that are not yet in `modules`, from their headers in memory. Adds nothing if the kernel does not
+// permit reading.
 void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules);
 
 }  // namespace holdfast

@@ -15,12 +15,12 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostImage = uint64_t{1} << 30;     // reserved, not used
-constexpr uint64_t kMostTables = uint64_t{128} << 20;  // bytes of one module's tables that are copied
+constexpr uint64_t kMostImage = uint64_t{1} << 30;     // reserved address space, not used memory
+constexpr uint64_t kMostTables = uint64_t{128} << 20;  // copied bytes of one module's tables
 constexpr uint64_t kMostHeaders = 64;
-constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is not known
+constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is unknown
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
-constexpr size_t kMostTried = 32;  // of what looks like a frame
+constexpr size_t kMostTried = 32;  // candidate frames
 constexpr uint64_t kBytesOfPage = 4096;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
@@ -34,7 +34,7 @@ const ModuleInfo* ModuleOf(const std::vector<ModuleInfo>& modules, uint64_t pc) 
   return found == modules.end() ? nullptr : &*found;
 }
 
-// call rel32, or call through a register or memory: what ends before a return address.
+// Returns whether the instruction before a return address is a call: call rel32, or call through a register or memory.
 bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   unsigned char code[7];
   if (!memory.Read(pc - sizeof code, code, sizeof code)) return false;
@@ -42,8 +42,8 @@ bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
 }
 
-// What the call before `to`, the return address of whoever called the function at `pc`, says: what lies on the stack of
-// earlier calls looks like a frame, too. Calls by a register or through a PLT may go anywhere.
+// Checks the call before `to`, which should be the return address of the function at `pc`. Remains of earlier calls on
+// the stack also look like frames. Calls through a register or the PLT may go anywhere.
 enum class Call { kHere, kPerhaps, kElsewhere };
 Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   constexpr uint64_t kUsualFunction = uint64_t{4} << 10, kLargestFunction = uint64_t{256} << 10;
@@ -61,7 +61,7 @@ Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   return is_plt ? Call::kPerhaps : Call::kElsewhere;
 }
 
-// The row of whoever is to return to this address; nothing where no module is.
+// Returns the unwind row for the call before a return address; nothing outside modules.
 using RowBefore = std::function<std::optional<UnwindRow>(uint64_t)>;
 
 class Walker {
@@ -73,7 +73,7 @@ class Walker {
   uint64_t pc() const { return pc_; }
   uint64_t sp() const { return sp_; }
 
-  // To the caller. False: the way is not known, or this was the outermost frame (`at_end`).
+  // Moves to the caller. Returns false if the caller is unknown, or this was the outermost frame (`at_end`).
   bool Step(bool* at_end) {
     const std::optional<UnwindRow> found = row_before_(pc_);
     if (!found.has_value()) return false;
@@ -125,8 +125,8 @@ class Walker {
     return rises;
   }
 
-  // How many frames are known if the frame pointer is this one, kMaxDepth if it is all of them: what only looks like a frame leads
-  // nowhere.
+  // Returns how many frames can be walked with this frame pointer; kMaxDepth if the walk reaches the end. From a false
+  // frame the walk soon stops.
   size_t ReachOf(uint64_t fp) const {
     Walker ahead = *this;
     ahead.fp_ = fp;
@@ -140,7 +140,7 @@ class Walker {
   bool FindFrame() {
     if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
     if (!may_search_) return false;
-    // To the end of the page at least: main's stack may end there.
+    // At least to the end of the page, because main's stack may end there.
     std::vector<uint64_t> words((kFarthestFrame + kBytesOfPage) / sizeof(uint64_t));
     const size_t rest_of_page = kBytesOfPage - sp_ % kBytesOfPage;
     size_t more = kFarthestFrame;
@@ -149,7 +149,7 @@ class Walker {
       more = more > kBytesOfPage ? more / 2 : 0;
     }
     const size_t bytes = rest_of_page + more;
-    std::array<std::vector<uint64_t>, 3> looks_like_one;  // by Call; elsewhere: by a tail call, perhaps
+    std::array<std::vector<uint64_t>, 3> looks_like_one;  // indexed by Call; kElsewhere may be a tail call
     for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
       const uint64_t at = sp_ + i * sizeof(uint64_t);
       if (words[i] <= at || words[i] - at > kLargestStack) continue;
@@ -188,7 +188,7 @@ class Walker {
 
 }  // namespace
 
-// The headers and the unwind tables of a module at their places, everything else zero.
+// Copies of a module's headers and unwind tables at their offsets; the rest is zero.
 class OutsideStacks::Image {
  public:
   Image(const ProcessMemory& memory, const ModuleInfo& module) : start_(module.start) {

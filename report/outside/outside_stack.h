@@ -1,11 +1,12 @@
-// The stack of another process's thread that sleeps in a system call, without stopping it: from the program counter and the
-// stack pointer that /proc tells, by the unwind tables of its modules as they lie in its memory.
+// Walks the stack of another process's thread that sleeps in a system call, without stopping it. /proc has the program
+// counter and the stack pointer; the unwind tables are read from the process's modules in memory.
 //
-// The frame pointer is not told. It is known again where a frame saved it. Where one is needed before that, words on the stack that
-// look like a frame (an address above, and one behind a call) are tried: a pointer beside a return address looks like one, too, and
-// a wait keeps such a pair. The one that leads to the end of the stack is taken, or the one that leads farthest.
+// The frame pointer is unknown until a frame that saved it is reached. If it is needed earlier, candidate frames on the
+// stack are tried: an address further up the stack, followed by an address after a call. A pointer beside a return
+// address also looks like that, and waits save such pairs. The candidate that leads to the end of the stack wins,
+// otherwise the one that leads furthest.
 //
-// What the process holds may be anything: what is read is copied, steps and sizes are bounded.
+// The process's memory is untrusted: all data is copied, and steps and sizes are bounded.
 #ifndef HOLDFAST_REPORT_OUTSIDE_OUTSIDE_STACK_H_
 #define HOLDFAST_REPORT_OUTSIDE_OUTSIDE_STACK_H_
 
@@ -24,18 +25,19 @@ class OutsideStacks {
  public:
   OutsideStacks();
   ~OutsideStacks();
-  // Frames leaf first, as in a StackInfo; cut (truncated) where the way is not known any more. `ends`, if given: where each
-  // frame ends, upwards; one less where the way was not known.
+  // Returns frames leaf first, as in StackInfo, truncated where the caller is unknown. `ends`, if not null: the upper
+  // end of each frame; one element less if the walk was truncated.
   StackInfo Walk(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc, uint64_t sp,
                  std::vector<uint64_t>* ends = nullptr);
 
  private:
-  class Image;  // a module's file, mapped as it lies in the process
+  class Image;  // a module's headers and unwind tables, at the offsets they have in the process
   const Image* ImageOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc);
   std::vector<std::unique_ptr<Image>> images_;
 };
 
-// Of a walk that began at `sp`: the frame that holds `address`, and how far into it; nothing if none does.
+// Returns the frame that contains `address`, and the offset in it, for a walk that began at `sp`; nothing if there is
+// none.
 struct FrameAt {
   size_t frame;
   uint64_t offset;

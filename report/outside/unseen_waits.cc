@@ -1,4 +1,5 @@
-// Waits that libc's functions know nothing of: OpenMP's runtimes sleep by system calls of their own, and malloc by libc's internal ones.
+// Waits that libc's functions do not see: OpenMP's runtimes sleep by direct system calls, and malloc by libc's internal
+// ones.
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -30,7 +31,8 @@ bool IsNamed(const ModuleInfo* module, std::initializer_list<std::string_view> n
   return std::any_of(names.begin(), names.end(), [name](std::string_view known) { return name.starts_with(known); });
 }
 
-// The word of an arena of glibc's malloc: arenas but the first lie at the beginning of heaps, which lie at multiples of 64 MiB.
+// Returns whether the address is in an arena of glibc's malloc. All arenas except the first are at the start of heaps,
+// at multiples of 64 MiB.
 bool IsOfArena(uint64_t address) {
   constexpr uint64_t kHeap = uint64_t{64} << 20, kArenaEnd = 0x100;
   return address % kHeap < kArenaEnd;
