@@ -30,13 +30,14 @@ enum class Use {
   kRest
 };
 
-// A chunk of glibc's heaps: a head of 8 bytes, in steps of 16.
+// Returns the size of a block's chunk in glibc's heaps: a head of 8 bytes, in steps of 16.
 uint64_t GlibcChunkBytes(uint64_t bytes) {
   constexpr uint64_t kHead = 8, kStep = 16, kLeast = 32;
   return std::max(kLeast, (bytes + kHead + kStep - 1) / kStep * kStep);
 }
 
-// jemalloc's classes on x86-64 with its usual quantum of 16 bytes: 8, 16, 32, 48 … 128, then four to each doubling.
+// Returns jemalloc's size class on x86-64 with its usual quantum of 16 bytes: 8, 16, 32, 48 … 128, then four classes
+// for each doubling.
 uint64_t JemallocClassBytes(uint64_t bytes) {
   constexpr uint64_t kTiny = 8, kQuantum = 16, kFirstGroup = 128;
   if (bytes <= kTiny) return kTiny;
@@ -88,7 +89,8 @@ class Account {
     std::stable_sort(account_.by_file.begin(), account_.by_file.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     AddBlocks(pages);
-    // An estimate may be above the truth, and blocks of a pool lie in those of malloc: no line has more than its mappings.
+    // Estimates may be too high, and blocks of a pool may be inside those of malloc, so limit each line to its
+    // mappings.
     const auto of_heaps = std::min(account_.allocator, static_cast<uint64_t>(std::llround(live_in_heaps_.value)));
     const auto of_blocks = std::min(mapped, static_cast<uint64_t>(std::llround(live_mapped_.value)));
     account_.live = {.value = static_cast<double>(of_heaps + of_blocks),
@@ -111,7 +113,8 @@ class Account {
     return static_cast<size_t>(std::prev(next) - input_.mappings.begin());
   }
 
-  // Blocks and their rounding come from the same samples: both shrink alike where they are more than the heaps hold.
+  // Blocks and their rounding come from the same samples. If they exceed the heaps' size, both are reduced by the same
+  // factor.
   void FitRounding(double heaps, double live_elsewhere) {
     const double both = live_in_heaps_.value + account_.rounding.value;
     if (both <= heaps) return;
@@ -119,7 +122,7 @@ class Account {
     account_.rounding.value *= heaps / both;
   }
 
-  // What is resident of the ranges in a mapping that somebody was seen to map.
+  // Resident bytes of the observed mapped ranges in a mapping.
   struct Seen {
     uint64_t programs = 0, allocators = 0;
   };
@@ -138,9 +141,9 @@ class Account {
       const uint64_t from = std::max(range->start, done), to = std::min(range->end, mapping.end);
       if (from >= to) continue;
       done = to;
-      // An allocator that is linked into the program maps as the program does.
+      // An allocator linked into the program maps memory as the program does.
       if (!range->of_allocator && has_blocks && HasBlock(from, to)) continue;
-      if (range->of_allocator && has_blocks && uses_[i] == Use::kAllocator) continue;  // it is there already
+      if (range->of_allocator && has_blocks && uses_[i] == Use::kAllocator) continue;  // already counted
       const bool whole = from == mapping.start && to == mapping.end;
       const uint64_t resident = std::min(left, whole ? left : pages->Of(from, to - from).resident);
       left -= resident;
@@ -174,14 +177,15 @@ class Account {
     return HasGuard(i) ? Use::kStack : Use::kRest;
   }
 
-  // Data of a program or a library that begins as zeros (.bss): no part of the file, mapped right behind it.
+  // Returns whether a mapping is zero-initialized data of a program or library (.bss): not in the file, but mapped
+  // directly after it.
   bool IsDataBehindFile(size_t i) const {
     if (i == 0 || !input_.mappings[i].name.empty() || !IsPrivateMemory(input_.mappings[i])) return false;
     const MemoryMapping& below = input_.mappings[i - 1];
     return below.end == input_.mappings[i].start && below.name.starts_with('/') && !below.shared;
   }
 
-  // A small piece that nobody may touch right below, as pthreads have it.
+  // Returns whether an inaccessible small mapping is directly below, as pthreads places it.
   bool HasGuard(size_t i) const {
     if (i == 0 || !IsPrivateMemory(input_.mappings[i])) return false;
     const MemoryMapping &below = input_.mappings[i - 1], &mapping = input_.mappings[i];
@@ -217,7 +221,7 @@ class Account {
       const PageTable::Share share = pages->Of(block.address, block.bytes);
       Add(static_cast<double>(block.bytes), p, &account_.in_use);
       Add(static_cast<double>(share.resident), p, &account_.in_use_resident);
-      // A pool in shared memory, or in a file, is in the line of that.
+      // A pool in shared memory or in a file counts with those.
       const auto mapping = MappingAt(block.address);
       const Use use = mapping.has_value() ? uses_[*mapping] : Use::kRest;
       if (use == Use::kMapped) Add(static_cast<double>(share.resident), p, &live_mapped_);
@@ -238,14 +242,14 @@ class Account {
            (input_.mappings[i].name == "[heap]" || input_.arenas.contains(input_.mappings[i].start));
   }
 
-  // By how much a block is larger than what was asked for, where that is known of the allocator.
+  // Returns by how much a block exceeds its requested size, for allocators with known size classes.
   uint64_t RoundingOf(uint64_t bytes) const {
     if (account_.allocator_name == kGlibc) return GlibcChunkBytes(bytes) - bytes;
     if (account_.allocator_name == "jemalloc") return JemallocClassBytes(bytes) - bytes;
     return 0;
   }
 
-  // By the library that is mapped; glibc's where blocks lie as its own do.
+  // Recognizes the allocator by its mapped library; glibc by the addresses of blocks.
   std::string AllocatorName() const {
     constexpr std::pair<std::string_view, std::string_view> kLibraries[] = {{"libjemalloc", "jemalloc"},
                                                                             {"libtcmalloc", "tcmalloc"},
@@ -266,8 +270,8 @@ class Account {
   }
 
   const AccountInput& input_;
-  std::vector<Use> uses_;  // of input_.mappings
-  // What is resident of live blocks: in mappings of their own, and in those of the allocator.
+  std::vector<Use> uses_;  // indexed like input_.mappings
+  // Resident bytes of live blocks in their own mappings, and in the allocator's mappings.
   Estimate live_mapped_, live_in_heaps_;
   MemoryAccount account_;
 };
@@ -287,7 +291,7 @@ void CountLive(FreeMemory* free, MemoryAccount* account) {
       *part = static_cast<uint64_t>(static_cast<double>(*part) * scale);
   }
   const auto chunks = static_cast<double>(account->glibc_heaps - free->all() - free->heads - free->unread);
-  // Blocks that nobody sampled have heads, too: the rounding is no more than it can be of blocks of a byte.
+  // Blocks that were not sampled have heads too. The rounding cannot exceed that of blocks of one byte.
   account->rounding.value = std::min(account->rounding.value, chunks * 31 / 32);
   const double elsewhere = std::max(0.0, account->live.value - account->glibc_live.value);
   account->live.value = elsewhere + chunks - account->rounding.value;
@@ -319,12 +323,12 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
     account.parent = (*head)->parent_pid;
   if (free != nullptr && account.has_pages && !memory.is_denied() &&
       (account.allocator_name == kGlibc || account.allocator_name.empty())) {
-    // What is not there has no head of a chunk, and reading it would put it there; what is swapped would come back.
+    // Read resident pages only: reading others would make them resident, or swap them in.
     const auto read = [&memory, &pages](uint64_t address, void* to, size_t bytes) {
       return pages.IsResident(address, bytes) && memory.Read(address, to, bytes);
     };
     FreeMemory found = FreeInGlibcHeaps(input.mappings, {input.arenas.begin(), input.arenas.end()}, read, &pages);
-    // Where no sampled block lives, the heads of the chunks say whose they are.
+    // If there is no sampled block, the chunks' heads still show that the heaps are glibc's.
     if (found.all() > 0 && found.unread < found.all()) {
       account.allocator_name = kGlibc;
       CountLive(&found, &account);

@@ -11,7 +11,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kKey = "memory: ", kFileKey = "memory file: ", kNameKey = " name ";
-constexpr double kMost = 1e40;  // of a variance
+constexpr double kMost = 1e40;  // the largest variance
 
 struct Count {
   const char* name;
@@ -68,7 +68,7 @@ std::vector<std::string> AccountRecords(const MemoryAccount& account) {
   std::string text = "memory:";
   for (const Count& count : kCounts) text += fmt::format(" {} {}", count.name, account.*count.field);
   for (const Guess& guess : kGuesses) {
-    // Without pages nothing is known of what is resident of live blocks.
+    // Without the page table the resident bytes of live blocks are unknown.
     const bool of_pages =
         std::string_view(guess.name).starts_with("live") || guess.name == std::string_view("beyond_variance") ||
         std::string_view(guess.name).starts_with("rounding") || guess.name == std::string_view("in_use_resident");
@@ -97,7 +97,7 @@ std::optional<MemoryAccount> AccountOfRecords(const std::vector<std::string_view
       has_all = has_all || name == "in_use_resident";
       ReadNumber(name, value, &*account);
     }
-    if (!has_all) account->in_use_resident = account->live;  // of an older version
+    if (!has_all) account->in_use_resident = account->live;  // written by an older version
   }
   for (std::string_view text : comments) {
     if (!account.has_value() || !text.starts_with(kFileKey)) continue;

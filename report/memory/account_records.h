@@ -1,9 +1,9 @@
-// The account as records among the comments of a heap profile, so that it is there when the process is not:
+// Stores the account as comments in a heap profile, so that it outlives the process:
 //
 //     memory: total 252706816 allocator 218652672 files 8703180 … live 94969856 live_variance 4.8e13 … name glibc
-//     memory file: 5638144 libpython3.11.so.1.0         the largest ones
+//     memory file: 5638144 libpython3.11.so.1.0         the largest files
 //
-// Numbers are bytes or counts; what a reader does not know is passed over. Pure functions.
+// Numbers are bytes or counts. Readers ignore unknown words. Pure functions.
 #ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_RECORDS_H_
 #define HOLDFAST_REPORT_MEMORY_ACCOUNT_RECORDS_H_
 
@@ -20,7 +20,7 @@ namespace holdfast {
 inline constexpr size_t kMostAccountFiles = 8;
 
 std::vector<std::string> AccountRecords(const MemoryAccount& account);
-// Of a profile's comments, whatever else is among them. Nothing: it holds none.
+// Reads the account from a profile's comments, and ignores other comments. Nothing: there is none.
 std::optional<MemoryAccount> AccountOfRecords(const std::vector<std::string_view>& comments);
 
 }  // namespace holdfast

@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kFilesShown = 3;
-// Free memory is spoken of from here on: so much, and one part in so many of what is resident.
+// Free memory is reported if there is at least this much, and at least 1/kNotable of the resident memory.
 constexpr int64_t kLeastFree = 1 << 20;
 constexpr uint64_t kNotable = 20;
 constexpr uint64_t kFewArenas = 2;
@@ -27,7 +27,7 @@ std::string Counted(uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// What the allocator has resident beyond live blocks; not below nothing, as files of older versions have too high an estimate.
+// Returns what the allocator has resident beyond live blocks. Not negative: older files may have an overestimate.
 Estimate BeyondLive(const MemoryAccount& account) {
   return {.value = std::max(0.0, static_cast<double>(account.allocator) - account.live.value),
           .variance = account.beyond_variance + (account.is_counted ? account.rounding.variance : 0)};
@@ -48,7 +48,7 @@ Estimate Rest(const MemoryAccount& account) {
   return {.value = static_cast<double>(account.rest), .variance = account.rest_variance};
 }
 
-// "+1.50MiB", "-12KiB"; "=" where nothing changed.
+// "+1.50MiB", "-12KiB"; "=" if nothing changed.
 std::string ChangeText(double now, double before) {
   const int64_t grown = std::llround(now) - std::llround(before);
   if (grown == 0) return "=";
@@ -98,7 +98,7 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
       "{}: {} resident{}\n\n", Printable(process), FormatSize(total),
       account.swapped == 0 ? "" : fmt::format(", {} swapped", FormatSize(static_cast<int64_t>(account.swapped))));
   const std::vector<AccountLine> lines = AccountLines(account);
-  // Both know the same of the page table, or lines are not the same.
+  // Compare only if both accounts had the page table or both had not; otherwise their lines differ in meaning.
   const std::vector<AccountLine> before =
       first != nullptr && first->has_pages == account.has_pages ? AccountLines(*first) : std::vector<AccountLine>();
   if (!before.empty()) {

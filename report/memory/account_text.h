@@ -1,4 +1,4 @@
-// The account of a process's memory as a person reads it, and as a program does.
+// Formats the account of a process's memory as text and as JSON.
 #ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_TEXT_H_
 #define HOLDFAST_REPORT_MEMORY_ACCOUNT_TEXT_H_
 
@@ -9,19 +9,20 @@
 
 namespace holdfast {
 
-// A line of the account: "live blocks", its bytes, and what there is to say of it ("glibc: 6 mappings, …"). They add up.
+// A line of the account: its bytes, its name ("live blocks"), and details ("glibc: 6 mappings, …"). The lines add up.
 struct AccountLine {
   Estimate bytes;
   std::string what, more;
 };
 std::vector<AccountLine> AccountLines(const MemoryAccount& account);
 
-// `process`: "redis-server (pid 4242)". Lines with a newline at their ends. `first`: an earlier account of the same process, beside
-// which each line says how much it grew; null: none.
+// `process`: "redis-server (pid 4242)". Returns lines that end with newlines. `first`: an earlier account of the same
+// process; each line then also shows its growth. Null: none.
 std::string AccountText(const MemoryAccount& account, const std::string& process, const MemoryAccount* first = nullptr);
-// What the allocator's free memory is, and what would give it back; "" where there is little of it. `resident`: of the process.
+// Describes the allocator's free memory and how to return it to the system; "" if there is little. `resident`: of the
+// process.
 std::string FreeMemoryText(const FreeMemory& free, uint64_t resident);
-// `free`: null where it is not known.
+// `free`: null if unknown.
 std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMemory* free = nullptr);
 
 }  // namespace holdfast

@@ -8,8 +8,9 @@ namespace {
 
 constexpr uint64_t kArena = uint64_t{64} << 20;  // glibc: HEAP_MAX_SIZE
 
-// A heap of an arena begins at a multiple of 64 MiB with where the arena is described: right behind the head of its first heap,
-// which therefore says the same.
+// Returns whether an arena's heap begins at `start`, a multiple of 64 MiB. A heap begins with the address of the
+// arena's description, which is directly after the head of the arena's first heap. So the first heap contains the same
+// address.
 bool IsArena(uint64_t start, const ProcessMemory& memory) {
   constexpr uint64_t kLargestHead = 256;
   uint64_t arena = 0, first = 0;
@@ -17,7 +18,7 @@ bool IsArena(uint64_t start, const ProcessMemory& memory) {
          arena % kArena < kLargestHead && memory.Read(arena - arena % kArena, &first, sizeof first) && first == arena;
 }
 
-// Of `mapping` what lies from `start` to `end`.
+// Returns the part of `mapping` from `start` to `end`.
 MemoryMapping PartOf(const MemoryMapping& mapping, uint64_t start, uint64_t end, PageTable* pages, ArenasSay say) {
   MemoryMapping part = mapping;
   part.start = start;
@@ -48,13 +49,13 @@ std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, Are
         at = up(there) - kArena;
         continue;
       }
-      // A page that nobody has touched is not read: the kernel would make it, and the page table of it, for the program. A TiB that is
-      // reserved has 16,384 of them, and before Linux 6.7 each is asked for by itself.
+      // Do not read untouched pages: the kernel would create the page and its page table entry for the program. A
+      // reserved TiB has 16,384 candidates, and before Linux 6.7 each is looked up individually.
       const PageTable::Share head = pages->Of(at, sizeof(uint64_t));
       if (!pages->is_denied() && head.resident + head.swapped == 0) continue;
       if (!IsArena(at, memory)) continue;
       if (at != rest.start) {
-        if (say == ArenasSay::kParts && pages->is_denied()) break;  // what is resident of each part cannot be told
+        if (say == ArenasSay::kParts && pages->is_denied()) break;  // the resident bytes of each part are unknown
         parts.push_back(PartOf(rest, rest.start, at, pages, say));
         const uint64_t huge = rest.huge - std::min(rest.huge, parts.back().huge);
         rest = PartOf(rest, at, end, pages, say);

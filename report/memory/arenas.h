@@ -1,4 +1,4 @@
-// glibc's arenas besides the main one, by how their heaps lie in memory.
+// Finds glibc's arenas except the main one, by the memory layout of their heaps.
 #ifndef HOLDFAST_REPORT_MEMORY_ARENAS_H_
 #define HOLDFAST_REPORT_MEMORY_ARENAS_H_
 
@@ -13,8 +13,9 @@ namespace holdfast {
 
 bool IsPrivateMemory(const MemoryMapping& mapping);
 
-// Where their heaps begin. The kernel joins neighbours, of which one may be a thread's stack: each heap becomes a mapping of its own; of
-// `kParts` with what `pages` says of both parts.
+// Returns the start addresses of the arenas' heaps. The kernel merges adjacent mappings, and a heap's neighbour may be
+// a thread's stack: each heap becomes a mapping of its own in `mappings`. With `kParts` both parts get their resident
+// bytes from `pages`.
 enum class ArenasSay { kWhere, kParts };
 std::set<uint64_t> FindArenas(const ProcessMemory& memory, PageTable* pages, ArenasSay say,
                               std::vector<MemoryMapping>* mappings);

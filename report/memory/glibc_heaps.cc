@@ -10,14 +10,14 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kAlignment = 16, kLeast = 32;  // of a chunk
-constexpr uint64_t kInUse = 1, kFlags = 7;        // PREV_INUSE: of the chunk before
-// Of a free chunk, that malloc_trim keeps: two sizes, and the links to its neighbours.
+constexpr uint64_t kInUse = 1, kFlags = 7;        // PREV_INUSE: describes the previous chunk
+// The part of a free chunk that malloc_trim keeps: two sizes, and the links to its neighbours.
 constexpr uint64_t kFreeHead = 48;
-constexpr int kTrusted = 16;                     // so many heads that make sense, one behind the other
-constexpr uint64_t kLargestSearch = 16 << 20;    // for the next one
+constexpr int kTrusted = 16;                     // this many consecutive plausible heads
+constexpr uint64_t kLargestSearch = 16 << 20;    // for the next plausible head
 constexpr uint64_t kLargestArenaHead = 8 << 10;  // heap_info and malloc_state
 
-// What stands at the start of a heap that is not the main one.
+// The start of a heap, except the main one.
 struct HeapHead {
   uint64_t arena, previous, bytes;
 };
@@ -25,12 +25,12 @@ struct HeapHead {
 class Words {
  public:
   explicit Words(const ReadMemory& read) : read_(read) {}
-  // 0: cannot be read.
+  // Returns 0 if the word cannot be read.
   uint64_t At(uint64_t address) {
     if (address < start_ || address - start_ + sizeof(uint64_t) > bytes_) {
       if (address / kPage == unread_page_) return 0;
       start_ = address;
-      // The end of a heap may be nearer.
+      // The heap may end within the window.
       for (bytes_ = kWindow; bytes_ >= sizeof(uint64_t) && !read_(address, window_.data(), bytes_);) bytes_ /= 2;
       if (bytes_ < sizeof(uint64_t)) {
         unread_page_ = address / kPage;
@@ -46,7 +46,7 @@ class Words {
   static constexpr uint64_t kWindow = 256 << 10;
 
   const ReadMemory& read_;
-  uint64_t start_ = 0, bytes_ = 0;  // what is in it
+  uint64_t start_ = 0, bytes_ = 0;  // address and size of the window's contents
   uint64_t unread_page_ = UINT64_MAX;
   std::vector<char> window_ = std::vector<char>(kWindow);
 };
@@ -55,13 +55,13 @@ class Walk {
  public:
   Walk(const ReadMemory& read, PageTable* pages) : words_(read), pages_(pages) {}
 
-  // Chunks from `first` to `end`.
+  // Walks the chunks from `first` to `end`.
   void Heap(uint64_t first, uint64_t end, bool is_main) {
     const uint64_t before = free_.all();
     for (uint64_t at = first; at + kLeast <= end;) {
       const uint64_t size = SizeAt(at);
       if (!IsSize(at, size, end)) {
-        // What a heap ends with that is not its arena's newest.
+        // The end marker of a heap that is not its arena's newest.
         if (end - at <= 3 * kLeast && size <= kAlignment) break;
         const uint64_t next = NextTrusted(at + kAlignment, end);
         free_.unread += next - at;
@@ -77,7 +77,7 @@ class Walk {
     if (!is_main) free_.in_arenas += free_.all() - before;
   }
 
-  // Where the chunks of such a heap begin: behind its head, and its arena's if that lies in it.
+  // Returns the first chunk of such a heap: after the heap's head, and after the arena's head if this heap contains it.
   std::optional<uint64_t> FirstChunk(uint64_t heap, uint64_t end, uint64_t arena) {
     const uint64_t from = arena > heap && arena < heap + kPage ? arena : heap + sizeof(HeapHead);
     for (uint64_t at = (from + kAlignment - 1) / kAlignment * kAlignment; at < from + kLargestArenaHead && at < end;
@@ -130,7 +130,7 @@ class Walk {
 FreeMemory FreeInGlibcHeaps(const std::vector<MemoryMapping>& mappings, const std::vector<uint64_t>& heaps,
                             const ReadMemory& read, PageTable* pages) {
   Walk walk(read, pages);
-  // One mapping may be cut into several.
+  // One heap may consist of several mappings.
   uint64_t start = 0, end = 0;
   for (const MemoryMapping& mapping : mappings) {
     if (mapping.name != "[heap]") continue;

@@ -8,13 +8,14 @@
 namespace holdfast {
 namespace {
 
-// What of a mapping lies in none of these ranges, which may overlap: they were read while they changed.
+// Returns the parts of a mapping outside these ranges. The ranges may overlap, because they changed while they were
+// read.
 std::vector<AddressRange> Outside(const MemoryMapping& mapping, const std::vector<AddressRange>& ranges) {
   std::vector<AddressRange> outside;
   uint64_t seen = mapping.start;
   auto at = std::partition_point(ranges.begin(), ranges.end(),
                                  [&](const AddressRange& range) { return range.start < mapping.start; });
-  if (at != ranges.begin()) --at;  // may reach into it
+  if (at != ranges.begin()) --at;  // may overlap the mapping
   for (; at != ranges.end() && at->start < mapping.end; ++at) {
     if (seen < at->start) outside.push_back({seen, at->start});
     seen = std::max(seen, at->end);

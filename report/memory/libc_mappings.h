@@ -1,8 +1,9 @@
-// What glibc maps for itself, by calls that no wrapper sees: its heap, the arenas of its threads. Looked at from outside, in
-// /proc/PID/maps: what of these mappings the program has not mapped itself.
+// Finds mappings that glibc makes for itself by calls that no wrapper sees: its heap and the arenas of its threads.
+// Reads /proc/PID/maps and subtracts what the program has mapped itself.
 //
-// Sizes are those of what may be written: an arena reserves 64 MiB and opens them bit by bit. A large block that malloc maps for
-// itself is in no arena, and not here: the heap profile has it. Same user, and the kernel's leave to look.
+// Sizes are those of writable memory: an arena reserves 64 MiB and makes it writable step by step. A large block that
+// malloc maps separately is in no arena, and not here: the heap profile has it. Needs the same user and the kernel's
+// permission to inspect the process.
 #ifndef HOLDFAST_REPORT_MEMORY_LIBC_MAPPINGS_H_
 #define HOLDFAST_REPORT_MEMORY_LIBC_MAPPINGS_H_
 
@@ -19,23 +20,23 @@
 
 namespace holdfast {
 
-// What stands for a stack of its own mappings.
+// The frame for these mappings, instead of a stack.
 inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]";
 
-// Where they lie: those of a kind together, less what of them the program has mapped.
+// The addresses of all mappings of a kind, without what the program has mapped.
 struct LibcRanges {
   const char* name;
   MappingKind kind;
   uint64_t mappings = 0;
   std::vector<AddressRange> ranges = {};  // by address
 };
-// At most one of each kind. `own`: by address.
+// Returns at most one for each kind. `own`: by address.
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<AddressRange>& own,
                                      const std::set<uint64_t>& arenas);
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings,
                                         const std::vector<AddressRange>& own, const std::set<uint64_t>& arenas);
 
-// The memory map of a process, in which each arena is a mapping of its own.
+// The memory map of a process, with a separate mapping for each arena.
 struct MapOfProcess {
   std::vector<MemoryMapping> mappings;
   std::set<uint64_t> arenas;

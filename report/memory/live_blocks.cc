@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Levels of slots: keys, then what they stand for (sampler/contract/records.h).
+// Reads the levels of slots: first keys, then their samples (sampler/contract/records.h).
 void AddSegments(const TableReader& reader, const TableHeader& head, std::vector<LiveBlock>* blocks) {
   const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
   for (uint32_t segment = 0; segment < kLiveSegments; ++segment) {
@@ -28,7 +28,7 @@ void AddSegments(const TableReader& reader, const TableHeader& head, std::vector
     if (!reader.ReadAt(start + key_bytes, samples.data(), slots * sizeof(LiveSample))) continue;
     if (!reader.ReadAt(start, later.data(), key_bytes)) continue;
     for (uint32_t i = 0; i < slots; ++i) {
-      if (keys[i] != later[i]) continue;  // another block's meanwhile
+      if (keys[i] != later[i]) continue;  // the slot was reused meanwhile
       if (keys[i] <= 1 || (keys[i] & 1) != 0 || samples[i].interval_index >= intervals) continue;
       if (samples[i].beside_shadow != 0) continue;
       blocks->push_back({AddressOfBlock(keys[i]), samples[i].size,
@@ -41,9 +41,9 @@ void AddShadowed(const TableReader& reader, const TableHeader& head, std::vector
   const auto directory = std::make_unique<ShadowDirectory>();
   if (!reader.Read(CounterValue(head.in_use.shadow), directory.get(), sizeof *directory)) return;
   const auto chunk = std::make_unique<ShadowChunk>();
-  absl::flat_hash_map<Offset, uint32_t> size_classes;  // of rows that were read
+  absl::flat_hash_map<Offset, uint32_t> size_classes;  // of rows already read
   const auto size_class_of = [&](Offset row) {
-    const auto [known, added] = size_classes.emplace(row, UINT32_MAX);  // which no block fits
+    const auto [known, added] = size_classes.emplace(row, UINT32_MAX);  // matches no block
     if (Row read; added && reader.Read(row, &read, sizeof read)) known->second = read.size_class;
     return known->second;
   };

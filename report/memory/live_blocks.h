@@ -1,8 +1,8 @@
-// The sampled blocks that live: where each lies, how large it is, and how much it stands for. Snapshots only have their sums;
-// who asks which of them are resident needs the places.
+// The sampled live blocks: the address, size and weight of each. A snapshot has only their sums; the addresses are
+// needed to find resident blocks.
 //
-// Read from the table file as it is at that moment, while the program goes on: a block may be freed in between. What does not
-// lie inside the file is left out. Any thread.
+// Reads the table file while the program runs, so a block may be freed meanwhile. Skips records outside the file. Any
+// thread.
 #ifndef HOLDFAST_REPORT_MEMORY_LIVE_BLOCKS_H_
 #define HOLDFAST_REPORT_MEMORY_LIVE_BLOCKS_H_
 
@@ -17,12 +17,12 @@ namespace holdfast {
 
 struct LiveBlock {
   uint64_t address;
-  uint64_t bytes;     // as asked for
-  uint64_t interval;  // under which it was sampled: see sampler/contract/weight.h
-  Offset row = 0;     // that counts it
+  uint64_t bytes;     // the requested size
+  uint64_t interval;  // the sampling interval in force: see sampler/contract/weight.h
+  Offset row = 0;     // the row that counts it
 };
 
-// By address.
+// Sorted by address.
 absl::StatusOr<std::vector<LiveBlock>> ReadLiveBlocks(const TableFile& table);
 
 }  // namespace holdfast

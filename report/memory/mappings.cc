@@ -19,12 +19,12 @@ namespace {
 
 constexpr size_t kWindow = 8192;  // entries: 64 KiB
 constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
-// Of MADV_GUARD_INSTALL, which looks as if it were swapped: nothing is there.
+// MADV_GUARD_INSTALL makes such entries, which look swapped: there is no page.
 constexpr uint64_t kGuard = uint64_t{1} << 58;
-// Below this a block is not worth the question whether there is anything in it.
+// For smaller blocks it is not worth asking whether they are populated.
 constexpr uint64_t kLarge = uint64_t{4} << 20;
 
-// PAGEMAP_SCAN, which older headers do not have: the kernel's Documentation/admin-guide/mm/pagemap.rst.
+// PAGEMAP_SCAN, which older headers lack: see the kernel's Documentation/admin-guide/mm/pagemap.rst.
 struct ScannedRegion {
   uint64_t start, end, categories;
 };
@@ -53,7 +53,7 @@ bool ParseHead(const std::string& line, MemoryMapping* mapping) {
 
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   std::vector<MemoryMapping> mappings;
-  // Some programs have 50,000 mappings, of 25 lines each.
+  // Some programs have 50,000 mappings with 25 lines each.
   constexpr std::pair<std::string_view, uint64_t MemoryMapping::*> kFields[] = {
       {"Rss:", &MemoryMapping::resident},
       {"Swap:", &MemoryMapping::swapped},
@@ -119,8 +119,8 @@ PageTable::PageState PageTable::StateOf(uint64_t page) {
   return window_[page - first_];
 }
 
-// What was only read is a page of zeros that all have, which counts for nobody (nor in VmRSS), and a huge page looks like small ones: the
-// kernel is asked which are, from Linux 6.7 on.
+// A page that was only read is the shared zero page, which counts for nobody (nor in VmRSS), and huge pages look like
+// small ones. Since Linux 6.7 the kernel can tell them apart.
 void PageTable::LookForHuge() {
   ScannedRegion regions[64];
   const uint64_t end = (first_ + window_.size()) * kPage;
@@ -180,7 +180,7 @@ PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {
     }
     const uint64_t next = std::min((at / kPage + 1) * kPage, end);
     const PageState state = StateOf(at / kPage);
-    if (window_.empty()) break;  // behind the end of the address space
+    if (window_.empty()) break;  // after the end of the address space
     if (state == kHere || state == kHereHuge) share.resident += next - at;
     if (state == kHereHuge) share.huge += next - at;
     if (state == kSwappedOut) share.swapped += next - at;

@@ -1,7 +1,8 @@
-// What /proc/PID/smaps says of a process: each mapping, and how much of it is resident. And the page table behind it
-// (/proc/PID/pagemap): which pages of a block are.
+// Reads /proc/PID/smaps: each mapping of a process, and its resident bytes. Also reads the page table
+// (/proc/PID/pagemap): which pages of a block are resident.
 //
-// Same user, and the kernel's leave to look (ptrace scope, dumpable). The kernel walks the page tables: some 20 ms for each GiB.
+// Needs the same user and the kernel's permission (ptrace scope, dumpable). The kernel walks the page tables, which
+// takes about 20 ms for each GiB.
 #ifndef HOLDFAST_REPORT_MEMORY_MAPPINGS_H_
 #define HOLDFAST_REPORT_MEMORY_MAPPINGS_H_
 
@@ -17,7 +18,7 @@
 
 namespace holdfast {
 
-inline constexpr uint64_t kPage = 4096;  // bytes, of the page table
+inline constexpr uint64_t kPage = 4096;  // bytes; the page table's unit
 
 struct MemoryMapping {
   uint64_t start = 0, end = 0;
@@ -25,37 +26,38 @@ struct MemoryMapping {
   std::string name;  // a path, "[heap]", "[stack]", "[anon:…]"; "" = none
   // Bytes.
   uint64_t resident = 0, swapped = 0, huge = 0;
-  uint64_t hugetlb = 0;  // of the kernel's pool of huge pages, which is no part of `resident`
+  uint64_t hugetlb = 0;  // from the kernel's pool of huge pages, not included in `resident`
 
   bool is_anonymous() const { return name.empty() || name.starts_with("[anon:"); }
 };
 
-// By address. The message of an error says why they cannot be had.
+// Sorted by address. The message of an error says why they cannot be read.
 absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid);
-// The same without what is resident: /proc/PID/maps, which takes the kernel a hundredth of the time.
+// The same without resident bytes: /proc/PID/maps, which costs the kernel a hundredth of the time.
 absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid);
-// Of the text of smaps: what cannot be read is left out.
+// Parses the text of smaps and skips unreadable parts.
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps);
 
 class PageTable {
  public:
   explicit PageTable(pid_t pid);
-  // Another file that is laid out as the kernel's.
+  // Reads another file with the kernel's layout.
   explicit PageTable(FileDescriptor file) : file_(std::move(file)) {}
   bool is_denied() const { return !file_.valid(); }
-  // What was asked for could not be read: the process is gone, or the kernel refuses.
+  // A read failed: the process has ended, or the kernel refuses.
   bool has_failed() const { return failed_; }
-  // Which pages are zeros that all have, and which lie on huge ones: Linux 6.7 and newer. Else `huge` below is 0.
+  // Whether zero pages and huge pages can be recognized: since Linux 6.7. Otherwise Share::huge is 0.
   bool tells_huge() const { return scans_; }
 
   struct Share {
-    uint64_t resident = 0, swapped = 0, huge = 0;  // bytes; `huge` of `resident`
+    uint64_t resident = 0, swapped = 0, huge = 0;  // bytes; `huge` is part of `resident`
   };
-  // Of a block, by its pages. Quick where blocks are asked for by address. Where the kernel tells, what is empty of a large one costs nothing.
+  // Returns the resident bytes of a block. Fast if blocks are requested in address order. Since Linux 6.7 empty parts
+  // of a large block cost nothing.
   Share Of(uint64_t address, uint64_t bytes);
-  // The first address of these that has a page, here or swapped out; `end`: none has. Where the kernel does not tell: `from`.
+  // Returns the first address with a page, resident or swapped; `end`: none. Returns `from` if the kernel cannot tell.
   uint64_t FirstPopulated(uint64_t from, uint64_t end);
-  // Whether all of a block is there: to read it costs the process nothing.
+  // Returns whether the whole block is resident: reading it costs the process nothing.
   bool IsResident(uint64_t address, uint64_t bytes);
 
  private:
@@ -66,7 +68,7 @@ class PageTable {
   FileDescriptor file_;
   std::vector<uint64_t> entries_;  // as the kernel writes them
   std::vector<PageState> window_;
-  uint64_t first_ = 0;  // page of window_[0]
+  uint64_t first_ = 0;  // page number of window_[0]
   bool failed_ = false, scans_ = true;
 };
 

@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// Of a file that says it holds more.
+// Bounds the work for a corrupt file.
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& table) {
@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& tabl
   const absl::StatusOr<std::unique_ptr<TableHeader>> head = reader.Head();
   if (!head.ok()) return head.status();
   std::vector<AddressRange> ranges;
-  // More than fit into the file would go round in a circle.
+  // A longer list is cyclic.
   uint64_t left = std::min(reader.FileBytes(), kMostBytes) / sizeof(MappedRangeSegment);
   const auto segment = std::make_unique<MappedRangeSegment>();
   for (Offset at = CounterValue((*head)->mapped_ranges); at != 0 && left > 0; at = segment->next, --left) {

@@ -1,6 +1,7 @@
-// Which ranges of addresses the program has mapped itself, as the wrappers saw it (MappedRange in sampler/contract/mapped_ranges.h).
+// The address ranges that the program has mapped itself, as the wrappers recorded them (MappedRange in
+// sampler/contract/mapped_ranges.h).
 //
-// Read from the table file as it is at that moment, while the program goes on. What does not lie inside the file is left out.
+// Reads the table file while the program runs. Skips records outside the file.
 #ifndef HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
 #define HOLDFAST_REPORT_MEMORY_OWN_RANGES_H_
 
@@ -15,12 +16,12 @@ namespace holdfast {
 
 struct AddressRange {
   uint64_t start, end;
-  bool of_allocator = false;  // mapped by the library that has malloc
-  Offset row = 0;             // that counts it
-  uint64_t mapping = 0;       // equal in all pieces of one
+  bool of_allocator = false;  // mapped by the library with malloc
+  Offset row = 0;             // the row that counts it
+  uint64_t mapping = 0;       // equal in all pieces of a mapping
 };
 
-// By address.
+// Sorted by address.
 absl::StatusOr<std::vector<AddressRange>> ReadMappedRanges(const TableFile& table);
 
 }  // namespace holdfast

@@ -52,11 +52,11 @@ class ResidentMappings {
     for (const LibcRanges& of : libc) {
       for (const AddressRange& range : of.ranges) pieces_.push_back({range.start, range.end, rows_.size()});
       rows_.push_back({.libc = of.name, .objects = static_cast<double>(of.mappings)});
-      mapped_by_.push_back(UINT64_MAX - rows_.size());  // none other's
+      mapped_by_.push_back(UINT64_MAX - rows_.size());  // different from all others
     }
   }
 
-  // False: not in time.
+  // Returns false if the deadline passed.
   bool LookUp() {
     std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.start < b.start; });
     uint64_t done = 0;
@@ -91,7 +91,7 @@ class ResidentMappings {
   bool TakeOffBlocks(uint64_t from, uint64_t to, ResidentRow* row) {
     auto at = std::partition_point(blocks_.begin(), blocks_.end(),
                                    [from](const LiveBlock& block) { return block.address < from; });
-    if (at != blocks_.begin()) --at;  // may reach into it
+    if (at != blocks_.begin()) --at;  // may overlap the range
     for (; at != blocks_.end() && at->address < to; ++at) {
       const uint64_t start = std::max(from, at->address), end = std::min(to, at->address + at->bytes);
       if (start >= end) continue;
@@ -125,7 +125,7 @@ class ResidentMappings {
   const Deadline& by_;
   std::vector<Piece> pieces_;
   std::vector<ResidentRow> rows_;
-  std::vector<uint64_t> mapped_by_;  // of each row: the function that called mmap
+  std::vector<uint64_t> mapped_by_;  // for each row: the function that called mmap
 };
 
 }  // namespace

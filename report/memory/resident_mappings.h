@@ -1,12 +1,13 @@
-// What is resident of what was mapped without malloc, row by row of the kind `map`: of the program's own mappings, of those of an allocator
-// and of glibc's heap and arenas.
+// Computes resident bytes of memory mapped without malloc, for each row of kind `map`: the program's own mappings, an
+// allocator's, and glibc's heap and arenas.
 //
-//     a mapping of row 9:   [ block of row 2 | free | block of row 7 | free ]        row 9 has what no block takes of it
+//    a mapping of row 9:   [ block of row 2 | free | block of row 7 | free ]        row 9 has what no block covers
 //
-// Blocks are in their own rows, so that the sum over all rows has each byte once. A block that was sampled stands for 1/p, which is taken
-// off: such mappings (has_blocks) are estimates as the blocks are, while all others are exact to the page. Where the estimate is
-// larger than a row's mappings, the rest is taken off those that the same function mapped: an allocator in the program maps chunks by as
-// many stacks as call malloc, and not in each one lies a sampled block.
+// Blocks are in rows of their own, so that the sum over all rows has each byte once. A sampled block represents 1/p
+// blocks, and that much is subtracted. So mappings with blocks (has_blocks) are estimates like the blocks, while all
+// others are exact to the page. If the estimate exceeds a row's mappings, the excess is subtracted from mappings made
+// by the same function: an allocator in the program maps chunks from as many stacks as call malloc, and not every chunk
+// contains a sampled block.
 #ifndef HOLDFAST_REPORT_MEMORY_RESIDENT_MAPPINGS_H_
 #define HOLDFAST_REPORT_MEMORY_RESIDENT_MAPPINGS_H_
 
@@ -21,12 +22,12 @@
 
 namespace holdfast {
 
-// Live blocks, by address, and the pages of each.
+// Live blocks by address, and the pages of each.
 struct LookedUpBlocks {
   const std::vector<LiveBlock>& blocks;
   const std::vector<PageTable::Share>& shares;
 };
-// `own`: also the stacks of threads; they may overlap. Adds to resident_rows; false: `by` has passed, and nothing was added.
+// `own`: also thread stacks; may overlap. Adds to resident_rows. Returns false, with nothing added, if `by` has passed.
 bool AddResidentMappings(const std::vector<AddressRange>& own, const std::vector<LibcRanges>& libc,
                          const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot);
 

@@ -16,10 +16,10 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{64} << 20;  // between two looks at the clock
+constexpr uint64_t kPiece = uint64_t{64} << 20;  // bytes between checks of the clock
 
-// Where the stacks lie that libc has mapped for threads: around where a thread sleeps, above a guard page. `left_out`: that run just now,
-// or have no guard.
+// Returns the thread stacks that libc has mapped: around the stack pointer of a sleeping thread, above a guard page.
+// `left_out`: the number of threads that are running or have no guard page.
 std::vector<AddressRange> ThreadStacks(pid_t pid, const TableFile& table, const std::vector<MemoryMapping>& mappings,
                                        const Snapshot& snapshot, uint64_t* left_out) {
   std::vector<AddressRange> stacks;
@@ -31,7 +31,7 @@ std::vector<AddressRange> ThreadStacks(pid_t pid, const TableFile& table, const 
       for (const auto& [id, inner] : ThreadsOf(pid, !table.owner().IsOfOurNamespace())) as_we_see.emplace(inner, id);
     }
     const auto id = as_we_see.find(thread.id);
-    if (id == as_we_see.end()) continue;  // it has ended meanwhile
+    if (id == as_we_see.end()) continue;  // the thread has ended meanwhile
     const std::optional<BlockedCall> call = BlockedCallOf(pid, id->second);
     const auto at = std::partition_point(mappings.begin(), mappings.end(), [&](const MemoryMapping& mapping) {
       return call.has_value() && mapping.end <= call->sp;
@@ -45,7 +45,7 @@ std::vector<AddressRange> ThreadStacks(pid_t pid, const TableFile& table, const 
   return stacks;
 }
 
-// What the program has mapped itself, and libc, as far as that may be looked at.
+// Adds the mappings of the program and of libc, if they can be read.
 bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by,
                  Snapshot* found) {
   const bool wanted = (found->profiles & KindBit(ProfileKind::kMap)) != 0;
@@ -114,7 +114,7 @@ absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline&
   const auto shares = AddResidentRows(*blocks, &pages, by, snapshot);
   const bool in_time = shares.has_value();
   const bool mapped = in_time && AddMappings(pid, table, {*blocks, *shares}, &pages, by, snapshot);
-  // It may have ended, or have become another program: then its page table was another's, or none.
+  // The process may have ended or executed another program: then the page table was another's, or none.
   const bool is_gone = pages.has_failed() || table.liveness() == Liveness::kDead;
   if (!in_time || is_gone) {
     snapshot->resident_rows.clear();

@@ -1,4 +1,4 @@
-// Reads of a table file that is being written, at places that its own header names.
+// Reads from a table file that is being written, at offsets from its own header.
 #ifndef HOLDFAST_REPORT_MEMORY_TABLE_READER_H_
 #define HOLDFAST_REPORT_MEMORY_TABLE_READER_H_
 
@@ -33,7 +33,7 @@ class TableReader {
     return fstat(file_, &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
   }
 
-  // False: it does not lie wholly inside the file.
+  // Returns false if the range is not entirely in the file.
   bool Read(Offset offset, void* to, size_t bytes) const {
     return offset != 0 && ReadAt(uint64_t{offset} * kUnit, to, bytes);
   }
