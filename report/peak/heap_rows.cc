@@ -11,15 +11,16 @@
 namespace holdfast {
 namespace {
 
-// Rows that lie no further apart are read together: a read takes what copying some KiB does.
+// Rows at most this far apart are read together: a read costs as much as copying a few KiB.
 constexpr uint64_t kGap = 4 << 10, kRun = 32 << 10;
 
 float Variance(uint64_t allocated, uint64_t freed) {
   const double left = std::bit_cast<double>(allocated) - std::bit_cast<double>(freed);
-  return left > 0 && left < 1e300 ? static_cast<float>(std::min(left, 3e38)) : 0;  // also false for NaN
+  // The comparison is also false for NaN.
+  return left > 0 && left < 1e300 ? static_cast<float>(std::min(left, 3e38)) : 0;
 }
 
-// What an addition between our two reads of a row leaves: never less than none.
+// A row may grow between our two reads of it, so the difference may be negative: return 0 then.
 uint64_t Left(uint64_t allocated, uint64_t freed) { return allocated > freed ? allocated - freed : 0; }
 
 RowInUse InUse(const Row& row, Offset place) {
@@ -42,7 +43,7 @@ RowInUse InUse(const Row& row, Offset place) {
 
 bool HeapRows::Follow(int table) {
   RecordShard shards[kCounterShards];
-  // Before the size of the table: which holds then what these lead to.
+  // Read before the table's size, so that the size includes everything that the heads refer to.
   if (!ReadTable(table, shards, offsetof(TableHeader, record_shards), sizeof shards)) return false;
   bool come = false;
   for (int i = 0; i < kCounterShards; ++i) come |= CounterValue(shards[i].newest_row) != newest_[i];

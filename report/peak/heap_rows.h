@@ -1,10 +1,11 @@
-// What is in use by each heap row of a table, without stacks, names or modules: of g++'s 160,000 rows in 5 ms (at interval 1); a
-// snapshot takes a second, and all of the table in memory.
+// Reads the bytes in use of each heap row, without stacks, names or modules. 160,000 rows of g++ at interval 1 take 5
+// ms; a snapshot takes a second and has the whole table in memory.
 //
-//     table  ── newest_row ──► Row ──► Row ──► …    followed as far as rows have come since the last time: their places
-//            ── places, in order, as few reads as that takes ──► RowInUse
+//    table  ── newest_row ──► Row ──► Row ──► …    only the rows added since the last call; collects their places
+//           ── the places in order, with as few reads as possible ──► RowInUse
 //
-// The table is another program's file: every offset is checked, every walk bounded, and it is read by copying. One thread.
+// The table is another program's file: every offset is checked, every walk is bounded, and it is read by copying. One
+// thread.
 #ifndef HOLDFAST_REPORT_PEAK_HEAP_ROWS_H_
 #define HOLDFAST_REPORT_PEAK_HEAP_ROWS_H_
 
@@ -18,15 +19,15 @@ namespace holdfast {
 
 class HeapRows {
  public:
-  // Adds the rows that have come. False: the table cannot be read.
+  // Adds new rows. Returns false if the table cannot be read.
   bool Follow(int table);
-  // All that were found of which something is in use now, in the order of the table, and their bytes. False: the table cannot be
-  // read; `rows` may hold anything then.
+  // Reads all known rows that have bytes in use, in the table's order, and the sum of their bytes. Returns false if the
+  // table cannot be read; `rows` is then unspecified.
   bool Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const;
 
  private:
   std::vector<Offset> places_;          // sorted
-  Offset newest_[kCounterShards] = {};  // of them, by shard
+  Offset newest_[kCounterShards] = {};  // newest known row of each shard
 };
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// What a heap had in use at one moment, by the rows of its table.
+// A heap's bytes in use at one moment, by rows of its table.
 #ifndef HOLDFAST_REPORT_PEAK_PEAK_STATE_H_
 #define HOLDFAST_REPORT_PEAK_PEAK_STATE_H_
 
@@ -10,14 +10,14 @@
 namespace holdfast {
 
 struct RowInUse {
-  uint64_t bytes, objects;  // in kAmountFractionBits, kCountFractionBits
+  uint64_t bytes, objects;  // in units of kAmountFractionBits and kCountFractionBits
   float bytes_variance, objects_variance;
   Offset row;
 };
 
 struct PeakState {
-  int64_t wall_ns = 0;  // 0: never looked at
-  uint64_t bytes = 0;   // of all rows, in kAmountFractionBits
+  int64_t wall_ns = 0;  // 0: no state yet
+  uint64_t bytes = 0;   // sum over all rows, in units of kAmountFractionBits
   std::vector<RowInUse> rows;
 
   double estimated_bytes() const { return static_cast<double>(bytes) / (1 << kAmountFractionBits); }

@@ -11,12 +11,13 @@
 namespace holdfast {
 namespace {
 
-// The rows are read once a hundredth more is in use than in the state that is kept, or anything more, after so long, or of
-// another peak: there was less by a hundredth meanwhile.
+// Rows are read again if use exceeds the kept state by 1/kHigher. They are also read if it exceeds the state by any
+// amount, either kMuchLater after the last read or at a separate peak: use was lower by 1/kHigher in between.
 constexpr uint64_t kHigher = 100;
 constexpr int64_t kMuchLater = 5 * kSecond;
-// Reading rows takes at most one part in so many of a core; more at interval 1. What was not taken is kept for states that last from one
-// look to the next: of 100,000 rows a read takes 10 ms, and a peak of 100 ms cannot wait for half a second.
+// Reading rows takes at most 1/kShare of a core, and 1/kShareOfAll at interval 1. Unused time is saved, for states that
+// last only from one look to the next: reading 100,000 rows takes 10 ms, and a peak of 100 ms cannot wait for half a
+// second.
 constexpr int64_t kShare = 50, kShareOfAll = 10;
 constexpr int64_t kMostSaved = 250 * kMs;
 constexpr int64_t kForeignRest = kSecond;
@@ -61,7 +62,7 @@ void PeakWatch::Look(const TableFile& table) {
   next_.wall_ns = NowNs(CLOCK_REALTIME);
   bool read = rows_.Read(table.descriptor(), &next_.rows, &next_.bytes);
   if (read && is_exact_) {
-    // Rows are read one after the other while the program goes on. A state that holds more than was ever in use is of no one moment.
+    // Rows are read one by one while the program runs. A state with more than was ever in use is not a consistent one.
     read = ReadTable(table.descriptor(), &lines, offsetof(TableHeader, in_use), sizeof lines) &&
            next_.bytes <= MostInUse(lines).value_or(next_.bytes);
   }
@@ -99,7 +100,7 @@ uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
   const uint64_t bytes = seen.bytes;
   const bool is_torn =
       snapshot.most_bytes.has_value() && static_cast<double>(bytes) > *snapshot.most_bytes * (1 << kAmountFractionBits);
-  if (bytes > state_.bytes && !is_torn) {  // of equal ones the first
+  if (bytes > state_.bytes && !is_torn) {  // of equal states keep the first
     state_ = std::move(seen);
     least_since_ = bytes;
     return bytes;

@@ -1,10 +1,10 @@
-// Keeps the state of a program's heap at the most that was in use, by looking from outside: no thread of the program takes part.
+// Keeps the state of a program's heap at peak use. Looks from outside: no thread of the program takes part.
 //
-//     each look   a few lines of the table: more in use than in the state that is kept? No: that was all (about 1 µs)
-//                 yes, by 1 %, or after there was less by as much, or after a while: its rows are read (HeapRows), and kept if
-//                 they hold more
+//    each look   reads a few lines of the table (about 1 µs), and stops if no more is in use than in the kept state
+//                if use is higher by 1 %, or after a lower interval, or after a while: reads the rows (HeapRows), and keeps
+//                them if they have more
 //
-// A state that lasts from one look to the next but one is seen, within 1 %. The table has the height of a shorter one, in
+// Captures, to within 1 %, any state that lasts for two looks. For a shorter one the table has the amount in
 // HeapInUse::highest. One thread.
 #ifndef HOLDFAST_REPORT_PEAK_PEAK_WATCH_H_
 #define HOLDFAST_REPORT_PEAK_PEAK_WATCH_H_
@@ -21,18 +21,19 @@
 
 namespace holdfast {
 
-// How often to look: see PeakWatch. Where every allocation is recorded, short peaks matter more than the exporter's time.
+// How often to look, see PeakWatch. If every allocation is recorded, short peaks matter more than the exporter's time.
 inline constexpr int64_t kLookAtPeak = 40 * kMs, kLookAtExactPeak = 5 * kMs;
 
 class PeakWatch {
  public:
-  // To be called every kLookAtPeak or so. Not of a table that is to be read with another user's rights.
+  // Call about every kLookAtPeak. Not for a table that must be read with another user's rights.
   void Look(const TableFile& table);
-  // Estimated bytes, in kAmountFractionBits, that were in use at the last look. Nothing: not known yet.
+  // Estimated bytes in use at the last look, in units of kAmountFractionBits. Nothing: not known yet.
   std::optional<uint64_t> in_use() const { return in_use_; }
-  // Whether the last look found a table in which every allocation is recorded.
+  // Whether the last look found that every allocation is recorded.
   bool is_exact() const { return is_exact_; }
-  // What was read for other ends. Returns how many bytes of the state that is kept now, row by row, are in it too.
+  // Takes a snapshot that was read for another purpose as a candidate. Returns how many bytes of the state now kept,
+  // compared row by row, the snapshot contains.
   uint64_t Consider(const Snapshot& snapshot);
 
   const PeakState& state() const { return state_; }
@@ -43,9 +44,9 @@ class PeakWatch {
   HeapRows rows_;
   PeakState state_, next_;
   std::optional<uint64_t> in_use_;
-  uint64_t last_ = 0, least_since_ = 0;  // in use at the last look; the least at any since `state_` was read
-  int64_t last_ns_ = 0, saved_ns_ = 0;   // when that was; how long reading may take that is not put off
-  int64_t looked_ns_ = 0;                // when `state_` was read, of CLOCK_MONOTONIC
+  uint64_t last_ = 0, least_since_ = 0;  // in use at the last look; the minimum of all looks since `state_` was read
+  int64_t last_ns_ = 0, saved_ns_ = 0;   // time of the last look; saved time for reading
+  int64_t looked_ns_ = 0;                // when `state_` was read, CLOCK_MONOTONIC
   int64_t not_before_ns_ = 0, foreign_until_ns_ = 0;
   bool is_exact_ = false;
 };

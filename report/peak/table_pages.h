@@ -1,4 +1,4 @@
-// A copy of a table of which only the parts are read that somebody asks for. Its memory is gone with it.
+// A copy of a table that reads only the requested parts. The destructor frees its memory.
 #ifndef HOLDFAST_REPORT_PEAK_TABLE_PAGES_H_
 #define HOLDFAST_REPORT_PEAK_TABLE_PAGES_H_
 
@@ -11,7 +11,7 @@ namespace holdfast {
 
 class TablePages {
  public:
-  // As far as the table is used now.
+  // Covers the table's currently used part.
   explicit TablePages(int table);
   ~TablePages();
   TablePages(const TablePages&) = delete;
@@ -19,9 +19,9 @@ class TablePages {
 
   bool ok() const { return bytes_ != nullptr; }
   uint64_t size() const { return size_; }
-  // Null: not wholly in the table, or the table was cut.
+  // Returns null if the range is not entirely in the table, or the table was truncated.
   const void* Get(uint64_t start, uint64_t bytes);
-  // The record at `offset`, behind the header.
+  // Returns the record at `offset`, which must be after the header.
   template <typename T>
   const T* At(Offset offset) {
     const uint64_t start = uint64_t{offset} * kUnit;
@@ -34,10 +34,10 @@ class TablePages {
   const int table_;
   char* bytes_ = nullptr;
   uint64_t size_ = 0;
-  std::vector<bool> read_;  // by part
+  std::vector<bool> read_;  // for each part
 };
 
-// Reads exactly so many bytes; false when the file is shorter.
+// Reads exactly `bytes` bytes. Returns false if the file is shorter.
 bool ReadTable(int table, void* to, uint64_t start, uint64_t bytes);
 
 }  // namespace holdfast
