@@ -1,8 +1,8 @@
-// Who calls whom, and what flows along each call: one edge for each pair of nodes, as pprof's graph has it.
+// Computes the call edges between nodes and their values: one edge for each pair of nodes, as in pprof's graph.
 //
-// An edge counts a stack once, however often the pair stands in it; a call of itself is no edge. Nodes that are not
-// kept are passed over: the edge from the last kept node above to the next below is `residual` then (drawn dashed).
-// Memory: by the number of different edges between kept nodes. Any thread once made.
+// An edge counts a stack once, even if the pair occurs there several times; a direct recursion is no edge. Nodes that
+// are not kept are skipped: the edge from the last kept node above to the next one below is then `residual` (drawn
+// dashed). Memory: proportional to the number of different edges between kept nodes. Any thread, once constructed.
 #ifndef HOLDFAST_REPORT_ANALYSIS_CALL_EDGES_H_
 #define HOLDFAST_REPORT_ANALYSIS_CALL_EDGES_H_
 
@@ -19,10 +19,10 @@ struct CallEdge {
   std::vector<int64_t> values;  // one for each column
 };
 
-// Edges between kept nodes, the largest (in the first column) first.
+// Returns the edges between kept nodes, largest first by the first column.
 std::vector<CallEdge> CallEdges(const FilteredStacks& stacks, const std::vector<bool>& kept);
 
-// Edges into and out of the chosen nodes, all other nodes standing where they stand.
+// Returns the edges into and out of the chosen nodes. All other nodes are kept, too.
 std::vector<CallEdge> CallEdgesAround(const FilteredStacks& stacks, const std::vector<bool>& chosen);
 
 }  // namespace holdfast

@@ -37,7 +37,7 @@ CallTree::CallTree(const FilteredStacks& stacks, const CallTreeOptions& options)
     largest = std::max(largest, Magnitude(stacks.Selected(c)));
   }
   cut_ = static_cast<uint64_t>(std::ceil(static_cast<double>(largest) * options.min_fraction));
-  // Depth first: the stacks of a subtree stay in the cache.
+  // Depth first, so that a subtree's stacks stay in the cache.
   std::vector<uint32_t> open = {kRoot};
   while (!open.empty()) {
     const uint32_t branch = open.back();
@@ -60,7 +60,7 @@ void CallTree::Expand(uint32_t branch, const CallTreeOptions& options) {
     *node = options.bottom_up ? frames[begin + depth] : frames[frames.size() - 1 - depth];
     return false;
   };
-  // Which child each stack goes to. slots_[node] is a child's number while this branch is looked at.
+  // The child of each stack. slots_[node] is a child's number while this branch is expanded.
   std::vector<Child> children;
   std::vector<int64_t> totals;
   std::vector<double> variances;
@@ -96,7 +96,7 @@ void CallTree::Expand(uint32_t branch, const CallTreeOptions& options) {
     for (size_t c = 0; c < columns_; ++c) size = std::max(size, Magnitude(totals[slot * columns_ + c]));
     return size;
   };
-  // The large ones, sorted; the rest is summed up.
+  // Keep the large children, sorted; add up the rest.
   std::vector<uint32_t> kept;
   const bool deep = depth >= options.max_depth;
   for (uint32_t slot = 0; slot < children.size(); ++slot) {
@@ -114,7 +114,7 @@ void CallTree::Expand(uint32_t branch, const CallTreeOptions& options) {
     if (a_size != b_size) return a_size > b_size;
     return stacks_->nodes()[children[a].node].name < stacks_->nodes()[children[b].node].name;
   });
-  // Their stacks after each other, in the order that they had.
+  // Group the stacks by child, in their previous order.
   std::vector<size_t> place(children.size(), SIZE_MAX);
   size_t next = range.begin;
   branches_[branch].first_child = static_cast<uint32_t>(branches_.size());

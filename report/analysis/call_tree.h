@@ -1,13 +1,13 @@
-// FilteredStacks as a tree of calls: equal paths are one branch. Top-down from the outermost function, or bottom-up from the
-// leaves (or from chosen functions) to their callers.
+// Turns FilteredStacks into a call tree: equal paths are one branch. Top-down from the outermost function, or bottom-up
+// from the leaves (or from chosen functions) to their callers.
 //
 //   (all) 100 ─┬─ main 100 ─┬─ parse 60 ── grow 60     total of a branch = self + totals of its children + small
 //              │            └─ (3 small: 40)
 //
-// Only branches that hold at least `min_fraction` of everything are made and looked into; the others are summed up as
-// `small` of their parent, so that the sums always add up. So a profile whose stacks are all different is no danger:
-// the tree has at most depth/min_fraction branches. Recursion makes branches below each other, each counting once.
-// Keeps a pointer to the stacks. Any thread once made; 1,000,000 stacks of 30 frames: 0.5 s.
+// Creates only branches with at least `min_fraction` of the total. The others are added up as `small` of their parent,
+// so that sums are always complete. This bounds the tree even for a profile of unique stacks: it has at most
+// depth/min_fraction branches. Recursion creates nested branches, and each of them counts its stacks once. Keeps a
+// pointer to the stacks. Any thread, once constructed; 1,000,000 stacks of 30 frames take 0.5 s.
 #ifndef HOLDFAST_REPORT_ANALYSIS_CALL_TREE_H_
 #define HOLDFAST_REPORT_ANALYSIS_CALL_TREE_H_
 
@@ -22,11 +22,11 @@ namespace holdfast {
 
 struct CallTreeOptions {
   bool bottom_up = false;
-  double min_fraction = 0.005;  // of the selected total, in the column where a branch is largest; 0: everything
+  double min_fraction = 0.005;  // of the selected total, in the column where a branch is largest; 0: keep everything
   size_t max_depth = std::numeric_limits<size_t>::max();
   size_t max_branches = std::numeric_limits<size_t>::max();
-  // Bottom-up only: for each node whether stacks begin at it; they are cut to its innermost occurrence, and stacks
-  // without one are left out. Empty: they begin at the leaf.
+  // Bottom-up only: whether stacks may begin at a node. Stacks are cut to the innermost such node, and stacks without
+  // one are dropped. Empty: stacks begin at the leaf.
   std::vector<bool> begin_at = {};
 };
 
@@ -37,8 +37,8 @@ class CallTree {
   struct Branch {
     uint32_t node = Profile::kNone;  // kNone: the root
     uint32_t parent = 0, depth = 0;
-    uint32_t first_child = 0, children = 0;  // the largest first
-    uint32_t small = 0;                      // branches that were not made
+    uint32_t first_child = 0, children = 0;  // largest first
+    uint32_t small = 0;                      // number of branches that were not created
   };
 
   CallTree(const FilteredStacks& stacks, const CallTreeOptions& options);
@@ -62,11 +62,11 @@ class CallTree {
   std::vector<int64_t> self_, total_, small_;
   std::vector<double> variance_;
 
-  // Only while it is made.
+  // Used only during construction.
   struct Range {
     size_t begin, end;
   };
-  std::vector<Range> ranges_;  // of each branch in order_
+  std::vector<Range> ranges_;  // of each branch, in order_
   std::vector<uint32_t> order_, scratch_, begins_, slots_, slot_of_;
 };
 

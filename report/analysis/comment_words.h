@@ -1,5 +1,5 @@
-// Words of a comment that holdfast wrote, one after the other. A comment may hold anything: whoever reads one asks for each
-// word, and passes over the line where one is not there.
+// Parses words of a comment that holdfast wrote, in order. A comment may contain anything: readers check each word, and
+// skip a line that does not match.
 #ifndef HOLDFAST_REPORT_ANALYSIS_COMMENT_WORDS_H_
 #define HOLDFAST_REPORT_ANALYSIS_COMMENT_WORDS_H_
 
@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// Takes words off the front of a line.
+// Takes words from the front of a line.
 class CommentWords {
  public:
   explicit CommentWords(std::string_view text) : left_(text) {}
@@ -23,7 +23,7 @@ class CommentWords {
     left_.remove_prefix(end);
     return word;
   }
-  // The next word is `word`.
+  // Takes a word, and returns whether it is `word`.
   bool Is(std::string_view word) { return Next() == word; }
   template <typename Number>
   bool Take(Number* number, int base = 10) {
@@ -38,7 +38,7 @@ class CommentWords {
     }
     return result.ec == std::errc() && result.ptr == word.data() + word.size() && !word.empty();
   }
-  // A number, or "-": -1.
+  // Takes a number, or "-" as -1.
   bool TakeOrNone(int* number) {
     CommentWords ahead = *this;
     if (ahead.Is("-")) {

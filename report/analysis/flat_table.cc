@@ -17,7 +17,7 @@ FlatTable::FlatTable(const FilteredStacks& stacks) : stacks_(&stacks), columns_(
 }
 
 void FlatTable::Count(size_t column) {
-  // Beside each other, as each frame of each stack comes here.
+  // Together in memory, because each frame of each stack uses them.
   struct Counted {
     uint32_t seen = 0;  // number of the last stack that counted the node
     int64_t total = 0;

@@ -1,8 +1,10 @@
-// The flat table of nodes: what `top` prints, and what every other view takes its percentages from.
+// The flat table of nodes: `top` prints it, and every other view takes its percentages from it.
 //
-// self   what a node used directly: it stands at the leaf of the stack (innermost inlined function there)
-// total  what it and all that it called used; a node that stands in a stack twice (recursion) counts once
-// Σ self over all nodes = the selected total. Any thread once made; 1,000,000 stacks of 30 frames: 0.1 s.
+// self   what a node used directly: the node is the stack's leaf (the innermost inlined function there)
+// total  what the node and its callees used; a node counts once for a stack, even if recursion repeats it there
+//
+// The sum of self over all nodes is the selected total. Any thread, once constructed; 1,000,000 stacks of 30 frames
+// take 0.1 s.
 #ifndef HOLDFAST_REPORT_ANALYSIS_FLAT_TABLE_H_
 #define HOLDFAST_REPORT_ANALYSIS_FLAT_TABLE_H_
 
@@ -26,7 +28,7 @@ class FlatTable {
     return total_variance_.empty() ? 0 : total_variance_[node * columns_ + column];
   }
 
-  // Largest first, by self, or by total; then by the other one; then by name. Nodes of zeros are left out.
+  // Sorted by self or by total, largest first; then by the other; then by name. Skips nodes with only zeros.
   std::vector<uint32_t> Sorted(bool by_total, size_t column = 0) const;
 
  private:

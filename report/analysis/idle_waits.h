@@ -1,6 +1,6 @@
-// The rank (report/analysis/wait_rank.h) of each sample of a mutex or block profile: by the label `wait` or `lock`, and for
-// futexes by what the lock comments tell of whoever waits or wakes: an event where all that a function waits for (or wakes)
-// are events.
+// Determines the rank (report/analysis/wait_rank.h) of each sample in a mutex or block profile, by the label `wait` or
+// `lock`. For futexes it uses the lock comments: the sample is an event if a function waits for (or wakes) only event
+// futexes.
 #ifndef HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
 #define HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
 
@@ -16,14 +16,14 @@ namespace holdfast {
 
 class IdleWaits {
  public:
-  // Both outlive it. Of a profile of another kind everything is a lock.
+  // Both arguments must outlive this object. In a profile of another kind every sample ranks as a lock.
   IdleWaits(const Profile& profile, Plumbing* plumbing);
-  // Of a mutex or block profile that is a sum, and has no lock comments: `contends` of all that was added up.
+  // For a merged mutex or block profile, which has no lock comments: `contends` is the union from all its files.
   IdleWaits(const Profile& profile, Plumbing* plumbing, std::set<std::string> contends)
       : profile_(profile), plumbing_(plumbing), any_(true), contends_(std::move(contends)) {}
 
   WaitRank RankOf(const Profile::Sample& sample) const;
-  bool any() const { return any_; }  // whether the profile has waits at all
+  bool any() const { return any_; }  // whether the profile has waits
   const std::set<std::string>& contends() const { return contends_; }
 
  private:
@@ -32,7 +32,7 @@ class IdleWaits {
   const Profile& profile_;
   Plumbing* plumbing_;
   bool any_ = false;
-  std::set<std::string> contends_;  // functions that wait for, or let go, a futex that is a lock
+  std::set<std::string> contends_;  // functions that wait for, or release, a futex that is a lock
 };
 
 }  // namespace holdfast

@@ -65,8 +65,9 @@ bool ParksThreads(const Profile& profile, const LockList& list, const LockList::
   const int64_t waits = lock.contentions + lock.waiting;
   if (lock.locks < 2 || lock.kind != kWaitKindNames[static_cast<int>(WaitKind::kMutex)] || waits == 0) return false;
   if ((lock.delay_ns + lock.waiting_ns) / waits < kParkedNs || lock.waiting > lock.locks) return false;
-  if (lock.hold_ns / 10 > lock.held_ns / 10 + lock.held_ns / 100) return false;  // several waited at once
-  // Who parks the threads waits for them now and then.
+  // Several threads waited at the same time.
+  if (lock.hold_ns / 10 > lock.held_ns / 10 + lock.held_ns / 100) return false;
+  // The thread that parks others sometimes waits for them itself.
   double waited_ns = 0, parked_ns = 0;
   for (const LockList::Pair& pair : list.pairs) {
     if (pair.lock != lock.number || pair.waiter == LockList::kUnknown) continue;
@@ -91,15 +92,15 @@ std::string LockClassOf(const Profile& profile, const LockList& list, const Lock
 
 namespace {
 
-// "held by drain, waited for by serve"; "" where nobody is known.
+// "held by drain, waited for by serve"; "" if both are unknown.
 std::string SidesOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing) {
   const std::string holder = TopFunctionOf(profile, list, lock.number, LockSide::kHolder, plumbing);
   const std::string waiter = TopFunctionOf(profile, list, lock.number, LockSide::kWaiter, plumbing);
   return holder == "-" && waiter == "-" ? "" : fmt::format("held by {}, waited for by {}", holder, waiter);
 }
 
-// The array that a block is, where its members have no names: "blocks of 1.88KiB from make_shards". Its locks are at kLeastOfArray
-// places at least, and the same functions hold them and wait for them.
+// Finds blocks that are arrays of locks, if their members are unnamed: "blocks of 1.88KiB from make_shards". An array
+// has locks at kLeastOfArray or more offsets, and the same functions hold them and wait for them.
 constexpr size_t kLeastOfArray = 3;
 std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list, Plumbing* plumbing) {
   struct Array {
@@ -133,7 +134,7 @@ std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list
 LockList GroupByClass(const Profile& profile, LockList list, Plumbing* plumbing) {
   const std::map<int, std::string> arrays = ArraysOf(profile, list, plumbing);
   std::map<std::tuple<std::string, WaitRank, std::string>, size_t> places;
-  std::map<int, int> numbers;  // of a lock → of its class
+  std::map<int, int> numbers;  // lock number → class number
   std::vector<LockList::Lock> classes;
   for (LockList::Lock& lock : list.locks) {
     const auto array = arrays.find(lock.number);

@@ -131,7 +131,7 @@ class ListReader {
     list_.sites.push_back(std::move(site));
   }
 
-  // Comes after the lengths of the same site.
+  // This comment follows the lengths of the same site.
   void ReadAlone(CommentWords words, const LockList::Site& site) {
     int64_t alone_ns = 0, delay_ns = 0;
     if (!words.Take(&alone_ns) || !words.Is("of") || !words.Take(&delay_ns) || alone_ns < 0 || delay_ns < alone_ns)
@@ -178,7 +178,7 @@ WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
   }
   const auto contentions = FindMetric(profile, "contentions"), delay = FindMetric(profile, "delay");
   if (profile.CommentValue("kind") != "block" || !contentions.ok() || !delay.ok()) return totals;
-  // The counters of the process have every wait, sampled or not.
+  // The process's counters include every wait, sampled or not.
   int64_t counted = 0;
   CommentWords waits(profile.CommentValue("contentions")), waited(profile.CommentValue("delay_ns"));
   if (waits.Take(&counted)) totals.contentions = counted;
@@ -189,7 +189,8 @@ WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
     totals.waiting = WrappedSum(totals.waiting, profile.ValuesOf(i)[*contentions]);
     totals.waiting_ns = WrappedSum(totals.waiting_ns, profile.ValuesOf(i)[*delay]);
   }
-  // While the program runs, the counters may be read a wait earlier than the samples. Where every wait is a sample, these are exact, too.
+  // In a running program the counters may be read one wait earlier than the samples. If every wait is a sample, the
+  // samples are exact, too.
   const std::vector<Interval> intervals = IntervalsOf(profile);
   if (!intervals.empty() &&
       std::all_of(intervals.begin(), intervals.end(), [](const Interval& i) { return i.mean == 1; })) {
@@ -208,7 +209,7 @@ LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
       continue;
     list.waiters.push_back({wait.lock, waiting.stacks[static_cast<size_t>(wait.stack)], wait.delay_ns});
   }
-  // The order is the same where plumbing is shown.
+  // The order is the same whether or not plumbing is shown.
   std::optional<Plumbing> own;
   if (plumbing == nullptr) plumbing = &own.emplace(Plumbing::Make(profile, {}).value());
   for (LockList::Lock& lock : list.locks) lock.rank = RankOf(profile, list, lock, plumbing);
@@ -231,7 +232,7 @@ std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock
   std::map<std::string, double> delays;
   for (const LockList::Pair& pair : list.pairs) {
     const int stack = side == LockSide::kHolder ? pair.holder : pair.waiter;
-    // Who waited is known from waits; of pairs with a holder it is known only in part.
+    // Waiters are known from waits; pairs with a holder name only some of them.
     if (pair.lock != lock || stack == LockList::kUnknown ||
         (side == LockSide::kWaiter && pair.holder != LockList::kUnknown))
       continue;
@@ -280,7 +281,7 @@ WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lo
   const bool is_futex = lock.kind == kWaitKindNames[static_cast<int>(WaitKind::kFutex)];
   if (!IsUnheldKind(lock.kind) && !is_futex) return WaitRank::kLock;
   std::set<std::string> waits, wakes;
-  WaitRank unheld = WaitRank::kIdle;  // one waiter in the midst of work is enough
+  WaitRank unheld = WaitRank::kIdle;  // one waiter in the middle of work is enough
   for (const LockList::Pair& pair : list.pairs) {
     if (pair.lock != lock.number) continue;
     const auto stack_of = [&](int stack) -> const std::vector<uint32_t>& {

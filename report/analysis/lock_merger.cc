@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Files may say anything: sums stay between 0 and the largest value.
+// Files may contain anything: keep sums between 0 and the largest value.
 void AddTo(int64_t* sum, int64_t value, int sign) {
   value = std::max<int64_t>(0, value);
   if (sign < 0) {
@@ -24,7 +24,7 @@ void AddTo(double* sum, double value, int sign) { *sum = std::max(0.0, *sum + si
 
 void AddTo(TimeCounts* sum, const TimeCounts& times, int sign) { sign < 0 ? sum->Subtract(times) : sum->Add(times); }
 
-// The entry of `key`, new ones at the end of `list`.
+// Returns the entry for `key`; appends a new one to `list` if necessary.
 template <typename T, typename Key>
 T& EntryOf(std::map<Key, size_t>* places, const Key& key, std::vector<T>* list) {
   const auto [place, added] = places->emplace(key, list->size());
@@ -50,7 +50,7 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
   std::map<int, int> numbers;
   for (const LockList::Lock& lock : list.locks) {
     const int block_stack = stack_in_sum(lock.block_stack);
-    // A frame is known only while its thread sleeps, the address always.
+    // A frame is known only while its thread sleeps, so use the address instead.
     const bool has_block = lock.is_in_block();
     const std::string which = !lock.name.empty() ? lock.name
                               : has_block ? fmt::format("{} {} {}", lock.block_bytes, lock.block_offset, block_stack)

@@ -1,11 +1,11 @@
-// Single locks of several profiles, added up beside a ProfileMerger: sums, counts of lengths, pairs and call sites.
+// Adds up the single locks of several profiles, together with a ProfileMerger: sums, durations, pairs and call sites.
 //
 //   ProfileMerger merger;   LockMerger locks(&merger);
 //   for (…) { merger.Add(*file.profile, …);   locks.Add(*file.profile, file.process); }
 //   Merged merged = merger.Take();   locks.WriteTo(merged.profile.get());
 //
-// The same lock is what has the same name and kind (a global of one program), what lies at the same place of blocks from one call
-// path, and otherwise the same address in the same process. One thread.
+// Two locks are the same if they have the same name and kind (a global variable of one program), or the same offset in
+// blocks from one call path; otherwise if they have the same address in the same process. One thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_LOCK_MERGER_H_
 #define HOLDFAST_REPORT_ANALYSIS_LOCK_MERGER_H_
 
@@ -24,9 +24,9 @@ class LockMerger {
   explicit LockMerger(ProfileMerger* merger) : merger_(*merger) {}
 
   void Add(const Profile& from, const std::string& process) { AddSigned(from, process, 1); }
-  // Takes away what an earlier snapshot of the process has. The longest stays: whether it came before is not known.
+  // Subtracts an earlier snapshot of the process. The longest time remains, because it may have occurred later.
   void Subtract(const Profile& from, const std::string& process) { AddSigned(from, process, -1); }
-  // The hottest of them, in the form of report/lock_records/lock_comments.h. `profile`: what the merger has made.
+  // Writes the hottest locks in the form of report/lock_records/lock_comments.h. `profile`: the merger's result.
   void WriteTo(Profile* profile);
 
  private:
@@ -34,8 +34,8 @@ class LockMerger {
   int StackNumber(const std::vector<uint32_t>& stack);
 
   ProfileMerger& merger_;
-  LockList sum_;                                                               // numbers are places in it, from 1
-  std::map<std::tuple<std::string, std::string, std::string>, size_t> locks_;  // kind, and what tells it apart
+  LockList sum_;                                                               // numbers are positions in it, from 1
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> locks_;  // kind, and what identifies the lock
   std::map<std::vector<uint32_t>, int> stacks_;
   std::map<std::tuple<int, int, int>, size_t> pairs_;
   std::map<std::tuple<int, std::string, bool>, size_t> sites_;

@@ -10,18 +10,18 @@
 namespace holdfast {
 namespace {
 
-// Of equals the first by name, as on the page. Names are called for only then.
+// Breaks ties by name, as the page does. Names are computed only for ties.
 template <typename V, typename Name, typename OtherName>
 bool IsLarger(V a, Name a_name, V b, OtherName b_name) {
   return a != b ? a > b : a_name() < b_name();
 }
 
-// "hashTypeSet", "inflate.part.0": no C++, no Rust.
+// Recognizes C names such as "hashTypeSet" and "inflate.part.0": neither C++ nor Rust.
 bool IsC(std::string_view name) {
   return !IsNameless(name) && !name.starts_with('[') && name.find_first_of(":(<") == std::string_view::npos;
 }
 
-// Nodes through which a tenth or more of everything goes, numbered; there are few of them, and what is small is no branch.
+// Numbers the nodes with at least a tenth of the total. They are few, and a smaller node is no branch.
 class LargeNodes {
  public:
   LargeNodes(const FilteredStacks& stacks, const FlatTable& flat, const std::vector<bool>& is_plumbing)
@@ -38,8 +38,8 @@ class LargeNodes {
 
   const std::vector<uint32_t>& nodes() const { return nodes_; }
 
-  // Calls f(caller, callee) for each pair on the way from the outermost frame inwards, by number, until one is small, or f says
-  // that it is enough.
+  // Calls f(caller, callee) with the numbers of each pair, from the outermost frame inwards, until a node is small or
+  // `f` stops the walk.
   template <typename F>
   void Walk(std::span<const uint32_t> leaf_first, F f) const {
     int caller = kPlumbing;
@@ -62,7 +62,8 @@ class LargeNodes {
 Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose)
     : stacks_(stacks), whose_(whose), of_(stacks.size(), kNobody), unheld_stacks_(stacks.size()) {
   const Profile& profile = stacks.profile();
-  // A node is a name, that of a lambda of the program's perhaps and of the standard library's: it is plumbing where all are.
+  // A node is a name, which a lambda of the program and one of the standard library may share: it is plumbing if all
+  // are.
   std::vector<bool> is_users(profile.strings.size());
   for (const Profile::Location& location : profile.locations) {
     for (const Profile::Line& line : profile.LinesOf(location)) {
@@ -103,10 +104,11 @@ std::string Owners::NameOf(uint32_t owner) const {
   return whose_->OwnerName(profile.FramesOf(profile.samples[sums_[owner].sample]));
 }
 
-// Who made `owner` do it: of the functions that at least half of its value came through, the outermost one that not nearly
-// everything comes through (main, an event loop); of several the one that most came through. "" where there is none.
+// Returns the function that is mostly responsible for `owner`. Candidates are functions through which at least half of
+// the owner's value comes, but not nearly the whole total (as through main or an event loop). Returns the outermost
+// candidate, or the largest of several; "" if there is none.
 std::string Owners::MostlyFor(uint32_t owner) const {
-  std::vector<bool> is_owner;  // by node: filters may have taken it out of a stack
+  std::vector<bool> is_owner;  // by node: filters may have removed the owner from a stack
   for (const FrameNode& node : stacks_.nodes()) {
     const Sum& sum = sums_[owner];
     is_owner.push_back(node.function == sum.function && (sum.function != 0 || node.mapping == sum.mapping));
@@ -152,14 +154,14 @@ std::string Owners::MostlyFor(uint32_t owner) const {
 }
 
 std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
-  constexpr size_t kMostNodes = 512;  // more are a deep recursion: their pairs would take megabytes
+  constexpr size_t kMostNodes = 512;  // more mean deep recursion, and their pairs would need megabytes
   const LargeNodes large(stacks_, flat, is_plumbing_);
   const size_t count = large.nodes().size();
   if (count < 2 || count > kMostNodes) return std::nullopt;
   const auto total = [&](size_t number) { return static_cast<double>(flat.Total(large.nodes()[number])); };
   struct Flow {
     double value = 0;
-    size_t counted = SIZE_MAX;  // the last stack: a pair that stands in one twice counts once
+    size_t counted = SIZE_MAX;  // the last stack that counted the pair: each stack counts once
   };
   std::vector<Flow> flows(count * count);
   for (size_t i = 0; i < stacks_.size(); ++i) {
@@ -177,7 +179,7 @@ std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
   std::map<size_t, Branch> branches;
   const double most = 0.9 * static_cast<double>(stacks_.Whole(0));
   for (size_t i = 0; i < stacks_.size(); ++i) {
-    if (stacks_.ValuesOf(i)[0] < 0) return std::nullopt;  // a difference
+    if (stacks_.ValuesOf(i)[0] < 0) return std::nullopt;  // a difference of profiles
     std::optional<size_t> branch;
     large.Walk(stacks_.FramesOf(i), [&](size_t caller, size_t callee) {
       const double flow = flows[caller * count + callee].value;
@@ -195,7 +197,7 @@ std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
   const Branch* best = nullptr;
   size_t best_number = 0;
   for (const auto& entry : branches) {
-    const size_t number = entry.first;  // names of its own: clang 14 hands no others to a lambda
+    const size_t number = entry.first;  // separate names, because clang 14 cannot capture structured bindings
     const Branch& branch = entry.second;
     if (!IsC(name(number)) || branch.value < 0.75 * total(number)) continue;
     if (best == nullptr ||

@@ -1,23 +1,24 @@
-// Whose most of a profile is, in one sentence: the line `biggest` of `holdfast top`, and of the page by the same rule
-// (report/web/src/core/owners.ts; a test holds the two together). A stack is its owner's: the first function from the leaf on
-// that is no plumbing (report/profiles/plumbing.h).
+// Finds the owner of most of a profile, for the line `biggest` of `holdfast top`, and with the same rule for the page
+// (report/web/src/core/owners.ts; a test compares both). The owner of a stack is the first function from the leaf that
+// is not plumbing (report/profiles/plumbing.h).
 //
 //     main ─ Serve ┬ Login ── Sessions::Add ── std::map::emplace      Sessions::Add: 60MiB, 60%, mostly for Login
 //                  └ Logout
 //
-// The memory of a C program is rarely its owner's: C has no standard containers, so what lies next to the allocator is the
-// program's own string or table, which everything is made of. There what counts is the *branch* that a stack came by:
+// The direct owner rarely explains the memory of a C program. C has no standard containers, so next to the allocator is
+// the program's own string or table, which everything uses. There the *branch* that leads to a stack counts:
 //
 //     main ─ processCommand ─ call ┬ hsetCommand ── hashTypeSet ┬ sdsdup ── _sdsnewlen ── zmalloc
 //                                  ├ pushGenericCommand ── …    └ dictAdd ── …
 //                                  └ setCommand ── … ── sdsdup ── _sdsnewlen ── zmalloc
 //     hsetCommand: 50MiB, 32%, mostly by _sdsnewlen
 //
-//   - from the outermost function inwards, plumbing left out, as long as nine tenths of a function come from the one before
-//     it (_sdsnewlen comes from everywhere: there the way ends)
-//   - a function to which a quarter to three quarters of the one before it go is a branch; the innermost one on the way counts,
-//     if what it has in it, inner branches apart, is three quarters of its total
-//   - functions that more than nine tenths of everything, or less than a tenth, goes through are none
+//   - walk from the outermost function inwards, without plumbing, while nine tenths of a function's value come from the
+//     previous function (_sdsnewlen is called from everywhere: the walk ends there)
+//   - a function that gets a quarter to three quarters of the previous one's value is a branch; the innermost one on the walk
+//     counts, if its value without inner branches is at least three quarters of its total
+//   - functions with more than nine tenths, or less than a tenth, of the total are no branches
+//   - the largest branch replaces the largest owner if both are C functions, and the branch has at least half as much
 //   - the largest branch is said instead of the largest owner where both are C's, and it has at least half as much
 #ifndef HOLDFAST_REPORT_ANALYSIS_OWNERS_H_
 #define HOLDFAST_REPORT_ANALYSIS_OWNERS_H_
@@ -37,14 +38,15 @@ namespace holdfast {
 struct Biggest {
   std::string name;
   int64_t value = 0;
-  std::string other;       // of an owner: for whom at least half of it was; of a branch: its largest owner. "" = none
-  bool is_branch = false;  // of code in C, not the innermost function
+  // For an owner: the function responsible for at least half of it; for a branch: its largest owner. "" = none.
+  std::string other;
+  bool is_branch = false;  // a branch of C code, not the innermost function
 };
 
-// Of the first column. All arguments outlive it.
+// For the first column. All arguments must outlive this object.
 class Owners {
  public:
-  // `ranks`: of each sample, or empty. What nobody holds has no owner.
+  // `ranks`: for each sample, or empty. Waits without a holder have no owner.
   Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose);
 
   std::optional<Biggest> BiggestOf(const FlatTable& flat, bool with_branches) const;
@@ -52,12 +54,12 @@ class Owners {
   int64_t idle() const { return idle_; }
 
  private:
-  static constexpr uint32_t kNobody = UINT32_MAX;  // all plumbing, or no lock
+  static constexpr uint32_t kNobody = UINT32_MAX;  // only plumbing, or no lock
   struct Sum {
-    StringId function = 0;  // its name; 0 = none, of the object
+    StringId function = 0;  // its name; 0 = unnamed code of the object
     uint32_t mapping = 0;
     int64_t value = 0;
-    size_t sample = 0;  // one of its
+    size_t sample = 0;  // one of its samples
   };
   std::string NameOf(uint32_t owner) const;
   std::string MostlyFor(uint32_t owner) const;
@@ -66,9 +68,9 @@ class Owners {
   const FilteredStacks& stacks_;
   Plumbing* whose_;
   std::vector<Sum> sums_;
-  std::vector<uint32_t> of_;         // by stack: index into sums_
+  std::vector<uint32_t> of_;         // index into sums_, by stack
   std::vector<bool> is_plumbing_;    // by node
-  std::vector<bool> unheld_stacks_;  // by stack: waits for what nobody holds
+  std::vector<bool> unheld_stacks_;  // by stack: waits for something without a holder
   int64_t unheld_ = 0, idle_ = 0;
 };
 

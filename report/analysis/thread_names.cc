@@ -15,14 +15,14 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostOfAThread = 15;  // TASK_COMM_LEN, and its end
+constexpr size_t kMostOfAThread = 15;  // TASK_COMM_LEN without the terminating zero
 constexpr size_t kMostShown = 4;
 constexpr int kMostThreads = 100'000;
 
-// What AddThreadComments wrote.
+// Reads the comments of AddThreadComments.
 void AddNoted(const Profile& profile, ThreadNames* names) {
   LocationsByAddress by_address;
-  std::map<int, std::string> starts;  // by number of the stack
+  std::map<int, std::string> starts;  // by stack number
   std::vector<std::pair<int, std::string_view>> threads;
   for (const StringId comment : profile.comments) {
     std::string_view text = profile.strings[comment];
@@ -47,13 +47,13 @@ void AddNoted(const Profile& profile, ThreadNames* names) {
   }
 }
 
-// "io-" and 31 of "io-31"; all of it and nothing where it does not end with a number.
+// Splits "io-31" into "io-" and "31". The second part is empty if the name does not end with a number.
 std::pair<std::string_view, std::string_view> NumberedName(std::string_view name) {
   const size_t digits = name.find_last_not_of("0123456789") + 1;
   return {name.substr(0, digits), name.substr(digits)};
 }
 
-// "io-0 … io-31" for what differs in its last number only, in the order of the names.
+// Merges names that differ only in their last number: "io-0 … io-31". Ordered by name.
 std::vector<std::string> Grouped(const std::set<std::string>& names) {
   std::vector<std::pair<std::string_view, std::vector<std::string_view>>> groups;
   for (const std::string& name : names) {

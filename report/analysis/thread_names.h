@@ -1,8 +1,8 @@
-// What threads were called (pthread_setname_np), beside the functions that they were started with.
+// Finds the names of threads (pthread_setname_np) for their start functions.
 //
-// Stacks do not say whose they are; what a snapshot says of threads that had taken samples (report/export/running_program.h), and
-// of those that waited then (waiting_list.h), does, with names. A thread that began and ended between two snapshots has none.
-// Any thread.
+// Stacks do not identify threads. A snapshot records names of threads that had taken samples
+// (report/export/running_program.h), and of threads that waited at that time (waiting_list.h). A thread that began and
+// ended between two snapshots has no name. Any thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_THREAD_NAMES_H_
 #define HOLDFAST_REPORT_ANALYSIS_THREAD_NAMES_H_
 
@@ -14,13 +14,14 @@
 
 namespace holdfast {
 
-// By what thread_start.h says of a stack. Without the name that threads have from the program, which says nothing.
+// Keyed by the thread start of a stack (thread_start.h). Without names inherited from the program, which are not
+// informative.
 using ThreadNames = std::map<std::string, std::set<std::string>>;
 
 void AddThreadNames(const Profile& profile, ThreadNames* names);
 
-// "worker_libevent  (mc-worker, mc-maint)": at most four names; the function alone where none is known. Names that differ in
-// their last number only are one: "io-0 … io-31".
+// "worker_libevent  (mc-worker, mc-maint)": at most four names; only the function if no name is known. Names that
+// differ only in their last number are merged: "io-0 … io-31".
 std::string WithThreadNames(const std::string& start, const ThreadNames& names);
 
 }  // namespace holdfast

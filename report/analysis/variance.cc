@@ -12,7 +12,8 @@
 namespace holdfast {
 namespace {
 
-// Which sample type counts, and which measures the same things: (alloc_objects, alloc_space), (contentions, delay) …
+// The sample type with counts, and the one with amounts of the same events: (alloc_objects, alloc_space), (contentions,
+// delay) …
 struct Pair {
   size_t count, amount;
 };
@@ -29,8 +30,8 @@ std::vector<Pair> PairsOf(const Profile& profile) {
   return pairs;
 }
 
-// The mean interval in the unit of the amounts; nothing when the file does not say. Where it was changed, the largest one: most
-// of the error comes from there.
+// Returns the mean interval in the unit of the amounts; nothing if the file does not say. If the interval was changed,
+// returns the largest one, which causes most of the error.
 std::optional<double> IntervalOf(const Profile& profile) {
   int64_t largest = 0;
   for (const Interval& interval : IntervalsOf(profile)) {
@@ -39,13 +40,14 @@ std::optional<double> IntervalOf(const Profile& profile) {
   return largest >= 1 ? std::optional<double>(static_cast<double>(largest)) : std::nullopt;
 }
 
-// A lifetimes profile at interval 1: the ages of one small block in so many are known, of larger ones all.
+// For a lifetimes profile at interval 1: small blocks have their age recorded with probability 1/one_in, larger blocks
+// always.
 struct Drawn {
   double one_in, up_to;
 };
 std::optional<Drawn> DrawnOf(const Profile& profile) {
   Drawn drawn{};
-  // A sum of files may say several things.
+  // A merged file may have several.
   std::string text(profile.CommentValue("ages known"));
   text.erase(0, std::min(text.size(), text.find("of one ")));
   if (std::sscanf(text.c_str(), "of one block in %lf of up to %lf bytes", &drawn.one_in, &drawn.up_to) != 2)
@@ -58,7 +60,7 @@ double ChanceOf(double size, double interval, const std::optional<Drawn>& drawn)
   return drawn && size <= drawn->up_to ? sampled / drawn->one_in : sampled;
 }
 
-// The places of the two sample types that such a profile has besides; 0: it is none.
+// The positions of the two additional sample types in such a profile; 0: it is another profile.
 struct Alive {
   size_t lifetime = 0, space = 0;
 };
@@ -69,14 +71,15 @@ Alive AliveOf(const Profile& profile) {
   return has ? Alive{2, 3} : Alive{};
 }
 
-// Whether it is a profile of what is resident: inuse_objects, inuse_space, and from the third on parts of the latter.
+// Returns whether this is a profile of resident memory: inuse_objects, inuse_space, and from the third type on parts of
+// inuse_space.
 constexpr size_t kFirstPart = 2;
 bool IsOfResident(const Profile& profile) {
   const auto& types = profile.sample_types;
   return types.size() > kFirstPart && profile.strings[types[kFirstPart].type] == "resident_space";
 }
 
-// What a sample is of which the label `mapping` says what it is; "": blocks.
+// Returns the label `mapping` of a sample, which says what the sample is; "": blocks.
 std::string_view MappingOf(const Profile& profile, const Profile::Sample& sample) {
   for (const Profile::Label& label : profile.LabelsOf(sample)) {
     if (profile.strings[label.key] == "mapping") return profile.strings[label.text];
@@ -84,7 +87,7 @@ std::string_view MappingOf(const Profile& profile, const Profile::Sample& sample
   return "";
 }
 
-// Of a total, as the file states it; nothing: it does not.
+// Returns the variance of a total as the file states it; nothing if it does not.
 std::optional<double> StatedVariance(const Profile& profile, size_t type) {
   const auto half_width = HalfWidth(profile, type);
   if (!half_width) return std::nullopt;
@@ -92,8 +95,8 @@ std::optional<double> StatedVariance(const Profile& profile, size_t type) {
   return std::isfinite(variance) ? std::optional(variance) : std::nullopt;
 }
 
-// Of exceptions each sample stands for as many as were thrown meanwhile, which the file does not say one by one: what it says of the
-// total is shared out by their number.
+// For exceptions a sample represents all throws since the previous one, but the file does not have that number for each
+// sample. So the stated variance of the total is distributed by the samples' counts.
 std::vector<double> SharedOut(const Profile& profile) {
   const auto stated = StatedVariance(profile, 0);
   if (!stated) return {};
@@ -107,8 +110,8 @@ std::vector<double> SharedOut(const Profile& profile) {
   return variances;
 }
 
-// Of a lifetimes profile at interval 1: what a stack has freed and has in use was counted, so its total has no error, but the parts
-// by age represent all blocks by those that were drawn. One that was drawn represents at most `one_in`, itself included.
+// For a lifetimes profile at interval 1 the totals of a stack are exact counts. The parts by age are extrapolated from
+// the blocks with recorded ages; each of them represents at most `one_in` blocks.
 std::vector<double> VariancesByAge(const Profile& profile, double interval, const Drawn& drawn, const Alive& alive) {
   const size_t width = profile.sample_types.size();
   std::vector<double> variances(profile.samples.size() * width);
@@ -146,7 +149,7 @@ std::vector<double> VariancesByAge(const Profile& profile, double interval, cons
 std::vector<double> VariancesOf(const Profile& profile, bool by_age) {
   const auto& types = profile.sample_types;
   if (types.size() == 1 && profile.strings[types[0].type] == "exceptions") return SharedOut(profile);
-  // Threads are all counted.
+  // Threads are counted exactly.
   if (types.size() == 2 && profile.strings[types[0].type] == "created")
     return std::vector<double>(profile.samples.size() * types.size());
   const auto interval = IntervalOf(profile);
@@ -174,7 +177,7 @@ std::vector<double> VariancesOf(const Profile& profile, bool by_age) {
       variances[i * width + pair.count] = count * (1 - p) / p;
       variances[i * width + pair.amount] = amount * mean * (1 - p) / p;
       for (size_t part = resident ? kFirstPart : width; part < width; ++part) {
-        // As if each block were so in whole or not at all, which is the most that it can be.
+        // Assume that each block is either wholly resident or not at all, which gives the largest variance.
         const auto bytes = std::clamp(static_cast<double>(values[part]), 0.0, amount);
         variances[i * width + part] = bytes * mean * (1 - p) / p;
       }

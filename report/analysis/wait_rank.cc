@@ -8,10 +8,10 @@ namespace holdfast {
 
 namespace {
 
-// Functions that wait for a condition to take a lock which libc does not know.
+// Functions that wait for a condition in order to take a lock that libc does not know.
 constexpr std::string_view kLockFunctions[] = {"ObjectMonitor::enter", "ObjectMonitor::EnterI",
                                                "ObjectMonitor::ReenterI"};
-// Of OpenJDK (8 to 21) and of node; the kernel cuts names to 15 bytes. A last "*" matches any text.
+// Threads of OpenJDK (8 to 21) and node; the kernel truncates names to 15 bytes. A final "*" matches any text.
 constexpr std::string_view kRuntimeThreads[] = {
     "Finalizer",       "Reference Handl", "Common-Cleaner",  "Signal Dispatch", "Service Thread",
     "Notification Th", "VM Thread",       "VM Periodic Tas", "Attach Listener", "Sweeper thread",
@@ -58,7 +58,7 @@ size_t OwnFunctions(const Profile& profile, std::span<const uint32_t> stack, Plu
 }
 
 bool IsInOwnLoop(const Profile& profile, std::span<const uint32_t> stack, bool since_start, Plumbing* plumbing) {
-  constexpr std::string_view kTruncatedName = "[truncated]";  // the outermost frame of a stack that was cut
+  constexpr std::string_view kTruncatedName = "[truncated]";  // the outermost frame of a truncated stack
   if (stack.empty()) return false;
   for (const Profile::Line& line : profile.LinesOf(profile.locations[stack.back()])) {
     if (line.function != Profile::kNone && profile.strings[profile.functions[line.function].name] == kTruncatedName)

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMost = 100'000;  // of each
+constexpr int kMost = 100'000;  // of each kind of record
 
 class WaitingListReader {
  public:
@@ -31,7 +31,7 @@ class WaitingListReader {
       KnownOrNot(list_.threads.size(), &wait.thread);
       KnownOrNot(list_.threads.size(), &wait.holder);
       if (wait.thread == WaitingList::kUnknown) continue;
-      // Of two the shorter one: a signal handler's, in the midst of the other.
+      // Use the shorter of two waits: a signal handler's, during the other one.
       int& of_thread = list_.threads[static_cast<size_t>(wait.thread)].wait;
       if (of_thread == WaitingList::kUnknown || wait.delay_ns < list_.waits[static_cast<size_t>(of_thread)].delay_ns)
         of_thread = static_cast<int>(i);
@@ -42,7 +42,7 @@ class WaitingListReader {
   }
 
  private:
-  // What is said twice in here stands at its number − 1.
+  // Sets an index to kUnknown if it is out of range. Numbers in comments begin at 1, indices at 0.
   static void KnownOrNot(size_t count, int* index) {
     if (*index < 0 || static_cast<size_t>(*index) >= count) *index = WaitingList::kUnknown;
   }
@@ -66,7 +66,7 @@ class WaitingListReader {
     });
   }
 
-  // The same threads are in one deadlock.
+  // Deadlocks with the same threads are equal.
   void DropRepeatedDeadlocks() {
     std::set<std::set<int64_t>> seen;
     std::erase_if(list_.deadlocks, [&](const std::vector<int>& circle) {
@@ -145,7 +145,7 @@ class WaitingListReader {
     if (WaitingList::Wait* place = At(&list_.waits, index)) *place = std::move(wait);
   }
 
-  // Comes after the wait.
+  // This comment follows the wait.
   void ReadSlices(CommentWords words, int index) {
     int64_t age_ns = 0;
     if (index < 0 || static_cast<size_t>(index) >= list_.waits.size() || !words.Is("age_ns") || !words.Take(&age_ns))

@@ -1,6 +1,7 @@
-// Who waited when a snapshot was taken, and for whom: what report/lock_records/waiting_comments.h describes, read back.
+// Reads which threads waited when a snapshot was taken, and for which holders, from the comments that
+// report/lock_records/waiting_comments.h describes.
 //
-// Comments of a file may be anything: a line that does not have its form is passed over.
+// Comments may contain anything: lines of another form are skipped.
 #ifndef HOLDFAST_REPORT_ANALYSIS_WAITING_LIST_H_
 #define HOLDFAST_REPORT_ANALYSIS_WAITING_LIST_H_
 
@@ -17,22 +18,22 @@ struct WaitingList {
 
   struct Thread {
     int64_t tid = 0;
-    int number = 0;            // 1 is main; 0: not known
-    bool gone = false;         // it has ended, and holds all the same
-    bool since_start = false;  // it has waited for what nobody holds since it was created
+    int number = 0;            // 1 is main; 0: unknown
+    bool gone = false;         // the thread has ended and still holds a lock
+    bool since_start = false;  // since the thread was created it has waited for something without a holder
     std::string name;
-    std::string labels;    // its own: "kind=write, tenant=acme"
-    std::string does;      // of one that does not wait
-    int stack = kUnknown;  // then, into `stacks`
-    int wait = kUnknown;   // into `waits`: the one that it waits in
+    std::string labels;    // its own labels: "kind=write, tenant=acme"
+    std::string does;      // for a thread that does not wait
+    int stack = kUnknown;  // for a thread that does not wait, index into `stacks`
+    int wait = kUnknown;   // index into `waits`: the current wait
   };
   struct Wait {
     int thread = kUnknown;
     std::string kind, address;
     int lock = kUnknown;   // number in the file: LockList::Lock::number
-    int64_t delay_ns = 0;  // of all slices, where it waits in slices
+    int64_t delay_ns = 0;  // sum of all slices if it waits in slices
     int stack = kUnknown;
-    int holder = kUnknown;  // thread
+    int holder = kUnknown;  // thread index
     std::string source;     // how the holder is known: - free now start last readers
     int64_t readers = 0;
     bool owner_died = false;
@@ -40,9 +41,9 @@ struct WaitingList {
   int64_t total = 0, not_written = 0;
   std::vector<Thread> threads;
   std::vector<Wait> waits;
-  std::vector<std::vector<int>> deadlocks;    // threads, each of which waits for the next
+  std::vector<std::vector<int>> deadlocks;    // cycles of threads, each waiting for the next
   std::vector<std::vector<uint32_t>> stacks;  // indices into profile.locations, leaf first
-  std::string unknown;                        // why nobody could look into the process
+  std::string unknown;                        // why the process could not be inspected
 };
 
 WaitingList ReadWaitingList(const Profile& profile);
