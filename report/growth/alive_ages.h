@@ -1,4 +1,5 @@
-// Since when what is in use has been, of one stack or several: bytes by bucket of age (sampler/contract/age_buckets.h). Plain data.
+// The ages of what is in use, for one stack or several: bytes by age bucket (sampler/contract/age_buckets.h). Plain
+// data.
 #ifndef HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
 #define HOLDFAST_REPORT_GROWTH_ALIVE_AGES_H_
 
@@ -14,7 +15,7 @@ namespace holdfast {
 
 struct AliveAges {
   std::array<double, kAgeBuckets> bytes = {}, variances = {};
-  double unknown_bytes = 0;  // their age is not known
+  double unknown_bytes = 0;  // of unknown age
 
   void Add(int bucket, double of, double variance) {
     bytes[bucket] += of;
@@ -24,7 +25,7 @@ struct AliveAges {
     for (int i = 0; i < kAgeBuckets; ++i) Add(i, other.bytes[i], other.variances[i]);
     unknown_bytes += other.unknown_bytes;
   }
-  // What is older than an age, and its variance. Births are taken as even within a bucket.
+  // Returns the bytes above an age, and their variance. Assumes uniformly distributed births within a bucket.
   struct Part {
     double bytes = 0, variance = 0;
   };
@@ -53,7 +54,7 @@ struct AliveAges {
   int64_t oldest_ns() const { return OlderNs(0); }
 };
 
-// ">20s": of something that is at least so old. "" where nothing is known.
+// Formats a minimum age: ">20s". "" if unknown.
 inline std::string OlderText(int64_t ns) {
   if (ns < 0) return "";
   return ns == 0 ? "<1us" : ">" + FormatRoughTimeNs(ns);

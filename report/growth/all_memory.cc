@@ -16,16 +16,16 @@ namespace holdfast {
 namespace {
 
 constexpr double kResidentHour = 3600e9;  // nanoseconds
-constexpr int64_t kLeastRise = 4 << 20;   // less is no growth of a process: a guess
+constexpr int64_t kLeastRise = 4 << 20;   // a smaller rise does not count as growth of a process: a guess
 constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5, kMostOfRise = 0.7;
 constexpr int64_t kLeastKept = 8 << 20, kLeastShown = 1 << 20;
-constexpr double kMuchKept = 0.25;  // of what is resident
+constexpr double kMuchKept = 0.25;  // of the resident memory
 constexpr size_t kPartsShown = 3;
 constexpr std::string_view kKept = "free memory that ";
 
 int64_t Bytes(double value) { return std::llround(std::clamp(value, -9e18, 9e18)); }
 
-// Live blocks with all that the allocator adds to them, and what it has beyond.
+// Live blocks, and what the allocator keeps beyond them and their rounding.
 double LiveOf(const MemoryAccount& account) { return account.live.value; }
 double KeptOf(const MemoryAccount& account) {
   return std::max(0.0, static_cast<double>(account.allocator) - account.live.value - account.rounding.value);
@@ -80,7 +80,8 @@ void AllMemory::Add(const ProfileFile& file) {
   if (file.kind != "heap") return;
   moment.heap = profile.Total(*in_use);
   moment.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
-  // The account is of the time of writing: of a process that ends, its exit handlers have freed memory since the snapshot.
+  // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the
+  // snapshot.
   if (file.moment == ProfileMoment::kNone) moment.account = AccountOfRecords(profile.CommentTexts());
 }
 
@@ -107,7 +108,7 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
     return std::abs(static_cast<double>(part)) >=
            kMostOfRise * std::abs(static_cast<double>(answer.now - answer.before));
   };
-  // A young process has no account yet.
+  // A process has no account yet when it is young.
   const bool by_account =
       first != moments_.end() && last->first != first->first && is_most(last->second.resident - first->second.resident);
   if (by_account) {
@@ -120,12 +121,12 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
         const MemoryAnswer::Part part = PartsOf(*moment.account, *moment.account)[i];
         course.times.push_back(hours_at(time));
         course.values.push_back(static_cast<double>(part.now));
-        course.variances.push_back(std::pow(part.error / 1.96, 2) / 2);  // of one of two equal errors
+        course.variances.push_back(std::pow(part.error / 1.96, 2) / 2);  // split between two equally uncertain values
       }
       answer.parts[i].leaks = course.times.size() >= kLeastSnapshots && IsLeak(FitGrowth(course).growth_class);
     }
   } else {
-    // A kind without a file at a moment is as it was in the one before.
+    // A profile that is missing at a moment has the value of the previous moment.
     MemoryAnswer::Part heap{"heap", 0, 0, 0, false}, mapped{"own mappings", 0, 0, 0, false};
     double variance_before = 0, variance_now = 0;
     for (auto at = from; at != std::next(to); ++at) {

@@ -9,38 +9,41 @@ namespace holdfast {
 namespace {
 
 constexpr double kInterval = 1.96;
-// Alarms. Each of m stacks may raise a false one with a chance of kFalseAlarm / m; 4 standard errors always suffice.
+// Alarm thresholds. For m stacks each one may raise a false alarm with probability kFalseAlarm / m; 4 standard errors
+// always suffice.
 constexpr double kFalseAlarm = 0.005, kLeastAlarm = 3.3, kMostAlarm = 4, kLateAlarm = 5;
-constexpr double kLeastClimb = 0.002;  // of what is in use: less does not matter
-// The centre of time of a rise: 0.5 for a steady one. A cache that fills up over one time constant has 0.418.
+constexpr double kLeastClimb = 0.002;  // of the bytes in use: less does not matter
+// The centre of time of a rise: 0.5 if steady, 0.418 for a cache that fills up over one time constant.
 constexpr double kLeastCentre = 0.41, kCentreErrors = 2.1, kSpreadOfTime = 0.2887;
-constexpr double kOfTurnover = 0.12;  // 0.35²: what comes and goes moves the mean of a quarter
-constexpr double kVague = 0.2;        // an error of the centre of time that leaves everything open
-// The mean of log(1 + 20 t) over a rise tells best a steady one from a cache that fills up as that logarithm, which has 1.52.
+constexpr double kOfTurnover = 0.12;  // 0.35²: turnover moves the mean of a quarter
+constexpr double kVague = 0.2;        // an error of the centre of time that leaves everything undecided
+// The mean of log(1 + 20 t) over a rise is the best test of a steady rise against a cache that fills up as that
+// logarithm (1.52).
 constexpr double kCurve = 20, kCurveOfSteady = 2.197, kSpreadOfCurve = 0.70, kLeastCurve = 1.92, kCurveErrors = 1.9;
-constexpr size_t kParts = 8, kLeastRising = 3;    // parts of the time of a rise
-constexpr double kMostShare = 0.6;                // of a rise in one part
+constexpr size_t kParts = 8, kLeastRising = 3;    // parts of a rise's duration
+constexpr double kMostShare = 0.6;                // of a rise, in one part
 constexpr double kFew = 0.1, kFewSampled = 0.25;  // of the mean rate: less is a pause
-constexpr double kSureSamples = 8;                // expected and missing: exp(−8) = 0.03 %
-constexpr double kBusy = 0.85;                    // of all intervals: that busy one is a usual one
-constexpr double kLongestEnd = 2.1;               // a flat end, in longest pauses: those of a doubling vector double
+constexpr double kSureSamples = 8;                // expected but missing: exp(−8) = 0.03 %
+constexpr double kBusy = 0.85;                    // of all intervals: a typical busy one
+// A flat end, in units of the longest pause: the pauses of a doubling vector double.
+constexpr double kLongestEnd = 2.1;
 constexpr double kShortEnd = 0.07, kQuietEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
-constexpr double kSureFall = 4.5;   // standard errors: all pairs of snapshots are looked at
-constexpr double kTooth = 0.1;      // of a rise: a fall that matters
-constexpr double kDeepTooth = 0.5;  // beyond it a rise is seen in the low points alone
+constexpr double kSureFall = 4.5;   // standard errors: all pairs of snapshots are tested
+constexpr double kTooth = 0.1;      // of a rise: a significant fall
+constexpr double kDeepTooth = 0.5;  // a deeper fall: only the low points then show a rise
 constexpr size_t kLeastLows = 4;
-constexpr double kSurvives = 0.25;  // of a rise: the least that its first half leaves …
+constexpr double kSurvives = 0.25;  // of a rise: the least that must remain of its first half …
 constexpr double kStays = 0.5;      // … and of what had come in that half
-constexpr double kFewAges = 0.35;   // relative error of what all known ages represent: 8 blocks
+constexpr double kFewAges = 0.35;   // relative error of the total over all known ages: 8 blocks
 constexpr double kKeptPart = 0.5, kWithLoad = 0.6;
 constexpr double kBoundError = 0.05, kWindows = 4, kLateTime = 0.8;
-constexpr double kGrowsInSize = 0.67;  // of objects for each byte: blocks have become larger
-constexpr double kKnownPart = 0.7;     // of a rise: how much of it ages have to cover
+constexpr double kGrowsInSize = 0.67;  // objects per byte: blocks have grown
+constexpr double kKnownPart = 0.7;     // of a rise: the part that ages must cover
 constexpr double kStillRising = 0.25;  // of the mean rate
 constexpr size_t kMostSnapshots = 200;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Standard errors that a deviation of chance exceeds with the chance `p`, to one side.
+// Returns how many standard errors a random deviation exceeds with probability `p`, one-sided.
 double ErrorsOf(double p) {
   double low = 0, high = 10;
   for (int i = 0; i < 50; ++i) {
@@ -50,7 +53,8 @@ double ErrorsOf(double p) {
   return low;
 }
 
-// Student's t with `freedom` degrees as standard errors of a normal distribution (Wallace's approximation).
+// Converts Student's t with `freedom` degrees of freedom to standard errors of a normal distribution (Wallace's
+// approximation).
 double NormalOf(double t, double freedom) {
   if (freedom <= 0) return 0;
   if (!std::isfinite(t)) return t;
@@ -58,7 +62,7 @@ double NormalOf(double t, double freedom) {
   return t < 0 ? -z : z;
 }
 
-// A line by least squares. Its error comes from the scatter, wider where neighbours deviate alike.
+// A least-squares line. Its error comes from the scatter, and is larger if neighbouring residuals are correlated.
 struct Line {
   double slope = 0, error = 0;
   double errors() const { return error > 0 ? slope / error : slope > 0 ? kInfinity : 0; }
@@ -82,14 +86,14 @@ Line FitLine(const std::vector<double>& times, const std::vector<double>& values
     if (i > 0) alike += residual * before;
     before = residual;
   }
-  // Rounding of exact data is no scatter.
+  // Rounding errors of exact data are not scatter.
   if (n < 3 || scatter <= 1e-18 * value * value) return line;
   const double correlation = std::clamp(alike / scatter, 0.0, 0.9);
   line.error = std::sqrt(scatter / (n - 2) / square * (1 + correlation) / (1 - correlation));
   return line;
 }
 
-// A part of a series is named by its first and last snapshot.
+// The first and last snapshot identify a part of a series.
 class Course {
  public:
   explicit Course(const Series& series) : series_(series), n_(series.values.size()) {
@@ -118,7 +122,8 @@ class Course {
         const GrowthClass part = Judge(first, alarm, strict);
         if (IsLeak(part)) growth.growth_class = part, from = first;
       };
-      // What was filled at the start hides a leak. The later one begins to look, the more alike are a leak and a cache that fills up.
+      // Memory allocated at the start hides a leak, so start later as well. The later the start, the more a leak and a
+      // cache that fills up look alike.
       take(At(0.125), alarm_, {0.43, 0});
       take(At(0.25), kLateAlarm, {0.45, 0.5});
       take(At(0.5), kLateAlarm, {0.47, 1});
@@ -162,19 +167,19 @@ class Course {
   }
 
  private:
-  // The centre of a rise comes at least this late, and by at least this many of its standard errors.
+  // The centre of a rise must be at least this late, and exceed that by at least this many of its standard errors.
   struct Strict {
     double centre = 0, errors = 0;
   };
   struct Fall {
     double size = 0;
-    bool sure = false;  // more than the sampling explains
+    bool sure = false;  // more than sampling explains
   };
 
   double Time(size_t first, size_t last) const { return series_.times[last] - series_.times[first]; }
   double Climb(size_t first, size_t last) const { return series_.values[last] - series_.values[first]; }
 
-  // Of the change between two snapshots: of what came and stayed, and of what was there and went.
+  // Returns the variance of the change between two snapshots: blocks that came and stayed, and blocks that went.
   double Variance(size_t first, size_t last) const {
     const double before = std::max(0.0, series_.variances[first]), after = std::max(0.0, series_.variances[last]);
     double came = kInfinity;
@@ -189,8 +194,8 @@ class Course {
     return std::min(came, after) + std::min(went, before);
   }
 
-  // The same, with what chance does in the program itself: each block that came and stayed, or went, is an event of its own. Where all
-  // is known that is what is left. Blocks that grow in size are none.
+  // Includes the randomness of the program itself: each block that came and stayed, or went, is a separate event. If
+  // every allocation is known, only this remains. Blocks that grow in size are no events.
   double ErrorOf(size_t first, size_t last) const {
     const double sampling = Variance(first, last);
     if (series_.objects.empty() || series_.allocated.empty() || GrowsInSize(first)) return std::sqrt(sampling);
@@ -201,7 +206,7 @@ class Course {
     const double events = std::min(came, series_.values[last]) + std::min(went, series_.values[first]);
     const double variance = std::max(sampling, size * events);
     if (went > 0 || !(came > 0) || !(variance > 0)) return std::sqrt(variance);
-    // Nothing freed: if as many went as come, n blocks in a row that stay would have the chance 2^-n.
+    // Nothing was freed: if frees were as likely as allocations, n blocks in a row would stay with probability 2^-n.
     const double blocks = std::min(came * came / variance, 40.0);
     return came / std::max(1e-9, ErrorsOf(std::exp2(-blocks))) * alarm_if_nothing_is_freed_ / alarm_;
   }
@@ -217,13 +222,13 @@ class Course {
     return !series_.objects.empty() && (smaller(at) || smaller(first));
   }
 
-  // Time without traffic does not count, if there was traffic before and after it, or if it is short.
+  // Time without traffic does not count if it is short, or if there was traffic before and after it.
   void MakeClock() {
     clock_ = series_.times;
     paused_.assign(n_, false);
     if (n_ < 3 || series_.traffic.empty()) return;
     const double whole = Time(0, n_ - 1);
-    // Of a usual busy time: one burst at the start does not make all others pauses.
+    // Relative to a typical busy time, so that one burst at the start does not turn all other times into pauses.
     std::vector<double> rates;
     for (size_t i = 1; i < n_; ++i) {
       if (Time(i - 1, i) > 0) rates.push_back((series_.traffic[i] - series_.traffic[i - 1]) / Time(i - 1, i));
@@ -237,7 +242,7 @@ class Course {
     for (size_t begin = 0; begin + 1 < n_;) {
       size_t end = begin;
       const double few = series_.sample > 0 ? kFewSampled : kFew;
-      // Whoever rises has traffic.
+      // A series that rises has traffic.
       while (end + 1 < n_ && series_.traffic[end + 1] - series_.traffic[end] < few * rate * Time(end, end + 1) &&
              Climb(end, end + 1) <= std::max(0.0, few * own * Time(end, end + 1))) {
         ++end;
@@ -294,7 +299,7 @@ class Course {
     return fall;
   }
 
-  // The low points between falls that matter. Empty: there are none.
+  // Returns the low points between significant falls; empty if there are none.
   std::vector<size_t> LowsOf(size_t first) const {
     std::vector<size_t> lows;
     const size_t last = n_ - 1;
@@ -302,7 +307,7 @@ class Course {
     if (!fall.sure || fall.size < kTooth * std::abs(Climb(first, last))) return lows;
     const double step = fall.size / 2;
     size_t low = first, top = first;
-    bool down = true;  // looks for a low point
+    bool down = true;  // searching for a low point
     for (size_t i = first + 1; i <= last; ++i) {
       if (down) {
         if (series_.values[i] < series_.values[low]) low = i;
@@ -328,7 +333,7 @@ class Course {
     return FitLine(times, values);
   }
 
-  // The last snapshot near the lowest value: where a rise begins.
+  // Returns the last snapshot near the minimum: the start of the rise.
   size_t FootOf() const {
     const auto [low, high] = std::minmax_element(series_.values.begin(), series_.values.end());
     size_t foot = n_ - 1;
@@ -344,13 +349,13 @@ class Course {
   }
 
   struct Pace {
-    double centre = 0.5;          // of time, of the rise
+    double centre = 0.5;          // of the rise, in time
     double error = 0;             // of the centre
-    double longest = 0, end = 0;  // flat parts between rises, and at the end
+    double longest = 0, end = 0;  // the longest flat part between rises, and the one at the end
     size_t steps = 0;             // rises with pauses between them
     bool stopped = false, slows = false;
   };
-  // How the rise from `first` on is spread over time.
+  // Returns how the rise from `first` on is distributed over time.
   Pace PaceOf(size_t first, const std::vector<double>& values, bool falls, Strict strict) const {
     const size_t last = n_ - 1;
     Pace pace;
@@ -365,7 +370,8 @@ class Course {
     pace.error = kSpreadOfTime * std::sqrt(Variance(first, last)) / climb;
     double curve = CurveOf(first, values, clock_);
     if (clock_[last] - clock_[first] < 0.99 * Time(first, last)) {
-      // Snapshots see a burst begin or end to one interval. A leak is steady by one of both clocks.
+      // Snapshots locate the begin and end of a burst only to within one interval. A leak is steady by one of the two
+      // clocks.
       size_t end = last;
       while (end > first + 1 && paused_[end]) --end;
       double by_time = 0;
@@ -375,7 +381,7 @@ class Course {
       curve = std::max(curve, CurveOf(first, values, series_.times));
     }
     if (falls) SmoothCentre(first, &pace);
-    // Flat parts. Where little is expected nothing is known.
+    // Flat parts. A part with a small expected rise tells nothing.
     const double rate = climb / span;
     bool rising = false;
     for (size_t i = first; i < last;) {
@@ -403,7 +409,7 @@ class Course {
     }
     pace.longest = std::max(pace.longest, series_.unseen_pause);
     pace.stopped = pace.end > kLongestEnd * pace.longest && pace.end >= kShortEnd * span;
-    // Steps are judged from the first to the last: the pause after it is none of the rise.
+    // Steps are judged from the first to the last: the pause after the last is not part of the rise.
     const bool in_steps = pace.steps >= kLeastRising && !pace.stopped && pace.end > 0;
     if (in_steps) pace.centre = std::max(pace.centre, std::min(0.5, pace.centre * span / (span - pace.end)));
     const double least = strict.centre > 0 ? strict.centre + strict.errors * pace.error
@@ -415,7 +421,7 @@ class Course {
     return pace;
   }
 
-  // The mean of log(1 + 20 t) over a rise from `first` on, t from 0 to 1.
+  // Returns the mean of log(1 + 20 t) over the rise from `first` on, with t from 0 to 1.
   double CurveOf(size_t first, const std::vector<double>& values, const std::vector<double>& clock) const {
     const size_t last = n_ - 1;
     const double climb = values[last] - values[first], span = clock[last] - clock[first];
@@ -428,7 +434,8 @@ class Course {
     return sum / climb;
   }
 
-  // Where a rise has falls, its last value is no better than others: the mean of the last quarter, 7/8 of a steady rise, is.
+  // If a rise has falls, its last value is arbitrary. The mean of the last quarter is better; it is 7/8 of a steady
+  // rise.
   void SmoothCentre(size_t first, Pace* pace) const {
     const size_t last = n_ - 1;
     const double span = clock_[last] - clock_[first], quarter = clock_[last] - span / 4;
@@ -442,7 +449,7 @@ class Course {
       time += length;
     }
     if (!(late > 0) || !(time > 0)) return;
-    const double part = 1 - time / span / 2;  // of a steady rise: how high the middle of the last quarter is
+    const double part = 1 - time / span / 2;  // height of a steady rise in the middle of the last quarter
     pace->centre = 1 - area / span / (late / time) * part;
     const double climb = Climb(first, last), all = Variance(first, last), born = std::min(all, series_.sample * climb);
     pace->error = std::sqrt(kSpreadOfTime * kSpreadOfTime * born + kOfTurnover * (all - born)) / climb;
@@ -472,7 +479,8 @@ class Course {
       while (at > first + 1 && clock_[at] > third) --at;
       const bool rises = clock_[last] > clock_[at] && !pace.stopped &&
                          values[last] - values[at] >= kStillRising * rate * (clock_[last] - clock_[at]);
-      // It stopped when the traffic did: nobody knows what traffic would do. At start-up that is how tables are filled.
+      // It stopped when the traffic stopped, so its course under traffic is unknown. At start-up tables are filled like
+      // this.
       const bool paused = quiet_end_ && pace.stopped && pace.end < (1 - kStartUp) * (clock_[last] - clock_[first]);
       return rises || paused ? GrowthClass::kUndecided : GrowthClass::kPlateau;
     }
@@ -482,14 +490,14 @@ class Course {
     return pace.steps >= kLeastRising || (pace.steps == 2 && dropped) ? GrowthClass::kSteps : GrowthClass::kGrowing;
   }
 
-  // The minimum of each value and all later ones.
+  // Returns the minimum of each value and all later ones.
   std::vector<double> Floors() const {
     std::vector<double> floors = series_.values;
     for (size_t i = n_ - 1; i > 0; --i) floors[i - 1] = std::min(floors[i - 1], floors[i]);
     return floors;
   }
 
-  // Rises in enough parts of its time. One step is a table, two may be two.
+  // Tests whether the series rises in enough parts of its duration. One step may be a table, two steps two tables.
   GrowthClass SpreadOf(size_t first, const std::vector<double>& values, const Pace& pace) const {
     const size_t last = n_ - 1, parts = std::min(kParts, last - first);
     const double climb = values[last] - values[first], span = clock_[last] - clock_[first];
@@ -513,7 +521,7 @@ class Course {
     return GrowthClass::kGrowing;
   }
 
-  // After a time without traffic: as much as before, not a trifle.
+  // Tests whether a rise continues after a time without traffic by as much as before.
   bool GoesOnAfterPause(size_t first) const {
     const size_t last = n_ - 1;
     size_t pause = first + 1;
@@ -539,37 +547,38 @@ class Course {
     return centre >= kLeastCentre && largest <= kMostShare * climb ? GrowthClass::kGrowing : GrowthClass::kUndecided;
   }
 
-  // Says whether enough blocks have a known age. Where every allocation is recorded these are few.
+  // Returns whether enough blocks have a known age. Few suffice if every allocation is recorded.
   bool AgesTell() const {
     return !series_.survivors.empty() && std::sqrt(series_.survivor_variances[series_.survivors_of]) <
                                              kFewAges * series_.survivors[series_.survivors_of];
   }
 
-  // Whether what was allocated in the first half of the rise is gone: what is in use then is young, and no leak.
+  // Tests whether memory allocated in the first half of the rise was freed: what is in use is then young, and no leak.
   bool TurnedOver(size_t first) const {
     const size_t then = series_.survivors_of;
     if (!AgesTell() || then <= first || Time(first, then) < kKnownPart * Time(first, n_ - 1)) return false;
-    // A block that grows by realloc is always young.
+    // A block that grows by realloc always looks young.
     if (GrowsInSize(first)) return false;
     const double climb = Climb(first, then), middle = (series_.times[first] + series_.times[then]) / 2;
     if (!(climb > 0)) return false;
     size_t at = first;
     while (at + 1 < n_ && series_.times[at + 1] <= middle) ++at;
-    // Nothing had come by then: where half of it had.
+    // If nothing had come by then, use the time when half had come.
     if (Climb(first, at) < kSurvives * climb)
       while (at < then && Climb(first, at) < 0.5 * climb) ++at;
-    // Of a leak all that was there then is still there, by the same samples.
+    // In a leak everything from that time is still in use, according to the same samples.
     const double left = series_.survivors[at] - std::min(series_.survivors[first], series_.values[first]);
     return left < kSurvives * climb && left < kStays * Climb(first, at);
   }
 
-  // Says whether a stack holds more because it allocates more, and frees most of it. Without ages that looks like a leak.
+  // Returns whether a stack holds more because it allocates more, and frees most of it. Without ages that looks like a
+  // leak.
   bool RisesWithItsLoad(size_t first) const {
     if (AgesTell() || series_.allocated.empty() || GrowsInSize(first)) return false;
     const size_t last = n_ - 1;
     const double came = series_.allocated[last] - series_.allocated[first];
     if (!(came > 0) || Climb(first, last) > kKeptPart * came) return false;
-    // What comes in a time and what is in use meanwhile, in the first third and in the last.
+    // Compare the allocations in a period with the bytes in use, for the first third and the last.
     const double third = Time(first, last) / 3;
     size_t early = first + 1, late = last - 1;
     while (early < last && Time(first, early) < third) ++early;
@@ -588,13 +597,13 @@ class Course {
     return rate(late, last) / before - 1 >= kWithLoad * (mean(late, last) / in_use - 1);
   }
 
-  // The fastest leak that is not excluded, with 95 %: the upper end of an interval of one of several windows. Each takes a part of the
-  // error. The interval becomes that of `growth`.
+  // Sets the fastest leak that is not excluded, with 95 %: the minimum over several windows of the upper end of an
+  // interval. Each window gets a part of the error. Limits the interval of `growth` accordingly.
   void SetBound(Growth* growth) const {
     const size_t last = n_ - 1;
     growth->bound = kInfinity;
     const double errors = ErrorsOf(kBoundError / kWindows), w = series_.sample;
-    const double few = (errors * errors + 2) / 3 * w;  // of a Poisson count
+    const double few = (errors * errors + 2) / 3 * w;  // for a Poisson count
     const auto take = [&](double most, double rise, size_t first, double time) {
       if (most / time >= growth->bound) return;
       growth->bound = most / time;
@@ -605,13 +614,13 @@ class Course {
     for (const size_t first : {size_t{0}, At(0.25), At(0.5)}) {
       const double time = Time(first, last);
       if (!(time > 0)) continue;
-      // A part of the time has its own chance; the whole is what it is.
+      // A part of the time is subject to chance; the whole is fixed.
       const double error = first == 0 ? std::sqrt(Variance(first, last)) : ErrorOf(first, last);
       const double noise = errors * std::sqrt(error * error + 0.75 * w * w) + few;
       const double rise = Climb(first, last);
       double most = std::max(0.0, rise) + noise;
       if (const Fall fall = LargestFall(first, last); fall.sure) {
-        // Falls hide a rise of as much. Low points that come again say more.
+        // Falls may hide a rise of the same size. Repeated low points tell more.
         const std::vector<size_t> lows = LowsOf(first);
         most += fall.size;
         if (lows.size() >= kLeastLows) {
@@ -621,7 +630,8 @@ class Course {
       }
       take(most, rise, first, time);
     }
-    // What leaked until a time is in use at all later times, by the same samples: the lowest of those values has it.
+    // All that leaked until a time is in use at all later times, according to the same samples: the lowest later value
+    // includes it.
     double least = kInfinity;
     const double block =
         !series_.objects.empty() && series_.objects[last] > 0 ? series_.values[last] / series_.objects[last] : 0;
@@ -638,7 +648,7 @@ class Course {
   size_t n_;
   double alarm_ = kMostAlarm, alarm_if_nothing_is_freed_ = kMostAlarm;
   std::vector<double> clock_;
-  std::vector<bool> paused_;  // the time before each snapshot does not count
+  std::vector<bool> paused_;  // whether the time before each snapshot does not count
   bool quiet_end_ = false;
 };
 

@@ -12,10 +12,11 @@
 namespace holdfast {
 namespace {
 
-constexpr double kLittle = 0.01;  // of the memory in use: what rises undecidedly and is less does not matter
-constexpr double kMostly = 0.5;   // a stack with this part of a rise is named for it
+constexpr double kLittle = 0.01;  // of the bytes in use: a smaller undecided rise does not matter
+constexpr double kMostly = 0.5;   // a stack with at least this part of a rise is named
 constexpr double kAllOfIt = 0.9;
-// Level: no leak takes more than this part of what is in use, in a day, or in what was seen where every allocation is known.
+// Level: no leak exceeds this part of the bytes in use within a day; or within the observed time if every allocation is
+// known.
 constexpr double kHarmless = 0.05, kHoursADay = 24;
 constexpr int64_t kFinerBy = 8;
 constexpr double kAloneErrors = 6;  // standard errors
@@ -29,7 +30,7 @@ bool LeaksAny(const std::vector<LeakSeries::Entry>& entries) {
       entries, [](const LeakSeries::Entry& entry) { return !entry.suppressed && IsLeak(entry.bytes.growth_class); });
 }
 
-// Says whether one stack has most of what the total rose by since then.
+// Returns whether one stack has most of the total's rise since then.
 bool OneHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries, double since) {
   const uint32_t first = series.SnapshotAt(since);
   const auto rise = static_cast<double>(series.TotalNow() - series.TotalAt(first));
@@ -38,7 +39,7 @@ bool OneHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& 
   });
 }
 
-// "40KiB a minute": in a unit that fits the time that was seen.
+// "40KiB a minute": the unit fits the observed time.
 std::string RateText(double bytes_an_hour, double hours_seen) {
   const RateUnit unit = RateUnitFor(hours_seen);
   return fmt::format("{} {}", FormatSize(static_cast<int64_t>(std::min(9e18, std::ceil(bytes_an_hour / unit.an_hour)))),
@@ -74,7 +75,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     if (entry.suppressed) continue;
     answer.bound = std::max(answer.bound, entry.bytes.bound);
     if (!leaks && !might) continue;
-    // The first is the surest of those that grow.
+    // The first of those that grow is the most certain.
     if (!IsLeak(answer.grows)) {
       since = entry.bytes.since;
       answer.active = entry.bytes.active;
@@ -84,11 +85,12 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
                                           : entry.bytes.growth_class == GrowthClass::kGrowing ? Grows::kYes
                                                                                               : Grows::kSteps);
   }
-  // By births the sum of all has no course of its own: tables of the start are in it.
+  // By births the sum over all stacks has no course of its own, because it includes tables made at the start.
   answer.by_births = series.is_by_births();
   known = known || answer.by_births;
   if (!known) answer.bound = std::max(answer.bound, total.bound);
-  // The sum of many courses looks steadier than each: alone it takes more errors to be a leak, and no stack that has most of the rise.
+  // The sum of many courses looks steadier than each one. To be a leak on its own, the sum needs more standard errors,
+  // and no stack may have most of the rise.
   const bool total_leaks =
       IsLeak(total.growth_class) && (IsLeak(answer.grows) || (total.slope >= kAloneErrors / 1.96 * total.half_width &&
                                                               !OneHasMost(series, entries, total.since)));
@@ -119,7 +121,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   int64_t largest_rise = 0;
   for (const LeakSeries::Entry& entry : entries) {
     const int64_t rise = entry.bytes_now - series.BytesAt(entry, first);
-    // What only comes and goes is not the one that grows.
+    // A stack that only comes and goes is not the cause.
     const bool takes_part = answer.by_births && !IsLeak(answer.grows)
                                 ? entry.bytes.growth_class == GrowthClass::kUndecided
                                 : !IsLeak(answer.grows) || IsLeak(entry.bytes.growth_class) || !LeaksAny(entries);
@@ -128,7 +130,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     largest = &entry;
   }
   if (answer.by_births) {
-    // What grows, without the tables of the start.
+    // Only what grows, without tables made at the start.
     answer.before = answer.now = 0;
     for (const LeakSeries::Entry& entry : entries) {
       const bool rises =
@@ -185,7 +187,7 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
 std::string HoursText(double hours) {
   constexpr double kTwoYears = 2 * 365 * 24;
   if (!(hours < kTwoYears)) return "more than two years";
-  return FormatDuration(static_cast<int64_t>(std::round(hours * 36'000)) * 100'000'000);  // not known to more
+  return FormatDuration(static_cast<int64_t>(std::round(hours * 36'000)) * 100'000'000);  // no greater precision
 }
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// How fast all that leaks in a process grows.
+// The rate at which all leaks of a process grow together.
 #ifndef HOLDFAST_REPORT_GROWTH_GROWTH_RATE_H_
 #define HOLDFAST_REPORT_GROWTH_GROWTH_RATE_H_
 
@@ -11,10 +11,10 @@
 namespace holdfast {
 
 struct GrowthRate {
-  double slope = 0, half_width = 0;  // bytes an hour, and half of the 95 % interval; 0: nothing leaks
+  double slope = 0, half_width = 0;  // bytes an hour, and half-width of the 95 % interval; 0: no leak
 };
 
-// `answer` is AnswerOf(series, entries).
+// `answer` must be AnswerOf(series, entries).
 inline GrowthRate RateOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries,
                          const GrowthAnswer& answer) {
   GrowthRate rate;

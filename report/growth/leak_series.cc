@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 constexpr double kNanosAnHour = 3600e9;
-constexpr double kKnownAges = 0.5;  // of what is in use: with fewer ages nothing is said of survivors
+constexpr double kKnownAges = 0.5;  // of the bytes in use: survivors are unknown if fewer ages are known
 
 uint64_t CountOf(std::string_view text) {
   uint64_t count = 0;
@@ -21,7 +21,7 @@ uint64_t CountOf(std::string_view text) {
   return count;
 }
 
-// When the process began: the time of a snapshot less its comment elapsed, "48.434s". 0: not known.
+// Returns when the process began: the time of a snapshot minus its comment `elapsed`, "48.434s". 0: unknown.
 int64_t StartOf(const Profile& profile, int64_t time_nanos) {
   const std::string_view text = profile.CommentValue("elapsed");
   double seconds = 0;
@@ -51,7 +51,7 @@ void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
 
 absl::Status LeakSeries::Add(const ProfileFile& file) {
   const Profile& profile = *file.profile;
-  // Threads are objects that nothing else measures: both columns are their number.
+  // Threads have only a count: use it for both columns.
   const bool threads = FindMetric(profile, "alive").ok();
   const auto space = FindMetric(profile, threads ? "alive" : "inuse_space"),
              objects = threads ? space : FindMetric(profile, "inuse_objects");
@@ -60,7 +60,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
         "{}: has no inuse_space and inuse_objects. Leaks are found in heap and threads profiles: give those.",
         file.path));
   }
-  // What was allocated says how much was turned over; files of others may not have it.
+  // Allocated bytes give the turnover; profiles of other tools may lack them.
   std::vector<size_t> columns = {*space, *objects};
   const auto all_space = FindMetric(profile, threads ? "created" : "alloc_space"),
              all_objects = threads ? all_space : FindMetric(profile, "alloc_objects");
@@ -83,7 +83,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
       if (interval.unit == "bytes") interval_ = std::max(interval_, interval.mean);
     }
   }
-  std::vector<StringId> names;  // of each node: nodes differ from file to file
+  std::vector<StringId> names;  // of each node: nodes differ between files
   std::vector<bool> suppressed;
   for (const FrameNode& node : stacks->nodes()) {
     names.push_back(names_.Intern(node.name));
@@ -102,7 +102,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   totals_.emplace_back(snapshot, Point());
   for (size_t i = 0; i < stacks->size(); ++i) {
     const auto frames = stacks->FramesOf(i);
-    // What libc maps for its heaps, the heap profile has by who allocates there.
+    // Skip libc's mappings for its heaps: the heap profile has their content by allocating stack.
     if (!frames.empty() && IsOfLibcHeaps(stacks->nodes()[frames[0]].name)) continue;
     const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
     uint64_t key = 0;
@@ -139,7 +139,7 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
   const auto alive = FindMetric(*file.profile, "alive_space");
   if (!alive.ok()) return alive.status();
   if (!ages_.empty() && file.time_nanos < ages_time_) return absl::OkStatus();
-  // Ages after the exit handlers are those of what the handlers left.
+  // Ages recorded after the exit handlers describe only what the handlers left.
   const std::vector<uint32_t> order = ByTime();
   if (std::ranges::none_of(order, [&](uint32_t i) { return snapshots_[i].time == file.time_nanos; }))
     return absl::OkStatus();
@@ -211,7 +211,7 @@ LeakSeries::Timeline LeakSeries::MakeTimeline() const {
   return timeline;
 }
 
-// Snapshots that have nothing new are not written; the next file counts them.
+// Unchanged snapshots are not written; the next file has their number.
 std::vector<double> LeakSeries::UnchangedUntil(const Timeline& timeline) const {
   const std::vector<uint32_t>& order = timeline.order;
   std::vector<double> until(order.size());
@@ -260,7 +260,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
     parts.push_back({member, member->ByTime()});
     interval_ = std::max(interval_, member->interval_);
     turnover_known_ = turnover_known_ && together && member->turnover_known_;
-    // Each member has seen some of the callers.
+    // Each member has seen only some of the callers.
     for (const auto& [name, forwards] : member->plumbing_) {
       Forwards& all =
           plumbing_.try_emplace(names_.Intern(member->names_[name]), Forwards{0, false, false}).first->second;
@@ -271,7 +271,8 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   }
   std::ranges::sort(times);
   times.erase(std::unique(times.begin(), times.end()), times.end());
-  // The snapshots of members that count in each of the family's. In use counts until the last one, what was allocated for ever.
+  // For each snapshot of the family, the members' snapshots that count. Bytes in use count until the member's last
+  // snapshot, allocated bytes forever.
   struct Counted {
     const LeakSeries* of;
     uint32_t snapshot;
@@ -287,7 +288,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
         const auto after = std::ranges::upper_bound(
             part.order, time, {}, [&](uint32_t snapshot) { return part.of->snapshots_[snapshot].time; });
         if (after == part.order.begin()) continue;
-        // The last snapshot of each counts for as long again as it took.
+        // The last snapshot of each member counts for one more interval.
         const auto time_of = [&](size_t from_end) {
           return part.of->snapshots_[part.order[part.order.size() - from_end]].time;
         };
@@ -338,7 +339,8 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   }
 }
 
-// Says whether the newest snapshot lacks what was freed at the end of the process. The state after exit handlers is no evidence at all.
+// Returns whether the newest snapshot lacks what was freed at the end of the process. The state after exit handlers is
+// no evidence.
 bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
   if (order.size() < 2) return false;
   const auto file_of = [&](uint32_t snapshot) {
@@ -367,12 +369,12 @@ bool LeakSeries::IsByBirths(const std::vector<uint32_t>& order) const {
   return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
 }
 
-// Nothing was in use when the process began. Each edge of a bucket of age says how much of what lives was born before.
+// Nothing was in use when the process began. Each edge of an age bucket gives the bytes born before it.
 Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive,
                              const AliveAges& freed, size_t looked_at) const {
   const std::vector<uint32_t>& order = timeline.order;
   constexpr double kFinest = 64;    // parts of the time
-  constexpr double kUnseen = 0.12;  // of the time: buckets of age are too wide for the pauses of bursts
+  constexpr double kUnseen = 0.12;  // of the time: age buckets are too wide to show the pauses of bursts
   constexpr double kFreedOld =
       0.25;  // of what is in use, freed when it was half as old as that is: memory that is turned over
   const Point now = PointOf(points, order.back());
@@ -398,7 +400,7 @@ Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, con
     if (age < end && age * kFinest >= end) edges.push_back({age, older * whole, error * whole * whole});
   }
   for (auto edge = edges.rbegin(); edge != edges.rend(); ++edge) add(end - (*edge)[0], (*edge)[1], (*edge)[2]);
-  if (known < kKnownAges * in_use) {  // nobody knows its course
+  if (known < kKnownAges * in_use) {  // too few known ages: the course is unknown
     const double most = end > 0 ? in_use / end : 0;
     return {.slope = 0, .half_width = most, .bound = most};
   }
@@ -416,12 +418,12 @@ Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, con
     growth.slope = 0;
     growth.half_width = growth.bound;
   }
-  // What is in use now has all that leaked, and where every allocation is recorded that is known exactly.
+  // The bytes in use include all that leaked. If every allocation is recorded, they are exact.
   if (exact() && end > 0 && growth.bound > in_use / end) {
     growth.bound = std::max(in_use / end, growth.slope);
     growth.half_width = growth.bound - growth.slope;
   }
-  // Before the first snapshot the amount at a time is an estimate; the rise is what came since the start.
+  // Before the first snapshot amounts are estimates; the rise is what came since the start.
   if (growth.since < HoursOf(order[0], timeline)) growth.since = 0;
   return growth;
 }
@@ -447,7 +449,7 @@ Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool obje
   };
   for (size_t i = 0; i < order.size(); ++i) {
     if (unchanged[i] > 0) add(unchanged[i]);
-    // Not in a snapshot: nothing was in use. What was allocated until then does not become less.
+    // A stack that is missing in a snapshot has nothing in use. Its cumulative allocations do not decrease.
     const auto take = [&](const Points& from, Point* to) {
       const Point before = std::exchange(*to, PointOf(from, order[i]));
       to->bytes_allocated = std::max(to->bytes_allocated, before.bytes_allocated);
@@ -480,7 +482,8 @@ uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* name
   return key;
 }
 
-// Stacks without plumbing; those that are one by then are added up. Of a stack of nothing else the outermost frame stays.
+// Removes plumbing from stacks and merges those that become equal. A stack with only plumbing keeps its outermost
+// frame.
 void LeakSeries::Fold() const {
   folded_.clear();
   folded_frames_.clear();
@@ -532,7 +535,7 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
     const Growth bytes = Fit(stack.points, timeline, false, alive, of(freed), looked_at);
     Growth objects = Fit(stack.points, timeline, true, alive, of(freed), looked_at);
     if (timeline.by_births) {
-      // The blocks that are known to be of an age represent bytes; of objects there are as many as they have.
+      // Convert bytes of known age to objects with the stack's ratio.
       const double each = now.bytes > 0 ? static_cast<double>(now.objects) / static_cast<double>(now.bytes) : 0;
       objects = bytes;
       objects.slope *= each, objects.half_width *= each, objects.bound *= each;

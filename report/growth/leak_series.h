@@ -1,5 +1,6 @@
-// What each stack of a process has in use in each snapshot, as series: report/growth/growth.h says of each whether it grows. A stack is the names of its functions (`depth`: only of the innermost so many), so that it is
-// the same in every snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
+// The bytes in use of each stack of a process over its snapshots; report/growth/growth.h decides whether a series
+// grows. A stack is identified by its function names (only the innermost `depth`), so that it is the same in every
+// snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
 #ifndef HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 #define HOLDFAST_REPORT_GROWTH_LEAK_SERIES_H_
 
@@ -37,37 +38,40 @@ class LeakSeries {
       : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
 
   absl::Status Add(const ProfileFile& file);
-  // Of its lifetimes profile: since when what is in use has been. Known is that of the newest snapshot alone.
+  // Adds the process's lifetimes profile: the ages of what is in use. Only the newest snapshot's ages are kept.
   absl::Status AddAges(const ProfileFile& file);
   size_t snapshots() const { return snapshots_.size(); }
-  // Few snapshots, but since when what is in use has been is known: the births of live blocks are the course, from the start of the
-  // process on. Then all hours count from that start.
+  // Whether the births of live blocks are the course, from the start of the process: with few snapshots but known ages.
+  // All hours then count from that start.
   bool is_by_births() const { return IsByBirths(ByTime()); }
-  // Moments that are evidence, written or known to be unchanged. What is in use after exit handlers were called is none.
+  // Returns the number of moments that are evidence: written, or known to be unchanged. What is in use after exit
+  // handlers is no evidence.
   size_t evidence() const { return EvidenceIn(ByTime()); }
-  // Of a kind that changes seldom: no later file means that nothing changed until then, as other kinds were written.
+  // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
+  // written.
   void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }
-  int64_t NewestEvidence() const;  // time_nanos; 0: there is none
-  // Adds the processes of one family up, as snapshots of one. `together`: what all have at a time, at most 60 times. Else what each
-  // had at most, by the time of that: whether each process reaches more than the last.
+  int64_t NewestEvidence() const;  // time_nanos; 0: none
+  // Combines the processes of a family into one series. `together`: the sum of all at each moment, at most 60 moments.
+  // Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
   void AddFamily(const std::vector<const LeakSeries*>& members, bool together);
   double Hours() const;
   // Mean bytes between samples; 1: every allocation is known.
   int64_t interval() const { return interval_; }
   bool exact() const { return interval_ <= 1; }
 
-  // Growing ones first, by the lower end of their slope's interval; then the others by what they hold.
+  // Growing entries first, by the lower end of their slope's interval; then the others by bytes in use.
   std::vector<Entry> Entries() const;
-  // The names of its functions, leaf first.
+  // Returns the names of the stack's functions, leaf first.
   std::vector<std::string> FramesOf(const Entry& entry) const;
-  // Bytes in use of one entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
+  // Returns the bytes in use of an entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use
   int64_t TotalNow() const;
-  // Of what is in use at the newest snapshot; after Entries. Nothing where the ages of that moment were not given.
+  // Returns the ages of what is in use at the newest snapshot; call after Entries. Empty if the ages at that moment
+  // were not added.
   AliveAges AgesOf(const Entry& entry) const;
-  // Returns the first snapshot at or after `hours`, a time such as Growth::since. Returns kStart, when nothing was in use, for a time
-  // before the first snapshot if is_by_births().
+  // Returns the first snapshot at or after `hours`, a time such as Growth::since. Returns kStart, when nothing was in
+  // use, for a time before the first snapshot if is_by_births().
   static constexpr uint32_t kStart = UINT32_MAX;
   uint32_t SnapshotAt(double hours) const;
   int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
@@ -76,20 +80,20 @@ class LeakSeries {
  private:
   struct Point {
     int64_t bytes = 0, objects = 0;                      // in use
-    int64_t bytes_allocated = 0, objects_allocated = 0;  // until then
+    int64_t bytes_allocated = 0, objects_allocated = 0;  // cumulative
     double bytes_variance = 0, objects_variance = 0;
     double bytes_allocated_variance = 0, objects_allocated_variance = 0;
   };
-  // By snapshot, in the order in which they were added. A stack may be missing in some.
+  // By snapshot, in the order of addition. A stack may be missing in some snapshots.
   using Points = std::vector<std::pair<uint32_t, Point>>;
-  // A million stacks of 30 functions: 64 + 120 bytes each, and 72 for each snapshot.
+  // For a million stacks of 30 functions: 64 + 120 bytes each, and 72 for each snapshot.
   struct Stack {
-    uint64_t first_frame = 0;  // in frames_
+    uint64_t first_frame = 0;  // index into frames_
     uint32_t frames = 0;
     bool suppressed = false;
     Points points;
   };
-  static Point PointOf(const Points& points, uint32_t snapshot);  // zeros where there is none
+  static Point PointOf(const Points& points, uint32_t snapshot);  // zeros if there is none
   static void AddTo(const Point& from, Point* to);
   std::span<const uint32_t> NamesOf(const Stack& stack) const {
     return {frames_.data() + stack.first_frame, stack.frames};
@@ -102,7 +106,7 @@ class LeakSeries {
   void Fold() const;
   uint64_t FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const;
   std::vector<uint32_t> ByTime() const;
-  // The snapshots by time, and where hours begin: with the oldest snapshot, or by births with the process.
+  // The snapshots by time, and the origin of hours: the oldest snapshot, or by births the start of the process.
   struct Timeline {
     std::vector<uint32_t> order;
     bool by_births = false;
@@ -110,15 +114,16 @@ class LeakSeries {
   };
   Timeline MakeTimeline() const;
   double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
-  // `ages`: of what was in use at ages_time_; null: not known. `looked_at`: how many series are.
-  // `freed`: the ages at which it freed; null as for `ages`.
+  // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed; null as for
+  // `ages`. `looked_at`: the number of series.
   Growth Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
              const AliveAges* freed, size_t looked_at) const;
   Growth FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive, const AliveAges& freed,
                    size_t looked_at) const;
   bool IsByBirths(const std::vector<uint32_t>& order) const;
   size_t EvidenceIn(const std::vector<uint32_t>& order) const;
-  // For each snapshot: hours until which what is in use was as in the one before, as no file was written; 0: not known.
+  // Returns for each snapshot the hours until which the previous one's state was unchanged, as no file was written; 0:
+  // unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
     return !order.empty() && lasts_until_ > snapshots_[order.back()].time;
@@ -132,32 +137,33 @@ class LeakSeries {
     int64_t time = 0;
     std::string path;
     ProfileMoment moment = ProfileMoment::kNone;
-    uint64_t unchanged = 0;  // snapshots since the one before that were not written
+    uint64_t unchanged = 0;  // snapshots since the previous one that were not written
     auto operator<=>(const Taken&) const = default;
   };
   std::vector<Taken> snapshots_;
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
   StackMap stacks_;
-  // Whether a name is plumbing in the newest snapshot that has it: each holds all stacks of those before. What forwards in one may
-  // turn out not to in the next, so that stacks are kept as they are, and folded when they are asked for.
+  // Whether a name is plumbing in the newest snapshot that has it: each snapshot has all earlier stacks. A function
+  // that only forwards in one snapshot may turn out not to in the next, so stacks are kept unchanged and folded on
+  // request.
   struct Forwards {
     int64_t time = 0;
-    bool always = true;  // wherever the name is
+    bool always = true;  // wherever the name occurs
     bool calls_users = false;
   };
   absl::flat_hash_map<StringId, Forwards> plumbing_;
   mutable StackMap folded_;
   mutable std::vector<StringId> folded_frames_;
   absl::flat_hash_map<uint64_t, AliveAges> ages_;        // by stack
-  absl::flat_hash_map<uint64_t, AliveAges> freed_ages_;  // of what was freed until then, by the age at its free
-  int64_t ages_time_ = 0;                                // which snapshot they are of
+  absl::flat_hash_map<uint64_t, AliveAges> freed_ages_;  // of freed blocks, by age at the free
+  int64_t ages_time_ = 0;                                // the snapshot of these ages
   mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_, folded_freed_ages_;
   Points totals_;
   bool turnover_known_ = true;
   int64_t interval_ = 1;  // the largest of all snapshots
   int64_t lasts_until_ = 0;
-  int64_t started_ns_ = 0;  // the process, time_nanos; 0: not known
+  int64_t started_ns_ = 0;  // start of the process, time_nanos; 0: unknown
 };
 
 }  // namespace holdfast

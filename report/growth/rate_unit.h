@@ -1,5 +1,5 @@
-// The unit of time that a growth is told in: one that fits the time over which it was seen. 134 MiB in 15 s are 8.9 MiB a second;
-// that it will be 31 GiB in an hour nobody has seen. The page has the same rule (report/web/src/core/leaks.ts).
+// Chooses the unit of time for a growth rate: one that fits the observed time. 134 MiB in 15 s are printed as 8.9 MiB a
+// second, not as 31 GiB an hour, which nobody observed. The page has the same rule (report/web/src/core/leaks.ts).
 #ifndef HOLDFAST_REPORT_GROWTH_RATE_UNIT_H_
 #define HOLDFAST_REPORT_GROWTH_RATE_UNIT_H_
 
@@ -8,7 +8,7 @@
 namespace holdfast {
 
 struct RateUnit {
-  double an_hour = 1;  // so many of it are an hour
+  double an_hour = 1;  // units in an hour
   std::string_view symbol = "h", words = "an hour";
 };
 

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// `*` stands for any text; without ^ and $ the pattern may stand anywhere.
+// Matches a pattern: `*` matches any text; without ^ and $ the pattern may match anywhere.
 bool MatchesTemplate(std::string_view pattern, std::string_view text) {
   const bool from_start = pattern.starts_with('^'), to_end = pattern.ends_with('$');
   if (from_start) pattern.remove_prefix(1);

@@ -1,8 +1,8 @@
-// Leaks that are known and not to be told: files in LeakSanitizer's format.
+// Known leaks that are not reported, from files in LeakSanitizer's format:
 //
-//   # what follows is a comment
-//   leak:libfoo.so          a part of a function's, source file's or object's name in the stack
-//   leak:^init_*_table$     * stands for anything, ^ and $ for the ends
+//  # a comment
+//  leak:libfoo.so          part of the name of a function, source file or object in the stack
+//  leak:^init_*_table$     * matches any text, ^ and $ the ends
 #ifndef HOLDFAST_REPORT_GROWTH_SUPPRESSIONS_H_
 #define HOLDFAST_REPORT_GROWTH_SUPPRESSIONS_H_
 
@@ -17,7 +17,8 @@ namespace holdfast {
 
 class Suppressions {
  public:
-  // Reads a file and adds its lines. Lines of other kinds (race:, thread: …) are passed over, others are an error.
+  // Reads a file and adds its lines. Skips lines of LeakSanitizer's other kinds (race:, thread: …); other lines are
+  // errors.
   absl::Status AddFile(const std::string& path);
   absl::Status AddText(std::string_view text, std::string_view name);
 

@@ -14,7 +14,7 @@ constexpr size_t kMoreInARow = 2;
 
 using Names = std::vector<std::string>;
 
-// A function that called itself stands there once, with how often.
+// Merges consecutive calls of one function, with their number.
 Names WithCounts(const Names& names) {
   Names made;
   for (size_t i = 0; i < names.size();) {
@@ -26,7 +26,7 @@ Names WithCounts(const Names& names) {
   return made;
 }
 
-// The first `most` of them, those at `further`, and a sign for each gap.
+// Joins the first `most` names and those at `further`, with a mark for each gap.
 std::string NamesText(const Names& names, size_t most, const std::set<size_t>& further) {
   std::string text;
   size_t next = 0;
@@ -45,12 +45,12 @@ std::string NamesText(const Names& names, size_t most, const std::set<size_t>& f
   return text;
 }
 
-// The first function by which `a` is another than `b`; a.size() where it is the beginning of that.
+// Returns the index of the first name that differs; a.size() if `a` is a prefix of `b`.
 size_t PartsAt(const Names& a, const Names& b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-// Texts of those of `names` that are in `rows`, which were all the same so far.
+// Sets texts for `rows` of `names`, which have the same text so far.
 void Tell(const std::vector<Names>& names, const std::vector<size_t>& rows, size_t most, size_t least_most,
           std::vector<std::string>* texts) {
   std::map<std::string, std::vector<size_t>> same;
@@ -65,7 +65,7 @@ void Tell(const std::vector<Names>& names, const std::vector<size_t>& rows, size
       std::set<size_t> further;
       for (const size_t other : alike) {
         const size_t at = PartsAt(names[row], names[other]);
-        // One that is the beginning of another ends where that goes on.
+        // A stack that is a prefix of another differs at its own last name.
         if (other != row) further.insert(std::min(at, names[row].size() - 1));
       }
       (*texts)[row] = NamesText(names[row], least_most, further);
@@ -96,7 +96,7 @@ std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string
   std::vector<size_t> all(stacks.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
   Tell(names, all, few, few, &texts);
-  // What recursion makes look the same all the same is shown as it is.
+  // Show stacks in full if merged recursion makes them look the same.
   std::map<std::string, std::vector<size_t>> same;
   for (size_t i = 0; i < texts.size(); ++i) same[texts[i]].push_back(i);
   for (const auto& [text, rows] : same) {

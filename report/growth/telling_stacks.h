@@ -1,11 +1,11 @@
-// Stacks as rows of a table show them: the innermost functions, and as many more as it takes to tell two rows apart.
+// Formats stacks as table rows: the innermost functions, and as many more as are needed to distinguish rows.
 //
-//     Grow ← Table::Insert ← Cache::Put ← …          the first functions are enough …
-//     Alloc ← Read ← Parse ← Load ← OnOpen ← …       … or two more …
-//     Alloc ← Read ← Parse ← Load ← OnClose ← …
-//     Alloc ← Read ← Parse ← Load ← … ← main ← …     … or where they part
-//     Alloc ← Read ← Parse ← Load ← … ← worker ← …
-//     Alloc ← Visit ×12 ← Walk ← main                a function that called itself
+//    Grow ← Table::Insert ← Cache::Put ← …          the first functions are enough …
+//    Alloc ← Read ← Parse ← Load ← OnOpen ← …       … or two more …
+//    Alloc ← Read ← Parse ← Load ← OnClose ← …
+//    Alloc ← Read ← Parse ← Load ← … ← main ← …     … or those where they differ
+//    Alloc ← Read ← Parse ← Load ← … ← worker ← …
+//    Alloc ← Visit ×12 ← Walk ← main                a recursive function
 #ifndef HOLDFAST_REPORT_GROWTH_TELLING_STACKS_H_
 #define HOLDFAST_REPORT_GROWTH_TELLING_STACKS_H_
 
@@ -17,9 +17,9 @@
 
 namespace holdfast {
 
-// Of stacks, leaf first, the texts in the same order: `few` functions of each, at most two more in a row, then those by which it
-// differs. Where two stacks have the same names by `shorten` (null: names are shown as they are), whole names tell them apart. Only
-// stacks that are equal get equal texts. Pure.
+// Returns texts for stacks (leaf first), in the same order: `few` functions of each, at most two more in a row, then
+// those that differ. If `shorten` makes two stacks equal, full names distinguish them; null: do not shorten names. Only
+// equal stacks get equal texts. Pure.
 std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
                                        const std::function<std::string(std::string_view)>& shorten);
 
