@@ -63,8 +63,8 @@ int64_t AgeSums::MedianNs() const {
   const double lower = bucket == 0 ? upper / 10 : static_cast<double>(kAgeBucketEdges.ns[bucket - 1]);
   const double part = objects_of[bucket] > 0 ? (KnownObjects() / 2 - below) / objects_of[bucket] : 1;
   const double inside = lower * std::pow(upper / lower, part);
-  // Half lived at least as long as the median, so twice the mean is no less: of the first bucket, which nothing bounds from
-  // below, that tells more than any scale.
+  // Half the blocks lived at least as long as the median, so the median is at most twice the mean. In the first bucket,
+  // which has no lower edge, this says more than any scale.
   const double edge = bucket == 0 ? 0 : lower;
   return static_cast<int64_t>(std::fmax(edge, std::fmin(inside, 2 * lifetime_ns / KnownObjects())));
 }

@@ -16,14 +16,14 @@
 namespace holdfast {
 namespace {
 
-// As kWide: so that in each of them the functions have some 20 columns.
+// As kWide: widths at which the function column still has about 20 characters.
 constexpr size_t kWider = 124, kWidest = 136;
 constexpr size_t kFreedColumn = 0, kObjectsColumn = 1, kAliveColumn = 3;  // of kLifetimesTypes
 constexpr int64_t kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
 struct RowOf {
   NodeCells cells;
-  int64_t number;  // of a label
+  int64_t number;  // for a label
   AgeSums sums;
 };
 
@@ -40,7 +40,7 @@ absl::StatusOr<double (*)(const AgeSums&)> SortKey(const std::string& sort) {
   return absl::InvalidArgumentError(fmt::format("--sort {}: take freed, objects, temporary, mean or alive.", sort));
 }
 
-// Returns what a stack's row is: what used the memory directly, or the label that was asked for.
+// Returns the node for a stack's row: the function that used the memory directly, or the requested label.
 uint32_t RowNodeOf(const FilteredStacks& stacks, std::span<const uint32_t> frames) {
   return stacks.nodes()[frames.back()].is_label ? frames.back() : frames.front();
 }
@@ -77,7 +77,7 @@ Cell TimeCell(int64_t ns) {
 
 int64_t Whole(double value) { return static_cast<int64_t>(std::min(9e18, std::round(value))); }
 
-// A member of JSON; null: not known.
+// A JSON value; null if unknown.
 std::string TimeOrNull(int64_t ns) { return ns < 0 ? "null" : fmt::format("{}", ns); }
 std::string WholeOrNull(double value) { return std::isfinite(value) ? fmt::format("{}", Whole(value)) : "null"; }
 
@@ -107,7 +107,7 @@ std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whol
           view.ErrorCell(sums.alive_variance, !view.variances.empty())};
 }
 
-// Whether it has to be said how sure the shares are.
+// Returns whether the error of the shares must be shown.
 bool HasAgeErrors(const View& view, const AgeSums& all) {
   return all.AgeErrorPercent() > 0 || (AgesAreDrawn(*view.profile) && all.KnownObjects() > 0);
 }
@@ -145,13 +145,13 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   add("mean_ns", TimeOrNull(all.MeanNs()));
   add("temporary_percent", share(all.temporary));
   add("other_thread_percent", share(all.other_thread));
-  // Censored: what still lives is in no age.
+  // Live blocks are censored: the ages do not include them.
   add("alive", fmt::format("{}", Whole(all.alive)));
   add("alive_error", WholeOrNull(view.variances.empty() ? std::nan("") : HalfWidthOf(all.alive_variance)));
   add("alive_of_unknown_age", fmt::format("{}", Whole(all.alive_of_unknown_age)));
   add("alive_longer_than_1s", WholeOrNull(all.AliveLongerThan(kSecond)));
   add("alive_longer_than_100s", WholeOrNull(all.AliveLongerThan(100 * kSecond)));
-  // They would make the ages longer; how much nobody knows yet.
+  // Live blocks would make the ages longer, by an unknown amount.
   if (all.alive > 0) {
     const auto share = [&all](double part) { return 100 * part / all.alive; };
     std::string text = "alive    " + view.Value(Whole(all.alive));
@@ -194,7 +194,7 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const RowOf& a, const RowOf& b) { return (*key)(a.sums) > (*key)(b.sums); });
   if (options.stacks.by == "age") {
-    // Unknown ages come last.
+    // Unknown ages are last.
     const auto unknown_last = [](const RowOf& row) { return std::pair(row.number == 0, row.number); };
     std::stable_sort(rows.begin(), rows.end(),
                      [&](const RowOf& a, const RowOf& b) { return unknown_last(a) < unknown_last(b); });
@@ -208,7 +208,7 @@ int RunLifetimes(const LifetimesOptions& given, std::ostream& out, std::ostream&
   table.header.push_back(fmt::format("showing  {} of {} rows", rows.size(), count));
   const std::string what = options.stacks.by;
   const bool has_object = what == "function" || what == "line" || what == "file" || what == "package";
-  // What it is sorted by is always there.
+  // The column that determines the order is always shown.
   const auto from = [&given](const char* sort, size_t width) { return given.sort == sort ? 0 : width; };
   table.columns = {{"freed", "freed", Column::kRight, 5},
                    {"freed_error", "±", Column::kRight, 0, 1, kWider},
