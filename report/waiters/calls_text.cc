@@ -73,7 +73,7 @@ std::string WrappedCalls(std::string_view calls, std::string_view indent, size_t
 
 std::string NameAlone(std::string_view function) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  // Rust's "<stuck::Server as core::ops::Drop>::drop": stuck::Server::drop.
+  // Rust's "<stuck::Server as core::ops::Drop>::drop" becomes stuck::Server::drop.
   if (const size_t end = function.rfind(">::"); function.starts_with('<') && end != std::string_view::npos) {
     return fmt::format("{}{}", NameAlone(function.substr(1, std::min(function.find(" as "), end) - 1)),
                        function.substr(end + 1));
@@ -97,7 +97,7 @@ std::string NameAlone(std::string_view function) {
     if (angles == 0) {
       if (c == '(' && braces == 0) break;
       if (c == ' ' && braces == 0 && !name.ends_with("operator")) {
-        name.clear();  // that was the type of what it returns
+        name.clear();  // the text so far was the return type
       } else {
         name += c;
       }

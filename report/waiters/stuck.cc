@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostHeldShown = 10, kMostUnheldShown = 10, kMostIdleShown = 6, kMostGroupsShown = 3,
                  kMostDeadlocksShown = 8, kMostOthersShown = 8, kMostWaysShown = 4;
-constexpr size_t kWayWidth = 100;  // columns of a way that goes over several lines
+constexpr size_t kWayWidth = 100;  // columns of a path on several lines
 
 std::string Threads(size_t count, std::string_view does) {
   return count == 1 ? fmt::format("1 thread {}s", does) : fmt::format("{} threads {}", count, does);
@@ -45,7 +45,7 @@ class Stuck {
     const std::string events = Section(WaitRank::kEvent, kMostUnheldShown, "\nwaits for what nobody holds\n");
     text += locks + events;
     if (deadlocks.empty() && locks.empty() && events.empty()) {
-      // Then one of them may be what everybody waits for.
+      // One of these waits may be what all threads wait for.
       const std::string idle = Section(WaitRank::kIdle, kMostUnheldShown, "\nwaits for what nobody holds\n");
       text += idle.empty() ? "" : idle + "  in their threads' own loops: idle, or a wake-up was lost\n";
     } else {
@@ -73,7 +73,7 @@ class Stuck {
            Rows(circle);
   }
 
-  // Circles in which some lock does not say who holds it: who got it last may have let it go since.
+  // Returns cycles with a lock that does not name its holder: the thread that got it last may have released it since.
   std::string PerhapsDeadlocks() const {
     std::string text;
     for (int start = 0; start < static_cast<int>(list_.threads.size()); ++start) {
@@ -134,7 +134,7 @@ class Stuck {
     const WaitingList::Wait* longest = nullptr;
     std::map<std::string, std::vector<const WaitingList::Wait*>> by_way;
     size_t count = 0, locks = 1;
-    std::string class_name = {};  // of several locks that somebody holds
+    std::string class_name = {};  // for several locks with a holder
     std::set<int> holders = {};
   };
   using Waits = std::vector<const WaitingList::Wait*>;
@@ -145,7 +145,7 @@ class Stuck {
     group->by_way[way].push_back(&wait);
   }
 
-  // Of a lock the longest wait first, too.
+  // For each lock the longest wait is first, too.
   static std::vector<Group> Sorted(std::map<std::string, Group>&& groups) {
     std::vector<Group> sorted;
     for (auto& [key, group] : groups) {
@@ -160,7 +160,8 @@ class Stuck {
     return sorted;
   }
 
-  // Each lock for itself; but statements that wait for a condition of their own each, all of them by one way, together.
+  // Groups waits by lock. Exception: statements that each wait for their own condition, on the same path, are one
+  // group.
   std::vector<Group> GroupsOf(WaitRank rank) const {
     std::map<std::string, Group> locks, groups;
     for (const WaitingList::Wait& wait : list_.waits) {
@@ -184,8 +185,8 @@ class Stuck {
     return Sorted(std::move(groups));
   }
 
-  // Locks of one class together (report/analysis/lock_classes.h). Of those that have only an address: where waiters came by one way,
-  // and their holders do the same.
+  // Merges locks of one class (report/analysis/lock_classes.h). Locks known only by address are merged if their waiters
+  // came by the same path and their holders do the same.
   std::map<std::string, Group> ByClass(std::map<std::string, Group>&& locks) const {
     std::map<std::string, Group> classes;
     for (auto& [key, group] : locks) {
@@ -223,7 +224,7 @@ class Stuck {
     return group.class_name.empty() ? what : fmt::format("{}, {}", what, group.class_name);
   }
 
-  // Names the holder; if there are several locks, that of the lock with the longest wait.
+  // Names the holder; for several locks, the holder of the lock with the longest wait.
   std::string HolderText(const Group& group) const {
     const std::string text = words_.HolderText(*group.longest);
     return group.locks == 1 || text.empty() || group.holders.size() < 2
@@ -258,7 +259,7 @@ class Stuck {
            (waits.size() == 1 ? "" : fmt::format(" and {} more", waits.size() - 1));
   }
 
-  // Those that came by the same calls, in one line.
+  // Waiters on the same path share a line.
   std::string Waiters(const Group& group) const {
     std::vector<std::pair<std::string, Waits>> ways(group.by_way.begin(), group.by_way.end());
     std::stable_sort(ways.begin(), ways.end(),
@@ -276,7 +277,7 @@ class Stuck {
     return text;
   }
 
-  // The way on lines of its own where it is more than fits behind.
+  // Puts the path on separate lines if it does not fit at the end of the row.
   static void AddRow(std::vector<std::string> cells, const std::string& way, const std::string& calls,
                      std::vector<std::vector<std::string>>* rows, std::vector<std::string>* below) {
     const bool fits = way == calls;
@@ -298,7 +299,7 @@ class Stuck {
     return text;
   }
 
-  // What would be in the way of an answer.
+  // Idle threads, which would only distract.
   std::string Idle() const {
     std::map<std::string, Group> by_calls;
     size_t threads = 0;
@@ -323,14 +324,14 @@ class Stuck {
            Aligned(rows) + (more > 0 ? fmt::format("  and {} more: --json names all\n", more) : "");
   }
 
-  // Of threads that neither wait nor hold: a server that waits for another process, say, is stuck as well. Those in the midst of
-  // work first.
+  // Threads that neither wait nor hold a lock: a server that waits for another process is stuck as well. Threads in the
+  // middle of work are first.
   std::string Others() const {
     struct Other {
       int first;
       size_t count = 0;
     };
-    std::map<std::pair<bool, std::string>, Other> others;  // the deepest ways come first among equals
+    std::map<std::pair<bool, std::string>, Other> others;  // among equals the deepest path is first
     for (size_t i = 0; i < list_.threads.size(); ++i) {
       const WaitingList::Thread& thread = list_.threads[i];
       if (!words_.IsOther(static_cast<int>(i))) continue;
@@ -354,7 +355,7 @@ class Stuck {
   const StuckWords words_;
   const WaitingList& list_;
   const bool each_;
-  std::vector<WaitRank> ranks_;  // of list_.waits
+  std::vector<WaitRank> ranks_;  // indexed like list_.waits
 };
 
 }  // namespace

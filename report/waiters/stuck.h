@@ -1,10 +1,11 @@
-// Who waits for whom, in words: `holdfast stuck`, and the lines that other commands print where there is a deadlock.
+// Describes in words which threads wait for which: `holdfast stuck`, and the lines that other commands print for a
+// deadlock.
 //
 //   deadlock: 2 threads wait for each other, since 25.1s
 //     T2 worker (tid 4711)  holds  accounts_mutex (server)  waits for  audit_mutex (server)     transfer ← handle ← run
 //     T3 worker (tid 4712)  holds  audit_mutex (server)     waits for  accounts_mutex (server)  audit ← handle ← run
 //
-// From a profile's comments (report/analysis/waiting_list.h), whether it lies in a file or was made a moment ago.
+// Reads a profile's comments (report/analysis/waiting_list.h), whether the profile is in a file or was just made.
 #ifndef HOLDFAST_REPORT_WAITERS_STUCK_H_
 #define HOLDFAST_REPORT_WAITERS_STUCK_H_
 
@@ -16,23 +17,23 @@
 
 namespace holdfast {
 
-// Which calls stand beside a thread.
+// Which calls are shown for a thread.
 struct CallsShown {
   std::vector<std::string> plumbing =
-      {};             // patterns of what else is plumbing (report/profiles/plumbing.h), which compile
-  bool folds = true;  // false: plumbing as well
-  bool each = false;  // each lock of a class by itself
+      {};             // additional patterns for plumbing (report/profiles/plumbing.h); must be valid
+  bool folds = true;  // false: also show plumbing
+  bool each = false;  // show each lock of a class separately
 };
 
-// "" if there is none.
+// Returns "" if there is no deadlock.
 std::string DeadlockText(const Profile& profile);
-// One screen: deadlocks, locks that somebody waits for, what nobody holds. `process`: "server (pid 4242)".
+// One screen: deadlocks, locks with waiters, waits without a holder. `process`: "server (pid 4242)".
 std::string StuckText(const Profile& profile, const std::string& process, const CallsShown& shown = {});
-std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& shown = {});  // with whole stacks
+std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& shown = {});  // with complete stacks
 bool HasDeadlock(const Profile& profile);
 
-// Several processes: those in which somebody waits for a lock or in the midst of work as above, one after the other; then what
-// the threads of the others do, alike ones together, those in the midst of their work first.
+// Several processes. First those with threads that wait for a lock or in the middle of work, as above, one after the
+// other. Then what the other processes' threads do, equal ones together, and those in the middle of work first.
 //
 //   2 threads sleep in epoll_wait (do_epoll_wait): postgres (pid 4712), postgres (pid 4713)
 //     WaitEventSetWait ← WaitLatch ← ProcSleep ← LockAcquireExtended ← XactLockTableWait ← heap_update ← …
@@ -42,7 +43,7 @@ struct StuckProcess {
 };
 std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const CallsShown& shown = {});
 
-// Of these files, the deadlocks in those that are block profiles; "" if there is none, also for files that cannot be read.
+// Returns the deadlocks in those files that are block profiles; "" if there is none. Skips unreadable files.
 std::string DeadlocksIn(const std::vector<std::string>& files);
 
 }  // namespace holdfast

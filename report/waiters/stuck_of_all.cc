@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostShown = 12, kMostNames = 6, kWidth = 100;
 
-// Threads that do the same, of any process.
+// Threads of any process that do the same.
 struct Alike {
   std::string does, way;
   size_t depth = 0, threads = 0;

@@ -17,7 +17,7 @@ constexpr int kLongestChain = 4;
 
 StuckWords::StuckWords(const Profile& profile, const CallsShown& shown)
     : profile_(profile),
-      whose_(Plumbing::Make(profile, shown.plumbing).value()),  // with patterns that compile it can't fail
+      whose_(Plumbing::Make(profile, shown.plumbing).value()),  // cannot fail, because the patterns are valid
       folds_(shown.folds),
       locks_(ReadLockList(profile, &whose_)),
       list_(ReadWaitingList(profile)) {
@@ -108,7 +108,7 @@ std::string StuckWords::HolderCalls(const WaitingList::Wait& wait) const {
   return Calls(holder.wait == WaitingList::kUnknown ? holder.stack : WaitOf(wait.holder).stack);
 }
 
-// What a holder does, and if it waits, for whom, and so on.
+// Describes what a holder does; if it waits, for which holder, and so on.
 std::string StuckWords::DoingText(int thread, int depth) const {
   const WaitingList::Thread& it = ThreadAt(thread);
   if (it.gone) return "has ended: nobody will let it go";
@@ -142,11 +142,11 @@ std::string StuckWords::HowKnown(const WaitingList::Wait& wait) const {
 }
 
 WaitRank StuckWords::RankOf(const WaitingList::Wait& wait) const {
-  // A futex of one waiter is an event far more often than a lock.
+  // A futex with one waiter is much more often an event than a lock.
   const bool is_lock =
       wait.kind != "futex" || wait.holder != WaitingList::kUnknown || waiters_.at({wait.kind, wait.address}) > 1;
   if (!IsUnheldKind(wait.kind) && is_lock) return IsParked(wait) ? WaitRank::kIdle : WaitRank::kLock;
-  // Who holds up others is not idle.
+  // A thread that blocks others is not idle.
   if (wait.stack == WaitingList::kUnknown || holders_.contains(wait.thread)) return WaitRank::kEvent;
   const bool is_known = wait.thread != WaitingList::kUnknown;
   const bool since_start = is_known && ThreadAt(wait.thread).since_start;
@@ -159,7 +159,7 @@ bool StuckWords::IsParked(const WaitingList::Wait& wait) const {
   if (wait.kind != "mutex" || wait.holder == WaitingList::kUnknown || wait.stack == WaitingList::kUnknown) return false;
   if (waiters_.at({wait.kind, wait.address}) > 1 || holders_.contains(wait.thread)) return false;
   const WaitingList::Thread& holder = ThreadAt(wait.holder);
-  // The stack of main may end early, as read from outside.
+  // main's stack may be truncated when it is read from outside.
   const bool is_idle = !holder.gone && holder.wait == WaitingList::kUnknown && holder.stack != WaitingList::kUnknown &&
                        FunctionCount(holder.stack) <= kLoopFunctions &&
                        (holder.does.starts_with("sleeps in epoll_") || holder.does.starts_with("sleeps in poll") ||

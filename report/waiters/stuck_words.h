@@ -1,4 +1,4 @@
-// The words of `holdfast stuck` for what a profile says of waits: threads, locks, who holds them, the calls that lead there.
+// The words of `holdfast stuck` for a profile's waits: threads, locks, holders, and calls.
 #ifndef HOLDFAST_REPORT_WAITERS_STUCK_WORDS_H_
 #define HOLDFAST_REPORT_WAITERS_STUCK_WORDS_H_
 
@@ -21,45 +21,45 @@ namespace holdfast {
 
 class StuckWords {
  public:
-  // It outlives this.
+  // `profile` must outlive this object.
   explicit StuckWords(const Profile& profile, const CallsShown& shown = {});
 
   const WaitingList& list() const { return list_; }
   const WaitingList::Thread& ThreadAt(int thread) const { return list_.threads[static_cast<size_t>(thread)]; }
-  // Of a thread that waits.
+  // Requires that the thread waits.
   const WaitingList::Wait& WaitOf(int thread) const { return list_.waits[static_cast<size_t>(ThreadAt(thread).wait)]; }
 
   // "T2 worker (tid 4711)"
   std::string ThreadName(int thread) const;
-  // "accounts_mutex (server)"; of a join "the end of T2 worker (tid 4711)".
+  // "accounts_mutex (server)"; for a join "the end of T2 worker (tid 4711)".
   std::string LockName(const WaitingList::Wait& wait) const;
-  bool HasOwnName(const WaitingList::Wait& wait) const;  // not only an address
-  // What its lock has in common with others (report/analysis/lock_classes.h); "" where nothing is known of it.
+  bool HasOwnName(const WaitingList::Wait& wait) const;  // more than an address
+  // Returns what its lock has in common with others (report/analysis/lock_classes.h); "" if nothing is known.
   std::string LockClass(const WaitingList::Wait& wait) const;
-  // With what it is: "mutex accounts_mutex (server)".
+  // With its kind: "mutex accounts_mutex (server)".
   std::string WhatIsWaitedFor(const WaitingList::Wait& wait) const;
-  // "transfer ← handle ← run", and the whole way; "" if it is not known. Into WaitingList::stacks.
+  // "transfer ← handle ← run", and the complete path; "" if unknown. `stack`: index into WaitingList::stacks.
   std::string Calls(int stack) const;
   std::string Way(int stack) const;
   std::vector<std::string> Functions(int stack) const;
-  size_t FunctionCount(int stack) const;  // of the program's own
-  // "held by T2 flusher (tid 4714), which sleeps in fsync (…): flush_log"; "" of what nobody holds.
+  size_t FunctionCount(int stack) const;  // the program's own functions
+  // "held by T2 flusher (tid 4714), which sleeps in fsync (…): flush_log"; "" if there is no holder.
   std::string HolderText(const WaitingList::Wait& wait) const;
-  // The calls of its holder; "" if they are not known.
+  // The holder's calls; "" if unknown.
   std::string HolderCalls(const WaitingList::Wait& wait) const;
-  // How the holder is known, for programs.
+  // How the holder is known, for JSON.
   std::string HowKnown(const WaitingList::Wait& wait) const;
 
-  // Whether a thread is parked by its wait for a mutex: it waits alone, in its own loop, and the holder waits for input in a loop of
-  // its own, as a server's main thread does while there is no work for others.
+  // Returns whether a mutex parks this thread: the thread waits alone, in its own loop, and the holder waits for input
+  // in its own loop, as a server's main thread does while other threads have no work.
   bool IsParked(const WaitingList::Wait& wait) const;
   WaitRank RankOf(const WaitingList::Wait& wait) const;
-  // Of one that does not wait for anything that we know: whether it is in its own loop.
+  // For a thread without a known wait: returns whether it is in its own loop.
   bool IsInLoop(const WaitingList::Thread& thread) const;
   bool IsInDeadlock(int thread) const;
-  // A thread that neither waits nor holds what somebody waits for.
+  // Returns whether a thread neither waits nor holds a lock with waiters.
   bool IsOther(int thread) const;
-  // When the last of a circle of threads began to wait.
+  // Returns when the last thread of a cycle began to wait.
   int64_t SinceNs(const std::vector<int>& circle) const;
 
  private:
@@ -72,7 +72,7 @@ class StuckWords {
   const LockList locks_;
   const WaitingList list_;
   std::map<std::pair<std::string_view, std::string_view>, size_t> waiters_;  // by kind and address
-  std::set<int> holders_;  // threads that hold what somebody waits for
+  std::set<int> holders_;                                                    // threads that hold a lock with waiters
 };
 
 }  // namespace holdfast
