@@ -30,7 +30,7 @@ constexpr std::string_view kPeakSpace = "peak_space";
 struct Budget {
   std::string text, metric, limit;
   std::string function = "";
-  bool optional = false;  // kept where no function matches
+  bool optional = false;  // also satisfied if no function matches
 };
 
 constexpr char kBudgetForm[] = "Write METRIC:FUNCTION=LIMIT, such as inuse_space:ParseJson=10MB, or METRIC=LIMIT.";
@@ -50,7 +50,7 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
   return budget;
 }
 
-// One budget a line, as --max takes it, or behind "optional " as --max-optional does; # begins a comment.
+// Reads one budget a line, as for --max, or after "optional " as for --max-optional; # begins a comment.
 absl::Status ReadBudgets(const std::string& path, std::vector<Budget>* budgets) {
   std::ifstream file(path);
   if (!file) return absl::InvalidArgumentError(fmt::format("--budgets {}: could not be read. Check the path.", path));
@@ -58,13 +58,13 @@ absl::Status ReadBudgets(const std::string& path, std::vector<Budget>* budgets) 
   size_t number = 0, found = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
-    // Behind a blank or at the beginning: {lambda()#1} is a name.
+    // Only at the start of a line or after a blank: {lambda()#1} is a name.
     size_t comment = line.find('#');
     while (comment != std::string::npos && comment > 0 && kBlank.find(line[comment - 1]) == std::string_view::npos) {
       comment = line.find('#', comment + 1);
     }
     line.resize(std::min(comment, line.size()));
-    line.resize(line.find_last_not_of(kBlank) + 1);  // npos + 1: nothing is left
+    line.resize(line.find_last_not_of(kBlank) + 1);  // npos + 1: the line is empty
     line.erase(0, line.find_first_not_of(kBlank));
     if (line.empty()) continue;
     const bool optional = line.starts_with(kOptional);
@@ -89,13 +89,13 @@ absl::StatusOr<int64_t> LimitIn(const Budget& budget, std::string_view unit) {
       fmt::format("{} {}: {}.", OptionOf(budget.optional), budget.text, std::string(value.status().message())));
 }
 
-// In the units that --unit names, else in the family of units in which the limit was given.
+// In the unit of --unit, otherwise in the unit family of the limit.
 std::string Shown(const Budget& budget, int64_t value, std::string_view unit, const std::string& output_unit) {
   return output_unit.empty() || output_unit == "auto" ? FormatLike(value, unit, budget.limit)
                                                       : FormatValue(value, unit, output_unit);
 }
 
-// What is too much by less than the digits that are shown.
+// Shows an excess that is smaller than the displayed digits.
 std::string Excess(const Budget& budget, int64_t value, int64_t limit, std::string_view unit,
                    const std::string& output_unit) {
   if (value <= limit || Shown(budget, value, unit, output_unit) != Shown(budget, limit, unit, output_unit)) return "";
@@ -135,14 +135,14 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
     outcome.value += " ± " + Shown(budget, static_cast<int64_t>(std::min(9e18, half_width)), unit, options.unit);
   }
   outcome.failed = value > *limit;
-  // A budget for a function that was renamed, or misspelt, would be kept for ever.
+  // A budget for a renamed or misspelt function would always be satisfied.
   if (!budget.optional && !pattern->empty() && std::find(matches.begin(), matches.end(), true) == matches.end()) {
     outcome.failed = true;
     outcome.why = "no function of the profile matches (--max-optional allows that; holdfast top shows the names)";
   }
   outcome.uncertain =
       std::abs(static_cast<double>(value) - static_cast<double>(*limit)) <= half_width && half_width > 0;
-  // Less was in use when these stacks were looked at, by more than the promised 2 %.
+  // Less was in use when these stacks were captured, by more than the promised 2 %.
   const int64_t highest = view.peak_bytes.value_or(0), seen = view.peak_stacks_bytes.value_or(0);
   if (budget.metric == kPeakSpace && static_cast<double>(seen) < 0.98 * static_cast<double>(highest)) {
     outcome.value += fmt::format(" while {} of the peak's {} was in use", Shown(budget, seen, unit, options.unit),
@@ -155,7 +155,7 @@ bool HasFolder(const std::vector<std::string>& files) {
   return std::any_of(files.begin(), files.end(), StandsForSeveral);
 }
 
-// The view of a metric that left no file because nothing happened.
+// Returns a view for a metric without a file, because nothing happened.
 std::optional<View> ZeroView(const ViewOptions& options) {
   std::vector<std::string_view> kinds = KindsWithMetric(options.metric);
   if (!options.kind.empty()) std::erase_if(kinds, [&](std::string_view kind) { return kind != options.kind; });
@@ -168,13 +168,14 @@ std::optional<View> ZeroView(const ViewOptions& options) {
   return std::nullopt;
 }
 
-// The budget of a peak is one for its height, which the program counts: the stacks of a peak file may be of a moment at which less was in
-// use, and a short process has none. Nothing: the files do not say, or filters leave a part of the stacks.
+// Checks a budget for the peak's height, which the program counts. The stacks of a peak file may be from a moment with
+// less in use, and a short process has none. Returns nothing if the files lack the height, or if filters select only
+// some stacks.
 absl::StatusOr<std::optional<Outcome>> LookAtHeight(const Budget& budget, const ViewOptions& options) {
   if (budget.metric != kPeakSpace || !budget.function.empty() || HasFilter(options.stacks)) return std::nullopt;
   const auto limit = LimitIn(budget, "bytes");
   if (!limit.ok()) return limit.status();
-  // Each process has a heap profile; a file that is named may be the peak profile itself.
+  // Each process has a heap profile; a named file may be the peak profile itself.
   std::optional<int64_t> height;
   int64_t missing = 0;
   for (const char* kind : {"heap", "peak"}) {
@@ -194,7 +195,7 @@ absl::StatusOr<std::optional<Outcome>> LookAtHeight(const Budget& budget, const 
       .limit = Shown(budget, *limit, "bytes", options.unit),
       .failed = *height > *limit};
   if (missing > 0) outcome.value += fmt::format(" + up to {}", Shown(budget, missing, "bytes", options.unit));
-  // What several threads have missed may have been too much.
+  // The uncounted amount of several threads may exceed the budget.
   outcome.uncertain = !outcome.failed && WrappedSum(*height, missing) > *limit;
   return outcome;
 }
@@ -244,7 +245,7 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
   return absl::OkStatus();
 }
 
-// "1MiB/h": bytes an hour, and in which units they are given.
+// "1MiB/h": bytes an hour, and the units given.
 struct Rate {
   double bytes_an_hour = 0, an_hour = 1;
   std::string size, time;
@@ -264,7 +265,7 @@ absl::StatusOr<Rate> ParseRate(const std::string& text) {
   return Rate{static_cast<double>(*size) * an_hour, an_hour, text.substr(0, slash), unit};
 }
 
-// What leaks has to be slower. What may leak, faster, is uncertain.
+// Leaks must be slower than the limit. An undecided faster one is uncertain.
 absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::ostream& err,
                          std::vector<Outcome>* outcomes) {
   const double limit = given.bytes_an_hour;
@@ -321,7 +322,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
   for (const std::string& path : options.budgets) {
     if (const auto read = ReadBudgets(path, &budgets); !read.ok()) return Failed(read, err);
   }
-  // Budgets of several kinds, over one folder: each finds its files by its metric.
+  // One folder may serve budgets of several kinds: each finds its files by its metric.
   for (Budget& budget : budgets) {
     ViewOptions own = options.view;
     own.metric = budget.metric;
@@ -332,13 +333,13 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       outcomes.push_back(**height);
       continue;
     }
-    // Several kinds may have the metric: without a heap profile inuse_space is not that of mappings.
+    // Several kinds may have the metric: without a heap profile, inuse_space must not be read from mappings.
     const std::vector<std::string_view> kinds = KindsWithMetric(budget.metric);
     const bool of_first = own.kind.empty() && kinds.size() > 1 && HasFolder(own.files);
     if (of_first) own.kind = kinds.front();
     auto view = OpenView(own, err);
     if (!view.ok()) {
-      // No function can be missed in a profile of zeros.
+      // In a profile of zeros no function can be missing.
       if (auto zero = ZeroView(own); zero.has_value()) {
         view = *std::move(zero);
         budget.optional = true;

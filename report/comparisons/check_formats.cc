@@ -23,7 +23,7 @@ size_t CountFailures(const std::vector<Outcome>& outcomes) {
       std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.failed; }));
 }
 
-// At most so many characters of a name: templates have thousands.
+// The longest part of a name that is shown: templates have thousands of characters.
 constexpr size_t kMostNameBytes = 100;
 constexpr size_t kMostMarkdownRows = 20;
 

@@ -1,4 +1,5 @@
-// What `holdfast check` found, as text for a terminal, as Markdown for a comment on a change, as JUnit for the list of tests.
+// Formats the result of `holdfast check` as text for a terminal, as Markdown for a comment on a change, or as JUnit for
+// a list of tests.
 #ifndef HOLDFAST_REPORT_COMPARISONS_CHECK_FORMATS_H_
 #define HOLDFAST_REPORT_COMPARISONS_CHECK_FORMATS_H_
 
@@ -7,15 +8,15 @@
 
 namespace holdfast {
 
-// Of one budget, or of one function that has grown.
+// The result for one budget, or for one function that has grown.
 struct Outcome {
   std::string name, value, limit;
   bool failed = false, uncertain = false;
-  std::string why = "";  // it failed, other than by being larger
+  std::string why = "";  // the reason for a failure other than a too large value
 };
 
 std::string CheckText(const std::vector<Outcome>& outcomes);
-// A heading with the verdict and a table, failures first: some 3 KiB at most, where a comment takes 64.
+// A heading with the verdict and a table, failures first: at most about 3 KiB; a comment may have 64 KiB.
 std::string CheckMarkdown(const std::vector<Outcome>& outcomes);
 std::string CheckJunit(const std::vector<Outcome>& outcomes);
 

@@ -1,12 +1,12 @@
 // `holdfast diff`: what changed between two profiles, or two sets of them.
 //
 // What counts as a change
-//   Δ of a function = head − base, of its self and its total (recursion once), as `go tool pprof -base` has it.
-//   Each Δ has an error: variances of both sides added up; where both are snapshots of one process, blocks that are in
-//   both are the same blocks, so that only what differs in a stack is uncertain.
-//   |Δ| ≤ 3σ is marked as within the sampling error (≈): by chance alone about one function in 370 is beyond it.
-//   added: nothing in base; removed: nothing in head; grown, shrunk: the others. Functions without any Δ have no row.
-// With `normalize` head is scaled to the total of base: what changed is then each function's share.
+//  Δ of a function = head − base, of its self and its total (recursion counts once), as in `go tool pprof -base`.
+//  Each Δ has an error: the sum of both sides' variances. For two snapshots of one process, blocks in both are the same
+//  blocks, so that only the difference in a stack is uncertain.
+//  |Δ| ≤ 3σ is marked as within the sampling error (≈): about one function in 370 exceeds that by chance.
+//  added: nothing in base; removed: nothing in head; grown, shrunk: the others. Functions without any Δ have no row.
+// With `normalize` the head is scaled to the total of the base: a change is then one of the function's share.
 #ifndef HOLDFAST_REPORT_COMPARISONS_DIFF_H_
 #define HOLDFAST_REPORT_COMPARISONS_DIFF_H_
 
@@ -20,7 +20,7 @@
 namespace holdfast {
 
 struct DiffOptions {
-  ViewOptions view;  // its files are the head; or base and head when `base` is empty
+  ViewOptions view;  // its files are the head; base and head if `base` is empty
   ProfileDiffOptions compare = {};
   bool only_significant = false;  // no rows within the sampling error
 };

@@ -64,8 +64,7 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // Reads what is new. Each file's profile is dropped at once: a hundred snapshots cost no more memory than their
-  // series.
+  // Reads new files. Drops each profile after reading it: a hundred snapshots need no more memory than their series.
   absl::Status Read(std::ostream& err) {
     Progress progress("reading snapshot");
     const bool only_threads = options_.kind == "threads";
@@ -126,7 +125,7 @@ class Finder {
           key, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
     }
-    // A kind without a file did not change if other kinds have one of a later snapshot.
+    // A kind without a file did not change if other kinds have a file of a later snapshot.
     std::map<std::string, int64_t> newest;
     for (const auto* all : {&processes_, &threads_}) {
       for (const auto& [key, named] : *all)
@@ -147,7 +146,7 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // The newest lifetimes profiles of each process, if there are any beside what was given.
+  // Reads the newest lifetimes profiles of each process, if there are any beside the given files.
   absl::Status ReadAges() {
     const auto files = LifetimesFilesFor(options_.view.files);
     const auto found = files.ok() ? FindProfiles(*files, "lifetimes") : files.status();
@@ -155,11 +154,11 @@ class Finder {
     for (const FoundFile& file : *found) {
       if (!seen_ages_.insert(file.path).second) continue;
       auto profile = ReadProfileToView(file.path);
-      if (!profile.ok()) continue;  // what it would say is not known, then
+      if (!profile.ok()) continue;  // without it the ages are unknown
       ProfileFile described = DescribeFile(file.path, *profile);
       if (described.kind != "lifetimes" || !described.cumulative()) continue;
       described.profile = std::make_shared<Profile>(*std::move(profile));
-      // The last two: the newest may be of what the exit handlers left.
+      // Keep two: the newest may describe what the exit handlers left.
       std::vector<ProfileFile>& newest = ages_[described.process];
       newest.push_back(std::move(described));
       std::ranges::sort(newest, {}, &ProfileFile::time_nanos);
@@ -184,7 +183,7 @@ class Finder {
     return growths;
   }
 
-  // The worst of all processes' answers.
+  // Prints all answers and returns the worst one.
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
     const RateUnit rate = RateUnitFor(ShortestHours());
@@ -250,7 +249,7 @@ class Finder {
           }
         }
       }
-      // Of a run that was too short for growth, but known exactly: what it held at its end.
+      // For a run that was too short to judge growth, but with exact data: what it held at the end.
       const bool at_end = series.exact() && series.evidence() < kLeastSnapshots;
       holds_shown = holds_shown || at_end;
       if (const std::string how = HowToNameIn(key); !how.empty()) table.header.push_back("names    " + how);
@@ -332,7 +331,7 @@ class Finder {
   }
 
  private:
-  // A process by its identity, and heap, map, …: what one program has of several kinds is several series.
+  // A process's identity, and heap, map, …: a program has a series for each kind.
   using OfKind = std::pair<std::string, std::string>;
 
   size_t Programs() const {
@@ -341,14 +340,15 @@ class Finder {
     return all.size();
   }
 
-  // One program, of one build, in however many processes.
+  // Identifies a program of one build, in any number of processes.
   static std::string FamilyOf(const ProfileFile& file) {
     const Profile& profile = *file.profile;
     const std::string name = file.program.substr(0, file.program.find(" (pid "));
     return profile.mappings.empty() ? name : name + "\n" + std::string(profile.strings[profile.mappings[0].build_id]);
   }
 
-  // What the loader and libstdc++ allocate before main for as long as the process lives, such as the emergency pool for exceptions.
+  // Allocations of the loader and libstdc++ before main that last as long as the process, such as the emergency pool
+  // for exceptions.
   static bool IsOfStartUp(const std::vector<std::string>& frames) {
     constexpr std::string_view kLoader[] = {"_dl_init", "call_init", "_dl_start_user", "_dl_start",
                                             "_dl_relocate_object"};
@@ -359,7 +359,7 @@ class Finder {
     });
   }
 
-  // What is judged: processes, or where each lives for too short a time, their families.
+  // The series to judge: processes, or families of processes if each runs too briefly.
   struct Judged {
     struct One {
       OfKind key;
@@ -410,7 +410,7 @@ class Finder {
     return judged;
   }
 
-  // One series, judged.
+  // A series with its verdict.
   struct Shown {
     const Judged::One* one;
     std::vector<LeakSeries::Entry> entries;
@@ -418,7 +418,7 @@ class Finder {
     GrowthRate rate;
   };
 
-  // Sorts programs that grow before the others.
+  // Programs that grow are first.
   static std::vector<Shown> ShownOf(const Judged& judged) {
     std::vector<Shown> shown;
     for (const Judged::One& one : judged.series) {
@@ -434,8 +434,8 @@ class Finder {
     return memory == memory_.end() ? std::nullopt : memory->second.Answer();
   }
 
-  // Keeps the program of a folder that grows most or, if none grows, that holds most: its growing processes, at most kMostProcesses,
-  // or the largest one. Returns the others in words; "" if there are none.
+  // Keeps one program of a folder, the one that grows most, or holds most if none grows: its growing processes, at most
+  // kMostProcesses, or its largest process. Describes the others in words; returns "" if there are none.
   std::string LeaveOutOthers(std::vector<Shown>* shown, const std::set<std::string>& growing_threads) const {
     constexpr size_t kMostProcesses = 3, kMostNamed = 4;
     if (options_.all || !is_chosen_ || shown->empty()) return "";
@@ -448,7 +448,7 @@ class Finder {
       bool operator<(const Rank& other) const { return Key() < other.Key(); }
     };
     std::map<std::string, Rank> processes, programs;  // by identity; by name and build
-    std::set<std::string> families;                   // programs that are judged as one
+    std::set<std::string> families;                   // programs that are judged as a whole
     for (const Shown& of : *shown) {
       const std::string& process = of.one->key.first;
       const std::string& program = program_of_.at(process);
@@ -498,14 +498,14 @@ class Finder {
                        processes.at(*kept.begin()).leaks ? "grows most" : "holds most");
   }
 
-  // Whether a series is judged. Short processes beside longer ones are left out.
+  // Returns whether a series is judged. Skips short processes if there are longer ones.
   bool Counts(const LeakSeries& series) const {
     const auto has_enough = [](const auto& process) { return process.second.second.evidence() >= kLeastSnapshots; };
     const bool any = std::ranges::any_of(processes_, has_enough) || std::ranges::any_of(threads_, has_enough);
     return !any || series.evidence() >= kLeastSnapshots;
   }
 
-  // Of the processes that are told: no unit is longer than what was seen of each.
+  // Of the printed processes: the unit of time must not exceed what was observed of any of them.
   double ShortestHours() const {
     double hours = std::numeric_limits<double>::infinity();
     for (const auto* all : {&processes_, &threads_}) {
@@ -516,7 +516,7 @@ class Finder {
     return hours;
   }
 
-  // Of the newest snapshot of a process: what brings the names that it lacks.
+  // Returns how to get the names missing in a process's newest snapshot.
   std::string HowToNameIn(const OfKind& process) const {
     const Profile& profile = *newest_.at(process);
     auto whose = Plumbing::Make(profile, options_.view.stacks.plumbing);
@@ -529,7 +529,7 @@ class Finder {
     const auto now = static_cast<double>(series.TotalNow());
     if (now >= limit_)
       return fmt::format("{} is reached already", FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit));
-    // The leaks go on, what else grew may not.
+    // Leaks will continue; other growth may not.
     const double slope = leak_slope > 0 ? leak_slope : IsLeak(total.growth_class) ? total.slope : 0;
     if (slope <= 0)
       return fmt::format("{} will not be reached by what grows now",
@@ -553,12 +553,13 @@ class Finder {
 
   static Cell AgeCell(int64_t ns) { return ns < 0 ? ForPeople("") : Cell::Number(OlderText(ns), ns); }
 
-  // Nothing in CSV, null in JSON: what a program adds up there is of one unit.
+  // Empty in CSV, null in JSON: programs add up this column, so it must have one unit.
   static Cell ForPeople(std::string shown) {
     return Cell::Real(std::move(shown), std::numeric_limits<double>::quiet_NaN());
   }
 
-  // Where people look for bytes they see threads, with that word; programs find them among the objects.
+  // Shows threads in the column of bytes, with the word "threads", for people; programs find their number in the column
+  // of objects.
   static TableRow ThreadRowOf(const OfKind& key, const std::string& program, const LeakSeries::Entry& entry,
                               const std::vector<std::string>& frames, const RateUnit& rate) {
     const double slope = entry.objects.slope / rate.an_hour, error = entry.objects.half_width / rate.an_hour;
@@ -612,7 +613,7 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
         last = text.str();
       }
       if (!options.follow) return IsLeak(grows) ? 1 : grows == Grows::kUndecided ? kCannotTell : 0;
-      if (!out) return 3;  // nobody reads any more
+      if (!out) return 3;  // the reader is gone
     }
     std::this_thread::sleep_for(kLook);
   }

@@ -22,13 +22,13 @@ namespace {
 
 constexpr double kSigmas = 3;
 
-// One side: its files, read and chosen.
+// One side: its files, read and selected.
 struct Side {
   ProfileSet set;
   std::vector<const ProfileFile*> files;
 };
 
-// Takes a profile of zeros for a side that left no file of `kind` because nothing happened.
+// Returns a profile of zeros for a side without a file of `kind`, because nothing happened.
 std::optional<Side> ZeroSide(const std::vector<std::string>& arguments, const std::string& kind) {
   auto zero = ZeroProfileIn(arguments, kind);
   if (!zero.has_value()) return std::nullopt;
@@ -38,11 +38,11 @@ std::optional<Side> ZeroSide(const std::vector<std::string>& arguments, const st
   return side;
 }
 
-// What is kept of one.
+// The data kept of one side.
 struct Sums {
   struct Function {
     NodeCells cells;
-    std::string short_name, full_name;  // as shown, the second where the first is ambiguous
+    std::string short_name, full_name;  // the full name is shown if the short one is ambiguous
     int64_t self, total;
     double self_variance, total_variance;
   };
@@ -52,14 +52,14 @@ struct Sums {
   };
   View view;
   std::string path = {}, kind = {}, types = {}, process = {}, main_object = {},
-              default_metric = {};                           // of the first file; process "" when they are of several
-  std::map<std::string, std::set<std::string>> builds = {};  // of each object by its file name: build ids
+              default_metric = {};                           // of the first file; `process` is "" for several processes
+  std::map<std::string, std::set<std::string>> builds = {};  // for each object's file name: its build ids
   bool cumulative = false;
   int64_t whole = 0, selected = 0;
   double variance = 0;
   bool variances_known = false;
-  absl::flat_hash_map<std::string, Function> functions = {};  // by what makes them the same
-  std::vector<StackError> stacks = {};                        // where a snapshot of the same process may follow
+  absl::flat_hash_map<std::string, Function> functions = {};  // keyed by identity across both sides
+  std::vector<StackError> stacks = {};                        // only if a snapshot of the same process may follow
 };
 
 absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const ViewOptions& options,
@@ -81,15 +81,15 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const V
   return side;
 }
 
-// Of one folder: the oldest and the newest snapshot of each process.
+// For one folder: the oldest and the newest snapshot of each process.
 absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, std::ostream& err) {
-  // The state after exit handlers is the head only where there is no other.
+  // The state after exit handlers is the head only if there is no other.
   for (const bool after_exit : {false, true}) {
     auto set =
         ReadProfileSet(options.files, {.keep = KeepProfiles::kAll, .after_exit = after_exit, .kind = options.kind});
     if (!set.ok()) return set.status();
     std::pair<Side, Side> sides;
-    std::ostream nowhere(nullptr);  // which files count is another question here
+    std::ostream nowhere(nullptr);  // discard messages about selected files
     if (const auto one_kind = FilesThatCount(&*set, options, nowhere); !one_kind.ok()) return one_kind.status();
     for (const ProfileGroup& group : set->groups) {
       if (group.files.size() < 2 || group.process.empty()) continue;
@@ -113,17 +113,17 @@ std::string ProcessOf(const Side& side) {
   return process;
 }
 
-// Names a node as LocationNodes tells nodes of one profile apart. Nodes of both sides with equal keys are one.
+// Names a node by what distinguishes LocationNodes of one profile. Nodes of both sides with equal keys are the same.
 std::string KeyOf(const FrameNode& node) {
   if (node.is_label) return "\2" + node.name;
   return node.function == 0 ? "\1" + node.name : node.name;
 }
 
-// Finds the stacks of the head among those of the base: in files of one process they come in one order, nearly.
+// Finds the head's stacks among those of the base. Files of one process have them in nearly the same order.
 class StackErrors {
  public:
   explicit StackErrors(const std::vector<Sums::StackError>& stacks) : stacks_(stacks) {}
-  double VarianceOf(uint64_t key) {  // 0 where the base has no such stack
+  double VarianceOf(uint64_t key) {  // 0 if the base has no such stack
     if (next_ >= stacks_.size() || stacks_[next_].key != key) {
       if (by_key_.empty()) {
         by_key_.reserve(stacks_.size());
@@ -142,7 +142,7 @@ class StackErrors {
   absl::flat_hash_map<uint64_t, uint32_t> by_key_;
 };
 
-// Adds up one side. `base` is the side that was there before.
+// Adds up one side. `base`: the other side if it was added up before, otherwise null.
 absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base,
                             const ProfileDiffOptions& how, bool across_builds) {
   ViewOptions own = options;
@@ -180,7 +180,7 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   if (stacks->has_variances()) sums.variance = stacks->SelectedVariance(0) * scale * scale;
   const FlatTable flat(*stacks);
 
-  // Blocks of one process: how much less is uncertain than if both sides were independent.
+  // For blocks of one process: by how much the variance is smaller than for independent sides.
   std::vector<double> less_self(stacks->nodes().size()), less_total(stacks->nodes().size());
   if (stacks->has_variances() && !sums.process.empty() && sums.cumulative) {
     const std::vector<uint64_t> keys = StackKeys(*stacks);
@@ -238,7 +238,7 @@ void AddChange(const Sums::Function* base, const Sums::Function* head, std::vect
   changes->push_back(std::move(change));
 }
 
-// Whether both sides may be of different builds of a program or a library.
+// Returns whether the sides may be of different builds of a program or library.
 bool AreOfTwoBuilds(const Sums& base, const Sums& head) {
   if (!base.process.empty() && base.process == head.process) return false;
   bool any = false;
@@ -251,13 +251,13 @@ bool AreOfTwoBuilds(const Sums& base, const Sums& head) {
   return !any || base.main_object != head.main_object;
 }
 
-// Finds which functions of both sides are one, of those that only one side has by their key. The parameters of such a function
-// changed, or one side has debug information, which names inlined functions without parameters. First those that are shown alike,
-// then those of one name. Several candidates are no answer: they stay apart, under their full names.
+// Pairs functions that only one side has. Their parameters changed, or one side has debug information, which names
+// inlined functions without parameters. First pairs functions that are shown alike, then those with the same name. If
+// there are several candidates, they stay separate, with their full names.
 class Counterparts {
  public:
   using Functions = absl::flat_hash_map<std::string, Sums::Function>;
-  // `pair`: functions may be one. Otherwise only full names are given where short ones are ambiguous.
+  // `pair`: pair functions. Otherwise only gives full names where short ones are ambiguous.
   Counterparts(Functions* base, Functions* head, bool pair) {
     std::vector<Sums::Function*> gone, come;
     for (auto& [key, function] : *base) {
@@ -270,7 +270,7 @@ class Counterparts {
       Match(gone, come, [](const Sums::Function& function) { return function.short_name; });
       Match(gone, come, [](const Sums::Function& function) { return NameWithoutParameters(function.cells.name.text); });
     }
-    absl::flat_hash_map<std::string_view, int> shown;  // bit 0: in base alone, bit 1: in head alone
+    absl::flat_hash_map<std::string_view, int> shown;  // bit 0: only in base, bit 1: only in head
     for (const auto* function : gone) shown[function->short_name] |= Of(*function) == nullptr ? 1 : 0;
     for (const auto* function : come) shown[function->short_name] |= taken_.contains(function) ? 0 : 2;
     for (auto* functions : {&gone, &come}) {
@@ -280,7 +280,7 @@ class Counterparts {
     }
   }
 
-  // The function of head that one of base is; null if there is none.
+  // Returns the head's function for one of the base; null if there is none.
   const Sums::Function* Of(const Sums::Function& base) const {
     const auto found = head_of_.find(&base);
     return found == head_of_.end() ? nullptr : found->second;
@@ -370,7 +370,7 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
     if (std::ranges::find(files, "-") != files.end()) *kept = *std::move(side);
     return sums;
   };
-  // Read, added up and dropped one after the other.
+  // Each side is read, added up and dropped before the next.
   absl::StatusOr<Sums> before, after;
   const auto read_both = [&]() -> absl::Status {
     before = sums_of(base_files, &sides.first, nullptr);
@@ -384,7 +384,7 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
   };
   if (const absl::Status read = read_both(); !read.ok()) return read;
   if (before->types != after->types && chosen.kind.empty()) {
-    // A folder may lack the kind that the other one is shown by, as nothing of that kind happened.
+    // A folder may lack the other one's default kind, because nothing of that kind happened.
     chosen.kind = before->kind == "heap" ? before->kind : after->kind;
     if (ZeroProfileIn(base_files, chosen.kind).has_value() || ZeroProfileIn(head_files, chosen.kind).has_value()) {
       if (const absl::Status read = read_again(); !read.ok()) return read;
@@ -394,7 +394,7 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
     return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
                                                   after->path, after->kind, before->path, before->kind));
   }
-  // A side that has freed everything is shown by what it allocated. Both sides are compared by one metric.
+  // A side that has freed everything shows allocations by default. Compare both sides by one metric.
   if (before->view.metric != after->view.metric) {
     chosen.metric = before->default_metric;
     if (const absl::Status read = read_again(); !read.ok()) return read;

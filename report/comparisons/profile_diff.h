@@ -1,15 +1,16 @@
-// Two profiles, or two sets of them, function by function: what `holdfast diff` prints and `holdfast check` judges.
+// Compares two profiles, or two sets of them, function by function: `holdfast diff` prints the result and `holdfast
+// check` judges it.
 //
 //   base files ──► FilteredStacks ──► sums of each function ─┐
 //   head files ──► FilteredStacks ──► sums of each function ─┴─► one Change for each function that differs
 //
-// One side at a time is in memory: two files of 1,000,000 samples take what one does. Functions of both sides are the
-// same when they have the same name (or line, file, object path …, as `by` says). Two builds of a program are read twice:
-// there functions are the same when they have the same name across builds (report/profiles/function_identity.h), or when each
-// side alone has one function that is shown so.
+// Only one side at a time is in memory: two files of 1,000,000 samples need as much as one. Functions of both sides are
+// the same if they have the same name (or line, file, object path …, according to `by`). For two builds of a program
+// the files are read twice. Functions are then the same if they have the same name across builds
+// (report/profiles/function_identity.h), or if each side has exactly one function that is shown so.
 //
-// The error of a change is that of both sides added up. Where both are snapshots of one process, blocks that are in both
-// are the same blocks, so that of each stack only the difference of both variances is uncertain. One thread.
+// The variance of a change is the sum of both sides' variances. For two snapshots of one process, blocks in both are
+// the same blocks, so for each stack only the difference of the variances counts. One thread.
 #ifndef HOLDFAST_REPORT_COMPARISONS_PROFILE_DIFF_H_
 #define HOLDFAST_REPORT_COMPARISONS_PROFILE_DIFF_H_
 
@@ -31,7 +32,7 @@ struct Change {
 
   int64_t self() const;
   int64_t total() const;
-  // Both within 3 σ: by chance alone one function in 370 is beyond that.
+  // Both are within 3 σ: about one function in 370 exceeds that by chance.
   bool WithinError() const;
   const std::string& name() const { return cells.name.text; }
 };
@@ -41,24 +42,24 @@ struct ProfileDiff {
   std::string base_program = "";
   int64_t base_total = 0, head_total = 0;
   double variance = 0;               // of the difference of both totals
-  std::vector<Change> changes = {};  // functions that differ, in no order
-  bool errors_known = false;         // else all variances are 0
+  std::vector<Change> changes = {};  // functions that differ, unordered
+  bool errors_known = false;         // false: all variances are 0
   bool TotalWithinError() const;
 };
 
 struct ProfileDiffOptions {
-  // Files and folders. Empty: `options.files` are base and head; or one folder, there the oldest snapshot of each process
-  // is the base and the newest the head.
+  // Files and folders. Empty: `options.files` has base and head; or one folder, with the oldest snapshot of each
+  // process as the base and the newest as the head.
   std::vector<std::string> base = {};
-  // Instead of two files: one set, its samples with one label against those with another. As --tagfocus takes them.
+  // Instead of two files: compares samples of one set by label, in the syntax of --tagfocus.
   std::string base_label = "", head_label = "";
-  bool normalize = false;  // scale the head to the total of the base
+  bool normalize = false;  // scale the head to the base's total
 };
 
 // `options.files` is the head.
 absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDiffOptions& how, std::ostream& err);
 
-// The largest Δ first: of self, or of total.
+// Sorts by self or by total, largest Δ first.
 void SortChanges(bool by_total, std::vector<Change>* changes);
 
 }  // namespace holdfast
