@@ -8,11 +8,11 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kPart = 10;            // of the limit
-constexpr double kExportSeconds = 0.2;   // until the file is there
-constexpr double kUsualSpeed = 1 << 30;  // bytes a second that a program takes from one moment on
+constexpr double kExportSeconds = 0.2;   // until the file is written
+constexpr double kUsualSpeed = 1 << 30;  // bytes a second that a program may suddenly allocate
 constexpr int64_t kSoonest = 5 * kMs, kSoonestAtRest = 40 * kMs, kLatest = kSecond;
 constexpr int64_t kApart = 100 * kMs, kNextWay = 30 * kSecond;
-constexpr int64_t kLeastPart = 100;  // less is not worth another one
+constexpr int64_t kLeastPart = 100;  // of the limit: a smaller remainder is not worth another snapshot
 
 }  // namespace
 
@@ -28,8 +28,8 @@ bool LimitState::Look(int64_t limit, int64_t left, int64_t takes, int64_t now_ns
   const bool never = left_at_last_ < 0;
   if (!never && left > near + limit / (2 * kPart)) went_away_ = true;
   const bool is_another_way = never || (went_away_ && now_ns - due_ns_ >= kNextWay);
-  // Behind the first one on a way the next, when half of what was left is gone, or as much as leaves room for it. The first one is
-  // tried with half of what it takes: it may be the only one.
+  // After the first snapshot on an approach, the next one is due when half of the remaining memory is gone, or when
+  // just enough is left for it. The first one is tried with half of what it needs: it may be the only one.
   const int64_t needed = is_another_way ? takes / 2 : std::max(takes, limit / kLeastPart);
   const auto next_after = [&](int64_t before) {
     const int64_t least = std::max(takes, limit / kLeastPart);
@@ -43,7 +43,7 @@ bool LimitState::Look(int64_t limit, int64_t left, int64_t takes, int64_t now_ns
     went_away_ = false;
   }
   const double to_go = static_cast<double>(std::max<int64_t>(0, left - (due ? next_after(left) : next)));
-  // Where it stays where it is, that was seen enough.
+  // If usage is constant, look less often.
   const int64_t soonest = speed_ < static_cast<double>(limit) / 1000 ? kSoonestAtRest : kSoonest;
   again_in_ns_ =
       std::clamp(static_cast<int64_t>(to_go / std::max(kUsualSpeed, 2 * speed_) * kSecond), soonest, kLatest);

@@ -43,7 +43,7 @@ std::vector<std::pair<const LimitedGroup*, std::string>> LimitWatch::Look(int64_
     if (now_ns < group->next_look_ns()) continue;
     if (std::optional<std::string> text = group->Look(takes, now_ns)) near.emplace_back(group.get(), *std::move(text));
   }
-  // Nobody is in them any more.
+  // No process uses these groups any more.
   std::erase_if(groups_, [](const auto& entry) { return entry.second.use_count() == 1; });
   return near;
 }

@@ -1,7 +1,8 @@
-// The memory limits of the control groups that served processes are in: says when one of them comes near. Always at work; where there
-// is no limit, that is asked about every ten seconds.
+// Watches the memory limits of the served processes' control groups and reports when one is nearly reached. Always
+// active; a group without a limit is checked about every ten seconds.
 //
-// A look reads two files a level; near the limit a third. Far from it once a second, near it every 5 ms to 40 ms.
+// A look reads two files for each level, and a third near the limit. It is due once a second far from the limit, and
+// every 5 ms to 40 ms near it.
 #ifndef HOLDFAST_REPORT_TRIGGERS_LIMIT_WATCH_H_
 #define HOLDFAST_REPORT_TRIGGERS_LIMIT_WATCH_H_
 
@@ -20,13 +21,13 @@
 
 namespace holdfast {
 
-// What a snapshot of the heap alone, without names, takes while it is built, besides a few times its table.
+// Memory for building a snapshot of only the heap, without names, in addition to a few times its table.
 inline constexpr int64_t kLeanSnapshotBytes = 6 << 20;
 
 class LimitedGroup {
  public:
   explicit LimitedGroup(const std::string& process) : levels_(process) {}
-  // Told once: "memory limit at 231MiB of 256MiB". `takes`: see LimitState.
+  // Returned once: "memory limit at 231MiB of 256MiB". `takes`: see LimitState.
   std::optional<std::string> Look(int64_t takes, int64_t now_ns);
   int64_t next_look_ns() const { return next_look_ns_; }
 
@@ -38,15 +39,15 @@ class LimitedGroup {
 
 class LimitWatch {
  public:
-  // The group that this process is in now.
+  // Returns the group that this process is in now.
   std::shared_ptr<LimitedGroup> GroupOf(pid_t process);
-  // Looks at the groups for which it is time: those that are near their limit, and what is to be said of them.
+  // Checks the groups that are due. Returns those near their limit, with the reason for the snapshot.
   std::vector<std::pair<const LimitedGroup*, std::string>> Look(int64_t takes, int64_t now_ns);
-  // When the next look is due.
+  // Returns when the next look is due.
   int64_t NextLookNs(int64_t latest_ns) const;
 
  private:
-  std::map<std::string, std::shared_ptr<LimitedGroup>> groups_;  // by what /proc/PID/cgroup says
+  std::map<std::string, std::shared_ptr<LimitedGroup>> groups_;  // by the contents of /proc/PID/cgroup
 };
 
 }  // namespace holdfast

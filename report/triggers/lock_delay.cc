@@ -29,7 +29,7 @@ bool Waits(const OngoingWait& slot) {
   return static_cast<uint32_t>(CounterValue(slot.owner)) % kTurnStates == kWaiting && IsLock(CounterValue(slot.kind));
 }
 
-// A slot that changes while it is read may be missed, or be counted in both: a wait's length, until the next look.
+// A slot that changes while it is read may be missed or counted twice: an error of one wait, until the next look.
 uint64_t OngoingNs(const TableFile& table, const TableHeader& head, int64_t now_ns) {
   uint64_t sum = 0;
   for (int segment = 0; segment < kOngoingSegments; ++segment) {

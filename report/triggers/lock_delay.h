@@ -1,7 +1,7 @@
-// How long threads have waited for locks, all together, as a table says at this moment: waits that are over, and those that go on
-// for as long as they have. Waits for work (conditions, joins, semaphores, bare futexes) are not among them.
+// Returns how long all threads together have waited for locks, according to a table: finished waits, and ongoing waits
+// up to now. Waits for work (conditions, joins, semaphores, bare futexes) are excluded.
 //
-// Read by copying some 40 KiB of the table's head: as often as a second. What makes no sense in a hostile table is bounded.
+// Copies about 40 KiB of the table's head, up to once a second. Invalid values in a hostile table are bounded.
 #ifndef HOLDFAST_REPORT_TRIGGERS_LOCK_DELAY_H_
 #define HOLDFAST_REPORT_TRIGGERS_LOCK_DELAY_H_
 

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kSlots = 64;      // of a window: it is so exact
+constexpr uint64_t kSlots = 64;      // slots of a window, which determine its precision
 constexpr double kStillTrue = 0.95;  // of `above`
 
 int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
@@ -22,7 +22,7 @@ TriggerState::TriggerState(const Trigger& trigger, const char* text, int64_t beg
 
 uint64_t TriggerState::WithinWindow(uint64_t value, int64_t now_ns) {
   const auto within = static_cast<int64_t>(trigger_.within_ns), slot = within / static_cast<int64_t>(kSlots);
-  // The process may have begun by another clock than ours (a time namespace): then nothing is known of its beginning.
+  // The process may have begun by another clock than ours (a time namespace): then its beginning is unknown.
   const auto is_in_it = [&](const Slot& of) { return of.start_ns >= now_ns - within && of.start_ns <= now_ns; };
   while (!window_.empty() && !is_in_it(window_.front())) window_.pop_front();
   if (window_.empty() || now_ns - window_.back().start_ns >= slot) {

@@ -1,11 +1,11 @@
-// One condition: when it becomes true. Told values and times, it looks at nothing.
+// One condition: decides when it becomes true. The caller passes values and times; this class reads nothing.
 //
-//     value   ───╮        ╭─╮   ╭──       becomes true above `above`, and is until the value is below 95 % of that, so that one
-//     above ─ ─ ─│─ ─ ─╭──╯─╰───╯ ─       that wavers does so once
+//    value   ───╮        ╭─╮   ╭──       becomes true above `above`, and stays true until the value is below 95 % of `above`,
+//    above ─ ─ ─│─ ─ ─╭──╯─╰───╯ ─       so that a value that oscillates triggers once
 //                ╰─────╯ ^ once
 //
-// growth and delay are of a window: how much more the value is than the least in the time that the condition names. Both are 0 when a
-// process begins, so what came before the first look is in it.
+// growth and delay have a window: the value is compared with its minimum during the condition's time. Both are 0 when a
+// process begins, so the window includes what happened before the first look.
 #ifndef HOLDFAST_REPORT_TRIGGERS_TRIGGER_STATE_H_
 #define HOLDFAST_REPORT_TRIGGERS_TRIGGER_STATE_H_
 
@@ -19,16 +19,17 @@ namespace holdfast {
 
 class TriggerState {
  public:
-  // `text`: what the trigger was read from. `began_ns`: of the clock of Look, when the process began; 0: not known.
+  // `text`: the source text of the trigger. `began_ns`: when the process began, by the clock of Look; 0: unknown.
   TriggerState(const Trigger& trigger, const char* text, int64_t began_ns = 0);
 
   const Trigger& trigger() const { return trigger_; }
-  // `value`: bytes; of kDelay nanoseconds, that only grow. `limit`: of memory, where the condition is a share of it; 0: there is
-  // none, and it is never true. Times of one clock, that do not go back. True when it has just become true.
+  // `value`: bytes; for kDelay nanoseconds, which only increase. `limit`: the memory limit, for a condition with a
+  // share of it; 0: no limit, and the condition is never true. Times must be of one clock and not decrease. Returns
+  // true if the condition has just become true.
   bool Look(uint64_t value, uint64_t limit, int64_t now_ns);
   // "inuse>2GiB at 2.01GiB", as of the last look.
   std::string Reason() const;
-  // It is not true any more.
+  // Whether the condition is no longer true.
   bool is_over() const { return !is_true_; }
 
  private:

@@ -11,8 +11,9 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kSlowLook = kSecond;        // a file of /proc, or 40 KiB of the table
-constexpr int64_t kLooksWithin = 16;          // a time of a delay, at least: what came before its first look is lost
+constexpr int64_t kSlowLook = kSecond;  // for a file in /proc, or 40 KiB of the table
+// In a delay's window, at least: what happened before its first look is lost.
+constexpr int64_t kLooksWithin = 16;
 constexpr int64_t kLimitLook = 10 * kSecond;  // limits change rarely
 
 }  // namespace
