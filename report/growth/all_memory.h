@@ -44,7 +44,7 @@ class AllMemory {
  public:
   // Adds a heap or map profile of the process. Files of one snapshot count once.
   void Add(const ProfileFile& file);
-  // Nothing: fewer than two moments are known.
+  // Returns nothing if fewer than two moments are known.
   std::optional<MemoryAnswer> Answer() const;
 
  private:

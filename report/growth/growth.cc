@@ -598,7 +598,7 @@ class Course {
   }
 
   // Sets the fastest leak that is not excluded, with 95 %: the minimum over several windows of the upper end of an
-  // interval. Each window gets a part of the error. Limits the interval of `growth` accordingly.
+  // interval. Each window gets a part of the error. Sets the slope and interval of `growth` to match.
   void SetBound(Growth* growth) const {
     const size_t last = n_ - 1;
     growth->bound = kInfinity;
