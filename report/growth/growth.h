@@ -8,7 +8,7 @@
 // Course       a rise is a leak if it continues. Five properties of the course decide that:
 //                - its centre of time: 0.5 for a steady leak, less for a cache that fills up
 //                - no flat end, or none longer than the pauses before it; time without any allocation does not count
-//                - it rises in at least three parts of the time, none of which has more than 0.6 of the rise
+//                - it rises in at least three parts of the time, each with at most 0.6 of the rise
 //                - no falls, or low points that rise by more than their scatter explains
 //                - survivors: if birth times are known, what was allocated early is still in use
 //
