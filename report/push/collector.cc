@@ -19,11 +19,11 @@
 namespace holdfast {
 namespace {
 
-// What Pyroscope's types begin with, by ProfileKind: as Go's profiles.
+// The prefixes of Pyroscope's types, by ProfileKind: named like Go's profiles.
 constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block", "map", "threads", "exceptions"};
 const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] : kFileKindNames[file]; }
 
-// Lines of source that were not found in time: next time they are.
+// Whether source lines were not found in time. The next profile has them.
 bool HasMoreToSay(const Profile& profile) {
   return std::any_of(profile.comments.begin(), profile.comments.end(), [&](StringId comment) {
     const std::string_view text = profile.strings[comment];
@@ -53,7 +53,7 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   if (found != spools_.end()) return found->second;
   absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(out, options_.server, options_.tenant);
   elsewhere_.erase(out);
-  if (!opened.ok()) {  // it may be had later: the one that has it ends
+  if (!opened.ok()) {  // try again later: the pusher that holds it may exit
     if (absl::IsFailedPrecondition(opened.status())) elsewhere_.insert(out);
     SayOnce(fmt::format("{} Nothing of that folder is pushed meanwhile.", std::string(opened.status().message())));
     return nullptr;
@@ -96,7 +96,7 @@ size_t Collector::processes() const {
       std::count_if(watched_.begin(), watched_.end(), [](const auto& one) { return !one.second.ended; }));
 }
 
-// By the clock that nobody sets, where the process has the same.
+// Uses the monotonic clock if the process has the same one.
 bool Collector::BeganLongAgo(const Watched& watched, const Snapshot& snapshot) const {
   const TableOwner& owner = watched.table.table.owner();
   const int64_t age_ns = owner.start_monotonic_ns != 0 && SharesOurClock(owner)
@@ -122,7 +122,7 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
   told.labels = LabelsOf(watched->table, watched->place, snapshot, options_.labels);
   if (std::optional<ToldProcess> earlier = watched->spool->ToldOf(told.process)) {
     told.kinds = std::move(earlier->kinds);
-    if (!watched->table.pid.has_value()) told.labels = std::move(earlier->labels);  // it has ended: its place, too
+    if (!watched->table.pid.has_value()) told.labels = std::move(earlier->labels);  // has exited: its place is unknown
   }
   told_here_.insert(told.process);
   told.program = snapshot.process.program;
@@ -145,13 +145,13 @@ bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
 bool Collector::Tell(Watched* watched) {
   const std::optional<uint64_t> records = watched->table.table.RecordsHash();
   const TableFile& table = watched->table.table;
-  // What is resident changes while the table does not.
+  // Resident memory may change while the table does not.
   if (watched->quiet.IsStill(records) && !table.WantsResident()) {
     TellAgain(watched);
     return true;
   }
   absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
-  // Else it is being made, or damaged: the exporter says so.
+  // Otherwise the table is being created, or is damaged; then the exporter reports it.
   return !snapshot.ok() || TellAsItIs(watched, records, *std::move(snapshot));
 }
 
@@ -216,7 +216,7 @@ bool Collector::TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now
   }
   if (only_counters && !any_counts) return true;
   ToldProcess next = *told;
-  const bool counts = any_counts || told->last_entry == 0;  // the first time it is written down in any case
+  const bool counts = any_counts || told->last_entry == 0;  // always write the first entry
   bool any = false;
   absl::Status status;
   for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
@@ -290,7 +290,7 @@ void Collector::ShrinkSpools() {
 }
 
 void Collector::TellAll() {
-  // Looked at before it is read: that is its last state then.
+  // Check for exit before reading the table: then what is read is the last state.
   TellThose([](Watched& watched) { return watched.table.table.liveness() == Liveness::kDead; }, /*also_living=*/true);
 }
 
@@ -308,14 +308,14 @@ void Collector::TellThose(HasEnded has_ended, bool also_living) {
     const bool was_ended = watched.ended;
     watched.ended = was_ended || has_ended(watched);
     if (!also_living && (was_ended || !watched.ended)) continue;
-    // Where the disk is full, this is tried again at the next interval: the table is open here.
+    // If the disk is full, try again at the next interval; the table is still open here.
     if (!Tell(&watched) || !watched.ended) continue;
     if (watched.spool != nullptr) watched.spool->Finish(watched.told);
     finished.insert(key);
     ended_.insert(key);
   }
   std::erase_if(watched_, [&](const auto& one) { return finished.contains(one.first); });
-  constexpr int64_t kRemembered = int64_t{2} * 3600 * kSecond;  // longer than the clock may be set back to any effect
+  constexpr int64_t kRemembered = int64_t{2} * 3600 * kSecond;  // longer than a clock that is set back can matter
   times_.ForgetBefore(NowNs(CLOCK_REALTIME) - kRemembered);
   ShrinkSpools();
 }

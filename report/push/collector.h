@@ -1,7 +1,7 @@
-// What is new in each profiled process, written to the spool of its output folder.
+// Collects what is new in each profiled process, and writes it to the spool of the process's output folder.
 //
-// A process is known from when its table is found; the table is kept open, so that what it did last is told also when it has
-// ended and the exporter has removed the file. One thread.
+// A process is known from the moment its table is found. The table is kept open, so that the last changes are reported
+// even if the process has exited and the exporter has deleted the file. One thread.
 #ifndef HOLDFAST_REPORT_PUSH_COLLECTOR_H_
 #define HOLDFAST_REPORT_PUSH_COLLECTOR_H_
 
@@ -34,77 +34,79 @@ class Collector {
     std::vector<PushLabel> labels;
     std::string server, tenant = {};  // for the spool
     int64_t every_ns = 0;
-    // What a process did that began longer ago counts from when it is found.
+    // If a process began longer ago than this, its past counts from when it is found.
     int64_t tell_all_within_ns = 0;
-    bool once = false;  // what there is now, also if an earlier pusher has just told of it
+    bool once = false;  // report the current state once, even if an earlier pusher has just reported it
     std::optional<uint64_t> max_disk_bytes = {};
   };
   struct Counts {
     uint64_t profiles = 0, cut_stacks = 0, cut_labels = 0, too_large = 0, dropped = 0, unwritten = 0;
   };
 
-  // `use` is called for each new spool.
+  // `use`: called for each new spool.
   Collector(Options options, std::function<void(std::shared_ptr<Spool>)> use)
       : options_(std::move(options)), use_(std::move(use)) {}
 
-  // Opens the spools of the folders that were named: what waits there is sent.
+  // Opens the spools of the folders that the user named, so that entries waiting there are sent.
   void OpenNamed();
-  // Looks for processes, in `tables`, or wherever there are some. Says what cannot be pushed, once.
+  // Looks for processes in `tables`, or everywhere if it is empty. Prints once what cannot be pushed.
   void Find(const std::vector<std::string>& tables);
-  // What is new in those that run, and the last of those that have ended.
+  // Reports what is new in running processes, and the last changes of exited ones.
   void TellAll();
-  // Only the latter, soon after they ended; true: there were some.
+  // Reports only exited processes, soon after they exit. Returns whether there were any.
   bool TellEnded();
-  // What an earlier pusher told in part of processes that have ended since: the rest, by their last files.
+  // For exited processes that an earlier pusher has reported in part: reports the rest, from their last files.
   void TellOfEarlier();
-  // Tells of processes that nobody saw running, by the files that they left within the last hour: they ran for a moment, or while
-  // there was no pusher. `tables`: folders of tables; their exporters note where such files are.
+  // Reports processes that were never seen running, from files that they wrote within the last hour: they were
+  // short-lived, or ran while there was no pusher. `tables`: folders of tables; the exporters note there which folders
+  // have such files.
   void TellUnseen(const std::set<std::string>& tables);
 
-  // Folders of tables that processes were found in.
+  // The folders of tables in which processes were found.
   const std::set<std::string>& table_folders() const { return table_folders_; }
-  size_t processes() const;  // that run
+  size_t processes() const;  // running ones
   const std::vector<std::shared_ptr<Spool>>& spools() const { return all_spools_; }
   const Counts& counts() const { return counts_; }
 
  private:
   struct Watched {
     ProcessTable table;
-    std::shared_ptr<Spool> spool;  // null: not told yet
+    std::shared_ptr<Spool> spool;  // null: not reported yet
     ToldProcess told;
     QuietProcess quiet;
     RunningProgram program;
-    PlaceOfProcess place;    // known while it runs: the first that is told of it may be its end
-    FileDescriptor process;  // pidfd; invalid where it is out of sight
+    PlaceOfProcess place;    // stored while it runs: the first report may come after its exit
+    FileDescriptor process;  // pidfd; invalid if the process is not visible
     int64_t found_ns = 0;    // wall clock
-    bool ended = false;      // and waits until its last state can be told
+    bool ended = false;      // has exited; its last state is still to be reported
     explicit Watched(ProcessTable found);
-    // Told by the kernel alone: an exec is not seen.
+    // Asks only the kernel, so it does not notice an exec.
     bool HasExited() const;
   };
 
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
   bool Begin(Watched* watched, const Snapshot& snapshot);
   bool BeganLongAgo(const Watched& watched, const Snapshot& snapshot) const;
-  // Whether this pusher or an earlier one told what is in use less than half an interval ago: then only counters are due.
+  // Whether this or an earlier pusher reported memory in use less than half an interval ago. Then only counters are
+  // due.
   bool IsInUseTold(const Watched& watched) const;
-  // False: it could not be written down. It is tried again later.
+  // Returns false if the report could not be written; it is tried again later.
   bool Tell(Watched* watched);
   // `records`: RecordsHash before the snapshot.
   bool TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot);
-  // Of one that has ended, and is not watched.
+  // Reports a process that has exited and is not watched.
   void TellLast(ProcessTable process, Snapshot snapshot);
   void TellAgain(Watched* watched);
-  // Nothing of it is counted: it is as it is now, each time.
+  // Reports resident memory. It is no counter: each report contains the current state.
   void TellResident(Watched* watched, const Snapshot& snapshot);
   struct NewProfile {
     Profile increase;
     CumulativeValues values;
   };
-  // What there is of a kind now, after what was told.
+  // Returns what a profile kind contains now beyond what was reported before.
   using ProfileNow = std::function<std::optional<NewProfile>(ProfileKind, const CumulativeValues&)>;
-  // Adds entries for each kind by `now` of it; nothing where it has none. What was told changes once they are written; false: they
-  // could not be. `only_counters`: nothing either where no counter has increased.
+  // Adds an entry for each kind for which `now` returns a profile. Updates `told` once the entries are written; returns
+  // false if they could not be. `only_counters`: adds nothing unless a counter has increased.
   bool TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet = nullptr,
                  bool only_counters = false);
   // `file`: index into kFileKindNames.
@@ -114,7 +116,7 @@ class Collector {
                       int64_t duration_ns);
   void TellByTables(Spool* spool);
   void TellByFiles(Spool* spool);
-  // Of each process that left files in the folder lately: those files.
+  // Returns the processes that recently left files in the folder, with those files.
   std::map<std::string, std::vector<OutputFolder::Entry>> UnseenIn(Spool* spool);
   void TellByFolder(Spool* spool);
   void TellByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
@@ -124,7 +126,7 @@ class Collector {
   void CloseIdle();
   template <typename HasEnded>
   void TellThose(HasEnded has_ended, bool also_living);
-  // What has ended before it was ever found running: its table may be gone at the next look.
+  // Reports processes that exited before they were found running. Their tables may be gone at the next look.
   void TellEndedUnseen(std::vector<ProcessTable> ended);
   void ShrinkSpools();
   void SayOnce(const std::string& text);
@@ -139,17 +141,17 @@ class Collector {
   std::map<std::string, Watched> watched_;                // by TableFile::key
   std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder
   std::vector<std::shared_ptr<Spool>> all_spools_;
-  std::set<std::string> ended_;  // not to be looked at again, by the same keys
+  std::set<std::string> ended_;  // same keys; not to be examined again
   std::set<std::string> table_folders_, said_, told_here_;
-  std::set<std::string> elsewhere_;                                       // folders that other pushers have
-  std::map<std::string, std::map<std::string, std::string>> process_of_;  // by folder and name of the file
+  std::set<std::string> elsewhere_;                                       // folders that other pushers serve
+  std::map<std::string, std::map<std::string, std::string>> process_of_;  // by folder and file name
   struct ByFiles {
     std::string out;
     ToldProcess told;
     int64_t newest_ns = 0;  // of its files
   };
-  std::map<std::string, ByFiles> by_files_;      // processes out of sight that may write more files
-  std::map<std::string, int64_t> noted_looked_;  // when noted folders were last changed, as they were looked into
+  std::map<std::string, ByFiles> by_files_;      // invisible processes that may write more files
+  std::map<std::string, int64_t> noted_looked_;  // modification time of noted folders when they were last examined
   bool has_looked_ = false;
   Counts counts_;
 };

@@ -1,4 +1,5 @@
-// Of the Collector: processes that it has never found running. Of some an earlier pusher has told in part; others ran for a moment.
+// The part of Collector for processes that were never found running. Some were reported in part by an earlier pusher;
+// others were short-lived.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-// As it was before frames were added by name: stacks are known by the addresses that the program had.
+// Undoes the addition of frames from names: stacks are identified by the addresses in the program.
 void DropTailCalls(Profile* profile) {
   std::vector<uint32_t> frames;
   for (size_t i = 0; i < profile->samples.size(); ++i) {
@@ -31,7 +32,8 @@ void DropTailCalls(Profile* profile) {
   }
 }
 
-// By its files, which say themselves whose they are: those of a program that executes itself are called as of one process.
+// Reads the last profile from the files of the process. The files state their process, because a program that executes
+// itself uses the same file names.
 std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<OutputFolder::Entry>& files,
                                      const std::string& process, ProfileKind kind) {
   std::vector<const OutputFolder::Entry*> newest_first;
@@ -50,9 +52,10 @@ std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<Outpu
   return std::nullopt;
 }
 
-// Servers take nothing that is older than an hour; a minute for clocks that differ.
+// Servers reject profiles older than an hour; allow a minute for clocks that differ.
 constexpr int64_t kOldestFile = int64_t{59} * 60 * kSecond;
-// A process that was found running wrote its files since; an older image of it wrote its own before, or soon after.
+// A process that was found running wrote its files after that. An older image of it wrote its files before, or soon
+// after.
 constexpr int64_t kExecRest = 10 * kSecond;
 
 bool IsOfKind(const OutputFolder::Entry& file) {
@@ -60,7 +63,7 @@ bool IsOfKind(const OutputFolder::Entry& file) {
          std::end(kProfileKindNames);
 }
 
-// "host/4026531836/4242/1327410/0123456789abcdef", also of another host, as each container is one.
+// Parses "host/4026531836/4242/1327410/0123456789abcdef". The host may differ, because each container is one.
 std::optional<TableOwner> OwnerIn(std::string_view process) {
   const std::vector<std::string_view> parts = Split(process, "/");
   TableOwner owner;
@@ -69,11 +72,11 @@ std::optional<TableOwner> OwnerIn(std::string_view process) {
       !absl::SimpleAtoi(std::string(parts[3]), &owner.start_ticks)) {
     return std::nullopt;
   }
-  owner.table_name = "none";  // no process has that mapped
+  owner.table_name = "none";  // no process has mapped it
   return owner;
 }
 
-// Of a process that left files: whether it has ended, with all of them written.
+// For a process that left files: whether it has exited and all files are written.
 Liveness LivenessOfWriter(const std::string& process, const std::vector<ProcessTable>& tables) {
   const std::optional<TableOwner> owner = OwnerIn(process);
   if (!owner.has_value()) return Liveness::kUnknown;
@@ -81,12 +84,12 @@ Liveness LivenessOfWriter(const std::string& process, const std::vector<ProcessT
   for (const ProcessTable& table : tables) {
     if (!table.table.owner().SameProcess(*owner)) continue;
     const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
-    // Its table tells of it, or its exporter has not written the last file.
+    // Its table will report it, or its exporter has not written the last file yet.
     if (!snapshot.ok() || ProcessId(snapshot->process) == process) return Liveness::kAlive;
     executed_another = true;
   }
   if (executed_another) return Liveness::kDead;
-  // Another host's number may be a process here, and a container is a host of its own.
+  // A pid on another host may belong to a different process here, and a container is a host of its own.
   return OwnerOnThisHost(process).has_value() ? LivenessOf(*owner) : Liveness::kUnknown;
 }
 
@@ -97,7 +100,7 @@ std::string RootOfFolder(const std::string& folder) {
   return at == std::string::npos ? "" : folder.substr(0, at + root.size());
 }
 
-// When anything last got a name in it; 0: there is no such folder.
+// Returns when a file was last created in the folder; 0: no such folder.
 int64_t ChangedNs(const std::string& folder) {
   struct stat info;
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return 0;
@@ -129,7 +132,7 @@ void Collector::TellEndedUnseen(std::vector<ProcessTable> ended) {
   for (ProcessTable& process : ended) {
     std::string key = process.table.key();
     if (watched_.contains(key) || !ended_.insert(std::move(key)).second || !has_looked_) continue;
-    // Older ones, as those of the first look, are told of where a push has begun with them: TellOfEarlier.
+    // Older processes, including those of the first look, are reported by TellOfEarlier if a push has begun with them.
     absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
     if (!snapshot.ok() || told_here_.contains(ProcessId(snapshot->process))) continue;
     Watched watched(std::move(process));
@@ -146,7 +149,7 @@ void Collector::TellOfEarlier() {
   }
 }
 
-// Nobody has made a file of them yet.
+// For processes that have a table and no files yet.
 void Collector::TellByTables(Spool* spool) {
   const std::vector<ToldProcess> all = spool->Earlier();
   const auto is_left = [&](const ToldProcess& told) { return !told_here_.contains(told.process); };
@@ -156,7 +159,7 @@ void Collector::TellByTables(Spool* spool) {
     for (const ToldProcess& told : all) {
       if (!is_left(told) || process.table.owner().pid != told.pid) continue;
       if (process.liveness != Liveness::kDead) {
-        told_here_.insert(told.process);  // as if: it is another choice's
+        told_here_.insert(told.process);  // not really reported: another choice covers it
         continue;
       }
       absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
@@ -190,7 +193,7 @@ void Collector::TellUnseen(const std::set<std::string>& tables) {
   CloseIdle();
 }
 
-// Of those that hold new files: a folder that is opened takes descriptors, and most have nothing to tell of.
+// Opens only folders with new files: an open folder uses descriptors, and most folders have nothing to report.
 void Collector::OpenNoted(const std::set<std::string>& tables) {
   const int64_t now_ns = NowNs(CLOCK_REALTIME);
   for (const std::string& folder : tables) {
@@ -200,7 +203,7 @@ void Collector::OpenNoted(const std::set<std::string>& tables) {
       if (spools_.contains(out) || FolderIdOf(out) != noted.id) continue;
       const int64_t changed_ns = ChangedNs(out);
       int64_t& looked_ns = noted_looked_[out];
-      // What changes within a tick of the clock may have the same time.
+      // Changes within one tick of the clock may have the same time.
       if (changed_ns == looked_ns && now_ns - changed_ns > kSecond) continue;
       looked_ns = changed_ns;
       if (HasProfilesSince(out, now_ns - kOldestFile)) SpoolOf(out);
@@ -225,7 +228,7 @@ void Collector::CloseIdle() {
 }
 
 std::map<std::string, std::vector<OutputFolder::Entry>> Collector::UnseenIn(Spool* spool) {
-  std::map<std::pair<std::string, uint32_t>, int64_t> running;  // since when we know it
+  std::map<std::pair<std::string, uint32_t>, int64_t> running;  // the time at which each was found
   for (const auto& [key, watched] : watched_) {
     const TableFile& table = watched.table.table;
     if (watched.table.out() != spool->out()) continue;
@@ -265,10 +268,10 @@ std::map<std::string, std::vector<OutputFolder::Entry>> Collector::UnseenIn(Spoo
 
 void Collector::TellByFolder(Spool* spool) {
   if (UnseenIn(spool).empty()) return;
-  // The tables first: of a process without one all files are there by then.
+  // Read the tables first: a process without a table has written all its files.
   const std::vector<ProcessTable> tables = FindTables(options_.choice.tables).tables;
   const std::map<std::string, std::vector<OutputFolder::Entry>> unseen = UnseenIn(spool);
-  // Where more comes, what was told is read again.
+  // If more files come, the values are read again.
   std::erase_if(by_files_,
                 [&](const auto& one) { return one.second.out == spool->out() && !unseen.contains(one.first); });
   for (const auto& [process, files] : unseen) {
@@ -277,7 +280,7 @@ void Collector::TellByFolder(Spool* spool) {
   }
 }
 
-// Of one that may still run, out of our sight, more files may come: what was told of it stays.
+// An invisible process that may still run may write more files, so its values are kept.
 void Collector::TellByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
                            bool has_ended) {
   ByFiles& by_files = by_files_[process];
@@ -301,7 +304,8 @@ void Collector::TellByFile(Spool* spool, const std::string& process, const std::
                          const std::optional<Profile>& profile = last[static_cast<size_t>(kind)];
                          if (!profile.has_value()) return made;
                          made = {.increase = IncreaseSince(values, *profile), .values = values};
-                         // Nothing is new in a file that is older than what was told. Times alone do not say so: the clock may have been set back.
+                         // A file that is older than the last report has nothing new. Time alone does not prove it: the
+                         // clock may have been set back.
                          if (profile->time_nanos <= values.time_nanos() && !CountsSomething(made->increase))
                            return std::optional<NewProfile>();
                          made->values.RaiseTo(CumulativeValues(*profile));
@@ -314,7 +318,7 @@ void Collector::TellByFile(Spool* spool, const std::string& process, const std::
   by_files_.erase(process);
 }
 
-// False where the file is of no single process.
+// Returns false if the file does not belong to a single process.
 bool Collector::BeginByFile(const Profile& profile, ToldProcess* told) {
   const std::string process(profile.CommentValue("process"));
   uint32_t pid = 0;

@@ -1,9 +1,9 @@
-// The functions of libcurl that are used. The library is loaded when somebody pushes: it brings TLS, LDAP and more with it,
-// which every start of the tool would pay for. Either of Debian's builds does (OpenSSL's or GnuTLS's).
+// The functions of libcurl that we use. The library is loaded only when something is pushed, because it depends on TLS,
+// LDAP and more, which would slow down every start of the tool. Both of Debian's builds work (OpenSSL's and GnuTLS's).
 #ifndef HOLDFAST_REPORT_PUSH_CURL_H_
 #define HOLDFAST_REPORT_PUSH_CURL_H_
 
-#define CURL_DISABLE_TYPECHECK  // its macros do not work through pointers
+#define CURL_DISABLE_TYPECHECK  // its macros do not work with function pointers
 #include <curl/curl.h>
 
 #include "absl/status/statusor.h"
@@ -22,7 +22,7 @@ struct Curl {
   decltype(&curl_slist_append) append;
   decltype(&curl_slist_free_all) free_list;
 
-  // Once; it stays loaded.
+  // Loads the library once; it remains loaded.
   static absl::StatusOr<const Curl*> Load();
 };
 

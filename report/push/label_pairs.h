@@ -1,4 +1,4 @@
-// Labels as messages {1: name, 2: value}: in Pyroscope's requests, and in what is kept on disk.
+// Labels as messages {1: name, 2: value}, in Pyroscope's requests and in files.
 #ifndef HOLDFAST_REPORT_PUSH_LABEL_PAIRS_H_
 #define HOLDFAST_REPORT_PUSH_LABEL_PAIRS_H_
 
@@ -19,7 +19,7 @@ inline void AddLabelPair(protozero::pbf_writer& writer, uint32_t field, std::str
   pair.add_string(kPairValue, value.data(), value.size());
 }
 
-// Throws protozero::exception where the bytes are none.
+// Throws protozero::exception for invalid bytes.
 inline PushLabel ReadLabelPair(protozero::pbf_reader pair) {
   PushLabel label;
   while (pair.next()) {

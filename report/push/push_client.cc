@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostAnswer = 256 << 10;  // an error for each of the most profiles of a request
+constexpr size_t kMostAnswer = 256 << 10;  // room for an error per profile of the largest request
 constexpr long kConnectTimeoutS = 10;
 
 size_t TakeBody(char* bytes, size_t size, size_t count, void* to) {
@@ -35,7 +35,7 @@ size_t TakeHeader(char* bytes, size_t size, size_t count, void* to) {
   std::string value;
   const std::string line(bytes, size * count);
   if (IsField(line, "retry-after:", &value)) {
-    int seconds = 0;  // a date, which it may be, too, is passed over
+    int seconds = 0;  // ignores a date, which is also allowed
     if (absl::SimpleAtoi(value, &seconds) && seconds >= 0) reply->retry_after_s = seconds;
   } else if (IsField(line, "date:", &value)) {
     tm time = {};
@@ -104,7 +104,7 @@ PushClient::~PushClient() {
 
 Reply PushClient::Post(const PushRequest& request, const std::atomic<bool>& stop) {
   Reply reply;
-  curl_->reset(handle_);  // the connection stays
+  curl_->reset(handle_);  // keeps the connection
   const auto set = [this](CURLoption option, auto value) { curl_->set(handle_, option, value); };
   set(CURLOPT_URL, (options_.url + request.path).c_str());
   set(CURLOPT_POST, 1L);
@@ -134,7 +134,7 @@ Reply PushClient::Post(const PushRequest& request, const std::atomic<bool>& stop
   const auto add = [&](const std::string& line) { headers = curl_->append(headers, line.c_str()); };
   add("Content-Type: " + request.content_type);
   if (request.is_gzip) add("Content-Encoding: gzip");
-  add("Expect:");  // no waiting for a 100
+  add("Expect:");  // do not wait for a 100
   if (!options_.tenant.empty()) add("X-Scope-OrgID: " + options_.tenant);
   absl::Status secret;
   if (!options_.token_file.empty()) {

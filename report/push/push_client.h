@@ -1,7 +1,7 @@
-// One server that takes profiles: where it is, how it knows us, and one request at a time to it.
+// A client for one server that accepts profiles: its address, our credentials, and one request at a time.
 //
-// The connection is kept from one request to the next. Proxies are taken from the environment (https_proxy, no_proxy …) as
-// curl does, or named. Nothing here tries again; see report/push/sender.h.
+// The connection is kept between requests. Proxies come from the environment (https_proxy, no_proxy …), as in curl, or
+// from an option. This class never retries; see report/push/sender.h.
 #ifndef HOLDFAST_REPORT_PUSH_PUSH_CLIENT_H_
 #define HOLDFAST_REPORT_PUSH_PUSH_CLIENT_H_
 
@@ -18,34 +18,36 @@
 namespace holdfast {
 
 struct ServerOptions {
-  std::string url;         // http://host:4040, also with a path before the API's
-  std::string tenant;      // X-Scope-OrgID
-  std::string user_file;   // whose first line is NAME:PASSWORD (basic authentication)
-  std::string token_file;  // whose first line is a bearer token. Both are read again for each request: they change
+  std::string url;        // http://host:4040, optionally with a path before the API's
+  std::string tenant;     // X-Scope-OrgID
+  std::string user_file;  // its first line is NAME:PASSWORD (basic authentication)
+  // Its first line is a bearer token. Both files are read again for each request, because they may change.
+  std::string token_file;
   std::string ca_file, certificate, key, proxy;
   int timeout_s = 30;
 };
 
-// "http://localhost:4040/": neither its path's last '/' nor user and password. An error says what a URL looks like.
+// Validates a URL such as "http://localhost:4040/". Drops a '/' at the end of the path, and user and password. An error
+// says what a URL looks like.
 absl::StatusOr<std::string> CheckedUrl(std::string_view url);
 
-// What came back, or why nothing did.
+// The server's answer, or why there is none.
 struct Reply {
   int status = 0;          // 0: no answer
-  int retry_after_s = -1;  // -1: it said nothing
-  int64_t date_s = 0;      // by the server's clock; 0: it said nothing
-  std::string text;        // of the body: the beginning; without an answer: what went wrong
-  bool left_us = false;    // any of the request: without an answer nobody knows whether it arrived
+  int retry_after_s = -1;  // -1: not stated
+  int64_t date_s = 0;      // by the server's clock; 0: not stated
+  std::string text;        // the beginning of the body; without an answer: what went wrong
+  bool left_us = false;    // bytes were sent: without an answer, the request may have arrived
 };
 
 class PushClient {
  public:
-  // The message of an error is complete.
+  // An error has a complete message.
   static absl::StatusOr<std::unique_ptr<PushClient>> Make(const ServerOptions& options);
   ~PushClient();
   PushClient(const PushClient&) = delete;
 
-  // As soon as `stop` is true it is broken off.
+  // Sends a request. Aborts as soon as `stop` is true.
   Reply Post(const PushRequest& request, const std::atomic<bool>& stop);
 
   const ServerOptions& options() const { return options_; }

@@ -33,7 +33,7 @@ PushRequest ToPush(std::span<const PushEntry* const> entries) {
     protozero::pbf_writer series(message, kSeries);
     AddLabelPair(series, kSeriesLabels, "__name__", entry->family);
     AddLabelPair(series, kSeriesLabels, "__delta__",
-                 "false");  // else Pyroscope 1 takes alloc_* for totals, and subtracts
+                 "false");  // otherwise Pyroscope 1 takes alloc_* for totals and subtracts
     for (const auto& [name, value] : entry->labels) AddLabelPair(series, kSeriesLabels, name, value);
     protozero::pbf_writer sample(series, kSamples);
     sample.add_bytes(kRawProfile, entry->pprof.data(), entry->pprof.size());
@@ -53,7 +53,7 @@ bool IsPlain(char c) {
          c == '.' || c == '~';
 }
 
-// What stands in a query of a URL.
+// Escapes text for the query of a URL.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -62,7 +62,7 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// How the values of a family are called there, and that none is to be subtracted.
+// Returns the server's names for the values of a family, and that none is to be subtracted.
 std::string_view SampleTypesOf(std::string_view family) {
   if (family == "map") {
     return R"({"alloc_objects":{"units":"objects","display-name":"map_alloc_objects"},)"
@@ -95,11 +95,11 @@ std::string_view SampleTypesOf(std::string_view family) {
 PushRequest ToIngest(const PushEntry& entry) {
   std::string service = "unknown", labels;
   for (const auto& [name, value] : entry.labels) {
-    std::string plain = value;  // between braces, commas and equals signs there are no quotes
+    std::string plain = value;  // braces, commas and equals signs cannot be quoted
     for (char& c : plain) {
       if (c == ',' || c == '=' || c == '{' || c == '}') c = '_';
     }
-    if (name == "service_name") {  // the server takes no other letters there
+    if (name == "service_name") {  // the server accepts no other characters there
       for (char& c : plain) {
         if (!IsPlain(c) || c == '~') c = '_';
       }
@@ -123,7 +123,7 @@ PushRequest ToIngest(const PushEntry& entry) {
                   fmt::format("--{}--\r\n", boundary)};
 }
 
-// Our labels by OpenTelemetry's names; others, and the user's own, as they are.
+// Returns OpenTelemetry's name for one of our labels. Other labels, and the user's own, keep their names.
 std::string_view AttributeOf(std::string_view label) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"service_name", "service.name"},
                                                                       {"program", "process.executable.name"},
@@ -234,7 +234,7 @@ PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol) {
 // "2 errors: push series with index 0 and id 5d1f… failed: …; push series with index 7 and id 93a0… failed: …"
 std::optional<std::vector<bool>> NotTakenOf(std::string_view answer, std::span<const PushEntry* const> entries) {
   constexpr std::string_view kSeriesFailed = "push series with index ", kErrors = " errors: ";
-  size_t errors = 1;  // of one alone the number is not said
+  size_t errors = 1;  // a single error comes without its number
   if (const size_t end = answer.find(kErrors); end != std::string_view::npos) {
     const size_t before = answer.find_last_not_of("0123456789", end == 0 ? 0 : end - 1);
     const size_t start = before == std::string_view::npos ? 0 : before + 1;

@@ -1,6 +1,7 @@
-// One profile on its way: what waits in the spool, and what it becomes on the wire.
+// One profile to be sent: its form in the spool, and its form in a request.
 //
-// A request of push.v1 holds many profiles, of each series one: within a request Pyroscope 2 takes them in any order.
+// A request of push.v1 holds many profiles, but only one per series, because Pyroscope 2 processes the profiles of a
+// request in any order.
 #ifndef HOLDFAST_REPORT_PUSH_PUSH_ENTRY_H_
 #define HOLDFAST_REPORT_PUSH_PUSH_ENTRY_H_
 
@@ -16,41 +17,42 @@
 namespace holdfast {
 
 struct PushEntry {
-  std::string family;  // memory, mutex, block, map, threads, exceptions: what Pyroscope's types begin with
+  std::string family;  // memory, mutex, block, map, threads, exceptions: the prefix of Pyroscope's types
   std::vector<PushLabel> labels;
-  std::string id;  // a random UUID, the same each time that it is tried
+  std::string id;  // a random UUID, the same in each attempt
   int64_t from_ns = 0, until_ns = 0;
   std::string pprof;  // gzip
 };
 
 std::string EncodeEntry(const PushEntry& entry);
-// Nothing where the bytes are not one.
+// Returns nothing if the bytes are invalid.
 std::optional<PushEntry> DecodeEntry(std::string_view bytes);
 
 std::string RandomUuid();
 
 enum class PushProtocol {
   kPush,    // push.v1.PusherService/Push, Pyroscope 1.0 and newer
-  kIngest,  // /ingest, as before
-  kOtlp,    // OpenTelemetry's, as profiles are from opentelemetry-proto 1.10 on
+  kIngest,  // /ingest, for older servers
+  kOtlp,    // OpenTelemetry's, with profiles as of opentelemetry-proto 1.10
 };
 
 struct PushRequest {
   std::string path, content_type, body;
-  bool is_gzip = false;  // the body, as Content-Encoding says
+  bool is_gzip = false;  // Content-Encoding of the body
 };
 
-// How many entries a request may hold.
+// Returns how many entries a request may hold.
 constexpr size_t MostEntries(PushProtocol protocol) { return protocol == PushProtocol::kPush ? 256 : 1; }
 // `entries`: at least one, at most MostEntries.
 PushRequest RequestOf(std::span<const PushEntry* const> entries, PushProtocol protocol);
 PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol);
 
-// Which of `entries` the server did not take, by what it said of a request that it answered with an error: Pyroscope 2 names each
-// by its id, and has taken the others. Nothing: the answer does not tell.
+// For a request that failed, returns which of `entries` the server rejected: Pyroscope 2 names each by its id, and has
+// accepted the others. Returns nothing if the answer does not say.
 std::optional<std::vector<bool>> NotTakenOf(std::string_view answer, std::span<const PushEntry* const> entries);
 
-// The time of the last profile of a series, where Pyroscope 1 refused one as out of order; nothing in other answers.
+// If Pyroscope 1 rejected a profile as out of order, returns the time of the last profile of that series. Returns
+// nothing for other answers.
 std::optional<int64_t> LastTimeIn(std::string_view answer);
 
 }  // namespace holdfast

@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kLongestName = 1024, kLongestValue = 2048;  // by the server's defaults
+constexpr size_t kLongestName = 1024, kLongestValue = 2048;  // the server's defaults
 
 bool IsLabelName(std::string_view name) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";

@@ -27,9 +27,9 @@ namespace {
 
 constexpr int64_t kLookAroundNs = 60 * kSecond;
 constexpr int64_t kSweep = 600 * kSecond;
-constexpr int64_t kStep = 250 * kMs;  // between looks at what came and went
+constexpr int64_t kStep = 250 * kMs;  // how often to look for new and exited processes
 
-// Tells when a table gets its name in one of the folders where they lie.
+// Reports when a table is created in one of the folders of tables.
 class NewTables {
  public:
   void Watch(const std::set<std::string>& folders) {
@@ -56,13 +56,13 @@ class NewTables {
   bool tells_all_ = true;
 };
 
-// Whether nobody holds the other end any more.
+// Whether the other end of the pipe is closed.
 bool IsClosed(int pipe) {
   pollfd end = {.fd = pipe, .events = 0, .revents = 0};
   return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-// A table and its process are two for each program.
+// Raises the limit of open files: each program needs two, for its table and its process.
 void MayOpenManyFiles() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -140,7 +140,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
   const auto find_new = [&] { collector.Find({tables.folders().begin(), tables.folders().end()}); };
   while (true) {
     if (NowNs() >= next) {
-      // Where they lie is known: what comes there is told. Elsewhere, and where nothing tells, it is looked for.
+      // In known folders, inotify reports new tables. Elsewhere, and if inotify fails, look for them.
       if (NowNs() >= next_look || !tables.tells_all()) {
         collector.Find({});
         watch();
@@ -156,7 +156,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
         next_sweep = NowNs() + kSweep;
       }
       next += options.every.count();
-      if (next < NowNs()) next = NowNs() + options.every.count();  // it was asleep
+      if (next < NowNs()) next = NowNs() + options.every.count();  // the machine was asleep
       sender.Wake();
     } else {
       if (tables.Came()) find_new();

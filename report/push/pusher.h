@@ -1,4 +1,4 @@
-// `holdfast push`: looks for processes, tells what is new in them each so often, and sends it.
+// `holdfast push`: looks for processes, collects at each interval what is new in them, and sends it.
 #ifndef HOLDFAST_REPORT_PUSH_PUSHER_H_
 #define HOLDFAST_REPORT_PUSH_PUSHER_H_
 
@@ -26,16 +26,17 @@ struct PushOptions {
   std::vector<PushLabel> labels;
   std::chrono::nanoseconds every = std::chrono::seconds(15);
   std::optional<uint64_t> max_disk_bytes;
-  std::chrono::nanoseconds since_start_within = std::chrono::minutes(1);  // of what began earlier: from now on
-  bool once = false;                                                      // what there is now
-  // Of an exporter, which holds the other end of our standard input: we end when it has ended.
+  std::chrono::nanoseconds since_start_within = std::chrono::minutes(1);  // older processes count from now on
+  bool once = false;                                                      // push the current state, then stop
+  // Started by an exporter, which holds the other end of our standard input: stop after the exporter has exited.
   bool follow = false;
-  // Called with the folders of tables, every ten minutes.
+  // Called every ten minutes with the folders of tables.
   std::function<void(const std::set<std::string>&)> sweep;
-  std::chrono::milliseconds linger{10'000};  // at the end, for a server that takes nothing of what still waits
+  std::chrono::milliseconds linger{10'000};  // at the end, how long to wait for a server that accepts nothing
 };
 
-// Until it is asked to end, or, where processes were named, until these have. Unavailable: something still waits on disk.
+// Runs until it is asked to stop or, if processes were named, until they have exited. Returns Unavailable if entries
+// still wait on disk.
 absl::Status Push(const PushOptions& options, HeldSignals& signals);
 
 }  // namespace holdfast

@@ -1,5 +1,6 @@
-// A process in which nothing has happened since it was last told: what is in use there is told again, as the same profile at a
-// later time. Neither its table is read through nor a profile made; of a thousand programs most are quiet most of the time.
+// A process in which nothing has happened since the last report. What is in use there is reported again by sending the
+// same profile with a later time. This avoids reading the table and building a profile: of a thousand programs, most
+// are idle most of the time.
 #ifndef HOLDFAST_REPORT_PUSH_QUIET_PROCESS_H_
 #define HOLDFAST_REPORT_PUSH_QUIET_PROCESS_H_
 
@@ -19,17 +20,19 @@ class QuietProcess {
  public:
   struct Kept {
     ProfileKind kind;
-    std::string pprof;  // gzip; without a counter
+    std::string pprof;  // gzip; contains no counter
   };
-  // A thousand processes may have so much each. Larger ones are made again, which is little beside sending them.
+  // The limit per process, because there may be a thousand. Larger profiles are built again, which costs little
+  // compared with sending them.
   static constexpr size_t kMostBytes = 32 << 10;
 
-  // `records`: as they were before what is kept was read.
+  // `records`: RecordsHash before the kept data was read.
   void Begin(std::optional<uint64_t> records) {
     *this = {};
     records_ = records;
   }
-  // Of one kind; `may_be_better`: next time it may say more (names that were not found in time), or it counts something.
+  // Keeps the profile of one kind. `may_be_better`: a later profile may say more (missing names), or this one has
+  // counters.
   void Keep(ProfileKind kind, const ServerProfiles& made, bool may_be_better) {
     if (made.parts.empty()) return;
     is_whole_ = is_whole_ && !may_be_better && made.parts.size() == 1 && made.parts[0].pprof.size() <= kMostBytes;
@@ -40,7 +43,7 @@ class QuietProcess {
     is_ended_ = true;
   }
 
-  // Whether what is kept is all there is to tell.
+  // Whether the kept profiles are all there is to report.
   bool IsStill(std::optional<uint64_t> records) const {
     return is_ended_ && is_whole_ && records.has_value() && records == records_;
   }

@@ -23,10 +23,10 @@ namespace {
 constexpr std::chrono::milliseconds kLongestWait{60'000}, kLongestAsked{300'000};
 constexpr size_t kMostRefusalsSaid = 20;
 constexpr int kMostIngestTries = 6;  // a minute
-// The server takes nothing that is older than an hour; a minute for clocks that differ.
+// The server rejects profiles older than an hour; allow a minute for clocks that differ.
 constexpr int64_t kOldest = int64_t{59} * 60 * kSecond;
 
-// Not std::random_device, which needs glibc 2.36.
+// std::random_device would need glibc 2.36.
 uint32_t Seed() {
   uint32_t seed = 1;
   if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
@@ -34,7 +34,7 @@ uint32_t Seed() {
   return seed;
 }
 
-// "{"code":"invalid_argument","message":"…"}", "429: …" → one line that can be printed.
+// "{"code":"invalid_argument","message":"…"}", "429: …" → one printable line.
 std::string WhatItSaid(const Reply& reply) {
   std::string text = Printable(reply.text.substr(0, 300));
   if (reply.status == 0) return text;
@@ -53,7 +53,7 @@ Outcome OutcomeOf(int status) {
 }
 
 std::chrono::milliseconds WaitBeforeTry(int tries, int retry_after_s, double random) {
-  // Asked for that much: never earlier, and up to a tenth later.
+  // The server asked for this delay: never retry earlier, and at most a tenth later.
   if (retry_after_s > 0) {
     const auto asked = std::min<std::chrono::milliseconds>(std::chrono::seconds(retry_after_s), kLongestAsked);
     return asked + std::chrono::milliseconds(static_cast<int64_t>(static_cast<double>(asked.count()) * 0.1 * random));
@@ -86,8 +86,8 @@ void Sender::Add(std::shared_ptr<Spool> spool) {
 }
 
 void Sender::Wake() {
-  const std::lock_guard lock(mutex_);  // else it may come just before somebody begins to wait
-  // A spool that nobody else uses, and that holds nothing, is closed.
+  const std::lock_guard lock(mutex_);  // otherwise the notification may come just before a thread waits
+  // Close spools that nobody else uses and that are empty.
   std::erase_if(spools_, [](const auto& one) { return one.use_count() == 1 && one->waiting() == 0; });
   changed_.notify_one();
 }
@@ -107,7 +107,7 @@ bool Sender::Drain(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   draining_ = true;
   took_while_draining_ = gave_up_ = false;
-  not_before_ = {};  // one more try, whatever it waits for
+  not_before_ = {};  // try once more at once
   last_taken_ = Clock::now();
   changed_.notify_all();
   while (Waiting() != 0 && !gave_up_ && Clock::now() < last_taken_ + patience)
@@ -122,7 +122,7 @@ void Sender::Run(PushClient& client) {
       changed_.wait_until(lock, not_before_);
       continue;
     }
-    // After a failure one request asks whether the server takes profiles again.
+    // After a failure, a single request probes whether the server accepts profiles again.
     Request request = tries_ == 0 || requests_under_way_ == 0 ? NextRequest() : Request();
     if (request.empty()) {
       drained_.notify_all();
@@ -142,7 +142,7 @@ void Sender::Run(PushClient& client) {
   }
 }
 
-// The oldest first, also among spools: processes of different folders may share a series.
+// Takes the oldest entries first, across all spools, because processes in different folders may share a series.
 Sender::Request Sender::NextRequest() {
   struct Choice {
     Spool::Candidate candidate;
@@ -185,7 +185,7 @@ void Sender::LookAtServersClock(const Reply& reply, int64_t sent_ns) {
   server_least_ns_ = std::max(server_least_ns_, least_ns);
   server_most_ns_ = std::min(server_most_ns_, most_ns);
   if (server_least_ns_ <= server_most_ns_) return;
-  server_least_ns_ = least_ns;  // its clock was set
+  server_least_ns_ = least_ns;  // the server's clock was set
   server_most_ns_ = most_ns;
 }
 
@@ -218,7 +218,7 @@ bool Sender::CorrectTime(const Outgoing& one, std::string_view answer) {
     return *last_ns >= until_ns && is_in_window(*last_ns) && GiveTime(one, (*last_ns / kMs + 1) * kMs);
   }
   if (is_in_window(until_ns)) return false;
-  // By how long ago it was made. What an earlier pusher made: by how wrong our clock is now.
+  // Compute the time from the entry's age. For an entry of an earlier pusher, use the current error of our clock.
   const int64_t made_ns =
       one.waiting.put_ns != 0 ? server_ns - (NowNs(CLOCK_MONOTONIC) - one.waiting.put_ns) : until_ns - ahead_ns;
   if (is_in_window(made_ns)) return GiveTime(one, made_ns);
@@ -268,7 +268,7 @@ void Sender::Send(PushClient& client, Request* request) {
   const std::lock_guard lock(mutex_);
   ++counts_.requests;
   LookAtServersClock(reply, sent_ns);
-  // There it also says that of an error of its own: it has just begun, or knows no ingester.
+  // /ingest also answers 422 for errors of the server itself, for example before it knows an ingester.
   if (protocol_ == PushProtocol::kIngest && reply.status == 422 && tries_ < kMostIngestTries) {
     outcome = Outcome::kTryAgain;
   }
@@ -290,7 +290,7 @@ void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
   if (is_aside) {
     if (!CorrectTime(request[0], reply.text)) SetAside(request[0], WhatItSaid(reply));
   } else {
-    std::map<Spool*, std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> numbers;  // taken, and not
+    std::map<Spool*, std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> numbers;  // accepted, and not
     for (size_t i = 0; i < request.size(); ++i) {
       auto& [taken, again] = numbers[request[i].spool.get()];
       const EntryId id(request[i].spool.get(), request[i].waiting.number);
@@ -304,7 +304,7 @@ void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
       ++counts_.sent;
       counts_.bytes += request[i].entry.pprof.size();
     }
-    // Of a request of several an error does not say that none was taken.
+    // An error for several profiles does not prove that none was accepted.
     const bool is_sure = is_named || (request.size() == 1 ? !reply.left_us : reply.status == 0 && !reply.left_us);
     for (auto& [spool, of_spool] : numbers) {
       if (!of_spool.first.empty()) spool->Sent(of_spool.first);
@@ -336,7 +336,7 @@ void Sender::SetAside(const Outgoing& one, const std::string& why) {
   alone_.erase({one.spool.get(), one.waiting.number});
   corrected_.erase({one.spool.get(), one.waiting.number});
   ++counts_.set_aside;
-  const std::string known = why.substr(0, 80);  // without what differs from one to the next
+  const std::string known = why.substr(0, 80);  // without the part that differs between profiles
   if (said_refusals_.size() >= kMostRefusalsSaid || !said_refusals_.insert(known).second) return;
   Say(fmt::format("{}: a profile was not taken ({}). It is set aside in {}/.push; it is not said again.", url_, why,
                   Printable(one.spool->out())));
@@ -350,10 +350,11 @@ void Sender::TryLater(const Reply& reply, Outcome outcome) {
     if (reply.status == 401 || reply.status == 403) one->Refused();
   }
   ++counts_.failures;
-  // Who is not there, or does not know us, will not take them within a moment; who has too much to do may.
+  // An unreachable server, or one that rejects our credentials, will not recover within a moment; an overloaded one
+  // may.
   const bool is_there = reply.status != 0 && outcome == Outcome::kTryAgain;
   gave_up_ = gave_up_ || (draining_ && !took_while_draining_ && !is_there);
-  // Requests that were under way together fail together: that is one failure.
+  // Requests that were under way at the same time fail together. Count them as one failure.
   const auto now = Clock::now();
   if (now >= not_before_) ++tries_;
   const double chance = std::uniform_real_distribution<double>(0, 1)(random);

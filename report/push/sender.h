@@ -1,15 +1,15 @@
-// The threads that send what waits in spools: many profiles in a request, several requests at a time, each profile once. Profiles of
-// one series are sent in the order of their times: of each series at most one is under way.
+// The threads that send the entries of spools: many profiles in a request, several requests at a time, each profile
+// once. Profiles of one series are sent in the order of their times, so each series has at most one under way.
 //
 //   2xx                              all of the request are sent
-//   no answer, 408, 429, 5xx         tried again: after Retry-After, or after 1 s, 2 s … 60 s, each less up to a half, so that
-//                                    a thousand pushers do not come back at once
+//   no answer, 408, 429, 5xx         tried again: after Retry-After, or after 1 s, 2 s … 60 s, each shortened by up to half, so
+//                                    that a thousand pushers do not come back at once
 //   401, 403, 404, 407, redirections the same: the settings are wrong, not the profile
-//   422 of /ingest                   the same for a minute, as Pyroscope 1 says so of errors of its own, too; then
+//   422 of /ingest                   the same for a minute, because Pyroscope 1 also reports its own errors so; then
 //   anything else                    the profile is set aside, and the next ones are sent
-// An error for a request of several: Pyroscope 2 names those that it did not take. Else nobody knows, and all are sent again, under
-// the same ids and times: each alone after a refusal, else half as many in a request.
-// What happens to it is said once each time that it changes.
+// If a request with several profiles fails, Pyroscope 2 names the profiles that it rejected. Otherwise it is unknown
+// which were accepted, and all are sent again with the same ids and times: one by one after a rejection, else half as
+// many per request. Each change of the server's state is printed once.
 #ifndef HOLDFAST_REPORT_PUSH_SENDER_H_
 #define HOLDFAST_REPORT_PUSH_SENDER_H_
 
@@ -41,24 +41,24 @@ std::chrono::milliseconds WaitBeforeTry(int tries, int retry_after_s, double ran
 
 class Sender {
  public:
-  // Pyroscope 2 answers when it has written what came within half a second. Four requests of 256 profiles are two thousand
+  // Pyroscope 2 collects requests for half a second before it answers. Four requests of 256 profiles are two thousand
   // profiles a second.
   static constexpr size_t kMostRequests = 4;
-  // Unpacked bytes of a request: Pyroscope 1 counts a request as a whole against its burst limit of 2 MB.
+  // Uncompressed bytes per request: Pyroscope 1 counts a whole request against its burst limit of 2 MB.
   static constexpr size_t kMostRequestBytes = 1 << 20;
 
   struct Counts {
     uint64_t sent = 0, bytes = 0, set_aside = 0, failures = 0, requests = 0;
   };
 
-  // A client for each request that may be under way at once.
+  // `clients`: one for each request that may be under way at once.
   Sender(std::vector<std::unique_ptr<PushClient>> clients, PushProtocol protocol);
-  ~Sender();  // breaks off what is under way
+  ~Sender();  // aborts requests under way
 
   void Add(std::shared_ptr<Spool> spool);
-  void Wake();  // there may be something new
-  // Goes on as long as the server takes profiles: until nothing waits, or it has taken none for `patience`, or it is not there or
-  // does not know us. True: nothing waits.
+  void Wake();  // call when there may be new entries
+  // Sends for as long as the server accepts profiles: until nothing waits, until it has accepted none for `patience`,
+  // or until it is unreachable or rejects our credentials. Returns whether nothing waits.
   bool Drain(std::chrono::milliseconds patience);
   Counts counts() const;
 
@@ -72,24 +72,24 @@ class Sender {
   using Request = std::vector<Outgoing>;
 
   void Run(PushClient& client);
-  // With mutex_ held. Empty: there is nothing to send now.
+  // Returns the next request, or an empty one if there is nothing to send now. Requires mutex_.
   Request NextRequest();
   void SetAsideWhatIsTooOld(Request* request);
   void Send(PushClient& client, Request* request);
-  // What became of it; with mutex_ held.
+  // Processes the outcome of a request. Requires mutex_.
   void Take(const Request& request, const Reply& reply, Outcome outcome);
-  // Gives a profile a time that the server takes: a wrong clock gave it the one that it has, or another pusher sent a later profile of
-  // its series. False: that is not why it was refused.
+  // Gives a profile a time that the server accepts, if a wrong clock set its time or if another pusher sent a later
+  // profile of its series. Returns false if the rejection has another reason.
   bool CorrectTime(const Outgoing& one, std::string_view answer = {});
   bool GiveTime(const Outgoing& one, int64_t until_ns);
-  // Profiles of a series go on from the time of the last one that was sent, also where our clock was wrong for a while.
+  // Moves profiles of a series after the last one that was sent, even if our clock was wrong for a while.
   void PutInOrder(Request* request);
   void LookAtServersClock(const Reply& reply, int64_t sent_ns);
   int64_t ServerNowNs() const;
   void SetAside(const Outgoing& one, const std::string& why);
   void TryLater(const Reply& reply, Outcome outcome);
   void SayTrouble(const Reply& reply, Outcome outcome);
-  size_t Waiting() const;  // mutex_ is held
+  size_t Waiting() const;  // requires mutex_
 
   const std::vector<std::unique_ptr<PushClient>> clients_;
   const PushProtocol protocol_;
@@ -101,21 +101,21 @@ class Sender {
   std::vector<std::shared_ptr<Spool>> spools_;
   absl::flat_hash_set<uint64_t> series_under_way_;
   using EntryId = std::pair<const Spool*, uint64_t>;
-  absl::flat_hash_set<EntryId> alone_;                   // refused with others: sent alone, to tell which one it is
-  absl::flat_hash_map<EntryId, int> corrected_;          // how often CorrectTime gave it another time
+  absl::flat_hash_set<EntryId> alone_;                   // rejected together with others: sent alone to find the cause
+  absl::flat_hash_map<EntryId, int> corrected_;          // how often CorrectTime changed the time
   absl::flat_hash_map<uint64_t, int64_t> last_sent_ns_;  // by series
-  // The server's clock less ours that nobody sets lies between these: its answers say whole seconds.
+  // Bounds for the server's clock minus our monotonic clock. Answers state whole seconds, so they give only a range.
   int64_t server_least_ns_ = INT64_MIN, server_most_ns_ = INT64_MAX;
   size_t requests_under_way_ = 0;
   size_t most_;  // entries of the next request
   Counts counts_;
-  int tries_ = 0;  // since the server last took something
+  int tries_ = 0;  // since the server last accepted something
   bool draining_ = false, took_while_draining_ = false, gave_up_ = false;
   Clock::time_point not_before_{}, last_taken_{};
-  std::string trouble_;  // as it was said; "": none
+  std::string trouble_;  // as printed; "": none
   Clock::time_point trouble_since_{};
   std::set<std::string> said_refusals_;
-  std::vector<std::thread> threads_;  // last: they use the rest
+  std::vector<std::thread> threads_;  // last: they use the other members
 };
 
 }  // namespace holdfast

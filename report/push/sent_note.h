@@ -1,8 +1,8 @@
-// Which entries are under way, and which ones the server took: words in a file that is mapped. One store notes each, before the
-// request and as soon as its answer is read, and outlives a pusher that is killed.
+// Records which entries are under way and which the server accepted, as words in a mapped file. Each record is a single
+// store, before the request and as soon as its answer is read, and survives the death of the pusher.
 //
-// An entry has the word of its number modulo kWords; the word says which number it means. The word of a newer entry takes the
-// place of an old one: the old entry's file is gone by then.
+// An entry uses the word at its number modulo kWords; the word contains the number. A newer entry replaces an old one;
+// the old one's file no longer exists by then.
 #ifndef HOLDFAST_REPORT_PUSH_SENT_NOTE_H_
 #define HOLDFAST_REPORT_PUSH_SENT_NOTE_H_
 
@@ -22,24 +22,24 @@ namespace holdfast {
 
 class SentNote {
  public:
-  // In `folder`, as `name`; made where there is none.
+  // Opens the file `name` in `folder`. Creates it if necessary.
   static absl::StatusOr<SentNote> Open(int folder, const char* name);
   ~SentNote();
   SentNote(SentNote&& other) noexcept : words_(other.words_) { other.words_ = nullptr; }
   SentNote& operator=(SentNote&&) = delete;
 
   void Begin(uint64_t entry) { WordOf(entry).store(entry << 2 | kUnderWay, std::memory_order_release); }
-  // The server has it.
+  // The server has the entry.
   void Done(uint64_t entry) { WordOf(entry).store(entry << 2 | kTaken, std::memory_order_release); }
-  // The server says that it did not take the entry, or was not reached.
+  // The server rejected the entry, or was not reached.
   void NotTaken(uint64_t entry) {
     if (under_way(entry)) WordOf(entry).store(0, std::memory_order_release);
   }
 
   bool answered(uint64_t entry) const { return Read(entry) == (entry << 2 | kTaken); }
-  // After a pusher was killed, nobody knows whether the server took such an entry.
+  // After a pusher was killed, it is unknown whether the server accepted such an entry.
   bool under_way(uint64_t entry) const { return Read(entry) == (entry << 2 | kUnderWay); }
-  // The highest number that is noted; 0: none.
+  // Returns the highest recorded number, or 0.
   uint64_t newest() const {
     uint64_t newest = 0;
     for (size_t i = 0; i < kWords; ++i) newest = std::max(newest, words_[i].load(std::memory_order_acquire) >> 2);
@@ -47,7 +47,7 @@ class SentNote {
   }
 
  private:
-  static constexpr size_t kWords = 4096, kBytes = kWords * sizeof(uint64_t);  // many more than are under way at once
+  static constexpr size_t kWords = 4096, kBytes = kWords * sizeof(uint64_t);  // many more than are ever under way
   static constexpr uint64_t kUnderWay = 1, kTaken = 2;
   using Word = std::atomic<uint64_t>;
 
@@ -60,7 +60,7 @@ class SentNote {
 
 inline absl::StatusOr<SentNote> SentNote::Open(int folder, const char* name) {
   const FileDescriptor file(openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // Backed now: a store to a page that the disk has no room for would be SIGBUS.
+  // Allocate the blocks now: a store to a page for which the disk has no room would raise SIGBUS.
   const int error = file.valid() ? posix_fallocate(file.get(), 0, kBytes) : errno;
   if (error != 0) return absl::ErrnoToStatus(error, name);
   void* words = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);

@@ -1,8 +1,9 @@
-// The times of the profiles of each series, as servers want them: each later than the one before, in milliseconds.
+// Chooses the times of the profiles of each series so that servers accept them: each is later than the previous one, in
+// milliseconds.
 //
-// Of two profiles of one series and millisecond Pyroscope counts one. Pyroscope 1 also refuses a profile that is older than the
-// last one of its series. Processes may share a series (--label pid=all), and the clock of the day may be set back.
-// One thread.
+// Of two profiles of one series with the same millisecond, Pyroscope counts one. Pyroscope 1 also rejects a profile
+// that is older than the last one of its series. Processes may share a series (--label pid=all), and the wall clock may
+// be set back. One thread.
 #ifndef HOLDFAST_REPORT_PUSH_SERIES_TIMES_H_
 #define HOLDFAST_REPORT_PUSH_SERIES_TIMES_H_
 
@@ -24,11 +25,12 @@ struct SeriesSpan {
 
 class SeriesTimes {
  public:
-  // What servers take of the future, less a minute for clocks that differ.
+  // How far in the future servers accept profiles, minus a minute for clocks that differ.
   static constexpr int64_t kMostAhead = int64_t{9} * 60 * kSecond;
 
-  // The span under which a profile of `wanted` is sent: that one, or a later one. Pyroscope goes by its end, and of /ingest by its
-  // beginning. After the clock was set back by more than `kMostAhead` the profile has its own time: the server took no later one.
+  // Returns the time span with which to send a profile: `wanted`, or a later one. Pyroscope uses the end of the span,
+  // and for /ingest its beginning. If the clock was set back by more than `kMostAhead`, the profile keeps its own time,
+  // because the server accepts no later one.
   SeriesSpan Take(const std::string& family, const std::vector<PushLabel>& labels, SeriesSpan wanted, int64_t now_ns) {
     SeriesSpan& last = last_[absl::HashOf(family, labels)];
     SeriesSpan given{After(wanted.from_ns, last.from_ns), After(wanted.until_ns, last.until_ns)};
@@ -37,7 +39,7 @@ class SeriesTimes {
     last = given;
     return given;
   }
-  // An earlier pusher sent one of that time.
+  // Records that an earlier pusher sent a profile with that time.
   void Seen(const std::string& family, const std::vector<PushLabel>& labels, int64_t until_ns) {
     SeriesSpan& last = last_[absl::HashOf(family, labels)];
     last.until_ns = std::max(last.until_ns, until_ns);

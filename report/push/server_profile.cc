@@ -18,14 +18,14 @@ namespace {
 
 using LabelNames = absl::flat_hash_set<StringId>;
 
-// Ours come first: what was waited for says what a sample is.
+// Whether label `a` comes before `b`. Our labels come first, because they say what was waited for.
 bool ComesBefore(std::string_view a, std::string_view b) {
   constexpr std::string_view kFirst[] = {"wait", "lock", "state", "thread", "lock_address"};
   const auto place = [&](std::string_view name) { return std::find(std::begin(kFirst), std::end(kFirst), name); };
   return std::pair(place(a), a) < std::pair(place(b), b);
 }
 
-// Names of labels without which no sample has more than the limit; how many samples have one of them.
+// Returns the labels to remove so that no sample exceeds the limit, and how many samples have one of them.
 LabelNames TooMany(const Profile& profile, size_t most, uint64_t* samples) {
   LabelNames left_out;
   std::vector<StringId> names;
@@ -51,7 +51,7 @@ LabelNames TooMany(const Profile& profile, size_t most, uint64_t* samples) {
   return left_out;
 }
 
-// By its stack and the labels that stay.
+// Identifies a sample by its stack and the remaining labels.
 size_t IdOf(const Profile& profile, const Profile::Sample& sample, const LabelNames& left_out) {
   size_t hash = absl::HashOf(sample.frames);
   for (const uint32_t frame : profile.FramesOf(sample)) hash = absl::HashOf(hash, frame);
@@ -63,7 +63,7 @@ size_t IdOf(const Profile& profile, const Profile::Sample& sample, const LabelNa
 
 struct Sums {
   std::vector<Profile::Sample> samples;
-  std::vector<int64_t> values;  // for each sample one of each type
+  std::vector<int64_t> values;  // per sample: one of each type
 };
 
 Sums SumsOf(const Profile& profile, const ServerLimits& limits, const LabelNames& left_out, uint64_t* cut_stacks) {
@@ -140,7 +140,7 @@ class Splitter {
 
 }  // namespace
 
-// The last four bytes of gzip are the size that it had.
+// The last four bytes of gzip hold the uncompressed size.
 size_t UnpackedBytes(std::string_view gzip) {
   size_t size = 0;
   for (size_t i = 1; i <= 4 && i <= gzip.size(); ++i) {

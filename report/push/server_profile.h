@@ -1,14 +1,15 @@
-// A profile as Pyroscope takes it, by its published limits.
+// Converts a profile to one or more that Pyroscope accepts, by its published limits.
 //
-//   numeric labels   left out, and what is equal without them summed, as the server would do
+//   numeric labels   removed; samples that become equal are summed, as the server would do
 //   too many samples, too many bytes
-//                    several profiles, a millisecond apart: of two of one series and time the server may take one for a
-//                    copy of the other
-//   too many labels  of those that the program gives its samples the last by name are left out, and what is equal without them
-//                    summed: the server makes a series of each set, and refuses the profile where one has too many; counted
-//   too deep         the innermost frames are cut, as the server would do; counted
+//                    split into several profiles, a millisecond apart: the server may take two profiles with one series
+//                    and time for copies of each other
+//   too many labels  the server makes a series of each combination, and rejects the profile if a series has too many
+//                    labels. Removes the last of the program's own labels by name, and sums samples that become equal;
+//                    counted
+//   too deep         removes the innermost frames, as the server would do; counted
 //   too large by itself
-//                    one sample: left out and counted
+//                    removes the sample; counted
 #ifndef HOLDFAST_REPORT_PUSH_SERVER_PROFILE_H_
 #define HOLDFAST_REPORT_PUSH_SERVER_PROFILE_H_
 
@@ -26,7 +27,7 @@ struct ServerLimits {  // the defaults of Pyroscope 1 and 2
   size_t samples = 16'000;
   size_t bytes = 4 << 20;  // uncompressed
   size_t depth = 1000;
-  size_t sample_labels = 20;  // of a sample, beside those of its process: SampleLabelsBeside
+  size_t sample_labels = 20;  // per sample, in addition to the labels of the process: SampleLabelsBeside
 };
 
 struct ServerProfiles {
@@ -39,7 +40,7 @@ struct ServerProfiles {
   std::vector<std::string> left_out;                       // names of labels
 };
 
-// The unpacked size of a profile, as limits count it.
+// Returns the uncompressed size of a profile, to which the limits apply.
 size_t UnpackedBytes(std::string_view gzip);
 
 ServerProfiles ForServer(const Profile& profile, const ServerLimits& limits = {});

@@ -28,7 +28,7 @@ namespace {
 constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTemporary[] = ".new", kFree[] = "free";
 constexpr char kRequest[] = "request", kDone[] = "done", kServer[] = "server", kNotes[] = "notes";
 constexpr char kRefused[] = "refused", kTaken[] = "taken";
-constexpr size_t kMostDoneLines = 10'000;  // then processes without any file are left out
+constexpr size_t kMostDoneLines = 10'000;  // beyond this, processes without files are dropped from the list
 enum SpoolField : uint32_t { kRequestEntries = 1 };
 enum RequestEntryField : uint32_t { kEntryNumber = 1, kEntryProcess = 2, kEntryContent = 3 };
 
@@ -103,7 +103,8 @@ std::optional<Spool::Waiting> ParseEntryName(const std::string& name, uint64_t b
   return entry;
 }
 
-// What a file of a request holds, with the content of each. Of one that was cut, what is whole.
+// Returns the entries in the file of a request, with their contents. From a truncated file, returns the complete
+// entries.
 std::vector<Spool::Waiting> DecodeRequest(std::string_view bytes) {
   std::vector<Spool::Waiting> entries;
   try {
@@ -131,9 +132,9 @@ std::vector<Spool::Waiting> DecodeRequest(std::string_view bytes) {
   return entries;
 }
 
-// All files of a spool, as another pusher left them.
+// All files of a spool that another pusher left.
 struct SpoolFiles {
-  std::vector<Spool::Waiting> entries;  // by number; those of requests with their content
+  std::vector<Spool::Waiting> entries;  // by number; entries of requests with their contents
   std::map<std::string, ToldProcess> told;
   uint64_t newest = 0;
 };
@@ -166,7 +167,7 @@ SpoolFiles FilesOf(int folder) {
   return files;
 }
 
-// Whether both were written at the same moment of the same process.
+// Whether both describe the same moment of the same process.
 bool AreAlike(const ToldProcess& a, const ToldProcess& b) {
   for (size_t i = 0; i < a.kinds.size(); ++i) {
     if (a.kinds[i].time_nanos() != b.kinds[i].time_nanos()) return false;
@@ -224,7 +225,7 @@ Spool::~Spool() {
 
 void Spool::WriteServer() {
   const std::string text = fmt::format("{}\n{}\n{}\n", url_, tenant_, taken_ ? kTaken : refused_ ? kRefused : "");
-  // On a full disk it is missing: then nothing is taken over from here.
+  // On a full disk the file is missing; then nothing can be taken over from here.
   [[maybe_unused]] const absl::Status written = Write(kServer, text, std::string(kServer) + kTemporary);
 }
 
@@ -249,14 +250,14 @@ void Spool::TakeOverOthers(int all, const std::string& own) {
     const FileDescriptor its_lock(openat(other.get(), "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC));
     if (!its_lock.valid() || flock(its_lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
     TakeOver(other.get());
-    unlinkat(all, name.c_str(), AT_REMOVEDIR);  // what was set aside stays there
+    unlinkat(all, name.c_str(), AT_REMOVEDIR);  // profiles set aside remain there
   }
 }
 
-// Entries get new numbers here, after all of ours. First `told` is written, then entries follow it: killed in between, this is done
-// once more, and finds the same `told` on both sides.
+// Entries get new numbers, after all of ours. `told` is written before the entries are moved: if the pusher is killed
+// in between, the next one repeats this and finds the same `told` on both sides.
 //
-// What our own `told` counts from holds these increases again: of such a process they are dropped.
+// If our own `told` differs, the increases after it already include these entries. They are dropped.
 void Spool::TakeOver(int other) {
   SpoolFiles files = FilesOf(other);
   uint64_t number = std::max(FilesOf(folder_.get()).newest, note_->newest());
@@ -265,7 +266,7 @@ void Spool::TakeOver(int other) {
     const std::optional<ToldProcess> ours = DecodeTold(ReadFileAt(folder_.get(), key + "." + kTold));
     if (ours.has_value() && !AreAlike(*ours, told)) known_here.insert(key);
   }
-  std::vector<std::pair<Waiting, uint64_t>> moved;  // and what it is called here
+  std::vector<std::pair<Waiting, uint64_t>> moved;  // and its new number
   std::map<std::string, uint64_t> last;
   for (const Waiting& entry : files.entries) {
     const auto told = files.told.find(entry.process);
@@ -302,7 +303,7 @@ void Spool::TakeOver(int other) {
 }
 
 void Spool::ReadWhatIsThere() {
-  constexpr int64_t kForgotten = int64_t{7} * 24 * 3600;  // of a process that ended without a file
+  constexpr int64_t kForgotten = int64_t{7} * 24 * 3600;  // for a process that exited without a file
   bool is_older_release = false;
   std::vector<std::string> requests;
   ForEachFile(folder_.get(), [&](const std::string& name, uint64_t, int64_t time_s) {
@@ -353,7 +354,7 @@ void Spool::ReadDone(bool is_older_release) {
     }
   }
   if (!text.empty() || !is_older_release) return;
-  // An older release kept no such list: what it told of is not told once more.
+  // An older release kept no such list. Do not report again what it reported.
   done_since_ns_ = NowNs(CLOCK_REALTIME);
   [[maybe_unused]] const absl::Status written =
       Write(kDone, fmt::format("since {}\n", done_since_ns_), std::string(kDone) + kTemporary);
@@ -375,7 +376,7 @@ void Spool::NoteDone(const std::string& key, uint32_t pid, const std::string& pr
   const FileDescriptor file(openat(folder_.get(), kDone, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   const std::string line = fmt::format("{} {} {}\n", key, pid, program);
   if (file.valid() && write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
-  done_.erase(key);  // on a full disk: its `told` stays, and says the same
+  done_.erase(key);  // disk full: its `told` remains and says the same
 }
 
 void Spool::ReadAside() {
@@ -430,7 +431,7 @@ absl::Status Spool::Write(const std::string& name, std::string_view bytes, const
     whole = written > 0;
     if (whole) bytes.remove_prefix(static_cast<size_t>(written));
   }
-  // What stood under that name is written over the next time.
+  // The replaced file is overwritten the next time.
   if (whole && (renameat2(folder_.get(), under.c_str(), folder_.get(), name.c_str(), RENAME_EXCHANGE) == 0 ||
                 renameat(folder_.get(), under.c_str(), folder_.get(), name.c_str()) == 0)) {
     return absl::OkStatus();
@@ -470,7 +471,7 @@ void Spool::Add(Waiting entry) {
   waiting_.emplace(number, std::move(entry));
 }
 
-// It stays where it is where it cannot be written.
+// If the entry cannot be written, it stays in memory.
 bool Spool::WriteEntry(Waiting* entry) {
   if (!WriteFreely(NameOf(*entry), entry->content).ok()) return false;
   in_memory_ -= entry->content.size();
@@ -579,7 +580,7 @@ bool Spool::Load(Waiting* entry, PushEntry* content) {
 std::vector<Spool::Candidate> Spool::Candidates() {
   const std::lock_guard lock(mutex_);
   std::vector<Candidate> candidates;
-  std::vector<uint64_t> broken;  // somebody damaged them, or took them away
+  std::vector<uint64_t> broken;  // damaged or deleted by somebody
   absl::flat_hash_set<uint64_t> seen;
   size_t looked = 0;
   for (auto& [number, entry] : waiting_) {
@@ -627,7 +628,7 @@ void Spool::WriteRequest(const std::vector<Outgoing>& entries) {
   }
   if (numbers.empty()) return;
   const uint64_t first = *numbers.begin();
-  // On a full disk a pusher that is killed now loses them.
+  // If the disk is full, these entries are lost if the pusher is killed now.
   if (WriteFreely(RequestNameOf(first), bytes).ok()) requests_[first] = std::move(numbers);
 }
 
@@ -657,7 +658,7 @@ void Spool::Remove(uint64_t number) {
 
 void Spool::Sent(const std::vector<uint64_t>& numbers) {
   for (const uint64_t number : numbers)
-    note_->Done(number);  // first of all: killed after this line, they are not sent again
+    note_->Done(number);  // first: if killed after this line, they are not sent again
   const std::lock_guard lock(mutex_);
   write_all_ = false;
   for (const uint64_t number : numbers) Remove(number);
@@ -673,7 +674,7 @@ void Spool::Return(const std::vector<uint64_t>& numbers, bool not_taken) {
     if (found == waiting_.end()) continue;
     found->second.under_way = false;
     if (not_taken) note_->NotTaken(number);
-    // Written down before its request's file goes: nobody knows whether the server has it.
+    // Write it before the request's file is deleted, because the server may have the entry.
     if (!not_taken && !found->second.content.empty()) WriteEntry(&found->second);
     RemoveRequestOf(number);
   }

@@ -1,30 +1,29 @@
-// What waits to be sent, in the output folder of the programs: nothing is lost while the server is away, or when the pusher is
-// killed and another one goes on.
+// The entries that wait to be sent, in the output folder of the programs. Nothing is lost while the server is
+// unreachable, or when the pusher is killed and another one continues.
 //
-//   OUT/.push/<server>/lock                     held by the one pusher of this folder and server; its pid
-//   OUT/.push/<server>/server                   the server's URL; then, on lines of their own, its tenant and what became of it:
-//                                               `refused` (its credentials were), `taken` (it took a profile)
-//   OUT/.push/<server>/notes                    a SentNote: which entries are under way, which ones were taken
-//   OUT/.push/<server>/000000000042.<process>.entry   a PushEntry (push_entry.h); of one series sent in the order of their numbers
-//   … .still                                    the same of one that counts nothing: it says what is in use
-//   OUT/.push/<server>/000000000042.request     what only says what is in use and is under way, from the request's first entry on
-//   OUT/.push/<server>/<process>.told           a ToldProcess: what all entries of this process up to its `last_entry` hold
-//   OUT/.push/<server>/done                     processes with nothing left to tell, a line each: <process> <pid> <program>
-//   OUT/.push/<server>/aside/<program>.<pid>.<number>.<family>.pb.gz    what the server refused: `holdfast top` reads it
+//   OUT/.push/<server>/lock                     held by the only pusher of this folder and server; contains its pid
+//   OUT/.push/<server>/server                   the server's URL; then, on lines of their own, its tenant and its state:
+//                                               `refused` (our credentials), `taken` (it accepted a profile)
+//   OUT/.push/<server>/notes                    a SentNote: which entries are under way, and which were accepted
+//   OUT/.push/<server>/000000000042.<process>.entry   a PushEntry (push_entry.h); sent in numeric order within a series
+//   … .still                                    the same without counters: it only says what is in use
+//   OUT/.push/<server>/000000000042.request     entries without counters that are under way; named after the first one
+//   OUT/.push/<server>/<process>.told           a ToldProcess: the sum of this process's entries up to its `last_entry`
+//   OUT/.push/<server>/done                     completely reported processes, a line each: <process> <pid> <program>
+//   OUT/.push/<server>/aside/<program>.<pid>.<number>.<family>.pb.gz    what the server rejected: `holdfast top` reads it
 //
-// What only says what is in use is kept in memory as long as the server takes it, and written down when it does not, and at the
-// end. What is under way is on disk in any case: another pusher sends it again under the same id and time, so that the server
-// knows the copy.
+// Entries without counters stay in memory while the server accepts them. They are written to disk when it does not, and
+// at the end. Entries under way are always on disk: another pusher sends them again with the same id and time, so that
+// the server recognizes the copy.
 //
-// Put, Put, Commit: an entry counts once the process's `told` names it. What comes after that was left by a pusher that was
-// killed in between; it is removed, as the next increase holds it again.
+// Put, Put, Commit: an entry counts once the process's `told` includes it. Later entries come from a pusher that was
+// killed in between; they are deleted, because the next increase contains them again.
 //
-// Files of entries that were sent are used again, under other names: where many have just been removed ext4 looks long for a
-// number for a new one (0.6 ms; half of what a pusher of a thousand processes cost).
+// Files of sent entries are reused under new names: after many deletions, ext4 searches long for a free inode (0.6 ms;
+// half of the cost of a pusher for a thousand processes).
 //
-// Entries, what was set aside and the folder's profiles together take at most --max-disk: beyond it what was set aside goes
-// first, then the oldest entries; both are counted.
-// Any thread.
+// Entries, profiles set aside and the profiles of the folder together take at most --max-disk. Above it, profiles set
+// aside are deleted first, then the oldest entries; both are counted. Any thread.
 #ifndef HOLDFAST_REPORT_PUSH_SPOOL_H_
 #define HOLDFAST_REPORT_PUSH_SPOOL_H_
 
@@ -52,8 +51,8 @@ namespace holdfast {
 
 class Spool {
  public:
-  // FailedPrecondition: another pusher has it. Takes over what waits under another tenant of this server, if the server refused that
-  // tenant and never took anything under its name.
+  // Returns FailedPrecondition if another pusher holds the spool. Takes over the entries of another tenant of this
+  // server if the server refused that tenant and never accepted anything from it.
   static absl::StatusOr<std::unique_ptr<Spool>> Open(const std::string& out, const std::string& server,
                                                      const std::string& tenant = "");
   ~Spool();
@@ -61,41 +60,42 @@ class Spool {
   const std::string& out() const { return out_; }
   const OutputFolder& profiles() const { return profiles_; }
 
-  // What was told of this process, if anything was.
+  // Returns what was reported about this process, if anything.
   std::optional<ToldProcess> ToldOf(const std::string& process);
-  // What an earlier pusher told of processes of which nobody has asked by ToldOf, nor said that they are finished.
+  // Returns what an earlier pusher reported about processes for which neither ToldOf nor Finish was called.
   std::vector<ToldProcess> Earlier() const;
-  // Whether this pusher or an earlier one has told all of this process.
+  // Whether this or an earlier pusher has reported all of this process.
   bool IsDone(const std::string& process) const;
-  // Files that are older were there when this list of processes was begun by an older release.
+  // Older files existed before the list of processes began, as an older release had no list.
   int64_t done_since_ns() const { return done_since_ns_; }
-  // The time of what an earlier pusher had under way of this process; 0: nothing.
+  // Returns the time of this process's entry that an earlier pusher had under way; 0: none.
   int64_t InDoubtSince(const std::string& process) const;
 
-  // For the process whose entries are being written; one at a time.
-  // `counts`: it must not be sent twice, and waits for Commit. What is in use now needs that not.
+  // Writes an entry of a process. Only one process at a time may have entries between Put and Commit. `counts`: the entry
+  // has counters, must not be sent twice, and waits for Commit. An entry with only memory in use does not.
   absl::Status Put(const std::string& process, const PushEntry& entry, bool counts = true);
   absl::Status Commit(ToldProcess* told);
   void Abandon();  // instead of Commit
-  // It has ended, and nothing more comes.
+  // The process has exited, and nothing more comes.
   void Finish(const ToldProcess& told);
 
   struct Waiting {
     uint64_t number = 0;
-    std::string process;  // as in the name
+    std::string process;  // as in the file name
     uint64_t bytes = 0;
     bool counts = true;
     std::string content = {};  // "": in a file
     bool under_way = false;
-    int64_t put_ns = 0;  // when, by the clock that nobody sets; 0: by an earlier pusher
-    // Of the entry, once it was read; 0: it was not.
+    int64_t put_ns = 0;  // monotonic clock; 0: by an earlier pusher
+    // Set once the entry was read; 0: not read.
     uint64_t series = 0;
     int64_t until_ns = 0;
-    size_t profile_bytes = 0;  // unpacked
+    size_t profile_bytes = 0;  // uncompressed
   };
   size_t waiting() const;
 
-  // What may be sent next: the first of each series that has none under way. Looks at the oldest kMostLooked entries.
+  // Returns what may be sent next: the first entry of each series that has none under way. Examines the oldest
+  // kMostLooked entries.
   struct Candidate {
     uint64_t number = 0, series = 0;
     int64_t until_ns = 0;
@@ -103,27 +103,27 @@ class Spool {
   };
   static constexpr size_t kMostLooked = 4096;
   std::vector<Candidate> Candidates();
-  // These are under way from now on. Those that can no longer be read are left out.
+  // Marks entries as under way. Omits entries that can no longer be read.
   using Outgoing = std::pair<Waiting, PushEntry>;
   std::vector<Outgoing> Begin(const std::vector<uint64_t>& numbers);
-  // What became of entries that were under way.
+  // The server accepted these entries.
   void Sent(const std::vector<uint64_t>& numbers);
-  // They wait again. `not_taken`: the server says so, or was not reached.
+  // Puts entries back. `not_taken`: the server rejected them or was not reached.
   void Return(const std::vector<uint64_t>& numbers, bool not_taken);
   // Gives an entry another time.
   void Change(const Waiting& entry, const PushEntry& changed);
   void SetAside(const Waiting& entry, const PushEntry& content);
-  // The server does not take them: what is in memory alone is written down, from now on at once.
+  // The server does not accept entries: writes those in memory to disk, and all further ones at once.
   void WriteDown();
-  // The server refused our credentials.
+  // The server rejected our credentials.
   void Refused();
 
-  // Whether an earlier pusher was killed while it sent one, of which nobody knows whether it was taken: it is sent again.
+  // Whether an earlier pusher was killed while it sent an entry. The server may have accepted it; it is sent again.
   bool in_doubt() const { return in_doubt_; }
-  // How many entries were taken over from a spool of another tenant.
+  // How many entries were taken over from the spool of another tenant.
   size_t taken_over() const { return taken_over_; }
 
-  // Makes room; how many entries were dropped. 0 = no limit.
+  // Deletes until the limit is met, and returns how many entries were dropped. 0 = no limit.
   uint64_t Shrink(uint64_t max_bytes);
 
  private:
@@ -140,7 +140,7 @@ class Spool {
   void TakeOverOthers(int all, const std::string& own);
   void TakeOver(int other);
 
-  // `under`: another name, until it is whole. An old file of that name is written over, and `name` keeps none.
+  // `under`: a temporary name until the file is complete. Overwrites an old file of that name, and replaces `name`.
   absl::Status Write(const std::string& name, std::string_view bytes, const std::string& under);
   absl::Status WriteFreely(const std::string& name, std::string_view bytes);
   void RemoveFreely(const std::string& name);
@@ -150,7 +150,7 @@ class Spool {
   bool Load(Waiting* entry, PushEntry* content);
   void WriteRequest(const std::vector<Outgoing>& entries);
   void RemoveRequestOf(uint64_t number);
-  void Remove(uint64_t number);  // the file; mutex_ is held
+  void Remove(uint64_t number);  // deletes the file; requires mutex_
   void RemoveToldIfDone(const std::string& process);
   void AbandonLocked();
 
@@ -167,12 +167,12 @@ class Spool {
   std::map<uint64_t, Waiting> waiting_;
   std::vector<Waiting> uncommitted_;
   std::map<std::string, uint64_t> of_process_;  // how many wait
-  std::map<std::string, bool> finished_;        // of every process with a `told`
+  std::map<std::string, bool> finished_;        // for every process with a `told`
   std::set<std::string> earlier_;
   std::map<std::string, std::pair<uint32_t, std::string>> done_;  // pid and program, by process
-  size_t done_lines_ = 0;                                         // since the list was last written anew
+  size_t done_lines_ = 0;                                         // since the list was last rewritten
   std::map<std::string, int64_t> in_doubt_since_;
-  std::map<uint64_t, std::set<uint64_t>> requests_;  // entries under way of each request file, by its name's number
+  std::map<uint64_t, std::set<uint64_t>> requests_;  // entries under way per request file, by the number in its name
   std::deque<std::pair<std::string, uint64_t>> set_aside_;
   std::vector<std::string> free_files_;
   uint64_t bytes_ = 0, in_memory_ = 0, next_number_ = 1, next_free_ = 0;

@@ -10,7 +10,7 @@ namespace holdfast {
 namespace {
 
 enum ToldField : uint32_t { kProcess = 1, kProgram = 2, kPid = 3, kLabelsPart = 4, kKinds = 5, kLastEntry = 6 };
-enum KindField : uint32_t { kKind = 1 };  // and those of EncodeValues
+enum KindField : uint32_t { kKind = 1 };  // followed by the fields of EncodeValues
 
 void AddKind(protozero::pbf_writer& writer, uint64_t kind, const CumulativeValues& values) {
   std::string message;

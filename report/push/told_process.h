@@ -1,5 +1,5 @@
-// What a server was told of one process so far, or will be once its spool is empty: what the next increase is counted from.
-// Written down beside the spool, so that a pusher that starts again goes on where the last one was.
+// What a server knows about one process, or will know once the spool is empty. The next increase is computed from it.
+// It is stored in the spool, so that a new pusher continues where the last one stopped.
 #ifndef HOLDFAST_REPORT_PUSH_TOLD_PROCESS_H_
 #define HOLDFAST_REPORT_PUSH_TOLD_PROCESS_H_
 
@@ -17,12 +17,12 @@
 namespace holdfast {
 
 struct ToldProcess {
-  std::string process;  // ProcessId: of this one alone
+  std::string process;  // ProcessId: of this process only
   std::string program = {};
-  uint32_t pid = 0;  // as its files are called
+  uint32_t pid = 0;  // as in the names of its files
   std::vector<PushLabel> labels = {};
   std::array<CumulativeValues, kProfileKinds> kinds = {};
-  uint64_t last_entry = 0;  // the last of its entries in the spool that these values hold
+  uint64_t last_entry = 0;  // the last entry in the spool that these values include
 };
 
 std::string EncodeTold(const ToldProcess& told);
