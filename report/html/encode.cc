@@ -18,7 +18,7 @@ void PutVarint(uint64_t value, std::string* out) {
 
 uint64_t Zigzag(uint64_t value) { return (value << 1) ^ (value >> 63 != 0 ? ~uint64_t{0} : 0); }
 
-// Differences wrap: any two int64 values have one.
+// Differences wrap, so any two int64 values have one.
 uint64_t Difference(int64_t a, int64_t b) { return static_cast<uint64_t>(a) - static_cast<uint64_t>(b); }
 
 uint64_t Utf16Length(std::string_view valid_utf8) {
@@ -31,7 +31,7 @@ int64_t ValueAt(const std::vector<int64_t>& column, size_t row) { return row < c
 
 }  // namespace
 
-// By name, so that siblings of the tree stand in the order in which a page shows them and compress well.
+// Sorts by name, so that siblings of the tree are in display order and compress well.
 void ReportBuilder::SortFunctionsAndFrames() {
   std::vector<uint32_t> order(functions_.size()), rank(functions_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -116,7 +116,7 @@ std::vector<uint32_t> ReportBuilder::SortTree(std::string* tree) {
   return numbers;
 }
 
-// The program of some process in the report.
+// Whether the object is the main program of a process in the report.
 bool ReportBuilder::IsProgram(std::string_view object) const {
   constexpr std::string_view kExecutable = "executable: ";
   return std::any_of(series_.begin(), series_.end(), [&](const Series& series) {
@@ -127,7 +127,7 @@ bool ReportBuilder::IsProgram(std::string_view object) const {
   });
 }
 
-// Names of files and packages go to `strings`, behind those of the functions.
+// Appends the names of files and packages to `strings`, after those of the functions.
 std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) const {
   absl::flat_hash_map<std::string, size_t> place_of;
   const auto string_of = [&](const std::string& string) {
@@ -135,13 +135,13 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
     if (added) strings->push_back(string);
     return place->second;
   };
-  std::vector<uint32_t> object_of(functions_.size());  // of several the first
+  std::vector<uint32_t> object_of(functions_.size());  // the first of several
   for (const Frame& frame : frames_) {
     if (object_of[frame.function] == 0) object_of[frame.function] = frame.object;
   }
   std::vector<bool> is_program = {false};
   for (const auto& [path, build_id] : objects_) is_program.push_back(IsProgram(path));
-  // A short name that is two functions' tells neither: those keep their own.
+  // If two functions share a short name, both keep their full names.
   std::vector<std::string> shown;
   absl::flat_hash_map<std::string, size_t> functions_of;
   for (const Function& function : functions_) {
@@ -168,14 +168,14 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
 }
 
 std::string ReportBuilder::FrameColumns() const {
-  // By function or by object: either is enough.
+  // A function is system code if either its name or its object says so.
   std::vector<bool> system_functions, system_objects = {false};
   for (const Function& function : functions_) system_functions.push_back(IsSystemFrame(function.name, ""));
   for (const auto& [path, build_id] : objects_) system_objects.push_back(IsSystemFrame("", path));
   std::string functions, lines, objects;
   uint32_t before = 0;
   for (const Frame& frame : frames_) {
-    PutVarint(frame.function - before, &functions);  // sorted by it
+    PutVarint(frame.function - before, &functions);  // sorted by function
     before = frame.function;
     PutVarint(static_cast<uint64_t>(frame.line), &lines);
     const bool is_system = system_functions[frame.function] || system_objects[frame.object];

@@ -1,4 +1,4 @@
-// The page with its parts in it: a file that opens alone, or one that a server feeds.
+// Fills the parts of the page into its template: a self-contained file, or a page that a server feeds with data.
 #ifndef HOLDFAST_REPORT_HTML_FILLED_PAGE_H_
 #define HOLDFAST_REPORT_HTML_FILLED_PAGE_H_
 
@@ -7,15 +7,15 @@
 
 namespace holdfast {
 
-// What is filled in; all of it is markup by now.
+// The parts to fill in, already escaped as markup.
 struct PageParts {
   std::string_view title, data, files;
-  std::string_view feed = {};  // of a page that is fed as it goes: where, a path of the server
+  std::string_view feed = {};  // for a live page: the path on the server that provides its data
 };
 
-// "" without a template.
+// Returns "" if the tool has no template.
 std::string FilledPage(const PageParts& parts);
-// The policy that such a page states for itself, for the header of the answer.
+// Returns the Content-Security-Policy in the page, to send it as a header as well.
 std::string_view PolicyOf(std::string_view page);
 
 }  // namespace holdfast

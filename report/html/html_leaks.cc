@@ -32,7 +32,7 @@ ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, const Le
     if (IsLeak(entry.bytes.growth_class)) {
       if (growths.growing++ >= kMostGrowing) continue;
     } else if (others++ >= kMostOthers) {
-      break;  // those that grow come first
+      break;  // growing stacks come first
     }
     stacks.push_back(series.FramesOf(entry));
     growths.stacks.push_back({.frames = stacks.back(),
@@ -63,7 +63,7 @@ void HtmlLeaks::See(const ProfileFile& file) {
 
 absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const {
   const Suppressions none;
-  StackOptions folded;  // as `holdfast leaks` has them
+  StackOptions folded;  // as in `holdfast leaks`
   folded.fold_plumbing = true;
   folded.plumbing = plumbing;
   std::vector<ReportBuilder::Growths> all;
@@ -75,7 +75,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     for (const std::string& path : paths) {
       auto profile = ReadProfileToView(path);
       if (!profile.ok()) {
-        if (access(path.c_str(), F_OK) != 0) continue;  // replaced by a newer one meanwhile
+        if (access(path.c_str(), F_OK) != 0) continue;  // replaced by a newer file meanwhile
         return profile.status();
       }
       ProfileFile file = DescribeFile(path, *profile);
@@ -85,7 +85,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     }
     if (series.snapshots() < kLeastSnapshots) continue;
     if (const auto ages = ages_at_.find(process); ages != ages_at_.end()) {
-      // Gone meanwhile, or not to be read: then nothing is said of ages.
+      // If the file is gone or unreadable, ages are omitted.
       if (auto profile = ReadProfileToView(ages->second.second); profile.ok()) {
         ProfileFile file = DescribeFile(ages->second.second, *profile);
         file.profile = std::make_shared<Profile>(*std::move(profile));
@@ -98,7 +98,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     if (const auto memory = memories.Answer(); memory.has_value()) growths.memory = TextsOf(*memory);
     all.push_back(std::move(growths));
   }
-  // No two rows look alike, also of two processes.
+  // Make rows distinguishable, even across two processes.
   const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);
   size_t next = 0;
   for (ReportBuilder::Growths& growths : all) {

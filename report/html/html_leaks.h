@@ -1,12 +1,12 @@
-// What grows, for the page of an HTML report: the series of `holdfast leaks` (report/comparisons/leaks.h) over the same files, so
-// that the page and the command can only say the same.
+// What grows, for the page of an HTML report: computes the series of `holdfast leaks` (report/comparisons/leaks.h) over
+// the same files, so that the page and the command always agree.
 //
 //   HtmlLeaks leaks;
 //   leaks.See(file);              // each file as it is read; only heap profiles of enough snapshots are read again
 //   leaks.Find(&data);            // last, before ReportBuilder::Encode
 //
-// All stacks that grow go into the page, up to kMostGrowing, and the largest others. Costs one more reading of the heap
-// profiles of processes that have kLeastSnapshots or more, and nothing else. One thread at a time.
+// The page gets all growing stacks, up to kMostGrowing, and the largest others. The cost is a second reading of the
+// heap profiles of processes with kLeastSnapshots or more. One thread at a time.
 #ifndef HOLDFAST_REPORT_HTML_HTML_LEAKS_H_
 #define HOLDFAST_REPORT_HTML_HTML_LEAKS_H_
 
@@ -28,13 +28,13 @@ class HtmlLeaks {
  public:
   static constexpr size_t kMostGrowing = 1000, kMostOthers = 40, kMostPoints = 48;
 
-  // What the page has of one process. `entries` are those of `series`.
+  // Returns the growth of one process for the page. `entries` must belong to `series`.
   static ReportBuilder::Growths GrowthsOf(const std::string& process, const LeakSeries& series,
                                           const std::vector<LeakSeries::Entry>& entries);
 
   void See(const ProfileFile& file);
-  // An error when a file cannot be read that could be read before; one that is gone by now is left out. `plumbing`: patterns of
-  // what counts for its callers besides.
+  // Returns an error if a file has become unreadable; a file that was deleted is left out. `plumbing`: additional
+  // patterns of functions that count for their callers.
   absl::Status Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const;
 
  private:

@@ -32,12 +32,12 @@ constexpr size_t kMaxSourceBytes = 256 << 10;
 
 std::string Deflated(std::string_view bytes) {
   z_stream stream{};
-  const int level = bytes.size() > (8 << 20) ? 6 : 9;  // 9 takes five times as long and gains 3 % on large ones
+  const int level = bytes.size() > (8 << 20) ? 6 : 9;  // level 9 takes five times as long and saves 3 % on large data
   deflateInit2(&stream, level, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY);
   std::string out(deflateBound(&stream, bytes.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  // In steps: zlib counts in 32 bits.
+  // In steps, because zlib counts in 32 bits.
   size_t in_left = bytes.size(), out_left = out.size();
   constexpr size_t kStep = 1 << 30;
   int result = Z_OK;
@@ -88,7 +88,7 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Rep
   return absl::OkStatus();
 }
 
-// As a command takes them: many files of one folder by the folder.
+// Returns arguments for a command: many files of one folder are replaced by the folder.
 std::vector<std::string> AsNamed(const std::vector<std::string>& files) {
   constexpr size_t kMostNamed = 3;
   if (files.size() <= kMostNamed) return files;
@@ -99,7 +99,7 @@ std::vector<std::string> AsNamed(const std::vector<std::string>& files) {
   return is_one ? std::vector{folder.empty() ? std::string(".") : folder.string()} : files;
 }
 
-// Data blocks for the newest files: `<script type="application/x-pprof" data-name="…">base64</script>`.
+// Returns data blocks for the newest files: `<script type="application/x-pprof" data-name="…">base64</script>`.
 std::string Embedded(const std::vector<std::string>& files, uint64_t max_bytes, std::ostream& err) {
   std::string blocks;
   uint64_t bytes = 0;
@@ -129,7 +129,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
         "html: this holdfast was built without the report's page (no node at build time, or -DHOLDFAST_WEB=OFF). "
         "Install nodejs and npm and build again, or use holdfast top.");
   }
-  // Patterns that do not compile are wrong whatever the profiles hold.
+  // Report invalid patterns first, whatever the profiles contain.
   if (const auto patterns = Plumbing::Make(Profile(), options.plumbing); !patterns.ok()) return patterns.status();
   ReportBuilder data(options.plumbing, AsNamed(options.files), !options.base.empty());
   HtmlLeaks leaks;

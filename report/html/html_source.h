@@ -1,8 +1,8 @@
-// Lines of source for the HTML report: those around the lines that frames name, read where the report is made.
+// Source lines for the HTML report: the lines around those that frames name, read when the report is made.
 //
-// A profile may come from anybody and a report is made to be sent on, so a file name in a profile must not be a way to
-// put somebody's private file into a report: only regular files with the ending of a programming language are read, at
-// most 4 MiB of each.
+// A profile may come from anybody, and reports are sent to other people. A file name in a profile must therefore not
+// put a private file into a report: only regular files with the extension of a programming language are read, at most 4
+// MiB of each.
 #ifndef HOLDFAST_REPORT_HTML_HTML_SOURCE_H_
 #define HOLDFAST_REPORT_HTML_HTML_SOURCE_H_
 
@@ -20,10 +20,11 @@ struct SourceText {
   size_t bytes = 0;
 };
 
-// Whether a file of that name is source text, by its ending (or a header of the C++ library, which has none).
+// Whether a file of that name is source text, by its extension. Headers of the C++ library have none and count, too.
 bool IsSourceName(const std::string& file);
 
-// The lines of `file` around `lines`; no chunks where it cannot be read, is not source, or has no such lines.
+// Returns the lines of `file` around `lines`. Returns no chunks if the file is unreadable, is not source, or has no
+// such lines.
 SourceText ReadSource(const std::string& file, const std::set<int64_t>& lines);
 
 }  // namespace holdfast

@@ -10,7 +10,8 @@
 
 namespace holdfast {
 
-// [class, slope, half width, slope of objects, bytes now, objects now, functions, course, text, half age, oldest age] for each stack.
+// Writes [class, slope, half width, slope of objects, bytes now, objects now, functions, course, text, half age, oldest
+// age] for each stack.
 std::string ReportBuilder::GrowthsAsJson() const {
   JsonText json;
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
@@ -102,7 +103,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     }
     json.Close(']').Key("comments").Open('[');
     for (const std::string& comment : series.comments) {
-      // Single locks stand in tables of their own.
+      // Single locks have tables of their own.
       if (!comment.starts_with("lock ") && !comment.starts_with("waiting ") && !comment.starts_with("thread "))
         json.String(comment);
     }
@@ -154,7 +155,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
 }
 
 std::string ReportBuilder::Title() const {
-  // The program with the largest newest total comes first, of memory where there is a heap profile.
+  // The program with the largest newest total comes first. If there is a heap profile, totals are memory.
   const bool has_heap = std::any_of(series_.begin(), series_.end(), [](const Series& s) { return s.kind == "heap"; });
   std::vector<std::pair<uint64_t, std::string>> programs;
   std::set<std::string> processes;

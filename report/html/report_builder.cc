@@ -106,7 +106,7 @@ FilteredStacks WholeStacksOf(const ProfileFile& file) {
   std::vector<size_t> columns(file.profile->sample_types.size());
   std::iota(columns.begin(), columns.end(), 0);
   return FilteredStacks::Build(file.profile, std::move(columns), {.single_frames = true})
-      .value();  // without filters it can't fail
+      .value();  // cannot fail without filters
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
 }
 
 std::vector<std::string> ReportBuilder::Arrange(const ProfileSet& set, bool is_base) {
-  std::map<std::string_view, size_t> age;  // within its group
+  std::map<std::string_view, size_t> age;  // position within the group
   std::map<std::string_view, int64_t> freed_at_exit;
   for (const ProfileGroup& group : set.groups) {
     for (size_t i = 0; i < group.files.size(); ++i) {
@@ -176,7 +176,7 @@ std::vector<std::string> ReportBuilder::Arrange(const ProfileSet& set, bool is_b
   std::vector<std::string> newest;
   for (Series& series : series_) {
     if (series.is_base != is_base) continue;
-    // What the set leaves out.
+    // Remove what the set leaves out.
     std::erase_if(series.snapshots, [&](const Snapshot& snapshot) { return !age.contains(snapshot.file); });
     std::stable_sort(series.snapshots.begin(), series.snapshots.end(),
                      [&](const Snapshot& a, const Snapshot& b) { return age[a.file] < age[b.file]; });
@@ -205,12 +205,13 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->pid = profile.CommentValue("pid");
   series->comments.clear();
   for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
-  Plumbing whose = Plumbing::Make(profile, patterns_).value();  // with patterns that compile it can't fail
+  Plumbing whose = Plumbing::Make(profile, patterns_).value();  // cannot fail: the patterns compile
   AddWhose(stacks, frames, &whose, series);
   AddLocks(stacks, frames, &whose, series);
 }
 
-// What is plumbing, and how it is called; which waits are for no lock, where the rows of a snapshot are known.
+// Records which functions are plumbing and how they are displayed. If the rows of a snapshot are known, also records
+// which waits are not for locks.
 void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
                              Series* series) {
   const Profile& profile = stacks.profile();
@@ -221,7 +222,7 @@ void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uin
                                     static_cast<double>(profile.Total(*allocated)));
   const size_t metric = all_was_freed ? *allocated : series->default_metric;
   series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, whose), arguments_);
-  // A function is plumbing when it is wherever it lies.
+  // A function is plumbing if it is plumbing at any location.
   std::map<uint32_t, bool> holds;
   for (size_t i = 0; i < frames.size(); ++i) {
     const FrameNode& node = stacks.nodes()[i];

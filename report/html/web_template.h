@@ -1,5 +1,5 @@
-// The page that `holdfast html` and `holdfast serve` fill in: built from report/web/ and linked into the tool; empty when the tool was
-// built without it (-DHOLDFAST_WEB=OFF, or no node at hand).
+// The page that `holdfast html` and `holdfast serve` fill in. Built from report/web/ and linked into the tool. Empty if
+// the tool was built without it (-DHOLDFAST_WEB=OFF, or without node).
 #ifndef HOLDFAST_REPORT_HTML_WEB_TEMPLATE_H_
 #define HOLDFAST_REPORT_HTML_WEB_TEMPLATE_H_
 
