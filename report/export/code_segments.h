@@ -1,4 +1,4 @@
-// The code that the stacks of a snapshot pass through, and the mappings of a profile that it becomes.
+// The code in a snapshot's stacks, and the profile's mappings for it.
 #ifndef HOLDFAST_REPORT_EXPORT_CODE_SEGMENTS_H_
 #define HOLDFAST_REPORT_EXPORT_CODE_SEGMENTS_H_
 
@@ -29,14 +29,14 @@ class Segments {
     }
     std::stable_sort(segments_.begin(), segments_.end(),
                      [](const ModuleRange& a, const ModuleRange& b) { return a.start < b.start; });
-    // Two modules with one tag at one address: no name is better than a wrong one.
+    // Two modules with one tag overlap: no name is better than a wrong one.
     for (size_t i = 1, widest = 0; i < segments_.size(); ++i) {
       if (segments_[i].start < segments_[widest].end) segments_[i].ambiguous = segments_[widest].ambiguous = true;
       if (segments_[i].end > segments_[widest].end) widest = i;
     }
   }
 
-  // The number of the segment that holds `address`, or Profile::kNone.
+  // Returns the number of the segment that contains `address`, or Profile::kNone.
   uint32_t Find(uint64_t address) const {
     auto after = std::upper_bound(segments_.begin(), segments_.end(), address,
                                   [](uint64_t a, const ModuleRange& segment) { return a < segment.start; });
@@ -46,14 +46,14 @@ class Segments {
     return static_cast<uint32_t>(after - segments_.begin());
   }
 
-  // Whether the address lies in the library that does the profiling: an operator new of ours that calls the real one
-  // stands in the stack, and is none of the program's frames.
+  // Returns whether the address is in the profiling library: our operator new, which calls the real one, is on the
+  // stack but is not one of the program's frames.
   bool IsOurs(uint64_t address) const {
     const uint32_t segment = Find(address);
     return segment != Profile::kNone && segments_[segment].module->path.ends_with("/libholdfast.so");
   }
 
-  // Makes the mappings, and turns the segment numbers in the locations into mapping indices.
+  // Adds the mappings, and replaces segment numbers in locations by mapping indices.
   void AddMappings(Profile* profile) const {
     std::vector<bool> used(segments_.size());
     for (const Profile::Location& location : profile->locations) {

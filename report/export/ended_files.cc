@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Files that are read at a time to see whose they are: a folder may hold thousands that must stay.
+// Files read at a time to find their owners: a folder may have thousands of files that must stay.
 constexpr size_t kMostRead = 64;
 
 bool IsOfEndedProcess(std::string_view process, uint32_t pid) {
@@ -23,8 +23,8 @@ bool IsOfEndedProcess(std::string_view process, uint32_t pid) {
   return owner->pid == 0 || LivenessOf(*owner) == Liveness::kDead;  // 0: the sum of a program's processes
 }
 
-// Whether an exporter wrote it, under this name, for a process that has ended. A copy that somebody made under a name of his own
-// is not one.
+// Returns whether an exporter wrote the file, under this name, for a process that has ended. A copy that somebody made
+// under another name does not count.
 bool MayGo(const ProfileName& name, const WrittenFile& file) {
   return file.by_holdfast && ProgramForFileName(file.program) == name.program && file.kind == name.kind &&
          file.is_sum == (name.pid == 0) && IsOfEndedProcess(file.process, name.pid);
@@ -39,7 +39,7 @@ uint64_t EndedFiles::Shrink(const OutputFolder& output, uint64_t max_bytes, uid_
     removed += output.Shrink(max_bytes, {files.front()}).size();
     files.pop_front();
   }
-  // A build's last files may come all at once, more of them than are read at a time.
+  // A build's last files may be written all at once, more than are read at a time.
   for (uint64_t more = 1; more != 0 && max_bytes != 0 && user == geteuid() && output.bytes() > max_bytes;) {
     removed += more = ShrinkEarlier(output, max_bytes);
   }

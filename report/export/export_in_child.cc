@@ -1,4 +1,4 @@
-// A snapshot that a child builds, and its parent writes: because the table is another user's, or because there is little memory.
+// A child builds a snapshot and its parent writes it: because the table is another user's, or because memory is low.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// More than any profile of a table that holds 64 MiB.
+// More than any profile of a table with 64 MiB.
 constexpr uint64_t kMostForeignBytes = 64 << 20;
 
 absl::Status CopyWhole(int from, int to) {
@@ -28,8 +28,8 @@ absl::Status CopyWhole(int from, int to) {
 
 }  // namespace
 
-// What the child hands over, in memory that both share. It may have been taken over by the table that it read: nothing
-// here is followed, only copied.
+// What the child hands over, in shared memory. The child may have been compromised by the table that it read: this data
+// is only copied, never followed.
 struct ProcessExporter::HandedOver {
   struct OfKind {
     bool written, is_incomplete;
@@ -56,11 +56,11 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     if (!file.valid()) return absl::ErrnoToStatus(errno, "memory");
     keep.push_back(file.get());
   }
-  // The child looks with that user's rights, which may see less.
+  // The child opens files with that user's rights, which may permit less.
   LookAtModules();
   if (rights.has_value()) modules_.KeepReadableBy(rights->user, &keep);
   const auto build = [&] {
-    adopted_ = true;  // what lies in the folder is not for it to see
+    adopted_ = true;  // the child may not read the folder's files
     const OutputFolder into =
         OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
           const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), name.kind);
@@ -104,7 +104,8 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     }
     name.seq = got->seq;
     kinds_[i].fingerprint = handed->kinds[i].fingerprint;
-    // A table that is read without our rights is left as it is: no file of its program is parsed with them.
+    // A table that is read without our rights stays incomplete, because files of its program must not be parsed with
+    // our rights.
     const bool is_incomplete = !rights.has_value() && handed->kinds[i].is_incomplete;
     kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, user, is_incomplete});
     written.push_back(*std::move(got));

@@ -43,11 +43,11 @@ class LifetimesBuilder {
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
 
-  // What a stack with its labels has freed: size classes and threads are not kept apart.
+  // The freed blocks of a stack with its labels: size classes and threads are merged.
   struct OfStack {
-    uint32_t stack = 0;  // one of them
+    uint32_t stack = 0;  // one of the merged stacks
     std::vector<AgesInfo> ages;
-    double objects = 0, bytes = 0;  // freed, whether or not their age is known
+    double objects = 0, bytes = 0;  // freed, of known or unknown age
   };
 
   OfStack& Of(uint32_t stack) {
@@ -72,7 +72,7 @@ class LifetimesBuilder {
       same->ages_ns += info.ages_ns;
       same->variance += info.variance;
     }
-    // Where ages are drawn, rows have counted every free.
+    // If only some blocks have known ages, the rows still count every free.
     if (snapshot_.ages_are_drawn) {
       for (const RowInfo& row : snapshot_.rows) {
         if (row.profile != ProfileKind::kHeap || row.sums[kFreeObjects] <= 0) continue;
@@ -86,8 +86,9 @@ class LifetimesBuilder {
     for (OfStack& of : freed_) AddFreed(&of);
   }
 
-  // Takes the counts from the rows. Known ages represent all blocks, in proportion, if some of these ages were drawn at random. If none was
-  // drawn yet, each known age represents its own block, and the ages of the others are not known.
+  // Takes the counts from the rows. If ages are known for randomly chosen blocks, they represent all blocks, in
+  // proportion. If no block was chosen yet, each known age represents only its own block, and the other ages are
+  // unknown.
   void AddFreed(OfStack* of) {
     AgesInfo known{};
     for (const AgesInfo& info : of->ages) {
@@ -99,7 +100,7 @@ class LifetimesBuilder {
     const bool represent_all = counted && known.variance > 0;
     const double objects = represent_all ? of->objects / known.objects : 1;
     const double bytes = represent_all && known.bytes > 0 ? of->bytes / known.bytes : 1;
-    // Rounded so that the parts add up to the whole.
+    // Rounds so that the parts add up to the whole.
     std::array<double, 2> sum = {}, whole = {};
     const auto part = [&](int type, double value) {
       sum[type] += value;
@@ -124,22 +125,23 @@ class LifetimesBuilder {
     Add(of->stack, kNoBucket, {.key = Intern("freed"), .text = Intern(kAgeNotKnown)});
   }
 
-  // What a stack with its labels has in use of one size class.
+  // The bytes in use of a stack with its labels, for one size class.
   struct AliveOfClass {
-    uint32_t stack = 0;  // one of them
+    uint32_t stack = 0;  // one of the merged stacks
     uint64_t class_bytes = 0;
-    double bytes = 0;  // by the rows: as the heap profile has it
+    double bytes = 0;  // from the rows, as in the heap profile
     std::array<double, kAgeBuckets> counted = {},
-                                    represented = {};  // by age: blocks that are all known, and those drawn
+                                    // By age: exactly counted blocks, and blocks that represent others.
+        represented = {};
   };
   using DrawnAges = std::array<double, kAgeBuckets>;
 
-  // The rows say how much is in use, to the byte where every allocation is recorded. The live samples say how old it is.
+  // The rows have the bytes in use, exactly if every allocation is recorded. The live samples have the ages.
   void AddAllAlive() {
     std::vector<AliveOfClass> classes;
     absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, size_t> index;
     const auto of_class = [&](uint32_t stack, uint64_t class_bytes) -> AliveOfClass& {
-      // All sizes meet in the overflow stack.
+      // The overflow stack has all sizes.
       if (snapshot_.stacks[stack].overflow) class_bytes = 0;
       const auto [place, added] =
           index.emplace(std::tuple(stacks_.Intern(stack), snapshot_.stacks[stack].labels, class_bytes), classes.size());
@@ -153,7 +155,7 @@ class LifetimesBuilder {
       of_class(row.stack, row.class_bytes).bytes += bytes;
       variances_[kAlive] += std::max(0.0, row.sums[kAllocSpaceVariance] - row.sums[kFreeSpaceVariance]);
     }
-    // Where ages are drawn, a size class without a drawn block takes the ages of the stack's other small blocks.
+    // A size class without a block of known age takes the ages of the stack's other small blocks.
     absl::flat_hash_map<std::pair<uint32_t, uint32_t>, DrawnAges> drawn;
     for (const AliveInfo& info : snapshot_.alive) {
       AliveOfClass& of = of_class(info.stack, info.class_bytes);
@@ -171,13 +173,13 @@ class LifetimesBuilder {
     const auto sum = [](const std::array<double, kAgeBuckets>& ages) {
       return std::accumulate(ages.begin(), ages.end(), 0.0);
     };
-    // A block may have gone between the looks at the rows and at the live samples.
+    // A block may have been freed between reading the rows and the live samples.
     const double counted = sum(of.counted), left = std::max(0.0, of.bytes - counted);
     const double scale = counted > of.bytes ? of.bytes / counted : 1;
     const std::array<double, kAgeBuckets>* drawn = sum(of.represented) > 0 ? &of.represented : of_others;
     const double represents = drawn != nullptr ? left / sum(*drawn) : 0;
     double whole = 0, added = 0;
-    // Rounded so that the parts add up to the whole.
+    // Rounds so that the parts add up to the whole.
     const auto add = [&](int bucket, double bytes) {
       whole += bytes;
       const double before = std::exchange(added, std::round(whole));
@@ -207,8 +209,8 @@ class LifetimesBuilder {
   Segments segments_;
   StackInterner stacks_;
   std::vector<OfStack> freed_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, size_t> index_;  // of them, by stack and labels
-  std::vector<Profile::Label> labels_;                                // of the sample that is being made
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, size_t> index_;  // of the merged groups, by stack and labels
+  std::vector<Profile::Label> labels_;                                // of the current sample
   std::array<int64_t, kTypes> values_ = {};
   std::array<double, kTypes> variances_ = {};
   Columns columns_;

@@ -30,13 +30,13 @@ namespace {
 
 constexpr int kMostDescriptors = 4096;
 
-// An executable mapping of a file, as /proc/PID/maps has it.
+// An executable mapping of a file, from /proc/PID/maps.
 struct CodeMapping {
   uint64_t start = 0, end = 0;
   unsigned major = 0, minor = 0;
   uint64_t inode = 0;
 
-  // Not on every file system: overlayfs and btrfs show another device here.
+  // Fails on some file systems: overlayfs and btrfs show another device here.
   bool IsOf(const struct stat& info) const {
     return inode == info.st_ino && major == gnu_dev_major(info.st_dev) && minor == gnu_dev_minor(info.st_dev);
   }
@@ -65,7 +65,7 @@ bool HasBuildId(const FileDescriptor& file, std::string_view build_id) {
   return elf != nullptr && elf->BuildId() == build_id;
 }
 
-// By the process's own root, links included: an absolute link in a container leads into the container.
+// Resolves symbolic links below the process's own root: an absolute link in a container stays in the container.
 FileDescriptor OpenBelow(const std::string& root, const std::string& path) {
   const FileDescriptor folder(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return {};
@@ -85,8 +85,8 @@ FileDescriptor Opened(const std::string& path) {
 // Opens the files of one process.
 class Opener {
  public:
-  // `pid`: nothing if the process has ended. `is_foreign`: its table is another user's, so no path of it is followed and
-  // no file of it parsed with our rights.
+  // `pid`: nothing if the process has ended. `is_foreign`: the table is another user's, so none of its paths is
+  // followed, and none of its files is parsed with our rights.
   Opener(std::optional<pid_t> pid, bool is_foreign, OpenFiles* open) : is_foreign_(is_foreign), open_(*open) {
     if (!pid.has_value()) return;
     task_ = ThreadWithMemory(*pid);
@@ -113,7 +113,7 @@ class Opener {
     std::shared_ptr<LoadedFile> shared = open_.Share(std::move(file), &is_new);
     if (shared == nullptr) return nullptr;
     if (is_new) shared->root = root_;
-    // Once for each file: a build has thousands of processes.
+    // Once for each file, because a build has thousands of processes.
     if (is_new && !is_foreign_) FindDebug(module, path, shared.get());
     open_.Note(module.build_id, shared);
     return shared;
@@ -155,7 +155,7 @@ class Opener {
     return is_it(file) ? std::move(file) : FileDescriptor();
   }
 
-  // A file of memory (memfd_create) or a deleted one that the process still has open.
+  // Finds a memory file (memfd_create), or a deleted file that the process still has open.
   FileDescriptor OpenByDescriptor(const ModuleInfo& module) const {
     const CodeMapping* const mapping = MappingOf(module);
     const std::string folder = proc_ + "/fd";
@@ -173,7 +173,7 @@ class Opener {
     return {};
   }
 
-  // The file that has what the program's own lacks: its names, or its lines.
+  // Finds the file with names or lines that the program's own file lacks.
   void FindDebug(const ModuleInfo& module, const std::string& path, LoadedFile* file) const {
     FileDescriptor again(fcntl(file->program.get(), F_DUPFD_CLOEXEC, 0));
     if (!again.valid()) return;
@@ -224,7 +224,7 @@ void LoadedModules::Look(const Snapshot& snapshot, OpenFiles* open) {
 void LoadedModules::Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign,
                          OpenFiles* open) {
   Opener opener(pid, is_foreign, open);
-  // The newest module of a path is the one that is loaded now.
+  // The newest module with a path is the loaded one.
   for (const ModuleInfo& module : modules) {
     const LoadedFiles::Key key = KeyOf(module);
     if (!key.first.starts_with('/') || files_.Find(key) != nullptr) continue;

@@ -1,15 +1,15 @@
-// Opens the files of a process's modules when its table first names them, so that they can be named whatever happens to
-// the files afterwards.
+// Opens the files of a process's modules as soon as its table names them, so that names are available whatever happens
+// to the files later.
 //
-//     /proc/PID/map_files/START-END    the very file that is mapped, also if it was deleted; for privileged users alone
-//     /proc/PID/exe                    the same for the program itself, for every user
-//     /proc/PID/root/PATH              as the process sees it: in a container, a snap, after chroot
-//     PATH                             once the process has ended
-//     /proc/PID/fd/N                   what the process itself has open, such as a file of memory (memfd_create)
-//     /proc/PID/mem                    where none of these is to be had: the names of exported functions
+//    /proc/PID/map_files/START-END    the mapped file itself, even if deleted; only for privileged users
+//    /proc/PID/exe                    the same for the program itself, for every user
+//    /proc/PID/root/PATH              as the process sees it: in a container, a snap, after chroot
+//    PATH                             once the process has ended
+//    /proc/PID/fd/N                   files that the process has open, such as a memory file (memfd_create)
+//    /proc/PID/mem                    the last resort: the names of exported functions
 //
-// The two by path may be other files by now: they count if device and inode are those of the mapping, or the build id is
-// the module's. See report/elf/loaded_files.h for what is kept. One thread at a time.
+// A file found by path may be another one by now: its device and inode must be those of the mapping, or its build id
+// the module's. report/elf/loaded_files.h says what is kept. One thread at a time.
 #ifndef HOLDFAST_REPORT_EXPORT_LOADED_MODULES_H_
 #define HOLDFAST_REPORT_EXPORT_LOADED_MODULES_H_
 
@@ -26,25 +26,25 @@ namespace holdfast {
 
 class LoadedModules {
  public:
-  // Opens what the table has recorded since the last look. False: nothing. One pread while nothing is recorded.
+  // Opens what the table recorded since the last call. Returns false if there is nothing new, which costs one pread.
   bool Look(const TableFile& table, OpenFiles* open);
-  // The same by a snapshot of the table, for who keeps no exporter.
+  // The same from a snapshot of the table, for callers without an exporter.
   void Look(const Snapshot& snapshot, OpenFiles* open);
   const LoadedFiles& files() const { return files_; }
 
-  // Lets go of the modules that dlclose took away: a profile has their names by now, and a deleted plugin's blocks on
-  // disk are freed.
+  // Closes the files of modules removed by dlclose: a profile already has their names, and the disk space of a deleted
+  // plugin is freed.
   void LetGoOfUnloaded(const std::vector<ModuleInfo>& modules);
 
-  // For a child that runs with this user's rights: without the files that this user may not read. Adds the descriptors
-  // that it keeps to `descriptors`.
+  // For a child that runs with this user's rights: drops files that this user may not read. Adds the remaining
+  // descriptors to `descriptors`.
   void KeepReadableBy(uid_t user, std::vector<int>* descriptors);
 
  private:
   void Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign, OpenFiles* open);
 
-  uint32_t newest_ = 0;   // module of the table that was looked at
-  size_t looked_at_ = 0;  // modules of a snapshot
+  uint32_t newest_ = 0;   // the last module read from the table
+  size_t looked_at_ = 0;  // number of modules read from a snapshot
   LoadedFiles files_;
 };
 

@@ -30,7 +30,7 @@ bool IsDigits(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Cuts the part behind the last dot off `text`; empty when there is none.
+// Cuts the part after the last dot off `text` and returns it; "" if there is none.
 std::string CutLastPart(std::string* text) {
   const size_t dot = text->rfind('.');
   if (dot == std::string::npos) return "";
@@ -84,7 +84,7 @@ std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint
   constexpr size_t kNewest = 60, kHourly = 24, kInAll = 100;
   std::set<int64_t> hours, days;
   size_t kept = 0;
-  // From the newest to the oldest; of an hour or a day its newest stays.
+  // From the newest to the oldest; the newest of each hour or day is kept.
   for (size_t i = count; i-- > 0;) {
     bool keep_this = kept < kNewest;
     if (!keep_this && hours.size() < kHourly) keep_this = hours.insert(times_ns[i] / kHourNs).second;
@@ -179,7 +179,7 @@ OutputFolder::Listing& OutputFolder::Current() const {
   }
   listing_ = std::make_unique<Listing>();
   FileDescriptor changes(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  // Before the folder is listed: what comes meanwhile is told, and found a second time.
+  // Watch before listing the folder: files that appear meanwhile are then both reported and listed.
   if (changes.valid() &&
       inotify_add_watch(changes.get(), absl::StrCat("/proc/self/fd/", folder_.get()).c_str(),
                         IN_CREATE | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0) {
@@ -235,14 +235,15 @@ std::string OutputFolder::TemporaryFor(const ProfileName& name) const {
 }
 
 FileDescriptor OutputFolder::MakeTemporary(const std::string& temporary) const {
-  // Left by an exporter of the same pid that was killed while writing: nobody else has that name.
+  // Left by an exporter with our pid that was killed while writing: nobody else uses this name.
   unlinkat(folder_.get(), temporary.c_str(), 0);
   FileDescriptor file(
       openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // What root writes belongs to whom the folder belongs to.
+  // A file written by root belongs to the folder's owner.
   struct stat info;
   if (file.valid() && geteuid() == 0 && fstat(folder_.get(), &info) == 0 && info.st_uid != 0) {
-    [[maybe_unused]] const int given = fchown(file.get(), info.st_uid, info.st_gid);  // else it stays root's: no harm
+    // Otherwise the file stays root's, which is harmless.
+    [[maybe_unused]] const int given = fchown(file.get(), info.st_uid, info.st_gid);
   }
   return file;
 }
@@ -278,7 +279,7 @@ absl::StatusOr<ProfileName> OutputFolder::Write(ProfileName name, const std::fun
       if (renameat2(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), RENAME_NOREPLACE) == 0)
         return name;
       if (errno == EINVAL || errno == ENOSYS) {
-        // A file system without RENAME_NOREPLACE (some network ones): link, which never replaces either.
+        // A file system without RENAME_NOREPLACE (some network ones): link never replaces a file either.
         if (linkat(folder_.get(), temporary.c_str(), folder_.get(), name.ToString().c_str(), 0) == 0) {
           unlinkat(folder_.get(), temporary.c_str(), 0);
           return name;

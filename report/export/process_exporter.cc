@@ -20,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-// Tells whether anything of this kind has changed: every counter only grows.
+// Identifies the state of this kind: every counter only grows, so a change changes the hash.
 uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   uint64_t hash = 0;
   for (const RowInfo& row : snapshot.rows) {
@@ -34,24 +34,25 @@ uint64_t Fingerprint(const Snapshot& snapshot, ProfileKind kind) {
   }
   if (kind != ProfileKind::kBlock) return hash;
   for (const OngoingWaitInfo& wait : snapshot.ongoing) {
-    // Idle threads sleep as they did; one that waits for a lock from one snapshot to the next has waited longer.
+    // Idle threads sleep unchanged; a thread that still waits for a lock has waited longer.
     const bool is_idle = HasNoHolder(wait.kind) || wait.kind == WaitKind::kFutex;
     hash = absl::HashOf(hash, wait.place, wait.owner, is_idle ? 0 : snapshot.monotonic_ns);
   }
   return hash;
 }
 
-// Of what ends as soon, with nearly all in use that it had at its peak, the heap profile tells that: a build has thousands of them.
+// For a process that ends this soon, with nearly everything in use that it had at its peak, the heap profile is enough:
+// a build has thousands of them.
 constexpr int64_t kShortLife = kSecond;
-// Of a core, at most one part in so many for accounts of memory: the kernel walks the page tables for one.
+// Accounts of memory take at most 1/kShareOfAccounts of a core, because the kernel walks the page tables.
 constexpr int64_t kShareOfAccounts = 100;
-// It holds the process's memory map meanwhile, some 15 ms for each GiB, so that its mmap and munmap wait: larger ones are only looked at
-// when somebody asks (holdfast memory PID).
+// An account locks the process's memory map, about 15 ms for each GiB, which blocks its mmap and munmap. So larger
+// processes are examined only on request (holdfast memory PID).
 constexpr uint64_t kMostAccounted = 1 << 30;
 
 constexpr char kNamesLeftOut[] = "names left out: ";
 
-// Whether anything was freed since, or anything else is alive: ages alone are no news.
+// Identifies the freed blocks and the bytes in use: ages alone are no change.
 uint64_t FingerprintOfAges(const Snapshot& snapshot) {
   uint64_t hash = 0;
   for (const AgesInfo& info : snapshot.ages) hash = absl::HashOf(hash, info.stack, info.bucket, info.objects);
@@ -68,7 +69,7 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
   return hash == 0 && alive == 0 ? 0 : absl::HashOf(hash, alive);
 }
 
-// A symbolizer that takes the files of one process, meanwhile.
+// Makes a symbolizer use the files of one process, during this object's lifetime.
 class FilesOfProcess {
  public:
   FilesOfProcess(ModuleSymbolizer* symbolizer, const LoadedFiles* files) : symbolizer_(*symbolizer) {
@@ -82,7 +83,7 @@ class FilesOfProcess {
   ModuleSymbolizer& symbolizer_;
 };
 
-// Rows come in any order.
+// Rows may be in any order.
 uint64_t FingerprintOfResident(const Snapshot& snapshot) {
   uint64_t hash = 0;
   for (const ResidentRow& row : snapshot.resident_rows)
@@ -90,7 +91,7 @@ uint64_t FingerprintOfResident(const Snapshot& snapshot) {
   return hash;
 }
 
-// Whether anything of the heap or of the mappings was freed between two snapshots. Both sums only grow.
+// Returns whether any heap block or mapping was freed between two snapshots. Both sums only grow.
 bool FreesAnything(const Snapshot& before, const Snapshot& after) {
   const auto freed = [](const Snapshot& snapshot) {
     double objects = 0;
@@ -112,7 +113,7 @@ bool WantsLifetimes(const Snapshot& snapshot) {
          (snapshot.lifetimes == Lifetimes::kUnlessShort && snapshot.elapsed_ns >= kShortLife);
 }
 
-// 0, as of a kind that is not there, where nothing was ever in use.
+// Returns 0, as for a missing kind, if nothing was ever in use.
 uint64_t FingerprintOf(const PeakState& peak) { return peak.bytes == 0 ? 0 : absl::HashOf(peak.bytes, peak.wall_ns); }
 
 }  // namespace
@@ -121,8 +122,8 @@ bool ProcessExporter::WasWrittenBefore(const Kind& kind, const Profile& profile)
   return !kind.files.empty() && kind.files.back().totals == TotalsOf(profile);
 }
 
-// An earlier exporter may have been killed, or have ended while this process went on: its files count for `keep`. Only
-// a file that says itself that it is of this very process is ever removed.
+// An earlier exporter may have been killed or have ended while this process continued: its files count for `keep`. A
+// file is removed only if its comments name this process.
 void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot) {
   adopted_ = true;
   const std::string program = ProgramForFileName(snapshot.process.program);
@@ -135,7 +136,7 @@ void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapsh
   for (size_t i = 0; i < names.size(); ++i) {
     const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), names[i].kind);
     if (kind == std::end(kFileKindNames) || !files[i].has_value() || files[i]->process != process) continue;
-    std::vector<Written>& known = kinds_[kind - kFileKindNames].files;  // what a child has built is among them
+    std::vector<Written>& known = kinds_[kind - kFileKindNames].files;  // includes files that a child built
     if (std::none_of(known.begin(), known.end(), [&](const Written& file) { return file.name.seq == names[i].seq; }))
       known.push_back({names[i], files[i]->time_nanos, files[i]->totals});
   }
@@ -177,7 +178,7 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
 
 void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, int index) {
   Kind* const kind = &kinds_[index];
-  if (index == kPeakFile) {  // there is one highest state
+  if (index == kPeakFile) {  // there is only one peak
     for (; kind->files.size() > 1; kind->files.erase(kind->files.begin())) output.Remove(kind->files.front().name);
     return;
   }
@@ -249,7 +250,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
 }
 
 void ProcessExporter::CopyBeforeExit() {
-  // Of another user's program a child reads the table, which takes too long.
+  // The table of another user's program is read by a child, which takes too long here.
   absl::StatusOr<Snapshot> copy = table_.ReadWith().has_value() ? absl::CancelledError() : table_.TakeSnapshot();
   if (!table_.AnswerExitMoment() || !copy.ok()) return;
   before_exit_ = *std::move(copy);
@@ -274,7 +275,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
   ProfileName name;
   name.program = ProgramForFileName(snapshot->process.program);
   name.pid = snapshot->process.pid;
-  // The heap file has the account, which is to be as new as what is resident.
+  // The heap file contains the account, which must be as recent as the resident bytes.
   const uint64_t of_resident = FingerprintOfResident(*snapshot);
   for (int i = 0; i < kFileKinds; ++i) {
     const auto kind = i >= kProfileKinds ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
@@ -334,7 +335,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
   }
   if (!written.empty()) Shrink(output, geteuid());
   if (!occasion.lean) modules_.LetGoOfUnloaded(snapshot->modules);
-  // A wait that goes on lasts until its process is gone.
+  // An ongoing wait continues until its process has ended.
   if (snapshot->exit_request != 0 && snapshot->ongoing.empty()) exported_records_ = snapshot->records_hash;
   return written;
 }
@@ -366,14 +367,15 @@ void ProcessExporter::CompleteFiles(const OutputFolder& output, ModuleSymbolizer
     if (!profile.ok()) continue;  // removed meanwhile
     std::erase_if(profile->comments,
                   [&](StringId comment) { return profile->strings[comment].starts_with(kNamesLeftOut); });
-    // A deadline all the same: without one, stacks are completed by debug information, unlike those of other snapshots.
+    // A deadline is needed, though a long one: without a deadline tail calls are restored from debug information,
+    // unlike in other snapshots.
     Symbolize(&*profile, symbolizer, {.deadline = Deadline::In(std::chrono::hours(1)), .perf_map = true});
-    // A failure leaves the file as it is.
+    // A failure leaves the file unchanged.
     (void)output.Replace(file->name, [&](int fd) { return WritePprof(*profile, fd); });
   }
 }
 
-// What the last file of this kind had names for, before the module's file went away.
+// Takes names from the last file of this kind, written when the module's file still existed.
 void ProcessExporter::TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile) {
   if (kind.files.empty()) return;
   const absl::StatusOr<Profile> earlier = ReadPprofFile(output.PathOf(kind.files.back().name));
@@ -408,7 +410,7 @@ absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer
     if (!added.ok()) return added;
   }
   for (int i = 0; i < kFileKinds; ++i) {
-    // What is resident is not looked at.
+    // Resident memory is not examined.
     if (i == kPeakFile || i == kResidentFile || (i < kProfileKinds && (snapshot->profiles & (1u << i)) == 0)) continue;
     if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
     Profile profile =

@@ -27,14 +27,14 @@
 namespace holdfast {
 namespace {
 
-// As C++ writes it: "7MyError" is MyError. Mangled where that is none.
+// Demangles a type: "7MyError" becomes MyError. Returns an invalid name unchanged.
 std::string TypeName(std::string_view mangled) {
   constexpr std::string_view kOfType = "typeinfo name for ";
   std::string name = Demangle(fmt::format("_ZTS{}", mangled.starts_with('*') ? mangled.substr(1) : mangled));
   return name.starts_with(kOfType) ? name.substr(kOfType.size()) : std::string(mangled);
 }
 
-// What one sample of the profile adds up: the unrounded sums of its rows.
+// The unrounded sums of the rows of one sample.
 struct Group {
   uint32_t stack;
   WaitKind wait;
@@ -44,11 +44,12 @@ struct Group {
   uint32_t labels;  // index into Snapshot::label_sets
   bool overflow;
   std::array<double, kRowSums> sums;
-  bool waiting = false;       // it still goes on
-  uint64_t lock_address = 0;  // then, where samples are kept apart by lock
+  bool waiting = false;       // the wait is ongoing
+  uint64_t lock_address = 0;  // of an ongoing wait, if samples are separate for each lock
 };
 
-// Waits that go on, with the time so far: exact, none is left to chance. Apart by lock where the others are.
+// Adds ongoing waits with the time so far: all of them, without sampling. Separate for each lock if the other samples
+// are.
 void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
   const bool by_lock = std::any_of(snapshot.rows.begin(), snapshot.rows.end(),
                                    [](const RowInfo& row) { return IsLockKind(row.profile) && row.number != 0; });
@@ -64,7 +65,7 @@ void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Gro
   }
 }
 
-// The stacks of threads that libc has mapped for them, as mappings of who created them.
+// Adds the stacks that libc mapped for threads, as mappings of the threads' creators.
 void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
   std::vector<double> gone(snapshot.rows.size());
   for (const LiveThreadInfo& thread : snapshot.live_threads) gone[thread.row] += thread.gone ? 1 : 0;
@@ -97,7 +98,7 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint8_t, uint16_t, uint32_t>, size_t> index;
   for (const RowInfo& row : rows) {
     if (row.profile != kind || only_waiting) continue;
-    // Dropped before its stack makes locations: a row without a call or a wait says nothing.
+    // Skip it before its stack creates locations: a row without calls or waits is not informative.
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
     const StackInfo& info = snapshot.stacks[row.stack];
@@ -127,7 +128,7 @@ class Builder {
  public:
   Builder(const Snapshot& snapshot, ProfileKind kind, bool only_waiting = false)
       : snapshot_(snapshot), rows_(snapshot.rows), kind_(kind), only_waiting_(only_waiting) {}
-  // Of what was in use at an earlier moment: `rows` hold nothing else.
+  // For what was in use at an earlier moment: `rows` contain nothing else.
   Builder(const Snapshot& snapshot, std::span<const RowInfo> rows, const PeakState* peak)
       : snapshot_(snapshot), rows_(rows), kind_(ProfileKind::kHeap), only_waiting_(false), peak_(peak) {}
 
@@ -186,12 +187,12 @@ class Builder {
     }
     profile_.default_sample_type = profile_.sample_types.back().type;
     profile_.time_nanos = peak_ != nullptr ? peak_->wall_ns : snapshot_.wall_ns;
-    profile_.duration_nanos = 0;  // cumulative; Parca would take another value for a difference
+    profile_.duration_nanos = 0;  // cumulative; Parca would interpret another value as a difference
   }
 
   void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames) {
     const auto& sums = group.sums;
-    // A free may be counted in between our two reads of a row: never more in use than allocated, never less than none.
+    // A free may be counted between our two reads of a row: keep the bytes in use between 0 and the allocated bytes.
     const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
     const double objects = in_use(sums[kAllocObjects], sums[kFreeObjects]);
     const double space = in_use(sums[kAllocSpace], sums[kFreeSpace]);
@@ -199,7 +200,7 @@ class Builder {
                                         columns_.Value(2, objects), columns_.Value(3, space)};
     if (all == std::array<int64_t, 4>{}) return;
     const auto values = std::span(all).subspan(peak_ != nullptr ? 2 : 0);
-    // All sizes meet in the overflow stack: a size class would be a lie there.
+    // The overflow stack has all sizes, so it has no size class.
     labels_.clear();
     if (!group.overflow && kind_ == ProfileKind::kHeap) {
       labels_.push_back(
@@ -211,7 +212,7 @@ class Builder {
     profile_.AddSample(frames, values, labels_);
     variances_[0] += sums[kAllocObjectsVariance];
     variances_[1] += sums[kAllocSpaceVariance];
-    // What was freed took its own variance away with it.
+    // Freed samples no longer contribute to the variance.
     variances_[2] += std::max(0.0, sums[kAllocObjectsVariance] - sums[kFreeObjectsVariance]);
     variances_[3] += std::max(0.0, sums[kAllocSpaceVariance] - sums[kFreeSpaceVariance]);
   }
@@ -235,7 +236,7 @@ class Builder {
     variances_[1] += group.sums[kDelayVariance];
   }
 
-  // Beside what the program maps, not instead: where it maps nothing, the heap profile says it all.
+  // In addition to the program's own mappings. If there are none, the heap profile is enough.
   void AddLibcMappings(StackInterner* stacks) {
     if (profile_.samples.empty()) return;
     for (const LibcMapping& mapping : snapshot_.libc_mappings) {
@@ -282,7 +283,7 @@ class Builder {
 
   void AddThreadLabels(uint32_t set) { holdfast::AddThreadLabels(snapshot_.label_sets[set], &profile_, &labels_); }
 
-  // 0: samples are not kept apart by lock, or it is not known.
+  // Returns 0 if samples are not separate for each lock, or if the lock is unknown.
   uint64_t AddressOfLock(uint16_t number) {
     if (number == 0) return 0;
     if (lock_addresses_.empty()) {
@@ -299,7 +300,7 @@ class Builder {
   const PeakState* const peak_ = nullptr;
   absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
   Profile profile_;
-  std::vector<Profile::Label> labels_;  // of the sample that is being made
+  std::vector<Profile::Label> labels_;  // of the current sample
   std::array<double, 4> variances_ = {};
   Columns columns_;
 };

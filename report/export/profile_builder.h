@@ -1,27 +1,27 @@
-// From a snapshot of the tables to a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak, lifetimes or resident. No
-// names yet: see report/symbolize/module_symbolizer.h.
+// Turns a snapshot of a table into a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak,
+// lifetimes or resident. Without names: report/symbolize/module_symbolizer.h adds them.
 //
-// What stands in the profile
+// Contents of the profile
 //   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; map: as
 //                   heap; threads: created, alive; exceptions: exceptions; peak: peak_objects, peak_space; lifetimes:
 //                   freed_objects, freed_space, lifetime, alive_space; resident: inuse_objects, inuse_space, resident_space
-//   values          weighted sums, rounded to the nearest here and nowhere else; 0 ≤ inuse ≤ alloc
-//   labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting where the
-//                   wait still goes on, with the time so far; both `lock_address` if asked for; map: `mapping`; exceptions:
-//                   `type`, and `rethrow`: yes; lifetimes: `age`, the upper edge of the AgeBucket, and of freed blocks `freed`:
-//                   same thread, other thread, temporary; of those alive `bytes`
-//   addresses       return address − 1; code of a module that was loaded where another one had been before lies at
-//                   address + (tag << 48), mapping and locations alike, so that addresses stay unique; code of no
-//                   module has no mapping, and lies at address + (255 << 48) if a module lies or lay there, too
-//   mappings        each executable segment of the modules loaded now, and of the unloaded ones that a stack still
-//                   names; the main program first
-//   synthetic frames  addresses 1, 2, 3, where no code can be: `[overflow]` (the stack table was full), `[no stack]`
-//                   (none could be taken), `[truncated]`, the root of a stack whose outer frames are missing. So a cut
-//                   stack keeps its self and total, and viewers group all of them under one root that shows how much
-//                   was cut, instead of showing inner functions as roots beside main.
-//   comments        `key: value`, see report/export/profile_comments.h
+//  values          weighted sums, rounded to the nearest only here; 0 ≤ inuse ≤ alloc
+//  labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting for an
+//                  ongoing wait, with the time so far; both `lock_address` if requested; map: `mapping`; exceptions:
+//                  `type`, and `rethrow`: yes; lifetimes: `age`, the upper edge of the AgeBucket, and for freed blocks
+//                  `freed`: same thread, other thread, temporary; for live blocks `bytes`
+//  addresses       return address − 1. Code of a module that was loaded where another one had been before is at
+//                  address + (tag << 48), in mappings and locations, so that addresses are unique. Code in no module has
+//                  no mapping; it is at address + (255 << 48) if a module is or was there
+//  mappings        each executable segment of the modules loaded now, and of unloaded modules that a stack still contains;
+//                  the main program first
+//  synthetic frames  at addresses 1, 2, 3, where code is impossible: `[overflow]` (the stack table was full), `[no stack]`
+//                  (none could be captured), `[truncated]`, the root of a stack with missing outer frames. So a truncated
+//                  stack keeps its self and total, and viewers group all of them under one root that shows how much was
+//                  truncated, instead of showing inner functions as roots beside main
+//  comments        `key: value`, see report/export/profile_comments.h
 //
-// Any thread; a snapshot that was read by ReadSnapshot. An empty profile (no samples) means: nothing to write.
+// Any thread. The snapshot must come from ReadSnapshot. Do not write an empty profile (without samples).
 #ifndef HOLDFAST_REPORT_EXPORT_PROFILE_BUILDER_H_
 #define HOLDFAST_REPORT_EXPORT_PROFILE_BUILDER_H_
 
@@ -34,24 +34,24 @@
 
 namespace holdfast {
 
-// As in file names and in the comment `kind`: those of ProfileKind, and three more that are made of the heap: at an earlier moment,
-// by how old its blocks are, and what of them is resident.
+// Kinds as in file names and in the comment `kind`: those of ProfileKind, and three more from the heap: its state at an
+// earlier moment, the ages of its blocks, and their resident bytes.
 inline constexpr int kFileKinds = kProfileKinds + 3, kPeakFile = kProfileKinds, kLifetimesFile = kProfileKinds + 1,
                      kResidentFile = kProfileKinds + 2;
 inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",       "mutex", "block",     "map",     "threads",
                                                            "exceptions", "peak",  "lifetimes", "resident"};
 
 Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
-// What was in use at an earlier moment, by the stacks of `snapshot`: the kind `peak`.
+// Builds what was in use at an earlier moment, with the stacks of `snapshot`: the kind `peak`.
 Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak);
-// How long the freed blocks lived, and how long those in use have: the kind `lifetimes`.
+// Builds the ages of freed blocks and of blocks in use: the kind `lifetimes`.
 Profile BuildLifetimesProfile(const Snapshot& snapshot);
-// What of the live blocks is resident: the kind `resident`. Empty where snapshot.resident_rows is.
+// Builds the resident bytes of live blocks: the kind `resident`. Empty if snapshot.resident_rows is empty.
 Profile BuildResidentProfile(const Snapshot& snapshot);
-// A block profile of the waits that go on, and nothing else; all of them are in its comments.
+// Builds a block profile of only the ongoing waits; its comments have all of them.
 Profile BuildWaitingProfile(const Snapshot& snapshot);
 
-// `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, and in no others.
+// `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, different in all others.
 std::string ProcessId(const ProcessIdentity& process);
 
 // The version in the comment `version`, from CMake's project().

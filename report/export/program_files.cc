@@ -84,7 +84,7 @@ absl::Status ProgramFiles::Adopt(const OutputFolder& output, const Key& key, Sum
   }
   if (!sum->has_file) return absl::OkStatus();
   const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(sum->file));
-  // Somebody else's file: stays, beside ours.
+  // Another program's file: keep it, and write ours separately.
   const auto add = key.second == kPeak ? KeepHigher : AddTo;
   if (!profile.ok() || ProcessesIn(*profile) == 0 || !add(sum, *profile, ProcessesIn(*profile)).ok()) {
     *sum = Sum();
@@ -140,7 +140,7 @@ absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, 
   profile.time_nanos = sum->time_nanos;
   const auto add = [&profile](const std::string& text) { profile.AddComment(Printable(text)); };
   add(absl::StrCat("kind: ", key.second));
-  // The same for each file of this program, as each holds all that the earlier ones held.
+  // The same for each file of this program, because each one includes its predecessors.
   add(fmt::format("process: {}/0/0/0/{:016x}", sum->host, std::hash<std::string>{}(key.first)));
   add(absl::StrCat("program: ", sum->name));
   add(absl::StrCat("version: holdfast ", HoldfastVersion()));
@@ -163,7 +163,7 @@ absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, 
   if (sum->lost.empty()) add("losses: none");
   ProfileName name = {key.first, 0, sum->has_file ? sum->file.seq + 1 : 1, key.second};
   const absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return WritePprof(profile, fd); });
-  // What was taken out goes on as the first of the next sum.
+  // The merger's result is the start of the next sum.
   sum->merger = std::make_unique<ProfileMerger>();
   if (const absl::Status kept = sum->merger->Add(profile, merged.variances); !kept.ok()) return kept;
   if (!got.ok()) return got.status();

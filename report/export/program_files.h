@@ -1,11 +1,12 @@
-// One file for all the short processes of a program (`--merge-children`): a build or a shell starts thousands, and a file for
-// each would say little and be many.
+// Merges the short processes of a program into one file (`--merge-children`). A build or a shell starts thousands of
+// processes, and a file for each would be of little use.
 //
-// The sums of what those processes left, function by function, as `holdfast merge` makes them. The file is called
-// `<program>.0.<seq>.<kind>.pb.gz` (no process has the pid 0), and each that is written holds what the one before it held, which
-// is then removed; an exporter that comes later goes on from the newest. One thread.
+// Adds up the last profiles of those processes by function, as `holdfast merge` does. The file is
+// `<program>.0.<seq>.<kind>.pb.gz` (no process has the pid 0). Each new file includes its predecessor, which is then
+// removed; a later exporter continues from the newest one. One thread.
 //
-// Peaks are not added up, as each was at another time: that file has the state of the one process that had most.
+// Peaks are not added up, because they occurred at different times: that file has the state of the process with the
+// highest peak.
 #ifndef HOLDFAST_REPORT_EXPORT_PROGRAM_FILES_H_
 #define HOLDFAST_REPORT_EXPORT_PROGRAM_FILES_H_
 
@@ -27,15 +28,15 @@ namespace holdfast {
 
 class ProgramFiles {
  public:
-  // Adds the last profile of one process. `program` as it stands in file names. Written by the next Write.
+  // Adds the last profile of a process. `program`: as in file names. The next Write writes the sum.
   absl::Status Add(const OutputFolder& output, const std::string& program, const std::string& kind,
                    const Profile& profile);
-  // The same of its peak, in bytes: of the most that was in use, and of the state that was seen. `build` makes the profile of that;
-  // called only where one of them is higher than all before.
+  // The same for its peak, in bytes: the highest use, and the highest captured state. `build` makes the profile of that
+  // state, and is called only if one of them is the highest so far.
   absl::Status AddPeak(const OutputFolder& output, const std::string& program, double highest, double seen,
                        const std::function<Profile()>& build);
   bool has_unwritten() const { return !unwritten_.empty(); }
-  // On failure the next call tries again what is missing.
+  // After a failure the next call tries again.
   absl::Status Write(const OutputFolder& output);
 
  private:
@@ -47,7 +48,7 @@ class ProgramFiles {
     std::map<std::string, uint64_t> lost;  // "lost stack-table-full" → 312
     std::set<std::string> intervals, ages_known;
     std::string name, host;
-    std::string peak, peak_stacks, command;  // where that is the kind: the comments
+    std::string peak, peak_stacks, command;  // the comments, if the kind has them
     bool has_file = false;
     ProfileName file;  // the newest; valid if has_file
   };

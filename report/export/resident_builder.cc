@@ -20,9 +20,9 @@ enum ResidentType { kLiveObjects, kLiveSpace, kResidentSpace, kSwappedSpace, kRe
 constexpr std::pair<const char*, const char*> kTypesOfResident[] = {
     {"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"resident_space", "bytes"}, {"swapped_space", "bytes"}};
 
-// What one sample of the profile adds up.
+// The sums of one sample.
 struct SummedUp {
-  uint32_t stack;   // of StackInterner
+  uint32_t stack;   // id from StackInterner
   uint32_t labels;  // index into Snapshot::label_sets
   bool overflow;
   MappingKind mapping;  // kNone: blocks
@@ -48,7 +48,7 @@ class ResidentBuilder {
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
 
-  // A row that is not in the snapshot was made after it.
+  // Skips rows that were made after the snapshot.
   std::vector<SummedUp> Grouped() {
     absl::flat_hash_map<Offset, const ResidentRow*> found;
     for (const ResidentRow& row : snapshot_.resident_rows) {
@@ -73,7 +73,7 @@ class ResidentBuilder {
     }
     for (const ResidentRow& row : snapshot_.resident_rows) {
       if (row.libc == nullptr) continue;
-      // As in the kind `map`, which has all of it.
+      // As in the kind `map`, which has all of libc's mappings.
       const auto kind = std::string_view(row.libc) == kGlibcHeap ? MappingKind::kBrk : MappingKind::kArena;
       groups.push_back({stacks_.InternNamed(static_cast<uint32_t>(kind), row.libc), 0, false,
                         row.has_blocks ? MappingKind::kArena : kind, 0});
@@ -95,7 +95,7 @@ class ResidentBuilder {
   void Add(const SummedUp& group) {
     std::array<int64_t, kResidentTypes> values;
     for (int type = 0; type < kResidentTypes; ++type) values[type] = columns_.Value(type, group.sums[type]);
-    // What blocks have taken all of, or what was never there.
+    // Blocks cover all of it, or it has become empty.
     if (values[kLiveSpace] == 0 && group.mapping != MappingKind::kNone) return;
     labels_.clear();
     if (group.mapping != MappingKind::kNone) {
@@ -113,7 +113,7 @@ class ResidentBuilder {
   Profile profile_;
   Segments segments_;
   StackInterner stacks_;
-  std::vector<Profile::Label> labels_;  // of the sample that is being made
+  std::vector<Profile::Label> labels_;  // of the current sample
   std::array<double, kResidentTypes> variances_ = {};
   Columns columns_;
 };

@@ -19,10 +19,11 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostOfAName = 15;  // TASK_COMM_LEN, and its end
-// /proc tells hundredths of a second.
+constexpr size_t kMostOfAName = 15;  // TASK_COMM_LEN without the terminating zero
+// /proc has hundredths of a second.
 constexpr int64_t kOneTickNs = 20'000'000;
-// For looking at what is resident: of a core one part in so many, and how long at once. The program may wait for its last files.
+// For finding resident memory: at most 1/kShareOfResident of a core, and this long at once. The program may be waiting
+// for its last files.
 constexpr int64_t kShareOfResident = 50;
 constexpr std::chrono::milliseconds kResidentTime{2000}, kResidentTimeAtEnd{500};
 
@@ -44,7 +45,7 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   for (LiveThreadInfo& thread : snapshot->live_threads) {
     const GoneThread known{thread.id, thread.when_ns};
     thread.gone = gone_.contains(known);
-    if (pid == 0 || thread.id == 0) continue;  // it has ended, and all its threads with it: as it was before
+    if (pid == 0 || thread.id == 0) continue;  // the process and all its threads have ended: keep the earlier names
     const auto alive = as_we_see.find(thread.id);
     const std::optional<int64_t> began =
         alive != as_we_see.end() && thread.when_ns != 0 ? ThreadBegan(pid, alive->second) : std::nullopt;
@@ -58,7 +59,7 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   for (NotedThreadInfo& thread : snapshot->noted_threads) {
     if (const auto alive = as_we_see.find(thread.id); alive != as_we_see.end()) {
       const std::optional<int64_t> began = ThreadBegan(pid, alive->second);
-      if (!began.has_value() || thread.when_ns < *began - kOneTickNs) continue;  // another one's id by now
+      if (!began.has_value() || thread.when_ns < *began - kOneTickNs) continue;  // the id was reused
       thread.name = ThreadName(pid, alive->second);
       seen[thread.id] = {thread.name, now_ns};
     } else if (const auto before = seen_.find(thread.id);
@@ -135,7 +136,7 @@ absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table) {
 }
 
 void AddThreadComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
-  constexpr size_t kMostFrames = 20;  // what lies between clone and a thread's own function
+  constexpr size_t kMostFrames = 20;  // frames between clone and a thread's own function
   std::map<std::vector<uint32_t>, size_t> stacks;
   size_t count = 0;
   for (const NotedThreadInfo& thread : snapshot.noted_threads) {

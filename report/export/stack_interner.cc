@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Labels of ours, or of what is made of a profile later: a program's own of that name has `label_` before it.
+// Labels that are ours, or that later processing adds. A program's own label of such a name gets the prefix `label_`.
 constexpr std::string_view kOwnLabels[] = {"bytes",   "lock", "wait",    "lock_address", "state", "thread",
                                            "mapping", "type", "rethrow", "age",          "freed"};
 

@@ -1,5 +1,5 @@
-// What builders of profiles share: stacks of a snapshot as lists of a profile's locations, labels, and rounding.
-// Inside of report/export only. One thread.
+// Shared by the builders of profiles: a snapshot's stacks as lists of a profile's locations, labels, and rounding. Only
+// for report/export. One thread.
 #ifndef HOLDFAST_REPORT_EXPORT_STACK_INTERNER_H_
 #define HOLDFAST_REPORT_EXPORT_STACK_INTERNER_H_
 
@@ -19,34 +19,34 @@
 
 namespace holdfast {
 
-// To the nearest; what is below 0, or no number, is 0.
+// Rounds to the nearest; negative values and NaN become 0.
 int64_t Rounded(double value);
 
-// The values of a profile's columns, column by column, rounded; cut where a viewer could not add the column up (kMostValue).
+// Rounds the values of a profile's columns. Limits values so that viewers can add up each column (kMostValue).
 class Columns {
  public:
-  // As it is to stand in the file.
+  // Returns the value as written to the file.
   int64_t Value(size_t type, double value);
-  uint64_t full_sums() const { return full_sums_; }  // how many were cut
+  uint64_t full_sums() const { return full_sums_; }  // how many values were limited
 
  private:
   std::array<uint64_t, 4> totals_ = {};
   uint64_t full_sums_ = 0;
 };
 
-// What the builders of a profile of blocks say of its types; by default viewers show the one at `shown`.
+// Sets the sample types for a profile of blocks; viewers show the one at `shown` by default.
 void DescribeBlocks(const Snapshot& snapshot, std::span<const std::pair<const char*, const char*>> types, size_t shown,
                     Profile* profile);
 
-// Of the program's own, as `set` has them.
+// Adds the program's own labels from `set`.
 void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profile::Label>* labels);
 
-// Where no code can be: Linux maps nothing in the first page (vm.mmap_min_addr).
+// Addresses below this contain no code: Linux maps nothing in the first page (vm.mmap_min_addr).
 inline constexpr uint64_t kLowestCode = 4096;
 inline constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3, kFirstNamedAddress = 16;
 
-// Stacks as lists of location indices, each list once: two records of the table may hold the same frames (a race
-// between two threads), and collectors tell stacks apart by addresses and labels alone.
+// Interns stacks as lists of location indices. Two records of the table may have the same frames (a race between two
+// threads), and collectors distinguish stacks only by addresses and labels.
 class StackInterner {
  public:
   StackInterner(const Snapshot& snapshot, const Segments& segments, Profile* profile)
@@ -57,7 +57,7 @@ class StackInterner {
     if (ids_[stack] != Profile::kNone) return ids_[stack];
     return ids_[stack] = InternFrames(FramesOf(snapshot_.stacks[stack]));
   }
-  // A stack of one frame that is no code; `number` tells it from others.
+  // A stack with a single synthetic frame; `number` identifies it.
   uint32_t InternNamed(uint32_t number, std::string_view name) {
     return InternFrames({Synthetic(kFirstNamedAddress + number, name)});
   }
@@ -77,7 +77,7 @@ class StackInterner {
     frames.reserve(stack.frames.size() + 1);
     bool truncated = stack.truncated;
     for (const TaggedPc pc : stack.frames) {
-      if ((pc & kPcMask) <= kLowestCode) {  // not code: what is above it cannot be trusted
+      if ((pc & kPcMask) <= kLowestCode) {  // not code: the frames above it are unreliable
         truncated = true;
         break;
       }
@@ -89,7 +89,8 @@ class StackInterner {
     return frames;
   }
 
-  // kOurs: none of the program's. Millions of frames are a few thousand addresses: most are found without a hash.
+  // kOurs: not one of the program's frames. Millions of frames have a few thousand addresses, so most are found without
+  // hashing.
   uint32_t LocationAt(uint64_t address) {
     Recent& recent = recent_[address % kRecent];
     if (recent.address == address) return recent.location;
@@ -127,11 +128,11 @@ class StackInterner {
   const Segments& segments_;
   Profile* profile_;
   std::vector<uint32_t> ids_;  // stack of the snapshot → index into frames_
-  std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // its keys stay where they are
+  std::unordered_map<std::vector<uint32_t>, uint32_t, HashFrames> by_frames_;  // keys have stable addresses
   std::vector<const std::vector<uint32_t>*> frames_;
   absl::flat_hash_map<uint64_t, uint32_t> by_address_;
   static constexpr uint32_t kOurs = Profile::kNone;
-  static constexpr uint64_t kRecent = 4093;  // a prime: return addresses are no random numbers
+  static constexpr uint64_t kRecent = 4093;  // a prime, because return addresses are not random
   struct Recent {
     uint64_t address;
     uint32_t location;

@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostTable = 16 << 20;  // of symbols, of names
+constexpr uint64_t kMostTable = 16 << 20;  // for symbols, and for names
 constexpr uint64_t kMostNotes = 64 << 10;
 constexpr uint32_t kMostSymbols = kMostTable / sizeof(Elf64_Sym), kMostBuckets = 1 << 20;
 
@@ -23,7 +23,7 @@ class Image {
  public:
   Image(pid_t pid, const ModuleInfo& module) : memory_(pid), module_(module) {}
 
-  // The bytes of the file. "": it cannot be made.
+  // Returns the bytes of the file; "" if it cannot be made.
   std::string Make() {
     if (!memory_.Read(module_.start, &head_, sizeof head_) || memcmp(head_.e_ident, ELFMAG, SELFMAG) != 0 ||
         head_.e_ident[EI_CLASS] != ELFCLASS64 || head_.e_phentsize != sizeof(Elf64_Phdr) || head_.e_phnum > 64) {
@@ -46,7 +46,7 @@ class Image {
     for (const Elf64_Phdr& segment : segments_) {
       if (segment.p_type == PT_NOTE && segment.p_memsz <= kMostNotes) {
         std::string notes(segment.p_memsz, '\0');
-        // One section of notes for each segment: they are not aligned alike.
+        // Use one notes section for one segment, because segments differ in alignment.
         if (notes_.empty() && memory_.Read(module_.bias + segment.p_vaddr, notes.data(), notes.size()) &&
             notes.find("GNU") != std::string::npos && HasBuildId(notes, segment.p_align)) {
           notes_ = notes;
@@ -58,7 +58,7 @@ class Image {
            at += sizeof(Elf64_Dyn)) {
         Elf64_Dyn one;
         if (!memory_.Read(module_.bias + segment.p_vaddr + at, &one, sizeof one) || one.d_tag == DT_NULL) break;
-        // The loader has relocated them, where it may write.
+        // The loader has relocated these addresses if the section is writable.
         const uint64_t address = one.d_un.d_ptr < module_.start ? one.d_un.d_ptr + module_.bias : one.d_un.d_ptr;
         if (one.d_tag == DT_SYMTAB) symbols_ = address;
         if (one.d_tag == DT_STRTAB) names_ = address;
@@ -81,7 +81,7 @@ class Image {
     return false;
   }
 
-  // No table says it: the hash tables name the last symbol.
+  // No table has the number of symbols, but the hash tables name the last symbol.
   std::optional<uint32_t> CountSymbols() const {
     uint32_t words[4];
     if (hash_ != 0 && memory_.Read(hash_, words, 2 * sizeof(uint32_t)))

@@ -1,8 +1,8 @@
-// The exported functions of a module, read from the process's memory: for a file that can be opened no more.
+// Reads the exported functions of a module from the process's memory, for a file that can no longer be opened.
 //
-// A library that was deleted before any stack passed through it can be opened by root alone (/proc/PID/map_files). What is
-// mapped still has .dynsym, the build id and the program headers: enough for an ELF file of a few kilobytes that names the
-// exported functions, kept in a memfd.
+// If a library was deleted before it occurred in any stack, only root can open it (/proc/PID/map_files). Its mapped
+// part still has .dynsym, the build id and the program headers. That is enough for an ELF file of a few kilobytes with
+// the names of exported functions, in a memfd.
 #ifndef HOLDFAST_REPORT_EXPORT_SYMBOLS_IN_MEMORY_H_
 #define HOLDFAST_REPORT_EXPORT_SYMBOLS_IN_MEMORY_H_
 
@@ -13,7 +13,8 @@
 
 namespace holdfast {
 
-// Invalid: the kernel does not let us look, or the module has no such symbols. The memory is hostile: tables are bounded.
+// Returns an invalid descriptor if the kernel does not permit reading, or the module has no such symbols. The memory is
+// untrusted: tables are bounded.
 FileDescriptor SymbolsInMemory(pid_t pid, const ModuleInfo& module);
 
 }  // namespace holdfast

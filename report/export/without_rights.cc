@@ -19,7 +19,7 @@ namespace {
 
 constexpr rlim_t kMostCpuSeconds = 10;
 
-// Also before Linux 5.9, where there is no close_range.
+// Also works before Linux 5.9, which lacks close_range.
 void KeepOnly(std::vector<int> keep) {
   std::sort(keep.begin(), keep.end());
   unsigned next = 0;
@@ -28,7 +28,7 @@ void KeepOnly(std::vector<int> keep) {
     for (; next < kept; ++next) close(static_cast<int>(next));
     next = kept + 1;
   }
-  closefrom(static_cast<int>(next));  // aborts where it cannot
+  closefrom(static_cast<int>(next));  // aborts on failure
 }
 
 bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
@@ -36,7 +36,7 @@ bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
     const rlimit both = {most, most};
     return setrlimit(resource, &both) == 0;
   };
-  // The groups first: afterwards we may not.
+  // Groups first, because afterwards this is not permitted.
   return limit(RLIMIT_FSIZE, most_bytes) && limit(RLIMIT_CPU, kMostCpuSeconds) && limit(RLIMIT_CORE, 0) &&
          setgroups(0, nullptr) == 0 && setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0 &&
          prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && geteuid() == user &&

@@ -18,11 +18,11 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kAtOnce = 64;  // files that are open at a time
+constexpr size_t kAtOnce = 64;  // files open at a time
 constexpr off_t kMostBytes = 64 << 20;
 constexpr uint64_t kMostUnpacked = uint64_t{1} << 30;
 
-// What the child hands over: copied, and bounded once more by who reads it.
+// What the child hands over: copied, and bounded again by the reader.
 struct HandedOver {
   bool read, by_holdfast, is_sum;
   char process[512], program[512], kind[32];

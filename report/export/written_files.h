@@ -1,7 +1,8 @@
-// What files in the output folder say of themselves, for those who count or remove what an earlier exporter wrote.
+// Reads the identity of files in the output folder from their comments, to count or remove what an earlier exporter
+// wrote.
 //
-// Root's exporter also copies into its files what another user's process handed over, unread. So root itself reads none of
-// them: a child does, as user nobody, and tells no more than what stands here.
+// Root's exporter also copies into its files what another user's process handed over, unread. So root itself reads none
+// of them: a child does, as user nobody, and returns only the data below.
 #ifndef HOLDFAST_REPORT_EXPORT_WRITTEN_FILES_H_
 #define HOLDFAST_REPORT_EXPORT_WRITTEN_FILES_H_
 
@@ -16,14 +17,14 @@
 namespace holdfast {
 
 struct WrittenFile {
-  std::string process, program, kind;  // as its comments have them
+  std::string process, program, kind;  // from its comments
   bool by_holdfast = false;
   bool is_sum = false;  // of several processes
   int64_t time_nanos = 0;
-  std::vector<int64_t> totals;  // of each of its values
+  std::vector<int64_t> totals;  // of each value type
 };
 
-// One for each of `names`; nothing where it is no profile, or cannot be read.
+// Returns one for each of `names`; nothing for a file that is no profile or cannot be read.
 std::vector<std::optional<WrittenFile>> ReadWrittenFiles(const OutputFolder& output,
                                                          const std::vector<ProfileName>& names);
 
