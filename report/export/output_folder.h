@@ -43,8 +43,8 @@ std::optional<ProfileName> ParseProfileName(const std::string& name);
 // '%') as %XX.
 std::string ProgramForFileName(const std::string& program);
 
-// Which of the snapshots taken at `times_ns` (ascending) to remove so that `keep` rules hold. keep: 0 = all,
-// kKeepThinned = the newest 60, then one an hour, then one a day, 100 in all; else the newest so many.
+// Returns which of the snapshots taken at `times_ns` (ascending) must be removed. keep: 0 = all; kKeepThinned = the
+// newest 60, then one an hour, then one a day, 100 in total; otherwise the newest `keep`.
 std::vector<size_t> SnapshotsToRemove(const std::vector<int64_t>& times_ns, uint32_t keep);
 
 class OutputFolder {
@@ -98,8 +98,8 @@ class OutputFolder {
   // Removes temporary files older than an hour, which killed writers left.
   void RemoveStaleTemporaries() const;
 
-  // Removes of `own`, the snapshots that may go, oldest first, until all profiles in the folder together take at most
-  // `max_bytes`, or none is left. Nothing else is ever removed. 0 = no limit. Which were removed.
+  // Removes snapshots from `own`, oldest first, until all profiles in the folder together take at most `max_bytes`, or
+  // none is left. Never removes other files. 0 = no limit. Returns the removed names.
   std::vector<ProfileName> Shrink(uint64_t max_bytes, const std::vector<ProfileName>& own) const;
 
  private:

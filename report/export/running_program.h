@@ -7,7 +7,8 @@
 // The profile's comments list threads with names that differ from the program's:
 //
 //    thread 3: stack 2 tid 4713 name io-worker
-//    thread stack 2: 0x55d2c0901233 0x55d2c0901300      location addresses of this file: the outermost frames; the thread began at the last
+//    thread stack 2: 0x55d2c0901233 0x55d2c0901300      addresses of locations in this file: the outermost frames. The thread
+//                                                       began at the last one
 //
 // A thread id that was reused after the sample does not give the name. A thread's name stays known after its end,
 // unless the table reports its id otherwise. One thread at a time.
