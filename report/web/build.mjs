@@ -1,7 +1,7 @@
-// Builds the page's template: node build.mjs [OUTPUT]. With it, core.mjs beside the output: the core for unit tests.
+// Builds the page's template: node build.mjs [OUTPUT]. Also writes core.mjs beside the output: the core for unit tests.
 //
-// Style and code are deflated into one block and inflated by a small boot script; the policy in the head allows exactly
-// these by their hashes and no request at all. {{…}} is filled in here, @@…@@ by `holdfast html`.
+// Style and code are deflated into one block, which a small boot script inflates. The policy in the head allows exactly these two
+// by their hashes, and no request at all. {{…}} is filled in here, @@…@@ by `holdfast html`.
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,7 +19,7 @@ const style = await build({ ...common, entryPoints: ["src/style.css"], minify: t
 const core = await build({ ...common, entryPoints: ["src/core/index.ts"], format: "esm", platform: "neutral" });
 const boot = (await transform(readFileSync(join(here, "src/boot.js"), "utf8"), { minify: true, target: "es2015" })).code.trim();
 
-// A separator that neither holds; and nothing in the code may end a script element.
+// A separator that occurs in neither. The code must not end a script element.
 const code = app.outputFiles[0].text.replaceAll("\u0000", "\\0").replaceAll("</script", "<\\/script");
 const css = style.outputFiles[0].text;
 const firstStyle = "html{color-scheme:light dark}body{margin:0;font:15px system-ui,sans-serif}.loading{margin:20vh auto;text-align:center;opacity:.6}";

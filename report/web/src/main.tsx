@@ -1,4 +1,4 @@
-// Begins: the boot script has put `holdfastInflate` there, the tool has put the data into the page.
+// The entry point. The boot script has defined `holdfastInflate`, and the tool has put the data into the page.
 import { render } from "preact";
 import { parseReport, type Report } from "./core/data";
 import { blankPage } from "./ui/live/keep";
@@ -10,7 +10,7 @@ declare global {
   interface Window {
     holdfastBytes: (base64: string) => Uint8Array;
     holdfastInflate: (bytes: Uint8Array) => Promise<Uint8Array>;
-    holdfastReady?: number; // when the page stood there and listened, for tests
+    holdfastReady?: number; // when the page was drawn and interactive, for tests
   }
 }
 
@@ -30,7 +30,7 @@ async function start(): Promise<void> {
   render(<Root model={model} files={files} title={document.title.replace(/ · Holdfast$/, "")} />, app);
 }
 
-/** Draws once there is something to draw: of a program that has just begun, nothing may have been sampled yet. */
+/** Waits for the first data before drawing: in a program that has just started, nothing may have been sampled yet. */
 async function startLive(feed: string): Promise<void> {
   const blank = blankPage();
   const title = document.title.replace(/ · Holdfast$/, "");

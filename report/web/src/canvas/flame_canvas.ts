@@ -1,8 +1,8 @@
-// The flame graph on one canvas: draws what can be seen of a tree in preorder, and says what lies under a point.
+// The flame graph on one canvas: draws the visible part of a tree in preorder, and finds the box at a point.
 //
-// Only boxes of at least a pixel and a half are drawn; a run of narrower siblings becomes one hatched box, "N small
-// frames", that can still be opened. The canvas is as large as the window onto it, whatever the depth of the tree: the
-// owner scrolls, and draws again. No state but what it was given last; no DOM besides the canvas.
+// Draws only boxes of at least a pixel and a half. A run of narrower siblings becomes one hatched box, "N small frames", which can
+// be opened. The canvas is as large as the visible window, however deep the tree is: the owner scrolls and draws again. Keeps no
+// state but its last input; uses no DOM but the canvas.
 import type { FlameTree } from "../core/tree";
 
 export const rowHeight = 20;
@@ -10,22 +10,22 @@ const least = 1.5; // pixels
 
 export interface Drawing {
   tree: FlameTree;
-  left: number; // the window onto the tree, in the unit of its weights
+  left: number; // the visible window, in the unit of the weights
   span: number;
-  zoom: number; // node that is zoomed to: those above it are muted
-  alone: boolean; // without the rows above it
-  flame: boolean; // root below
+  zoom: number; // the zoomed node: those above it are muted
+  alone: boolean; // hide the rows above it
+  flame: boolean; // root at the bottom
   scrollTop: number;
   width: number; // CSS pixels
   height: number;
   label: (node: number) => string;
   short: (node: number) => string;
-  value: (node: number) => string; // at the end of a box that has room for it
+  value: (node: number) => string; // shown at the end of a box if there is room
   fill: (node: number) => string;
-  matches: ((node: number) => boolean) | null; // the others fade
+  matches: ((node: number) => boolean) | null; // all others fade
   plain: (node: number) => boolean; // drawn without a colour of its own: runs
-  lit: ((node: number) => boolean) | null; // with an outline: what is pointed at elsewhere
-  marked: number; // node with an outline (keyboard), −1: none
+  lit: ((node: number) => boolean) | null; // drawn with an outline: the pointer is on it elsewhere
+  marked: number; // outlined node (keyboard); −1: none
   theme: { text: string; muted: string; mutedText: string; faded: string; fadedText: string; line: string; hatch: string; mark: string; lit: string; font: string };
 }
 
@@ -43,13 +43,13 @@ export class FlameCanvas {
   private context: CanvasRenderingContext2D;
   private widths = new Map<string, number>();
   private first = 0; // depth of the topmost row
-  depth = 1; // rows that the zoomed tree takes, ancestors included
+  depth = 1; // rows of the zoomed tree, including ancestors
 
   constructor(private canvas: HTMLCanvasElement) {
     this.context = canvas.getContext("2d", { alpha: true })!;
   }
 
-  /** Height of everything at this zoom: what the owner's scroll area must be. Looks only at what is wide enough to see. */
+  /** Returns the height of all rows at this zoom, for the owner's scroll area. Considers only boxes that are wide enough to see. */
   measure(tree: FlameTree, window: { left: number; span: number }, zoom: number, width: number, alone: boolean): number {
     this.first = alone ? tree.depth[zoom]! : 0;
     const scale = width / (window.span || 1);
@@ -58,7 +58,7 @@ export class FlameCanvas {
       const x = (tree.x[i]! - window.left) * scale;
       const w = tree.weight[i]! * scale;
       if (x >= width - 1e-6 && i > 0) {
-        i = tree.end[tree.parent[i]!]!; // what comes behind lies further right
+        i = tree.end[tree.parent[i]!]!; // all following siblings are further right
         continue;
       }
       if (x + w <= 1e-6) {
@@ -108,7 +108,7 @@ export class FlameCanvas {
       const x = (tree.x[i]! - d.left) * scale;
       if (x >= width - 1e-6 && i > 0) {
         flush();
-        i = tree.end[tree.parent[i]!]!; // what comes behind lies further right
+        i = tree.end[tree.parent[i]!]!; // all following siblings are further right
         continue;
       }
       if (x + w <= 1e-6) {
@@ -129,7 +129,7 @@ export class FlameCanvas {
         continue;
       }
       if (small !== null) flush();
-      // What lies beyond the far edge of the window needs not be visited, nor drawn.
+      // Boxes beyond the far edge of the window are not visited.
       const beyond = d.flame ? y < -rowHeight : y > height;
       if (beyond) {
         i = tree.end[i]!;
@@ -170,7 +170,7 @@ export class FlameCanvas {
       const text = this.fit(label, () => d.short(node), w - 9);
       if (text === "") return;
       c.fillText(text, x + 4, y + rowHeight / 2);
-      // The value, where the name has all that it needs.
+      // Show the value only if the name fits completely.
       const value = w > 110 && !text.endsWith("…") ? d.value(node) : "";
       if (value === "" || this.measureText(text) + this.measureText(value) + 28 > w) return;
       c.globalAlpha = 0.72;
@@ -208,7 +208,7 @@ export class FlameCanvas {
   }
 
   private fit(label: string, short: () => string, width: number): string {
-    // 3 px is narrower than any letter: longer texts are cut before they are measured.
+    // No letter is narrower than 3 px: cut longer texts before measuring them.
     if (label.length * 3 < width && this.measureText(label) <= width) return label;
     if (label.length < 400 && this.measureText(label) <= width) return label;
     const text = short();
@@ -224,11 +224,11 @@ export class FlameCanvas {
     return low < 2 ? "" : whole.slice(0, low) + "…";
   }
 
-  /** What lies under a point of the canvas, in CSS pixels. */
+  /** Returns what is at a point of the canvas, in CSS pixels. */
   hit(x: number, y: number): Hit | null {
     const row = Math.floor(y / rowHeight) + 1;
     let best: Hit | null = null;
-    let distance = 2; // a narrow box may be missed by this much
+    let distance = 2; // tolerance for narrow boxes
     for (const r of [row - 1, row, row + 1]) {
       for (const index of this.rows[r] ?? []) {
         const box = this.boxes[index]!;
@@ -247,7 +247,7 @@ export class FlameCanvas {
     return this.boxes.find((box) => box.node === node && box.small === null) ?? null;
   }
 
-  /** The whole tree in a few pixels of height, for a map of where the window lies. */
+  /** Draws the whole tree a few pixels high, as a map that shows the position of the window. */
   drawMap(tree: FlameTree, width: number, height: number, fill: (node: number) => string): void {
     const ratio = window.devicePixelRatio || 1;
     const canvas = this.canvas;
@@ -276,7 +276,7 @@ export class FlameCanvas {
   }
 }
 
-/** The siblings behind "N small frames". */
+/** Returns the siblings that "N small frames" represents. */
 export function smallFrames(tree: FlameTree, hit: Hit): number[] {
   const nodes: number[] = [];
   if (hit.small === null) return nodes;

@@ -1,4 +1,4 @@
-// Where the resident memory of each process was, at each snapshot that has an account of it: for the view "Memory".
+// Where the resident memory of each process was, for each snapshot that has an account of it. For the view "Memory".
 import type { AccountLine, Report } from "./data";
 import { isChosen } from "./select";
 
@@ -6,16 +6,16 @@ export interface Account {
   process: string;
   program: string;
   pid: string;
-  moments: number[]; // of the snapshots that have one, in the order of time
-  lines: string[]; // names, in the order of the accounts; without those that are always nothing
+  moments: number[]; // of the snapshots that have an account, in order of time
+  lines: string[]; // names, in the order of the accounts; lines that are always zero are omitted
   course: number[][]; // by line, by moment; bytes
   shown: { ms: number; lines: AccountLine[] }; // at the end of the range
-  before: { ms: number; lines: AccountLine[] } | null; // at its start, if that is another one
+  before: { ms: number; lines: AccountLine[] } | null; // at its start, if that is a different moment
 }
 
 export const totalOf = (lines: AccountLine[]): number => lines.reduce((sum, [, bytes]) => sum + bytes, 0);
 
-/** Of the chosen processes, the largest first. `range`: milliseconds, −1: open. */
+/** Returns the accounts of the chosen processes, the largest first. `range`: milliseconds; −1: open. */
 export function accountsOf(report: Report, process: string, range: { from: number; to: number }): Account[] {
   const accounts: Account[] = [];
   for (const series of report.series) {
@@ -24,7 +24,7 @@ export function accountsOf(report: Report, process: string, range: { from: numbe
     const until = all.filter(({ ms }) => range.to < 0 || ms <= range.to);
     const shown = until[until.length - 1];
     if (shown === undefined) continue;
-    // The last one before the range, as everywhere; else the first.
+    // The last account before the range, as in other views; else the first.
     const before = until.filter(({ ms }) => range.from >= 0 && ms <= range.from).pop() ?? until[0]!;
     const lines = [...new Set(all.flatMap((one) => one.lines.flatMap(([what, bytes]) => (bytes > 0 ? [what] : []))))];
     accounts.push({

@@ -1,9 +1,9 @@
-// Where a function belongs. The rules are the tool's (report/profiles/frame_origin.h), which sends its answers as columns; here
-// is only what the reader chooses: which libraries count as their own code.
+// Where a function belongs. The tool decides (report/profiles/frame_origin.h) and sends the results as columns. Only the user's
+// choice is applied here: which libraries count as their own code.
 import type { Report } from "./data";
 
 export type Origin = "user" | "library" | "system" | "unknown";
-export const origins: Origin[] = ["user", "library", "system", "unknown"]; // FrameOrigin's numbers
+export const origins: Origin[] = ["user", "library", "system", "unknown"]; // the numbers of FrameOrigin
 
 export const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
@@ -12,26 +12,26 @@ export function objectOf(report: Report, func: number): string {
   return object === 0 ? "" : report.objects[object - 1]![0];
 }
 
-/** What people call it: the file's name, or the program as it was started. */
+/** Returns what people call the object: the file's name, or the name with which the program was started. */
 export function objectName(report: Report, func: number): string {
   const object = report.functionObject[func]!;
   return object === 0 ? "" : (report.objects[object - 1]![2] ?? baseName(report.objects[object - 1]![0]));
 }
 
-/** By function, with the libraries in `mine` as the user's. */
+/** Returns the origin of each function. Libraries in `mine` count as the user's code. */
 export function originsOf(report: Report, mine: string[]): Uint8Array {
   const [user, library] = [origins.indexOf("user"), origins.indexOf("library")];
   return report.functionOrigin.map((origin, i) => (origin === library && mine.includes(baseName(objectOf(report, i))) ? user : origin));
 }
 
-/** "Sema::ActOnFunctionDecl" of "clang::Sema::ActOnFunctionDecl": for places that are narrower than most names. */
+/** "clang::Sema::ActOnFunctionDecl" becomes "Sema::ActOnFunctionDecl": for places that are narrower than most names. */
 export function leafName(short: string): string {
   if (short.length < 20) return short;
   const parts = short.replace(/\(anonymous namespace\)/g, "(anon)").split("::");
   return parts.slice(-2).join("::");
 }
 
-/** "…/src/t_hash.c:123": the end of a path tells more than its beginning, and it is read from left to right. */
+/** Returns "…/src/t_hash.c:123": the end of a path is more informative than its beginning. */
 export function shortPath(path: string, most = 34): string {
   if (path.length <= most) return path;
   const parts = path.split("/");
@@ -40,7 +40,7 @@ export function shortPath(path: string, most = 34): string {
   return `…/${end}`;
 }
 
-/** "parse_json" of "static std::vector<X> app::parse_json(char const*) const": for a box too narrow for the whole. */
+/** "static std::vector<X> app::parse_json(char const*) const" becomes "parse_json": for boxes that are too narrow. */
 export function shortName(name: string): string {
   if (name.length < 24) return name;
   let depth = 0;

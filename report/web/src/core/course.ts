@@ -1,10 +1,10 @@
-// What is drawn beside a total over the snapshots: what all stacks through one function had at each moment, and how much memory
-// of the processes was resident.
+// The curves over the snapshots: the values of all stacks through one function at each moment, and the resident memory of the
+// processes.
 import { addColumn, type Report } from "./data";
 import type { Metric } from "./metrics";
 import { isChosen, labelFilter, passes, type LabelChoice } from "./select";
 
-/** By node of the report: 1 where the stack that ends there goes through the function. */
+/** Returns 1 for each node of the report where a stack through the function ends. */
 export function nodesThrough(report: Report, func: number): Uint8Array {
   const { parent, frame, frameFunction } = report;
   const through = new Uint8Array(parent.length);
@@ -12,7 +12,7 @@ export function nodesThrough(report: Report, func: number): Uint8Array {
   return through;
 }
 
-/** Sums over the nodes in `through`, at each moment; a process counts with its latest snapshot. One pass over the columns. */
+/** Sums the nodes in `through` at each moment. Each process counts with its latest snapshot. One pass over the columns. */
 export function courseOf(report: Report, metric: Metric, choice: { process: string; labels: LabelChoice[] }, moments: number[], through: Uint8Array): number[] {
   const course = new Array<number>(moments.length).fill(0);
   const allowed = labelFilter(report, choice.labels);
@@ -20,7 +20,7 @@ export function courseOf(report: Report, metric: Metric, choice: { process: stri
     const m = series.kind === metric.kind && !series.base ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
     if (m < 0 || !isChosen(series, choice.process) || !passes(report, series, choice.labels)) continue;
     const current = new Float64Array(series.rows);
-    let next = 0; // snapshot
+    let next = 0; // index of the next snapshot
     let sum = 0;
     moments.forEach((ms, i) => {
       const before = next;
@@ -39,16 +39,19 @@ export function courseOf(report: Report, metric: Metric, choice: { process: stri
   return course;
 }
 
-/** Resident memory of the chosen processes at each moment, as the kernel counted it; NaN where one of them does not say it. Null: none does. */
+/**
+ * Returns the resident memory of the chosen processes at each moment, as counted by the kernel. NaN: one of them does not state
+ * it. Null: none does.
+ */
 export function residentOver(report: Report, metric: Metric, process: string, moments: number[]): number[] | null {
   const course = new Array<number>(moments.length).fill(0);
   let any = false;
   for (const series of report.series) {
     if (series.kind !== metric.kind || series.base || !isChosen(series, process)) continue;
-    let next = 0; // snapshot
+    let next = 0; // index of the next snapshot
     moments.forEach((ms, i) => {
       while (next < series.snapshots.length && series.snapshots[next]!.ms <= ms) ++next;
-      if (next === 0) return; // it had not begun
+      if (next === 0) return; // the process had not begun
       const { resident } = series.snapshots[next - 1]!;
       any ||= resident !== undefined;
       course[i]! += resident ?? NaN;

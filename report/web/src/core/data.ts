@@ -1,8 +1,8 @@
 // Reads the data of a report (format "HFR1", written by report/html/report_builder.cc) into typed arrays.
 //
-// A stack is a node of one tree: `parent` and `frame` of each node in preorder, node 0 is the root and has no frame.
-// A series is one process and kind; its rows are (node, set of labels); the values of a snapshot are columns over the
-// rows, kept as bytes until somebody asks (a report of 100 snapshots would otherwise take gigabytes).
+// A stack is a node of one tree: `parent` and `frame` of each node in preorder; node 0 is the root and has no frame. A series is
+// one process and kind; its rows are (node, set of labels). The values of a snapshot are columns over the rows. They stay encoded
+// until they are needed (otherwise a report of 100 snapshots would take gigabytes).
 
 import type { Growth, Shape } from "./leaks";
 import type { WaitingNow } from "./waiting";
@@ -12,11 +12,11 @@ export interface Snapshot {
   ms: number; // since 1970
   totals: number[];
   halfWidths: (number | null)[]; // half of the 95 % interval of each total
-  resident?: number; // bytes of the whole process, as the kernel counts them; where it is known
+  resident?: number; // bytes of the whole process, as counted by the kernel; if known
   account?: AccountLine[]; // where all of it was (report/memory/account.h)
 }
 
-/** ± half of the 95 % interval; the lines add up to what was resident. */
+/** `error`: half of the 95 % interval. The lines add up to the resident memory. */
 export type AccountLine = [what: string, bytes: number, error: number, more: string];
 
 export interface Series {
@@ -27,25 +27,26 @@ export interface Series {
   pid: string;
   sampling: string;
   period: number;
-  freedAtExit?: number; // ms since 1970: exit handlers had freed memory by then, so that the newest snapshot is the one before them
+  // Milliseconds since 1970. Set if exit handlers had freed memory by then, so that the newest snapshot is the one before them.
+  freedAtExit?: number;
   default: number;
   metrics: [name: string, unit: string][];
   snapshots: Snapshot[];
   comments: string[];
-  deadlocks: string; // in words; "" for none
-  lockNames: string; // what brings the names of locks that have none; "" for none
-  names: string; // what brings names that are missing, in words; "": none are
+  deadlocks: string; // in words; "": none
+  lockNames: string; // what provides the names of locks without one; "": all have names
+  names: string; // what provides missing names, in words; "": none are missing
   losses: string[];
   locks: LockRow[];
   pairs: LockPair[];
   rows: number;
   node: Int32Array;
   labels: Int32Array;
-  rank: Uint8Array; // of waits: 0 for what somebody holds, 1 events, 2 idle (report/analysis/wait_rank.h)
+  rank: Uint8Array; // of waits: 0 lock with a holder, 1 event, 2 idle (report/analysis/wait_rank.h)
   columns: Uint8Array[]; // [snapshot × metrics + metric]
 }
 
-/** A single lock. Functions as `holdfast locks` names them, −1: not known. */
+/** A single lock. Functions as in `holdfast locks`; −1: unknown. */
 export type LockRow = [
   number: number,
   name: string,
@@ -57,12 +58,12 @@ export type LockRow = [
   hold: number,
   topHolder: number,
   topWaiter: number,
-  rank: number, // 0 somebody holds it, 1 an event, 2 waited for by idle threads
-  // How long waits and holds were: p50, p90, p99, longest. −1: not known. Then how many threads waited at the snapshot, and for how
-  // long so far.
+  rank: number, // 0: has a holder, 1: an event, 2: only idle threads wait for it
+  // The lengths of waits and holds: p50, p90, p99, longest; −1: unknown. Then the number of threads that waited at the snapshot,
+  // and how long so far.
   ...lengths: number[],
 ];
-/** Who waited for whom: nodes of the report (0: not known), and the functions that say most about them. */
+/** Who waited for whom: nodes of the report (0: unknown), and the most informative function of each. */
 export type LockPair = [
   lock: number,
   holder: number,
@@ -85,30 +86,31 @@ export interface Label {
 export interface Report {
   version: string;
   names: string[]; // of functions, sorted
-  shortNames: string[]; // as they can be read: report/profiles/short_name.h
-  files: string[]; // of functions, "" where not known
+  shortNames: string[]; // for display: report/profiles/short_name.h
+  files: string[]; // of functions; "" = unknown
   startLines: Int32Array;
   frameFunction: Int32Array;
   frameLine: Int32Array;
-  frameObject: Int32Array; // 0: not known, else 1 + index into `objects`
-  frameSystem: Uint8Array; // 1: of libc, the loader, a language's own library …: what folding gives to its caller
-  framePlumbing: Uint8Array; // 1: what every program stands on, the system's and more (report/profiles/plumbing.h)
+  frameObject: Int32Array; // 0: unknown, else 1 + index into `objects`
+  frameSystem: Uint8Array; // 1: of libc, the loader, a language's own library …: folding adds it to its caller
+  framePlumbing: Uint8Array; // 1: code that every program is built on, including system code (report/profiles/plumbing.h)
   frameInlined: Uint8Array;
-  objects: [path: string, buildId: string, called?: string][]; // called: the program as it was started, where its file has another name
-  functionObject: Int32Array; // the first object that holds the function, as frameObject
+  // called: the name with which the program was started, if its file has a different one.
+  objects: [path: string, buildId: string, called?: string][];
+  functionObject: Int32Array; // the first object that contains the function, as in frameObject
   functionPackage: string[]; // namespace, else object, else folder of the source file
   functionPlumbing: Uint8Array;
-  functionOrigin: Uint8Array; // whose code it is, as in `origins` (classify.ts)
+  functionOrigin: Uint8Array; // the owner of the code, as in `origins` (classify.ts)
   parent: Int32Array;
   frame: Int32Array; // −1 at the root
   labelSets: Label[][];
   series: Series[];
   growths: Growth[];
-  waiting?: WaitingNow; // of a running program; not there: nobody waits, or nobody asked
+  waiting?: WaitingNow; // of a running program; missing: nobody waits, or nobody asked
   sources: Map<string, Map<number, string>>;
 }
 
-/** Varints one after the other. Numbers above 2^53 lose their last digits. */
+/** Reads consecutive varints. Numbers above 2^53 lose their last digits. */
 export class Cursor {
   at = 0;
   constructor(readonly bytes: Uint8Array) {}
@@ -131,7 +133,7 @@ export class Cursor {
     }
     return value;
   }
-  /** A zigzag varint; exact to 2^53, which next() and a division would not be. */
+  /** Reads a zigzag varint. Exact up to 2^53, unlike next() with a division. */
   signed(): number {
     const byte = this.bytes[this.at++]!;
     let half = (byte & 0x7f) >> 1;
@@ -189,7 +191,7 @@ export function parseReport(bytes: Uint8Array): Report {
     frameInlined[i] = frameObject[i]! & 1;
     frameSystem[i] = (frameObject[i]! >> 1) & 1;
     framePlumbing[i] = (frameObject[i]! >> 2) & 1;
-    if (framePlumbing[i] === 0) functionPlumbing[frameFunction[i]!] = 0; // it is, when it is wherever it lies
+    if (framePlumbing[i] === 0) functionPlumbing[frameFunction[i]!] = 0; // plumbing only if it is plumbing everywhere
     frameObject[i]! >>>= 3;
   }
 
@@ -213,12 +215,12 @@ export function parseReport(bytes: Uint8Array): Report {
     const labels = rows.column(s.rows);
     const rank = Uint8Array.from(rows.column(s.rows));
     const count = s.snapshots.length * s.metrics.length;
-    // Heap profiles of other writers do not say their kind.
+    // Heap profiles of other tools do not state their kind.
     const kind = s.kind !== "map" && s.kind !== "resident" && s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
     return { ...s, kind, node, labels, rank, columns: sections.slice(next, (next += count)) };
   });
 
-  // Stacks stand there as lists, to be short: report/html/report_builder.cc.
+  // The JSON stores stacks as lists to be short: report/html/report_builder.cc.
   type Row = [Shape, number, number, number, number, number, number[], number[], string, number?, number?];
   const growths: Growth[] = meta.growths.map((growth: Omit<Growth, "stacks"> & { stacks: Row[] }) => ({
     ...growth,
@@ -269,7 +271,7 @@ export function parseReport(bytes: Uint8Array): Report {
   };
 }
 
-/** Adds the differences of one snapshot's column to `values`, in rows. */
+/** Adds the differences in one snapshot's column to `values`, by row. */
 export function addColumn(column: Uint8Array, values: Float64Array): void {
   const cursor = new Cursor(column);
   const end = column.length;
@@ -284,7 +286,7 @@ export function addColumn(column: Uint8Array, values: Float64Array): void {
   }
 }
 
-/** Values of one metric as a sum of snapshots: coefficients[i] × snapshot i. */
+/** Returns the values of one metric as a sum of snapshots: coefficients[i] × snapshot i. */
 export function combine(series: Series, metric: number, coefficients: number[]): Float64Array {
   const current = new Float64Array(series.rows);
   const sum = new Float64Array(series.rows);

@@ -1,4 +1,5 @@
-// A report back into the bytes that parseReport reads (format "HFR1", report/html/report_builder.h): a live page kept as a file.
+// Encodes a report as the bytes that parseReport reads (format "HFR1", report/html/report_builder.h), to save a live page as a
+// file.
 import { addColumn, type Report, type Series } from "./data";
 
 class Bytes {
@@ -16,7 +17,7 @@ class Bytes {
     for (; value >= 0x80; value = Math.floor(value / 0x80)) this.byte((value % 0x80) | 0x80);
     this.byte(value);
   }
-  /** A zigzag varint, as Cursor.signed reads it: exact to 2^53. */
+  /** Writes a zigzag varint that Cursor.signed reads. Exact up to 2^53. */
   signed(value: number): void {
     const size = value < 0 ? -value - 1 : value;
     const low = ((size % 64) << 1) | (value < 0 ? 1 : 0);
@@ -32,7 +33,7 @@ class Bytes {
   }
 }
 
-/** Differences of one snapshot to the one before: what addColumn adds. */
+/** Encodes the differences between one snapshot and the previous one, for addColumn. */
 export function encodeColumn(changes: Float64Array): Uint8Array {
   const bytes = new Bytes();
   let zeros = 0;
@@ -57,7 +58,7 @@ const columnOf = (...columns: ArrayLike<number>[]): Uint8Array => {
   return bytes.take();
 };
 
-/** Rows stand by node and labels there, with what changed from snapshot to snapshot. */
+/** Encodes the rows by node and labels, with the changes between snapshots. */
 function rowsOf(series: Series): Uint8Array[] {
   const order = Int32Array.from({ length: series.rows }, (_, i) => i).sort((a, b) => series.node[a]! - series.node[b]! || series.labels[a]! - series.labels[b]!);
   const sections = [

@@ -1,4 +1,4 @@
-// What a tree says of functions: self and total, who calls and who is called.
+// What a tree says about functions: self and total, callers and callees.
 import { drain, pauseMask, type Steps } from "./steps";
 import { arrange, arrangeSteps, weightOf, type FlameTree } from "./tree";
 
@@ -8,13 +8,13 @@ export interface FunctionRow {
   total: number[];
 }
 
-/** One row for each function; a function that stands twice in a stack counts once. */
+/** Returns one row per function. A function that occurs twice in a stack counts once. */
 export const functionTable = (tree: FlameTree): FunctionRow[] => drain(functionTableSteps(tree));
 
 export function* functionTableSteps(tree: FlameTree): Steps<FunctionRow[]> {
   let functions = 0;
   for (let i = 0; i < tree.size; ++i) if (tree.func[i]! >= functions) functions = tree.func[i]! + 1;
-  const covered = new Int32Array(functions); // end of the outermost occurrence that is open
+  const covered = new Int32Array(functions); // end of the outermost open occurrence
   const rows: (FunctionRow | undefined)[] = new Array(functions);
   const columns = tree.self.length;
   for (let i = 1; i < tree.size; ++i) {
@@ -32,7 +32,7 @@ export function* functionTableSteps(tree: FlameTree): Steps<FunctionRow[]> {
   return rows.filter((row): row is FunctionRow => row !== undefined);
 }
 
-/** Outermost occurrences of a function. */
+/** Returns the outermost occurrences of a function. */
 export function occurrences(tree: FlameTree, func: number): number[] {
   const found: number[] = [];
   for (let i = 1; i < tree.size; ) {
@@ -46,7 +46,7 @@ export function occurrences(tree: FlameTree, func: number): number[] {
   return found;
 }
 
-/** Callees of a function: what lies below its outermost occurrences, merged; the function is the only child of the root. */
+/** Returns the merged callees of a function: everything below its outermost occurrences. The function is the root's only child. */
 export function calleeTree(tree: FlameTree, func: number, byValue: boolean): FlameTree {
   const places = occurrences(tree, func);
   let most = 2;
@@ -82,9 +82,9 @@ export function calleeTree(tree: FlameTree, func: number, byValue: boolean): Fla
 }
 
 /**
- * Callers, upside down: below the root stand the functions that `places` are, below each its callers, and so on.
- * Without `func`: every function with something of its own (the bottom-up tree). A caller with less than `least` of the
- * weight is not opened further; its callers are what is left of its box.
+ * Returns callers, upside down: the functions at `places` are below the root, their callers below them, and so on. Without `func`:
+ * all functions with a self value (the bottom-up tree). A caller with less than `least` of the weight is not opened; the rest of
+ * its box represents its callers.
  */
 export const callerTree = (tree: FlameTree, func: number | null, byValue: boolean, least = 0): FlameTree => drain(callerTreeSteps(tree, func, byValue, least));
 
@@ -94,7 +94,7 @@ export function* callerTreeSteps(tree: FlameTree, func: number | null, byValue: 
   const funcs: number[] = [-1];
   const totals: number[][] = [new Array(columns).fill(0)];
   const weights: number[] = [0];
-  // Each group of places that became one node; a place keeps the values that it started with.
+  // Each group of places became one node. Each place keeps its initial values.
   let open: { node: number; at: number[]; origin: number[] }[] = [];
   const places: number[] = func !== null ? occurrences(tree, func) : [];
   if (func === null) for (let i = 1; i < tree.size; ++i) if (selfWeight(tree, i) !== 0) places.push(i);
@@ -134,7 +134,7 @@ export function* callerTreeSteps(tree: FlameTree, func: number | null, byValue: 
     }
     open = next;
   }
-  // What a node has itself is what none of its callers covers.
+  // A node's self value is the part that none of its callers covers.
   const count = funcs.length;
   const self = Array.from({ length: columns }, (_, c) => Float64Array.from(totals, (values) => values[c]!));
   const own = Float64Array.from(weights);
@@ -149,7 +149,7 @@ function selfWeight(tree: FlameTree, i: number): number {
   return weightOf(tree.self, i);
 }
 
-/** Direct neighbours of a function (pprof's peek): callers and callees with what goes along each edge. */
+/** Returns the direct neighbours of a function (pprof's peek): callers and callees with the value of each edge. */
 export function neighbours(tree: FlameTree, func: number): { callers: Map<number, number[]>; callees: Map<number, number[]> } {
   const callers = new Map<number, number[]>();
   const callees = new Map<number, number[]>();
@@ -159,7 +159,7 @@ export function neighbours(tree: FlameTree, func: number): { callers: Map<number
     if (values === undefined) map.set(fn, (values = new Array(columns).fill(0)));
     for (let c = 0; c < columns; ++c) values[c]! += tree.total[c]![i]!;
   };
-  // An edge that stands twice in one stack counts once: only its outermost occurrence.
+  // An edge that occurs twice in a stack counts once: only its outermost occurrence.
   const coveredIn = new Map<number, number>();
   const coveredOut = new Map<number, number>();
   for (let i = 1; i < tree.size; ++i) {

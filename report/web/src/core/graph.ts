@@ -1,5 +1,5 @@
-// The call graph of what is selected: one node for each function, one edge for each pair of caller and callee, cut to
-// what matters, and places for them: layers from callers to callees, ordered so that edges cross little.
+// The call graph of the selection: one node per function and one edge per pair of caller and callee, cut to the important ones.
+// Also computes the layout: layers from callers to callees, ordered so that few edges cross.
 import { functionTable } from "./functions";
 import type { FlameTree } from "./tree";
 
@@ -28,7 +28,7 @@ export interface CallGraph {
   edges: GraphEdge[];
   width: number;
   height: number;
-  left: number; // functions that were cut
+  left: number; // number of functions that were cut
 }
 
 export interface GraphOptions {
@@ -37,7 +37,7 @@ export interface GraphOptions {
   edgeFraction: number;
 }
 
-/** `column` of the tree's values; with two sides the larger one decides what is drawn. */
+/** Uses `column` of the tree's values. With two sides, the larger value decides what is drawn. */
 export function callGraph(tree: FlameTree, options: GraphOptions): CallGraph {
   const whole = tree.weight[0]!;
   const rows = functionTable(tree).sort((a, b) => b.total[0]! - a.total[0]! || a.func - b.func);
@@ -54,7 +54,7 @@ export function callGraph(tree: FlameTree, options: GraphOptions): CallGraph {
     width: 0,
     height: 0,
   }));
-  // Edges between kept functions; what lies between and was cut is passed over. Each edge once for each stack.
+  // Edges between kept functions skip functions that were cut in between. Each edge counts once per stack.
   const values = new Map<number, number>();
   const covered = new Map<number, number>();
   const keptAbove = new Int32Array(tree.size).fill(-1);
@@ -80,7 +80,7 @@ export function callGraph(tree: FlameTree, options: GraphOptions): CallGraph {
   return { nodes, edges, ...size, left: rows.length - kept.length };
 }
 
-/** Down from the root, always to the heaviest child. */
+/** Marks the path from the root that always follows the heaviest child. */
 function markHeaviest(nodes: GraphNode[], edges: GraphEdge[], tree: FlameTree, index: Map<number, number>): void {
   let at = 0;
   let last = -1;
@@ -98,7 +98,7 @@ function markHeaviest(nodes: GraphNode[], edges: GraphEdge[], tree: FlameTree, i
   }
 }
 
-/** Longest path from the top over edges that close no circle; heavier edges are taken first. */
+/** Assigns layers by the longest path from the top over edges that close no cycle. Heavier edges come first. */
 function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
   const down: number[][] = nodes.map(() => []);
   const reaches = (from: number, to: number): boolean => {
@@ -130,7 +130,7 @@ function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
 }
 
 const rowGap = 46;
-const nodeWidth = 200; // holds "100.25MiB · 51.24% · self 100.25MiB" in 11 px
+const nodeWidth = 200; // fits "100.25MiB · 51.24% · self 100.25MiB" in 11 px
 const columnGap = 22;
 
 function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height: number } {
@@ -140,7 +140,7 @@ function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height:
     node.height = 44;
     (byLayer[node.layer] ??= []).push(i);
   });
-  // Order by the mean place of neighbours, down and up a few times.
+  // Order by the mean position of neighbours, a few times down and up.
   const position = new Float64Array(nodes.length);
   for (const layer of byLayer) layer?.forEach((node, i) => (position[node] = i));
   for (let round = 0; round < 8; ++round) {

@@ -1,4 +1,4 @@
-// Which labels the samples of a kind carry: only these choose anything there.
+// The labels that samples of a kind have: filters on other labels do not apply to that kind.
 import type { Report } from "./data";
 
 const known = new WeakMap<Report, Map<string, Set<string>>>();

@@ -1,23 +1,23 @@
-// Leaks: stacks ranked by the growth of what they hold, as `holdfast leaks` ranks them. Slopes, intervals and shapes come
-// from the tool (report/growth/growth.h), so that there is one rule; here they are only brought together and found in the tree.
+// Leaks: stacks ranked by their growth, as in `holdfast leaks`. The tool computes slopes, intervals and shapes
+// (report/growth/growth.h), so that there is only one rule. The page only combines them and finds them in the tree.
 import type { Report } from "./data";
 import { formatDuration } from "./units";
 
 export type Shape = "growing" | "steps" | "plateau" | "saw-tooth" | "one-off" | "undecided" | "noise";
 
-/** Whether a process grows: report/growth/growth_answer.h decides it, for `holdfast leaks` and for the page. */
+/** Whether a process grows. report/growth/growth_answer.h decides, for `holdfast leaks` and for the page. */
 export interface GrowthAnswer {
   grows: "growing" | "grows in steps" | "cannot tell" | "level";
   text: string; // the answer as `holdfast leaks` prints it
-  rises: boolean; // something surely does, and cannot tell: it may stop
-  // Where something rises: bytes in use before the rise, how long it took, and whose the largest part is, innermost first.
+  rises: boolean; // something certainly rises, but may still stop: no verdict yet
+  // If something rises: the bytes in use before, how long it took, and the owner of the largest part.
   before: number;
   hours: number;
   largest: number[];
-  by: string; // what stands before its name: "by", "mostly by"; "" where nobody did half of it
+  by: string; // precedes the owner's name: "by", "mostly by"; "" if nobody has at least half
 }
 
-/** A stack of one process. Slopes are for each hour; half widths are of their 95 % intervals. */
+/** A stack of one process. Slopes are per hour; half widths are of their 95 % intervals. */
 export interface Leak {
   process: string;
   shape: Shape;
@@ -28,14 +28,14 @@ export interface Leak {
   objectsNow: number;
   stack: number[]; // functions, innermost first, without plumbing
   course: number[]; // bytes over the snapshots, thinned
-  halfAge: number; // ns that half of its bytes in use are older than, oldestAge: some; -1: not known
+  halfAge: number; // ns; half of its bytes in use are older than halfAge, some are older than oldestAge; -1: unknown
   oldestAge: number;
-  text: string; // "a ← b ← …": as many functions as tell it from the others
+  text: string; // "a ← b ← …": enough functions to distinguish it from the others
 }
 
 /** All memory in use of one process. */
 export interface Growth {
-  process: string; // "" when the files do not say
+  process: string; // "" if the files do not state it
   snapshots: number;
   hours: number;
   slope: number;
@@ -43,19 +43,19 @@ export interface Growth {
   shape: Shape;
   now: number;
   answer: GrowthAnswer;
-  memory: string[]; // what all resident memory did, as `holdfast leaks` prints it; empty: not known
-  growing: number; // stacks that grow; the report has the first 1,000 of them
+  memory: string[]; // what all resident memory did, as `holdfast leaks` prints it; empty: unknown
+  growing: number; // number of growing stacks; the report contains the first 1,000
   stacks: Leak[];
 }
 
-/** The unit of time that growth is told in: one that fits the time over which it was seen (report/growth/rate_unit.h). */
+/** Returns the unit of time for growth, which fits the duration of the observation (report/growth/rate_unit.h). */
 export function rateUnit(growths: Growth[]): { anHour: number; words: string } {
   const minutes = 60 * Math.min(...growths.map(({ hours }) => hours));
   if (minutes >= 4.99) return { anHour: 1, words: "an hour" };
   return minutes >= 1 ? { anHour: 60, words: "a minute" } : { anHour: 3600, words: "a second" };
 }
 
-/** The process of which there is most to say: one that grows, else one of which nobody can tell. */
+/** Returns the most important process: one that grows, else one without a verdict. */
 export function worst(growths: Growth[]): Growth | undefined {
   const rank = ({ answer }: Growth) => ["level", "cannot tell", "grows in steps", "growing"].indexOf(answer.grows);
   return [...growths].sort((a, b) => rank(b) - rank(a) || b.now - b.answer.before - (a.now - a.answer.before))[0];
@@ -63,7 +63,7 @@ export function worst(growths: Growth[]): Growth | undefined {
 
 export const isLeak = ({ shape }: { shape: Shape }): boolean => shape === "growing" || shape === "steps";
 
-/** Growing ones first, by the lower end of the interval; then by what they hold. */
+/** Returns growing stacks first, by the lower end of the interval; then the others by size. */
 export function findLeaks(growths: Growth[]): Leak[] {
   const leaks = growths.flatMap((growth) => growth.stacks);
   const grows = (leak: Leak) => (isLeak(leak) ? 1 : 0);
@@ -71,10 +71,10 @@ export function findLeaks(growths: Growth[]): Leak[] {
   return leaks.sort((a, b) => grows(b) - grows(a) || (grows(a) === 1 ? low(b) - low(a) : b.now - a.now));
 }
 
-/** How long growth was seen, as `holdfast leaks` says it: to a tenth of a second. */
+/** Formats how long growth was observed, as `holdfast leaks` does: to a tenth of a second. */
 export const hoursText = (hours: number): string => formatDuration(Math.round(hours * 36_000) * 100);
 
-/** By node of the report: 1 where the stack that ends there, without plumbing, is one of `leaks`. */
+/** Returns 1 for each node of the report where a stack ends that, without plumbing, is one of `leaks`. */
 export function nodesOf(report: Report, leaks: Leak[]): Uint8Array {
   interface Step {
     next: Map<number, Step>;

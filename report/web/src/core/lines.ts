@@ -1,4 +1,4 @@
-// Lines of source of one function: self and total of each, a line that stands twice in a stack counted once.
+// Source lines of one function, with self and total. A line that occurs twice in a stack counts once.
 import type { Report } from "./data";
 
 export interface LineRow {
@@ -7,7 +7,7 @@ export interface LineRow {
   total: number;
 }
 
-/** `column`: values over nodes; `shown`: node → −1 where filtered out. */
+/** `column`: values over nodes. `shown`: −1 for nodes that are filtered out. */
 export function linesOf(report: Report, func: number, column: Float64Array, shown: Int32Array): LineRow[] {
   const { parent, frame, frameFunction, frameLine } = report;
   const nodes = parent.length;

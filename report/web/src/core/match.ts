@@ -1,5 +1,5 @@
-// Patterns that people type: a part of a name, upper and lower case alike; =name is the whole name; /…/ is a regular
-// expression. Matched once for each function, never for each node. One that cannot be read is said, not applied.
+// Patterns that users type: a part of a name, ignoring case; =name is the whole name; /…/ is a regular expression. Matched once per
+// function, never per node. An invalid pattern is reported and not applied.
 import type { Report } from "./data";
 
 export function matcher(pattern: string): (text: string) => boolean {
@@ -15,7 +15,7 @@ export function matcher(pattern: string): (text: string) => boolean {
   return (text) => text.toLowerCase().includes(part);
 }
 
-/** What is wrong with a pattern, in the browser's words; "" when it can be used. */
+/** Returns the browser's message for an invalid pattern, or "". */
 export function patternError(pattern: string): string {
   if (!(pattern.length > 2 && pattern.startsWith("/") && pattern.endsWith("/"))) return "";
   try {
@@ -26,7 +26,7 @@ export function patternError(pattern: string): string {
   }
 }
 
-/** By function: 1 where the name (or the source file, or the object) matches. */
+/** Returns 1 for each function with a matching name, source file or object. */
 export function matchFunctions(report: Report, pattern: string): Uint8Array {
   const matches = new Uint8Array(report.names.length);
   if (pattern === "" || patternError(pattern) !== "") return matches;

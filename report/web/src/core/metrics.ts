@@ -1,4 +1,4 @@
-// The metrics of a report, their names for people, and when to use which.
+// The metrics of a report, their display names, and when to use which.
 import type { Report, Series } from "./data";
 
 export interface MetricHelp {
@@ -120,7 +120,7 @@ const help: Record<string, MetricHelp> = {
 };
 
 export function metricHelp(kind: string, name: string): MetricHelp {
-  // The kind of other writers' files is the list of their values: nothing to be told twice.
+  // For files of other tools, the kind is the list of their values: do not print it twice.
   return help[`${kind}/${name}`] ?? { title: kind.split("/").includes(name) ? name : `${name} (${kind})`, short: name, when: "A value of this profile, as its writer named it." };
 }
 
@@ -141,15 +141,15 @@ export interface Metric {
   kind: string;
   name: string;
   unit: string;
-  isCounter: boolean; // grows only: differences make sense, levels do not
+  isCounter: boolean; // only grows: show differences, not levels
 }
 
 export const metricKey = (metric: { kind: string; name: string }): string => `${metric.kind}/${metric.name}`;
 
-/** Whether it is about blocks and bytes; the others are about waits. */
+/** Whether the kind is about blocks and bytes; other kinds are about waits. */
 export const isMemory = (kind: string): boolean => kind === "heap" || kind === "peak" || kind === "map" || kind === "lifetimes" || kind === "resident";
 
-/** Every metric of every kind, heap first; the default of its kind is marked by `defaultMetric`. */
+/** Returns every metric of every kind, heap first. `defaultMetric` returns the default of a kind. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
   const order = ["heap", "peak", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
@@ -164,8 +164,10 @@ export function metricsOf(report: Report): Metric[] {
   return metrics;
 }
 
-/** What is in use of all that was allocated, where that is nothing, as far as samples can tell: then what was allocated is what there is
-    to look at (AllWasFreed in C++). "": something is in use. */
+/**
+ * Whether nothing is in use, within sampling error, although memory was allocated. Views then show what was allocated (AllWasFreed
+ * in C++). "": something is in use.
+ */
 export function allWasFreed(report: Report): "" | "nothing" | "hardly anything" {
   const sums = (name: string): [value: number, variance: number] =>
     report.series.reduce<[number, number]>(
@@ -192,7 +194,10 @@ export function defaultMetric(report: Report, kind?: string): string {
   return metricKey({ kind: series.kind, name: name === "inuse_space" && allWasFreed(report) !== "" ? "alloc_space" : name });
 }
 
-/** The peak of the process that is shown, from what its files say: `peak: 123 bytes at 2026-01-02T03:04:05.678Z`. Several have none together. */
+/**
+ * Returns the peak of the process shown, from the comments of its files: `peak: 123 bytes at 2026-01-02T03:04:05.678Z`. Several
+ * processes have no common peak.
+ */
 export function highestPeak(report: Report, isShown: (series: Series) => boolean): { bytes: number; ms: number } | null {
   let highest: { bytes: number; ms: number } | null = null;
   const processes = new Set<string>();
@@ -207,7 +212,7 @@ export function highestPeak(report: Report, isShown: (series: Series) => boolean
   return processes.size === 1 ? highest : null;
 }
 
-/** Which column of a series a metric is; −1: it has none. */
+/** Returns the column of a metric in a series, or −1. */
 export function metricIn(series: Series, metric: { kind: string; name: string }): number {
   return series.kind === metric.kind ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
 }
@@ -216,7 +221,7 @@ export function findMetric(report: Report, key: string): Metric | undefined {
   return metricsOf(report).find((metric) => metricKey(metric) === key);
 }
 
-/** The programs of these series, those with the most of a metric first. */
+/** Returns the programs of these series, sorted by their value of a metric. */
 export function programNames(series: Series[], metric: string): string[] {
   const newest = (one: Series) => {
     const m = one.metrics.findIndex(([name]) => name === metric);

@@ -1,13 +1,13 @@
-// A running program's moments as one report. Each answer of the server is a report of one moment; here they become one tree
-// and one course, so that every view works on them as it does on files.
+// Combines moments of a running program into one report. Each answer of the server is a report of one moment. Here they become one
+// tree with one time axis, so that all views work as they do on files.
 //
 //   answer 1: main → parse → alloc      2 MiB  ┐   main → parse → alloc   2, 3 MiB
 //   answer 2: main → parse → alloc      3 MiB  ┴─► main → load            0, 1 MiB      series.snapshots: 2
 //             main → load               1 MiB
 //
-// Stacks, functions and rows keep the numbers that they got first; what a view reads is sorted as the tool sorts it. Of a moment
-// only what changed is kept, as in a file. There are at most `mostMoments`: beyond that every second one of the older half goes, so that
-// the course reaches back to the first look, finely where it is new.
+// Stacks, functions and rows keep their first numbers; the output for views is sorted as the tool sorts it. Of each moment only the
+// changes are kept, as in a file. There are at most `mostMoments`: beyond that, every second moment of the older half is dropped,
+// so that the history reaches back to the first look and is finest at its end.
 import { addColumn, type Label, type LockPair, type LockRow, type Report, type Series } from "./data";
 import { encodeColumn } from "./encode";
 import type { Growth } from "./leaks";
@@ -19,8 +19,8 @@ interface Row {
   labels: number;
 }
 interface Known {
-  series: Series; // of the newest answer, with its numbers
-  locks: LockRow[]; // with ours
+  series: Series; // of the newest answer, with the answer's numbers
+  locks: LockRow[]; // with our numbers
   pairs: LockPair[];
   rows: Row[];
   ranks: number[];
@@ -30,7 +30,7 @@ interface Known {
   snapshots: Series["snapshots"];
 }
 
-/** Numbers of things by their keys, in the order in which they came. */
+/** Assigns numbers to keys, in the order of first use. */
 class Numbers<K> {
   readonly of = new Map<K, number>();
   number(key: K): number {
@@ -54,7 +54,7 @@ const grown = (column: Float64Array, length: number): Float64Array => {
   return larger;
 };
 
-/** From the numbers of an answer to ours. */
+/** Maps the numbers of an answer to ours. */
 interface Ours {
   funcs: Int32Array;
   nodes: Int32Array;
@@ -80,24 +80,24 @@ export class Moments {
   private newest: Report | null = null;
   private growths: Growth[] = []; // of the newest answer, with our functions
 
-  /** Of the newest moment, milliseconds since 1970; −1: there is none yet. */
+  /** The newest moment in milliseconds since 1970; −1: none yet. */
   get ms(): number {
     return Math.max(-1, ...this.series.map(({ snapshots }) => snapshots[snapshots.length - 1]!.ms));
   }
 
-  /** The process that the moments are of. */
+  /** The process of these moments. */
   get process(): string {
     return this.series[0]?.series.process ?? "";
   }
 
-  /** Takes the answer of a later moment; false where it is none. */
+  /** Adds the answer of a later moment. Returns false if it is not later. */
   add(answer: Report): boolean {
     const times = answer.series.map(({ snapshots }) => snapshots[snapshots.length - 1]!.ms);
     if (times.length === 0 || Math.max(...times) <= this.ms) return false;
     const ours = this.oursOf(answer);
     const seen = new Set<Known>();
     for (const series of answer.series) seen.add(this.addSeries(series, ours));
-    // Of a kind that has nothing any more (waits that were in progress), nothing is left.
+    // A kind that is missing from the answer has no values any more, such as waits in progress.
     for (const known of this.series) if (!seen.has(known)) this.addNothing(known, Math.max(...times));
     this.newest = answer;
     this.growths = answer.growths.map((growth) => ({
@@ -109,7 +109,7 @@ export class Moments {
     return true;
   }
 
-  /** Nothing has changed until then. */
+  /** Records that nothing has changed until then. */
   repeat(ms: number): void {
     if (ms <= this.ms) return;
     for (const { series, snapshots, columns } of this.series) {
@@ -119,7 +119,7 @@ export class Moments {
     this.thin();
   }
 
-  /** All of it. What did not change is the same object as before. */
+  /** Returns the whole report. Parts that did not change are the same objects as before. */
   report(): Report {
     const shape = (this.shape ??= this.sorted());
     const { func, node } = this.numbers;
@@ -275,7 +275,7 @@ export class Moments {
       const count = known.series.metrics.length;
       const columns: Uint8Array[] = [];
       const snapshots: Series["snapshots"] = [];
-      let waiting: Float64Array[] | null = null; // what the moments that went had changed
+      let waiting: Float64Array[] | null = null; // sum of the changes of dropped moments
       known.snapshots.forEach((snapshot, s) => {
         const own = known.columns.slice(s * count, (s + 1) * count);
         const drops = gone.has(snapshot.ms) && s + 1 < known.snapshots.length;
@@ -293,14 +293,14 @@ export class Moments {
     }
   }
 
-  /** Functions by name, frames by function, stacks in preorder: as report/html/encode.cc writes them. */
+  /** Sorts functions by name, frames by function, and stacks in preorder, as report/html/encode.cc does. */
   private sorted() {
     const names = [...this.functions.of.keys()];
     const byName = names.map((_, i) => i).sort((a, b) => (names[a]! < names[b]! ? -1 : names[a]! > names[b]! ? 1 : 0));
     const func = new Int32Array(names.length);
     byName.forEach((number, i) => (func[number] = i));
     const about = byName.map((number) => this.about[number]!);
-    // A short name that is two functions' tells neither.
+    // If two functions share a short name, use full names.
     const uses = new Map<string, number>();
     for (const { short } of about) uses.set(short, (uses.get(short) ?? 0) + 1);
 

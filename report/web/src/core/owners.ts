@@ -1,22 +1,22 @@
-// Whose what is: the first function from the leaf on that is no plumbing. The rule is the tool's (report/profiles/plumbing.h),
-// which sends its answers as columns; here is what `holdfast top` says in the line `biggest` (report/views/top.cc), of what is
-// shown (report/analysis/owners.h says how it is chosen). Tests hold the two together.
+// Determines owners: the first function from the leaf that is not plumbing. The tool decides what is plumbing
+// (report/profiles/plumbing.h) and sends it as columns. This file computes the line `biggest` of `holdfast top`
+// (report/views/top.cc) for the current selection; report/analysis/owners.h has the rule. Tests check that both agree.
 import { baseName, objectName, objectOf, origins } from "./classify";
 import type { Report } from "./data";
 import type { FlameTree } from "./tree";
 
 export interface Biggest {
   func: number;
-  name: string; // of code without a name in a library: who entered the library, with the library
+  name: string; // for unnamed code in a library: the function that entered the library, with the library
   value: number;
-  isBranch: boolean; // of code in C: not the innermost function, but the branch that most came by
-  other: string; // of an owner for whom at least half of it was, of a branch its largest owner; "": none
+  isBranch: boolean; // for C code: the largest branch instead of the innermost function
+  other: string; // of an owner: for which function at least half was done; of a branch: its largest owner; "": none
 }
 
-/** Functions of one name are one here, as in the tables of `holdfast top`: lambdas of several lines, a method of two objects. */
+/** Functions with one name are one here, as in the tables of `holdfast top`: lambdas on several lines, a method in two objects. */
 interface Named {
-  first: Int32Array; // of each function the first of its name
-  plumbing: Uint8Array; // by that one: where all of the name are
+  first: Int32Array; // per function: the first one with its name
+  plumbing: Uint8Array; // by that one: whether all with the name are plumbing
 }
 
 function byName({ names, functionPlumbing }: Report): Named {
@@ -31,7 +31,7 @@ function byName({ names, functionPlumbing }: Report): Named {
 
 const isNameless = (name: string): boolean => /!0x[0-9a-f]*$|^\[.*\]$|^$/.test(name);
 
-/** Of equals the first by name, which is the order of functions. */
+/** Of equal values, the first by name wins, which is the order of functions. */
 const isLarger = (fn: number, sum: number, than: number, its = 0): boolean => than < 0 || Math.abs(sum) > Math.abs(its) || (Math.abs(sum) === Math.abs(its) && fn < than);
 
 function nameOfOwner(report: Report, tree: FlameTree, node: number): string {
@@ -45,8 +45,8 @@ function nameOfOwner(report: Report, tree: FlameTree, node: number): string {
 }
 
 /**
- * Of those that most of `busy` was made for by `owner`: of the functions that at least half of it came through, the outermost one
- * that not nearly everything comes through (main, an event loop); of several the one that most came through.
+ * Returns for which function `owner` did most of its work. Considers the functions that at least half of it came through. Chooses
+ * the outermost one that does not contain nearly everything (as main or an event loop do); of several, the largest.
  */
 function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number, value: number, ownerOf: Int32Array, func: Int32Array, plumbing: Uint8Array): number {
   const below = new Float64Array(tree.size);
@@ -88,10 +88,10 @@ function mostlyFor(report: Report, tree: FlameTree, whole: number, owner: number
   return most;
 }
 
-/** "hashTypeSet", "inflate.part.0": no C++, no Rust. */
+/** "hashTypeSet", "inflate.part.0": neither C++ nor Rust. */
 const isC = (name: string): boolean => !isNameless(name) && !/[:(<]/.test(name);
 
-/** The largest branch, and which of `ownerOf` has most of it; null where there is none. */
+/** Returns the largest branch, and which of `ownerOf` has most of it; null if there is none. */
 function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: Int32Array, func: Int32Array, plumbing: Uint8Array): { func: number; value: number; by: number } | null {
   const self = tree.self[0]!;
   const inNode = tree.total[0]!;
@@ -106,7 +106,7 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
   }
   const small = -1;
   const none = -2;
-  const number = new Int32Array(report.names.length).fill(small); // of functions through which a tenth or more of everything goes
+  const number = new Int32Array(report.names.length).fill(small); // of functions with at least a tenth of the total
   const functions: number[] = [];
   total.forEach((value, fn) => {
     if (plumbing[fn] === 0 && value >= whole / 10) number[fn] = functions.push(fn) - 1;
@@ -115,7 +115,7 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
   if (count < 2 || count > 512) return null;
   const covered = new Map<number, number>(); // by pair; there are few
   const flows = new Map<number, number>();
-  const caller = new Int32Array(tree.size).fill(none); // by node: the number of the innermost function there that is no plumbing
+  const caller = new Int32Array(tree.size).fill(none); // by node: number of the innermost function that is not plumbing
   const pair = (i: number): number => {
     const callee = caller[i]!;
     const above = caller[tree.parent[i]!]!;
@@ -130,7 +130,7 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
     covered.set(key, tree.end[i]!);
     flows.set(key, (flows.get(key) ?? 0) + inNode[i]!);
   }
-  const branch = new Int32Array(tree.size).fill(-1); // by node: the number of its function
+  const branch = new Int32Array(tree.size).fill(-1); // by node: number of its function
   const ended = new Uint8Array(tree.size);
   const sums = new Map<number, number>();
   const by = new Map<number, Map<number, number>>();
@@ -170,13 +170,13 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
 }
 
 /**
- * Who has most of what `tree` holds; null where it is all plumbing's, or nothing is. `whole`: of everything, idle waits too.
- * `withBranches`: of heaps, where code in C is told by its branches.
+ * Returns the largest owner in `tree`, or null if everything is plumbing or zero. `whole`: the total including idle waits.
+ * `withBranches`: for heaps; C code is then described by its branches.
  */
 export function biggestOwner(report: Report, tree: FlameTree, whole = tree.total[0]![0]!, withBranches = false): Biggest | null {
   const { first, plumbing } = byName(report);
   const func = tree.func.map((fn) => first[fn]!); // by node
-  const ownerOf = new Int32Array(tree.size); // by node; 0: nobody
+  const ownerOf = new Int32Array(tree.size); // by node; 0: none
   const sums = new Map<number, number>();
   const place = new Map<number, number>();
   for (let i = 1; i < tree.size; ++i) {

@@ -1,19 +1,19 @@
-// Runs: frames with one callee and nothing of their own, one below the other, as one box. A stack of a server has a dozen of
-// them between main and the place where it branches, all of the same width.
+// Runs: chains of frames with one callee and no self value, drawn as one box. A server's stack has a dozen of them between main and
+// the first branch, all of the same width.
 //
 //   main → aeMain → aeProcessEvents → … → call → {set, get}     becomes     main → [7 frames] → call → {set, get}
 //
-// The first and the last of a run keep their boxes. A run of less than two frames between them stays as it is.
+// The first and the last frame of a run keep their boxes. A run with fewer than two frames in between stays as it is.
 import type { FlameTree } from "./tree";
 
 export interface Runs {
   tree: FlameTree;
-  of: Int32Array; // box → the node that it shows; of a run the first
-  count: Int32Array; // box → frames that it stands for
+  of: Int32Array; // box → its node; for a run, the first node
+  count: Int32Array; // box → number of frames in it
   box: Int32Array; // node → box
 }
 
-/** `apart`: nodes that must keep a box of their own; a run with one of them stays open. */
+/** `apart`: nodes that must have boxes of their own; runs with one of them stay expanded. */
 export function collapseRuns(full: FlameTree, apart: ReadonlySet<number>): Runs {
   const { size, end, weight } = full;
   const passes = (i: number) => end[i]! > i + 1 && end[i + 1] === end[i] && weight[i + 1]! >= weight[i]! * (1 - 1e-12);

@@ -1,9 +1,9 @@
-// From what is chosen (metric, snapshots, processes, labels, comparison) to values over the nodes of the report.
+// Turns the user's choice (metric, snapshots, processes, labels, comparison) into values for the nodes of the report.
 //
-// Snapshots are cumulative. At a moment each process counts with its latest snapshot; a range of time shows
-//   counters (alloc_*, contentions, delay)   what came between its ends
+// Snapshots are cumulative. At a moment, each process counts with its latest snapshot. A range of time shows
+//   counters (alloc_*, contentions, delay)   what was added between its ends
 //   in use                                   the last snapshot in it, or the mean of all
-// and both are sums of snapshots with coefficients, so that one pass over the columns is enough.
+// Both are sums of snapshots with coefficients, so one pass over the columns is enough.
 import { combine, type Report, type Series } from "./data";
 import { findMetric, metricIn, metricKey, type Metric } from "./metrics";
 
@@ -13,24 +13,26 @@ export interface LabelChoice {
 }
 
 export type Compare =
-  | { type: "files" } // the base files against the others
-  | { type: "time" } // the end of the range against its start
+  | { type: "files" } // the base files and the others
+  | { type: "time" } // the end of the range and its start
   | { type: "label"; key: string; base: string; head: string };
 
 export interface Choice {
   metric: string;
-  from: number; // milliseconds since 1970, as are those of snapshots, so that a range is the same in every metric and for
-  to: number; // every process; −1: from the beginning, and until the end
-  mean: boolean; // in use: mean of the range instead of its last
-  weight: [number, number] | null; // only snapshots whose total lies between
+  // Milliseconds since 1970, like the times of snapshots, so that a range fits every metric and process. −1: from the beginning,
+  // and until the end.
+  from: number;
+  to: number;
+  mean: boolean; // in use: the mean of the range instead of its last snapshot
+  weight: [number, number] | null; // only snapshots with a total in this range
   process: string; // "" = all
   labels: LabelChoice[];
   compare: Compare | null;
-  normalise: boolean; // base scaled to the total of head
-  mostRank?: 0 | 1; // of waits only those for locks, or for events as well
+  normalise: boolean; // scale base to the total of head
+  mostRank?: 0 | 1; // only waits for locks (0), or also for events (1)
 }
 
-/** The moments of a kind: when any of its processes has a snapshot, base files apart. */
+/** Returns the moments of a kind: the times of all its processes' snapshots, without base files. */
 export function momentsOf(report: Report, kind: string, process: string): number[] {
   const times = new Set<number>();
   for (const series of report.series) {
@@ -45,7 +47,7 @@ export function isChosen(series: Series, process: string): boolean {
   return process === "" || series.process === process;
 }
 
-/** Labels of whole processes: all of a series' samples have them. */
+/** Labels of whole processes, which all samples of a series share. */
 export const processKeys = ["pid", "host", "build id"] as const;
 
 export function processLabel(report: Report, series: Series, key: string): string {
@@ -59,7 +61,7 @@ export function processLabel(report: Report, series: Series, key: string): strin
 
 export const isProcessKey = (key: string): boolean => (processKeys as readonly string[]).includes(key);
 
-/** Whether a series passes the labels that are of whole processes (values of one key: any of them). */
+/** Whether a series passes the filters by labels of whole processes (values of one key: any of them). */
 export function passes(report: Report, series: Series, labels: LabelChoice[]): boolean {
   return processKeys.every((key) => {
     const wanted = labels.filter((label) => label.key === key);
@@ -67,14 +69,14 @@ export function passes(report: Report, series: Series, labels: LabelChoice[]): b
   });
 }
 
-/** Index of the latest snapshot of a series at a moment; −1 when it has none yet. */
+/** Returns the index of the latest snapshot of a series at a moment, or −1. */
 function latest(series: Series, ms: number): number {
   let index = -1;
   for (let i = 0; i < series.snapshots.length; ++i) if (series.snapshots[i]!.ms <= ms) index = i;
   return index;
 }
 
-/** Total of one metric at each moment: the line of the timeline. */
+/** Returns the total of one metric at each moment: the line of the timeline. */
 export function totalsOverTime(report: Report, metric: Metric, process: string, moments: number[]): number[] {
   return moments.map((ms) => {
     let sum = 0;
@@ -88,7 +90,7 @@ export function totalsOverTime(report: Report, metric: Metric, process: string, 
   });
 }
 
-/** Which snapshots the weight filter keeps: by the total of each, or of what was added since the one before. */
+/** Returns the moments that the weight filter keeps: by the total of each, or by what was added since the previous one. */
 function keptMoments(totals: number[], from: number, to: number, metric: Metric, weight: [number, number]): number[] {
   const kept: number[] = [];
   for (let i = from + 1; i <= to; ++i) {
@@ -98,7 +100,7 @@ function keptMoments(totals: number[], from: number, to: number, metric: Metric,
   return kept;
 }
 
-/** The last of the moments at or before a time; −1: none yet. */
+/** Returns the last moment at or before a time, or −1. */
 export function momentAt(moments: number[], ms: number): number {
   let low = 0;
   let high = moments.length;
@@ -110,13 +112,13 @@ export function momentAt(moments: number[], ms: number): number {
   return low - 1;
 }
 
-/** The ends of the range as moments; from −1: since the beginning; to −1: there was nothing yet. */
+/** Returns the ends of the range as moments. from −1: since the beginning; to −1: nothing existed yet. */
 export function spanOf(moments: number[], range: { from: number; to: number }): [from: number, to: number] {
   const to = range.to < 0 ? moments.length - 1 : momentAt(moments, range.to);
   return [range.from < 0 ? -1 : Math.min(momentAt(moments, range.from), to), to];
 }
 
-/** How many moments a mean is taken over; 1 where the state of one moment is shown. */
+/** Returns the number of moments in a mean, or 1 if the state of one moment is shown. */
 export function averagedOver(report: Report, choice: Choice): number {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined || choice.compare?.type === "time") return 1;
@@ -127,7 +129,7 @@ export function averagedOver(report: Report, choice: Choice): number {
   return choice.mean ? to - first + 1 : 1;
 }
 
-/** How much each snapshot of a series counts. `at`: only the state at that moment. */
+/** Returns the factor of each snapshot of a series. `at`: only the state at that moment. */
 export function coefficientsOf(series: Series, report: Report, metric: Metric, choice: Choice, moments: number[]): number[] {
   const coefficients = new Array<number>(series.snapshots.length).fill(0);
   const add = (ms: number, by: number) => {
@@ -162,13 +164,13 @@ export function coefficientsOf(series: Series, report: Report, metric: Metric, c
 }
 
 export interface Values {
-  columns: Float64Array[]; // over nodes: head; with a comparison also base and the variance of head − base
+  columns: Float64Array[]; // over nodes: head; in a comparison also base, and the variance of head − base
   total: number;
   baseTotal: number;
-  scale: number; // what base was multiplied by
+  scale: number; // the factor applied to base
 }
 
-/** Whether the sets of labels match every key that is chosen (values of one key: any of them). */
+/** Returns which sets of labels match every chosen key (values of one key: any of them). */
 export function labelFilter(report: Report, labels: LabelChoice[]): Uint8Array {
   const byKey = new Map<string, Set<string>>();
   for (const { key, text } of labels) if (!isProcessKey(key)) byKey.set(key, (byKey.get(key) ?? new Set()).add(text));
@@ -183,7 +185,7 @@ function accumulate(column: Float64Array, series: Series, values: Float64Array, 
   }
 }
 
-/** Values of one side; `side` tells which series belong to it. */
+/** Returns the values of one side. `side` says which series belong to it. */
 function sideColumn(
   report: Report,
   metric: Metric,
@@ -201,7 +203,7 @@ function sideColumn(
   return column;
 }
 
-/** The choice with one value of a label, whatever was chosen of it before. */
+/** Returns the choice with one value for a label, replacing earlier ones. */
 const withLabel = (choice: Choice, key: string, text: string): Choice => ({
   ...choice,
   labels: [...choice.labels.filter((label) => label.key !== key), { key, text }],
@@ -213,7 +215,7 @@ const sumOf = (column: Float64Array): number => {
   return sum;
 };
 
-/** With what the end of a range is compared: its start, or the first snapshot. */
+/** Returns the moment with which the end of a range is compared: its start, or the first snapshot. */
 const startOf = (moments: number[], choice: Choice): number => (choice.from >= 0 ? choice.from : (moments[0] ?? 0));
 
 export function valuesFor(report: Report, choice: Choice): Values {
@@ -228,7 +230,7 @@ export function valuesFor(report: Report, choice: Choice): Values {
   let head: Float64Array;
   let base: Float64Array;
   if (compare.type === "time") {
-    // What is at the end against what was at the start, also for counters.
+    // Compares the states at the end and at the start, even for counters.
     const at = (ms: number) => sideColumn(report, metric, { ...choice, from: -1, to: ms, mean: false, weight: null }, moments, false);
     head = at(choice.to);
     base = at(startOf(moments, choice));
@@ -248,8 +250,8 @@ export function valuesFor(report: Report, choice: Choice): Values {
 }
 
 /**
- * The factor between a row's value and its variance (docs/sampling.md): a sample of s bytes under the interval R is taken
- * with p = 1 − exp(−s/R); objects vary by value·(1 − p)/p, bytes by value·s·(1 − p)/p. For waits, s is their mean time.
+ * Returns the ratio of a row's variance to its value (docs/sampling.md). A sample of s bytes with interval R is taken with p = 1 −
+ * exp(−s/R); the variance is value·(1 − p)/p for objects and value·s·(1 − p)/p for bytes. For waits, s is the mean time.
  */
 export function varianceFactor(interval: number, unit: string, size: number): number {
   if (interval <= 1 || !(size >= 0)) return 0;
@@ -257,14 +259,14 @@ export function varianceFactor(interval: number, unit: string, size: number): nu
   return ((1 - p) / p) * (unit === "count" ? 1 : size);
 }
 
-/** The mean interval in the metric's own unit; 0 when the file does not say. */
+/** Returns the mean interval in the metric's own unit, or 0 if the file does not state it. */
 export function intervalOf(series: Series): number {
   const comment = series.comments.find((text) => text.startsWith("interval: "));
   if (comment !== undefined) return Number.parseFloat(comment.slice(10)) || 0;
   return series.kind === "heap" ? series.period : 0;
 }
 
-/** The metrics that count and measure the same samples: (inuse_objects, inuse_space), (contentions, delay). */
+/** Returns the metrics that count and measure the same samples: (inuse_objects, inuse_space), (contentions, delay). */
 function pairOf(series: Series, m: number): [count: number, amount: number] {
   const find = (wanted: string) => series.metrics.findIndex(([name]) => name === wanted);
   const name = series.metrics[m]![0];
@@ -273,7 +275,7 @@ function pairOf(series: Series, m: number): [count: number, amount: number] {
   return [find(`${prefix}objects`), find(`${prefix}space`)];
 }
 
-/** Variance of rows of a series; sizes are the means in the state that `coefficients` tells. */
+/** Returns the variance of each row of a series. Sizes are the means in the state given by `coefficients`. */
 function rowVariance(series: Series, m: number, values: Float64Array, coefficients: number[]): Float64Array {
   const variance = new Float64Array(values.length);
   const [count, amount] = pairOf(series, m);
@@ -288,7 +290,7 @@ function rowVariance(series: Series, m: number, values: Float64Array, coefficien
   return variance;
 }
 
-/** Whether the error of a metric is known: the file says how it was sampled, and sizes can be told. */
+/** Whether the error of a metric is known: the file states the sampling, and sizes can be computed. */
 export function hasError(series: Series, m: number): boolean {
   const interval = intervalOf(series);
   return interval === 1 || (interval > 1 && pairOf(series, m).every((index) => index >= 0));
@@ -296,7 +298,7 @@ export function hasError(series: Series, m: number): boolean {
 
 const scales = new WeakMap<Series, number[]>();
 
-/** What brings the sum over rows, where sizes are means, to the exact variance that the newest file states. */
+/** Returns the factor from the sum over rows, with mean sizes, to the exact variance that the newest file states. */
 function varianceScale(series: Series, m: number): number {
   const known = scales.get(series) ?? [];
   scales.set(series, known);
@@ -311,7 +313,7 @@ function varianceScale(series: Series, m: number): number {
   return known[m]!;
 }
 
-/** Variance over nodes of what is shown, one side. */
+/** Returns the variance over nodes of what is shown, for one side. */
 export function varianceColumn(report: Report, choice: Choice, metric: Metric, base: boolean): Float64Array {
   const allowed = labelFilter(report, choice.labels);
   const moments = momentsOf(report, metric.kind, choice.process);
@@ -342,7 +344,7 @@ function varianceOfDifference(
     for (let i = 0; i < variance.length; ++i) variance[i]! += base[i]! * scale * scale;
     return variance;
   }
-  // Two moments of one process share the samples that are in both: only what was allocated or freed in between varies.
+  // Two moments of one process share samples: only what was allocated or freed in between varies.
   const allocated = metric.isCounter ? metric : findMetric(report, metricKey({ kind: metric.kind, name: metric.name.replace("inuse_", "alloc_") }));
   const column = new Float64Array(report.parent.length);
   const allowed = labelFilter(report, choice.labels);
@@ -366,7 +368,7 @@ function varianceOfDifference(
   return column;
 }
 
-/** Another metric of the same kind over the same choice: objects beside bytes, for a mean size. */
+/** Returns another metric of the same kind for the same choice: objects beside bytes, for a mean size. */
 export function companionColumn(report: Report, choice: Choice, name: string): Float64Array | null {
   const metric = findMetric(report, choice.metric);
   const companion = metric === undefined ? undefined : findMetric(report, metricKey({ kind: metric.kind, name }));
@@ -380,7 +382,7 @@ export function companionColumn(report: Report, choice: Choice, name: string): F
   );
 }
 
-/** 95 % half width of the whole: exact from the files where one snapshot of each process is shown, else recomputed. */
+/** Returns the 95 % half width of the total: exact from the files if one snapshot per process is shown, else recomputed. */
 export function totalHalfWidth(report: Report, choice: Choice): number | null {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined || choice.compare !== null || choice.weight !== null || choice.mean) return null;

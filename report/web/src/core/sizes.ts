@@ -1,15 +1,18 @@
-// How large the blocks are that the stacks through some nodes allocated: the histogram of `holdfast top --by size`.
+// Sizes of the blocks that the stacks through some nodes allocated: the histogram of `holdfast top --by size`.
 import { combine, type Report } from "./data";
 import { findMetric, metricIn } from "./metrics";
 import { coefficientsOf, isChosen, labelFilter, momentsOf, passes, type Choice } from "./select";
 
-/** Blocks of more than half of `most` bytes, and at most `most`. */
+/** Blocks of more than half of `most` bytes, up to `most`. */
 export interface SizeBin {
   most: number;
   amount: number;
 }
 
-/** Rows are powers of two, the smallest first, without gaps; they add up to what `inside` has. Empty: no sample says its size. */
+/**
+ * Returns rows in powers of two, the smallest first, without gaps. They add up to the total of `inside`. Empty: samples have no
+ * sizes.
+ */
 export function sizeBins(report: Report, choice: Choice, inside: (node: number) => boolean): SizeBin[] {
   const metric = findMetric(report, choice.metric);
   if (metric === undefined) return [];

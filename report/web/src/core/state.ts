@@ -1,6 +1,6 @@
-// What is shown, as an address: everything but the theme lives behind the # of the URL, so that Back and Forward undo and
-// redo, and a link leads to the same picture. Functions stand there by name, so that a link into one report says the same in
-// another, or that it cannot: numbers of functions differ from report to report.
+// The state of the page as an address. Everything but the theme is stored after the # of the URL, so that Back and Forward undo and
+// redo, and a link shows the same picture. The address stores functions by name, because their numbers differ between reports: a
+// link to one report then works in another, or the page says that it cannot.
 import type { Compare, LabelChoice } from "./select";
 
 export const views = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "leaks", "locks", "compare", "memory"] as const;
@@ -20,31 +20,31 @@ export interface State {
   chips: Chip[];
   labels: LabelChoice[];
   zoom: number[]; // functions from the root
-  pinned: number[]; // the frame that the inspector shows, as zoom; []: the one that is zoomed to
-  selected: number; // a function, −1: none
+  pinned: number[]; // the frame in the inspector, as for zoom; []: the zoomed one
+  selected: number; // a function; −1: none
   colour: ColourMode;
-  safe: boolean; // colours of differences that colour-blind people can tell apart
-  flame: boolean; // root below instead of above
+  safe: boolean; // colours of differences for colour-blind people
+  flame: boolean; // root at the bottom
   inverted: boolean; // callers below their callees: the bottom-up flame graph
   byValue: boolean;
-  fold: boolean; // system frames go into their caller
+  fold: boolean; // fold system frames into their callers
   inlined: boolean; // inlined functions are functions of their own
-  runs: boolean; // frames with one callee and nothing of their own as one box
-  top: boolean; // system frames above everything else go into the root of the flame graph
+  runs: boolean; // show chains of frames with one callee and no self value as one box
+  top: boolean; // fold outermost system frames into the root of the flame graph
   sort: SortKey;
   ascending: boolean;
-  least: boolean; // trees as tables: the smallest first
-  unchanged: Change[]; // kinds of change that the table of changes leaves out
+  least: boolean; // trees as tables: sort the smallest first
+  unchanged: Change[]; // kinds of change that the table of changes hides
   graphNodes: number;
-  graphCut: number; // part of the whole below which nothing is drawn
+  graphCut: number; // fraction of the total below which nothing is drawn
   course: boolean; // the timeline is open
-  from: number; // milliseconds since 1970, −1: the beginning
+  from: number; // milliseconds since 1970; −1: the beginning
   to: number; // −1: the end
   mean: boolean;
   weight: [number, number] | null;
   process: string;
   compare: Compare | null;
-  side: "both" | "head" | "base"; // which side's widths the flame graph shows in a comparison
+  side: "both" | "head" | "base"; // in a comparison: the side that determines the widths of the flame graph
   normalise: boolean;
   mine: string[]; // objects that count as the user's own
 }
@@ -94,7 +94,7 @@ export interface Names {
   find: (name: string) => number; // −1: not in this report
 }
 
-/** The same choice in a report that has other numbers for functions; what it does not have is left out. */
+/** Returns the same choice for a report with other numbers. Omits functions that this report does not have. */
 export function carried(state: State, from: Names, to: Names): State {
   if (from === to) return state;
   const find = (func: number) => (func < 0 ? -1 : to.find(from.of(func)));
@@ -106,11 +106,11 @@ export function carried(state: State, from: Names, to: Names): State {
   return { ...state, zoom: path(state.zoom), pinned: path(state.pinned), selected: find(state.selected) };
 }
 
-// A path of names: "main;std::map<int, int%3b>". What separates them, and the escape itself, are escaped in a name.
+// A path of names: "main;std::map<int, int%3b>". Separators and the escape character are escaped in names.
 const joined = (names: string[]): string => names.map((name) => name.replace(/[%;]/g, encodeURIComponent)).join(";");
 const split = (text: string): string[] => text.split(";").map(decode);
 
-/** `initial` is what an empty address stands for. */
+/** `initial`: the state that an empty address means. */
 export function toHash(state: State, names: Names, initial: State = initialState): string {
   const parts: string[] = [];
   const put = (key: string, value: string) => parts.push(`${key}=${encodeURIComponent(value)}`);
@@ -165,7 +165,7 @@ export function fromHash(hash: string, names: Names, initial: State = initialSta
     const key = part.slice(0, equals);
     const value = decode(part.slice(equals + 1));
     if (chipTypes.includes(key)) state.chips.push({ type: key as Chip["type"], pattern: value });
-    else if (key === "only") state.chips.push({ type: "focus", pattern: value }); // what it was called once
+    else if (key === "only") state.chips.push({ type: "focus", pattern: value }); // its former name
     else if (key === "view" && (views as readonly string[]).includes(value)) state.view = value as View;
     else if (key === "colour" && (colourModes as readonly string[]).includes(value)) state.colour = value as ColourMode;
     else if (key === "metric" || key === "search" || key === "process") state[key] = value;
@@ -175,7 +175,7 @@ export function fromHash(hash: string, names: Names, initial: State = initialSta
     } else if (key === "zoom" || key === "frame") {
       const path = split(value).map(find);
       const end = path.indexOf(-1);
-      state[key === "zoom" ? "zoom" : "pinned"] = end < 0 ? path : path.slice(0, end); // as far as it goes here
+      state[key === "zoom" ? "zoom" : "pinned"] = end < 0 ? path : path.slice(0, end); // the part of the path that exists here
     } else if (key === "fn") state.selected = find(value);
     else if (key === "sort") {
       const wanted = value.replace(/^-/, "");
@@ -202,6 +202,6 @@ export function fromHash(hash: string, names: Names, initial: State = initialSta
       else if (type === "label" && head !== undefined) state.compare = { type, key: k!, base: base!, head };
     }
   }
-  if (state.chips.length > 30) state.chips.length = 30; // one bit each in a word
+  if (state.chips.length > 30) state.chips.length = 30; // each takes one bit of a word
   return { state, unknown };
 }

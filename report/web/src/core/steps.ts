@@ -1,5 +1,5 @@
-// Long work in steps: a generator that pauses now and then, so that a page can draw, say that it works, and stop it. What
-// takes less than a blink is drained at once.
+// Long work in steps: a generator that pauses now and then, so that the page can draw, show progress and cancel. Work that takes
+// less than a blink is completed at once.
 export type Steps<T> = Generator<void, T, void>;
 
 export const pauseMask = 0x7fff; // loops pause every 32,768 rounds: well below a millisecond

@@ -1,8 +1,8 @@
 // The tree that views show: stacks filtered, folded and merged by function, as typed arrays in preorder.
 //
-// Preorder is what makes it fast: the subtree of node i is [i, end[i]), so totals are one backward loop, "the outermost
-// occurrence of a function" is one comparison, and a box too narrow to see is skipped with all that it holds.
-// tree_build.ts makes it from a report, functions.ts asks it about functions; drawing and searching never build.
+// Preorder makes it fast: the subtree of node i is [i, end[i]). Totals are therefore one backward loop, finding "the outermost
+// occurrence of a function" is one comparison, and a box that is too narrow to see is skipped with its subtree. tree_build.ts
+// builds the tree from a report, and functions.ts answers questions about functions; drawing and searching never build.
 import { drain, pauseMask, type Steps } from "./steps";
 
 export interface FlameTree {
@@ -11,21 +11,21 @@ export interface FlameTree {
   end: Int32Array;
   depth: Int32Array;
   func: Int32Array; // −1 at the root
-  self: Float64Array[]; // one for each column
+  self: Float64Array[]; // one per column
   total: Float64Array[];
   weight: Float64Array; // width of the box
   x: Float64Array; // left edge, in the unit of weight
   maxDepth: number;
-  viewOf: Int32Array; // node of the report → node here, −1 where filtered out
+  viewOf: Int32Array; // node of the report → node here; −1: filtered out
 }
 
-/** Width of what a node has itself: the larger of two sides, so that what was removed is drawn as well. */
+/** Returns the width of a node's self value: the larger of two sides, so that removed memory is drawn as well. */
 export function weightOf(columns: Float64Array[], i: number): number {
   const head = Math.abs(columns[0]![i]!);
   return columns.length > 1 ? Math.max(head, Math.abs(columns[1]![i]!)) : head;
 }
 
-/** Orders siblings, brings everything into preorder, sums up. Parents must come before their children. */
+/** Sorts siblings, puts all nodes into preorder, and sums up. Parents must come before their children. */
 export function arrange(count: number, upper: Int32Array, func: Int32Array, self: Float64Array[], viewOf: Int32Array, byValue: boolean): FlameTree {
   return drain(arrangeSteps(count, upper, func, self, viewOf, byValue, null));
 }
@@ -49,7 +49,7 @@ export function* arrangeSteps(
     if (i > 0) weight[upper[i]!]! += weight[i]!;
     if (func[i]! >= functions) functions = func[i]! + 1;
   }
-  // Siblings by function, by counting: names are sorted, so this is by name.
+  // Sort siblings by function with a counting sort. Names are sorted, so this sorts by name.
   const counts = new Int32Array(functions + 1);
   for (let i = 1; i < count; ++i) ++counts[func[i]! + 1]!;
   for (let i = 0; i < functions; ++i) counts[i + 1]! += counts[i]!;
@@ -114,7 +114,7 @@ export function* arrangeSteps(
     const up = tree.parent[i]!;
     if (tree.end[i]! > tree.end[up]!) tree.end[up] = tree.end[i]!;
   }
-  const next = new Float64Array(size); // where the next child of a node begins
+  const next = new Float64Array(size); // where the node's next child begins
   for (let i = 1; i < size; ++i) {
     const up = tree.parent[i]!;
     tree.x[i] = tree.x[up]! + next[up]!;
@@ -124,7 +124,7 @@ export function* arrangeSteps(
   return tree;
 }
 
-/** The chain of functions from the root to a node, and back: what an address in the URL holds. */
+/** pathOf returns the functions from the root to a node, as the URL stores them. nodeAt returns the node. */
 export function pathOf(tree: FlameTree, node: number): number[] {
   const path: number[] = [];
   for (let i = node; i > 0; i = tree.parent[i]!) path.push(tree.func[i]!);
@@ -147,7 +147,7 @@ export function nodeAt(tree: FlameTree, path: number[]): number {
   return node;
 }
 
-/** As nodeAt; a path that begins with frames that were folded into the root is found without them. */
+/** Like nodeAt, but also finds a path that begins with frames that were folded into the root. */
 export function nodeBelow(tree: FlameTree, path: number[]): number {
   for (let skip = 0; skip < path.length; ++skip) {
     const node = nodeAt(tree, path.slice(skip));
@@ -156,7 +156,7 @@ export function nodeBelow(tree: FlameTree, path: number[]): number {
   return 0;
 }
 
-/** Sum of the outermost nodes whose function matches: what a search covers. */
+/** Returns the sum of the outermost nodes with a matching function: the result of a search. */
 export function matchedTotal(tree: FlameTree, matches: Uint8Array, column = 0): number {
   let sum = 0;
   for (let i = 1; i < tree.size; ) {

@@ -1,6 +1,6 @@
-// From the stacks of a report to the tree that is shown: filtered, folded, and merged by function.
+// Builds the tree for display from the stacks of a report: filters, folds, and merges by function.
 //
-// 1,000,000 nodes are built in about 0.15 s, filtered ones in 0.7 s.
+// Building 1,000,000 nodes takes about 0.15 s, with filters 0.7 s.
 import type { Report } from "./data";
 import { drain, pauseMask, type Steps } from "./steps";
 import { arrangeSteps, weightOf, type FlameTree } from "./tree";
@@ -12,13 +12,14 @@ export interface StackFilter {
 
 export interface TreeOptions {
   filters: StackFilter[];
-  fold: Uint8Array | null; // by frame: 1 goes into its caller
+  fold: Uint8Array | null; // by frame: 1 = fold into its caller
   byValue: boolean;
-  top?: Uint8Array | null; // by frame: 1 goes into the root as long as nothing else stands above it, and something below
-  side?: number; // boxes as wide as this column alone; the other column still compares
+  // By frame: 1 = fold into the root if only such frames are above it and something is below it.
+  top?: Uint8Array | null;
+  side?: number; // this column alone determines the widths; the other is still compared
 }
 
-/** `columns` are over the nodes of the report: head, then base, then variance of the difference. */
+/** `columns`: over the nodes of the report: head, then base, then variance of the difference. */
 export const buildTree = (report: Report, columns: Float64Array[], options: TreeOptions): FlameTree => drain(buildTreeSteps(report, columns, options));
 
 export function* buildTreeSteps(report: Report, columns: Float64Array[], options: TreeOptions): Steps<FlameTree> {
@@ -29,7 +30,7 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
     if (tree !== null) return tree;
   }
 
-  // Only what leads to a value.
+  // Skip nodes that lead to no value.
   const live = new Uint8Array(nodes);
   for (let i = nodes - 1; i >= 0; --i) {
     if ((i & pauseMask) === 0) yield;
@@ -37,7 +38,7 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
     if (live[i] === 1) live[parent[i]!] = 1;
   }
 
-  // What matched on the way from the root: a bit for each filter that must match.
+  // Which filters matched on the way from the root: one bit per filter that must match.
   let wanted = 0;
   const bits = options.filters.map((filter, k) => {
     if (filter.type !== "hide") wanted |= 1 << k;
@@ -46,7 +47,7 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
   const seen = new Int32Array(options.filters.length > 0 ? nodes : 1);
   const from = options.filters.findIndex((filter) => filter.type === "from");
 
-  // Merge: (node above, function) → node, in a hash table with open places.
+  // Merge: (parent node, function) → node, in a hash table with open addressing.
   let capacity = 1024;
   let liveCount = 0;
   for (let i = 0; i < nodes; ++i) liveCount += live[i]!;
@@ -74,10 +75,10 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
       place = (place + 1) & (capacity - 1);
     }
   };
-  // Of frames with nothing above them but folded ones: the outermost of those.
+  // For frames with only folded frames above them: the outermost of those.
   const outermost = new Int32Array(options.fold !== null ? nodes : 1);
   const isTop = options.top ?? null;
-  const inTop = new Uint8Array(isTop !== null ? nodes : 1); // frames of the top alone, from the root to here
+  const inTop = new Uint8Array(isTop !== null ? nodes : 1); // only top frames from the root to here
   inTop[0] = 1;
   for (let i = 1; i < nodes; ++i) {
     if ((i & pauseMask) === 0) yield;
@@ -91,11 +92,11 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
       for (let k = 0; k < bits.length; ++k) if (options.filters[k]!.matches[fn] === 1) mask |= bits[k]!;
       seen[i] = mask;
       if (from >= 0 && (mask & bits[from]!) === 0) {
-        viewOf[i] = 0; // above the place that is shown from
+        viewOf[i] = 0; // above the frame from which the tree is shown
         continue;
       }
     }
-    // Below the top everything hangs on the root; a stack of nothing else keeps its frames.
+    // Frames below the top become children of the root. A stack of top frames only keeps them.
     const up = isTop !== null && inTop[above] === 1 && inTop[i] === 0 ? 0 : viewOf[above]!;
     if (options.fold !== null && options.fold[f] === 1) {
       viewOf[i] = up;
@@ -110,7 +111,7 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
     if (seen.length > 1 && ((seen[i]! & wanted) !== wanted || (seen[i]! & hides) !== 0)) {
       viewOf[i] = -1;
     } else if (options.fold !== null && outermost[i] !== 0 && weightOf(columns, i) !== 0) {
-      viewOf[i] = nodeOf(0, frameFunction[frame[outermost[i]!]!]!); // all of the stack was folded: one frame of it stays
+      viewOf[i] = nodeOf(0, frameFunction[frame[outermost[i]!]!]!); // the whole stack was folded: keep one frame of it
     }
   }
   const self = columns.map(() => new Float64Array(count));
@@ -125,15 +126,15 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
 }
 
 /**
- * What buildTree gives when nothing is filtered, folded or sorted by value: the first look at a report. Its nodes stand in
- * preorder and siblings in the order of their functions, so equal siblings are neighbours, and only below those that
- * became one must children be sorted again. Everything is read and written from left to right. Null where values below
- * zero may cancel each other, which only the general way sees.
+ * Returns the result of buildTree if nothing is filtered, folded or sorted by value: the first view of a report. The nodes are
+ * already in preorder and siblings in the order of their functions, so equal siblings are neighbours. Only the children of merged
+ * nodes must be sorted. Reads and writes everything from left to right. Returns null if negative values may cancel each other,
+ * which only the general algorithm handles.
  */
 function mergeInOrder(report: Report, columns: Float64Array[]): FlameTree | null {
   const { parent, frame, frameFunction } = report;
   const nodes = parent.length;
-  const below = new Float64Array(nodes); // weight, with all that lies below
+  const below = new Float64Array(nodes); // weight including the subtree
   const last = new Int32Array(nodes); // end of each subtree
   for (let i = nodes - 1; i >= 0; --i) {
     for (let c = 0; c < columns.length; ++c) if (columns[c]![i]! < 0) return null;
@@ -160,9 +161,9 @@ function mergeInOrder(report: Report, columns: Float64Array[]): FlameTree | null
     viewOf: new Int32Array(nodes).fill(-1),
   };
   const functionOf = (i: number) => (i === 0 ? -1 : frameFunction[frame[i]!]!);
-  const same = new Int32Array(nodes); // the next node that becomes the same one, 0: none
-  const stack = new Int32Array(nodes); // first nodes of what is still to be written, the next one on top
-  const parents = new Int32Array(nodes); // of these, in the new tree
+  const same = new Int32Array(nodes); // the next node merged into the same one; 0: none
+  const stack = new Int32Array(nodes); // first nodes of the groups to be written, the next one on top
+  const parents = new Int32Array(nodes); // their parents in the new tree
   let top = 1;
   let size = 0;
   const children: number[] = [];
@@ -182,7 +183,7 @@ function mergeInOrder(report: Report, columns: Float64Array[]): FlameTree | null
     }
     tree.weight[at] = weightOf(tree.self, at);
     if (members > 1) children.sort((a, b) => functionOf(a) - functionOf(b) || a - b);
-    // From the back, so that the first one is written next.
+    // In reverse, so that the first one is written next.
     for (let k = children.length - 1; k >= 0; --k) {
       const child = children[k]!;
       if (k > 0 && functionOf(children[k - 1]!) === functionOf(child)) {
@@ -196,7 +197,7 @@ function mergeInOrder(report: Report, columns: Float64Array[]): FlameTree | null
   return finish(tree, size);
 }
 
-/** Sums up, and tells depths, ends and places, once parents, functions, values of their own and weights are in preorder. */
+/** Computes totals, depths, ends and positions from parents, functions, self values and weights in preorder. */
 function finish(tree: FlameTree, size: number): FlameTree {
   const cut = <T extends Int32Array | Float64Array>(column: T): T => (column.length === size ? column : (column.slice(0, size) as T));
   tree.size = size;
@@ -217,7 +218,7 @@ function finish(tree: FlameTree, size: number): FlameTree {
     weight[up]! += weight[i]!;
     for (const total of tree.total) total[up]! += total[i]!;
   }
-  const next = new Float64Array(size); // where the next child of a node begins
+  const next = new Float64Array(size); // where the node's next child begins
   for (let i = 1; i < size; ++i) {
     const up = parent[i]!;
     depth[i] = depth[up]! + 1;

@@ -1,4 +1,4 @@
-// Numbers as `holdfast top` prints them (report/base/value_units.cc): "86.60MiB", "23.45ms", "12.34%".
+// Formats numbers as `holdfast top` does (report/base/value_units.cc): "86.60MiB", "23.45ms", "12.34%".
 
 const sizes: [string, number][] = [
   ["B", 1],
@@ -17,8 +17,8 @@ const times: [string, number][] = [
 ];
 
 /**
- * value with so many digits behind the point; exact halves go to the even digit, as C++ rounds. value lies exactly between
- * two of them where value * 2 ** (digits + 1), which loses nothing, is odd; value * 10 ** digits may only seem to.
+ * Formats a value with `digits` decimals. Exact halves round to the even digit, as in C++. A value is exactly between two results
+ * if value * 2 ** (digits + 1), which is computed without loss, is odd; value * 10 ** digits may only appear to be a half.
  */
 function fixed(value: number, digits: number): string {
   if (Math.abs(value * 2 ** (digits + 1)) % 2 !== 1) return value.toFixed(digits);
@@ -41,7 +41,7 @@ export function formatValue(value: number, unit: string): string {
   return short(value / best[1]) + best[0];
 }
 
-/** A time that is known to two digits, as a percentile is: "1.1ms", "20ms", "210ms"; "" for none. */
+/** Formats a time that is known to two digits, such as a percentile: "1.1ms", "20ms", "210ms"; "" for none. */
 export function formatRough(ns: number): string {
   if (ns < 0) return "";
   let best = times[0]!;
@@ -70,7 +70,7 @@ export function formatPercent(value: number, total: number): string {
   return String(Number(fixed(percent, percent < 0.1 ? 3 : 2))) + "%";
 }
 
-/** How long something lasted, in a sentence: "250ms", "25.1s", "5min 12s", "3h 12min", "4.5 days" (FormatDuration in C++). */
+/** Formats a duration for a sentence: "250ms", "25.1s", "5min 12s", "3h 12min", "4.5 days" (FormatDuration in C++). */
 export function formatDuration(ms: number): string {
   const [second, minute, hour, day] = [1e3, 60e3, 3600e3, 86400e3];
   ms = Math.abs(ms);

@@ -1,9 +1,9 @@
-// Who waits now, as the tool said it of the newest moment (StuckJson in report/waiters/stuck.h): deadlocks first, then locks by their
-// longest wait, then what nobody holds. Idle threads are only counted.
+// Who waits now, as the tool reported for the newest moment (StuckJson in report/waiters/stuck.h): deadlocks first, then locks by
+// their longest wait, then events. Idle threads are only counted.
 
 export interface WaitingThread {
   tid: number;
-  number: number; // 1 is main; 0: not known
+  number: number; // 1 is main; 0: unknown
   name: string;
   ended?: boolean;
   does?: string;
@@ -26,14 +26,14 @@ export interface WaitingNow {
   unknown?: string; // why nobody could look into the process
 }
 
-/** A lock, or another thing that is waited for. */
+/** A lock, or another object that threads wait for. */
 export interface Waited {
   kind: string;
   lock: string;
-  isHeld: boolean; // somebody holds it, or it is a lock
+  isHeld: boolean; // it has a holder, or it is a lock
   longest: number; // nanoseconds
-  behind: number; // threads
-  waiter: WaitingThread | null; // who has waited longest
+  behind: number; // number of waiting threads
+  waiter: WaitingThread | null; // the one that has waited longest
   stack: string[];
   holder: WaitingThread | null;
   known: string; // how the holder is known

@@ -1,5 +1,5 @@
-// What of the waits that are shown is for locks, for events, and idle (report/analysis/wait_rank.h): who says "biggest" says of which,
-// and tables stand in that order, as those of `holdfast top` do.
+// Splits the waits shown into waits for locks, for events, and idle ones (report/analysis/wait_rank.h). "biggest" names the part
+// that it refers to, and tables are sorted in this order, as in `holdfast top`.
 import type { Report } from "./data";
 import { functionTable, type FunctionRow } from "./functions";
 import type { FlameTree } from "./tree";
@@ -12,10 +12,10 @@ export interface Waits {
   someOf: Map<number, FunctionRow>; // of locks and events
 }
 
-/** Whether some waits of a kind of profile are for what nobody holds. */
+/** Whether some waits of a kind of profile are for something without a holder. */
 export const hasUnheld = (report: Report, kind: string): boolean => report.series.some((series) => series.kind === kind && series.rank.some((rank) => rank > 0));
 
-/** null: all of it is for locks. */
+/** Returns null if all waits are for locks. */
 export function waitsOf(all: FlameTree, locks: FlameTree, some: FlameTree): Waits | null {
   const total = (tree: FlameTree): number => tree.total[0]![0]!;
   if (total(locks) === total(all)) return null;
@@ -23,7 +23,7 @@ export function waitsOf(all: FlameTree, locks: FlameTree, some: FlameTree): Wait
   return { locks: total(locks), events: total(some) - total(locks), idle: total(all) - total(some), locksOf: rows(locks), someOf: rows(some) };
 }
 
-/** What is contended first, then events, then what idle threads wait for. 0: as they were. */
+/** Sorts contended locks first, then events, then idle threads. Returns 0 to keep the order. */
 export function byRank(waits: Waits | null, what: "self" | "total"): (a: FunctionRow, b: FunctionRow) => number {
   if (waits === null) return () => 0;
   const of = (rows: Map<number, FunctionRow>, { func }: FunctionRow) => Math.abs(rows.get(func)?.[what][0] ?? 0);

@@ -1,10 +1,10 @@
-// What can be done with a frame: as a menu under the right button and as buttons on the card of a frame that was clicked.
+// The actions on a frame: as a menu on the right mouse button, and as buttons on the card of a clicked frame.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { addChip, nameOf, type App } from "./app_api";
 
 export interface Action {
   text: string;
-  key: string; // of the keyboard, "" for none
+  key: string; // of the keyboard; "" = none
   act: () => void;
 }
 
@@ -27,7 +27,7 @@ export function actionsOf(app: App, func: number, zoom: (() => void) | null): Ac
   return all.filter((action): action is Action => action !== null);
 }
 
-/** Keeps what floats inside the window. */
+/** Keeps floating elements inside the window. */
 function usePlace(x: number, y: number) {
   const element = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
@@ -79,7 +79,7 @@ export function ActionMenu({ app, func, zoom, x, y, close }: { app: App; func: n
   );
 }
 
-/** Beside a frame that was clicked: what people do next, without the way to the inspector. */
+/** The card beside a clicked frame, with the most common actions, so that users need not go to the inspector. */
 export function ActionCard({ app, func, zoom, x, y, close }: { app: App; func: number; zoom: (() => void) | null; x: number; y: number; close: () => void }) {
   const element = usePlace(x + 8, y + 14);
   const wanted = ["Focus", "Show from here", "Hide", "Copy name"];

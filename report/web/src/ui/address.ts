@@ -1,15 +1,14 @@
-// Addresses come from anywhere: from other reports, from older ones, from people. What does not exist here is left out,
-// and said.
+// Reads addresses from anywhere: other reports, older ones, people. Omits and reports what does not exist here.
 import { patternError } from "../core/match";
 import { metricKey } from "../core/metrics";
 import { fromHash, type State } from "../core/state";
 import type { Model } from "./model";
 
-/** `missing`: what was left out, as a reader knows it. */
+/** `missing`: what was left out, in the user's words. */
 export function readAddress(hash: string, model: Model, initial: State): { state: State; missing: string[] } {
   const { state, unknown } = fromHash(hash, model.names, initial);
   const { report } = model;
-  // The name alone, as `holdfast top --metric` takes it: of the first kind that has it.
+  // A name without a kind, as `holdfast top --metric` accepts it, means the first kind that has it.
   if (state.metric !== "" && !state.metric.includes("/")) {
     const named = model.metrics.find(({ name }) => name === state.metric);
     if (named !== undefined) state.metric = metricKey(named);

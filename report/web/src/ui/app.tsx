@@ -50,16 +50,16 @@ const stored = (): string => {
   }
 };
 
-/** Of a page that is fed as it goes. */
+/** For a live page. */
 export interface LivePage {
   live: Live;
-  blank: HTMLElement; // the page as it came, to be kept as a file
+  blank: HTMLElement; // the page as it was loaded, to be saved as a file
   onReport: (take: (report: Report) => void) => void;
 }
 
 export function Root({ model: firstModel, files, title, live = null }: { model: Model; files: EmbeddedFile[]; title: string; live?: LivePage | null }) {
   const [model, setModel] = useState(firstModel);
-  const models = useRef(firstModel); // the one that is shown
+  const models = useRef(firstModel); // the current model
   const initial = useMemo<State>(
     () =>
       model.hasBase ? { ...initialState, compare: { type: "files" }, colour: "diff" } : { ...initialState, colour: model.usualColour() },
@@ -77,21 +77,21 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
   const shared = useMemo(() => ({ hover: new Hover(), closers: new Closers(), cursor: { func: -1 } }), []);
   const dark = theme === "" ? systemDark : theme === "dark";
   const latest = useRef(state); // shown
-  const wanted = useRef(state); // asked for: the same, but while something long is made
+  const wanted = useRef(state); // requested; differs from `latest` only while something slow is computed
 
   const [working, setWorking] = useState(false);
   const work = useMemo(() => new Work(setWorking), []);
   const alone = (next: State): State => {
-    // With a base of other kinds a metric stands alone; the next one may be compared again.
+    // If the base has no such kind, the metric is shown without a comparison; the next one may be compared again.
     const isAlone = next.compare?.type === "files" && !models.current.baseHas(next);
     return isAlone ? { ...next, compare: null, colour: next.colour === "diff" ? models.current.usualColour() : next.colour } : next;
   };
-  /** Shows a state once all that it needs is there; `then` comes with it. */
+  /** Shows a state once everything that it needs is computed; applies `then` at the same time. */
   const show = useCallback((next: State, then: () => void) => {
     wanted.current = next;
     const of = models.current;
     const commit = () => {
-      // Another moment may have come meanwhile, with other numbers.
+      // A new moment with other numbers may have arrived meanwhile.
       wanted.current = latest.current = carried(next, of.names, models.current.names);
       setState(latest.current);
       then();
@@ -134,7 +134,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
         if (quietly) history.replaceState(null, "", hash);
         else history.pushState(null, "", hash);
       } catch {
-        // Some viewers of mail show a page that has no address of its own: it works, without Back.
+        // Some mail viewers show pages without an address: the page works, without Back.
       }
     });
   }, []);
@@ -185,7 +185,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       try {
         localStorage.setItem("holdfast-theme", next);
       } catch {
-        // Not kept then.
+        // Then it is not stored.
       }
     },
     download: () => {

@@ -1,4 +1,4 @@
-// What every part of the page is given: the report's model, what is shown, and ways to change it.
+// What every part of the page receives: the report's model, the current state, and functions to change it.
 import { useEffect, useState } from "preact/hooks";
 import type { Chip, State } from "../core/state";
 import { patternError } from "../core/match";
@@ -10,32 +10,32 @@ export interface App {
   state: State;
   initial: State;
   dark: boolean;
-  live: boolean; // fed as it goes
-  /** Goes into the history, so that Back undoes it; `quietly` replaces the present entry. */
+  live: boolean; // a live page
+  /** Adds an entry to the history, so that Back undoes it. `quietly` replaces the current entry. */
   set: (change: Partial<State>, quietly?: boolean) => void;
   say: (text: string) => void; // for screen readers, and as a short note
   hover: Hover;
   closers: Closers;
-  cursor: { func: number }; // of the flame graph, while it has the keyboard; −1: none. Keys act on it
+  cursor: { func: number }; // of the flame graph, while it has the focus; −1: none. Keys act on it
 }
 
-/** What Esc closes before anything else: menus, cards, lists that stand over the page. */
+/** What Esc closes first: menus, cards, lists over the page. */
 export class Closers {
   private readonly all = new Map<string, () => boolean>();
   add(name: string, close: () => boolean): () => void {
     this.all.set(name, close);
     return () => this.all.get(name) === close && this.all.delete(name);
   }
-  /** Whether something was open. */
+  /** Returns whether something was open. */
   close(): boolean {
     return [...this.all.values()].some((close) => close());
   }
 }
 
-/** What the pointer is on, in any part of the page: kept apart from the state, so that a move draws little again. */
+/** What the pointer is on, in any part of the page. Separate from the state, so that moves redraw little. */
 export interface Pointed {
   func: number;
-  node: number; // of the flame graph's tree, 0: only the function is meant
+  node: number; // of the flame graph's tree; 0: only the function is known
   by: "graph" | "table";
 }
 
@@ -63,7 +63,7 @@ export function addChip(app: App, type: Chip["type"], pattern: string): void {
   if (pattern === "") return;
   if (patternError(pattern) !== "") return app.say(`Not an expression, so not applied: ${patternError(pattern)}`);
   const chips = app.state.chips.filter((chip) => !(chip.type === type && chip.pattern === pattern));
-  // Only one place can be shown from.
+  // Only one "from" filter is possible.
   const others = type === "from" ? chips.filter((chip) => chip.type !== "from") : chips;
   app.set({ chips: [...others, { type, pattern }], zoom: [] });
 }
@@ -86,7 +86,7 @@ export function signedText(app: App, value: number): string {
 
 export const percentText = formatPercent;
 
-/** The name of a function for people; the root is the whole program. */
+/** Returns the display name of a function. The root is the whole program. */
 export function nameOf(app: App, func: number): string {
   return func < 0 ? "all" : app.model.report.names[func]!;
 }

@@ -1,5 +1,5 @@
-// The table beside the flame graph: the functions with most, each with the colour of its boxes. Pointing at one in the table
-// or at a box in the graph marks it in the other.
+// The table beside the flame graph: the largest functions, each with the colour of its boxes. Pointing at a function in the table
+// or at a box in the graph highlights it in the other.
 import { useEffect, useRef } from "preact/hooks";
 import type { FunctionRow } from "../core/functions";
 import type { SortKey } from "../core/state";

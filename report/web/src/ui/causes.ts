@@ -1,4 +1,4 @@
-// Colours by cause: what is behind the memory or the waits of each node of a tree.
+// Colours by cause: why each node of a tree has its memory or its waits.
 import { isLeak, nodesOf } from "../core/leaks";
 import { companionColumn, valuesFor } from "../core/select";
 import type { State } from "../core/state";
@@ -7,7 +7,7 @@ import type { Model } from "./model";
 
 export interface Causes {
   names: string[];
-  of: Uint8Array; // by node: the one that most of it has
+  of: Uint8Array; // by node: the cause of most of its value
 }
 
 export function causesOf(model: Model, state: State, tree: FlameTree): Causes {

@@ -1,4 +1,4 @@
-// Colours of boxes. Calm ones: all of about the same lightness, so that none shouts, with dark text on them in both themes.
+// Colours of boxes. They have about the same lightness, so that none dominates, with dark text in both themes.
 import type { Change, State } from "../core/state";
 import type { FunctionRow } from "../core/functions";
 import type { FlameTree } from "../core/tree";
@@ -30,7 +30,7 @@ function diffTones(safe: boolean, dark: boolean): Record<Change, Tone> {
 
 const shade = ([hue, saturation, lightness]: Tone): string => `hsl(${hue} ${saturation}% ${lightness}%)`;
 
-/** A change in its colour, the paler the smaller it is: `part` of the largest one, in five steps. */
+/** Returns the colour of a change, paler for smaller ones: `part` of the largest change, in five steps. */
 function diffShade(tones: Record<Change, Tone>, change: Change, part: number, dark: boolean): string {
   const [hue, saturation, lightness] = tones[change];
   if (change === "same") return shade(tones.same);
@@ -39,7 +39,7 @@ function diffShade(tones: Record<Change, Tone>, change: Change, part: number, da
   return shade([hue, saturation * (0.35 + 0.65 * strength), pale + (lightness - pale) * (0.25 + 0.75 * strength)]);
 }
 
-/** How a pair of values compares; "same" when the difference lies within 1.96 standard errors. */
+/** Compares a pair of values. "same": the difference is within 1.96 standard errors. */
 export function changeOf(head: number, base: number, variance: number): Change {
   const difference = head - base;
   if (difference === 0 || Math.abs(difference) <= 1.96 * Math.sqrt(variance)) return "same";
@@ -48,14 +48,14 @@ export function changeOf(head: number, base: number, variance: number): Change {
   return difference > 0 ? "more" : "less";
 }
 
-/** The largest change of a frame, the whole apart: what the strongest colour stands for. */
+/** Returns the largest change of a frame, except for the root: it gets the strongest colour. */
 function largestChange(tree: FlameTree): number {
   let largest = 0;
   for (let i = 1; i < tree.size; ++i) largest = Math.max(largest, Math.abs(tree.total[0]![i]! - tree.total[1]![i]!));
   return largest;
 }
 
-/** The colour of a function in a table: that of its boxes. */
+/** Returns the colour of a function in a table: that of its boxes. */
 export function swatches(model: Model, state: State, dark: boolean): (row: FunctionRow) => string {
   const tree = model.tree(state);
   if (state.colour === "diff" && state.compare !== null) {
@@ -68,7 +68,7 @@ export function swatches(model: Model, state: State, dark: boolean): (row: Funct
 }
 
 export interface Colouring {
-  ofFunction: (func: number) => string; // where all boxes of a function have one colour
+  ofFunction: (func: number) => string; // if all boxes of a function have one colour
   fill: (node: number) => string;
   legend: { colour: string; text: string }[];
 }
@@ -86,7 +86,7 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
     dark ? `hsl(${hue + spread} ${30 + alike}% ${60 + alike / 2}%)` : `hsl(${hue + spread} ${50 + alike}% ${77 + alike / 2}%)`;
   if (mode === "package") {
     const largest = model.packagesBySize(state).map(([name]) => name);
-    // A name has its own hue in every report; of the largest none share one.
+    // A name has the same hue in every report. The largest functions have different hues.
     const hueOf = new Map<string, number>();
     const taken = new Set<number>();
     for (const name of largest.slice(0, hues.length)) {
@@ -138,7 +138,7 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
   };
 }
 
-/** What the canvas draws with, apart from the boxes' own colours. */
+/** The canvas's colours, apart from those of the boxes. */
 export const flameThemes = {
   light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0", lit: "#0b57d0" },
   dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff", lit: "#f4f1ea" },

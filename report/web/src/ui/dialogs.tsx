@@ -1,4 +1,4 @@
-// What stands over the page: keys and terms, and what the profile says of itself.
+// Dialogs over the page: keys and terms, and what the profile says about itself.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { kindTitle, metricHelp } from "../core/metrics";
@@ -6,10 +6,10 @@ import type { App } from "./app_api";
 import { flameKeys, keys } from "./keys";
 import { clock } from "./timeline";
 
-/** Over everything else: the focus goes into it, stays in it, and goes back to where it was. */
+/** A modal dialog: the focus moves into it, stays in it, and returns to its previous place. */
 export function Dialog({ title, close, small = false, children }: { title: string; close: () => void; small?: boolean; children: ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
-  // Before it is drawn: a key that is pressed as soon as it is seen stays in it.
+  // Before it is drawn, so that a key pressed at once goes to the dialog.
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     element.current?.focus();

@@ -1,4 +1,4 @@
-// What takes a pass over all stacks comes a moment later where there are very many: a click itself must not wait for it.
+// Computes values that take a pass over all stacks a moment later if there are very many stacks, so that clicks respond at once.
 import { useEffect, useState } from "preact/hooks";
 import type { App } from "./app_api";
 

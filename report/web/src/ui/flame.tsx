@@ -1,5 +1,5 @@
-// The flame graph: the canvas, its scrolling, zoom and map, mouse and keys, and the tree that screen readers read in its
-// place. What is drawn is decided in canvas/flame_canvas.ts; what a box means, in core/.
+// The flame graph: the canvas with its scrolling, zoom, map, mouse and keys, and the tree for screen readers.
+// canvas/flame_canvas.ts decides what is drawn; core/ defines the meaning of boxes.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FlameCanvas, rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
 import type { Runs } from "../core/runs";
@@ -16,11 +16,11 @@ interface Props {
   zoom: number;
   flame: boolean;
   label: string;
-  runs?: ((apart: ReadonlySet<number>) => Runs | null) | undefined; // boxes that stand for several frames
+  runs?: ((apart: ReadonlySet<number>) => Runs | null) | undefined; // boxes that represent several frames
   height?: number;
-  alone?: boolean; // without what stands above the zoomed frame
+  alone?: boolean; // hide what is above the zoomed frame
   onOpen: (node: number) => void; // a double click or Enter on a frame
-  onPick?: (node: number) => void; // a click; without it a click opens
+  onPick?: (node: number) => void; // a click; if missing, a click opens
 }
 
 interface Window {
@@ -35,7 +35,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const map = useRef<HTMLCanvasElement>(null);
   const drawer = useRef<FlameCanvas | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
-  // A moment of a live page has come since it was drawn: what lies over it goes on at the same frames.
+  // If a new moment of a live page has arrived since the last drawing, overlays move on to the same frames.
   const drawn = useRef<{ model: typeof model; full: FlameTree; tree: FlameTree; boxes: Runs | null; zoom: number } | null>(null);
   const before = drawn.current !== null && drawn.current.model !== model ? drawn.current : null;
   const goesOn = useRef(false);
@@ -45,19 +45,19 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const apart = new Set(opened.tree === full ? opened.nodes : []);
   for (let i = fullZoom; i > 0; i = full.parent[i]!) if (i === fullZoom) apart.add(i);
   const boxes = runs?.(apart) ?? null;
-  // What is drawn has boxes; `real` is the frame of a box, of a run its first one.
+  // The drawing uses boxes; `real` returns the frame of a box, for a run its first one.
   const tree = boxes?.tree ?? full;
   const zoom = boxes === null ? fullZoom : boxes.box[fullZoom]!;
   const real = (box: number) => (boxes === null ? box : boxes.of[box]!);
   const inRun = (box: number) => (boxes === null ? 1 : boxes.count[box]!);
   const zoomed: Window = { left: tree.x[zoom]!, span: tree.weight[zoom]! };
-  /** The box of the last moment in this one; −1: it is gone. */
+  /** Returns the current box for a box of the last moment; −1: it is gone. */
   const boxOn = (box: number): number => {
     if (before === null || box === 0) return box;
     const node = samePlace({ tree: before.full, model: before.model }, { tree: full, model }, before.boxes === null ? box : before.boxes.of[box]!);
     return node === 0 ? -1 : boxes === null ? node : boxes.box[node]!;
   };
-  /** What belongs to a box of the last moment, or to nothing that is there any more. */
+  /** Converts a value that belongs to a box of the last moment, or drops it. */
   const carry = <T extends { tree: FlameTree }>(value: T | null, on: (value: T) => T | null): T | null => (before !== null && value?.tree === before.tree ? on(value) : value);
   const [lastMoved, setMoved] = useState<{ tree: FlameTree; zoom: number; window: Window } | null>(null);
   const moved = carry(lastMoved, (value) => {
@@ -65,7 +65,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
     return value.zoom === before!.zoom ? { tree, zoom, window: { left: zoomed.left + (value.window.left - before!.tree.x[before!.zoom]!) * scale, span: value.window.span * scale } } : null;
   });
   const view = moved !== null && moved.tree === tree && moved.zoom === zoom ? moved.window : zoomed;
-  // Each belongs to the tree that it was taken from: a key may bring another one while the mouse lies still.
+  // Each value belongs to the tree from which it was taken: a key may change the tree while the mouse rests.
   const [lastHovered, setHover] = useState<{ tree: FlameTree; hit: Hit; x: number; y: number } | null>(null);
   const hovered = carry(lastHovered, (value) => (value.hit.small !== null || boxOn(value.hit.node) < 0 ? null : { ...value, tree, hit: { ...value.hit, node: boxOn(value.hit.node) } }));
   const [lastListed, setSmall] = useState<{ tree: FlameTree; nodes: number[] } | null>(null);
@@ -154,7 +154,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
       height: shown,
       label: labelOf,
       short: (box) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? `⋯ ${inRun(box)} frames` : sign(box) + model.shortName(tree.func[box]!)),
-      // In a difference how much it changed: of what is gone the head has nothing.
+      // In a difference, show the change: the head has nothing of what is gone.
       value: (box) => (box === 0 ? "" : state.side === "both" && tree.total.length > 1 ? signedText(app, tree.total[0]![box]! - tree.total[1]![box]!) : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, tree.total[0]![0]!)}`),
       fill: (box) => fill(real(box)),
       plain: (box) => inRun(box) > 1,
@@ -166,7 +166,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   }, [tree, zoom, view.left, view.span, flame, size, matches, dark, state, cursor, focused, lit]);
   useLayoutEffect(draw, [draw]);
   useLayoutEffect(() => {
-    // A flame graph begins at its foot.
+    // A flame graph starts at the bottom.
     if (flame && before === null && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [flame, tree, zoom, size.height]);
 
@@ -361,7 +361,7 @@ function stop(event: KeyboardEvent, act: () => void): void {
   act();
 }
 
-/** When there is nothing to draw: why, and the way out. */
+/** Shown if there is nothing to draw: the reason, and what to do. */
 export function Nothing({ app }: { app: App }) {
   const { state } = app;
   const filtered = state.chips.length > 0 || state.labels.length > 0 || state.weight !== null || state.from >= 0 || state.to >= 0;

@@ -1,12 +1,12 @@
-// What stands over and beside the flame graph's canvas: the tooltip, the box under the pointer, and the tree for those who do
-// not see the canvas.
+// What surrounds the flame graph's canvas: the tooltip, the box under the pointer, and the tree for people who cannot see the
+// canvas.
 import { rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
 import { metricHelp } from "../core/metrics";
 import type { FlameTree } from "../core/tree";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { changeOf } from "./colours";
 
-/** "redis-server (pid 42) · Memory in use · 110.68MiB", with what was averaged. */
+/** Returns "redis-server (pid 42) · Memory in use · 110.68MiB", with what was averaged. */
 export function rootLabel(app: App, tree: FlameTree): string {
   const { model, state } = app;
   const metric = model.metric(state);
@@ -31,7 +31,7 @@ export function HoverBox({ hit, canvas }: { hit: Hit; canvas: HTMLCanvasElement 
   );
 }
 
-/** What a frame is and holds, in words: the tooltip, and what a screen reader says. */
+/** Describes a frame and its values in words, for the tooltip and for screen readers. */
 function describe(app: App, tree: FlameTree, node: number, name: string): string {
   const whole = tree.total[0]![0]!;
   const total = tree.total[0]![node]!;
@@ -39,7 +39,7 @@ function describe(app: App, tree: FlameTree, node: number, name: string): string
   return `${name}: total ${valueText(app, total)}, ${percentText(total, whole)}; self ${valueText(app, self)}, ${percentText(self, whole)}`;
 }
 
-/** `run`: the functions of the box, when it stands for several frames. */
+/** `run`: the functions of the box, if it represents several frames. */
 export function Tooltip({ app, tree, hit, x, y, run }: { app: App; tree: FlameTree; hit: Hit; x: number; y: number; run: number[] }) {
   const left = Math.min(x + 14, window.innerWidth - 440);
   const top = y + 150 > window.innerHeight ? y - 130 : y + 18;
@@ -104,7 +104,7 @@ export function Tooltip({ app, tree, hit, x, y, run }: { app: App; tree: FlameTr
   );
 }
 
-/** The canvas for those who do not see it: the way to the present frame, its siblings and its children. */
+/** The canvas for people who cannot see it: the path to the current frame, its siblings and its children. */
 export function Twin({ app, tree, cursor, id, nameOfBox }: { app: App; tree: FlameTree; cursor: number; id: string; nameOfBox: (node: number) => string }) {
   const rows: { node: number; position: number; count: number }[] = [];
   const path: number[] = [];
@@ -142,7 +142,7 @@ export function Twin({ app, tree, cursor, id, nameOfBox }: { app: App; tree: Fla
   );
 }
 
-/** "▲ " before a name, so that a difference is told without its colour. */
+/** Returns "▲ " for a name, so that differences are visible without colour. */
 export function mark(tree: FlameTree, node: number): string {
   const change = changeOf(tree.total[0]![node]!, tree.total[1]![node]!, tree.total[2]?.[node] ?? 0);
   return { more: "▲ ", less: "▼ ", added: "+ ", removed: "✕ ", same: "" }[change];

@@ -1,4 +1,4 @@
-// The call graph of what is selected: one box for each function, edges as thick as what goes along them.
+// The call graph of the selection: one box per function; the width of an edge shows its value.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { callGraph } from "../core/graph";
 import { nameOf, percentText, valueText, type App } from "./app_api";
@@ -15,7 +15,7 @@ export function GraphView({ app }: { app: App }) {
     () => callGraph(tree, { maxNodes: nodes, nodeFraction: cut, edgeFraction: cut / 5 }),
     [tree, nodes, cut],
   );
-  const whole = tree.total[0]![0]!; // as everywhere: of the head in a comparison
+  const whole = tree.total[0]![0]!; // of the head in a comparison, as everywhere
   const widest = tree.weight[0]! || 1;
   const trim = (text: string, most: number) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
   const frame = useRef<HTMLDivElement>(null);
@@ -28,11 +28,11 @@ export function GraphView({ app }: { app: App }) {
     if (frame.current !== null) observer.observe(frame.current);
     return () => observer.disconnect();
   }, [graph.nodes.length === 0]);
-  // All of it, and no larger than it was made for.
+  // Fit all of it, without enlarging.
   const fitted = Math.min(1, size.width / graph.width, size.height / graph.height) || 1;
   const [lastMoved, setLastMoved] = useState<{ graph: unknown; model: unknown; scale: number; x: number; y: number } | null>(null);
   const setMoved = (to: { graph: unknown; scale: number; x: number; y: number } | null) => setLastMoved(to === null ? null : { ...to, model });
-  // The next moment of a live page is looked at as the one before.
+  // The next moment of a live page keeps the position.
   const moved = lastMoved !== null && lastMoved.model !== model ? { ...lastMoved, graph } : lastMoved;
   useEffect(() => setLastMoved(moved === null ? null : { ...moved, model }), [model]);
   const isMoved = moved?.graph === graph;
@@ -167,10 +167,10 @@ export function GraphView({ app }: { app: App }) {
               class={`node ${node.heaviest ? "heaviest" : ""} ${state.selected === node.func ? "selected" : ""}`}
               transform={`translate(${node.x} ${node.y})`}
               role="button"
-              tabindex={0} // as an attribute of SVG, which knows upper from lower case
+              tabindex={0} // an SVG attribute, which is case-sensitive
               onClick={() => drag.current?.moved !== true && open()}
               onFocus={() => {
-                // Into sight, when the keyboard goes there.
+                // Scroll into view if the keyboard moves there.
                 const [right, bottom] = [x + size.width / scale, y + size.height / scale];
                 if (node.x < x || node.y < y || node.x + node.width > right || node.y + node.height > bottom) {
                   setMoved({ graph, scale, x: node.x + node.width / 2 - size.width / scale / 2, y: node.y + node.height / 2 - size.height / scale / 2 });

@@ -1,4 +1,4 @@
-// The first line of the page: whose profile it is, what is measured, which process, and what concerns the page itself.
+// The first line of the page: program, metric, process, and the page's own controls.
 import type { RefObject } from "preact";
 import { kindTitle, metricHelp } from "../core/metrics";
 import { metricKey } from "../core/metrics";
@@ -9,7 +9,7 @@ import { SearchBox } from "./tools";
 export function Head({ app, title, page, search }: { app: App; title: string; page: Page; search: RefObject<HTMLInputElement> }) {
   const { model, state, set } = app;
   const metric = model.metric(state);
-  // The largest first, with what each holds of the metric.
+  // The largest first, each with its value of the metric.
   const processes = new Map<string, { text: string; total: number }>();
   for (const series of model.report.series) {
     if (series.base) continue;

@@ -1,4 +1,4 @@
-// Everything about the frame or function that was chosen last, and what can be done with it.
+// Everything about the frame or function chosen last, and the actions on it.
 import { formatPercent, formatValue, grouped } from "../core/units";
 import { shortPath } from "../core/classify";
 import { isMemory } from "../core/metrics";
@@ -16,7 +16,7 @@ export function Inspector({ app }: { app: App }) {
   return pointed !== null && pointed.by === "graph" && pointed.node > 0 ? <Brief app={app} node={pointed.node} /> : <Overview app={app} />;
 }
 
-/** Of the frame under the pointer, as long as none was chosen: what needs no pass over the stacks. */
+/** The frame under the pointer, if none is chosen: only what needs no pass over the stacks. */
 function Brief({ app, node }: { app: App; node: number }) {
   const { model, state } = app;
   const tree = model.flame(state);
@@ -234,7 +234,7 @@ function Details({ app, func }: { app: App; func: number }) {
   );
 }
 
-/** How large the blocks are, in rows of powers of two. */
+/** The sizes of the blocks, in rows of powers of two. */
 function Sizes({ app, bins }: { app: App; bins: SizeBin[] }) {
   const whole = bins.reduce((sum, bin) => sum + bin.amount, 0);
   const largest = Math.max(...bins.map((bin) => Math.abs(bin.amount)));
@@ -257,7 +257,7 @@ function Sizes({ app, bins }: { app: App; bins: SizeBin[] }) {
   );
 }
 
-/** Before anything is chosen: where to go from here, and what was lost. The table beside it says what stands out. */
+/** Before anything is chosen: where to go from here, and what was lost. The table beside it shows what is largest. */
 function Overview({ app }: { app: App }) {
   const { model, state } = app;
   const { kind } = model.metric(state);

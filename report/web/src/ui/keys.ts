@@ -1,4 +1,4 @@
-// Every action has a key. One list, from which the page acts and the help is made.
+// Every action has a key. The page and the help both use this one list.
 import { colourModes, views, type State, type View } from "../core/state";
 import { metricKey } from "../core/metrics";
 import { spanOf } from "../core/select";
@@ -11,7 +11,7 @@ export interface Key {
   act: (app: App, page: Page) => void;
 }
 
-/** What the page does besides changing the state. */
+/** What the page can do in addition to changing the state. */
 export interface Page {
   focusSearch: () => void;
   toggleHelp: () => void;
@@ -35,7 +35,7 @@ export const viewTitles: Record<View, string> = {
   compare: "Compare",
 };
 
-/** On the frame under the flame graph's cursor while it has the keyboard; else on what was chosen. */
+/** Acts on the frame under the flame graph's cursor if it has the focus, else on the chosen frame. */
 const withSelected = (act: (app: App, name: string) => void) => (app: App) => {
   const func = app.cursor.func >= 0 ? app.cursor.func : app.state.selected;
   if (func >= 0) act(app, `=${nameOf(app, func)}`);
@@ -45,7 +45,7 @@ const withSelected = (act: (app: App, name: string) => void) => (app: App) => {
 const flip = (key: "flame" | "inverted" | "byValue" | "fold" | "inlined" | "runs" | "top" | "course" | "mean" | "normalise" | "safe") => (app: App) =>
   app.set({ [key]: !app.state[key], ...(key === "inverted" ? { zoom: [] } : {}) } as Partial<State>);
 
-/** One snapshot further or back, at one end of the range. */
+/** Moves one end of the range by one snapshot. */
 const shift = (end: "from" | "to", by: number) => (app: App) => {
   const moments = app.model.moments(app.state);
   const last = moments.length - 1;
@@ -125,7 +125,7 @@ export const keys: Key[] = [
   { keys: ["?"], text: "this list", act: (_, page) => page.toggleHelp() },
 ];
 
-/** Keys of the flame graph, which the canvas takes itself. */
+/** Keys of the flame graph, which the canvas itself handles. */
 export const flameKeys: [string, string][] = [
   ["↓ ↑", "to the largest callee, to the caller"],
   ["← →", "to the sibling"],

@@ -1,4 +1,4 @@
-// What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
+// What views need, computed once per choice: values, trees, tables. Cache keys are the relevant parts of the state.
 import { objectName, originsOf, origins, shortName, type Origin } from "../core/classify";
 import { biggestOwner, type Biggest } from "../core/owners";
 import type { Report } from "../core/data";
@@ -17,7 +17,7 @@ import { buildTree, buildTreeSteps, type StackFilter, type TreeOptions } from ".
 import { hasUnheld, waitsOf, type Waits } from "../core/waits";
 import { causesOf, type Causes } from "./causes";
 
-/** Below this part of the whole, callers are not looked for: only where there are very many stacks. */
+/** Callers below this fraction of the total are not computed; only with very many stacks. */
 export const leastOf = (tree: FlameTree): number => (tree.size > 100_000 ? 0.0004 : 0);
 
 export class Model {
@@ -38,7 +38,7 @@ export class Model {
     const values = new Map<string, Set<string>>();
     for (const set of report.labelSets) {
       for (const { key, text } of set) {
-        if (key === "bytes") continue; // sizes: thousands, and nothing that people choose by
+        if (key === "bytes") continue; // sizes: thousands of values, which nobody chooses by
         const known = values.get(key);
         if (known === undefined) values.set(key, new Set([text]));
         else known.add(text);
@@ -69,12 +69,12 @@ export class Model {
     this.memo(name, key, () => value);
   }
 
-  /** So many stacks that what a state needs is made in steps before it is shown. */
+  /** Whether there are enough stacks that a state is prepared in steps before it is shown. */
   get isLarge(): boolean {
     return this.report.parent.length > 200_000;
   }
 
-  /** Everything slow that a state needs. Stopped in between, nothing is kept. */
+  /** Computes everything slow that a state needs. If it is cancelled, nothing is kept. */
   *prepare(state: State): Steps<void> {
     const { columns } = this.values(state);
     yield;
@@ -116,7 +116,7 @@ export class Model {
     return totalsOverTime(this.report, this.metric(state), state.process, this.moments(state));
   }
 
-  /** Whose values are shown: "app (pid 42)", or "app and 2 more". */
+  /** Returns the programs that are shown: "app (pid 42)", or "app and 2 more". */
   programs(state: State): string {
     const { kind, name } = this.metric(state);
     const shown = this.report.series.filter((s) => s.kind === kind && !s.base && (state.process === "" || s.process === state.process));
@@ -127,20 +127,20 @@ export class Model {
     return processes > 1 ? `${names[0]}, ${processes} processes` : names[0]! + (shown[0]!.pid === "" ? "" : ` (pid ${shown[0]!.pid})`);
   }
 
-  /** "averaged over 4 profiles", where that holds. */
+  /** Returns "averaged over 4 profiles" if that applies. */
   averaged(state: State): string {
     if (this.metric(state).isCounter) return "";
     const count = averagedOver(this.report, this.choice(state));
     return count > 1 ? `averaged over ${count} profiles` : "";
   }
 
-  /** Whether there are files of the other side for what is shown. */
+  /** Whether the other side has files for what is shown. */
   baseHas(state: State): boolean {
     const metric = this.metric(state);
     return this.report.series.some((s) => s.base && s.kind === metric.kind && s.metrics.some(([name]) => name === metric.name));
   }
 
-  /** Values below zero: the profile is a difference itself. */
+  /** Whether there are negative values: then the profile itself is a difference. */
   hasNegative(state: State): boolean {
     const tree = this.tree(state);
     return tree.total.length === 1 && tree.weight[0]! > tree.total[0]![0]! * (1 + 1e-9);
@@ -158,7 +158,7 @@ export class Model {
     return [this.valuesKey(state), JSON.stringify(state.chips), state.fold, state.inlined, state.byValue].join("|");
   }
 
-  /** Everything that is shown, as one tree. */
+  /** Returns everything that is shown, as one tree. */
   tree(state: State, side?: number): FlameTree {
     return this.memo(`tree ${side}`, this.treeKey(state), () => {
       const options = { ...this.treeOptions(state), ...(side === undefined ? {} : { side }) };
@@ -166,24 +166,24 @@ export class Model {
     });
   }
 
-  /** Only what was waited for locks, or for events as well: what somebody should look into. */
+  /** Returns only waits for locks, or also for events: the waits worth investigating. */
   private waitTree(state: State, mostRank: 0 | 1): FlameTree {
     if (!hasUnheld(this.report, this.metric(state).kind)) return this.tree(state);
     return this.memo(`waits ${mostRank}`, this.treeKey(state), () => buildTree(this.report, valuesFor(this.report, { ...this.choice(state), mostRank }).columns, this.treeOptions(state)));
   }
 
-  /** null: all that is shown is for locks. */
+  /** Returns null if everything shown is for locks. */
   waits(state: State): Waits | null {
     if (state.compare !== null || !hasUnheld(this.report, this.metric(state).kind)) return null;
     return this.memo("waits", this.treeKey(state), () => waitsOf(this.tree(state), this.waitTree(state, 0), this.waitTree(state, 1)));
   }
 
-  /** Whose most of what is shown is. */
+  /** Returns the largest owner of what is shown. */
   biggest(state: State): Biggest | null {
     return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.waitTree(state, 0), this.tree(state).total[0]![0]!, isMemory(this.metric(state).kind)));
   }
 
-  /** Filters, folding and order, as every view of stacks takes them. */
+  /** Returns filters, folding and order, for all views of stacks. */
   treeOptions(state: State): TreeOptions {
     const filters: StackFilter[] = state.chips.map(({ type, pattern }) => ({ type, matches: matchFunctions(this.report, pattern) }));
     return { filters, fold: this.folded(state), byValue: state.byValue };
@@ -204,7 +204,7 @@ export class Model {
     return this.memo("inverted", this.treeKey(state), () => callerTree(this.tree(state), null, state.byValue, leastOf(this.tree(state))));
   }
 
-  /** The tree that the flame graph draws. */
+  /** Returns the tree that the flame graph draws. */
   flame(state: State): FlameTree {
     if (state.inverted) return this.inverted(state);
     const side = this.sideOf(state);
@@ -216,14 +216,14 @@ export class Model {
     });
   }
 
-  /** What goes into the root: the system's frames, where some stand on top of a stack. */
+  /** Returns which frames are folded into the root: system frames, if any are outermost in a stack. */
   private top(state: State): Uint8Array | null {
     const { parent, frame, frameSystem } = this.report;
     if (!state.top || state.fold) return null;
     return this.memo("has top", "", () => parent.some((up, i) => i > 0 && up === 0 && frameSystem[frame[i]!] === 1)) ? frameSystem : null;
   }
 
-  /** The frame of the flame graph that is zoomed to, and the one that the inspector shows; 0: none. */
+  /** Return the zoomed frame of the flame graph, and the frame in the inspector; 0: none. */
   zoomed(state: State): number {
     return nodeBelow(this.flame(state), state.zoom);
   }
@@ -232,9 +232,9 @@ export class Model {
     return node > 0 && this.flame(state).func[node] === state.selected ? node : 0;
   }
 
-  /** The boxes of the flame graph: with runs as one, where that is wanted. */
+  /** Returns the boxes of the flame graph, with runs as one box if enabled. */
   boxes(state: State, apart: ReadonlySet<number>): Runs | null {
-    if (!state.runs || state.inverted) return null; // below a function its callers are what is looked for, also a single one
+    if (!state.runs || state.inverted) return null; // inverted trees show callers, so even a single one matters
     const tree = this.flame(state);
     return this.memo("boxes", `${this.treeKey(state)} ${state.inverted} ${state.side} ${state.top} ${[...apart].join()}`, () => collapseRuns(tree, apart));
   }
@@ -247,19 +247,19 @@ export class Model {
     return this.memo("rows", this.treeKey(state), () => new Map(this.functions(state).map((row) => [row.func, row]))).get(func);
   }
 
-  /** By function; null where nothing is searched: no pattern, or one that cannot be read. */
+  /** By function. Null: no pattern, or an invalid one. */
   matches(pattern: string): Uint8Array | null {
     return pattern === "" || patternError(pattern) !== "" ? null : this.memo("matches", pattern, () => matchFunctions(this.report, pattern));
   }
 
-  /** Whether labels and the chosen process leave a process in; "" is that of files that do not say theirs. */
+  /** Whether the labels and the chosen process include a process. "" is the process of files that do not state one. */
   hasProcess(state: State, process: string): boolean {
     if (state.process !== "" && process !== state.process) return false;
     const of = this.report.series.filter((series) => !series.base && series.process === process);
     return of.length === 0 || of.some((series) => passes(this.report, series, state.labels));
   }
 
-  /** A part of the run, or of its samples: what the tool counted for the whole run does not follow. */
+  /** Whether only a part of the run, or of its samples, is shown: then counts for the whole run do not apply. */
   isPart(state: State): boolean {
     return state.from >= 0 || state.to >= 0 || state.weight !== null || state.labels.some(({ key }) => !isProcessKey(key));
   }
@@ -277,12 +277,12 @@ export class Model {
     return state.chips.length > 0 ? null : totalHalfWidth(this.report, this.choice(state));
   }
 
-  /** Variance over nodes of the report of what is shown; null in comparisons, which have a column of their own. */
+  /** Variance of what is shown, over nodes of the report. Null in comparisons, which have a column of their own. */
   private variance(state: State): Float64Array {
     return this.memo("variance", this.valuesKey(state), () => varianceColumn(this.report, this.choice(state), this.metric(state), false));
   }
 
-  /** ± (95 %) of the frames below some nodes of the shown tree; `own`: only of what they have themselves. */
+  /** Returns ± (95 %) of the frames below some nodes of the shown tree. `own`: only of their self values. */
   plusMinus(state: State, nodes: number[], own: boolean, tree = this.tree(state)): number | null {
     if (state.compare !== null) {
       let sum = 0;
@@ -294,7 +294,7 @@ export class Model {
     return 1.96 * Math.sqrt(this.sumBelow(tree, variance, nodes, own));
   }
 
-  /** Whether all that is shown says how it was sampled; other writers' files often do not. */
+  /** Whether everything shown states its sampling; files from other tools often do not. */
   isSampled(state: State): boolean {
     const { kind, name } = this.metric(state);
     const shown = this.report.series.filter((series) => series.kind === kind);
@@ -304,7 +304,7 @@ export class Model {
     });
   }
 
-  /** Every event was recorded, nothing was chosen randomly: the files say an interval of 1. */
+  /** Whether every event was recorded and nothing was sampled: the files state an interval of 1. */
   isExact(state: State): boolean {
     const shown = this.report.series.filter((series) => series.kind === this.metric(state).kind && (series.base ? state.compare?.type === "files" : isChosen(series, state.process)));
     return shown.length > 0 && shown.every(isExactSeries);
@@ -326,7 +326,7 @@ export class Model {
     return sum;
   }
 
-  /** Another value of the same kind for the same frames: objects beside bytes. */
+  /** Returns another value of the same kind for the same frames: objects beside bytes. */
   companion(state: State, name: string, nodes: number[], tree = this.tree(state)): number | null {
     const column = this.memo(`companion ${name}`, this.valuesKey(state), () =>
       companionColumn(this.report, this.choice(state), name),
@@ -334,7 +334,7 @@ export class Model {
     return column === null ? null : this.sumBelow(tree, column, nodes, false);
   }
 
-  /** How large the blocks are of the frames below some nodes of the shown tree; empty where that is not known. */
+  /** Returns the sizes of the blocks below some nodes of the shown tree; empty if unknown. */
   sizes(state: State, nodes: number[], tree = this.tree(state)): SizeBin[] {
     if (state.compare !== null || !isMemory(this.metric(state).kind)) return [];
     const covered = new Uint8Array(tree.size);
@@ -346,7 +346,7 @@ export class Model {
     return this.memo("places", this.treeKey(state) + func, () => occurrences(this.tree(state), func));
   }
 
-  /** Every occurrence, also inside itself: where a function has something of its own. */
+  /** Returns every occurrence, including recursive ones: all nodes with a self value of the function. */
   allPlacesOf(state: State, func: number): number[] {
     const tree = this.tree(state);
     const places: number[] = [];
@@ -354,12 +354,12 @@ export class Model {
     return places;
   }
 
-  /** As it can be read; the whole name is in the inspector. */
+  /** Returns the name for display; the inspector shows the whole name. */
   readableName(func: number): string {
     return func < 0 ? "all" : this.report.shortNames[func]!;
   }
 
-  /** For places that are too narrow for that. */
+  /** For places that are too narrow for the readable name. */
   shortName(func: number): string {
     return func < 0 ? "all" : (this.short[func] ??= shortName(this.report.shortNames[func]!));
   }
@@ -368,7 +368,7 @@ export class Model {
     return func < 0 ? "" : this.report.functionPackage[func]!;
   }
 
-  /** Packages by what their functions have themselves, the largest first. */
+  /** Returns packages by the self values of their functions, the largest first. */
   packagesBySize(state: State): [name: string, size: number][] {
     return this.memo("packages", this.treeKey(state), () => {
       const sizes = new Map<string, number>();
@@ -380,7 +380,7 @@ export class Model {
     });
   }
 
-  /** By package where there are several; where nearly all is of one, by function. */
+  /** By package if there are several; by function if nearly everything is in one. */
   usualColour(): "package" | "function" {
     const sizes = this.packagesBySize(initialState);
     const all = sizes.reduce((sum, [, size]) => sum + size, 0);

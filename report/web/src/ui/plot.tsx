@@ -1,28 +1,28 @@
-// The picture of a course over time: lines over the moments, ticks, the peak, the value under the pointer, and a range that
-// can be brushed. All of it is drawn from what it is given, so that nothing can be left over from before.
+// A plot over time: lines over the moments, ticks, the peak, the value under the pointer, and a range that can be brushed. Draws
+// only from its inputs, so that nothing is left over from before.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { spanOf } from "../core/select";
 import { formatValue } from "../core/units";
 
 export interface Line {
   name: string;
-  values: number[]; // NaN: not known then; never of the first line
+  values: number[]; // NaN: unknown at that time; never in the first line
   class: string;
 }
 
 interface Props {
   moments: number[];
-  lines: Line[]; // the first one is filled, and its peak marked
+  lines: Line[]; // the first one is filled, with its peak marked
   unit: string;
-  range: { from: number; to: number }; // milliseconds, −1: open
+  range: { from: number; to: number }; // milliseconds; −1: open
   onRange: (from: number, to: number) => void;
   open: boolean; // with axes; else a strip
-  spike: { ms: number; value: number } | null; // the highest between two moments, where that is known
+  spike: { ms: number; value: number } | null; // the highest value between two moments, if known
 }
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map((s) => s * 1000);
 
-/** Whole seconds, minutes, hours … of the reader's clock, so that labels are short and true. */
+/** Returns ticks at whole seconds, minutes, hours … of the reader's clock, so that labels are short and exact. */
 export function timeTicks(first: number, last: number, most: number): number[] {
   const step = steps.find((s) => (last - first) / s <= most) ?? Math.ceil((last - first) / most / 86400e3) * 86400e3;
   const shift = new Date(first).getTimezoneOffset() * 60_000;
@@ -66,7 +66,7 @@ export function Plot({ moments, lines, unit, range, onRange, open, spike }: Prop
   const x = (ms: number) => left + ((ms - first) / Math.max(1e-9, last - first)) * inner;
   const y = (value: number) => top + (1 - (value - least) / Math.max(1e-9, most - least)) * (height - top - bottom - 2);
   const msAt = (px: number) => first + (Math.max(0, Math.min(inner, px)) / inner) * (last - first);
-  const step = (values: number[], i: number) => (i === 0 || Number.isNaN(values[i - 1]!) ? "M" : "L"); // a gap where nothing is known
+  const step = (values: number[], i: number) => (i === 0 || Number.isNaN(values[i - 1]!) ? "M" : "L"); // a gap if unknown
   const path = (values: number[]) => values.map((value, i) => (Number.isNaN(value) ? "" : `${step(values, i)}${x(moments[i]!).toFixed(1)} ${y(value).toFixed(1)}`)).join("");
 
   const values = lines[0]!.values;

@@ -1,5 +1,5 @@
-// A live page has another tree every second. What belongs to a place in one (the frame under the pointer, an open card, an opened
-// branch) goes on at the same place of the next.
+// A live page has a new tree every second. What belongs to a place in one tree (the frame under the pointer, an open card, an
+// expanded branch) moves to the same place in the next.
 import { nodeAt, pathOf, type FlameTree } from "../core/tree";
 import type { Model } from "./model";
 
@@ -8,7 +8,7 @@ export interface TreeOf {
   model: Model;
 }
 
-/** The node of the same functions; 0: there is none. */
+/** Returns the node with the same functions, or 0. */
 export function samePlace(from: TreeOf, to: TreeOf, node: number): number {
   if (node <= 0) return 0;
   const path = pathOf(from.tree, node);

@@ -1,4 +1,4 @@
-// One function between its callers and its callees: as two flame graphs, and as two lists (pprof's peek).
+// One function between its callers and callees: as two flame graphs, and as two lists (pprof's peek).
 import { calleeTree, callerTree, neighbours } from "../core/functions";
 import type { FlameTree } from "../core/tree";
 import { nameOf, percentText, valueText, type App } from "./app_api";
@@ -6,7 +6,7 @@ import { FlameGraph } from "./flame";
 import { Bar, FunctionName } from "./tables";
 import { leastOf } from "./model";
 
-/** The function that a view of one function shows: the selected one, else the one with the most of its own. */
+/** Returns the function to show: the selected one, else the one with the largest self value. */
 export function functionShown(app: App): number {
   const { model, state } = app;
   if (state.selected >= 0 && state.selected < model.report.names.length) return state.selected;

@@ -1,4 +1,4 @@
-// The call graph as a file of its own: with the colours and letters that the page gives it, and all of it.
+// Saves the whole call graph as a file of its own, with the page's colours and fonts.
 const properties = ["fill", "stroke", "stroke-width", "font-family", "font-size", "font-weight", "paint-order"];
 
 export function svgText(svg: SVGSVGElement, whole: { width: number; height: number }): string {

@@ -1,4 +1,4 @@
-// The head of the page: how much, how sure, and what stands out. What one must see at three in the morning.
+// The head of the page: how much, how certain, and what is unusual. It must be understood at three in the morning.
 import { formatSigned, formatValue, grouped } from "../core/units";
 import { leafName, shortName } from "../core/classify";
 import { allWasFreed, isMemory, metricHelp } from "../core/metrics";
@@ -16,7 +16,7 @@ interface Finding {
   tone?: "warn" | "good";
 }
 
-/** Down the heaviest path as long as one child has most of it: where it splits is the place to look at. */
+/** Follows the heaviest path while one child has most of it; returns the place where it splits. */
 function heaviest(app: App): { node: number; share: number } {
   const tree = app.model.tree(app.state);
   const whole = tree.weight[0]! || 1;
@@ -30,7 +30,7 @@ function heaviest(app: App): { node: number; share: number } {
   return { node, share: tree.weight[node]! / whole };
 }
 
-/** A name in the one line there is: so long that what is said of it would not be seen, it loses what tells least. */
+/** Shortens a name to fit one line together with its description. */
 const inALine = (name: string, most = 40): string => (name.length <= most ? name : leafName(shortName(name)));
 
 function findings(app: App): Finding[] {
@@ -83,7 +83,7 @@ function findings(app: App): Finding[] {
     found.push(growthFinding(app));
   }
   if (metric.kind === "heap") {
-    // For what somebody holds: idle threads wait for work, which is nothing to look into.
+    // Only for locks with a holder: idle threads wait for work, which is no problem.
     let waited = 0;
     for (const series of model.report.series) {
       if (series.kind !== "block" || series.base || !model.hasProcess(state, series.process)) continue;
@@ -113,14 +113,14 @@ function findings(app: App): Finding[] {
   return found.slice(0, 5);
 }
 
-/** Whose memory grows; else the answer, with its bound. */
+/** Returns the owner of growing memory; else the verdict with its bound. */
 function growthFinding(app: App): Finding {
   const { model, state } = app;
   const whole = model.isPart(state) ? ", over the whole run" : "";
   const open = () => app.set({ view: "leaks" });
   const first = model.leaks(state).find(isLeak);
   if (first !== undefined) {
-    // What was seen; what it makes in an hour, Leaks says.
+    // Show what was observed; the Leaks view shows the hourly rate.
     const rising = worst(model.growths(state))!;
     const text = (
       <>
@@ -160,7 +160,7 @@ function Findings({ found }: { found: Finding[] }) {
   );
 }
 
-/** Leaks and locks have a headline of their own: of another metric than the one that is chosen they would only confuse. */
+/** Leaks and locks have headlines of their own, because those of the chosen metric would be confusing. */
 function ownHeadline(app: App): { value: string; title: string; found: Finding[] } | null {
   const { model, state } = app;
   if (state.view === "leaks") {
@@ -188,7 +188,7 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
   return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited${forLocks}`, found };
 }
 
-/** Threads that wait for each other: said first, in every view. */
+/** Threads that wait for each other: shown first, in every view. */
 export function Deadlocks({ app }: { app: App }) {
   const { model, state } = app;
   const shown = model.report.series.filter((s) => !s.base && (state.process === "" || s.process === state.process));

@@ -47,7 +47,7 @@ export function FunctionsView({ app }: { app: App }) {
   const rank = byRank(waits, part);
   const change = (row: { total: number[] }) => row.total[0]! - (row.total[1] ?? 0);
   const order = (a: FunctionRow, b: FunctionRow): number => {
-    if (sort === "name") return b.func - a.func; // the alphabet is upwards
+    if (sort === "name") return b.func - a.func; // alphabetical order is ascending
     if (sort === "change") return Math.abs(change(b)) - Math.abs(change(a)) || a.func - b.func;
     if (sort === "base") return (b.total[1] ?? 0) - (a.total[1] ?? 0) || a.func - b.func;
     const second = sort === "self" ? "total" : "self";
@@ -145,16 +145,16 @@ export function FunctionsView({ app }: { app: App }) {
 interface TreeRow {
   node: number;
   level: number;
-  hidden: number; // children that are not shown; then this row says so
+  hidden: number; // children that are not shown; this row then says so
 }
 
 const mostChildren = 100;
 
-/** A tree as a table; opens along the heaviest path. */
+/** A tree as a table; expanded along the heaviest path. */
 export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: FlameTree; label: string; topTotal?: boolean }) {
   const { model, state } = app;
   const [shown, setShown] = useState({ tree, model, open: new Set<number>(), more: new Set<number>() });
-  // A moment of a live page has come: what was opened stays open.
+  // When a new moment of a live page arrives, expanded rows stay expanded.
   const isNext = shown.model !== model;
   const { open, more } = isNext ? { open: samePlaces(shown, { tree, model }, shown.open), more: samePlaces(shown, { tree, model }, shown.more) } : shown;
   const setOpen = (nodes: Set<number>) => setShown({ tree, model, open: nodes, more });

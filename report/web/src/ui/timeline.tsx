@@ -1,5 +1,5 @@
-// The course of the total over the snapshots, a strip until it is wanted larger. A brushed range is what every view shows: a
-// range of time, so that it is the same one in every metric and for every process.
+// The total over the snapshots, as a strip until it is enlarged. The brushed range is what every view shows. It is a range of time,
+// so that it is the same in every metric and for every process.
 import { courseOf, nodesThrough, residentOver } from "../core/course";
 import type { Series } from "../core/data";
 import { isChosen, spanOf } from "../core/select";
@@ -17,7 +17,7 @@ export function clock(ms: number): string {
 
 const hour = (ms: number): string => clockText(ms, true);
 
-/** "freed at exit, 12:34:12; shown: 12:34:11", with milliseconds where it takes them to tell the moments apart. */
+/** Returns "freed at exit, 12:34:12; shown: 12:34:11", with milliseconds if needed to distinguish the moments. */
 function freedAtExit({ freedAtExit: freed, snapshots }: Series): string {
   const shown = snapshots[snapshots.length - 1]!.ms;
   const isClose = hour(shown) === hour(freed!);
@@ -25,7 +25,7 @@ function freedAtExit({ freedAtExit: freed, snapshots }: Series): string {
   return `freed at exit, ${text(freed!)}; shown: ${text(shown)}`;
 }
 
-/** Snapshots by their weight, as people choose them. */
+/** Snapshots by their weight, as users choose them. */
 const weights: [string, number, number][] = [
   ["all snapshots", 0, 1],
   ["the heaviest half", 0.5, 1],
@@ -33,13 +33,13 @@ const weights: [string, number, number][] = [
   ["the lightest half", 0, 0.5],
 ];
 
-/** The totals between which a choice of weights lies, both included. */
+/** Returns the totals between which the chosen weights are, inclusive. */
 function boundsOf(sorted: number[], low: number, high: number): [number, number] {
   const at = (place: number) => sorted[Math.min(sorted.length - 1, Math.max(0, place))] ?? 0;
   return [at(Math.ceil(low * sorted.length)), high === 1 ? Infinity : at(Math.ceil(high * sorted.length) - 1)];
 }
 
-/** Leaks and locks are of one metric, whatever is chosen for the other views: its course is drawn there. */
+/** Leaks and locks have a fixed metric, whatever the other views use; their timeline shows that metric. */
 const metricOfView: Partial<Record<View, [kind: string, metric: string]>> = { leaks: ["heap", "heap/inuse_space"], locks: ["block", "block/delay"], memory: ["heap", "heap/inuse_space"] };
 
 export function Timeline({ app }: { app: App }) {
@@ -65,7 +65,7 @@ export function Timeline({ app }: { app: App }) {
         Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}
       </button>
     );
-  // The report has no snapshot of what the exit handlers left.
+  // The report has no snapshot of the state after the exit handlers.
   const freed = metric.isCounter ? [] : model.report.series.filter((series) => series.kind === metric.kind && !series.base && isChosen(series, process) && series.freedAtExit !== undefined);
   const freedText = freed.length === 0 || state.to >= 0 ? null : (
     <span class="timeline-freed" data-testid="freed-at-exit">

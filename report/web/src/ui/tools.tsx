@@ -1,4 +1,4 @@
-// What narrows and colours everything that is shown: the search, views as tabs, how they are drawn, filters and labels.
+// The controls that filter and colour everything shown: the search, views as tabs, display options, filters and labels.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { ComponentChildren, RefObject } from "preact";
 import { labelKeysOf } from "../core/label_keys";
@@ -14,7 +14,7 @@ import { viewTitles } from "./keys";
 export function SearchBox({ app, search }: { app: App; search: RefObject<HTMLInputElement> }) {
   const { state, set } = app;
   const [text, setText] = useState(state.search);
-  // Whoever types is ahead of the state: what was typed meanwhile must not be taken back.
+  // Typing may be faster than the state: what was typed meanwhile must not be lost.
   useEffect(() => {
     if (document.activeElement !== search.current) setText(state.search);
   }, [state.search]);
@@ -45,7 +45,7 @@ export function SearchBox({ app, search }: { app: App; search: RefObject<HTMLInp
   );
 }
 
-/** What the search found, and its way to become a filter: only while something is searched. */
+/** The result of the search, and the button that makes it a filter. Only during a search. */
 function Found({ app }: { app: App }) {
   const { model, state } = app;
   const error = patternError(state.search);
@@ -226,7 +226,7 @@ function Chips({ app, children }: { app: App; children: ComponentChildren }) {
   );
 }
 
-/** `children`: options of the view that is open. */
+/** `children`: options of the open view. */
 export function Tools({ app }: { app: App }) {
   const { state, set } = app;
   return (

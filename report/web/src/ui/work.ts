@@ -1,5 +1,5 @@
-// Runs one long job in slices, so that the page draws and answers in between. What is done within the first slice is done
-// at once: nobody sees that there was a job.
+// Runs one long job in slices, so that the page stays responsive. Work that ends within the first slice is done at once, and is not
+// visible as a job.
 import type { Steps } from "../core/steps";
 
 const slice = 40; // milliseconds
@@ -9,7 +9,7 @@ export class Work {
   private isRunning = false;
   constructor(private readonly tell: (isWorking: boolean) => void) {}
 
-  /** Takes the place of a job that is still running. */
+  /** Replaces a job that is still running. */
   start(steps: Steps<void>, done: () => void): void {
     const job = ++this.job;
     const go = () => {
@@ -25,7 +25,7 @@ export class Work {
     go();
   }
 
-  /** Whether there was something to stop. */
+  /** Returns whether there was something to stop. */
   stop(): boolean {
     if (!this.isRunning) return false;
     ++this.job;

@@ -1,5 +1,5 @@
-// A page that is fed as it goes: asks the server for the next moment, once a pace, as long as somebody looks. What is over stays on the
-// page: the program's end, a server that has gone, a PID that another program has by now.
+// Feeds a live page: asks the server for the next moment once per pace, while the page is visible. The page keeps its data after
+// the program has exited, after the server has stopped, or when another program has the PID.
 import { parseReport, type Report } from "../../core/data";
 import { Moments } from "../../core/moments";
 
@@ -20,13 +20,13 @@ export class Live {
   private version = "";
   private pace = leastPace;
   private failures = 0;
-  private due = 0; // when the next question may be asked, of performance.now()
+  private due = 0; // when the next request may be sent, by performance.now()
   private timer = 0;
   private asking: AbortController | null = null;
   private receivedAt = 0;
   private readonly listeners = new Set<() => void>();
 
-  /** `feed`: a path of the server. `onReport`: a moment more is there. */
+  /** `feed`: a path on the server. `onReport`: called for each new moment. */
   constructor(
     readonly feed: string,
     private readonly onReport: (report: Report) => void,
@@ -47,7 +47,7 @@ export class Live {
     return ["ended", "other"].includes(this.status.state);
   }
 
-  /** Milliseconds since the server was read last. */
+  /** Milliseconds since the last answer of the server. */
   get age(): number {
     return this.receivedAt === 0 ? 0 : performance.now() - this.receivedAt;
   }
@@ -63,7 +63,7 @@ export class Live {
     this.follow();
   }
 
-  /** Asks, waits, or does neither: whatever fits by now. */
+  /** Asks, waits, or does nothing, depending on the current state. */
   follow(): void {
     clearTimeout(this.timer);
     if (this.paused || this.isOver || document.visibilityState !== "visible") {

@@ -1,11 +1,11 @@
-// A live page as a file that opens alone: the page as it came, with what has been seen so far in it, and without a server to ask.
+// Saves a live page as a self-contained file: the page as it was loaded, with the data so far, and without a server to ask.
 import { encodeReport } from "../../core/encode";
 import type { Report } from "../../core/data";
 
-/** The document as it came, before anything was drawn into it. */
+/** Returns the document as it was loaded, before anything was drawn. */
 export function blankPage(): HTMLElement {
   const page = document.documentElement.cloneNode(true) as HTMLElement;
-  // What the boot script has put there: it will do so again.
+  // Remove what the boot script has added; it will add it again.
   page.querySelectorAll("head > style:not(:first-of-type), head > script").forEach((element) => element.remove());
   page.querySelector("body")!.removeAttribute("data-live");
   const policy = page.querySelector('meta[http-equiv="Content-Security-Policy"]')!;
@@ -24,7 +24,7 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** `address`: what the page shows when it is opened, as behind the # of its address. */
+/** `address`: the state to show when the file is opened, as after the # of its address. */
 export async function keptPage(blank: HTMLElement, report: Report, address: string): Promise<string> {
   const page = blank.cloneNode(true) as HTMLElement;
   page.querySelector("#data")!.textContent = base64(await deflated(encodeReport(report)));

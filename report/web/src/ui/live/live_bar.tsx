@@ -1,4 +1,4 @@
-// What a live page has above the report: whether it is fed, and who waits now.
+// The bar of a live page above the report: whether data arrives, and who waits now.
 import { useEffect, useState } from "preact/hooks";
 import { threadName, waitingSummary, type WaitingThread } from "../../core/waiting";
 import { formatDuration, formatRough } from "../../core/units";
@@ -6,7 +6,7 @@ import type { App } from "../app_api";
 import type { Live } from "./feed";
 import { clockText } from "../plot";
 
-/** Draws again whenever the feed says something. */
+/** Draws again whenever the feed changes. */
 export function useLive(live: Live): void {
   const [, draw] = useState(0);
   useEffect(() => live.listen(() => draw((count) => count + 1)), [live]);
@@ -23,7 +23,7 @@ export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () =>
   const compared = state.compare?.type === "time";
   const stop = () => app.set({ compare: null, from: -1, colour: state.colour === "diff" ? app.initial.colour : state.colour });
   const compare = (from: number) => app.set({ compare: { type: "time" }, from, to: -1, mean: false, weight: null, colour: "diff", zoom: [] });
-  // Ten seconds, or what there is: soon enough to see what a click has done.
+  // Compare with ten seconds ago, or with what there is: soon enough to see the effect of a click.
   const before = [...moments].reverse().find((ms) => ms <= now - 10_000) ?? moments[0];
   const base = compared && state.from >= 0 ? [...moments].reverse().find((ms) => ms <= state.from) ?? moments[0] : undefined;
   return (
@@ -95,7 +95,7 @@ function heldBy(holder: WaitingThread | null, known: string, readers: number): s
 
 const mostShown = 6;
 
-/** Deadlocks first, then the longest waits. What changes every second is read by who looks; a deadlock is said once. */
+/** Deadlocks first, then the longest waits. Screen readers announce a deadlock once, and not what changes every second. */
 export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
   const summary = waitingSummary(app.model.report.waiting);
   const { deadlocks, waited, idle } = summary;

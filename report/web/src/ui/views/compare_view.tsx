@@ -1,4 +1,4 @@
-// What is compared with what, and the functions that changed.
+// The two sides of a comparison, and the functions that changed.
 import type { ComponentChildren } from "preact";
 import type { Compare } from "../../core/select";
 import { nameOf, percentText, signedText, valueText, type App } from "../app_api";
@@ -85,7 +85,7 @@ export function CompareControls({ app }: { app: App }) {
   );
 }
 
-/** What stands on both sides, by name: files and when they were written, moments, or values of a label. */
+/** Describes both sides: files and when they were written, moments, or values of a label. */
 export function sideTitles(app: App): { base: string; head: string } {
   const { model, state } = app;
   const { compare } = state;
@@ -114,7 +114,7 @@ const changes: [Change, string][] = [
   ["same", "within the error"],
 ];
 
-/** How the whole changed. Normalised there is no such change: the base is scaled until there is none. */
+/** Describes the change of the total. If normalised, there is none: the base is scaled to the total of the head. */
 export function changeText(app: App): ComponentChildren {
   const tree = app.model.tree(app.state);
   const [head, base] = [tree.total[0]![0]!, tree.total[1]![0]!];

@@ -1,4 +1,4 @@
-// The flame graph as a view: of what is chosen, where what is picked goes into the address.
+// The flame graph as a view: it shows the selection, and stores picked frames in the address.
 import { pathOf } from "../../core/tree";
 import type { App } from "../app_api";
 import { FlameGraph, Nothing } from "../flame";

@@ -1,4 +1,4 @@
-// Stacks ranked by how surely and how fast what they hold grows.
+// Stacks ranked by how certainly and how fast they grow.
 import { formatRough, formatSigned, formatValue, grouped } from "../../core/units";
 import { hoursText, isLeak, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
@@ -27,10 +27,10 @@ export function Sparkline({ points }: { points: number[] }) {
   );
 }
 
-/** "> 20 s": at least so old, as far as buckets of age tell. */
+/** Returns "> 20 s": a lower bound of the age, as precise as the age buckets. */
 const older = (ns: number): string => (ns === 0 ? "< 1 µs" : `> ${formatRough(ns)}`);
 
-/** The functions of a stack of the report, innermost first. */
+/** Returns the functions of a stack of the report, innermost first. */
 export function stackOf(app: App, node: number): number[] {
   const { parent, frame, frameFunction } = app.model.report;
   const stack: number[] = [];
@@ -38,7 +38,7 @@ export function stackOf(app: App, node: number): number[] {
   return stack;
 }
 
-/** The innermost function that is no plumbing: whose it is. */
+/** Returns the innermost function that is not plumbing: the owner. */
 export function ownOf(app: App, stack: number[]): number {
   return stack.find((fn) => app.model.report.functionPlumbing[fn] === 0) ?? stack[0] ?? -1;
 }
@@ -49,13 +49,13 @@ function programOf(app: App, process: string): string {
   return series === undefined ? "files of no known process" : `${series.program}${series.pid === "" ? "" : ` (${series.pid})`}`;
 }
 
-/** "4", "1,234.5": as many digits as a slope is worth. */
+/** "4", "1,234.5": as many digits as the slope is accurate. */
 function slopeOfObjects(value: number): string {
   const text = Math.abs(value) >= 1000 ? grouped(Math.abs(value)) : String(Math.abs(Number(value.toPrecision(4))));
   return value < 0 && text !== "0" ? `−${text}` : text;
 }
 
-/** "109 MiB → 209 MiB in 1min 2s, still rising, mostly by hsetCommand": as `holdfast leaks` says it. */
+/** "109 MiB → 209 MiB in 1min 2s, still rising, mostly by hsetCommand": as in `holdfast leaks`. */
 export function Rise({ app, growth }: { app: App; growth: Growth }) {
   const { before, hours, largest, by } = growth.answer;
   return (

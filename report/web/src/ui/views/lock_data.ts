@@ -1,4 +1,4 @@
-// What the profiles of a report say of locks: both sides by function and by kind, single locks, and who waited for whom.
+// What the profiles of a report say about locks: both sides by function and by kind, single locks, and who waited for whom.
 import { functionTable } from "../../core/functions";
 import { labelKeysOf } from "../../core/label_keys";
 import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../../core/select";
@@ -12,10 +12,10 @@ export interface SideRow {
   func: number;
   delay: number;
   count: number;
-  locks?: number; // what of the delay is for what somebody holds
+  locks?: number; // the part of the delay that is for locks with a holder
 }
 
-/** Chosen labels that one side follows, and keys of those that no sample of it carries. */
+/** Returns the chosen labels that apply to one side, and the keys that no sample of it has. */
 export function labelsOn(app: App, kind: "block" | "mutex"): { labels: LabelChoice[]; ignored: string[] } {
   const known = labelKeysOf(app.model.report, kind);
   const follows = ({ key }: LabelChoice) => isProcessKey(key) || known.has(key);
@@ -27,12 +27,12 @@ export interface Side {
   rows: SideRow[];
   delay: number;
   count: number;
-  locks: number | null; // what of the delay is for what somebody holds; null: all of it
+  locks: number | null; // the part of the delay that is for locks with a holder; null: all of it
   kinds: [string, number][]; // delay by kind of wait or of lock
-  ignored: string[]; // keys of labels that no sample of this side carries
+  ignored: string[]; // keys of labels that no sample of this side has
 }
 
-/** One side: self of each function in delay and in number, and the kinds; all of the same stacks. */
+/** Computes one side: the self value of each function as delay and as number, and the kinds; all from the same stacks. */
 export function lockSide(app: App, kind: "block" | "mutex"): Side {
   const { model, state } = app;
   const rows = new Map<number, SideRow>();
@@ -43,7 +43,7 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
     const { columns } = valuesFor(model.report, { ...choice, labels: labelled, metric: `${kind}/${name}` });
     return buildTree(model.report, columns, { ...model.treeOptions(state), byValue: false });
   };
-  // What is contended comes first, as in `holdfast top`; then events, then what idle threads wait for.
+  // Contended locks come first, as in `holdfast top`; then events, then idle threads.
   const hasIdle = hasUnheld(model.report, kind);
   const treeTo = (mostRank: 0 | 1) => buildTree(model.report, valuesFor(model.report, { ...choice, metric: `${kind}/delay`, mostRank }).columns, { ...model.treeOptions(state), byValue: false });
   const ranked = ([0, 1] as const).map((mostRank) => (hasIdle ? treeTo(mostRank) : null));
@@ -75,15 +75,15 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
   return { rows: [...rows.values()].sort(order), ...totals, locks: forLocks === totals.delay ? null : forLocks, kinds, ignored };
 }
 
-export const heldKinds = /^(mutex|rwlock|spin|futex)/; // what somebody holds, unlike conditions, semaphores, joins
+export const heldKinds = /^(mutex|rwlock|spin|futex)/; // kinds with a holder, unlike conditions, semaphores, joins
 
-/** What was waited for futexes that are locks: which are is known of samples, not of the counters. */
+/** Returns the time waited for futexes that are locks. Samples show which futexes are locks; counters do not. */
 export function lockedFutexes({ model, state }: App): number {
   if (model.labelValues.get("wait")?.includes("futex") !== true) return 0;
   return valuesFor(model.report, { ...model.choice(state), metric: "block/delay", compare: null, mostRank: 0, labels: [{ key: "wait", text: "futex" }] }).total;
 }
 
-/** Single locks and pairs: both profiles of a process say the same, so each process counts once, by its newest file. */
+/** Returns single locks and pairs. Both profiles of a process agree, so each process counts once, by its newest file. */
 export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
   const { report } = app.model;
   const newest = new Map<string, Series>();
@@ -97,10 +97,10 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
   const locks: LockOf[] = [];
   const pairs: PairOf[] = [];
   for (const series of newest.values()) {
-    // What only idle threads wait for, and nobody got yet, tells nothing.
+    // Skip locks for which only idle threads wait and that nobody has acquired.
     for (const lock of series.locks) if (lock[10] !== 2 || lock[3] > 0) locks.push({ series, lock });
     for (const pair of series.pairs) {
-      // Without a holder a pair is the sum of a waiter's side, which stands in the table of that side.
+      // A pair without a holder is the sum of a waiter's side, which is in the table of that side.
       const lock = series.locks.find(([number]) => number === pair[0]);
       if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1], rank: lock[10] });
     }
@@ -108,7 +108,7 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
   return { locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] + waitingNs(b.lock) - a.lock[4] - waitingNs(a.lock)), pairs };
 }
 
-/** How long the waits were so far that went on at the snapshot, and how many these are. */
+/** waitingNs: how long the waits in progress at the snapshot had lasted. waitingNow: how many they are. */
 export const waitingNs = (lock: LockRow): number => lock[20] ?? 0;
 export const waitingNow = (lock: LockRow): number => lock[19] ?? 0;
 
@@ -127,14 +127,14 @@ export interface WhomRow {
   waiter: number; // functions; −1: not captured
   holder: number;
   lock: string;
-  rank: number; // 0: somebody holds it
+  rank: number; // 0: it has a holder
   delay: number;
   count: number;
-  waitedP99: number; // nanoseconds; −1: not known
+  waitedP99: number; // nanoseconds; −1: unknown
   heldP99: number;
 }
 
-/** Pairs by their functions and lock, as `holdfast locks --holder .` prints them. */
+/** Returns pairs by function and lock, as `holdfast locks --holder .` prints them. */
 export function whomRows(pairs: PairOf[]): WhomRow[] {
   const rows = new Map<string, WhomRow>();
   for (const { pair: [, , , contentions, delay, holder, waiter, heldP99, waitedP99], lockName, rank } of pairs) {
@@ -146,10 +146,10 @@ export function whomRows(pairs: PairOf[]): WhomRow[] {
     row.heldP99 = Math.max(row.heldP99, heldP99);
     rows.set(key, row);
   }
-  return [...rows.values()].sort((a, b) => a.rank - b.rank || b.delay - a.delay); // what somebody holds first
+  return [...rows.values()].sort((a, b) => a.rank - b.rank || b.delay - a.delay); // locks with a holder first
 }
 
-/** A number that the newest mutex profiles state beside their samples. */
+/** Returns a number that the newest mutex profiles state in addition to their samples. */
 export function stated(app: App, key: string): number {
   let sum = 0;
   for (const series of app.model.report.series) {
@@ -167,7 +167,7 @@ export interface OtherSide {
   total: number;
 }
 
-/** The other side of a function's waits or holds: from the pairs that were seen, else the largest of all. */
+/** Returns the other side of a function's waits or holds: from the recorded pairs, else the largest one overall. */
 export function otherSide(app: App, func: number): OtherSide | null {
   const { kind } = app.model.metric(app.state);
   if (kind !== "block" && kind !== "mutex") return null;

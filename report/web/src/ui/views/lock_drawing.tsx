@@ -1,5 +1,5 @@
-// Who waits for whom as a picture: waiters on the left, locks in the middle, holders on the right; each band as thick as the
-// time that was waited. Reads as a sentence: "victim waits for queue_mutex, which culprit holds".
+// Draws who waits for whom: waiters on the left, locks in the middle, holders on the right. The width of a band is the time waited.
+// It reads as a sentence: "victim waits for queue_mutex, which culprit holds".
 import { formatValue } from "../../core/units";
 import type { App } from "../app_api";
 import type { WhomRow } from "./lock_data";
@@ -19,9 +19,9 @@ const gap = 8;
 const least = 22;
 const tall = 260;
 const wide = { box: 270, between: 90 };
-const pixels = { character: 7.4, digit: 7.2 }; // of the name, and of the value beside it
+const pixels = { character: 7.4, digit: 7.2 }; // for the name, and for the value beside it
 
-/** Boxes of one column, the largest first, no lower than a line of text. */
+/** Returns the boxes of one column, the largest first, at least as high as a line of text. */
 function column(rows: WhomRow[], keyOf: (row: WhomRow) => [string, number]): Map<string, Box> {
   const boxes = new Map<string, Box>();
   for (const row of rows) {
@@ -44,7 +44,7 @@ function place(boxes: Map<string, Box>, whole: number): number {
 }
 
 export function LockDrawing({ app, rows: all, onOpen }: { app: App; rows: WhomRow[]; onOpen: (func: number, kind: "block" | "mutex") => void }) {
-  // Who wakes a thread up holds nothing: events are drawn only where there is nothing else.
+  // A thread that wakes another up holds nothing: draw events only if there is nothing else.
   const some = all.filter((row) => row.delay > 0);
   const held = some.filter((row) => row.rank === 0);
   const rows = (held.length > 0 ? held : some).slice(0, 12);
@@ -79,7 +79,7 @@ export function LockDrawing({ app, rows: all, onOpen }: { app: App; rows: WhomRo
       { d: band(lock, holder, row.delay, 1), title },
     ];
   });
-  // As much as there is room for beside the value, shortened in the middle.
+  // Cut the text to the room beside the value, shortened in the middle.
   const trim = (text: string, value: string) => {
     const room = Math.floor((wide.box - 30 - pixels.digit * value.length) / pixels.character);
     return text.length > room ? `${text.slice(0, Math.ceil((room - 1) / 2))}…${text.slice(text.length - Math.floor((room - 1) / 2))}` : text;

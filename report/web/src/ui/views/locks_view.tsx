@@ -11,7 +11,7 @@ function SingleLocks({ app }: { app: App }) {
   const whom = whomRows(pairs);
   const someGoOn = locks.some(({ lock }) => waitingNow(lock) > 0);
   const title = locks[0]!.lock[10] === 0 ? "Hottest locks" : "No thread waited for a lock; what threads waited for that nobody holds";
-  // The files list them once, for all of the run.
+  // The files list them once, for the whole run.
   const isPart = app.model.isPart(app.state) || app.state.chips.length > 0;
   const part = isPart ? <span class="whole-run">whole run: range, labels and filters do not choose here</span> : null;
   const name = (func: number, kind: "block" | "mutex") =>
@@ -244,13 +244,14 @@ export function LocksView({ app }: { app: App }) {
     );
   };
   const held = waiters.kinds.reduce((sum, [kind, value]) => (heldKinds.test(kind) ? sum + value : sum), 0);
-  // The whole run was counted exactly, holders and the delay of hand-offs (docs/locks.md); of a part of it there is only the estimate.
+  // The whole run was counted exactly, both holders and the delay of hand-offs (docs/locks.md). For a part of it there are only
+  // estimates.
   const isPart = app.model.isPart(state) || state.chips.length > 0;
   const handOff = isPart ? 0 : stated(app, "gap_ns");
   const blamed = handOff > 0 ? stated(app, "delay_ns") || holders.delay : holders.delay;
   const whole = handOff > 0 ? blamed + handOff : held;
   const withEvents = waiters.locks !== null && held > 1.01 * waiters.locks;
-  // A label that only one side has leaves two figures that belong to different samples.
+  // If only one side has a label, the two figures belong to different samples.
   const both = has("block") && has("mutex") && waiters.delay > 0 && whole > 0 && waiters.ignored.length + holders.ignored.length === 0;
   return (
     <section class="view scroll" aria-label="Locks" tabIndex={0}>

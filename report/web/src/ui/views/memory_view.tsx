@@ -1,5 +1,5 @@
-// Where the resident memory was: the course of each line of the account, one on top of the other, and the lines at the moment that
-// is shown, as `holdfast memory` prints them.
+// Where the resident memory was: the lines of the account stacked over time, and the lines at the moment shown, as `holdfast
+// memory` prints them.
 import { accountsOf, bytesOf, totalOf, type Account } from "../../core/account";
 import { formatDuration, formatPercent, formatSigned, formatValue } from "../../core/units";
 import type { App } from "../app_api";

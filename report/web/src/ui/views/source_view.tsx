@@ -1,4 +1,4 @@
-// The lines of one function with what each used, beside the source where the report has it.
+// The lines of one function with their values, beside the source if the report contains it.
 import { linesOf, type LineRow } from "../../core/lines";
 import { nameOf, valueText, type App } from "../app_api";
 import { FunctionPicker, functionShown } from "../sandwich";
