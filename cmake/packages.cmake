@@ -1,13 +1,14 @@
-# What an installation has beside the tool and the library, and how `cpack` packs it: .deb and .rpm, each of two components, the
-# program and its debug symbols. scripts/package calls it, makes the .tar.zst, and says how a release is made; packaging/stage does
-# what an installation does not: it strips, takes symbols apart, and gives every file the same time.
+# Installs the files beside the tool and the library, and configures `cpack`: .deb and .rpm, each with two components,
+# the program and its debug symbols. scripts/package calls cpack, makes the .tar.zst, and explains how to make a
+# release. packaging/stage does what an installation does not: it strips files, separates symbols, and gives every file
+# the same time.
 install(FILES README.md CHANGELOG.md LICENSE SECURITY.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES packaging/holdfast-serve.service packaging/holdfast-agent.service DESTINATION lib/systemd/user)
 install(DIRECTORY examples/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 install(FILES packaging/profiled.conf DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
-# The page of the file formats is docs/format.md. Marks of figures are no text; the title becomes the name.
+# Makes the man page of the file formats from docs/format.md. Removes the marks of figures; the title becomes the name.
 find_program(HOLDFAST_LOWDOWN lowdown)
 if(HOLDFAST_LOWDOWN)
   set(HOLDFAST_FORMAT_PAGE "${CMAKE_BINARY_DIR}/manual/man5/holdfast.5")
@@ -21,7 +22,7 @@ endif()
 
 install(CODE "# packaging/stage fills it" COMPONENT debug)
 set(CPACK_COMPONENTS_ALL ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME} debug)
-set(CPACK_COMPONENTS_GROUPING IGNORE)  # a package each
+set(CPACK_COMPONENTS_GROUPING IGNORE)  # one package each
 set(CPACK_GENERATOR DEB RPM)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PACKAGE_NAME holdfast)
@@ -48,11 +49,11 @@ set(CPACK_DEBIAN_HOLDFAST_PACKAGE_NAME holdfast)
 set(CPACK_DEBIAN_DEBUG_PACKAGE_NAME holdfast-dbgsym)
 set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_DEBUG_PACKAGE_SECTION debug)
-# What check-tool and check-binary hold the files to. Debug files of other programs come through libdebuginfod, when asked for.
+# check-tool and check-binary enforce these versions. libdebuginfod is loaded only if debug files are requested.
 set(CPACK_DEBIAN_HOLDFAST_PACKAGE_DEPENDS "libc6 (>= 2.35)")
 set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SUGGESTS "libdebuginfod1t64 | libdebuginfod1, libcurl4t64 | libcurl4, graphviz")
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
-set(CPACK_COMPONENT_DEBUG_DEPENDS ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})  # of the same version
+set(CPACK_COMPONENT_DEBUG_DEPENDS ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})  # the same version
 
 set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
@@ -66,7 +67,7 @@ set(CPACK_RPM_PACKAGE_AUTOREQ YES)
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib/systemd /usr/lib/systemd/user /usr/lib/debug /usr/lib/debug/.build-id
   /usr/share/man /usr/share/man/man1 /usr/share/man/man5 /usr/share/bash-completion /usr/share/bash-completion/completions
   /usr/share/zsh /usr/share/zsh/site-functions /usr/share/fish /usr/share/fish/vendor_completions.d)
-# The same bytes from the same files: no time, no name of this machine. What is stripped is stripped.
+# Equal files give equal packages: no time and no host name. Files are already stripped.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _buildhost holdfast

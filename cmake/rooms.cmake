@@ -1,16 +1,18 @@
-# Rooms: the folders that the code lives in. Each is a library of its own that names what it uses.
+# Rooms: the folders of the code. Each room is a library that names the rooms that it uses.
 #
 #   holdfast_room(analysis                      # the target
-#     EXCEPT main.cc                            # every .cc of the folder is the room's, but these; HEADERS: none is
-#     USES profiles base                        # rooms whose headers it may include
-#     LIBRARIES fmt::fmt                        # of others
-#     FLAGS holdfast_target_flags)              # for code that runs in the target; the rest may be sanitized
+#     EXCEPT main.cc                            # the room has every .cc of the folder except these
+#     USES profiles base                        # rooms with headers that it may include
+#     LIBRARIES fmt::fmt                        # external libraries
+#     FLAGS holdfast_target_flags)              # for code that runs in the profiled program; other code may be sanitized
 #
-# HEADERS: it has no sources. OBJECTS: whoever links it takes all of it, as a shared library must that exports its functions.
+# HEADERS: the room has no sources. OBJECTS: a target that links the room gets all of its objects, as a shared library
+# needs that exports the room's functions.
 #
-# A room sees its own headers and those of the rooms that it uses, by way of what those use, and no others: the source
-# tree itself is on no include path. Each folder is reached through build/…/rooms/<room>/<folder>, a link. What is written to
-# rooms.txt is held to the picture by scripts/check-rooms: arrows go down, and what is included is named.
+# A room sees its own headers and those of the rooms that it uses, directly or indirectly, and no others: the source
+# tree itself is on no include path. Each folder is reached through the link build/…/rooms/<room>/<folder>.
+# scripts/check-rooms compares rooms.txt with the picture in the docs: arrows point down, and every included room is
+# named.
 set(HOLDFAST_ROOMS_LIST "${CMAKE_BINARY_DIR}/rooms.txt")
 file(WRITE "${HOLDFAST_ROOMS_LIST}" "")
 

@@ -1,4 +1,4 @@
-# What cpack runs between installing and packing.
+# cpack runs this between installing and packing.
 execute_process(
   COMMAND "${CPACK_HOLDFAST_SOURCE}/packaging/stage" "${CPACK_GENERATOR}" "${CPACK_TEMPORARY_DIRECTORY}" "${CPACK_PACKAGING_INSTALL_PREFIX}"
     "${CPACK_HOLDFAST_STATIC}" "${CPACK_PACKAGE_VERSION}" "${CPACK_PACKAGE_CONTACT}"

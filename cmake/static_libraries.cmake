@@ -1,12 +1,12 @@
-# Each shared library that the tool needs costs every start of it 0.1 ms, and `run` starts two tools. What the distribution
-# has as an archive is linked from there: `holdfast` needs libc, libm, and mimalloc, of which there is no archive
-# (scripts/check-tool counts). Without an archive, the shared library does. What is packed has mimalloc, too, and the HTTP library
-# that `serve` would load, from HOLDFAST_STATIC (scripts/static-libraries).
+# Each shared library that the tool needs costs 0.1 ms per start, and `run` starts two tools. Therefore the tool links
+# archives if the distribution has them, and shared libraries otherwise. `holdfast` needs libc, libm, and mimalloc,
+# which has no archive (scripts/check-tool counts). Packages also link mimalloc statically, and the HTTP library that
+# `serve` would load, from HOLDFAST_STATIC (scripts/static-libraries).
 if(HOLDFAST_STATIC)
   list(PREPEND CMAKE_PREFIX_PATH "${HOLDFAST_STATIC}")
 endif()
 
-# Abseil's package describes its shared libraries; the archives lie beside them.
+# Abseil's CMake package describes its shared libraries; the archives are beside them.
 function(holdfast_use_archives prefix)
   get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
   foreach(target IN LISTS targets)
@@ -25,9 +25,9 @@ function(holdfast_use_archives prefix)
   endforeach()
 endfunction()
 
-# The same for fmt, from its headers (fmt_archive.cc). Files are compiled as for the shared library.
+# The same for fmt, made from its headers (fmt_archive.cc). Other files are compiled as for the shared library.
 function(holdfast_use_fmt_archive)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # fuzzers, by clang
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # fuzzers use clang
     return()
   endif()
   add_library(holdfast_fmt STATIC "${CMAKE_SOURCE_DIR}/cmake/fmt_archive.cc")

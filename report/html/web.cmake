@@ -1,6 +1,6 @@
-# The page of `holdfast html`, built by npm and esbuild from report/web/ into one template that is linked into the tool.
-# Sets HOLDFAST_WEB_TEMPLATE to its path, or to nothing. The sources are copied into the build tree first: npm puts its
-# packages beside them, and a source tree stays as it is.
+# Builds the page of `holdfast html` from report/web/ with npm and esbuild, as one template that is linked into the
+# tool. Sets HOLDFAST_WEB_TEMPLATE to its path, or to "". Sources are first copied into the build tree, because npm
+# installs its packages beside them and the source tree must not change.
 option(HOLDFAST_WEB "Build the HTML report's page (needs node 18 and npm)" ON)
 set(HOLDFAST_WEB_TEMPLATE "")
 if(NOT HOLDFAST_WEB)
@@ -22,8 +22,8 @@ endif()
 set(web_source "${CMAKE_SOURCE_DIR}/report/web")
 set(web_build "${CMAKE_BINARY_DIR}/web")
 
-# The packages, once for each lock file. Here and not at build time, so that a registry that cannot be reached costs the
-# report and nothing else.
+# Fetches the packages once per lock file. At configure time, so that an unreachable registry disables the report and
+# nothing else.
 set(web_packages package.json package-lock.json .npmrc)
 list(TRANSFORM web_packages PREPEND "${web_source}/" OUTPUT_VARIABLE web_package_files)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${web_package_files})
@@ -45,7 +45,7 @@ if(NOT EXISTS "${web_stamp}")
                     "Everything else is. Configure again once npm's registry can be reached.")
     return()
   endif()
-  file(GLOB web_old_stamps "${web_build}/npm-ci*")  # what they stand for is gone from the folder
+  file(GLOB web_old_stamps "${web_build}/npm-ci*")  # the packages that they describe are gone
   if(web_old_stamps)
     file(REMOVE ${web_old_stamps})
   endif()

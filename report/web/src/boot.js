@@ -1,4 +1,4 @@
-// The only script that stands in the page as text: inflates the style and the code, which the policy knows by their
+// The only script in the page's markup. It inflates the style and the code, which the policy identifies by their
 // hashes, and starts them.
 (function () {
   var say = function (text) { document.getElementById("app").textContent = text; };
