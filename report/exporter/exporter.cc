@@ -37,16 +37,16 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kGrace = 200 * kMs;  // without a table before the exporter ends: a shell's next command may follow
-// For reading a table with another user's rights, that may be stopped by that user.
+// For reading a table with another user's rights. That user may stop the reader.
 constexpr int64_t kSlow = 5 * kSecond;
 constexpr int kMostSlow = 3;
-// For names that were not ready: how long a table stays for them, and what a child may take.
+// For names that were not ready: how long a table is kept for them, and how much CPU time a child may use.
 constexpr int64_t kMostCompleteWait = 3 * kSecond;
 constexpr rlim_t kMostCompleteSeconds = 120;
-constexpr size_t kMostToComplete = 16;  // processes that have ended
+constexpr size_t kMostToComplete = 16;  // ended processes
 constexpr uint64_t kMostUnpackedForNames = 1 << 30;
 constexpr int64_t kShareOfCompleting = 20;
-constexpr int kMostFailures = 3;  // of the last export of a dead process's table; then it is left for collect
+constexpr int kMostFailures = 3;  // for the last export of a dead process's table; then the table is left for collect
 
 class Exporter {
  public:
@@ -61,7 +61,7 @@ class Exporter {
     if (output_.ok()) output_->RemoveStaleTemporaries();
   }
 
-  // Until there has been nothing to do for the grace period.
+  // Runs until there has been nothing to do for the grace period.
   void Serve() {
     int64_t idle_since = NowNs();
     int64_t next_look = 0;
@@ -72,7 +72,7 @@ class Exporter {
         beat_->Begin();
         tables_.Find(Output());
         if (now >= next_look) {
-          // Where nothing tells of new tables, look for them at each tick.
+          // Without notifications, look for new tables at each tick.
           next_look = now + (tables_.is_notified() ? kLookAround : kTick);
           tables_.LookAtProcesses();
         }
@@ -88,7 +88,7 @@ class Exporter {
       tables_.DropFinished();
       if (tables_.MayHaveWork()) idle_since = NowNs();
       if (NowNs() - idle_since >= kGrace) {
-        tables_.Find(Output());  // a last time while the marks are there
+        tables_.Find(Output());  // a last time, while the marks exist
         if (tables_.empty()) return;
       }
       Rest();
@@ -97,30 +97,30 @@ class Exporter {
     }
   }
 
-  // The last thing that went wrong, if anything.
+  // The last error, if any.
   absl::Status status() const { return output_.ok() ? last_failure_ : output_.status(); }
 
-  // Whether a table came while the lock was being given up.
+  // Returns whether a table appeared while the lock was being released.
   bool HasWork() {
     tables_.users().TakeBack(tables_.folder());
     tables_.Find(Output());
     return !tables_.empty();
   }
-  // Before the lock is given up.
+  // Call before releasing the lock.
   void ReleaseUsers() { tables_.users().Release(); }
 
  private:
   const OutputFolder* Output() const { return output_.ok() ? &*output_ : nullptr; }
 
   bool HasOutput() {
-    // A folder that could not be made or opened may be there by now; one that was removed (between two runs into the same
-    // place, say) is made again.
+    // A folder that could not be created or opened may be available now. A folder that was removed, for example between
+    // two runs, is created again.
     if (!output_.ok() || output_->IsRemoved()) output_ = OutputFolder::Open(options_.out);
     return output_.ok();
   }
 
   static std::unique_ptr<ModuleSymbolizer> MakeSymbolizer() {
-    // What is compressed takes time.
+    // Unpacking takes time, so limit it.
     auto made = std::make_unique<ModuleSymbolizer>(DebugFileFinder::Options{.max_unpacked = 64 << 20});
     made->BelieveFor(kTick);
     return made;
@@ -133,7 +133,7 @@ class Exporter {
     last_work_ = NowNs();
   }
 
-  // Lets go of all that the last snapshots needed, once nothing has been to do for a while.
+  // Frees everything needed for the last snapshots, after a period without work.
   void Rest() {
     if (last_work_ != 0 && NowNs() - last_work_ >= (memory_is_limited_ ? kTick : kLookAround)) RestNow();
   }
@@ -143,24 +143,24 @@ class Exporter {
     symbolizer_.reset();
     if (output_.ok()) output_->ForgetListing();
     SetBadness(kBadnessAtRest);
-    GiveBackMemory();  // last: what runs after it comes back
+    GiveBackMemory();  // last, because calls after it make pages resident again
   }
 
-  // Whether there is room for what one more snapshot takes. Once it is at work the look is not repeated: a dozen files for
-  // each of a build's thousands of processes.
+  // Returns whether there is memory for one more snapshot. While the exporter is working the check is not repeated: it
+  // reads a dozen files, and a build has thousands of processes.
   bool HasRoomFor(const TableFile& table) {
     if (symbolizer_ != nullptr && knows_room_) return true;
     const std::optional<MemoryRoom> room = MemoryRoomOf("self");
     knows_room_ = true;
     memory_is_limited_ = room.has_value();
-    if (!room.has_value() || symbolizer_ != nullptr) return true;  // it has taken most of it already
+    if (!room.has_value() || symbolizer_ != nullptr) return true;  // most of that memory is already allocated
     return room->left_bytes >= kSnapshotBytes + static_cast<int64_t>(4 * table.bytes());
   }
 
-  // `shares`: into the sum of its program. It has ended, and left no file of its own.
-  // `wrote`: whether there was anything new.
+  // `shares`: adds to the sum of its program, for an ended process without files of its own. `wrote`: whether anything
+  // was new.
   bool Export(ServedTable& served, bool shares = false, const SnapshotOccasion& occasion = {}, bool* wrote = nullptr) {
-    if (IsNoted(tables_.folder(), served.reader)) return true;  // it shows our own profiles
+    if (IsNoted(tables_.folder(), served.reader)) return true;  // the process only reads the tool's output
     if (!HasOutput()) return false;
     const auto rights = served.table().ReadWith();
     if (rights.has_value() && !MayServe(served, rights->user)) return false;
@@ -174,7 +174,7 @@ class Exporter {
       const auto written = served.exporter.Export(*output_, of_child != nullptr ? *of_child : *symbolizer_,
                                                   Deadline::In(ProcessExporter::kLinesTime), occasion);
       done = written.status();
-      // Never for a file that says what another user's program wants it to.
+      // Never for a file whose contents another user's program determines.
       const bool is_own = !rights.has_value() && served.user == geteuid();
       for (size_t i = 0; written.ok() && is_own && i < written->size(); ++i) command_->Add((*written)[i].ToString());
       if (wrote != nullptr) *wrote = written.ok() && !written->empty();
@@ -187,11 +187,11 @@ class Exporter {
 
   static bool Shares(const ServedTable& served) {
     const TableFile& table = served.table();
-    // What another user's table says is read with that user's rights, for a file of its own.
+    // Another user's table is read with that user's rights, into files of its own.
     return table.merge() && !served.exporter.has_files() && table.owner().pid != 1 && !table.ReadWith().has_value();
   }
 
-  // The tables of the processes in them are removed once the files are there.
+  // The tables of the merged processes are removed after the files are written.
   void WriteShared() {
     const auto is_shared = [](const auto& served) { return served->shared; };
     const auto& all = tables_.all();
@@ -214,8 +214,8 @@ class Exporter {
     }
   }
 
-  // Not a table that was root's and now is a user's of whom no mark tells: that user's own exporter takes it. And not one of
-  // a user who held us up before, on purpose perhaps: it stays, for `holdfast collect`.
+  // Excludes a table that was root's and now belongs to a user without a mark: that user's own exporter serves it. Also
+  // excludes users who delayed us before, perhaps on purpose: their tables stay for `holdfast collect`.
   bool MayServe(ServedTable& served, uid_t user) {
     if (slow_[user] >= kMostSlow) {
       served.finished = true;
@@ -232,7 +232,7 @@ class Exporter {
     if (served.shared || served.is_ended) return;
     if (served.HasEnded()) served.gone = true;
     if (served.gone) return Finish(served);
-    // At first sight: its files may be replaced or gone by the next snapshot.
+    // Open files as soon as they are seen: they may be replaced or removed before the next snapshot.
     if (served.exporter.LookAtModules() && last_work_ == 0) last_work_ = NowNs();
     if (now >= served.next_beat) {
       table.SetBeat(++served.beat);
@@ -240,19 +240,19 @@ class Exporter {
     }
     const absl::StatusOr<ControlWords> words = table.ReadWords();
     if (!words.ok()) {
-      served.finished = true;  // not a table any more: nothing can be had from it
+      served.finished = true;  // the table is damaged: nothing can be read from it
       return;
     }
     if (words->exit_moment == ExitMoment::kAsked && served.exit_moment_ns == 0) {
       served.exit_moment_ns = now;
       served.exporter.CopyBeforeExit();
     }
-    // Handlers that take long, or never end.
+    // The exit handlers take long, or never end.
     if (served.exporter.has_copy() && words->exit_request == 0 && now - served.exit_moment_ns >= kLookAround)
       Export(served);
     if (words->exit_request != 0 && served.exit_answered == 0) {
-      // The end of a PID 1 takes us with it: its table must be gone before. What it does after its answer is lost
-      // there. Of any other, for which there is no room while it lives, or that shares a file, the profile comes afterwards.
+      // The end of PID 1 also ends this process, so its table must be removed before; what PID 1 does after the answer
+      // is lost. For other processes, the profile is written later if memory is low now, or if they share a file.
       const bool now_or_never = table.owner().pid == 1;
       if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never)
         tables_.RemoveTable(served);
@@ -260,7 +260,7 @@ class Exporter {
       served.exit_answered = NowNs();
     }
     if (words->snapshot_request != served.requests_answered) {
-      // After a failure the next interval tries again; who asked sees no answer.
+      // After a failure the next interval tries again; the requester gets no answer.
       if (Export(served)) table.AnswerSnapshot(words->snapshot_request);
       served.requests_answered = words->snapshot_request;
     }
@@ -271,15 +271,15 @@ class Exporter {
       } else {
         served.exporter.PutOff();
       }
-      // From now on, not from the due time: a slow export must not lead to one after the other.
+      // Count from now, not from the due time, so that slow exports do not follow each other without pause.
       ++served.snapshots;
       served.next_snapshot = NowNs() + served.SnapshotPeriod();
     }
   }
 
-  // Near a memory limit without names first: that takes a tenth of the time and a quarter of the memory. Then, where there is
-  // plenty of room, with them. Who builds it goes before everybody when the killer comes, and the program follows a moment later:
-  // a child builds it, so that somebody is left for the last profile.
+  // Near a memory limit a snapshot without names is written first: it takes a tenth of the time and a quarter of the
+  // memory. If there is enough memory, one with names follows. A child builds it: the kernel kills the builder first,
+  // and then perhaps the program, so that this process survives to write the last profile.
   void ExportExtra(ServedTable& served) {
     SnapshotOccasion occasion;
     const bool asked = served.triggers.IsDue(NowNs()), near_limit = !served.near_limit.empty();
@@ -300,7 +300,7 @@ class Exporter {
     } else {
       occasion.lean = near_limit || !has(whole);
       done = Export(served, false, occasion, &wrote);
-      if (!done && absl::IsUnavailable(last_failure_)) {  // no process more is allowed here
+      if (!done && absl::IsUnavailable(last_failure_)) {  // the process limit is reached
         occasion.begin_child = nullptr;
         done = Export(served, false, occasion, &wrote);
       }
@@ -312,11 +312,11 @@ class Exporter {
       }
     }
     if (asked) served.triggers.Tried(done, wrote, NowNs());
-    if (near_limit) RestNow();  // lets go of what that took at once
+    if (near_limit) RestNow();  // frees the memory for it at once
   }
 
   void Finish(ServedTable& served) {
-    // It may have executed another program as another user, whose table is still to come.
+    // The process may have executed another program as another user, with a table that is still to come.
     tables_.AwaitSuccessor(served, Output());
     const bool shares = Shares(served);
     if ((!shares && !served.exporter.HasNewsSinceItsEnd()) ||
@@ -325,7 +325,7 @@ class Exporter {
       served.is_ended = true;
       served.ended_ns = NowNs();
     } else if (!served.finished && ++served.failures >= kMostFailures) {
-      served.finished = true;  // the table stays, for `holdfast collect`
+      served.finished = true;  // the table stays for `holdfast collect`
       left_[served.user].Add(tables_.folder(), served.table().name(), served.table().bytes());
     }
   }
@@ -336,8 +336,8 @@ class Exporter {
     served.exporter.HandOver(&ended_);
   }
 
-  // Adds names and lines that were not ready when files were written, in a child: one process after the other. Whoever waits
-  // for the end of a program waits for them a moment, as its table is there until then.
+  // Adds names and lines that were not ready when files were written: in a child, for one process at a time. Programs
+  // that wait for another program's end also wait a moment for its names, because its table exists until then.
   void CompleteNames() {
     if (completing_ != nullptr) LookAtCompleting();
     size_t waiting = 0;
@@ -349,7 +349,7 @@ class Exporter {
       }
       if (served->is_ended) {
         if (NowNs() - served->ended_ns > kMostCompleteWait) tables_.RemoveTable(*served);
-        if (++waiting > kMostToComplete) Leave(*served);  // of a build's thousands
+        if (++waiting > kMostToComplete) Leave(*served);  // for a build with thousands of processes
       }
       if (completing_ != nullptr || (!served->is_ended && NowNs() < served->complete_again_ns)) continue;
       if (!BeginCompleting(*served)) served->exporter.FilesAreCompleted();
@@ -369,7 +369,7 @@ class Exporter {
       served.exporter.CompleteFiles(*output_, symbolizer);
       _exit(0);
     }
-    // What is written meanwhile is another child's.
+    // Files written meanwhile are left to another child.
     served.exporter.FilesAreCompleted();
     completing_ = &served;
     served.is_completing = true;
@@ -384,7 +384,7 @@ class Exporter {
         tables_.RemoveTable(*completing_);
       return;
     }
-    // Of a program that runs on, a small part of a core.
+    // For a running program, use only a small part of a core.
     completing_->complete_again_ns = NowNs() + kShareOfCompleting * (NowNs() - completing_since_);
     std::exchange(completing_, nullptr)->is_completing = false;
   }
@@ -397,14 +397,14 @@ class Exporter {
   EndedFiles ended_;
   ServedTables tables_;
   std::unique_ptr<ModuleSymbolizer> symbolizer_;  // null: at rest
-  int64_t last_work_ = 1;              // 0: nothing since it last rested. At first there is its own start to let go of
-  ServedTable* completing_ = nullptr;  // a child completes its names
+  int64_t last_work_ = 1;              // 0: nothing since the last rest. Initially 1, so that start-up memory is freed
+  ServedTable* completing_ = nullptr;  // a child is completing its names
   pid_t completing_child_ = 0;
   int64_t completing_since_ = 0;
   bool memory_is_limited_ = false, knows_room_ = false;
   ProgramFiles shared_;
   int64_t next_shared_ = 0;
-  std::map<uid_t, LeftTables> left_;  // by user: one's do not push another's out
+  std::map<uid_t, LeftTables> left_;  // by user: one user's tables do not displace another's
   std::map<uid_t, int> slow_;         // how often reading with a user's rights took long
   absl::Status last_failure_;
 };
@@ -433,15 +433,15 @@ absl::Status ServeTables(const ExporterOptions& given) {
   };
   while (!lock.Take()) {
     if (!lock.Barred()) tell_served();
-    // A program that entered a pid namespace of its own can start no exporter any more once that has ended, and the
-    // namespace's own exporter ends with it. So who was started outside stays until the work is done.
+    // A program that entered its own pid namespace can start no exporter after that namespace has ended, and the
+    // namespace's exporter ends with it. So an exporter that was started outside stays until the work is done.
     if (!lock.HeldElsewhere() || !HasTables(*tables, options)) return absl::OkStatus();
     poll(nullptr, 0, static_cast<int>(kTick / kMs));
   }
   tell_served();
   GiveBackFreedPagesAtOnce();
   SweepOldTables(options.tables);
-  PushCompanion pusher(options);  // outlives the rest: its end is waited for when the lock is free again
+  PushCompanion pusher(options);  // destroyed last: waits for the pusher's end when the lock is free again
   SnapshotCommand command(options.on_snapshot, options.out);
   WorkBeat beat;
   Exporter exporter(options, *std::move(tables), &pusher, &command, &beat);
@@ -449,7 +449,7 @@ absl::Status ServeTables(const ExporterOptions& given) {
     beat.CountIn(lock.beat());
     NoteOutputFolder(options.tables, options.out, options.out_id);
     exporter.Serve();
-    NoteOutputFolder(options.tables, options.out, options.out_id);  // somebody may ask for it since
+    NoteOutputFolder(options.tables, options.out, options.out_id);  // the file may have been created since
     exporter.ReleaseUsers();
     lock.Release();
   } while (exporter.HasWork() && lock.Take());

@@ -38,19 +38,19 @@ ExporterLock::ExporterLock(const std::string& tables, const std::string& out)
 bool ExporterLock::Take() {
   const uint64_t own = OwnNamespace();
   held_elsewhere_ = barred_ = false;
-  // A shim that only asks whether the lock is held holds it for some microseconds: so, a few attempts.
+  // A shim that only checks whether the lock is held takes it for some microseconds, so try a few times.
   for (int attempt = 0; attempt < 5; ++attempt) {
     FileDescriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
     struct stat held, named;
     if (!file.valid() || fstat(file.get(), &held) != 0 || held.st_uid != geteuid()) {
-      // Somebody else's, in the way by accident or on purpose. Root may take it away; who may not gives up.
+      // Another user's file, in the way by accident or on purpose. Remove it if permitted (as root), otherwise give up.
       if (lstat(path_.c_str(), &named) != 0 || named.st_uid == geteuid()) return false;
       barred_ = unlink(path_.c_str()) != 0;
       if (barred_) return false;
       continue;
     }
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-      // The last holder may have removed the file between our open and our lock: then nobody would see this one.
+      // The last holder may have removed the file between our open and our lock: then nobody would see this lock.
       if (lstat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
         file_ = std::move(file);
         WriteRecord(own);
@@ -67,7 +67,7 @@ bool ExporterLock::Take() {
   return false;
 }
 
-// A hint: on a full disk it is missing.
+// Only a hint: it is missing if the disk is full.
 void ExporterLock::WriteRecord(uint64_t pid_namespace) {
   ExporterRecord record = {.pid_ns = pid_namespace};
   char number[16] = {};
@@ -85,7 +85,7 @@ void ExporterLock::WriteRecord(uint64_t pid_namespace) {
 
 void ExporterLock::Release() {
   if (!file_.valid()) return;
-  unlink(path_.c_str());  // while it is locked: what is removed is ours
+  unlink(path_.c_str());  // while locked, so that only our own file is removed
   file_.Close();
 }
 

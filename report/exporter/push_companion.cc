@@ -17,10 +17,10 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kRestart = 60 * kSecond;
-constexpr int kMostLooks = 64;  // a build's thousands of programs were started by one
+constexpr int kMostLooks = 64;  // one exporter may serve a build's thousands of programs
 constexpr size_t kMostEnvironment = 1 << 20;
 
-// What is meant for the program is not for the tool.
+// Removes variables that are for the program and not for the tool.
 bool IsForPusher(std::string_view variable) {
   return !variable.empty() && !variable.starts_with("LD_") &&
          (!variable.starts_with("HOLDFAST_") || variable.starts_with("HOLDFAST_PUSH_"));
@@ -62,7 +62,7 @@ void PushCompanion::Start(int64_t now) {
   our_end_ = FileDescriptor(ends[1]);
   const char* const arguments[] = {
       "holdfast", "push", url_.c_str(), options_.out.c_str(), "--tables", options_.tables.c_str(), "--follow", nullptr};
-  std::vector<const char*> environment = {"HOLDFAST_ENABLE=0"};  // for the library where it is in /etc/ld.so.preload
+  std::vector<const char*> environment = {"HOLDFAST_ENABLE=0"};  // in case /etc/ld.so.preload lists the library
   for (size_t at = 0; at < environment_.size(); at = environment_.find('\0', at) + 1) {
     environment.push_back(environment_.c_str() + at);
   }

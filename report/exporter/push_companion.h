@@ -1,10 +1,11 @@
-// The pusher beside an exporter: where a program was started with `HOLDFAST_PUSH=URL`, or by `run --push URL`, `holdfast push` is
-// started for the output folder that is served. It is a process of its own, so that no server, however slow or dead, holds
-// up the profiles on disk, and an exporter without one stays as small as it was.
+// Runs a pusher beside an exporter: if a program was started with `HOLDFAST_PUSH=URL`, or by `run --push URL`,
+// `holdfast push` is started for the served output folder. It is a separate process, so that a slow or dead server does
+// not delay the profiles on disk, and an exporter without a pusher stays small.
 //
-// It has the program's environment: proxies, HOLDFAST_PUSH_TENANT and others that `push` reads. What it says goes to
-// OUT/.push/log. It knows by the end of a pipe that we have ended, sends what the programs did last, and ends; we wait
-// for that, since an orphan would come back to a program that takes orphans (sampler/spawn/spawn_exporter.h).
+// The pusher has the program's environment: proxies, HOLDFAST_PUSH_TENANT and other variables for `push`. Its output
+// goes to OUT/.push/log. A pipe tells it that the exporter has ended; it then sends the programs' last data and ends.
+// The exporter waits for that, because an orphan would become a child of a program that is a subreaper
+// (sampler/spawn/spawn_exporter.h).
 #ifndef HOLDFAST_REPORT_EXPORTER_PUSH_COMPANION_H_
 #define HOLDFAST_REPORT_EXPORTER_PUSH_COMPANION_H_
 
@@ -24,17 +25,17 @@ class PushCompanion {
   explicit PushCompanion(const ExporterOptions& options) : options_(options) {}
   ~PushCompanion();
 
-  // A program that is served from now on. Its environment is looked at where nobody has asked for a pusher yet.
+  // Call for each newly served program. Reads its environment if no program has requested a pusher yet.
   void Look(const TableFile& table);
-  // Starts it again a minute after it was last started where it has ended.
+  // Restarts a pusher that has ended, a minute after its last start at the earliest.
   void Tend(int64_t now);
 
  private:
   void Start(int64_t now);
 
   const ExporterOptions& options_;
-  std::string url_;          // "": nobody asked
-  std::string environment_;  // each variable ended by a zero byte
+  std::string url_;          // "": not requested
+  std::string environment_;  // each variable ends with a zero byte
   int looks_ = 0;
   pid_t pid_ = 0;
   FileDescriptor our_end_;  // of the pipe

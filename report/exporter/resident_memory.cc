@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// Of mimalloc, which serves the tool's operator new; not there in unit tests.
+// Functions of mimalloc, which the tool uses for operator new; missing in unit tests.
 extern "C" {
 __attribute__((weak)) void mi_collect(bool force);
 __attribute__((weak)) void mi_option_set(int option, long value);
@@ -29,7 +29,7 @@ int OwnBadness() {
 
 using PageRange = std::pair<uintptr_t, uintptr_t>;
 
-// Read-only mappings of files in which no page was ever written: those of the linker's relocations are not among them.
+// Returns read-only mappings of files without modified pages, so without those that the linker relocated.
 std::vector<PageRange> UnchangedFilePages() {
   std::vector<PageRange> ranges;
   std::ifstream file("/proc/self/smaps");
@@ -54,14 +54,14 @@ std::vector<PageRange> UnchangedFilePages() {
 }  // namespace
 
 void GiveBackFreedPagesAtOnce() {
-  // mi_option_decommit_delay of mimalloc 2.0, mi_option_purge_delay of later ones.
+  // mi_option_decommit_delay in mimalloc 2.0, mi_option_purge_delay in later versions.
   constexpr int kDelayOfPurge = 15;
   if (mi_option_set != nullptr) mi_option_set(kDelayOfPurge, 0);
 }
 
 void GiveBackMemory() {
   if (mi_collect != nullptr) mi_collect(true);
-  malloc_trim(0);  // of the libraries in C
+  malloc_trim(0);  // for the libraries written in C
   for (const auto& [start, end] : UnchangedFilePages())
     madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
 }

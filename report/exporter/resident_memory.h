@@ -1,24 +1,24 @@
-// What keeps the exporter small between snapshots, and first in the way of the out-of-memory killer: it is charged to the
-// container of the program that it serves.
+// Keeps the exporter small between snapshots, and makes it the first victim of the out-of-memory killer: its memory is
+// charged to the container of the program that it serves.
 #ifndef HOLDFAST_REPORT_EXPORTER_RESIDENT_MEMORY_H_
 #define HOLDFAST_REPORT_EXPORTER_RESIDENT_MEMORY_H_
 
 namespace holdfast {
 
-// For the whole process, once, before it works: freed pages of operator new go back to the kernel when they are freed. mimalloc
-// would wait for some milliseconds, and for another allocation after them, which an exporter at rest does not make: up to
-// 10 MiB stayed.
+// Makes operator delete return pages to the kernel at once. Call once, before the process begins its work. By default
+// mimalloc waits some milliseconds, and for another allocation afterwards, which an idle exporter does not make: up to
+// 10 MiB remained resident.
 void GiveBackFreedPagesAtOnce();
 
 // Gives the allocators' free memory back to the kernel, and lets go of the pages of code and constants that are mapped from
 // files: what is needed of them again comes from the page cache, in chunks of 64 KiB. About a millisecond.
 void GiveBackMemory();
 
-// Badness by which the kernel chooses whom to kill for want of memory: 1000 stands for all the memory of the machine, or of the
-// control group. At rest the exporter goes before whoever holds less than a third of it, so that the program that ate it all
-// goes first and has a last profile; while it builds one it goes before everybody.
+// oom_score_adj, by which the kernel chooses its victim: 1000 corresponds to all memory of the machine or the control
+// group. At rest the exporter precedes any process with less than a third of the memory. So the program that used it
+// all is killed first and has a last profile. While the exporter builds a profile, it precedes every process.
 inline constexpr int kBadnessAtRest = 300, kBadnessAtWork = 1000;
-// Never below what it was when the process was started, which takes a privilege.
+// Never sets a lower value than at the start of the process, which would need a privilege.
 void SetBadness(int badness);
 
 }  // namespace holdfast

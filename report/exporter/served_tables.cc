@@ -19,9 +19,9 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostAtLimit = 3;          // processes of a control group that comes near its limit
+constexpr size_t kMostAtLimit = 3;          // processes of a control group near its limit
 constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
-// After the orderly end of a process that we cannot see, before its last look.
+// How long to wait for the last look after the normal end of an invisible process.
 constexpr int64_t kUnseenRest = 10 * kSecond;
 
 FileDescriptor OpenPid(pid_t pid) { return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
@@ -39,11 +39,11 @@ int64_t ServedTable::BeatPeriod() const {
   return std::min<int64_t>(kBeatNs, PatienceNs(table().snapshot_every_ns()) / 3);
 }
 
-// A hostile header may ask for anything.
+// Bounds the period, because the header may be hostile.
 int64_t ServedTable::SnapshotPeriod() const {
   const uint64_t least = user == geteuid() ? kMs : kSecond;
   const auto period = static_cast<int64_t>(std::clamp<uint64_t>(table().snapshot_every_ns(), least, uint64_t{1} << 60));
-  // The first ones closer together: whether a program grows is asked within its first minutes, too, and takes five.
+  // The first periods are shorter, so that five minutes are enough to judge whether a program grows.
   const int first = is_exact ? kFirstOfExact : kFirstSnapshots;
   return std::min(period, std::max(period >> first, kSecond) << std::min(snapshots, first));
 }
@@ -65,7 +65,7 @@ bool ServedTables::MayHaveWork() const { return !served_.empty() || !became_othe
 
 bool ServedTables::TakeNotifications() const {
   alignas(inotify_event) char buffer[4096];
-  // Root also serves users that it learns of here.
+  // Root also serves users that it discovers here.
   const std::string prefix = geteuid() == 0 ? kTablePrefix : own_prefix_;
   bool any = false;
   for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
@@ -89,11 +89,11 @@ void ServedTables::Find(const OutputFolder* output) {
         continue;
       }
       absl::StatusOr<TableFile> table = TableFile::Open(folder_, name, user);
-      // Out of descriptors: at the next look.
+      // Out of descriptors: try again at the next look.
       if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
       const bool is_for_us = table.ok() && GoesTo(*table, options_.out, options_.out_id) && !WasRenamed(*table, user);
       if (is_for_us && !TakesAnother(user)) continue;
-      // Named after another user id, in a user namespace: its own exporter serves it while it runs.
+      // Named by another user id, in a user namespace: the exporter there serves it while its program runs.
       if (is_for_us && user == geteuid() && !absl::StartsWith(name, own_prefix_) &&
           (table->liveness() != Liveness::kDead || IsServedElsewhere(name))) {
         continue;
@@ -106,7 +106,7 @@ void ServedTables::Find(const OutputFolder* output) {
   known_ = std::move(there);
 }
 
-// Of which it is sure that they are root's, or were.
+// Returns the processes that certainly are or were root's.
 std::vector<TableOwner> ServedTables::RootsProcesses() const {
   std::vector<TableOwner> processes;
   if (ParentLives()) processes.emplace_back().pid = static_cast<uint32_t>(options_.parent);
@@ -117,7 +117,7 @@ std::vector<TableOwner> ServedTables::RootsProcesses() const {
   return processes;
 }
 
-// One of ours, whose program became another user.
+// Recognizes one of our tables after its program became another user.
 bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
   for (const auto& served : served_) {
     if (!served->table().IsSameFile(table)) continue;
@@ -128,14 +128,14 @@ bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
   return false;
 }
 
-// Another user could make any number of tables; what is too much waits until others have ended.
+// Another user could make any number of tables; those above the limit wait until others have ended.
 bool ServedTables::TakesAnother(uid_t user) const {
   return user == geteuid() || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
                                 return served->user == user;
                               }) < kMostOfAnother;
 }
 
-// Of "holdfast.0.4242.…": whether the exporter of user 0 holds its lock.
+// For "holdfast.0.4242.…": returns whether user 0's exporter holds the lock.
 bool ServedTables::IsServedElsewhere(const std::string& name) const {
   uint32_t user = 0;
   const size_t start = sizeof kTablePrefix - 1;
@@ -154,16 +154,17 @@ void ServedTables::Add(TableFile table, uid_t user) {
   served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
   if (pid.has_value()) served->group = limits_.GroupOf(*pid);
   next_limit_ns_ = 0;
-  // After the process was opened: its pid may come back as another one at any time.
+  // Check after opening the process: its pid may be reused at any time.
   served->gone = added.liveness() == Liveness::kDead;
-  if (!served->gone) added.SetExporterPid(getpid());   // a write touches the file, which says when its process ended
-  served->next_beat = NowNs() + served->BeatPeriod();  // most processes of a build have ended by then
+  // Not for an ended process: a write would change the file's time, which tells when it ended.
+  if (!served->gone) added.SetExporterPid(getpid());
+  served->next_beat = NowNs() + served->BeatPeriod();  // by then most processes of a build have ended
   served->added_ns = NowNs();
   if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + served->SnapshotPeriod();
-  // exec keeps the pid: of two images of one process the older is gone.
+  // exec keeps the pid: the older image of a process is gone.
   for (const auto& other : served_) {
     const TableOwner& old = other->table().owner();
-    // What another user's table says of itself is said of that user's processes only.
+    // Trust another user's table only about that user's processes.
     if (!old.SameProcess(added.owner()) || other->user != user) continue;
     (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
   }
@@ -174,7 +175,7 @@ void ServedTables::LookAtProcesses() {
   for (const auto& served : served_) {
     if (served->gone) continue;
     const Liveness liveness = served->table().liveness();
-    // A process that cannot be seen, and that said that it ends, is not waited for longer than an end may take.
+    // An invisible process that has announced its end is not waited for longer than an end may take.
     served->gone = liveness == Liveness::kDead || (liveness == Liveness::kUnknown && served->exit_answered != 0 &&
                                                    NowNs() - served->exit_answered > kUnseenRest);
   }
@@ -198,7 +199,7 @@ void ServedTables::AwaitSuccessor(ServedTable& served, const OutputFolder* outpu
   if (served.user == geteuid() && output != nullptr) users_.Vouch(folder_, *user, *output);
 }
 
-// Fewer of each where there are many: all together take no more than 0.2 % of a core.
+// Returns the interval of looks, longer for many tables: together they take at most 0.2 % of a core.
 int64_t ServedTables::LookEvery() const {
   const auto watched = std::count_if(served_.begin(), served_.end(), [](const auto& served) {
     return (served->table().peak() || served->triggers.is_wanted()) && !served->gone;
@@ -206,11 +207,11 @@ int64_t ServedTables::LookEvery() const {
   const bool any_exact = std::any_of(served_.begin(), served_.end(), [](const auto& served) {
     return served->table().peak() && served->exporter.peak().is_exact() && !served->gone;
   });
-  constexpr int64_t kOfOne = 500'000;  // 500 times what a look takes
+  constexpr int64_t kOfOne = 500'000;  // 500 times the cost of one look
   return watched == 0 ? kLookAround : std::clamp(watched * kOfOne, any_exact ? kLookAtExactPeak : kLookAtPeak, kTick);
 }
 
-// Of a group that comes near its limit those that hold most: there is neither time nor memory for all.
+// Chooses the largest processes of a group near its limit, because there is neither time nor memory for all.
 void ServedTables::LookAtLimits(int64_t now_ns) {
   if (now_ns < next_limit_ns_) return;
   uint64_t largest = 0;
@@ -252,7 +253,7 @@ bool ServedTables::LookAtAll() {
 void ServedTables::Wait() {
   std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
   if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
-  int64_t timeout = kTick;  // a longer sleep would count as a hang (sampler/contract/exporter_progress.h)
+  int64_t timeout = kTick;  // a longer sleep would look like a hang (sampler/contract/exporter_progress.h)
   for (const FileDescriptor& process : became_others_) entries.push_back({process.get(), POLLIN, 0});
   for (const auto& served : served_) {
     if (served->process.valid() && !served->HasEnded()) entries.push_back({served->process.get(), POLLIN, 0});
@@ -260,7 +261,7 @@ void ServedTables::Wait() {
   }
   const int64_t every = LookEvery(), end = NowNs() + timeout;
   for (int64_t left = timeout;; left = end - NowNs()) {
-    // A group near its limit is looked at more often.
+    // A group near its limit is checked more often.
     const int64_t wait = std::clamp<int64_t>(std::min(left, next_limit_ns_ - NowNs()), 0, every);
     const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
     if (LookAtAll() || notified || left <= wait) return;

@@ -1,6 +1,7 @@
-// Whom one exporter serves: the tables of its output folder, found when they come, watched until their processes have ended.
+// The tables that one exporter serves: finds the tables of its output folder as they appear, and watches them until
+// their processes have ended.
 //
-// Told by inotify where a table gets its name; where nothing tells, by looking. One thread.
+// Uses inotify to notice new tables; without it, lists the folder regularly. One thread.
 #ifndef HOLDFAST_REPORT_EXPORTER_SERVED_TABLES_H_
 #define HOLDFAST_REPORT_EXPORTER_SERVED_TABLES_H_
 
@@ -30,78 +31,79 @@
 
 namespace holdfast {
 
-inline constexpr int64_t kTick = 100 * kMs;  // how often the words of live tables are read: nothing may tell (chroot)
-inline constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are looked at
+// How often the words of live tables are read, in case there are no notifications (chroot).
+inline constexpr int64_t kTick = 100 * kMs;
+inline constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are checked
 
-// So many periods come before the one that was asked for, each half as long as the next: of 60 s, snapshots after 3.75, 11, 26
-// and 56 s. Not less than a second.
+// The requested period is preceded by this many shorter ones, each half as long as the next: for 60 s, snapshots after
+// 3.75, 11, 26 and 56 s. At least a second each.
 inline constexpr int kFirstSnapshots = 4;
-// The same where every allocation is recorded: after 1.9, 5.6, 13, 28 and 58 s. Such runs are often short.
+// The same if every allocation is recorded: after 1.9, 5.6, 13, 28 and 58 s. Such runs are often short.
 inline constexpr int kFirstOfExact = 5;
 
 struct ServedTable {
   ServedTable(ProcessExporter of_table, uid_t its_user) : exporter(std::move(of_table)), user(its_user) {}
 
   ProcessExporter exporter;
-  FileDescriptor process;  // pidfd; invalid where the process is out of reach
+  FileDescriptor process;  // pidfd; invalid if the process is not visible
   int64_t added_ns = 0;
   int64_t next_snapshot = 0;
-  int snapshots = 0;      // that were due so far
+  int snapshots = 0;      // number of snapshots that were due so far
   bool is_exact = false;  // every allocation is recorded
   uint32_t requests_answered = 0;
-  int64_t exit_answered = 0;   // when; 0 = it did not ask
+  int64_t exit_answered = 0;   // when it was answered; 0: it did not ask
   int64_t exit_moment_ns = 0;  // when it asked for a copy before its exit handlers; 0: it did not
   int failures = 0;
   uint32_t beat = 0;
   int64_t next_beat = 0;
-  bool shared = false;    // in the sum of its program, which is still to be written
-  bool gone = false;      // its process ended or runs another image
+  bool shared = false;    // merged into its program's sum, which is not yet written
+  bool gone = false;      // its process has ended or runs another image
   bool finished = false;  // nothing more to do
-  bool is_ended = false;  // its last profiles are written; only names may still be missing
+  bool is_ended = false;  // its last profiles are written; only names may be missing
   int64_t ended_ns = 0;
-  bool is_completing = false;     // a child adds names to its files
-  ReaderOfPipe reader;            // of the tool's output, perhaps
-  int64_t complete_again_ns = 0;  // not before, as completing names takes long
-  bool is_new = true;             // nobody has looked whether it wants to be pushed
-  uid_t user;                     // the owner of the table
+  bool is_completing = false;     // a child is adding names to its files
+  ReaderOfPipe reader;            // in case the process reads the tool's output
+  int64_t complete_again_ns = 0;  // not earlier, because completing names takes long
+  bool is_new = true;             // not yet checked whether it requests a pusher
+  uid_t user;                     // the table's owner
   bool became_another = false;
   TriggerWatch triggers{"", std::nullopt};
-  std::shared_ptr<LimitedGroup> group;  // of memory; null: not to be seen
-  std::string near_limit;               // a snapshot is due: why; "": none is
+  std::shared_ptr<LimitedGroup> group;  // the memory control group; null: not visible
+  std::string near_limit;               // the reason for a due snapshot; "": none
 
   const TableFile& table() const { return exporter.table(); }
-  // Whether the process ended, as far as it can be reached.
+  // Returns whether the process has ended, if it is visible.
   bool HasEnded() const;
   int64_t BeatPeriod() const;
-  int64_t SnapshotPeriod() const;  // until the next one
-  // A snapshot besides those of each interval.
+  int64_t SnapshotPeriod() const;  // until the next snapshot
+  // A snapshot in addition to the regular ones.
   bool IsExtraDue(int64_t now_ns) const { return !near_limit.empty() || triggers.IsDue(now_ns); }
 };
 
 class ServedTables {
  public:
-  // `folder`: the tables. `options` and `ended` must live as long as this.
+  // `folder`: the tables. `options` and `ended` must outlive this object.
   ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended);
 
-  // Looks for new tables. `output`: null while there is none.
+  // Looks for new tables. `output`: null if there is none yet.
   void Find(const OutputFolder* output);
-  // Which processes are gone.
+  // Finds processes that are gone.
   void LookAtProcesses();
   void DropFinished();
-  // Removes the file.
+  // Removes the table's file.
   void RemoveTable(const ServedTable& served) const;
 
-  // Until something happens to the folder or to a process, a snapshot is due, or the next tick.
-  // Meanwhile it looks at what is in use, and at what else asks for a snapshot.
+  // Waits until something happens to the folder or a process, a snapshot is due, or the next tick. Meanwhile checks
+  // memory in use, and other reasons for a snapshot.
   void Wait();
-  // True when something happened to a table of this user; others may be busy in the same folder.
+  // Returns true if something happened to one of this user's tables; other users' files in the folder do not count.
   bool TakeNotifications() const;
   bool is_notified() const { return events_.valid(); }
 
-  // Programs of root's that execute others as another user: `served` is gone, but its process lives. What it became is
-  // waited for.
+  // Handles root's programs that execute others as another user: `served` is gone, but its process lives. Waits for the
+  // new program's table.
   void AwaitSuccessor(ServedTable& served, const OutputFolder* output);
-  // Whether there is, or may come, anything to do: a table, a program that became another, the parent.
+  // Whether there is, or may come, work: a table, a program that became another, or the parent.
   bool MayHaveWork() const;
 
   ServedUsers& users() { return users_; }
@@ -117,14 +119,14 @@ class ServedTables {
   void Add(TableFile table, uid_t user);
   bool ParentLives() const;
   int64_t LookEvery() const;
-  // True: a snapshot is due.
+  // Returns true if a snapshot is due.
   bool LookAtAll();
   void LookAtLimits(int64_t now_ns);
 
   const ExporterOptions& options_;
   FileDescriptor folder_;
   EndedFiles* ended_;
-  FileDescriptor events_;  // inotify; invalid: nothing tells
+  FileDescriptor events_;  // inotify; invalid: no notifications
   FileDescriptor parent_;
   const std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();  // of all modules
   LimitWatch limits_;
@@ -133,7 +135,7 @@ class ServedTables {
   const std::string own_prefix_;
   std::vector<std::unique_ptr<ServedTable>> served_;
   std::vector<FileDescriptor> became_others_;
-  std::set<std::string> known_;  // the tables that are there and were looked at: served, finished, another folder's
+  std::set<std::string> known_;  // existing tables that were examined: served, finished, or of another folder
 };
 
 }  // namespace holdfast

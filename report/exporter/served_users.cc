@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// Everybody may put files there: these many of one folder are enough.
+// Everybody may create files there; limit the users for one folder.
 constexpr size_t kMostUsers = 64;
 
 std::string MarkOf(const std::string& tables, const std::string& out, FolderId id, uid_t user) {
@@ -30,17 +30,18 @@ std::string MarkOf(const std::string& tables, const std::string& out, FolderId i
   return path;
 }
 
-// "/dev/shm/holdfast.0.<hash>.lock" is root's own lock, and a mark differs in the number: ".<hash>.lock".
+// Returns ".<hash>.lock", the common end of root's own lock "/dev/shm/holdfast.0.<hash>.lock" and of marks, which
+// differ in the number.
 std::string EndOfMark(const std::string& out, FolderId id) {
   return MarkOf("", out, id, 0).substr(sizeof kTablePrefix + 1);
 }
 
-// Not a link to another file of root's.
+// Rejects links to other files of root's.
 bool IsMark(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == 0 && info.st_nlink == 1 && info.st_size == 0;
 }
 
-// What marks of a user there are.
+// The kinds of marks for a user.
 enum Mark : uint32_t { kOwn = 1, kShared = 2, kOfAnotherFolder = 4 };
 
 }  // namespace
@@ -92,7 +93,7 @@ void ServedUsers::Look(const FileDescriptor& folder) {
   }
 }
 
-// Locks the mark, which is left anew where another container's exporter has taken it away.
+// Locks the mark, and creates it again if another container's exporter has removed it.
 void ServedUsers::Hold(FolderId id, uid_t user, FileDescriptor& mark) const {
   struct stat info;
   if (!mark.valid() || fstat(mark.get(), &info) != 0 || info.st_nlink == 0) {
@@ -101,17 +102,17 @@ void ServedUsers::Hold(FolderId id, uid_t user, FileDescriptor& mark) const {
         open(MarkOf(tables_, out_, id, user).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (mark.valid() && (fstat(mark.get(), &info) != 0 || !IsMark(info))) mark.Close();
   }
-  // Whoever asks whether it is locked holds it for some microseconds: then at the next look.
+  // A process that checks the lock holds it for some microseconds: then lock it at the next look.
   if (mark.valid()) flock(mark.get(), LOCK_EX | LOCK_NB);
 }
 
 void ServedUsers::LeaveMark(FolderId id, uid_t user) const {
   if (HasMark(tables_, out_, id, user)) return;
   const std::string path = MarkOf(tables_, out_, id, user);
-  // That user's own exporter may hold its lock there: it cannot write into the folder, and is told so by nobody.
+  // That user's own exporter may hold its lock there. It cannot write into the folder, and nobody has told it.
   unlink(path.c_str());
   const FileDescriptor mark(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (mark.valid()) fchmod(mark.get(), 0644);  // whatever the umask is
+  if (mark.valid()) fchmod(mark.get(), 0644);  // independent of the umask
 }
 
 void ServedUsers::Vouch(const FileDescriptor& folder, uid_t user, const OutputFolder& output) {

@@ -1,5 +1,5 @@
-// Other users whose tables root's exporter takes for one output folder: those that programs of root's became, as told by
-// the marks that they left behind (sampler/tables/table_owner.h). There are none for anybody but root.
+// Other users whose tables root's exporter serves for one output folder: root's programs became these users and left
+// marks (sampler/tables/table_owner.h). Only root has such users.
 #ifndef HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_
 #define HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_
 
@@ -17,10 +17,10 @@
 
 namespace holdfast {
 
-// Whether there is such a mark for the folder of this id (not known: the one that containers share): then root's exporter, or
-// `holdfast collect` as root, takes that user's tables.
+// Returns whether there is such a mark for the folder with this id (unknown: the mark shared by containers). If there
+// is, root's exporter, or `holdfast collect` as root, takes that user's tables.
 bool HasMark(const std::string& tables, const std::string& out, FolderId id, uid_t user);
-// That mark, and the one that containers share, if no exporter of another one holds it.
+// Removes that mark, and the shared one if no exporter of another container holds it.
 void RemoveMarks(const std::string& tables, const std::string& out, FolderId id, uid_t user);
 
 class ServedUsers {
@@ -28,15 +28,15 @@ class ServedUsers {
   ServedUsers(std::string tables, std::string out, FolderId id)
       : tables_(std::move(tables)), out_(std::move(out)), id_(id) {}
 
-  // Looks for marks, and locks them: by that the user's programs see that they are served. `folder`: the tables.
-  // A user is served who has a mark of this folder. One who has none but the mark that containers share is, too: whoever left
-  // that could not see the folder, which was still to be made.
+  // Looks for marks and locks them; the lock tells the user's programs that they are served. `folder`: the tables. A
+  // user with a mark of this folder is served. So is a user with only the shared mark: the program that left it could
+  // not see the folder, which did not exist yet.
   void Look(const FileDescriptor& folder);
-  // Leaves a mark, where it was seen that root is behind a process of this user; not where that user's own exporter can
-  // write into the folder.
+  // Leaves a mark for a user whose process was seen to come from root, unless that user's own exporter can write into
+  // the folder.
   void Vouch(const FileDescriptor& folder, uid_t user, const OutputFolder& output);
-  // What these processes of root's (`run`, programs) started, or themselves are by now, without a call that the library
-  // could see. They live: their pids are theirs.
+  // Does this for processes that these processes of root's (`run`, programs) started, or became, without a call that
+  // the library could see. They must be alive, so that their pids are valid.
   void VouchForDescendants(const FileDescriptor& folder, const std::vector<TableOwner>& ancestors,
                            const OutputFolder& output);
   bool Has(uid_t user) const { return user == geteuid() || marks_.contains(user); }
@@ -48,12 +48,12 @@ class ServedUsers {
   }
   // Removes the marks.
   void Release();
-  // After Release: the marks of users that left a table meanwhile, and found theirs still there.
+  // After Release: creates the marks again for users with a table that appeared meanwhile and still saw its mark.
   void TakeBack(const FileDescriptor& folder);
 
  private:
   struct Marks {
-    FileDescriptor own, shared;  // locked, but where another holds the lock
+    FileDescriptor own, shared;  // locked, unless another process holds the lock
   };
   std::map<uid_t, uint32_t> MarksThere(const FileDescriptor& folder) const;
   void LeaveMark(FolderId id, uid_t user) const;
@@ -63,7 +63,7 @@ class ServedUsers {
   FolderId id_;
   std::map<uid_t, Marks> marks_;
   std::set<uid_t> released_;
-  std::set<std::string> strangers_;  // other users' tables that were looked at
+  std::set<std::string> strangers_;  // other users' tables that were examined
 };
 
 }  // namespace holdfast

@@ -25,9 +25,9 @@ namespace {
 constexpr off_t kMostLog = 64 << 10, kRoomForNotes = 4 << 10;
 constexpr const char* kLog = "/.on-snapshot.log";
 constexpr int kMostSignal = 64;
-constexpr int kMostTries = 1000;  // a millisecond or more each
+constexpr int kMostTries = 1000;  // each takes a millisecond or more
 
-// In the child, before it executes: as a program of the user's that nobody prepared.
+// In the child before exec: restores the state of a normal program of the user.
 void LeaveExporter(int output) {
   setsid();
   for (int number = 1; number <= kMostSignal; ++number) {
@@ -38,14 +38,14 @@ void LeaveExporter(int output) {
   dup2(output >= 0 ? output : null, STDOUT_FILENO);
   dup2(output >= 0 ? output : null, STDERR_FILENO);
   closefrom(STDERR_FILENO + 1);
-  SetBadness(kBadnessAtWork);  // it is charged to the program's control group, and goes before the program
+  SetBadness(kBadnessAtWork);  // charged to the program's control group, so it must be killed before the program
 }
 
-// All of a session but its first process. Its groups may be several: timeout and shells with job control make their own. What of it
-// has ended is reaped. False: nobody was left.
+// Kills all processes of a session except the first one, and reaps those that have ended. A session may have several
+// process groups: timeout and shells with job control make their own. Returns false if nobody was left.
 bool KillSession(pid_t session) {
   bool any = false;
-  kill(-session, SIGKILL);  // also where nobody may see /proc
+  kill(-session, SIGKILL);  // works even if /proc is not readable
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   while (const dirent* entry = proc != nullptr ? readdir(proc.get()) : nullptr) {
     pid_t pid = 0;
@@ -62,11 +62,12 @@ SnapshotCommand::~SnapshotCommand() {
   if (pid_ != 0) EndAll();
 }
 
-// The command's process is not reaped before, so its number is still that of its own session. What it started and left becomes our
-// child (a subreaper's): else it would come back to a program that takes orphans.
+// The command's process was not reaped yet, so its number still identifies its session. Orphans of the command become
+// our children, because we are a subreaper; otherwise they could become children of a program that is one.
 void SnapshotCommand::EndAll() {
-  kill(pid_, SIGKILL);  // it may not be in a session of its own yet
-  // Until none is left: one may just have started another. Who cannot end just now is not waited for.
+  kill(pid_, SIGKILL);  // it may not be in its own session yet
+  // Repeat until none is left, because one may just have started another. Does not wait for a process that cannot end
+  // now.
   int tries = 0;
   for (; tries < kMostTries && KillSession(pid_); ++tries) poll(nullptr, 0, 1);
   for (; tries < kMostTries && waitpid(pid_, nullptr, WNOHANG) == 0; ++tries) poll(nullptr, 0, 1);
@@ -86,7 +87,7 @@ void SnapshotCommand::Note(const std::string& line) const {
   Append(fmt::format("holdfast: --on-snapshot {}: {}\n", command_, line), kMostLog);
 }
 
-// All that has come; what has no room in the log is gone.
+// Reads all available output; what exceeds the log's limit is dropped.
 void SnapshotCommand::TakeOutput() const {
   char buffer[16 << 10];
   for (int i = 0; i < 64 && output_.valid(); ++i) {
@@ -149,7 +150,7 @@ void SnapshotCommand::Tend(int64_t now_ns) {
                      info.si_pid == pid_;
   if (ended || (pid_ != 0 && now_ns - started_ns_ >= kMostTime)) {
     EndAll();
-    // As waitpid has it.
+    // In waitpid's format.
     Ended(info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status, !ended);
   }
   if (pid_ == 0 && !waiting_.empty()) Start(now_ns);

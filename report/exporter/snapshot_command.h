@@ -1,13 +1,14 @@
-// `--on-snapshot CMD`: a command that is run for each file that the exporter writes, with the file's path as its last argument.
+// `--on-snapshot CMD`: runs a command for each file that the exporter writes, with the file's path as its last
+// argument.
 //
-// Who may say it: who starts the exporter. It comes with the exporter's own environment and never from a table or from a program that
-// is served, so it has no more rights than the program for which the exporter was started. Files of another user's
-// programs (root's exporter) get none.
-// Bounded: one at a time, kMostWaiting files wait (more are left out, and that is said), each is killed after kMostTime with all
-// that is in its session. Nobody waits for it: the program's end least of all. What still waits when the last table is gone is
-// done within kMostTimeAtEnd, or left.
-// It runs as `/bin/sh -c 'CMD "$@"' sh FILE`: in a session of its own, with standard input from /dev/null, in the output
-// folder. What it prints goes to OUT/.on-snapshot.log, up to 64 KiB; there it is also said, once, that it failed.
+// Only the process that starts the exporter can set the command: in the exporter's own environment, never through a
+// table or by a served program. So the command has no more rights than the program for which the exporter was started.
+// It is not run for files of another user's programs (root's exporter).
+// Bounded: one command at a time; at most kMostWaiting files wait, and the log reports that others were skipped. A
+// command is killed after kMostTime with all processes in its session. Nobody waits for it, least of all the program's
+// end. Files that wait when the last table is gone are processed within kMostTimeAtEnd, or skipped.
+// Runs `/bin/sh -c 'CMD "$@"' sh FILE` in its own session, with standard input from /dev/null, in the output folder.
+// Output goes to OUT/.on-snapshot.log, up to 64 KiB; the log also reports, once, that the command failed.
 #ifndef HOLDFAST_REPORT_EXPORTER_SNAPSHOT_COMMAND_H_
 #define HOLDFAST_REPORT_EXPORTER_SNAPSHOT_COMMAND_H_
 
@@ -31,20 +32,20 @@ class SnapshotCommand {
 
   // `command`: "" does nothing. `out`: the output folder, absolute.
   SnapshotCommand(std::string command, std::string out) : command_(std::move(command)), out_(std::move(out)) {}
-  ~SnapshotCommand();  // ends what runs
+  ~SnapshotCommand();  // ends a running command
 
-  // A file of the folder that is whole.
+  // Adds a complete file in the folder.
   void Add(const std::string& file);
-  // Starts what waits, ends what runs for too long.
+  // Starts the next command, and ends one that runs too long.
   void Tend(int64_t now_ns);
-  // What still waits, for kMostTimeAtEnd.
+  // Processes waiting files for up to kMostTimeAtEnd.
   void Finish();
 
  private:
   void Start(int64_t now_ns);
   void EndAll();
   void Ended(int status, bool too_long);
-  void Append(std::string_view text, off_t most) const;  // to the log, as long as it is not longer than that
+  void Append(std::string_view text, off_t most) const;  // to the log, up to `most` bytes in total
   void Note(const std::string& line) const;
   void TakeOutput() const;
 
@@ -52,7 +53,7 @@ class SnapshotCommand {
   std::deque<std::string> waiting_;
   bool said_failure_ = false, said_left_out_ = false;
   pid_t pid_ = 0;
-  FileDescriptor output_;  // what it prints, through a pipe
+  FileDescriptor output_;  // the command's output, through a pipe
   int64_t started_ns_ = 0;
 };
 

@@ -35,8 +35,8 @@ std::string PathOf(const FileDescriptor& folder) {
 
 bool OlderThanADay(int64_t wall_ns) { return NowNs(CLOCK_REALTIME) - wall_ns > kDay; }
 
-// Removes a table whose maker died before it had a name (while it is made, its maker has it open for writing), or the lock of an
-// exporter that was killed (which, while it lives, holds its flock; nobody takes it while we hold it).
+// Removes an unfinished table or a killed exporter's lock. While a table is being made, its maker has it open for
+// writing. A live exporter holds its lock's flock, and nobody can take it while we hold it.
 bool RemoveLeftover(const FileDescriptor& folder, const std::string& name) {
   const FileDescriptor file(
       openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -45,7 +45,7 @@ bool RemoveLeftover(const FileDescriptor& folder, const std::string& name) {
     return false;
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
   if (absl::EndsWith(name, ".lock")) {
-    struct stat named;  // who takes the lock now finds another file
+    struct stat named;  // a process that takes the lock now finds another file
     if (fstatat(folder.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 || named.st_ino != info.st_ino)
       return false;
   } else if (SomebodyWrites(file) && !OlderThanADay(info.st_mtim.tv_sec * kSecond)) {
@@ -60,8 +60,8 @@ struct Waiting {
   uint64_t bytes;
 };
 
-// Tables of ended processes that nobody is about to export. Whoever serves a folder needs some seconds for each; what is older was
-// left by that exporter.
+// Returns tables of ended processes that nobody is about to export. An exporter needs some seconds for each table, so
+// older ones were left by it.
 std::vector<Waiting> WaitingTables(const FileDescriptor& folder, const std::string& path) {
   constexpr int64_t kAtWork = 30 * kSecond;
   std::vector<Waiting> found;
@@ -82,7 +82,7 @@ struct Room {
   uint64_t share() const { return ShareOfTables(free + taken); }
 };
 
-// Nothing: a tmpfs without a size.
+// Returns nothing for a tmpfs without a size.
 std::optional<Room> RoomIn(const FileDescriptor& folder) {
   struct statfs info;
   if (fstatfs(folder.get(), &info) != 0 || info.f_blocks == 0) return std::nullopt;
@@ -95,7 +95,8 @@ std::optional<Room> RoomIn(const FileDescriptor& folder) {
   return room;
 }
 
-// Removes the oldest waiting tables beyond the limit; not those in `own`. What the others take then, and the limit for all.
+// Removes the oldest waiting tables above the limit, except those in `own`. Returns the size of the remaining others,
+// and the limit for all.
 std::pair<uint64_t, uint64_t> LimitWaiting(const FileDescriptor& folder, const std::set<std::string>& own) {
   const std::optional<Room> room = RoomIn(folder);
   if (!room.has_value()) return {0, UINT64_MAX};
@@ -119,7 +120,7 @@ int SweepOldTables(const std::string& path) {
   int removed = 0;
   for (const std::string& name : ListTableNames(*tables)) {
     const absl::StatusOr<TableFile> table = TableFile::Open(*tables, name);
-    // The clock of the day may have jumped ahead: no table is old whose process began less than a day ago.
+    // The wall clock may have jumped ahead: if its process began less than a day ago, a table is not old.
     if (!table.ok() || !OlderThanADay(table->modified_ns()) ||
         NowNs(CLOCK_MONOTONIC) - table->owner().start_monotonic_ns <= kDay)
       continue;
@@ -129,7 +130,8 @@ int SweepOldTables(const std::string& path) {
   LimitWaiting(*tables, {});
   for (const char* suffix : {".new", ".lock"}) {
     for (const std::string& name : ListTableNames(*tables, suffix)) {
-      // Root's, of another number: a mark (sampler/tables/table_owner.h), of which only its exporter knows whether it is needed.
+      // Root's file with another number is a mark (sampler/tables/table_owner.h); only its exporter knows whether it is
+      // needed.
       if (geteuid() == 0 && absl::EndsWith(name, ".lock") &&
           !absl::StartsWith(name, absl::StrCat(kTablePrefix, 0, ".")))
         continue;

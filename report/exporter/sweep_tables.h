@@ -1,5 +1,5 @@
-// What is left in the folder of tables: by who was killed while making one, by exporters that were killed, by folders that
-// could take nothing.
+// Handles leftovers in the folder of tables: of processes killed while making a table, of killed exporters, and of
+// folders that could not be written.
 #ifndef HOLDFAST_REPORT_EXPORTER_SWEEP_TABLES_H_
 #define HOLDFAST_REPORT_EXPORTER_SWEEP_TABLES_H_
 
@@ -12,13 +12,14 @@
 
 namespace holdfast {
 
-// Removes what dead processes of this user left in `tables`: at once the files of tables that were never finished and the locks
-// of exporters that were killed; after a day tables that nobody collected (those of a folder that is served again are exported
-// first). How many.
+// Removes leftovers of this user's dead processes in `tables`: at once, unfinished tables and locks of killed
+// exporters; after a day, uncollected tables (if their folder is served again, they are exported first). Returns the
+// number of removed files.
 int SweepOldTables(const std::string& tables);
 
-// The tables that one exporter could make no profiles of and leaves for `holdfast collect`: the newest, at most 16 MiB and at most
-// half of what all tables of the user may take (sampler/contract/table_share.h). Those that other folders' exporters left count.
+// The tables that one exporter could not export and leaves for `holdfast collect`: the newest, at most 16 MiB, and at
+// most half of what all tables of the user may use (sampler/contract/table_share.h). Tables left by other folders'
+// exporters count as well.
 class LeftTables {
  public:
   void Add(const FileDescriptor& folder, const std::string& name, uint64_t bytes);
@@ -28,7 +29,8 @@ class LeftTables {
   uint64_t bytes_ = 0;
 };
 
-// Why a program of this user finds no room for a table in `tables`, and what to do about it; "": it finds some.
+// Returns why a program of this user finds no space for a table in `tables`, and what to do about it; "": there is
+// space.
 std::string WhyNoTable(const std::string& tables);
 
 }  // namespace holdfast

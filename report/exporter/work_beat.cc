@@ -32,7 +32,7 @@ WorkBeat::~WorkBeat() {
 }
 
 void WorkBeat::CountIn(std::atomic<uint64_t>* word) {
-  // 0 says that nobody counts.
+  // 0: nobody counts.
   if (word != nullptr && has_thread_) word->store(1, std::memory_order_relaxed);
   word_.store(word, std::memory_order_release);
 }

@@ -1,7 +1,7 @@
-// A counter that moves as long as the exporter works: who cannot see the exporter in /proc tells by it whether the exporter
-// can answer (sampler/contract/exporter_progress.h).
+// A counter that increases while the exporter works. A process that cannot see the exporter in /proc uses it to tell
+// whether the exporter can answer (sampler/contract/exporter_progress.h).
 //
-// A thread counts, as one step of the work may take seconds. The thread sleeps while there is no work.
+// A thread counts, because one step of the work may take seconds. The thread sleeps while there is no work.
 #ifndef HOLDFAST_REPORT_EXPORTER_WORK_BEAT_H_
 #define HOLDFAST_REPORT_EXPORTER_WORK_BEAT_H_
 
