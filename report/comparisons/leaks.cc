@@ -225,7 +225,7 @@ class Finder {
           fmt::format("program  {}{}: {} snapshot{}{} over {}", program,
                       kind == "heap" ? "" : fmt::format(", {} profiles", kind), moments, moments == 1 ? "" : "s",
                       series.is_by_births() ? " and the ages of live blocks," : "", HoursText(series.Hours())));
-      // By births only single stacks have a course.
+      // With births as the course, only single stacks have one.
       const std::string course =
           fmt::format(", {} ± {} {} ({})", SignedSize(total.slope / rate.an_hour),
                       FormatSize(static_cast<int64_t>(std::min(9e18, total.half_width / rate.an_hour))), rate.words,
@@ -505,7 +505,7 @@ class Finder {
     return !any || series.evidence() >= kLeastSnapshots;
   }
 
-  // Of the printed processes: the unit of time must not exceed what was observed of any of them.
+  // The unit of time must not exceed the observed time of any printed process.
   double ShortestHours() const {
     double hours = std::numeric_limits<double>::infinity();
     for (const auto* all : {&processes_, &threads_}) {

@@ -8,7 +8,7 @@
 namespace holdfast::dwarf {
 namespace {
 
-// Of .debug_info in memory: all of a typical unit, because its names are read next.
+// The part of .debug_info in memory: all of a typical unit, because its names are read next.
 constexpr uint64_t kPiece = 16 << 20;
 constexpr size_t kLargeEntry = 64 << 10;         // bytes read ahead, so that entries are rarely split
 constexpr size_t kLargestScopeEntry = 64 << 20;  // an entry larger than this ends the walk

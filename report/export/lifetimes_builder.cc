@@ -130,9 +130,8 @@ class LifetimesBuilder {
     uint32_t stack = 0;  // one of the merged stacks
     uint64_t class_bytes = 0;
     double bytes = 0;  // from the rows, as in the heap profile
-    std::array<double, kAgeBuckets> counted = {},
-                                    // By age: exactly counted blocks, and blocks that represent others.
-        represented = {};
+    // By age: exactly counted blocks, and blocks that represent others.
+    std::array<double, kAgeBuckets> counted = {}, represented = {};
   };
   using DrawnAges = std::array<double, kAgeBuckets>;
 

@@ -174,7 +174,7 @@ class Exporter {
       const auto written = served.exporter.Export(*output_, of_child != nullptr ? *of_child : *symbolizer_,
                                                   Deadline::In(ProcessExporter::kLinesTime), occasion);
       done = written.status();
-      // Never for a file whose contents another user's program determines.
+      // Never for a file with contents that another user's program determines.
       const bool is_own = !rights.has_value() && served.user == geteuid();
       for (size_t i = 0; written.ok() && is_own && i < written->size(); ++i) command_->Add((*written)[i].ToString());
       if (wrote != nullptr) *wrote = written.ok() && !written->empty();

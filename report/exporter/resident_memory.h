@@ -10,8 +10,8 @@ namespace holdfast {
 // 10 MiB remained resident.
 void GiveBackFreedPagesAtOnce();
 
-// Gives the allocators' free memory back to the kernel, and lets go of the pages of code and constants that are mapped from
-// files: what is needed of them again comes from the page cache, in chunks of 64 KiB. About a millisecond.
+// Returns the allocators' free memory to the kernel, and drops pages of code and constants that are mapped from files:
+// needed ones come back from the page cache, in chunks of 64 KiB. Takes about a millisecond.
 void GiveBackMemory();
 
 // oom_score_adj, by which the kernel chooses its victim: 1000 corresponds to all memory of the machine or the control

@@ -1,5 +1,5 @@
-// Other users whose tables root's exporter serves for one output folder: root's programs became these users and left
-// marks (sampler/tables/table_owner.h). Only root has such users.
+// The other users that root's exporter serves for one output folder: root's programs became these users and left marks
+// (sampler/tables/table_owner.h). Only root has such users.
 #ifndef HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_
 #define HOLDFAST_REPORT_EXPORTER_SERVED_USERS_H_
 
@@ -32,8 +32,8 @@ class ServedUsers {
   // user with a mark of this folder is served. So is a user with only the shared mark: the program that left it could
   // not see the folder, which did not exist yet.
   void Look(const FileDescriptor& folder);
-  // Leaves a mark for a user whose process was seen to come from root, unless that user's own exporter can write into
-  // the folder.
+  // Leaves a mark for a user with a process that comes from root, unless that user's own exporter can write into the
+  // folder.
   void Vouch(const FileDescriptor& folder, uid_t user, const OutputFolder& output);
   // Does this for processes that these processes of root's (`run`, programs) started, or became, without a call that
   // the library could see. They must be alive, so that their pids are valid.

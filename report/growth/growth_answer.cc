@@ -85,7 +85,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
                                           : entry.bytes.growth_class == GrowthClass::kGrowing ? Grows::kYes
                                                                                               : Grows::kSteps);
   }
-  // By births the sum over all stacks has no course of its own, because it includes tables made at the start.
+  // With births as the course, the sum over all stacks has none, because it includes tables made at the start.
   answer.by_births = series.is_by_births();
   known = known || answer.by_births;
   if (!known) answer.bound = std::max(answer.bound, total.bound);

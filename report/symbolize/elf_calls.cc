@@ -65,7 +65,7 @@ void ElfCalls::Read() {
   }
 }
 
-// Reads in pieces: the largest programs have about 50 MB of relocations, of which a few thousand are slots.
+// Reads in pieces: the largest programs have about 50 MB of relocations, with a few thousand slots.
 void ElfCalls::TakeSlots(const Elf64_Shdr& section, const std::vector<Elf64_Sym>& symbols) {
   constexpr uint64_t kPiece = 10'000 * sizeof(Elf64_Rela);
   const uint64_t size = std::min(section.sh_size, kMostTableBytes);

@@ -14,7 +14,7 @@ namespace holdfast {
 // Reads everything except `stack` and `times`. Returns false if the row's kind is invalid.
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info);
 
-// `bytes`: the table, of which `limit` bytes may contain records. Unreadable entries are skipped. `row_index`: index
+// `bytes`: the table; its first `limit` bytes may contain records. Unreadable entries are skipped. `row_index`: index
 // into Snapshot::rows for each row's place.
 void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& row_index,
                      Snapshot* snapshot);

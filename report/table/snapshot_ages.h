@@ -10,7 +10,7 @@ namespace holdfast {
 
 class AgesReader {
  public:
-  // `bytes`: the table, of which the first `limit` bytes may contain records.
+  // `bytes`: the table; its first `limit` bytes may contain records.
   AgesReader(const char* bytes, uint64_t limit) : bytes_(bytes), limit_(limit), cells_left_(limit / sizeof(AgeCell)) {}
 
   // Reads the cells of a row that does not belong to one thread.

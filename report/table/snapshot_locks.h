@@ -13,7 +13,7 @@ namespace holdfast {
 // Reads TimeHistograms: sampler/contract/records.h.
 class TimesReader {
  public:
-  // `bytes`: the table, of which the first `limit` bytes may contain records.
+  // `bytes`: the table; its first `limit` bytes may contain records.
   TimesReader(const char* bytes, uint64_t limit)
       : bytes_(bytes),
         limit_(limit),
@@ -31,7 +31,7 @@ class TimesReader {
   uint64_t histograms_left_, parts_left_;
 };
 
-// `bytes`: the table, of which the first `limit` bytes may contain records. `stack_of_row`: index into
+// `bytes`: the table; its first `limit` bytes may contain records. `stack_of_row`: index into
 // snapshot->stacks.
 absl::Status ReadLocks(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
                        TimesReader* times, Snapshot* snapshot);
