@@ -16,7 +16,7 @@ std::string TimeText(int64_t wall_ns) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
 }
 
-// One comment is one line, whatever a program has in its arguments.
+// Makes a comment one line, whatever the program's arguments contain.
 std::string OneLine(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -79,7 +79,7 @@ void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view u
   }
 }
 
-// For people: of all locks that somebody holds, in one line. Each lock's own are records.
+// Summarizes all locks with a holder in one line, for people. Each lock's own values are records.
 void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
   TimeCounts times;
   uint64_t longest_ns = 0;
@@ -93,7 +93,7 @@ void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
   comments->Add(holders ? "held" : "waited for locks", times.LengthsText(longest));
 }
 
-// Every wait and every hold that kept others waiting, counted one by one; of all kinds together, then of each.
+// Counts every wait, and every hold that made others wait: for all kinds together, then for each kind.
 void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
   uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
   for (const Snapshot::LockTotals& of_kind : snapshot.locks) {
@@ -129,8 +129,8 @@ bool IsEveryOne(const std::vector<IntervalChange>& intervals) {
                                            [](const IntervalChange& change) { return change.interval == 1; });
 }
 
-// What the program did, as far as it was counted and not estimated (see CounterShard in layout.h): a count that holds
-// for samples only is named as one, so that no reader takes it for the program's.
+// Writes what was counted exactly and not estimated (see CounterShard in layout.h). A count of samples only gets a name
+// that says so.
 void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
   if (kind == ProfileKind::kMap || kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions) return;
   if (kind != ProfileKind::kHeap) {
@@ -193,7 +193,7 @@ void AddPages(const Snapshot& snapshot, Comments* comments) {
   if (!snapshot.mappings_left_out.empty()) comments->Add("mappings left out", snapshot.mappings_left_out);
 }
 
-// What is in no row, as nobody can say whether it is in use.
+// Memory in no row, because nobody knows whether it is in use.
 void AddFreesNotSeen(const Snapshot& snapshot, Comments* comments) {
   for (const auto& [path, sum] : snapshot.frees_not_seen) {
     comments->Add("frees not seen",
