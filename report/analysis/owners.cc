@@ -59,20 +59,20 @@ class LargeNodes {
 
 }  // namespace
 
-Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose)
-    : stacks_(stacks), whose_(whose), of_(stacks.size(), kNobody), unheld_stacks_(stacks.size()) {
+Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* plumbing)
+    : stacks_(stacks), plumbing_(plumbing), of_(stacks.size(), kNobody), unheld_stacks_(stacks.size()) {
   const Profile& profile = stacks.profile();
   // A node is a name, which a lambda of the program and one of the standard library may share: it is plumbing if all
   // are.
   std::vector<bool> is_users(profile.strings.size());
   for (const Profile::Location& location : profile.locations) {
     for (const Profile::Line& line : profile.LinesOf(location)) {
-      if (line.function == Profile::kNone || whose->Holds(line.function, location.mapping)) continue;
+      if (line.function == Profile::kNone || plumbing->Holds(line.function, location.mapping)) continue;
       is_users[profile.functions[line.function].name] = true;
     }
   }
   for (const FrameNode& node : stacks.nodes()) {
-    is_plumbing_.push_back(node.function == 0 ? whose->HoldsObject(node.mapping) : !is_users[node.function]);
+    is_plumbing_.push_back(node.function == 0 ? plumbing->HoldsObject(node.mapping) : !is_users[node.function]);
   }
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> by_name;
   for (size_t i = 0; i < stacks.size(); ++i) {
@@ -85,7 +85,7 @@ Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks,
       continue;
     }
     const auto frames = profile.FramesOf(profile.samples[sample]);
-    const auto place = whose->OwnerOf(frames);
+    const auto place = plumbing->OwnerOf(frames);
     if (!place.has_value()) continue;
     const Profile::Location& location = profile.locations[frames[place->frame]];
     const auto lines = profile.LinesOf(location);
@@ -101,7 +101,7 @@ Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks,
 
 std::string Owners::NameOf(uint32_t owner) const {
   const Profile& profile = stacks_.profile();
-  return whose_->OwnerName(profile.FramesOf(profile.samples[sums_[owner].sample]));
+  return plumbing_->OwnerName(profile.FramesOf(profile.samples[sums_[owner].sample]));
 }
 
 // Returns the function that is mostly responsible for `owner`. Candidates are functions through which at least half of

@@ -47,7 +47,7 @@ struct Biggest {
 class Owners {
  public:
   // `ranks`: for each sample, or empty. Waits without a holder have no owner.
-  Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* whose);
+  Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* plumbing);
 
   std::optional<Biggest> BiggestOf(const FlatTable& flat, bool with_branches) const;
   int64_t unheld() const { return unheld_; }
@@ -66,7 +66,7 @@ class Owners {
   std::optional<Biggest> LargestBranch(const FlatTable& flat) const;
 
   const FilteredStacks& stacks_;
-  Plumbing* whose_;
+  Plumbing* plumbing_;
   std::vector<Sum> sums_;
   std::vector<uint32_t> of_;         // index into sums_, by stack
   std::vector<bool> is_plumbing_;    // by node

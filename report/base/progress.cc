@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-constexpr auto kQuiet = std::chrono::milliseconds(500), kBetween = std::chrono::milliseconds(100);
+constexpr auto kShowAfter = std::chrono::milliseconds(500), kBetween = std::chrono::milliseconds(100);
 constexpr char kEraseLine[] = "\r\x1b[K";
 
 }  // namespace
@@ -24,7 +24,7 @@ Progress::Progress(std::string what) : what_(std::move(what)) {
 void Progress::Write() {
   std::unique_lock lock(mutex_);
   const auto ended = [this] { return ended_; };
-  if (ended_changed_.wait_for(lock, kQuiet, ended)) return;
+  if (ended_changed_.wait_for(lock, kShowAfter, ended)) return;
   do {
     const std::string counted = all_ > 1 ? fmt::format(" {} of {}", std::min(done_ + 1, all_), all_) : "";
     SayLines(fmt::format("{}{}{} …", kEraseLine, what_, counted));

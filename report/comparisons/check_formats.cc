@@ -12,7 +12,7 @@ namespace {
 
 std::string Xml(std::string_view text) { return RepairUtf8(MarkupEscaped(text)); }
 
-std::string Said(const Outcome& outcome) {
+std::string ResultText(const Outcome& outcome) {
   if (!outcome.why.empty()) return "FAIL: " + outcome.why;
   if (outcome.failed) return outcome.uncertain ? "FAIL (within the sampling error)" : "FAIL";
   return outcome.uncertain ? "ok (within the sampling error)" : "ok";
@@ -72,7 +72,7 @@ std::string CheckMarkdown(const std::vector<Outcome>& outcomes) {
   for (size_t i = 0; i < std::min(rows.size(), kMostMarkdownRows); ++i) {
     const Outcome& o = *rows[i];
     text += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(o.name), MarkdownCell(o.value), MarkdownCell(o.limit),
-                        o.failed ? "**" + Said(o) + "**" : Said(o));
+                        o.failed ? "**" + ResultText(o) + "**" : ResultText(o));
   }
   if (rows.size() > kMostMarkdownRows) text += fmt::format("\nand {} more\n", rows.size() - kMostMarkdownRows);
   return text;

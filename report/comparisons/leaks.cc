@@ -519,10 +519,10 @@ class Finder {
   // Returns how to get the names missing in a process's newest snapshot.
   std::string HowToNameIn(const OfKind& process) const {
     const Profile& profile = *newest_.at(process);
-    auto whose = Plumbing::Make(profile, options_.view.stacks.plumbing);
+    auto plumbing = Plumbing::Make(profile, options_.view.stacks.plumbing);
     const auto in_use = FindMetric(profile, "inuse_space");
-    if (!whose.ok() || !in_use.ok()) return "";
-    return HowToName(UnnamedCodeOf(profile, *in_use, &*whose), options_.view.files);
+    if (!plumbing.ok() || !in_use.ok()) return "";
+    return HowToName(UnnamedCodeOf(profile, *in_use, &*plumbing), options_.view.files);
   }
 
   std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {

@@ -104,7 +104,7 @@ bool FreesAnything(const Snapshot& before, const Snapshot& after) {
 }
 
 // Kinds for which two equal snapshots far apart are evidence that nothing grew.
-bool TellsGrowth(int file) {
+bool ShowsGrowth(int file) {
   return file == static_cast<int>(ProfileKind::kHeap) || file == static_cast<int>(ProfileKind::kMap);
 }
 
@@ -288,7 +288,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
     const uint32_t wanted = i == kResidentFile ? kKindsOfResident : KindBit(kind);
     if ((snapshot->profiles & wanted) == 0) continue;
     if (fingerprint == state.fingerprint && !(is_last && state.unchanged > 0)) {
-      if (occasion.is_regular && TellsGrowth(i) && !state.files.empty()) ++state.unchanged;
+      if (occasion.is_regular && ShowsGrowth(i) && !state.files.empty()) ++state.unchanged;
       continue;
     }
     if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;

@@ -27,7 +27,7 @@ constexpr double kSureSamples = 8;                // expected but missing: exp(â
 constexpr double kBusy = 0.85;                    // of all intervals: a typical busy one
 // A flat end, in units of the longest pause: the pauses of a doubling vector double.
 constexpr double kLongestEnd = 2.1;
-constexpr double kShortEnd = 0.07, kQuietEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
+constexpr double kShortEnd = 0.07, kPauseAtEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
 constexpr double kSureFall = 4.5;   // standard errors: all pairs of snapshots are tested
 constexpr double kTooth = 0.1;      // of a rise: a significant fall
 constexpr double kDeepTooth = 0.5;  // a deeper fall: only the low points then show a rise
@@ -39,7 +39,7 @@ constexpr double kKeptPart = 0.5, kWithLoad = 0.6;
 constexpr double kBoundError = 0.05, kWindows = 4, kLateTime = 0.8;
 constexpr double kGrowsInSize = 0.67;  // objects per byte: blocks have grown
 constexpr double kKnownPart = 0.7;     // of a rise: the part that ages must cover
-constexpr double kStillRising = 0.25;  // of the mean rate
+constexpr double kRisesAtEnd = 0.25;   // of the mean rate
 constexpr size_t kMostSnapshots = 200;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -253,7 +253,7 @@ class Course {
       }
       const double length = Time(begin, end);
       const bool at_end = end + 1 == n_, sure = rate * length >= kSureSamples * series_.sample;
-      if (sure && (!at_end || length < kQuietEnd * whole || length <= 2 * longest)) {
+      if (sure && (!at_end || length < kPauseAtEnd * whole || length <= 2 * longest)) {
         for (size_t i = begin + 1; i <= end; ++i) paused_[i] = true;
         if (begin > 0) longest = std::max(longest, length);
       }
@@ -478,7 +478,7 @@ class Course {
       size_t at = last;
       while (at > first + 1 && clock_[at] > third) --at;
       const bool rises = clock_[last] > clock_[at] && !pace.stopped &&
-                         values[last] - values[at] >= kStillRising * rate * (clock_[last] - clock_[at]);
+                         values[last] - values[at] >= kRisesAtEnd * rate * (clock_[last] - clock_[at]);
       // It stopped when the traffic stopped, so its course under traffic is unknown. At start-up tables are filled like
       // this.
       const bool paused = quiet_end_ && pace.stopped && pace.end < (1 - kStartUp) * (clock_[last] - clock_[first]);
@@ -526,7 +526,7 @@ class Course {
     const size_t last = n_ - 1;
     size_t pause = first + 1;
     while (pause < last && !(paused_[pause] && Climb(first, pause) > 0)) ++pause;
-    return pause == last || Climb(pause, last) >= kStillRising * Climb(first, last);
+    return pause == last || Climb(pause, last) >= kRisesAtEnd * Climb(first, last);
   }
 
   GrowthClass JudgeLows(const std::vector<size_t>& lows, double alarm) const {

@@ -51,14 +51,14 @@ size_t PartsAt(const Names& a, const Names& b) {
 }
 
 // Sets texts for `rows` of `names`, which have the same text so far.
-void Tell(const std::vector<Names>& names, const std::vector<size_t>& rows, size_t most, size_t least_most,
-          std::vector<std::string>* texts) {
+void SetTexts(const std::vector<Names>& names, const std::vector<size_t>& rows, size_t most, size_t least_most,
+              std::vector<std::string>* texts) {
   std::map<std::string, std::vector<size_t>> same;
   for (const size_t row : rows) same[(*texts)[row] = NamesText(names[row], most, {})].push_back(row);
   for (const auto& [text, alike] : same) {
     if (alike.size() < 2) continue;
     if (most < least_most + kMoreInARow) {
-      Tell(names, alike, most + 1, least_most, texts);
+      SetTexts(names, alike, most + 1, least_most, texts);
       continue;
     }
     for (const size_t row : alike) {
@@ -95,7 +95,7 @@ std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string
   std::vector<std::string> texts(stacks.size());
   std::vector<size_t> all(stacks.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-  Tell(names, all, few, few, &texts);
+  SetTexts(names, all, few, few, &texts);
   // Show stacks in full if merged recursion makes them look the same.
   std::map<std::string, std::vector<size_t>> same;
   for (size_t i = 0; i < texts.size(); ++i) same[texts[i]].push_back(i);

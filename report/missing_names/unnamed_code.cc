@@ -16,18 +16,18 @@ struct Place {
   bool is_plumbing = true, is_nameless = false;
 };
 
-std::vector<Place> PlacesOf(const Profile& profile, Plumbing* whose) {
+std::vector<Place> PlacesOf(const Profile& profile, Plumbing* plumbing) {
   std::vector<Place> places;
   places.reserve(profile.locations.size());
   for (const Profile::Location& location : profile.locations) {
     Place& place = places.emplace_back();
     // Code outside files, generated at run time, has no names that could be fetched.
-    if (location.mapping == kNoFunction || whose->HoldsObject(location.mapping)) continue;
+    if (location.mapping == kNoFunction || plumbing->HoldsObject(location.mapping)) continue;
     if (!profile.strings[profile.mappings[location.mapping].file].starts_with("/")) continue;
     const auto lines = profile.LinesOf(location);
     place.is_plumbing = !lines.empty();
     for (const Profile::Line& line : lines) {
-      place.is_plumbing = place.is_plumbing && whose->Holds(line.function, location.mapping);
+      place.is_plumbing = place.is_plumbing && plumbing->Holds(line.function, location.mapping);
     }
     place.is_nameless = lines.empty() || (lines.size() == 1 && lines[0].function != kNoFunction &&
                                           IsNameless(profile.strings[profile.functions[lines[0].function].name]));
@@ -92,8 +92,8 @@ std::string UnreadOf(const Profile& profile, const std::string& path) {
 
 }  // namespace
 
-UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose) {
-  const std::vector<Place> places = PlacesOf(profile, whose);
+UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* plumbing) {
+  const std::vector<Place> places = PlacesOf(profile, plumbing);
   std::vector<double> sums(profile.mappings.size());
   double whole = 0, all = 0;
   for (size_t i = 0; i < profile.samples.size(); ++i) {

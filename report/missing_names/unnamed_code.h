@@ -35,8 +35,8 @@ struct UnnamedCode {
   static constexpr double kLeastShare = 0.2;
 };
 
-// For the column `metric`. `whose` must belong to `profile`.
-UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* whose);
+// For the column `metric`. `plumbing` must belong to `profile`.
+UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* plumbing);
 
 }  // namespace holdfast
 

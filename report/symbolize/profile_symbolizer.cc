@@ -77,7 +77,7 @@ class Symbolization {
       profile_.mappings[mapping].has_functions = true;  // a synthetic name also counts
     }
     DropUnusedFunctions(&profile_);
-    SayTailCalls();
+    ListTailCalls();
     report_.locations = profile_.locations.size();
     for (const Profile::Location& location : profile_.locations) {
       bool lines = false, named = false;
@@ -142,7 +142,7 @@ class Symbolization {
   }
 
   // Lists functions by name, because other tools ignore the marks.
-  void SayTailCalls() {
+  void ListTailCalls() {
     std::vector<uint32_t> put_back;
     for (uint32_t i = 0; i < profile_.locations.size(); ++i) {
       if (profile_.locations[i].is_tail_call && profile_.locations[i].lines != 0) put_back.push_back(i);

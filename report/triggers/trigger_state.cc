@@ -9,7 +9,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kSlots = 64;      // slots of a window, which determine its precision
-constexpr double kStillTrue = 0.95;  // of `above`
+constexpr double kStaysTrue = 0.95;  // of `above`
 
 int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
 
@@ -45,7 +45,7 @@ bool TriggerState::Look(uint64_t value, uint64_t limit, int64_t now_ns) {
   }
   const auto now = static_cast<double>(value_);
   const bool was_true = is_true_;
-  is_true_ = was_true ? now >= above * kStillTrue : now > above;
+  is_true_ = was_true ? now >= above * kStaysTrue : now > above;
   return is_true_ && !was_true;
 }
 

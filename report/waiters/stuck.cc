@@ -254,7 +254,7 @@ class Stuck {
   }
 
   // "T6 worker (tid 4715) and 7 more"
-  std::string Who(const Waits& waits) const {
+  std::string WaiterNames(const Waits& waits) const {
     return words_.ThreadName(waits[0]->thread) +
            (waits.size() == 1 ? "" : fmt::format(" and {} more", waits.size() - 1));
   }
@@ -268,8 +268,8 @@ class Stuck {
     std::vector<std::string> below;
     for (size_t i = 0; i < ways.size() && i < kMostGroupsShown; ++i) {
       const auto& [way, waits] = ways[i];
-      AddRow({"  " + Who(waits), " " + FormatDuration(waits[0]->delay_ns)}, way, words_.Calls(waits[0]->stack), &rows,
-             &below);
+      AddRow({"  " + WaiterNames(waits), " " + FormatDuration(waits[0]->delay_ns)}, way, words_.Calls(waits[0]->stack),
+             &rows, &below);
     }
     std::string text = AlignedWith(rows, below);
     if (ways.size() > kMostGroupsShown)
@@ -316,7 +316,8 @@ class Stuck {
         more += waits.size();
         continue;
       }
-      rows.push_back({Who(waits), " " + FormatDuration(waits[0]->delay_ns), " " + words_.Calls(waits[0]->stack)});
+      rows.push_back(
+          {WaiterNames(waits), " " + FormatDuration(waits[0]->delay_ns), " " + words_.Calls(waits[0]->stack)});
     }
     if (rows.empty()) return "";
     return fmt::format("\nidle, or a wake-up was lost: {} in {} own loop{}\n", Threads(threads, "wait"),

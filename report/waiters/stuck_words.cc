@@ -17,9 +17,9 @@ constexpr int kLongestChain = 4;
 
 StuckWords::StuckWords(const Profile& profile, const CallsShown& shown)
     : profile_(profile),
-      whose_(Plumbing::Make(profile, shown.plumbing).value()),  // cannot fail, because the patterns are valid
+      plumbing_(Plumbing::Make(profile, shown.plumbing).value()),  // cannot fail, because the patterns are valid
       folds_(shown.folds),
-      locks_(ReadLockList(profile, &whose_)),
+      locks_(ReadLockList(profile, &plumbing_)),
       list_(ReadWaitingList(profile)) {
   for (const WaitingList::Wait& wait : list_.waits) {
     ++waiters_[{wait.kind, wait.address}];
@@ -42,14 +42,14 @@ std::string StuckWords::LockName(const WaitingList::Wait& wait) const {
                                                 : fmt::format("the end of {}", ThreadName(wait.holder));
   }
   for (const LockList::Lock& lock : locks_.locks) {
-    if (lock.number == wait.lock) return Printable(LockNameOf(profile_, locks_, lock, &whose_));
+    if (lock.number == wait.lock) return Printable(LockNameOf(profile_, locks_, lock, &plumbing_));
   }
   return wait.address == "0x0" ? "several futexes" : Printable(wait.address);
 }
 
 std::string StuckWords::LockClass(const WaitingList::Wait& wait) const {
   for (const LockList::Lock& lock : locks_.locks) {
-    if (lock.number == wait.lock) return Printable(LockClassOf(profile_, locks_, lock, &whose_));
+    if (lock.number == wait.lock) return Printable(LockClassOf(profile_, locks_, lock, &plumbing_));
   }
   return "";
 }
@@ -66,11 +66,12 @@ std::string StuckWords::WhatIsWaitedFor(const WaitingList::Wait& wait) const {
 
 std::string StuckWords::Calls(int stack) const {
   if (!folds_) return Way(stack);
-  return stack == WaitingList::kUnknown ? "" : Printable(CallsText(profile_, StackAt(stack), &whose_));
+  return stack == WaitingList::kUnknown ? "" : Printable(CallsText(profile_, StackAt(stack), &plumbing_));
 }
 
 std::string StuckWords::Way(int stack) const {
-  return stack == WaitingList::kUnknown ? "" : Printable(WayText(profile_, StackAt(stack), folds_ ? &whose_ : nullptr));
+  return stack == WaitingList::kUnknown ? ""
+                                        : Printable(WayText(profile_, StackAt(stack), folds_ ? &plumbing_ : nullptr));
 }
 
 std::vector<std::string> StuckWords::Functions(int stack) const {
@@ -78,7 +79,7 @@ std::vector<std::string> StuckWords::Functions(int stack) const {
 }
 
 size_t StuckWords::FunctionCount(int stack) const {
-  return stack == WaitingList::kUnknown ? 0 : OwnFunctions(profile_, StackAt(stack), &whose_);
+  return stack == WaitingList::kUnknown ? 0 : OwnFunctions(profile_, StackAt(stack), &plumbing_);
 }
 
 std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
@@ -150,7 +151,7 @@ WaitRank StuckWords::RankOf(const WaitingList::Wait& wait) const {
   if (wait.stack == WaitingList::kUnknown || holders_.contains(wait.thread)) return WaitRank::kEvent;
   const bool is_known = wait.thread != WaitingList::kUnknown;
   const bool since_start = is_known && ThreadAt(wait.thread).since_start;
-  const WaitRank rank = RankOfUnheld(profile_, StackAt(wait.stack), since_start, &whose_);
+  const WaitRank rank = RankOfUnheld(profile_, StackAt(wait.stack), since_start, &plumbing_);
   const bool is_runtimes = is_known && IsRuntimeThread(ThreadAt(wait.thread).name);
   return rank == WaitRank::kEvent && is_runtimes ? WaitRank::kIdle : rank;
 }
@@ -165,11 +166,11 @@ bool StuckWords::IsParked(const WaitingList::Wait& wait) const {
                        (holder.does.starts_with("sleeps in epoll_") || holder.does.starts_with("sleeps in poll") ||
                         holder.does.starts_with("sleeps in select") || holder.does.starts_with("sleeps in pselect6") ||
                         holder.does.starts_with("sleeps in ppoll"));
-  return is_idle && IsInOwnLoop(profile_, StackAt(wait.stack), false, &whose_);
+  return is_idle && IsInOwnLoop(profile_, StackAt(wait.stack), false, &plumbing_);
 }
 
 bool StuckWords::IsInLoop(const WaitingList::Thread& thread) const {
-  return thread.stack != WaitingList::kUnknown && IsInOwnLoop(profile_, StackAt(thread.stack), false, &whose_);
+  return thread.stack != WaitingList::kUnknown && IsInOwnLoop(profile_, StackAt(thread.stack), false, &plumbing_);
 }
 
 bool StuckWords::IsOther(int thread) const {

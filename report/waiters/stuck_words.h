@@ -67,7 +67,7 @@ class StuckWords {
   const std::vector<uint32_t>& StackAt(int stack) const { return list_.stacks[static_cast<size_t>(stack)]; }
 
   const Profile& profile_;
-  mutable Plumbing whose_;
+  mutable Plumbing plumbing_;
   const bool folds_;
   const LockList locks_;
   const WaitingList list_;
