@@ -19,7 +19,6 @@
 //     counts, if its value without inner branches is at least three quarters of its total
 //   - functions with more than nine tenths, or less than a tenth, of the total are no branches
 //   - the largest branch replaces the largest owner if both are C functions, and the branch has at least half as much
-//   - the largest branch is said instead of the largest owner where both are C's, and it has at least half as much
 #ifndef HOLDFAST_REPORT_ANALYSIS_OWNERS_H_
 #define HOLDFAST_REPORT_ANALYSIS_OWNERS_H_
 

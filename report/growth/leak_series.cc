@@ -375,8 +375,8 @@ Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, con
   const std::vector<uint32_t>& order = timeline.order;
   constexpr double kFinest = 64;    // parts of the time
   constexpr double kUnseen = 0.12;  // of the time: age buckets are too wide to show the pauses of bursts
-  constexpr double kFreedOld =
-      0.25;  // of what is in use, freed when it was half as old as that is: memory that is turned over
+  // Turnover: at least this part of the bytes in use was freed at more than half the median age of what is in use.
+  constexpr double kFreedOld = 0.25;
   const Point now = PointOf(points, order.back());
   const double end = HoursOf(order.back(), timeline), in_use = static_cast<double>(now.bytes);
   double known = 0, variance = 0;

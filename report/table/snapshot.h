@@ -98,7 +98,7 @@ inline constexpr uint32_t kNoStack = 0xffffffff;
 struct LockInfo {  // one lock by address; exact counts
   uint64_t address;
   WaitKind kind;    // kRwlockWrite for readers and writers
-  uint16_t number;  // RowInfo::lock
+  uint16_t number;  // as in RowInfo::number
   uint64_t waits, wait_ns, longest_ns, holds, hold_ns;
   uint64_t held_ns = 0, longest_held_ns = 0, alone_ns = 0;  // see LockRecord
   TimesInfo wait_times = {}, hold_times = {};
@@ -120,7 +120,7 @@ struct LockPairInfo {       // see LockPairRecord in layout.h
 // A wait that was ongoing when the snapshot was taken. See OngoingWait in layout.h. LookAtWaits (look_at_waits.h) sets
 // `holder` and the members after it.
 struct OngoingWaitInfo {
-  uint32_t thread_id;  // as the process sees it; 0: it may not ask
+  uint32_t thread_id;  // as the process sees it; 0: a filter forbids the thread to ask for its id
   WaitKind kind;
   uint64_t lock, mutex;
   int64_t start_ns;               // CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
