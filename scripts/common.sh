@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# What the scripts here share. Sourced, not run.
+# Shared by the scripts in this folder. Sourced, not run.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
