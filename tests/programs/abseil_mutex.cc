@@ -1,5 +1,5 @@
-// abseil's Mutex: waits for it, for a reader's share, and for a condition.
-//     waits FUNCTION label contentions delay_ns        (contentions: at least so many)
+// Waits for abseil's Mutex: for the lock, for a shared lock, and for a condition.
+//     waits FUNCTION label contentions delay_ns        (contentions: lower bound)
 #include <absl/synchronization/mutex.h>
 
 #include <chrono>

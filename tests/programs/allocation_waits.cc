@@ -1,11 +1,11 @@
-// Whether allocations wait for somebody: allocates and frees over and over, and looks at the clock each time.
+// Finds out whether allocations block: allocates and frees repeatedly, and reads the clock each time.
 //     allocation_waits STACKS LIVE
-// First makes a large profile (STACKS call paths and no more, LIVE blocks that stay; meant for --heap-interval 1), prints
-// "ready", then works for as long as its input lasts. For each line of the input it prints what happened since the line before:
+// First builds a large profile (exactly STACKS call paths, LIVE blocks that stay; for --heap-interval 1) and prints "ready".
+// Then works until its input ends. For each input line it prints what happened since the previous one:
 //     allocations N blocked N longest_blocked_ns N longest_ns N preempted N answer K
-// blocked: allocations in which the thread gave up its processor by itself, so waited for something in the kernel.
-// longest_ns: the longest allocation in which it neither waited so nor was preempted: its own work, its own waiting in
-// loops, interrupts, and on a virtual machine what the host took away. preempted: those left out of it.
+// blocked: allocations in which the thread gave up its processor voluntarily, so it waited in the kernel. longest_ns: the
+// longest allocation without such a wait and without preemption: its own work, spinning, interrupts, and on a virtual
+// machine the time that the host took. preempted: allocations excluded from longest_ns.
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>

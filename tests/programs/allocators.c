@@ -1,4 +1,4 @@
-// Every C entry point that gives memory, each from a function of its own; alignment, contents and usable size as bare.
+// Calls every C entry point that returns memory, each from its own function; alignment, contents and usable size as bare.
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>

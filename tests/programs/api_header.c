@@ -1,4 +1,4 @@
-/* All of include/holdfast.h, for whoever compiles C of 1989 or C++ of 1998 with every warning an error. */
+/* Uses all of include/holdfast.h. Compiled as C89 and C++98 with every warning as an error. */
 #include <holdfast.h>
 
 void all_of_it(void);

@@ -1,3 +1,3 @@
-// What tells of its pool is a library of the program (examples/pool.c under another name of main).
+// Reports its pool from a library of the program (examples/pool.c with another name for main).
 int main_of_library(void);
 int main(void) { return main_of_library(); }

@@ -1,5 +1,5 @@
-// A plugin that replaces one operator new of many: libstdc++'s new[] arrives at it by a jump, so that who called new is
-// hard to tell.
+// A plugin that replaces only one of the operators new. libstdc++'s new[] jumps to it, so the caller of new is hard to
+// find.
 #include <stdlib.h>
 
 #include <new>

@@ -1,5 +1,5 @@
-// Whatever makes the library call the kernel: samples of many stacks, waits, threads, a forked child, a snapshot's signal,
-// an end. For tests with filters.
+// Makes the library use all its system calls: samples of many stacks, waits, threads, a forked child, a snapshot signal, an
+// exit. For tests with filters.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Whether a thread of this process sleeps, as the kernel says.
+// Tells whether a thread of this process sleeps, according to the kernel.
 #ifndef HOLDFAST_TESTS_PROGRAMS_ASLEEP_H_
 #define HOLDFAST_TESTS_PROGRAMS_ASLEEP_H_
 

@@ -1,15 +1,15 @@
-// Root that becomes another user, as servers do it.
-//   becomes_another early          becomes it before anything is allocated
-//   becomes_another late           has allocated before
-//   becomes_another worker         the master stays root, two forked workers become it
-//   becomes_another executes       and executes a program, as setpriv and start-stop-daemon do
-//   becomes_another in_vfork       a vfork child becomes it and executes a program
+// Runs as root and becomes another user, as servers do.
+//   becomes_another early          before anything is allocated
+//   becomes_another late           after allocations
+//   becomes_another worker         the master remains root, two forked workers become the user
+//   becomes_another executes       and executes a program, like setpriv and start-stop-daemon
+//   becomes_another in_vfork       a vfork child becomes the user and executes a program
 //   becomes_another in_new_root DIR   chroot, then as before
-//   becomes_another for_a_while    with the way back open: seteuid
-//   becomes_another own_call       by a system call of its own, which nobody sees
-//   becomes_another own_call_executes   and executes a program, as gosu does, which is static; that one waits for the end of
-//                                       its input
-//   becomes_another overwrites     a worker, after the master has written over its environment, as for a title
+//   becomes_another for_a_while    with a way back: seteuid
+//   becomes_another own_call       by a raw system call, which nobody sees
+//   becomes_another own_call_executes   and executes a static program, like gosu; that program waits for the end of its
+//                                       input
+//   becomes_another overwrites     a worker, after the master has overwritten its environment, as for a process title
 #define _GNU_SOURCE
 #include <grp.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A library with the call by which a program becomes a subreaper; the program itself has none.
+// A library with the call that makes a program a subreaper; the program itself has none.
 #include <sys/prctl.h>
 
 void BecomeSubreaper(int option) {

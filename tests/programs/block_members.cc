@@ -1,4 +1,4 @@
-// Locks that are members of objects on the heap, each contended once: while its waiter sleeps somebody holds it. The objects stay.
+// Locks that are members of heap objects, each contended once: a holder keeps it until its waiter sleeps. The objects stay.
 #include <unistd.h>
 
 #include <atomic>

@@ -1,12 +1,12 @@
-// Blocks of one size, or of sizes about it, that come and go; prints the most KiB that were ever resident, and how many of
-// those at the end lie in mappings of a profiler's.
+// Allocates and frees blocks of one size, or of similar sizes. Prints the largest resident size in KiB, and how many blocks
+// at the end are in mappings of a profiler.
 //     block_patterns PATTERN SIZE equal|varied|mixed [MIB [ROUNDS [THREADS]]]
-//   replace    a random block is replaced, ROUNDS times as often as there are blocks
-//   queue      the oldest block is replaced
-//   waves      all but a quarter go, in random order, and come back, ROUNDS times
-//   grow       the blocks themselves grow and shrink, by realloc
-// varied: from half to one and a half of SIZE, randomly chosen. mixed: of each octave from 16 bytes to SIZE as many bytes. MIB:
-// what is held at once, all threads together.
+//   replace    replaces a random block, ROUNDS times as often as there are blocks
+//   queue      replaces the oldest block
+//   waves      frees all but a quarter, in random order, and allocates them again, ROUNDS times
+//   grow       grows and shrinks the blocks themselves by realloc
+// varied: random sizes from half to one and a half of SIZE. mixed: the same number of bytes in each octave from 16 bytes to
+// SIZE. MIB: the amount held at once by all threads together.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Holds 600 blocks, and its forked child 1,000 of its own until it ends. Says the child's pid.
+// Holds 600 blocks; its forked child holds 1,000 of its own until it exits. Prints the child's pid.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

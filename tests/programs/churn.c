@@ -1,5 +1,5 @@
-// An hour of a busy server in some seconds: blocks from ever new stacks, and threads that come and go. Says after each
-// tenth what it holds itself, in KiB: private memory, and shared memory (the table of a profiled program).
+// An hour of a busy server in some seconds: blocks from ever new stacks, and threads that start and end. After each tenth,
+// prints its own memory in KiB: private memory, and shared memory (the table of a profiled program).
 //   churn BLOCKS STACKS THREADS [wait]      wait: for a line on standard input, after the first block
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// What programs measure by themselves, to compare with what the profile says.
+// The programs' own time measurements, to compare with the profile.
 #ifndef HOLDFAST_TESTS_PROGRAMS_CLOCKS_H_
 #define HOLDFAST_TESTS_PROGRAMS_CLOCKS_H_
 

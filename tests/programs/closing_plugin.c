@@ -1,4 +1,4 @@
-// A plugin whose destructor takes as long as the program wants: it calls `on_close`.
+// A plugin with a destructor that takes as long as the program wants: it calls `on_close`.
 #include <stddef.h>
 
 void (*on_close)(void);

@@ -1,4 +1,4 @@
-// A wait for a condition has two parts: until the signal, and until the mutex is let go. The signaller holds on to it; or, with
+// Waits for a condition in two parts: until the signal, and until the mutex is released. The signaller keeps the mutex; with
 // the argument `beside`, another thread does.
 //     waits FUNCTION label contentions delay_ns
 #include <pthread.h>

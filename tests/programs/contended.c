@@ -1,6 +1,6 @@
-// What a contended lock costs: run bare and preloaded by turns, and compare.
+// Measures the cost of a contended lock: run it without and with the library alternately, and compare.
 //     contended handoff HOLD_NS ROUNDS              from just before the unlock until the waiter has the lock: the quartiles
-//     contended throughput THREADS HOLD_NS MS       rounds that all threads made, each with the lock held for HOLD_NS
+//     contended throughput THREADS HOLD_NS MS       rounds of all threads, each with the lock held for HOLD_NS
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

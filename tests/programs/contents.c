@@ -1,5 +1,5 @@
-// Every block keeps its bytes, is zero where that was promised, and is aligned as asked: four threads that allocate, move
-// and free in every way, with many more blocks than a default interval needs to sample some.
+// Checks that every block keeps its bytes, is zeroed if promised, and is aligned as requested. Four threads allocate, resize
+// and free in every way, with many more blocks than the default interval needs to sample some.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Threads that hand one mutex to each other, all the time: each holds it for a moment and comes back at once. Until its input ends.
+// Threads that pass one mutex to each other continuously: each holds it briefly and returns at once. Runs until its input ends.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// An allocator below the profiler: glibc's, with every call counted. What it sees must be the program's own calls, no
-// more and no fewer.
+// An allocator below the profiler: glibc's, with every call counted. It must see exactly the program's own
+// calls.
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Counts calls of the dynamic linker's functions that the profiler imports. Below the profiler: its calls arrive here.
+// Counts calls of the dynamic linker's functions that the profiler imports. Loaded below the profiler: its calls arrive here.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>

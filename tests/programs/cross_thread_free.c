@@ -1,4 +1,4 @@
-// One thread allocates, another frees, while both also do the other's work: what is freed is never in use.
+// One thread allocates and another frees, while both also do the other's work. Freed blocks must not count as in use.
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-// What waits in C++20's library without a lock of pthread's: one known wait in each named function, all of them futexes.
-//     waits FUNCTION label contentions delay_ns        (contentions: at least so many)
+// Waits of C++20's library that use no pthread lock, one in each named function. All of them are futexes.
+//     waits FUNCTION label contentions delay_ns        (contentions: lower bound)
 #include <atomic>
 #include <barrier>
 #include <chrono>

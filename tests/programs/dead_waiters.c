@@ -1,5 +1,5 @@
-// Threads that end in the midst of a wait without a word: the system call exit in a signal handler, and one that jumps out
-// of its wait and ends. Then the culprit holds the mutex for a while with nobody waiting; then with one real victim.
+// Threads that end silently during a wait: by the system call exit in a signal handler, or by jumping out of the wait and
+// ending. Then the culprit holds the mutex for a while without a waiter, and afterwards with one real victim.
 //     waits real_victim mutex contentions delay_ns
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Allocates a known amount, then waits for ever for a mutex that it holds itself.
+// Allocates a known amount, then waits forever for a mutex that it holds itself.
 #include <pthread.h>
 #include <stdlib.h>
 

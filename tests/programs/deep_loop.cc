@@ -1,4 +1,4 @@
-// Allocates and frees in a loop below a stack of 32 frames: what scripts/exact_path counts.
+// Allocates and frees in a loop below a stack of 32 frames. scripts/exact_path counts it.
 //     deep_loop ROUNDS [new]
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// A plugin that keeps copies of a string for a while, made by libc, and frees them itself. OWN_FREE: by a free of its own, which the library
-// does not see. Else by the one that its loader finds.
+// A plugin that keeps copies of a string for a while. libc allocates them, and the plugin frees them. OWN_FREE: with a free
+// of its own, which the library does not see. Otherwise with the free that its loader finds.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

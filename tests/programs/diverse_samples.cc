@@ -1,6 +1,6 @@
-// 10,000 samples on 10,000 different stacks, between two calls of getppid that strace can see; before that as many on
-// others, so that the functions' rows are known. Each block is freed at once: the allocator has nothing to ask for.
-// With counting_loader.so below: prints how often the dynamic linker and libc's locks were called in between.
+// Takes 10,000 samples on 10,000 different stacks between two calls of getppid, which strace can see. Before that, takes as many
+// on other stacks, so that the unwind rows of the functions are known. Frees each block at once, so that the allocator makes no
+// system calls. With counting_loader.so below, prints how often the dynamic linker and libc's locks were called in between.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

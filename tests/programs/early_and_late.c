@@ -1,5 +1,5 @@
-// Allocates where profilers are not ready yet, or not any more: preinit_array, an ifunc resolver, constructors of
-// libraries, exit handlers, thread key destructors, destructors.
+// Allocates when profilers are not ready yet, or no longer: in preinit_array, an ifunc resolver, constructors of libraries,
+// exit handlers, destructors of thread keys, destructors.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A library whose constructor runs before most others and allocates; its blocks are used and freed much later.
+// A library with an early constructor that allocates. The blocks are used and freed much later.
 #include <stdlib.h>
 #include <string.h>
 

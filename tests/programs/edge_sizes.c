@@ -1,4 +1,4 @@
-// Sizes at the edges, failures, and errno: all as without us.
+// Extreme sizes, failures, and errno: all as without the library.
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>

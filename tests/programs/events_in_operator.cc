@@ -1,5 +1,5 @@
-// What happens in an operator new that is not the C++ library's: throws and threads whose numbers are known, as known_throws and
-// known_threads say them.
+// Known numbers of throws and threads in an operator new that is not the C++ library's. Prints them like known_throws and
+// known_threads.
 #include <stdio.h>
 #include <stdlib.h>
 

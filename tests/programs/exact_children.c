@@ -1,6 +1,6 @@
-// Children of fork where every allocation is recorded. Prints what the parent holds.
+// Children of fork if every allocation is recorded. Prints what the parent holds.
 //     exact_children thread     the child, which may have no table of its own, starts a thread that allocates and frees
-//     exact_children threads    three threads begin at once in it, as they did before in the parent
+//     exact_children threads    three threads start in the child at the same time, as they did before in the parent
 //     exact_children stranger   a thread that has never allocated forks; its child frees what the parent holds
 #include <pthread.h>
 #include <sched.h>

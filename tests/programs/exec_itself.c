@@ -1,4 +1,4 @@
-// Executes itself twice over: one pid, three images, nothing mixed.
+// Executes itself twice: one pid with three images, which must not be mixed.
 //   exec_itself [image]
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
-// Runs a program and makes system calls of the library fail: those whose instruction lies in libholdfast.so, in whatever
-// thread, also in the process that starts the exporter. The program's own calls are left alone.
+// Runs a program and makes system calls of the library fail. Affects only calls from an instruction in libholdfast.so, in
+// any thread, and in the process that starts the exporter. The program's own calls are unaffected.
 //
 //   fail_syscalls COUNT-FILE nth N ERRNO PROGRAM…          the N-th call fails (0 = none)
 //   fail_syscalls COUNT-FILE from N ERRNO PROGRAM…         every call from the N-th on
-//   fail_syscalls COUNT-FILE random PERCENT SEED PROGRAM…  so many of a hundred, each with another error
-//   fail_syscalls COUNT-FILE after CALL NTH PROGRAM…       none; after the NTH of this number the shell runs $AFTER, as
-//                                                          somebody else might in that very moment
+//   fail_syscalls COUNT-FILE random PERCENT SEED PROGRAM…  this percentage of calls, each with a different error
+//   fail_syscalls COUNT-FILE after CALL NTH PROGRAM…       none; after the NTH call with this number, the shell runs $AFTER,
+//                                                          as another process might at that very moment
 //
-// Writes the number of calls that the library made to COUNT-FILE; ends as the program does.
+// Writes the number of calls that the library made to COUNT-FILE. Ends as the program does.
 #include <elf.h>
 #include <signal.h>
 #include <sys/ptrace.h>

@@ -1,5 +1,5 @@
-// Every fast path, many times over, for scripts/fast_path to count under callgrind: warm_NAME brings the allocator's
-// caches to where they stay, measured_NAME is what is counted.
+// Executes every fast path many times, for scripts/fast_path to count under callgrind. warm_NAME brings the allocator's
+// caches into a steady state; measured_NAME is counted.
 //   fast_paths [NAME...]
 #include <malloc.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Holds so many MiB of touched memory; then, for each line on standard input, some hundred milliseconds of work that allocates.
-// For tests of little memory.
+// Holds the given number of MiB of touched memory. Then, for each line on standard input, allocates for about a hundred
+// milliseconds. For tests with little memory.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

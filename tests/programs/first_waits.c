@@ -1,9 +1,9 @@
-// The first sample of the process is taken by many threads in the same instant: each waits once for a mutex that main
-// holds until the kernel says that all of them sleep. Nothing else is sampled at the usual heap interval.
+// Many threads take the first sample of the process at the same moment: each waits once for a mutex that main holds until
+// the kernel says that all of them sleep. Nothing else is sampled at the usual heap interval.
 //     first_waits            waits FUNCTION contentions delay_ns
-//     first_waits early      one thread, and main lets go while that is still preparing its wait: it finds the mutex free
-//     first_waits shared     a reader waits for a writer, and lets go when others have long read without a wait; somebody waits
-//                            for the mutex all the while
+//     first_waits early      one thread; main releases the mutex while the thread prepares its wait, so it finds it free
+//     first_waits shared     a reader waits for a writer, and releases the lock after others have read for long without a
+//                            wait; somebody waits for the mutex the whole time
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-// A forked child has a profile of its own, from zero; blocks it inherited and frees are its parent's business.
+// A forked child has its own, initially empty profile. Blocks that it inherited and frees concern only its parent.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

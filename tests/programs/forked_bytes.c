@@ -1,4 +1,4 @@
-// What a forked child allocates, in bytes of which none is its parent's: both begin and end with a block that is sampled for sure.
+// Prints the bytes that a forked child allocates, none of them its parent's. Both begin and end with a certainly sampled block.
 //     forked_bytes        bytes BYTES, of the child
 #include <stdio.h>
 #include <stdlib.h>

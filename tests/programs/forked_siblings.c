@@ -1,4 +1,4 @@
-// Children of one parent that has allocated before: each allocates BYTES in blocks of 64 and ends.
+// Children of one parent that has allocated before. Each allocates BYTES in blocks of 64 and exits.
 //     forked_siblings CHILDREN BYTES fork|_Fork|syscall
 #define _GNU_SOURCE
 #include <sched.h>

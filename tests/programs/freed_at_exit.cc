@@ -1,10 +1,10 @@
-// Holds 100 blocks of 50,000 bytes in a global object, as many in a thread_local one, and frees all of them on the way out.
+// Holds 100 blocks of 50,000 bytes in a global object, as many in a thread_local one, and frees all of them at exit.
 //
 //     freed_at_exit return|exit|quick_exit|_exit|thread|fork|nothing
 //
-// `thread`: another thread calls exit. `fork`: a child does what `return` does, and its parent frees nothing. `nothing`: the
-// global object alone, and exit handlers that free nothing. The exit handler allocates one block of 777 bytes from Handler(). Once all is allocated the program
-// prints "ready" and waits for a line of input, or its end.
+// `thread`: another thread calls exit. `fork`: a child does what `return` does, and its parent frees nothing. `nothing`:
+// only the global object, and exit handlers that free nothing. The exit handler allocates one block of 777 bytes from
+// Handler(). After all allocations, the program prints "ready" and waits for a line of input, or its end.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

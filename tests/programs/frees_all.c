@@ -1,4 +1,4 @@
-// Frees all that it allocated, and prints nothing: stdio's buffer would stay.
+// Frees everything that it allocated. Prints nothing, because stdio's buffer would remain.
 #include <stdlib.h>
 
 #include "known.h"

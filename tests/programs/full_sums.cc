@@ -1,6 +1,6 @@
-// Waits and allocates a little, in a program where threads have done so for years: after the first of it the sums of its rows
-// are set as if they had. Meant for intervals of 1.
-//     full_sums        years FUNCTION value: what the rows were set to
+// Waits and allocates a little, with sums in its rows as after years of work: they are set after the first wait and
+// allocation. For intervals of 1.
+//     full_sums        years FUNCTION value: the value in the rows
 #include <pthread.h>
 
 #include <ctime>

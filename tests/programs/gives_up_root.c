@@ -1,4 +1,4 @@
-// Root's program that becomes another user by a call of its own, after which only root may look into it; then it waits for a line.
+// A program of root that becomes another user by a raw system call; then only root may look into it. Then waits for a line.
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>

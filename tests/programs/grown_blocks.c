@@ -1,5 +1,5 @@
-// Large blocks that are hardly filled: the pages that realloc and calloc leave untouched must stay so. Says how many KiB
-// are resident after each.
+// Large blocks that are mostly untouched: the pages that realloc and calloc leave untouched must stay so. Prints the
+// resident KiB after each.
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>

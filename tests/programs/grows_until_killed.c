@@ -1,5 +1,5 @@
-// Holds more and more memory, so many MiB a second, until somebody kills it. Says `held BYTES` in the file that it is given, before
-// each MiB.
+// Holds more and more memory, the given number of MiB per second, until it is killed. Writes `held BYTES` to the given file
+// before each MiB.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Filters that forbid system calls, and rights that are given up. `hard_filters CASE [FOLDER]`; prints what happened.
+// Filters that forbid system calls, and privileges that are dropped. `hard_filters CASE [FOLDER]`; prints what happened.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>

@@ -1,4 +1,4 @@
-// Locks as programs should rather not use them, but do. Says what each phase came to; nothing hangs, nothing crashes.
+// Misuse of locks that occurs in real programs. Prints the result of each phase; nothing may hang or crash.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Programs that change what lies around them: their root, /proc, /dev/shm, namespaces, the fate of their children.
-// `hard_places CASE`; prints what happened. Allocates and forks before and after the change.
+// Changes the process's environment: its root, /proc, /dev/shm, namespaces, the treatment of its children. `hard_places
+// CASE`; prints what happened. Allocates and forks before and after the change.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Children made in every way, while other threads allocate. `hard_processes CASE`; prints what happened.
+// Creates children in every way while other threads allocate. `hard_processes CASE`; prints what happened.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-// Allocations on every kind of stack. `hard_stacks CASE`; prints what happened.
+// Allocates on every kind of stack. `hard_stacks CASE`; prints what happened.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-// Libraries that go away while stacks lead to them. `hard_unloading CASE PLUGIN...`; prints what happened.
+// Unloads libraries while stacks refer to them. `hard_unloading CASE PLUGIN...`; prints what happened.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
-// Memory that malloc has free, of known shape; says `mallinfo FREE TOP` in bytes and "ready", and for each line of input calls
-// malloc_trim(0) and says `trimmed BYTES` that the kernel got back.
+// Has free memory of a known shape inside malloc. Prints `mallinfo FREE TOP` in bytes and "ready". For each line of input,
+// calls malloc_trim(0) and prints `trimmed BYTES`, what the kernel got back.
 //
 //     holds_free_memory pieces      40,000 blocks of 1,000 bytes, every second one freed
 //     holds_free_memory pages       runs of 64 blocks of 1,000 bytes freed between blocks that stay
-//     holds_free_memory arenas N    the same as pages in each of N threads, which wait then
+//     holds_free_memory arenas N    the same as pages in each of N threads, which then wait
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>

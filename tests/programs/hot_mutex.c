@@ -1,6 +1,6 @@
-// A culprit holds a mutex while victims wait for it; how often and how long they waited is known, by their own clocks.
-// The culprit lets go only once the kernel says that every victim sleeps, so each round is exactly kVictims waits.
-//     waits FUNCTION contentions delay_ns least_ns        least: of the delay, while all were seen to sleep
+// A culprit holds a mutex while victims wait for it. The victims' own clocks say how often and how long they waited. The
+// culprit releases the mutex only after the kernel says that every victim sleeps, so each round is exactly kVictims waits.
+//     waits FUNCTION label contentions delay_ns least_ns        least_ns: the part of the delay in which all slept
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

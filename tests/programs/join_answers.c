@@ -1,5 +1,5 @@
-// Joins with clocks and deadlines that libc may refuse, of a thread that has ended and of one that has not. Prints what each
-// answered.
+// Joins with clocks and deadlines that libc may reject, for a thread that has ended and for one that has not. Prints each
+// result.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

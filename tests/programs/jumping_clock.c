@@ -1,5 +1,5 @@
-// Preloaded: a clock of the day that jumps 400 days to and fro, at each look, in no order that who looks could keep step with. The
-// monotonic one stays as it is.
+// Preloaded: a wall clock that jumps 400 days back and forth at each reading, in an order that no reader can follow. The
+// monotonic clock is unchanged.
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <sys/syscall.h>

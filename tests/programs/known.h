@@ -1,10 +1,10 @@
-// For programs whose totals are known: named functions that do the work, and lines that say what the profile must hold.
+// For programs with known totals: named functions that do the work, and lines that say what the profile must contain.
 //
 //     expect FUNCTION alloc_objects alloc_space inuse_objects inuse_space
 //
-// goes to standard output; tests/e2e compares it with the samples whose leaf frame is FUNCTION. The programs are
-// compiled without tail calls and without the compiler's own ideas about malloc, so that the caller of malloc is who it
-// seems.
+// goes to standard output; tests/e2e compares it with the samples that have FUNCTION as their leaf. The programs are
+// compiled without tail calls and without the compiler's own optimizations of malloc, so that the caller of malloc is as in
+// the source.
 #ifndef HOLDFAST_TESTS_PROGRAMS_KNOWN_H_
 #define HOLDFAST_TESTS_PROGRAMS_KNOWN_H_
 

@@ -1,8 +1,8 @@
-// A mutex that is held a known number of times for known lengths, each time with one waiter. How long the waits and the holds
-// were, by the program's own clock: as many as are asked for, of so many milliseconds each.
+// Holds a mutex with one waiter at a time, for known lengths: pairs of how many times, and milliseconds. Prints the lengths
+// of the waits and the holds by the program's own clock.
 //     known_lengths 85 1 13 20 2 200
 //     lengths waits P50 P90 P99 LONGEST          nanoseconds, nearest rank
-//     lengths holds P50 P90 P99 LONGEST          from the waiter's coming on
+//     lengths holds P50 P90 P99 LONGEST          since the arrival of the waiter
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
-// Blocks whose ages are known: freed at once, after others, after a sleep, by another thread, never. Says so, a line each:
+// Blocks with known lifetimes: freed at once, after others, after a sleep, by another thread, never. Prints a line each:
 //
-//   lived FUNCTION blocks bytes least_ns most_ns how     all of them were between so old and so old; how: same, other, temporary
+//   lived FUNCTION blocks bytes least_ns most_ns how     the range of their ages; how: same, other, temporary
 //   kept FUNCTION bytes
 //
-//   known_lifetimes BLOCKS SLEEP_MS BYTES [END]      END: fork: a child does it all, and its parent nothing; kill: ends by SIGKILL
+//   known_lifetimes BLOCKS SLEEP_MS BYTES [END]      END: fork: a child does everything, its parent nothing; kill: ends by SIGKILL
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
-// Blocks that live, of which it is known how much is resident: for each function a line
+// Live blocks with a known resident part. Prints a line per function:
 //
 //     resident FUNCTION blocks bytes resident_bytes
 //
 //   known_resident BLOCKS SMALL [fork | threads | wait | vanish]
-//     third_touched   BLOCKS of 1 MiB, of which the first third was written
+//     third_touched   BLOCKS of 1 MiB; the first third was written
 //     all_touched     BLOCKS of 1 MiB, written
-//     never_touched   BLOCKS of 1 MiB, not written: of each the page with malloc's head alone
-//     only_read       BLOCKS of 1 MiB, read but not written: the kernel has given one page of zeros for all of these
-//     small           SMALL of 100 bytes, written, eight or so behind one another on each page's 4 KiB with others that were freed
-//     given_back      BLOCKS of 1 MiB, written, and then given back to the kernel but for the first half (MADV_DONTNEED)
+//     never_touched   BLOCKS of 1 MiB, not written: each has only the page with malloc's header
+//     only_read       BLOCKS of 1 MiB, read but not written: the kernel uses one page of zeros for all of them
+//     small           SMALL of 100 bytes, written; about eight in a row on each 4 KiB page, between others that were freed
+//     given_back      BLOCKS of 1 MiB, written; all but the first half returned to the kernel (MADV_DONTNEED)
 //
 // fork: a child lives meanwhile, which shares all pages and has written none. threads: each function's blocks in 32 threads.
-// wait: says `ready` and waits for its input to end. vanish: kills itself at the end.
+// wait: prints `ready` and waits for its input to end. vanish: kills itself at the end.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

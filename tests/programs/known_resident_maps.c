@@ -1,27 +1,27 @@
-// Mappings of which it is known to the page how much is resident: for each function a line
+// Mappings with a known resident part, exact to the page. Prints a line per function:
 //
 //     resident FUNCTION LABEL mappings bytes resident_bytes
-//     huge bytes                     all that lies on huge pages, as /proc/self/smaps says
+//     huge bytes                     all bytes on huge pages, according to /proc/self/smaps
 //
 //   known_resident_maps MAPPINGS [fork | wait | many | swap | stacks | vanish …]
-//     touched_in_part   MAPPINGS of 64 pages, of which the first 21 were written
-//     given_back        MAPPINGS of 64 pages, written, and of that the second half given back (MADV_DONTNEED)
-//     only_read         MAPPINGS of 64 pages, read: pages of zeros that all have
-//     cut               MAPPINGS of 64 pages, written, of which the middle 16 were unmapped
-//     below, above      MAPPINGS of 64 pages, written; over 16 of them others were mapped, 3 pages of which were written
-//     shared_file       MAPPINGS of 32 pages of a file, of which 10 were written; seen again by read_file: all 32
-//     private_file      MAPPINGS of 32 pages of a file, of which 5 were written, so that they are copies
-//     attached          a System V segment of 16 pages, of which 3 were written
-//     moved             MAPPINGS of 16 pages that were 8 when they were written, and moved
-//     reserved          1 TiB, of which 3 pages were written
-//     on_huge_pages     8 MiB, where the kernel has been asked for huge pages; one byte was written in each of three of these
-//     put_away          with the mode `swap`: 256 pages, written, which the kernel was asked to swap out (MADV_PAGEOUT); a line `swapped bytes` says
-//                       how many it did
-//     start_threads     with the mode `stacks`: 6 threads with stacks of 1 MiB, which have used 10, 20 … 60 pages and sleep
-//     pool              256 pages, written, of which blocks have 100, as holdfast.h was told: the row has the others
+//     touched_in_part   MAPPINGS of 64 pages; the first 21 were written
+//     given_back        MAPPINGS of 64 pages, written; the second half was returned (MADV_DONTNEED)
+//     only_read         MAPPINGS of 64 pages, read: pages of zeros that all processes share
+//     cut               MAPPINGS of 64 pages, written; the middle 16 were unmapped
+//     below, above      MAPPINGS of 64 pages, written; others were mapped over 16 of them, and 3 pages of these written
+//     shared_file       MAPPINGS of 32 pages of a file; 10 were written; read_file sees them again: all 32
+//     private_file      MAPPINGS of 32 pages of a file; 5 were written, so that they are copies
+//     attached          a System V segment of 16 pages; 3 were written
+//     moved             MAPPINGS of 16 pages that had 8 when they were written, and were moved
+//     reserved          1 TiB; 3 pages were written
+//     on_huge_pages     8 MiB for which the kernel was asked for huge pages; one byte was written in each of three of these
+//     put_away          with the mode `swap`: 256 pages, written, which the kernel was asked to swap out (MADV_PAGEOUT); the line
+//                       `swapped bytes` says how many it did
+//     start_threads     with the mode `stacks`: 6 sleeping threads with stacks of 1 MiB, of which they used 10, 20 … 60 pages
+//     pool              256 pages, written; blocks have 100 of them, as reported through holdfast.h: the row has the others
 //
-// fork: a child lives meanwhile, and has a mapping of its own. wait: says `ready` and waits for its input to end. many: 50,000 mappings of
-// two pages, every second one apart, of which one page was written. vanish: kills itself at the end.
+// fork: a child lives meanwhile, and has a mapping of its own. wait: prints `ready` and waits for its input to end. many:
+// 50,000 mappings of two pages, every second one separate, with one page written in each. vanish: kills itself at the end.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <holdfast.h>

@@ -1,8 +1,8 @@
-// Threads whose creators are known, and what becomes of them.
+// Threads with known creators and known ends.
 //
-//     threads FUNCTION created alive        once all is as it shall be at the end
+//     threads FUNCTION created alive        printed in the final state
 //
-// known_threads [WAYS [wait]]     WAYS: letters of the list below; without it all. wait: for a line, before the end
+// known_threads [WAYS [wait]]     WAYS: letters of the list below; default: all. wait: for a line, before the end
 // known_threads grow              leaks three for each line on standard input
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
-// Exceptions whose throwers and types are known.
+// Exceptions with known throwers and types.
 //
 //     throws FUNCTION TYPE rethrow count       TYPE: without blanks; rethrow: yes or -
 //
-// known_throws [RATE [THREADS]]: then nothing but RATE throws by each of so many threads, as fast as they come, and how long that took.
-// known_throws handler: nothing but throws in a signal handler, some 500 a second.
+// known_throws [RATE [THREADS]]: only throws, RATE in each of THREADS threads, as fast as possible; prints the time taken.
+// known_throws handler: only throws in a signal handler, about 500 per second.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

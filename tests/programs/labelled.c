@@ -1,4 +1,4 @@
-// What threads may do with labels (include/holdfast.h), each case by its name. Prints what a profile has to say of it:
+// What threads may do with labels (include/holdfast.h), one named case at a time. Prints what the profile must contain:
 // "expect KEY=VALUE,… objects bytes objects-in-use bytes-in-use", for the blocks of serve().
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,5 @@
-// Forbids itself all files by Landlock before it allocates anything, as xz 5.8 does, then allocates a known amount. Ends with 77
-// where the kernel knows no Landlock.
+// Forbids itself all files with Landlock before it allocates anything, as xz 5.8 does. Then allocates a known amount. Exit
+// status 77 if the kernel has no Landlock.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/landlock.h>

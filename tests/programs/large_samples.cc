@@ -1,5 +1,5 @@
-// Large blocks out of the heap, so large that each is a sample at the smallest interval with tagged places: they come by every
-// way and go by every way. Says how many of them did not lie where samples otherwise lie.
+// Large heap blocks, all of them sampled at the smallest interval with tagged addresses. They are allocated and freed in
+// every way. Prints how many of them were not where samples usually are.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>

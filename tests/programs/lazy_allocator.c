@@ -1,5 +1,5 @@
-// An allocator below the profiler whose blocks of 1 MiB are addresses and nothing else, for a program that never touches
-// them: a million live samples at the default setting without the memory of a large machine. All others are glibc's.
+// An allocator below the profiler with blocks of 1 MiB that have addresses and no memory, for a program that never touches
+// them: a million live samples at the default interval without a large machine. All other blocks are glibc's.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
-// Runs one shape of tests/support/leak_shapes.h as a real program, and asks for its snapshots itself:
+// Runs one shape of tests/support/leak_shapes.h as a real program, and requests its snapshots itself:
 //
 //     leak_shapes NAME SEED BYTES BLOCK SNAPSHOTS [SECONDS [kept] [paced]]
 //
-// The shape's whole time passes in SECONDS, 1 by default. SNAPSHOTS 0: the program asks for none. kept: what leaks can be reached. paced: exit status 3 if the machine was
-// too slow for that pace.
+// The shape's whole time passes in SECONDS, 1 by default. SNAPSHOTS 0: requests none. kept: leaked memory remains reachable.
+// paced: exit status 3 if the machine was too slow for that pace.
 //
 //     leak_shapes --list                                        NAME and leaks or healthy, a line each
 #include "tests/support/leak_shapes.h"

@@ -1,5 +1,5 @@
-// Keeps a busy cache of 4 MB in which blocks replace each other, and leaks 2,000 blocks of 256 bytes a second beside it,
-// for as many seconds as are asked for. Prints what was leaked, and in what time.
+// Keeps a busy cache of 4 MB in which blocks replace each other, and leaks 2,000 blocks of 256 bytes per second, for the
+// given number of seconds. Prints what was leaked, and in what time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

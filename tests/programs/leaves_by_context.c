@@ -1,6 +1,6 @@
-// A handler leaves a contended lock by setcontext, which tells nobody: neither libc nor whoever registered something there.
-// And not only this one, but also the one for which the thread waited when the first handler came, which waited itself. The
-// thread uses that stack again, waits for another lock and ends, as it may.
+// A handler leaves a contended lock with setcontext, which informs neither libc nor any registered cleanup. It leaves this
+// wait and also the one that was interrupted by the first handler, which waited itself. The thread then reuses that stack,
+// waits for another lock and ends, as it may.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-// Waits that their threads do not come back from: a handler jumps out, or ends the thread. Nothing of them
-// is attributed to whoever holds the lock afterwards. Each phase has a mutex of its own; then its culprit holds it for a while, with nobody waiting, and
-// then with one real victim.
+// Waits from which threads do not return: a handler jumps out, or ends the thread. Such waits must not be charged to later
+// holders of the lock. Each phase has its own mutex; then its culprit holds it for a while without a waiter, and afterwards
+// with one real victim.
 //     waits real_victim mutex contentions delay_ns
 #define _GNU_SOURCE
 #include <pthread.h>

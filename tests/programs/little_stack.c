@@ -1,5 +1,5 @@
-// How little stack is enough for a call. `little_stack CASE [BYTES]`: in a child, with 4,096, 4,032 … 64 bytes left above a
-// page that may not be touched; prints how long it lived. With BYTES: that one alone, in this process.
+// Finds how little stack is enough for a call. `little_stack CASE [BYTES]`: in a child, with 4,096, 4,032 … 64 bytes left
+// above an inaccessible page; prints at which size it died. With BYTES: only that size, in this process.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <errno.h>

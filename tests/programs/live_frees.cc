@@ -1,5 +1,5 @@
-// What free and malloc cost while many sampled blocks live, for callgrind with --instr-atstart=no: a ring of 1,024 blocks,
-// none of them sampled. With lazy_allocator.so below, and --heap-interval 256KiB, of which each block is four times as long.
+// The cost of free and malloc while many sampled blocks are live, for callgrind with --instr-atstart=no: a ring of 1,024 blocks,
+// none of them sampled. Runs with lazy_allocator.so below, and with --heap-interval 256KiB, a quarter of its blocks' size.
 //     live_frees LIVE       prints "rounds N, live M"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // For each line on standard input: 100 blocks of 1,000 bytes, of which 10 stay, and one wait for a mutex that another thread
-// holds until the waiter sleeps. Answers "done N", ends with the input. A line that begins with d is a deadlock of two other
-// threads instead: "stuck" once both sleep in it. For tests of what is read while a program runs.
+// holds until the waiter sleeps. Answers "done N"; ends with the input. A line that begins with d starts a deadlock of two
+// other threads instead: "stuck" once both sleep in it. For tests that read a running program.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
-// A program in C with plugins in C++, for which it has no runtime in its global scope.
+// A program in C with plugins in C++, without a C++ runtime in its global scope.
 //
-//   loads_cxx_plugins constructor WAITS PLUGIN OTHER    while the constructor of WAITS waits for a thread, that thread makes the first
-//                                                      calls of new and the first throws in PLUGIN. OTHER has thrown before.
-//   loads_cxx_plugins many COUNT PLUGIN FOLDER          COUNT copies of PLUGIN, each used before and while calls of the loader are counted
-//   loads_cxx_plugins global COUNT PLUGIN ignored       COUNT pairs of new and delete in PLUGIN, which is loaded by RTLD_GLOBAL, while
-//                                                      searches for the object at an address are counted
+//   loads_cxx_plugins constructor WAITS PLUGIN OTHER    while the constructor of WAITS waits for a thread, that thread calls
+//                                                       new and throws in PLUGIN for the first time. OTHER has thrown before
+//   loads_cxx_plugins many COUNT PLUGIN FOLDER          COUNT copies of PLUGIN, each used before and while loader calls are counted
+//   loads_cxx_plugins global COUNT PLUGIN ignored       COUNT pairs of new and delete in PLUGIN, which is loaded with
+//                                                       RTLD_GLOBAL, while searches for the object at an address are counted
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// Lets a plugin work, and keeps what the plugin asks its host to allocate.
+// Lets a plugin work, and keeps the memory that the plugin requests from its host.
 //
-//   loads_deep PLUGIN HOW ROUNDS     HOW: global, deep (RTLD_DEEPBIND), apart (dlmopen), closed (deep, and closed before the end)
+//   loads_deep PLUGIN HOW ROUNDS     HOW: global, deep (RTLD_DEEPBIND), apart (dlmopen), closed (deep, closed before the end)
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

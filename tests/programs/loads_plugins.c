@@ -1,4 +1,4 @@
-// A host in C. Loads each plugin named in turn, allocates through it, unloads it.
+// A host in C. Loads each given plugin in turn, allocates through it, and unloads it.
 //   loads_plugins PLUGIN...
 #define _GNU_SOURCE
 #include <dlfcn.h>

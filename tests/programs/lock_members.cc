@@ -1,4 +1,4 @@
-// Locks that are members of global and static objects, each contended once: while its waiter sleeps somebody holds it.
+// Locks that are members of global and static objects, each contended once: a holder keeps it until its waiter sleeps.
 #include <pthread.h>
 #include <unistd.h>
 

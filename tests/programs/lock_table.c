@@ -1,5 +1,5 @@
-// Every primitive that waits × free, contended, timed out, cancelled. For each call one line with what it answered, the same
-// with us and without, and one with how often and how long it waited, by the program's own clock:
+// Every primitive that waits × free, contended, timed out, cancelled. Prints for each call a line with its result, which
+// must be the same without the library, and a line with the waits by the program's own clock:
 //     result FUNCTION result errno
 //     waits FUNCTION label contentions delay_ns
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Preloaded: a clock that is a day behind, and allocates under a lock of its own, as libfaketime's does.
+// Preloaded: a clock that is a day behind and allocates under a lock of its own, like libfaketime's.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// A server with a mutex in each of 200 connections, and an array of 100 shards in one block. A worker waits once for each of them, until
-// the main thread has seen that it sleeps.
+// A server with a mutex in each of 200 connections, and an array of 100 shards in one block. A worker waits once for each of
+// them, until the main thread has seen it sleep.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

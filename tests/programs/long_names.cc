@@ -1,5 +1,5 @@
-// Functions with names as C++ has them, in deep stacks, that hold more memory with each line on standard input, in two ways that
-// only part far from malloc, and wait for a lock, in named threads. For what is shown on terminals.
+// Deep stacks of functions with long C++ names. With each line on standard input, they hold more memory, in two ways that
+// differ only far from malloc, and wait for a lock, in named threads. For tests of terminal output.
 #include <pthread.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// Plugins that come and go, more than one has fingers for. `many_modules one_place|new_places PLUGIN FOLDER COUNT [times]`: loads
-// COUNT copies of PLUGIN, each another module, where the last one lay; or PLUGIN itself, each time at another place. Each
-// allocates one block, by its own function.
+// Plugins that are loaded and unloaded many times. `many_modules one_place|new_places PLUGIN FOLDER COUNT [times]`: loads
+// COUNT copies of PLUGIN, each a different module, at the address of the last one; or PLUGIN itself, each time at another
+// address. Each allocates one block in its own function.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

@@ -1,7 +1,7 @@
-// A large profile: call paths that branch as a program's do, blocks that stay, threads that stay.
+// A large profile: call paths that branch as in real programs, blocks that stay, threads that stay.
 //     many_stacks STACKS DEPTH LIVE THREADS
-// Prints "ready", waits for its input to end. Meant for --heap-interval 1: each path then allocates once for each of its
-// turns, and LIVE blocks altogether stay allocated.
+// Prints "ready", waits for its input to end. For --heap-interval 1: each path then allocates once in each of its turns, and
+// LIVE blocks in total stay allocated.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// So many threads wait for one mutex at the same time, each with little stack.
-//     many_waiters THREADS        77: this machine does not allow so many
+// The given number of threads wait for one mutex at the same time, each with a small stack.
+//     many_waiters THREADS        77: this machine does not allow so many threads
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
-// Mappings whose sizes are known to the byte, made and unmade in every way.
+// Mappings with sizes known to the byte, created and removed in every way.
 //
 //     mappings kinds | threads | handler | jumps | fork | stacks | arenas
 //
-// Each says what the map profile must hold, by the function that called:
+// Prints what the map profile must contain, by the calling function:
 //     map FUNCTION KIND alloc_objects alloc_space inuse_objects inuse_space
 #define _GNU_SOURCE
 #include <errno.h>

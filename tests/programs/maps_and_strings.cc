@@ -1,4 +1,4 @@
-// Maps, vectors and strings that come and go, as C++ programs have them, in as many threads as asked for: what scripts/bench times
+// Allocates and frees maps, vectors and strings, like C++ programs, in the given number of threads. scripts/bench times it
 // with every allocation recorded.
 //     maps_and_strings THREADS ROUNDS
 #include <stdlib.h>

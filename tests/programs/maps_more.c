@@ -1,4 +1,4 @@
-// Maps 1 MiB N times and never unmaps it; asks for a snapshot after each, and waits until the snapshot is written.
+// Maps 1 MiB N times and never unmaps it. Requests a snapshot after each, and waits until the snapshot is written.
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-// What an account of memory must not mistake, nor touch.
+// What an account of memory must neither misjudge nor touch.
 //
-//     memory_corners reserves      256 GiB that may be written, of which a page was; and 8 MiB by sbrk
-//     memory_corners gives_back    100 blocks of 100,000 bytes, of which the kernel has 22 pages each again
-//     memory_corners leaves_main   20 MiB in a thread that goes on when main has called pthread_exit
+//     memory_corners reserves      256 GiB of writable memory with one page written; and 8 MiB by sbrk
+//     memory_corners gives_back    100 blocks of 100,000 bytes, with 22 pages each returned to the kernel
+//     memory_corners leaves_main   20 MiB in a thread that continues after main has called pthread_exit
 //     memory_corners forks         20 MiB in many blocks, then a child that allocates 5 MiB
 //
-// Each says ready and waits for a line.
+// Each prints ready and waits for a line.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

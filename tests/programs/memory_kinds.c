@@ -1,9 +1,9 @@
-// Memory of every kind, of known sizes, all of it touched where it does not say otherwise; then it waits.
-//   40 MiB in blocks of 1,024 bytes, of which every second one is freed
+// Memory of every kind with known sizes, all touched unless stated otherwise; then it waits.
+//   40 MiB in blocks of 1,024 bytes; every second one is freed
 //   24 MiB in one block that is never touched
 //   16 MiB mapped by the program itself
 //    1 MiB of a thread's stack
-//    8 MiB of data that begins as zeros (.bss)
+//    8 MiB of zero-initialized data (.bss)
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A mix of sizes with known totals, for statistics: each function has sizes of its own; a part stays in use.
+// A mix of sizes with known totals, for statistics: each function has its own sizes; some blocks stay in use.
 #include <stdlib.h>
 
 #include "known.h"

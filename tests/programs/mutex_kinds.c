@@ -1,4 +1,4 @@
-// Every kind of mutex, every way to take one: results and errno as without us. Prints one line for each call.
+// Locks every kind of mutex in every way. Results and errno must be as without the library. Prints one line per call.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// A global mutex and one inside a block on the heap: each held for a while by a culprit of its own, waited for by a victim
-// of its own. How long the victims waited, by their own clock:
+// A global mutex and one inside a heap block. A culprit holds each for a while, and a victim waits for it. Prints how long
+// the victims waited, by their own clock:
 //     waits FUNCTION label contentions delay_ns
 #include <pthread.h>
 #include <stdint.h>

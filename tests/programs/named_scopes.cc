@@ -1,5 +1,5 @@
-// Functions that are inlined everywhere and so have no symbol and no linkage name: lambdas in two functions, a method, and a function
-// of an anonymous namespace. A template that returns a std:: type, and a namespace called as a crate of Rust. Allocates once in each.
+// Functions that are always inlined, so without symbol and linkage name: lambdas in two functions, a method, and a function of an
+// anonymous namespace. A template that returns a std:: type, and a namespace named like a crate of Rust. Allocates once in each.
 #include <cstdlib>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Threads that never wait for one another, and have names: four of a pool that only allocate, one that ends before the others
-// ("brief"), one without a name of its own. Each step is a line on standard input, so that a snapshot can be made in between.
+// Named threads that never wait for each other: four of a pool that only allocate, one that ends before the others ("brief"),
+// and one without a name of its own. Each step is a line on standard input, so that a snapshot can be taken in between.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

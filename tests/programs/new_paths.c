@@ -1,7 +1,7 @@
-// Threads that allocate on ever new call paths, so that what finds stacks grows all the time; half of the blocks are freed by another
-// thread. Prints how many blocks each path's function has made: all of them are freed at the end.
+// Threads that allocate on ever new call paths, so that the index of stacks grows all the time. Another thread frees half of
+// the blocks. Prints how many blocks each path's function has allocated: all of them are freed at the end.
 //     new_paths THREADS PATHS [fork]
-//     fork  the main thread forks meanwhile, up to 20 times; each child makes a few paths
+//     fork  the main thread forks meanwhile, up to 20 times; each child runs a few paths
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,2 +1,2 @@
-// Ends at once and allocates nothing.
+// Exits at once and allocates nothing.
 int main(void) { return 0; }

@@ -1,6 +1,6 @@
-// Frees null while the low 32 bits of a live block's address are below 1,024, as they are of the first block of an arena at a multiple
-// of 4 GiB: null and that block have one place in everything that is found by the low half of an address.
-// Exit status 77: the kernel has put the block elsewhere.
+// Frees null while the low 32 bits of a live block's address are below 1,024, as in the first block of an arena at a
+// multiple of 4 GiB. Null and that block then share one entry in every index by the low half of an address. Exit status 77:
+// the kernel has placed the block elsewhere.
 #include <sys/mman.h>
 
 #include <cstdint>

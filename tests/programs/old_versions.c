@@ -1,5 +1,5 @@
-// Functions that glibc has in several versions, as old and as new programs call them: each works, and says which library
-// it came from.
+// Calls functions that glibc has in several versions, like old and new programs. Each works, and prints which library it
+// came from.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// A forked child inherits a pthread_once that another thread of its parent is at: it runs the function itself, and waits for
-// nobody. Then it does wait: for a thread of its own that is at the next one.
+// A forked child inherits a pthread_once that another thread of its parent is executing. The child runs the function itself
+// and waits for nobody. Afterwards it does wait: for a thread of its own in the next pthread_once.
 //     waits FUNCTION label contentions delay_ns
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-// Ends after one string: of a C++ program hardly more than its start.
+// Exits after one string: little more than the start of a C++ program.
 #include <string>
 
 #include "known.h"

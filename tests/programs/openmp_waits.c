@@ -1,4 +1,4 @@
-// Threads of OpenMP wait for each other, by system calls of its own runtime. At the end those of its pool wait for work.
+// OpenMP threads wait for each other, with system calls of OpenMP's own runtime. At the end, the pool's threads wait for work.
 #include <omp.h>
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// An operator new that is not the C++ library's, in a library, as allocators have it: it refuses large blocks by an exception of its
-// own, and creates a thread where it is told to, as those do that clean up in the background.
+// A library with an operator new that is not the C++ library's, as some allocators have. It rejects large blocks with its
+// own exception, and creates a thread if asked to, like allocators that clean up in the background.
 #include "operator_library.h"
 
 #include <pthread.h>

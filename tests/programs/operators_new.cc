@@ -1,4 +1,4 @@
-// Every form of operator new and delete; a failing new throws bad_alloc after its handler ran.
+// Every form of operator new and delete. A failing new throws bad_alloc after its handler ran.
 #include <stdlib.h>
 
 #include <cstdint>

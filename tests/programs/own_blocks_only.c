@@ -1,5 +1,5 @@
-// A preloaded allocator that knows its own blocks and no others: a block from elsewhere ends the program, as with DUMA or
-// TBB's malloc. Nothing is reused.
+// A preloaded allocator that knows only its own blocks: a block from elsewhere ends the program, as with DUMA or TBB's
+// malloc. Never reuses a block.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

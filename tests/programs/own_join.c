@@ -1,5 +1,5 @@
-// A program that has a pthread_tryjoin_np of its own, as one into which clang has linked ThreadSanitizer has: it knows no thread
-// that is being joined already.
+// A program with its own pthread_tryjoin_np, as ThreadSanitizer links into programs. It rejects threads that another thread
+// already joins.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// An executable with a malloc of its own, which knows its blocks: none of another heap may come to it, whatever function
-// of the family is called, and its operators new and delete must be served by it.
+// An executable with its own malloc, which checks its blocks: no function of the family may pass it a block from another
+// heap, and operators new and delete must use it.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// What an allocator has under names of its own, called directly: own_names_jemalloc, own_names_mimalloc, own_names_tcmalloc. Says
-// what the heap profile must hold at interval 1, and whether a program that asks for the name finds the allocator.
+// Calls an allocator's functions under its own names: own_names_jemalloc, own_names_mimalloc, own_names_tcmalloc. Prints
+// what the heap profile must contain at interval 1, and whether a program that looks up the name finds the allocator.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// A plugin with operators new and delete of its own, which put a mark before each block: a block of the one must never
-// reach the other's delete.
+// A plugin with its own operators new and delete, which put a mark before each block. A block from one must never reach the
+// other's delete.
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// A profiled program's view of its own table: to change the interval while it runs, as `holdfast set` does from outside.
+// A profiled program's view of its own table, to change the interval at run time, as `holdfast set` does from outside.
 #ifndef HOLDFAST_TESTS_PROGRAMS_OWN_TABLE_H_
 #define HOLDFAST_TESTS_PROGRAMS_OWN_TABLE_H_
 

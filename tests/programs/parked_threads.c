@@ -1,4 +1,4 @@
-// A server that parks its idle threads by a mutex each, which main holds while it waits for input; and a lock of a thread's own.
+// A server that parks each idle thread at a mutex, which main holds while it waits for input; and a lock of a thread's own.
 //     parked_threads          two threads are parked
 //     parked_threads own      a thread waits for a futex in its own static memory
 #include <linux/futex.h>

@@ -1,4 +1,4 @@
-// What unsampled_writes must find: a malloc that counts its calls in memory that all threads share.
+// What unsampled_writes must detect: a malloc that counts its calls in memory shared by all threads.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

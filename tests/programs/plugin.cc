@@ -1,4 +1,4 @@
-// A plugin in C++, built twice, with another FUNCTION each. libstdc++ comes with the first of them and stays.
+// A plugin in C++, built twice with different FUNCTIONs. The first one brings libstdc++, which stays loaded.
 #include <new>
 #include <stdexcept>
 #include <string>

@@ -1,10 +1,10 @@
-// Index entries and log lines from a pool of the program's own, which never gives memory back. Asks for a snapshot after each
-// round, and waits until the snapshot is written.
+// Index entries and log lines from the program's own pool, which never returns memory. Requests a snapshot after each round,
+// and waits until the snapshot is written.
 //
 //     pool_users slab|nameless|arena|direct ROUNDS
 //
-// slab: Slab::get maps 1 MiB at a time. nameless: the same by functions with names that say nothing. arena: Arena::more gets 64 KiB
-// at a time from malloc. direct: pool_piece maps what index_more uses, which leaves by a jump.
+// slab: Slab::get maps 1 MiB at a time. nameless: the same with uninformative function names. arena: Arena::more gets 64 KiB
+// at a time from malloc. direct: pool_piece maps memory for index_more, which leaves with a jump.
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Threads that wait for each other by every kind of lock, without a data race: a race detector has nothing to report.
+// Threads that wait for each other with every kind of lock, without a data race: a race detector must report nothing.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>

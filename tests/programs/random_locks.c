@@ -1,4 +1,4 @@
-// Threads that do random things to a few locks of several kinds: every wait has a holder, or nobody.
+// Threads that do random things with a few locks of several kinds. Each wait must have one holder, or none.
 //     random_locks SEED THREADS MILLISECONDS
 #define _GNU_SOURCE
 #include <pthread.h>

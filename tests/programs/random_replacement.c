@@ -1,4 +1,4 @@
-// 500,000 live blocks of 16 to 1,023 bytes, of which a random one is replaced, 5 million times; prints the resident KiB.
+// Keeps 500,000 live blocks of 16 to 1,023 bytes and replaces a random one 5 million times. Prints the resident KiB.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Call trees that are walked at random, the same in each run: stacks that share their outer frames with the one before, in
-// frames with frame pointers and without, left by returns and by jumps, in signal handlers, on coroutines and in threads.
+// Walks call trees at random, the same in each run. Consecutive stacks share their outer frames. Frames have frame pointers
+// or not, and are left by returns and by jumps, in signal handlers, on coroutines and in threads.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

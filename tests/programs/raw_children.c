@@ -1,4 +1,4 @@
-// Children that copy their parent's memory, by ways that libc's handlers of fork never hear of, and one that shares that memory.
+// Children that copy their parent's memory in ways that bypass libc's fork handlers, and one that shares that memory.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// A writer waits for readers. `slow_read` holds the lock from before the writer comes until ROUNDS short reads are over; then it
-// lets the writer in. `handed_over`: the slow reader leaves first, and the short reader, which came later, holds on.
+// A writer waits for readers. `slow_read` holds the lock from before the writer arrives until ROUNDS short reads are over; then
+// it lets the writer in. `handed_over`: the slow reader leaves first, and the short reader, which came later, keeps the lock.
 //     readers_and_writer MODE ROUNDS        waited NANOSECONDS    by the program's own clock
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-// Threads that look at the clock, allocate, and wait for each other and for a time that passes: the program's own clock decides.
+// Threads that read the clock, allocate, and wait for each other and for timeouts, by the program's own clock.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

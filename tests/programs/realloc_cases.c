@@ -1,4 +1,4 @@
-// The four cases of realloc, and its forms without a block: each counts the free of the old block, then the new one.
+// The four cases of realloc, and its forms without a block. Each counts the free of the old block, then the new one.
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

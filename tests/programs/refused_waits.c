@@ -1,5 +1,5 @@
-// Waits that are refused, as their deadline is no time or their mutex is another thread's, and others that cannot last: none is a
-// wait of any length. Prints what each call answers.
+// Waits that are rejected, because their deadline is invalid or their mutex belongs to another thread, and others that
+// cannot last. None may count as a wait of any length. Prints the result of each call.
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

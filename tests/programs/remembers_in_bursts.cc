@@ -1,4 +1,4 @@
-// Allocates in four bursts and never frees, if it is to leak. Beside that a table that is made at the start, and a ring that is soon full:
+// Allocates in four bursts and, with leak, never frees. Also has a table that is built at the start, and a ring that is soon full:
 //
 //     remembers_in_bursts leak|ring SECONDS
 #include <time.h>

@@ -1,10 +1,10 @@
-// Allocates in one function or in another, as the lines on standard input say, and answers each. For tests of files that
-// change while they are loaded.
+// Allocates in one function or another, as the lines on standard input say, and answers each. For tests of files that change
+// while they are loaded.
 //     s        100 blocks that cache_session keeps
 //     r        100 blocks that cache_report keeps
-//     l PATH   loads the library, removes its file at once
-//     k PATH   loads the library, keeps its file
-//     m PATH   loads a copy in a file of memory
+//     l PATH   loads the library, and deletes its file at once
+//     k PATH   loads the library, and keeps its file
+//     m PATH   loads a copy in a memory file
 //     c        unloads the library
 //     p        100 blocks that the library's hook keeps
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// How the programs whose resident memory is known end, once all is as it is to be seen.
+// The ends of programs with known resident memory, after they have reached their final state.
 #ifndef HOLDFAST_TESTS_PROGRAMS_RESIDENT_ENDING_H_
 #define HOLDFAST_TESTS_PROGRAMS_RESIDENT_ENDING_H_
 

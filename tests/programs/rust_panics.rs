@@ -1,4 +1,4 @@
-// Panics that are caught, in the thread and by the end of another one.
+// Panics that are caught, in the thread and through the join of another one.
 use std::panic;
 use std::thread;
 

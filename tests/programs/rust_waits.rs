@@ -1,5 +1,5 @@
 // Rust's std: Mutex, RwLock, Condvar, Once and park, all of them futexes. One known wait in each named function.
-//     waits FUNCTION label contentions delay_ns        (contentions: at least so many)
+//     waits FUNCTION label contentions delay_ns        (contentions: lower bound)
 use std::sync::{Arc, Condvar, Mutex, Once, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-// A setuid program that starts another as root, with the environment that it was given. `setuid_helper PROGRAM…`
+// A setuid program that starts another as root, with its own environment. `setuid_helper PROGRAM…`
 #include <unistd.h>
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
-// Allocates and frees without end, and counts its own calls in a file that the test maps too: what it did is known also
-// when it is killed in the middle. Two threads, a page of counters each.
+// Allocates and frees without end, and counts its own calls in a file that the test maps as well, so that its work is known
+// even after it is killed. Two threads, a page of counters each.
 //   shared_counts FILE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// 10,000 waits of 2 µs (a spin lock) and 20 of 1 ms (a mutex), by the program's own clock, and the variance that estimates
-// of them have at an interval of 100 µs:
+// 10,000 waits of 2 µs (a spin lock) and 20 of 1 ms (a mutex), by the program's own clock, and the standard deviation of
+// their estimates at an interval of 100 µs:
 //     waits FUNCTION label contentions delay_ns
 //     sigma FUNCTION contentions delay_ns
 #define _GNU_SOURCE

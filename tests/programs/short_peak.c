@@ -1,16 +1,16 @@
-// Reaches a peak of a known height, to the byte, which is over before anybody can look.
+// Reaches a peak with a height known to the byte, which is over before anybody can look.
 //
 //   short_peak SHAPE COUNT BYTES [THREADS]
 //     one       a block at a time
 //     burst     all blocks, then none; each thread has as many, and all threads have theirs at one moment
-//     saw       two more, one less, as long as there are fewer than COUNT
+//     saw       two more, one less, while there are fewer than COUNT
 //     grown     one block, grown by realloc, COUNT times by BYTES
 //     handed    all blocks, freed by another thread, twice
-//     after     the main thread makes all and frees them, then another thread does, while the main thread waits without sleeping
-//     turns     two threads: the first makes all and frees them, the second makes all, and the first makes all again
-//     passed    one thread makes all, another one frees them, five times; then the second makes all, and the first makes all again
+//     after     the main thread allocates and frees all, then another thread does, while the main thread spins
+//     turns     two threads: the first allocates and frees all, the second allocates all, and the first allocates all again
+//     passed    one thread allocates all, another frees them, five times; then the second allocates all, then the first again
 //
-// Says "peak BYTES". Without stdio, which allocates.
+// Prints "peak BYTES". Does not use stdio, which allocates.
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

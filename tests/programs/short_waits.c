@@ -1,5 +1,5 @@
-// Four threads that fight for one mutex, most waits short. How many there were and how long they took is known from the
-// exact counters in the profile; the program itself prints only that it is done.
+// Four threads that contend for one mutex, mostly with short waits. The exact counters in the profile say how many waits
+// there were and how long they took; the program itself only prints that it is done.
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// A server: of what memcached speaks set, get and version, each connection on a thread of its own. One lock is around the
-// table, so that connections wait for one another, and another around what is told to a thread that counts keys.
+// A server that implements set, get and version of memcached's protocol, with one thread per connection. One lock protects
+// the table, so that connections wait for each other; another protects the messages to a thread that counts keys.
 //     small_cache SOCKET       until SIGTERM
 #include <pthread.h>
 #include <signal.h>

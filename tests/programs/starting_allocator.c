@@ -1,5 +1,5 @@
-// An allocator of its own that calls a function of ours while it starts up, before main and before any constructor: as
-// Chromium's does. Whoever allocates in that moment finds it busy with itself, for ever.
+// An allocator that calls one of our functions while it starts up, before main and before any constructor, as Chromium's
+// does. An allocation at that moment would find it busy with itself and wait forever.
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// Starts itself as a child in each way there is: vfork + exec, posix_spawn, system, popen. The parent's profile is not
-// touched by what happens between vfork and exec.
+// Starts itself as a child in every way: vfork + exec, posix_spawn, system, popen. Whatever happens between vfork and exec
+// must not change the parent's profile.
 //   starts_children [child]
 #define _GNU_SOURCE
 #include <spawn.h>

@@ -1,7 +1,7 @@
-// Allocates and frees one instruction at a time, at a stack that came before and at one that did not; a handler comes in at every instruction of the library.
-//     stepped_allocations LIBRARY fork       it forks, and the child allocates, frees, and goes on where the parent was
+// Steps through allocations and frees, on a known stack and on a new one; a handler runs at every instruction of the library.
+//     stepped_allocations LIBRARY fork       it forks, and the child allocates, frees, and continues where the parent was
 //     stepped_allocations LIBRARY allocate   it allocates and frees itself
-// Prints how often it came, and how many children did not end well.
+// Prints how often it ran, and how many children failed.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Threads that are stuck, each in its own way, by the argument. Prints "ready" once all of them are asleep where they stay.
+// Threads that are stuck in the way that the argument names. Prints "ready" once all of them sleep in their final places.
 //
 //   abba         two threads, two mutexes, taken in two orders
 //   three        the same in a circle of three
@@ -7,11 +7,11 @@
 //   locals       the same twice, with mutexes that are local variables, one of main's and one of a thread's
 //   lost         a condition was signalled before anybody waited for it
 //   robust       a robust mutex: its owner died, the next one does not make it consistent, and others wait
-//   orphan       a plain mutex whose owner died
+//   orphan       a plain mutex; its owner died
 //   joins        main joins a thread that waits for a mutex of main's
 //   recursive, errorcheck, inherit    abba, with mutexes of that kind
 //   many N       N threads wait for one mutex, which main holds
-//   ends         a wait that goes on until a line comes on standard input
+//   ends         a wait that goes on until a line arrives on standard input
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
-// Two threads that wait for each other by std::sync::Mutex: a futex that does not say who holds it. Both locks were
-// contended before, so each was got by somebody after a wait.
+// Two threads that wait for each other with std::sync::Mutex: a futex that does not say who holds it. Both locks were
+// contended before, so somebody acquired each after a wait.
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;

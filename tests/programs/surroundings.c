@@ -1,5 +1,5 @@
-// Says what a program can see of its own process: descriptors, threads, children, signals, folder, limits. Must read
-// the same with and without us, before and after the first sample.
+// Prints what a program can see of its own process: descriptors, threads, children, signals, folder, limits. Must be the
+// same without the library, and before and after the first sample.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-// Functions that leave by a tail call before what they called allocates or unlocks: none of them has a frame by then. Each
-// way allocates a size of its own, and the program says which functions the stack should have, the innermost first:
+// Functions that leave with a tail call before the callee allocates or unlocks, so none of them has a frame by then. Each
+// way allocates its own size, and the program prints which functions the stack should have, the innermost first:
 //     ways SIZE function function …
 // The same file is a library, with HOLDFAST_LIBRARY_HALF.
 #include <malloc.h>

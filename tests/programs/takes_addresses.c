@@ -1,5 +1,5 @@
-// Takes the addresses of malloc and free, which gives a program that is not position-independent entries of its own for
-// them (as Debian's python3 has). Then a ring of live blocks, for callgrind to count: measured_ring makes ROUNDS rounds.
+// Takes the addresses of malloc and free, which gives a position-dependent program its own PLT entries for them (as in
+// Debian's python3). Then a ring of live blocks, for callgrind to count: measured_ring makes ROUNDS rounds.
 #include <stdlib.h>
 #include <string.h>
 

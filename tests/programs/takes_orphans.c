@@ -3,11 +3,11 @@
 //   takes_orphans HOW [PROGRAM ARGS…]
 //     HOW   plain       no subreaper: orphans are its children only if it is PID 1
 //           subreaper   becomes a subreaper before its first allocation
-//           36          the same, where the option of prctl comes from the command line
+//           36          the same, with the option of prctl from the command line
 //           main-ended  becomes a subreaper and ends the main thread: another thread does the work
 //
-// Built with BY_LIBRARY, BY_COMPUTED_OPTION, BY_COMPUTED_NUMBER or BY_INSTRUCTION, it becomes a subreaper in another way than by a
-// plain call of prctl.
+// Built with BY_LIBRARY, BY_COMPUTED_OPTION, BY_COMPUTED_NUMBER or BY_INSTRUCTION, it becomes a subreaper in another way
+// than with a plain call of prctl.
 //
 // For each line of its input it starts one worker: a fork that holds 100 blocks of 4,000 bytes, or PROGRAM, with LD_PRELOAD
 // from WORKER_PRELOAD. It prints "worker N" after the end of each. At the end of its input it waits until it has no child.

@@ -1,5 +1,5 @@
-// Threads that have names, change them, and are named by others, each case by its argument. Prints what a profile has to say of it:
-// "expect KEY=VALUE,… objects bytes objects-in-use bytes-in-use", for the blocks of serve().
+// Threads that have names, change them, and are named by others, one case per argument. Prints what the profile must
+// contain: "expect KEY=VALUE,… objects bytes objects-in-use bytes-in-use", for the blocks of serve().
 #include <holdfast.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Thread-local data in the static block (all that a library loaded late may have there), and more that is made at first
+// Thread-local data in the static block (as much as a library loaded late may have there), and more that is created at first
 // use.
 static __thread char in_static_block[100] __attribute__((tls_model("initial-exec")));
 static __thread char made_late[100000];

@@ -1,4 +1,4 @@
-// Four threads allocate and free in named functions. Totals are exact whatever the order.
+// Four threads allocate and free in named functions. Totals are exact in any order.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// A program in C that loads a plugin in C++, by itself and for itself (RTLD_LOCAL), uses it, lets it go, and does so again.
+// A program in C that loads a plugin in C++ with RTLD_LOCAL, uses it, unloads it, and does so again.
 #include <dlfcn.h>
 #include <libgen.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Threads that wait for a condition for a random time, while it is signalled about as often as they run out of it: with the
-// mutex held and without.
+// Threads that wait for a condition for a random time, while it is signalled about as often as they time out: with the mutex
+// held and without.
 //     timed_conditions SEED THREADS MILLISECONDS
 #include <pthread.h>
 #include <stdint.h>

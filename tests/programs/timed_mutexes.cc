@@ -1,5 +1,5 @@
-// C++'s mutexes, the timed ones by pthread_mutex_clocklock: one known wait in each named function.
-//     waits FUNCTION contentions delay_ns least_ns        least: of the delay, from when the waiter was seen to sleep
+// C++'s mutexes; the timed ones use pthread_mutex_clocklock. One known wait in each named function.
+//     waits FUNCTION contentions delay_ns least_ns        least_ns: the delay since the waiter was seen to sleep
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// Locks that are held while others wait for them and run out of time, each by its own call. The holder lets go after the last of
-// them has given up.
-//     held NAME LEAST_NS MOST_NS    how long it was held while somebody waited; at most: how long it was held at all
+// Locks that are held while others wait for them and time out, each with its own call. The holder releases the lock after
+// the last waiter has given up.
+//     held NAME LEAST_NS MOST_NS    how long it was held while somebody waited, and how long it was held at all
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>

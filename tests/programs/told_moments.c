@@ -1,9 +1,9 @@
-// Does what each line on standard input says, and answers `done LINE`. For tests of conditions that are looked at from outside.
-//   hold MIB       allocates and touches so much, in blocks of 64 KiB
-//   free           all of it
-//   idle MS        a thread waits for a condition so long, as idle threads do
+// Does what each line on standard input says, and answers `done LINE`. For tests of conditions that are checked from outside.
+//   hold MIB       allocates and touches this amount, in blocks of 64 KiB
+//   free           frees all of it
+//   idle MS        a thread waits this long for a condition, like idle threads
 //   stick          a thread waits for a lock that main holds, until the end
-//   fork MIB       a child holds so much, and lives as long as its parent
+//   fork MIB       a child holds this amount, and lives as long as its parent
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

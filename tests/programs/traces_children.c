@@ -1,5 +1,5 @@
-// A tracer that follows the children of its tracee, allocates once the first of them is seen, and waits for all of them, as proot
-// and strace -f do.
+// A tracer that follows the children of its tracee, allocates once the first of them is seen, and waits for all of them,
+// like proot and strace -f.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Locks that were taken by trying, or more than once, and held while another thread waits. The waiting is attributed
-// to who held, when that lets go.
+// Locks that were acquired with try functions, or several times, and held while another thread waits. The wait is charged to
+// that holder when it releases the lock.
 //     waits FUNCTION label contentions delay_ns          held by holds_FUNCTION
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Built twice: with -O1, and with -O2, where GCC makes clones of both functions and names them build_index.constprop.0.isra.0 and
+// Built twice: with -O1, and with -O2, for which GCC clones both functions and names them build_index.constprop.0.isra.0 and
 // parse_body.constprop.0. Allocates 30 MB and 20 MB and frees nothing; nothing waits.
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-// Memory in use that has two peaks of different stacks, and a burst that is over at once, all of it known:
+// Memory in use with two peaks of different stacks, and a burst that is over at once, all with known sizes:
 //     10 MiB the whole time; 30 MiB more in the first peak, 60 MiB in the second, both for MS milliseconds; 100 MiB more for an
-//     instant where BURST is 1; 20 MiB more at the end, or 59 where END is 1. SIZE: of a block.
+//     instant if BURST is 1; 20 MiB more at the end, or 59 if END is 1. SIZE: of a block.
 //
 //     two_peaks MS SIZE BURST [END]
 //
-// Says `peak FUNCTION objects bytes` for what is in use at the second peak, and `at NANOSECONDS` of the wall clock before and
-// behind what is highest.
+// Prints `peak FUNCTION objects bytes` for what is in use at the second peak, and `at NANOSECONDS` of the wall clock before
+// and after the highest point.
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -1,9 +1,9 @@
-// Runs a program below a seccomp filter, as a container or systemd would.
-//   under_filter kill NUMBER… -- PROGRAM…     these system calls are the end of who makes them
-//   under_filter allow NUMBER… -- PROGRAM…    all others are
+// Runs a program below a seccomp filter, like a container or systemd.
+//   under_filter kill NUMBER… -- PROGRAM…     these system calls kill the caller
+//   under_filter allow NUMBER… -- PROGRAM…    all others do
 //   under_filter answer NUMBER/ARGUMENT/VALUE/ERRNO… -- PROGRAM…
-//       these system calls do nothing and return this error, or 0, where the argument (0 to 5) has this value; ARGUMENT 9: always.
-//       So do older kernels, and emulators
+//       these system calls do nothing and return this error, or 0, if the argument (0 to 5) has this value; ARGUMENT 9: always.
+//       Older kernels and emulators behave like this
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

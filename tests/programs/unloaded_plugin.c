@@ -1,5 +1,5 @@
-// A plugin in C, that dlclose really takes away: built twice, with another FUNCTION each and equal sizes, so that the
-// one lands where the other lay.
+// A plugin in C that dlclose really unloads. Built twice, with different FUNCTIONs and equal sizes, so that one is loaded at
+// the address of the other.
 #include <stdlib.h>
 
 #include "known.h"

@@ -1,6 +1,6 @@
-// No path without a sample writes memory that threads share: everything of the profiler's that is writable and not
-// thread-local is made read-only, then two threads at a time go down every path. A write is a SIGSEGV, which names it.
-//     unsampled_writes LIBRARY...       the libraries whose data is watched, by a part of their path
+// Checks that no path without a sample writes to memory that threads share. Makes everything of the profiler's that is writable
+// and not thread-local read-only; then two threads at a time execute every path. A write raises SIGSEGV, which identifies it.
+//     unsampled_writes LIBRARY...       the libraries to watch, by a part of their paths
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>

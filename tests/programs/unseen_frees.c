@@ -1,5 +1,5 @@
-// Blocks that are given back behind the profiler's back, by libc's own free, and others that come to lie where they lay, or begin
-// 16 bytes before. Prints what make_small and make_large have made: a block freed unseen stays in use until its place is taken.
+// Blocks that are freed unseen with libc's own free, and new blocks at the same address or 16 bytes before. Prints what
+// make_small and make_large have allocated: a block freed unseen counts as in use until its address is reused.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>

@@ -1,4 +1,4 @@
-// Memory that libraries take on the program's behalf: it belongs to the stacks that asked for it.
+// Memory that libraries allocate on behalf of the program: it belongs to the stacks that requested it.
 #include <locale.h>
 #include <netdb.h>
 #include <stdlib.h>

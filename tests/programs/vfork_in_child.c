@@ -1,4 +1,4 @@
-// The first that the library hears of a forked child is a vfork child of that one, which shares its memory and ends without exec.
+// The library first learns of a forked child through that child's own vfork child, which shares its memory and exits without exec.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

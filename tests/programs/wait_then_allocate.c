@@ -1,5 +1,5 @@
-// Threads that first wait for a mutex, and then allocate: of 1 byte, of none, and in the ways that are measured by their own entry.
-// More of them than own rows (kMostOwners).
+// Threads that first wait for a mutex, and then allocate: 1 byte, nothing, and in ways with separately measured entry
+// points. There are more threads than rows of their own (kMostOwners).
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-// A plugin with a constructor that waits for a thread of the program's: the loader's lock is held meanwhile.
+// A plugin with a constructor that waits for a thread of the program; the loader's lock is held meanwhile.
 #include <pthread.h>
 
 void RunInThread(void);

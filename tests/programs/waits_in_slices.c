@@ -1,4 +1,4 @@
-// Threads that wait for something for ever, in slices of 20 ms, each by its own call.
+// Threads that wait forever, in slices of 20 ms, each with its own call.
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
