@@ -20,6 +20,7 @@
 #include "report/elf/dynamic_names.h"
 #include "report/elf/elf_file.h"
 #include "report/elf/import_slots.h"
+#include "report/processes/linked_allocator.h"
 #include "report/processes/system_libraries.h"
 #include "report/table/process_files.h"
 #include "report/table/process_info.h"
@@ -93,7 +94,10 @@ struct Object {
   DynamicNames file;
 };
 
-void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
+void DescribeAllocator(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+  const LinkedAllocator linked =
+      objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file);
+  if (linked.is_there) findings->No("allocator", linked.text);
   std::string from;
   for (const Object& object : objects) {
     if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
@@ -101,11 +105,12 @@ void DescribeAllocator(const std::vector<Object>& objects, Findings* findings) {
   }
   if (from.empty()) {
     findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");
-  } else {
+  } else if (!linked.replaces_malloc) {
     findings->Ok("allocator", fmt::format("malloc and free are those of {}; calls reach it through the library", from));
   }
   for (const Object& object : objects) {
-    if (object.file.own_allocator.empty() || object.file.defines.contains("malloc")) continue;
+    if (object.file.own_allocator.empty() || object.file.defines.contains("malloc") || &object == objects.data())
+      continue;
     findings->Note("allocator", fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
                                             BaseName(object.path), object.file.own_allocator));
   }
@@ -210,7 +215,7 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
     objects.push_back({path, *std::move(file)});
   }
   const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
-  DescribeAllocator(objects, findings);
+  DescribeAllocator(objects, root, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
   DescribeExceptions(objects, findings);

@@ -314,6 +314,11 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
                             : fmt::format("holdfast: {} (pid {}): no table could be made: {}.\n",
                                           Printable(run.program), run.pid, Printable(no_room));
   }
+  if (has_main && run.heap_interval != "off") {
+    const std::string unseen = WhatHeapLacks(run, started);
+    if (!unseen.empty())
+      text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid, Printable(unseen));
+  }
   // The starter may have a profile of its own.
   if (has_main && !started.drops_preload.empty())
     text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid,

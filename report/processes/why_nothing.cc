@@ -17,6 +17,8 @@
 #include "report/base/say.h"
 #include "report/base/split.h"
 #include "report/base/value_units.h"
+#include "report/elf/dynamic_names.h"
+#include "report/processes/linked_allocator.h"
 #include "report/processes/program_check.h"
 #include "report/processes/started_programs.h"
 
@@ -45,10 +47,18 @@ std::string WhyNoFile(const std::string& folder) {
   return "";
 }
 
-// Returns CheckProgram's reason not to profile a program, or "".
+// Returns what the profiles lack because of an allocator in this executable, or "".
+std::string AboutAllocatorIn(const std::string& path) {
+  const absl::StatusOr<DynamicNames> names = ReadDynamicNames(path);
+  const LinkedAllocator linked = names.ok() ? LinkedAllocatorOf(path, *names) : LinkedAllocator();
+  return linked.is_there ? linked.text + "." : "";
+}
+
+// Returns CheckProgram's reason not to profile a program, or names the unseen allocator in it, or "".
 std::string WhyNotRecorded(const FinishedRun& run, const std::vector<std::string>& words) {
   const ProgramCheck check = CheckProgram(words, getenv("PATH"), run.library);
-  return check.exit_code == kRunFailed || !check.recordable ? check.message : "";
+  if (check.exit_code == kRunFailed || !check.recordable) return check.message;
+  return check.exit_code == 0 ? AboutAllocatorIn(check.path) : "";
 }
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {
@@ -113,7 +123,13 @@ std::string WhyNothing(const FinishedRun& run, const StartedCommand& started) {
     return fmt::format("Nothing was preloaded into {}, which was started without LD_PRELOAD: holdfast run -- {}",
                        program, ShellQuoted(program));
   }
-  return "";
+  return WhyNotRecorded(run, run.command);
+}
+
+std::string WhatHeapLacks(const FinishedRun& run, const StartedCommand& started) {
+  const ProgramCheck check =
+      CheckProgram(started.words.empty() ? run.command : started.words, getenv("PATH"), run.library);
+  return check.exit_code == 0 ? AboutAllocatorIn(check.path) : "";
 }
 
 }  // namespace holdfast

@@ -14,6 +14,9 @@ namespace holdfast {
 // nothing reached the sampling interval. Only in that case does a lower interval help.
 std::string WhyNothing(const FinishedRun& run, const StartedCommand& started);
 
+// Returns what the heap profile lacks because of an allocator that is linked into the program, or "".
+std::string WhatHeapLacks(const FinishedRun& run, const StartedCommand& started);
+
 // Reads /proc now. Returns the executables of `root` and its descendants that run without the library.
 std::vector<std::string> ProgramsWithoutLibrary(pid_t root);
 

@@ -340,8 +340,6 @@ TEST_F(ProcessCommands, DoctorOfAProgram) {
   EXPECT_TRUE(still.exited(1)) << still.Describe();
   EXPECT_THAT(still.out, HasSubstr("NO    recording"));
   EXPECT_THAT(still.out, HasSubstr("linked statically"));
-  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("own_malloc")}).out,
-              HasSubstr("those of " + ProgramPath("own_malloc")));
   EXPECT_TRUE(RunTool({"doctor", "--", "/no/such/program"}).exited(3));
   EXPECT_TRUE(RunTool({"doctor"}).exited(2));
   EXPECT_TRUE(RunTool({"doctor", "17x"}).exited(2));

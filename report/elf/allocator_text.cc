@@ -1,0 +1,49 @@
+#include "report/elf/allocator_text.h"
+
+#include <elf.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "report/base/file_descriptor.h"
+#include "report/elf/elf_file.h"
+
+namespace holdfast {
+namespace {
+
+constexpr struct {
+  std::string_view text, allocator;
+} kMessages[] = {
+    {"<jemalloc>: ", "jemalloc"},
+    {"mimalloc: ", "mimalloc"},
+    {"tcmalloc: large alloc ", "tcmalloc"},
+    {"TCMALLOC_", "tcmalloc"},
+};
+
+constexpr uint64_t kPieceBytes = 1 << 20;
+
+}  // namespace
+
+std::string AllocatorByText(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  if (elf == nullptr || !elf->is_readable()) return "";
+  constexpr uint64_t kOverlap = 32;  // longer than each message
+  uint64_t left = kMostAllocatorTextBytes;
+  for (const Elf64_Phdr& segment : elf->segments()) {
+    if (segment.p_type != PT_LOAD) continue;
+    for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kPieceBytes) {
+      const uint64_t wanted = std::min(segment.p_filesz - done, kPieceBytes + kOverlap);
+      const std::string piece = elf->ReadUpTo(segment.p_offset + done, wanted);
+      for (const auto& [text, allocator] : kMessages) {
+        if (piece.find(text) != std::string::npos) return std::string(allocator);
+      }
+      left -= std::min(left, kPieceBytes);
+    }
+  }
+  return "";
+}
+
+}  // namespace holdfast
