@@ -1,4 +1,4 @@
-// `holdfast memory`: every resident byte of a running program in one line, and the right one.
+// `holdfast memory`: every resident byte of a running program belongs to exactly one line, the right one.
 #include <signal.h>
 
 #include <filesystem>

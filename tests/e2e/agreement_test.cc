@@ -1,4 +1,4 @@
-// The views on profiles of real programs: the same numbers as Go's pprof, and exports as their consumers read them.
+// Views of real programs' profiles: the numbers equal those of Go's pprof, and the consumers of exports can read them.
 #include <cmath>
 #include <filesystem>
 #include <regex>

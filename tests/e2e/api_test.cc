@@ -1,4 +1,5 @@
-// Programs that tell more than can be seen from outside, by include/holdfast.h: the examples of C, C++ and Rust, as they are given out.
+// Programs that report more than is visible from outside through include/holdfast.h: the published examples in C, C++
+// and Rust.
 #include <filesystem>
 
 #include "tests/support/profiled.h"

@@ -1,5 +1,5 @@
-// What the tool says when it cannot do what it was asked: one line that names the thing, the right exit code, and
-// nothing of the user's harmed.
+// What the tool does when it cannot do what it was asked: it prints one line that names the object, returns the right
+// exit code, and leaves the user's files unharmed.
 #include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Comparisons of two builds of a program, and of kinds in which nothing happened.
+// Comparisons of two builds of a program, and of kinds of profile in which nothing happened.
 #include <gmock/gmock.h>
 
 #include "tests/support/profiled.h"

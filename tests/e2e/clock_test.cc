@@ -1,5 +1,5 @@
-// The clock of the day jumps, to and fro by more than a year at every look: snapshots come as often as they should, in
-// their order, and no sample is lost. Only wall times in the files are wrong.
+// The wall clock jumps by more than a year back and forth at every reading. Snapshots still come as often as they
+// should and in order, and no sample is lost. Only wall times in the files are wrong.
 #include <sys/stat.h>
 #include <unistd.h>
 

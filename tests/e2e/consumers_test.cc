@@ -1,4 +1,4 @@
-// Go's pprof, the reference consumer, reads every file, and says the same numbers as our own `top`.
+// Go's pprof, the reference consumer, reads every file and shows the same numbers as our own `top`.
 #include <algorithm>
 #include <regex>
 

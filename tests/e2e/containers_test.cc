@@ -1,6 +1,6 @@
-// The program as PID 1 of a pid namespace, as in a container: restarted three times into one folder, nothing is lost,
-// mixed or overwritten, though every one of them has pid 1. And containers that may hardly do anything: a root that is read-only, no
-// /dev/shm, no second process.
+// The program as PID 1 of a pid namespace, as in a container. After three restarts into one folder, nothing is lost,
+// mixed or overwritten, although each process has pid 1. Also restricted containers: a read-only root, no /dev/shm, no
+// second process.
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>

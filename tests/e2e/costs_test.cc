@@ -1,4 +1,5 @@
-// What the library costs where that can be counted rather than timed: shared memory, system calls, instructions, memory.
+// The library's costs, as far as they can be counted instead of timed: shared memory, system calls, instructions,
+// memory.
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// Plugins in C++ of a program in C: their new and throw reach their own runtime without the dynamic linker, however many there are.
+// C++ plugins of a C program: their new and throw reach their own runtime without the dynamic linker, however many
+// plugins there are.
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {

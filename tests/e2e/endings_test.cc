@@ -1,4 +1,5 @@
-// However a process ends, its last profile is there, whole and exact, and the ending is the one that it would have had.
+// However a process ends, its last profile exists, complete and exact, and the process ends as it would without the
+// library.
 #include <signal.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,5 @@
-// The short way at interval 1 (sampler/heap/exact.h) records what the long way records: stack by stack, block by block.
+// The short path at interval 1 (sampler/heap/exact.h) records the same as the long path: stack by stack, block by
+// block.
 #include <algorithm>
 #include <filesystem>
 

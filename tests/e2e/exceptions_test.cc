@@ -1,4 +1,4 @@
-// Exceptions, by the stack that throws them and by their type; re-throws apart, other languages' too.
+// Exceptions by throwing stack and by type, with rethrows separate; also exceptions of other languages.
 #include <cmath>
 #include <filesystem>
 #include <sstream>

@@ -1,4 +1,4 @@
-// What a program held when main returned is in a file of its own: the exit handlers that run next free it.
+// A file of its own contains what a program held when main returned, before the exit handlers free it.
 #include <signal.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The exporter beside the program: how much it takes, when it is killed, whose folder it serves, and what is left without it.
+// The exporter beside the program: its costs, its death, which folder it serves, and what remains without it.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

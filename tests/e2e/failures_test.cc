@@ -1,9 +1,9 @@
 // The hard cases: one row for each way in which preloaded profilers are known to break a program (see the comments of
-// tests/programs/hard_*). Each is run bare, then profiled in both ways of launching at three intervals, under a time
-// limit; what it prints and how it ends must be the same. Where a program tells what it allocated, its profile at
-// interval 1 must say so exactly.
+// tests/programs/hard_*). Each program runs without the library, then with both ways of launching at three intervals,
+// under a time limit. Its output and its end must be the same. If a program prints what it allocated, its profile at
+// interval 1 must agree exactly.
 //
-// More rows stand in tests of their own: endings_test (ways to end), surroundings_test (limits, full and unwritable
+// More cases have tests of their own: endings_test (ways to end), surroundings_test (limits, full and unwritable
 // places), containers_test (PID 1), heap_test (own allocators, early calls, plugins, symbol versions), kill_test.
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Each system call that the library makes fails in turn, then many at random, under load: what the program prints and how
-// it ends stays the same, and what is not in the profile is counted as lost.
+// Each system call of the library fails in turn, then many at random, under load. The program's output and end stay the
+// same, and what is missing from the profile is counted as lost.
 #include <fcntl.h>
 
 #include <cerrno>

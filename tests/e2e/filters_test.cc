@@ -1,4 +1,5 @@
-// What a seccomp filter that is there from the start must allow: the list in docs/limitations.md, held to filters that kill.
+// What a seccomp filter that is active from the start must allow: the list in docs/limitations.md, checked with filters
+// that kill.
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>

@@ -1,4 +1,5 @@
-// The first commands: which process and which program they mean, and what they say when nothing was recorded.
+// The first commands of a new user: which process and program they refer to, and what they print if nothing was
+// recorded.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What is read first: names of programs that have none, and what they are called; what stands on a terminal.
+// What users read first: names for code without names, and the output on a terminal.
 #include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>

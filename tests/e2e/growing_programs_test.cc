@@ -1,4 +1,4 @@
-// What `holdfast leaks` says of real programs that grow, or do not.
+// The verdicts of `holdfast leaks` on real programs that grow, or do not.
 #include <unistd.h>
 
 #include "tests/support/profiled.h"

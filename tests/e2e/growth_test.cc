@@ -1,5 +1,5 @@
-// Nothing of ours grows: not with time, not with restarts. HOLDFAST_TEST_FULL=1 takes the whole hour (10 million samples,
-// 1 million stacks, 100,000 threads) and 1,000 restarts; without it a tenth of them.
+// The library itself does not grow, neither with time nor with restarts. HOLDFAST_TEST_FULL=1 runs the whole hour (10
+// million samples, 1 million stacks, 100,000 threads) and 1,000 restarts; otherwise a tenth of them.
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>

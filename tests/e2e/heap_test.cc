@@ -1,5 +1,5 @@
-// The heap profile at interval 1 is exact: every block, in the function that asked for it; and the program notices
-// nothing.
+// The heap profile at interval 1 is exact: every block is charged to the function that requested it. The program
+// notices nothing.
 #include <filesystem>
 #include <set>
 

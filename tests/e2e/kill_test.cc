@@ -1,5 +1,5 @@
-// kill -9 at a random moment: what the tables hold is what the program did, up to the calls in flight. 100 kills in each way
-// of launching; with HOLDFAST_TEST_FULL=1 500 in each.
+// kill -9 at a random moment: the tables contain what the program did, except for calls in progress. 100 kills with
+// each way of launching; 500 with HOLDFAST_TEST_FULL=1.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Labels of threads, by holdfast_label: what the samples of the heap and of locks have of them, and what may go wrong.
+// Labels of threads, set with holdfast_label: what heap and lock samples contain of them, and what may go wrong.
 #include <algorithm>
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// How long blocks lived: ages, who freed them, temporaries; of those that live, since when.
+// How long blocks lived: ages, who freed them, temporaries; and the ages of live blocks.
 #include <cmath>
 #include <filesystem>
 #include <map>

@@ -1,5 +1,5 @@
-// How little stack a thread may have left. `little_stack` calls each function with 4,096, 4,032 … 64 bytes left above a page that
-// may not be touched, and says how long it lives.
+// How little stack a thread may have left. `little_stack` calls each function with 4,096, 4,032 … 64 bytes left above
+// an inaccessible page, and prints at which size it died.
 #include <sstream>
 
 #include "tests/support/profiled.h"

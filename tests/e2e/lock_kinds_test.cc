@@ -1,5 +1,5 @@
-// Every kind of lock and wait: the label, the count and the length of each, both sides, and what the calls answer; the
-// laws that holders and waiters keep together.
+// Every kind of lock and wait: its label, count and length on both sides, the results of the calls, and the rules that
+// relate holders and waiters.
 #include <cmath>
 #include <set>
 #include <sstream>

@@ -1,4 +1,4 @@
-// `holdfast locks`: what it reads from comments, whatever these hold, and what it prints of a real program.
+// `holdfast locks`: reads any comments, and prints the locks of a real program.
 #include <sys/stat.h>
 
 #include <algorithm>

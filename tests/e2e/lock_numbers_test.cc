@@ -1,4 +1,4 @@
-// Numbers of single locks: how long they were held, by whom others were kept waiting, how old a wait is.
+// Numbers of single locks: how long they were held, who kept others waiting, how old a wait is.
 #include <signal.h>
 
 #include <algorithm>

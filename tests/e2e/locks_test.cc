@@ -1,5 +1,5 @@
-// The block and mutex profiles: who waited for a lock and who held it, how often and how long, against the program's own
-// clocks; and locks that behave to the letter as without us.
+// The block and mutex profiles: who waited for a lock and who held it, how often and how long, compared with the
+// program's own clocks; and locks that behave exactly as without the library.
 #include <cmath>
 
 #include "tests/support/profiled.h"

@@ -1,4 +1,5 @@
-// Plugins that come and go by the hundred. The exporter reads their names from the files, long after they were unloaded.
+// Hundreds of plugins are loaded and unloaded. The exporter reads their names from the files, long after they were
+// unloaded.
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {

@@ -1,4 +1,4 @@
-// What is resident of mappings, by stack: the kind `resident` has them beside the live blocks, each byte once.
+// The resident part of mappings, by stack: the kind `resident` contains them beside the live blocks, each byte once.
 #include <cmath>
 #include <filesystem>
 #include <fstream>

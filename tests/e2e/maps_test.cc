@@ -1,4 +1,4 @@
-// Mappings: every byte that a program maps and unmaps, by who called and by what it is.
+// Mappings: every byte that a program maps and unmaps, by caller and by kind.
 #include <gmock/gmock.h>
 
 #include <filesystem>

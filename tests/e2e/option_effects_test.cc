@@ -1,4 +1,4 @@
-// Each option of `run` and each variable has an effect that can be seen from outside.
+// Each option of `run` and each variable has an effect that is visible from outside.
 #include <signal.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// The exporter never becomes a child that a program can see: below a subreaper, below PID 1 of a container, after the exporter
-// was killed. Where it would, none is started, the tables wait for `collect`, and doctor says so.
+// The exporter never becomes a child that a program can see: below a subreaper, below PID 1 of a container, or after
+// the exporter was killed. Where it would, no exporter is started, the tables wait for `collect`, and doctor says so.
 #include <signal.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Older kernels and emulated ones, played by a seccomp filter: what they refuse, and what they say they did and did not do.
+// Older and emulated kernels, simulated by a seccomp filter: what they reject, and what they only claim to have done.
 #include <sys/syscall.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// The kernel's out-of-memory killer takes the program: its last profile is there, and exact. Needs a control group whose
-// memory can be limited (root, and cgroup v1 or v2 mounted for writing).
+// The kernel's out-of-memory killer kills the program: its last profile exists and is exact. Needs a control group with
+// a memory limit (root, and cgroup v1 or v2 mounted for writing).
 #include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Functions that allocators have under names of their own, where the program calls them directly.
+// Functions that allocators have under their own names, called directly by the program.
 #include <gmock/gmock.h>
 
 #include <filesystem>

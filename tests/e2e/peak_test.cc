@@ -1,4 +1,4 @@
-// The state at the most that was in use: its height, its time and its stacks, kept from outside.
+// The state at the peak of memory in use: its height, its time and its stacks, recorded from outside.
 #include <signal.h>
 
 #include <algorithm>

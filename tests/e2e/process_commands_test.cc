@@ -1,4 +1,4 @@
-// `holdfast ls`, `dump`, `set` and `doctor`: what they say of real processes, and what they do to them.
+// `holdfast ls`, `dump`, `set` and `doctor`: what they print about real processes, and what they do to them.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Files of programs and libraries that are replaced, deleted or out of sight while they are loaded: their functions keep
+// Files of programs and libraries that are replaced, deleted or hidden while they are loaded: their functions keep
 // their names.
 #include <signal.h>
 #include <sys/stat.h>

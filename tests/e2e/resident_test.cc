@@ -1,4 +1,4 @@
-// What of the live blocks is resident, by stack: --resident, the kind `resident`, against programs that know it.
+// The resident part of live blocks, by stack: --resident and the kind `resident`, for programs that know it.
 #include <cmath>
 #include <filesystem>
 #include <map>

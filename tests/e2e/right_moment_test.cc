@@ -1,4 +1,4 @@
-// Snapshots when something happens, and what is run for them.
+// Snapshots when a condition is met, and the commands that run for them.
 #include <signal.h>
 
 #include <algorithm>

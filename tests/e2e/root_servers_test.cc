@@ -1,4 +1,4 @@
-// Debian's servers that are started by root and work as another user: their workers' profiles come into root's folder.
+// Debian's servers that root starts and that work as another user: the profiles of their workers reach root's folder.
 #include <glob.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// `holdfast run` as a stand-in for its program: signals, job control, processes, and what it says at the end.
+// `holdfast run` in place of its program: signals, job control, processes, and what it prints at the end.
 #include <pty.h>
 #include <signal.h>
 #include <sys/mount.h>

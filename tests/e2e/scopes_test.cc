@@ -1,4 +1,4 @@
-// Names of functions without a symbol of their own, and which frames are the user's.
+// Names of functions without a symbol of their own, and which frames are user code.
 #include <gmock/gmock.h>
 
 #include <filesystem>

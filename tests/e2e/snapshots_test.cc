@@ -1,4 +1,4 @@
-// What collectors rely on from one snapshot to the next, and how files are named and put in place.
+// What collectors rely on between snapshots, and how files are named and put in place.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Numbers that must hold where many processes, many threads or many years come together.
+// Numbers that must be right with many processes, many threads or after many years.
 #include <cmath>
 #include <cstdlib>
 #include <sstream>

@@ -1,5 +1,5 @@
-// Sampled estimates against known totals. Seeds are fixed, the program has one thread: each run is reproducible, and a
-// failure here is not chance but a change.
+// Sampled estimates compared with known totals. Seeds are fixed and the program has one thread, so each run is
+// reproducible: a failure is no chance event but a change.
 #include <cmath>
 
 #include "tests/support/profiled.h"

@@ -1,5 +1,5 @@
-// An exporter that cannot answer, stopped or held by a debugger, keeps its lock. Nobody waits for it; what was recorded comes once
-// the exporter goes on. A slow exporter is waited for.
+// An exporter that cannot respond, because it is stopped or held by a debugger, keeps its lock. Nobody waits for it;
+// recorded data is written once the exporter continues. A slow exporter is waited for.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

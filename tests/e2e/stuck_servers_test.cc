@@ -1,5 +1,6 @@
-// Debian's database servers with a long transaction in the way of others: `holdfast stuck` names where their statements wait.
-// InnoDB's row locks are conditions, and PostgreSQL's are latches between processes: no lock says who holds them.
+// Debian's database servers with a long transaction that blocks others: `holdfast stuck` names where their statements
+// wait. InnoDB's row locks are condition variables, and PostgreSQL's are latches between processes: no lock says who
+// holds them.
 #include <glob.h>
 #include <pwd.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Where we can do nothing, the program is exactly as without us: nothing can be written, mapped, opened or started.
+// If nothing can be written, mapped, opened or started, the program behaves exactly as without the library.
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Functions that left by a tail call are put back into the stacks: what tests/programs/tail_calls.cc says of its ways is what
-// the files say, of every compiler's code.
+// Functions that left with a tail call are restored in stacks: the files agree with what tests/programs/tail_calls.cc
+// prints, for the code of every compiler.
 #include <filesystem>
 #include <map>
 #include <regex>

@@ -1,4 +1,4 @@
-// Threads, by the stack that creates them: created and alive, whatever way they end.
+// Threads by the stack that creates them: created and alive, however they end.
 #include <signal.h>
 
 #include <sstream>

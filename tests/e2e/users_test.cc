@@ -1,5 +1,5 @@
-// Root's programs that become other users: their profiles come into root's folder, nobody else's do, and what is left
-// behind is named. And the folder itself: whose it is, and for whom.
+// Programs of root that become other users: their profiles reach root's folder, and no others do; what is left behind
+// is named. Also the folder itself: its owner, and who may use it.
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
