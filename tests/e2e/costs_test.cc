@@ -1,4 +1,4 @@
-// The library's costs, as far as they can be counted instead of timed: shared memory, system calls, instructions,
+// The library's costs that can be counted instead of timed: shared memory, system calls, instructions,
 // memory.
 #include <signal.h>
 #include <unistd.h>
