@@ -42,7 +42,7 @@ void LeaveInheritedBounds() {
   SetBadness(kBadnessAtRest);
 }
 
-void BecomeQuiet() {
+void IgnoreSignalsAndStandardStreams() {
   for (const int number :
        {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGQUIT, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
     signal(number, SIG_IGN);
@@ -105,7 +105,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
     if (const char* command = getenv("HOLDFAST_ON_SNAPSHOT"); command != nullptr) options->on_snapshot = command;
     unsetenv("HOLDFAST_ON_SNAPSHOT");
     LeaveInheritedBounds();
-    BecomeQuiet();
+    IgnoreSignalsAndStandardStreams();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // otherwise the name would be the number of a descriptor
     invocation->exit_code = ServeTables(*options).ok() ? 0 : 3;
   });

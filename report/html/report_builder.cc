@@ -205,15 +205,15 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->pid = profile.CommentValue("pid");
   series->comments.clear();
   for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
-  Plumbing whose = Plumbing::Make(profile, patterns_).value();  // cannot fail: the patterns compile
-  AddWhose(stacks, frames, &whose, series);
-  AddLocks(stacks, frames, &whose, series);
+  Plumbing plumbing = Plumbing::Make(profile, patterns_).value();  // cannot fail: the patterns compile
+  AddPlumbing(stacks, frames, &plumbing, series);
+  AddLocks(stacks, frames, &plumbing, series);
 }
 
 // Records which functions are plumbing and how they are displayed. If the rows of a snapshot are known, also records
 // which waits are not for locks.
-void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose,
-                             Series* series) {
+void ReportBuilder::AddPlumbing(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* plumbing,
+                                Series* series) {
   const Profile& profile = stacks.profile();
   const auto allocated = FindMetric(profile, "alloc_space");
   const size_t in_use = series->default_metric;
@@ -221,13 +221,13 @@ void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uin
       allocated.ok() && AllWasFreed(static_cast<double>(profile.Total(in_use)), HalfWidth(profile, in_use).value_or(0),
                                     static_cast<double>(profile.Total(*allocated)));
   const size_t metric = all_was_freed ? *allocated : series->default_metric;
-  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, whose), arguments_);
+  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, plumbing), arguments_);
   // A function is plumbing if it is plumbing at any location.
   std::map<uint32_t, bool> holds;
   for (size_t i = 0; i < frames.size(); ++i) {
     const FrameNode& node = stacks.nodes()[i];
     const auto [place, added] = holds.try_emplace(frames_[frames[i]].function, true);
-    place->second = place->second && whose->Holds(node.profile_function, node.mapping);
+    place->second = place->second && plumbing->Holds(node.profile_function, node.mapping);
     if (node.mapping == Profile::kNone) continue;
     const std::string path(profile.strings[profile.mappings[node.mapping].file]);
     if (const std::string_view called = stacks.object_names().Of(path); called != BaseName(path))
@@ -238,7 +238,7 @@ void ReportBuilder::AddWhose(const FilteredStacks& stacks, const std::vector<uin
     if (is_plumbing) series->plumbing.push_back(function);
   }
   series->ranks.clear();
-  const IdleWaits idle(profile, whose);
+  const IdleWaits idle(profile, plumbing);
   for (size_t i = 0; idle.any() && i < stacks.size(); ++i) {
     const Profile::Sample& sample = profile.samples[stacks.SampleOf(i)];
     const WaitRank rank = idle.RankOf(sample);

@@ -179,7 +179,8 @@ class ReportBuilder {
   std::vector<uint32_t> FramesOf(const FilteredStacks& stacks);
   void AddDetails(const ProfileFile& file, const FilteredStacks& stacks, const std::vector<uint32_t>& frames,
                   Series* series);
-  void AddWhose(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* whose, Series* series);
+  void AddPlumbing(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* plumbing,
+                   Series* series);
   void AddLocks(const FilteredStacks& stacks, const std::vector<uint32_t>& frames, Plumbing* plumbing, Series* series);
   Series* SeriesOf(const ProfileFile& file, bool is_base);
   void SortFunctionsAndFrames();

@@ -175,8 +175,8 @@ bool WasFreedAtEnd(const Found& found) {
 
 // Returns what provides the missing names, for all files of the run.
 std::string HowToNameIn(const Found& found, const std::string& files) {
-  auto whose = Plumbing::Make(*found.profile, {});
-  return whose.ok() ? HowToName(UnnamedCodeOf(*found.profile, found.column, &*whose), {files}) : "";
+  auto plumbing = Plumbing::Make(*found.profile, {});
+  return plumbing.ok() ? HowToName(UnnamedCodeOf(*found.profile, found.column, &*plumbing), {files}) : "";
 }
 
 // Returns the commands that answer a question here: those for kinds that are not empty.

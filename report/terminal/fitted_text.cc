@@ -38,7 +38,7 @@ std::string WithoutLists(std::string_view text, char open) {
 
 // For "app::Table<…>::Get(…)", returns the position of "Get(…)": after the first :: outside brackets. Returns npos if
 // there is none.
-size_t BehindQualifier(std::string_view name) {
+size_t AfterQualifier(std::string_view name) {
   int depth = 0;
   for (size_t i = 0; i + 1 < name.size(); ++i) {
     if (name[i] == '<' || name[i] == '(') ++depth;
@@ -75,10 +75,10 @@ std::string ShortenedTo(std::string_view text, size_t width) {
   if (WidthOf(no_templates) <= width) return no_templates;
   // If both do not fit, the function's own name matters more than its namespaces.
   std::string_view own = no_templates;
-  while (BehindQualifier(own) != std::string_view::npos) own.remove_prefix(BehindQualifier(own));
+  while (AfterQualifier(own) != std::string_view::npos) own.remove_prefix(AfterQualifier(own));
   const size_t tail = (width - 1) / 2, head = width - 1 - tail;
   for (std::string_view rest = no_templates; WidthOf(own) > tail && rest.size() > own.size();) {
-    rest.remove_prefix(BehindQualifier(rest));
+    rest.remove_prefix(AfterQualifier(rest));
     if (WidthOf(rest) + 3 <= width) return fmt::format("…::{}", rest);
   }
   const std::string_view bare = own.substr(0, std::min({own.find("<…"), own.find("(…"), own.size()}));

@@ -30,14 +30,14 @@ namespace {
 
 struct OneProfile {
   const ProfileFile* file;
-  std::shared_ptr<Plumbing> whose;  // null: show functions as they are
+  std::shared_ptr<Plumbing> plumbing;  // null: show functions as they are
   LockList list;
   std::vector<std::string> names;  // per lock
   WaitTotals totals = {};          // including locks that are not in the list
 };
 
 std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
-  return TopFunctionOf(*one.file->profile, one.list, lock.number, side, one.whose.get());
+  return TopFunctionOf(*one.file->profile, one.list, lock.number, side, one.plumbing.get());
 }
 
 // Shows the short name to people; JSON and CSV get the whole name.
@@ -52,7 +52,7 @@ Cell LengthCell(int64_t ns) { return ns < 0 ? Cell::Real("-", std::nan("")) : Ce
 std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lock) {
   const Profile& profile = *one.file->profile;
   std::vector<std::string> lines = {
-      fmt::format("lock    {}, {}", LockKindOf(lock), LockNameOf(profile, one.list, lock, one.whose.get()))};
+      fmt::format("lock    {}, {}", LockKindOf(lock), LockNameOf(profile, one.list, lock, one.plumbing.get()))};
   const auto add = [&](const char* what, const std::string& lengths) {
     if (!lengths.empty()) lines.push_back(fmt::format("{:<8}{}", what, lengths));
   };
@@ -69,7 +69,7 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
   for (const LockSide side : {LockSide::kHolder, LockSide::kWaiter}) {
     const std::string function = Top(one, lock, side);
     lines.push_back(fmt::format("{}  {}", side == LockSide::kHolder ? "holder" : "waiter", function));
-    const SiteLengths lengths = LengthsAtSites(profile, one.list, lock, side, function, one.whose.get());
+    const SiteLengths lengths = LengthsAtSites(profile, one.list, lock, side, function, one.plumbing.get());
     add(side == LockSide::kHolder ? "  held" : "  waits", lengths.times.LengthsText(lengths.longest_ns));
     if (lengths.alone_ns > 0) {
       lines.push_back(
@@ -211,7 +211,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
           TimeCell(lock->longest_held_ns),
           NameCell(Top(*one, *lock, LockSide::kHolder)),
           NameCell(Top(*one, *lock, LockSide::kWaiter)),
-          NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->whose.get())),
+          NameCell(LockNameOf(*one->file->profile, one->list, *lock, one->plumbing.get())),
           Cell::Text(one->file->program),
           TimeCell(lock->alone_ns),
           Cell::Number(fmt::format("{}", lock->locks), lock->locks),
@@ -247,11 +247,12 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
       const auto lock = std::find_if(one.list.locks.begin(), one.list.locks.end(),
                                      [&](const LockList::Lock& l) { return l.number == pair.lock; });
       if (lock == one.list.locks.end()) continue;
-      const std::string name = other == LockList::kUnknown
-                                   ? "[not captured]"
-                                   : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)], one.whose.get());
-      Sum& sum = sums[{name, FunctionOf(profile, stack, one.whose.get()),
-                       LockNameOf(profile, one.list, *lock, one.whose.get())}];
+      const std::string name =
+          other == LockList::kUnknown
+              ? "[not captured]"
+              : FunctionOf(profile, one.list.stacks[static_cast<size_t>(other)], one.plumbing.get());
+      Sum& sum = sums[{name, FunctionOf(profile, stack, one.plumbing.get()),
+                       LockNameOf(profile, one.list, *lock, one.plumbing.get())}];
       sum.rank = lock->rank;
       sum.contentions += pair.contentions;
       sum.delay_ns += pair.delay_ns;
@@ -284,10 +285,10 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
 
 // Says how much of the waiting time is in code without names, and how to get the names.
 std::string NamesOf(const ProfileFile& file, const LocksOptions& options) {
-  auto whose = Plumbing::Make(*file.profile, options.plumbing);
+  auto plumbing = Plumbing::Make(*file.profile, options.plumbing);
   const auto delay = FindMetric(*file.profile, "delay");
-  if (!whose.ok() || !delay.ok()) return "";
-  return HowToName(UnnamedCodeOf(*file.profile, *delay, &*whose), options.files);
+  if (!plumbing.ok() || !delay.ok()) return "";
+  return HowToName(UnnamedCodeOf(*file.profile, *delay, &*plumbing), options.files);
 }
 
 // The same for locks without names, over all processes.
@@ -321,7 +322,7 @@ bool SaysThatNobodyWaited(const ProfileSet& set, const std::vector<std::string>&
   return std::any_of(set.groups.begin(), set.groups.end(), is_of_waits) || ZeroProfileIn(files, "block").has_value();
 }
 
-absl::StatusOr<std::shared_ptr<Plumbing>> WhoseOf(const Profile& profile, const LocksOptions& options) {
+absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const Profile& profile, const LocksOptions& options) {
   if (!options.fold) return nullptr;
   auto plumbing = Plumbing::Make(profile, options.plumbing);
   if (!plumbing.ok()) return plumbing.status();
@@ -372,15 +373,15 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
                            [&](const OneProfile& one) { return one.file->process == group.process; });
       if (other == profiles.end() || other->file->time_nanos >= file->time_nanos) continue;
     }
-    auto plumbing = WhoseOf(*file->profile, options);
+    auto plumbing = PlumbingOf(*file->profile, options);
     if (!plumbing.ok()) return wrong(plumbing.status(), kWrongUsage);
     OneProfile one = {file, *plumbing, ReadLockList(*file->profile, plumbing->get()), {}};
     const auto counted = counts.find(group.process);
     const bool has_counts = counted != counts.end() && counted->second->time_nanos >= file->time_nanos;
     one.totals = WaitTotalsOf(has_counts ? *counted->second->profile : *file->profile, one.list);
     for (const LockList::Lock& lock : one.list.locks)
-      one.names.push_back(LockNameOf(*file->profile, one.list, lock, one.whose.get()));
-    if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.whose.get());
+      one.names.push_back(LockNameOf(*file->profile, one.list, lock, one.plumbing.get()));
+    if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.plumbing.get());
     if (!added) {
       *other = std::move(one);
     } else if (!one.list.locks.empty()) {

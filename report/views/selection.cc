@@ -301,9 +301,9 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   if (view.kind == "mutex" || view.kind == "block") {
     view.contends.emplace();
     for (const ProfileFile* file : files) {
-      auto whose = Plumbing::Make(*file->profile, options.stacks.plumbing);
-      if (!whose.ok()) return whose.status();
-      view.contends->merge(std::set<std::string>(IdleWaits(*file->profile, &*whose).contends()));
+      auto plumbing = Plumbing::Make(*file->profile, options.stacks.plumbing);
+      if (!plumbing.ok()) return plumbing.status();
+      view.contends->merge(std::set<std::string>(IdleWaits(*file->profile, &*plumbing).contends()));
     }
   }
   for (const ProfileFile* file : files) ObjectNames(*file->profile).AddTo(merged.profile.get());
@@ -341,8 +341,7 @@ std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, 
 }
 
 // Names the processes in a folder that have no peak profile. The view omits them, however high their peaks were.
-void SayWhosePeaksAreMissing(const ViewOptions& options, const std::vector<const ProfileFile*>& files,
-                             std::ostream& err) {
+void SayMissingPeaks(const ViewOptions& options, const std::vector<const ProfileFile*>& files, std::ostream& err) {
   std::vector<std::string> folders;
   std::copy_if(options.files.begin(), options.files.end(), std::back_inserter(folders), StandsForSeveral);
   if (folders.empty()) return;
@@ -397,7 +396,7 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
   }
   auto files = FilesThatCount(&*set, options, err);
   if (!files.ok()) return files.status();
-  if (options.peak) SayWhosePeaksAreMissing(options, *files, err);
+  if (options.peak) SayMissingPeaks(options, *files, err);
   const std::vector<const ProfileFile*> ended = EndedOf(&*files, options);
   auto view = ViewOf(*files, options);
   if (!view.ok()) return view;
@@ -418,7 +417,7 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
   return stacks;
 }
 
-void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* whose, TextTable* table) {
+void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* plumbing, TextTable* table) {
   if (!view.unfinished.empty()) {
     const bool no_names = view.unfinished.front().empty();
     table->header.push_back(
@@ -427,7 +426,7 @@ void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* who
                              : fmt::format("inlined functions and lines of {} were", Joined(view.unfinished)),
                     view.files == 1 ? "this was" : "some files were", fmt::join(options.files, " ")));
   }
-  const std::string how = HowToName(UnnamedCodeOf(*view.profile, view.metric, whose), options.files);
+  const std::string how = HowToName(UnnamedCodeOf(*view.profile, view.metric, plumbing), options.files);
   if (!how.empty()) table->header.push_back("names    " + how);
 }
 

@@ -109,8 +109,8 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
 bool HasFilter(const StackOptions& options);
 absl::Status NothingLeft();
 
-// Adds a line about code without names if it is a large part of the total. `whose` must belong to the view's profile.
-void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* whose, TextTable* table);
+// Adds a line about code without names if it is a large part of the total. `plumbing` must belong to the view's profile.
+void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* plumbing, TextTable* table);
 
 // Adds the lines above a table: program, metric, total ± …, sampled, lost, and the filters in use.
 void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table);

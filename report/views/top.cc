@@ -107,18 +107,18 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   if (!stacks.ok()) return Failed(stacks.status(), err);
   const FlatTable flat(*stacks);
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
-  auto whose = Plumbing::Make(*view->profile, options.stacks.plumbing);
-  if (!whose.ok()) return Failed(whose.status(), err);
+  auto plumbing = Plumbing::Make(*view->profile, options.stacks.plumbing);
+  if (!plumbing.ok()) return Failed(plumbing.status(), err);
   // By a label: show the totals of the label's values.
   const bool by_label =
       std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
   if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
-  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, &*whose, *view->contends)
-                                                    : IdleWaits(*view->profile, &*whose);
+  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, &*plumbing, *view->contends)
+                                                    : IdleWaits(*view->profile, &*plumbing);
   const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
   std::vector<OfRank> waited;
   if (idle.any()) waited = IdleLast(*stacks, ranks, options.by_total || by_label, &nodes);
-  const Owners owners(*stacks, ranks, &*whose);
+  const Owners owners(*stacks, ranks, &*plumbing);
   // Oldest first: memory that is never freed is at the top.
   if (by_label && options.stacks.by == "age") {
     std::stable_sort(nodes.begin(), nodes.end(),
@@ -139,7 +139,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
         "threads  by the function that they were started with; in brackets what they were called when a snapshot was made");
   }
   if (style->format == Format::kTable) {
-    AddMissingNames(*view, options, &*whose, &table);
+    AddMissingNames(*view, options, &*plumbing, &table);
     AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
   }
   const char* error_title = options.errors ? "±" : "";
