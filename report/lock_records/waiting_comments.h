@@ -9,7 +9,7 @@
 //   waiting thread 3 stack: 2
 //   waiting stack 2: 0x55d2c0901233 0x55d2c0901300                  addresses of locations of this file, leaf first
 //   waiting 1: thread 1 mutex 0x55d2c0a81040 lock 2 delay_ns 25100000000 stack 1 holder 3 source now readers 0 died 0
-//   waiting 1 slices: age_ns 60200000000                            the wait is one of several timed waits; age of the first one
+//   waiting 1 slices: age_ns 60200000000                            the wait is one of a series of timed waits; age of the series
 //   waiting deadlock 1: 1 2                                         threads, each of which waits for the next
 //   waiting not written: 12                                         further waits
 //   waiting unknown: why nobody could look into the process

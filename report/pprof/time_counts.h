@@ -29,7 +29,7 @@ class TimeCounts {
   void set_incomplete() { complete_ = false; }
 
   // Returns the shortest time that at least `share` of the waits do not exceed, within 12 % (half a bucket). The result
-  // is at most `longest_ns`, and equal to it if that wait is the one. Nearest rank. −1: unknown.
+  // is at most `longest_ns`, and equals it if the percentile falls on the longest wait. Nearest rank. −1: unknown.
   int64_t Percentile(double share, int64_t longest_ns) const;
 
   // Returns "p50 1.1ms  p90 20ms  p99 200ms  longest 203ms", or "" if nothing was counted.

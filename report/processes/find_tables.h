@@ -23,7 +23,7 @@ namespace holdfast {
 
 struct ProcessTable {
   std::string folder;  // the folder of the table, as a path that we can open
-  std::string root;    // "/proc/PID/root" if the process has a different root folder than we have; else ""
+  std::string root;    // "/proc/PID/root" if the process sees other file systems than we do; else ""
   TableFile table;
   std::optional<pid_t> pid;  // in our own pid namespace
   Liveness liveness = Liveness::kUnknown;

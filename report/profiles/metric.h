@@ -36,7 +36,7 @@ inline bool AllWasFreed(double in_use, double half_width, double allocated) {
 // tools, returns the names of the value types.
 std::string ProfileKindOf(const Profile& profile);
 
-// In a sum of files with different comments: the comment that precedes each of the values.
+// The key of the comments in a sum of files with different intervals: one comment per interval.
 inline constexpr std::string_view kIntervalInPart = "interval in part";
 // The value of the comment `merged` in a peak file that several processes share: "the highest of 5 processes".
 inline constexpr std::string_view kHighestOf = "the highest of ";
