@@ -7,7 +7,7 @@ script=$(basename "$0")
 
 say() { printf '%s: %s\n' "$script" "$*"; }
 
-# The reason, and the exit code of the tool for "could not do it".
+# Prints the reason and exits with the tool's code for "could not do it".
 fail() {
   printf '%s: %s\n' "$script" "$*" >&2
   exit 3
@@ -38,5 +38,5 @@ as_root() {
   fi
 }
 
-# Processes beside the build: as many as there are processors.
+# The number of parallel jobs: one per processor.
 jobs_count() { getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2; }

@@ -20,7 +20,7 @@ function madeReport(profile) {
 }
 
 const pictures = [];
-/** One picture. `act` brings the page into the state; `hover` is a place on the flame graph: depth, part of the width. */
+/** Takes one picture. `act` brings the page into the state; `hover` is a place on the flame graph: depth, fraction of the width. */
 async function picture(name, file, hash, { scheme = "light", width = 1280, height = 800, hover = null, seconds = 0 } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale: "en-GB", timezoneId: "UTC" });
   const page = await context.newPage();
@@ -34,7 +34,7 @@ async function picture(name, file, hash, { scheme = "light", width = 1280, heigh
   await page.waitForTimeout(200);
   const path = join(images, `report-${name}.png`);
   await page.screenshot({ path });
-  // A page has few colours: a third of the size where ImageMagick is at hand.
+  // A page has few colours: reduces the file to a third if ImageMagick is installed.
   spawnSync("convert", [path, "-dither", "None", "-colors", "160", `PNG8:${path}`], { stdio: "ignore" });
   pictures.push([path, statSync(path).size]);
   await context.close();
