@@ -50,13 +50,13 @@ constexpr int kMostFailures = 3;  // for the last export of a dead process's tab
 
 class Exporter {
  public:
-  Exporter(const ExporterOptions& options, FileDescriptor tables, PushCompanion* pusher, SnapshotCommand* command,
-           WorkBeat* beat)
+  Exporter(const ExporterOptions& options, absl::StatusOr<OutputFolder> output, FileDescriptor tables,
+           PushCompanion* pusher, SnapshotCommand* command, WorkBeat* beat)
       : options_(options),
         pusher_(pusher),
         command_(command),
         beat_(beat),
-        output_(OutputFolder::Open(options.out)),
+        output_(std::move(output)),
         tables_(options, std::move(tables), &ended_) {
     if (output_.ok()) output_->RemoveStaleTemporaries();
   }
@@ -423,10 +423,9 @@ absl::Status ServeTables(const ExporterOptions& given) {
   absl::StatusOr<FileDescriptor> tables = OpenFolder(given.tables);
   if (!tables.ok()) return tables.status();
   ExporterOptions options = given;
-  if (!options.out_id.known()) {
-    if (const absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out); output.ok())
-      options.out_id = output->id();
-  }
+  // Before the lock is taken: `run` waits for the lock, and then removes an empty folder, which must not be made again.
+  absl::StatusOr<OutputFolder> output = OutputFolder::Open(options.out);
+  if (!options.out_id.known() && output.ok()) options.out_id = output->id();
   ExporterLock lock(options.tables, options.out, options.out_id);
   const auto tell_served = [&options] {
     if (options.on_served) std::exchange(options.on_served, nullptr)();
@@ -444,7 +443,7 @@ absl::Status ServeTables(const ExporterOptions& given) {
   PushCompanion pusher(options);  // destroyed last: waits for the pusher's end when the lock is free again
   SnapshotCommand command(options.on_snapshot, options.out);
   WorkBeat beat;
-  Exporter exporter(options, *std::move(tables), &pusher, &command, &beat);
+  Exporter exporter(options, std::move(output), *std::move(tables), &pusher, &command, &beat);
   do {
     beat.CountIn(lock.beat());
     NoteOutputFolder(options.tables, options.out, options.out_id);
