@@ -1,4 +1,4 @@
-// What grows, for the page of an HTML report: computes the series of `holdfast leaks` (report/comparisons/leaks.h) over
+// Finds what grows, for the page of an HTML report: computes the series of `holdfast leaks` (report/comparisons/leaks.h) over
 // the same files, so that the page and the command always agree.
 //
 //   HtmlLeaks leaks;

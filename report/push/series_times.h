@@ -1,7 +1,7 @@
 // Chooses the times of the profiles of each series so that servers accept them: each is later than the previous one, in
 // milliseconds.
 //
-// Of two profiles of one series with the same millisecond, Pyroscope counts one. Pyroscope 1 also rejects a profile
+// Pyroscope counts only one of two profiles with the same series and millisecond. Pyroscope 1 also rejects a profile
 // that is older than the last one of its series. Processes may share a series (--label pid=all), and the wall clock may
 // be set back. One thread.
 #ifndef HOLDFAST_REPORT_PUSH_SERIES_TIMES_H_

@@ -369,7 +369,7 @@ void SayMissingPeaks(const ViewOptions& options, const std::vector<const Profile
 
 absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
   ViewOptions options = asked;
-  // Of the kinds that show what is in use, only heap profiles have ages.
+  // Only heap profiles have ages among the kinds that show what is in use.
   if (options.stacks.by == "age" && !options.peak && (options.kind.empty() || options.kind == "heap")) {
     options.kind = kLifetimesKind;
     if (options.metric.empty() || options.metric == "inuse_space") options.metric = "alive_space";

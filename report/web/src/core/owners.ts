@@ -31,7 +31,7 @@ function byName({ names, functionPlumbing }: Report): Named {
 
 const isNameless = (name: string): boolean => /!0x[0-9a-f]*$|^\[.*\]$|^$/.test(name);
 
-/** Of equal values, the first by name wins, which is the order of functions. */
+/** The first by name wins among equal values; this is the order of functions. */
 const isLarger = (fn: number, sum: number, than: number, its = 0): boolean => than < 0 || Math.abs(sum) > Math.abs(its) || (Math.abs(sum) === Math.abs(its) && fn < than);
 
 function nameOfOwner(report: Report, tree: FlameTree, node: number): string {
