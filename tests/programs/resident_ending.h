@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// `child`: a forked one that stops itself, or 0. `waits`: says so, until its input ends. `vanishes`: by SIGKILL. For main to return.
+// For main to return. `child`: a forked one that stops itself, or 0. `waits`: says so and waits for input. `vanishes`: SIGKILL.
 static inline int EndSeen(pid_t child, int waits, int vanishes) {
   if (child > 0) {
     int status;

@@ -49,7 +49,7 @@ static void* Burst(void* none) {
   return FreeAll(blocks);
 }
 
-// Two threads do what they are asked to, one step at a time. They wait by turning round, as a thread that sleeps gives up what it keeps.
+// Two threads do what they are asked to, one step at a time. They spin, because a sleeping thread gives up what it keeps.
 enum Step { kNothing, kMake, kFree, kFreeOthers, kEnd };
 static _Atomic int asked[2];
 static void** made[2];
