@@ -22,7 +22,7 @@ constexpr struct {
     {"TCMALLOC_", "tcmalloc"},
 };
 
-constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kTextPieceBytes = 1 << 20;
 
 }  // namespace
 
@@ -34,13 +34,13 @@ std::string AllocatorByText(const std::string& path) {
   uint64_t left = kMostAllocatorTextBytes;
   for (const Elf64_Phdr& segment : elf->segments()) {
     if (segment.p_type != PT_LOAD) continue;
-    for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kPieceBytes) {
-      const uint64_t wanted = std::min(segment.p_filesz - done, kPieceBytes + kOverlap);
+    for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kTextPieceBytes) {
+      const uint64_t wanted = std::min(segment.p_filesz - done, kTextPieceBytes + kOverlap);
       const std::string piece = elf->ReadUpTo(segment.p_offset + done, wanted);
       for (const auto& [text, allocator] : kMessages) {
         if (piece.find(text) != std::string::npos) return std::string(allocator);
       }
-      left -= std::min(left, kPieceBytes);
+      left -= std::min(left, kTextPieceBytes);
     }
   }
   return "";

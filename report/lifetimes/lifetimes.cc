@@ -19,7 +19,7 @@ namespace {
 // As kWide: widths at which the function column still has about 20 characters.
 constexpr size_t kWider = 124, kWidest = 136;
 constexpr size_t kFreedColumn = 0, kObjectsColumn = 1, kAliveColumn = 3;  // of kLifetimesTypes
-constexpr int64_t kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+constexpr int64_t kMicrosecondNs = 1000, kMillisecondNs = 1'000'000, kSecondNs = 1'000'000'000;
 
 struct RowOf {
   NodeCells cells;
@@ -87,15 +87,15 @@ Cell AgeErrorCell(const AgeSums& sums) {
 }
 
 std::vector<Cell> CellsOfSums(const View& view, const AgeSums& sums, double whole) {
-  const double within_s = sums.ShareWithin(kSecond);
+  const double within_s = sums.ShareWithin(kSecondNs);
   const int64_t freed = Whole(sums.bytes);
   const double known = sums.KnownBytes() > 0 ? 1 : 0;
   return {view.ValueCell(freed),
           view.ErrorCell(sums.variance, !view.variances.empty()),
           ShareCell(sums.bytes, whole),
           Cell::Number(fmt::format("{}", Whole(sums.objects)), Whole(sums.objects)),
-          ShareCell(sums.ShareWithin(kMicrosecond), known),
-          ShareCell(sums.ShareWithin(kMillisecond), known),
+          ShareCell(sums.ShareWithin(kMicrosecondNs), known),
+          ShareCell(sums.ShareWithin(kMillisecondNs), known),
           ShareCell(within_s, known),
           ShareCell(1 - within_s, known),
           AgeErrorCell(sums),
@@ -149,8 +149,8 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   add("alive", fmt::format("{}", Whole(all.alive)));
   add("alive_error", WholeOrNull(view.variances.empty() ? std::nan("") : HalfWidthOf(all.alive_variance)));
   add("alive_of_unknown_age", fmt::format("{}", Whole(all.alive_of_unknown_age)));
-  add("alive_longer_than_1s", WholeOrNull(all.AliveLongerThan(kSecond)));
-  add("alive_longer_than_100s", WholeOrNull(all.AliveLongerThan(100 * kSecond)));
+  add("alive_longer_than_1s", WholeOrNull(all.AliveLongerThan(kSecondNs)));
+  add("alive_longer_than_100s", WholeOrNull(all.AliveLongerThan(100 * kSecondNs)));
   // Live blocks would make the ages longer, by an unknown amount.
   if (all.alive > 0) {
     const auto share = [&all](double part) { return 100 * part / all.alive; };
@@ -158,9 +158,9 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
     if (!view.variances.empty())
       text += fmt::format(" ± {} (95 %)", view.Value(Whole(HalfWidthOf(all.alive_variance))));
     text += " in live blocks, not in the ages above";
-    if (std::isfinite(all.AliveLongerThan(kSecond)))
-      text += fmt::format(": {:.0f}% older than 1s, {:.0f}% older than 100s", share(all.AliveLongerThan(kSecond)),
-                          share(all.AliveLongerThan(100 * kSecond)));
+    if (std::isfinite(all.AliveLongerThan(kSecondNs)))
+      text += fmt::format(": {:.0f}% older than 1s, {:.0f}% older than 100s", share(all.AliveLongerThan(kSecondNs)),
+                          share(all.AliveLongerThan(100 * kSecondNs)));
     if (all.alive_of_unknown_age > 0)
       text += fmt::format("; age unknown of {}, {}", view.Value(Whole(all.alive_of_unknown_age)),
                           FormatPercent(Whole(all.alive_of_unknown_age), Whole(all.alive)));
