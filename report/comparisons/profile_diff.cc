@@ -267,7 +267,7 @@ class Counterparts {
       if (!base->contains(key)) come.push_back(&function);
     }
     if (pair) {
-      Match(gone, come, [](const Sums::Function& function) { return function.short_name; });
+      Match(gone, come, [](const Sums::Function& function) { return LongerName(function.cells.name.text); });
       Match(gone, come, [](const Sums::Function& function) { return NameWithoutParameters(function.cells.name.text); });
     }
     absl::flat_hash_map<std::string_view, int> shown;  // bit 0: only in base, bit 1: only in head

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "report/profiles/short_name.h"
 
 namespace holdfast {
 namespace {
@@ -88,7 +89,10 @@ std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string
     for (size_t at = 0; rows.size() > 1 && at < same.first.size(); ++at) {
       const auto differs = [&](size_t row) { return stacks[row][at] != stacks[rows[0]][at]; };
       if (!std::any_of(rows.begin(), rows.end(), differs)) continue;
-      for (const size_t row : rows) names[row][at] = stacks[row][at];
+      std::vector<std::string> whole;
+      for (const size_t row : rows) whole.push_back(stacks[row][at]);
+      const std::vector<std::string> apart = ShownNames(whole);
+      for (size_t i = 0; i < rows.size(); ++i) names[rows[i]][at] = apart[i];
     }
   }
   for (Names& of_stack : names) of_stack = WithCounts(of_stack);

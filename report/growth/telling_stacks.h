@@ -17,9 +17,9 @@
 
 namespace holdfast {
 
-// Returns texts for stacks (leaf first), in the same order: `few` functions of each, at most two more in a row, then
-// those that differ. If `shorten` makes two stacks equal, full names distinguish them; null: do not shorten names. Only
-// equal stacks get equal texts. Pure.
+// Of stacks, leaf first, the texts in the same order: `few` functions of each, at most two more in a row, then those by which it
+// differs. Where two stacks have the same names by `shorten` (null: names are shown as they are), ShownNames
+// (report/profiles/short_name.h) tells them apart. Only stacks that are equal get equal texts. Pure.
 std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
                                        const std::function<std::string(std::string_view)>& shorten);
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "report/profiles/frame_origin.h"
 
 namespace holdfast {
@@ -76,10 +79,10 @@ std::string Joined(const std::vector<std::string>& items) {
   return text;
 }
 
-std::string Cut(const std::vector<std::string>& items) {
+std::string Cut(const std::vector<std::string>& items, size_t most) {
   const std::string all = Joined(items);
-  if (all.size() <= kMostArguments) return all;
-  return items.size() > 1 && items[0].size() <= kMostArguments ? items[0] + ", …" : "…";
+  if (all.size() <= most) return all;
+  return items.size() > 1 && items[0].size() <= most ? items[0] + ", …" : "…";
 }
 
 // "alloc::vec::Vec" becomes "Vec"; "core::ops::function::FnOnce::call_once" becomes "FnOnce::call_once".
@@ -91,16 +94,17 @@ std::string_view WithoutCrate(std::string_view path) {
   return path;
 }
 
-std::string Shorten(std::string_view text, int depth);
+std::string Shorten(std::string_view text, size_t most, int depth);
 
-std::string ShortList(const std::string& before, std::string_view list, char open, int depth) {
+std::string ShortList(const std::string& before, std::string_view list, char open, size_t most, int depth) {
   std::vector<std::string> items;
-  for (const std::string_view item : SplitArguments(list)) items.push_back(Shorten(item, depth + 1));
+  for (const std::string_view item : SplitArguments(list))
+    items.push_back(item.starts_with("decltype") ? "…" : Shorten(item, most, depth + 1));
   if (open == '<') {
     while (items.size() > 1 && IsDefault(items.back())) items.pop_back();
     if (items.size() == 1 && before.empty()) return items[0];
   }
-  return Cut(items);
+  return Cut(items, most);
 }
 
 // Replaces `std::basic_string<char>` and its relatives by std::string. Returns true if it replaced the name and the
@@ -114,7 +118,7 @@ bool IsUsualBasic(std::string* out, std::string_view list) {
   return true;
 }
 
-std::string Shorten(std::string_view text, int depth) {
+std::string Shorten(std::string_view text, size_t most, int depth) {
   if (depth > kDeepest) return "…";
   std::string out;
   for (size_t i = 0; i < text.size();) {
@@ -152,7 +156,7 @@ std::string Shorten(std::string_view text, int depth) {
       out += '}';
     } else if (c == '(' && list == "anonymous namespace") {
       out += "(anonymous namespace)";
-    } else if (const std::string made = ShortList(out, list, c, depth); c == '(' || !IsUsualBasic(&out, made)) {
+    } else if (const std::string made = ShortList(out, list, c, most, depth); c == '(' || !IsUsualBasic(&out, made)) {
       out += c + made + (c == '<' ? ">" : ")");
     }
     i = close + 1;
@@ -160,11 +164,105 @@ std::string Shorten(std::string_view text, int depth) {
   return out;
 }
 
+std::string WithParameters(std::string_view name, size_t most) {
+  const std::string plain = WithoutVersions(name);
+  return Shorten(WithoutResult(plain), most, 0);
+}
+
+// The type of Rust's "<Type as Trait>", without what points to it; the trait if the type says nothing: "T", "[T]".
+std::string_view TypeOf(std::string_view qualified) {
+  const size_t as = qualified.find(" as ");
+  std::string_view type = Trimmed(qualified.substr(0, as));
+  for (const std::string_view mark : {"&", "mut ", "dyn ", "*const ", "*mut "}) {
+    if (type.starts_with(mark)) type.remove_prefix(mark.size());
+  }
+  const bool says_nothing = type.empty() || !IsWord(type[0]) || (type.size() == 1 && IsCapital(type[0]));
+  return says_nothing && as != std::string_view::npos ? Trimmed(qualified.substr(as + 4)) : type;
+}
+
+// Of "operator<<(…", "operator[](…", "operator new(…", "operator std::vector<int>() const": up to what follows the name.
+size_t OperatorLength(std::string_view text) {
+  constexpr std::string_view kWord = "operator";
+  if (!text.starts_with(kWord) || text.size() == kWord.size() || IsWord(text[kWord.size()])) return 0;
+  size_t i = kWord.size();
+  if (text.substr(i).starts_with("()") || text.substr(i).starts_with("[]")) return i + 2;
+  if (text[i] != ' ' && text[i] != '"') {
+    while (i < text.size() && std::string_view("<>=-+*/%!&|^~,").find(text[i]) != std::string_view::npos) ++i;
+    return i;
+  }
+  for (; i < text.size() && text[i] != '('; ++i) {
+    if (text[i] != '<') continue;
+    const size_t close = CloseOf(text, i);
+    if (close == std::string_view::npos) return i;
+    i = close;
+  }
+  return i;
+}
+
+// Drops parameters, a function's own template arguments, lists that were cut to "…", and unnamed namespaces.
+std::string Alone(std::string_view text) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  std::string out;
+  if (const size_t end = text.find(" thunk to "); end != std::string_view::npos) {
+    out = text.substr(0, end + 10);
+    return out + Alone(text.substr(end + 10));
+  }
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const std::string_view rest = text.substr(i);
+    if (const size_t length = OperatorLength(rest); length > 0 && (out.empty() || out.ends_with("::"))) {
+      out += rest.substr(0, length);
+      i += length;
+      if (text.substr(i).starts_with(" <")) i += 1;  // operator< <char>
+      continue;
+    }
+    if (rest.starts_with(kAnonymous)) {
+      i += kAnonymous.size();
+      continue;
+    }
+    const size_t close = c == '<' || c == '(' || c == '{' ? CloseOf(text, i) : std::string_view::npos;
+    if (close == std::string_view::npos) {
+      out += c;
+      ++i;
+      continue;
+    }
+    const std::string_view list = text.substr(i + 1, close - i - 1), after = text.substr(close + 1);
+    i = close + 1;
+    if (c == '{') {
+      out.append("{").append(list).append("}");
+    } else if (c == '(') {
+      const bool is_parameters = !out.empty() && out.back() != '.' && out.back() != ' ';
+      if (!is_parameters) {
+        out.append("(").append(list).append(")");
+      } else {  // and what follows them: const, &&, noexcept
+        i = std::min(text.find("::", i), text.size());
+      }
+    } else if (list.starts_with("lambda") && (out.empty() || out.ends_with("::"))) {
+      out += "{lambda}";
+    } else if (out.empty()) {
+      out += Alone(TypeOf(list));
+    } else if (out.ends_with("::")) {
+      out.resize(out.size() - 2);  // Rust's get::<u64>
+    } else if (list != "…" && after.starts_with("::")) {
+      out.append("<").append(list).append(">");
+    }
+  }
+  constexpr std::string_view kCall = "}::operator()";
+  if (out.ends_with(kCall)) out.resize(out.size() - kCall.size() + 1);
+  while (out.ends_with(' ')) out.pop_back();
+  return out.empty() ? std::string(text) : out;
+}
+
 }  // namespace
 
 std::string WithoutVersions(std::string_view name) {
   std::string text(name.substr(0, name.find(" [clone ")));
-  for (const std::string_view mark : {"[abi:cxx11]", "{{vtable.shim}}"}) ReplaceAll(&text, mark, "");
+  ReplaceAll(&text, "{{vtable.shim}}", "");
+  for (size_t at = 0; (at = text.find("[abi:", at)) != std::string::npos;) {
+    const size_t end = text.find(']', at);
+    if (end == std::string::npos) break;
+    text.erase(at, end + 1 - at);
+  }
   for (const std::string_view space : {"std::__cxx11::", "std::__1::", "std::__ndk1::", "std::_V2::"}) {
     ReplaceAll(&text, space, "std::");
   }
@@ -189,9 +287,16 @@ std::string_view WithoutResult(std::string_view name) {
   size_t begin = 0, templates = 0;
   for (size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
+    if (c == '(' && (name.substr(0, i).ends_with("decltype") || name.substr(0, i).ends_with("decltype "))) {
+      const size_t close = CloseOf(name, i);
+      if (close == std::string_view::npos) return name;
+      i = close;
+      continue;
+    }
     if (c == '<' || c == '{') {
       const size_t close = CloseOf(name, i);
-      if (close == std::string_view::npos || name.substr(0, i).ends_with("operator")) return name;
+      if (name.substr(0, i).ends_with("operator")) return name.substr(begin);
+      if (close == std::string_view::npos) return name;
       ++templates;
       i = close;
     } else if (c == '(' && !name.substr(i).starts_with("(anonymous namespace)")) {
@@ -205,9 +310,36 @@ std::string_view WithoutResult(std::string_view name) {
   return name;
 }
 
-std::string ShortName(std::string_view name) {
-  const std::string plain = WithoutVersions(name);
-  return Shorten(WithoutResult(plain), 0);
+std::string LongerName(std::string_view name) { return WithParameters(name, kMostArguments); }
+
+std::string ShortName(std::string_view name) { return Alone(LongerName(name)); }
+
+std::vector<std::string> ShownNames(const std::vector<std::string>& names) {
+  using Form = std::string (*)(std::string_view);
+  constexpr std::array<Form, 4> kForms = {
+      ShortName,
+      LongerName,
+      [](std::string_view name) { return WithParameters(name, std::string_view::npos); },
+      [](std::string_view name) { return std::string(name); },
+  };
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(ShortName(name));
+  std::vector<size_t> form(names.size(), 0);
+  for (bool changed = true; changed;) {
+    // A shown name, and whether all functions that have it are one.
+    absl::flat_hash_map<std::string_view, std::pair<std::string_view, bool>> functions_of;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto [place, added] = functions_of.try_emplace(shown[i], std::string_view(names[i]), true);
+      if (place->second.first != names[i]) place->second.second = false;
+    }
+    std::vector<size_t> alike;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (form[i] + 1 < kForms.size() && !functions_of[shown[i]].second) alike.push_back(i);
+    }
+    for (const size_t i : alike) shown[i] = kForms[++form[i]](names[i]);
+    changed = !alike.empty();
+  }
+  return shown;
 }
 
 }  // namespace holdfast

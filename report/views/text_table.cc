@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
+#include "report/base/visible_directions.h"
 #include "report/terminal/fitted_text.h"
 #include "report/terminal/pager.h"
 
@@ -35,7 +36,7 @@ class TextPrinter {
 
   void Print() {
     for (const std::string& text : table_.header) {
-      const std::string line = Printable(text);
+      const std::string line = Printable(WithVisibleDirections(text));
       const char* color = line.starts_with("biggest ") || line.starts_with("answer ") ? kBold
                           : line.starts_with("lost ") || line.starts_with("names ")   ? kWarm
                                                                                       : "";
@@ -46,12 +47,14 @@ class TextPrinter {
     for (const TableRow& row : table_.rows) {
       const char* color = row.heat >= 0.1 ? kHot : row.heat >= 0.01 ? kWarm : row.heat < 0.001 ? kCold : "";
       if (row.is_heading) {
-        for (const std::string& piece : Wrapped(Printable(row.cells.back().shown), style_.width, 4)) Put(piece, color);
+        for (const std::string& piece :
+             Wrapped(Printable(WithVisibleDirections(row.cells.back().shown)), style_.width, 4))
+          Put(piece, color);
         continue;
       }
       for (const std::string& line : Lines([&](size_t c) { return row.cells[c].shown; }, row.indent)) Put(line, color);
       for (size_t i = 0; style_.details && i < row.details.size(); ++i) {
-        Put("    " + Printable(row.details[i]), "");  // unabridged, so that users can copy it
+        Put("    " + Printable(WithVisibleDirections(row.details[i])), "");  // whole, so that it can be copied
       }
     }
   }
@@ -122,7 +125,7 @@ class TextPrinter {
     for (size_t c = 0; c < table_.columns.size(); ++c) {
       const Column& column = table_.columns[c];
       if (!IsShown(column)) continue;
-      std::string text = Printable(text_of(c));
+      std::string text = Printable(WithVisibleDirections(text_of(c)));
       if (column.wraps && style_.width != 0 && WidthOf(text) > widths_[c]) {
         const bool fits = widths_[c] >= kNarrowestStack;
         const size_t lead = fits ? WidthOf(made) + column.gap : 4;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -63,8 +62,19 @@ bool HasThreadLabel(const Profile& profile) {
   });
 }
 
-// Adds a "biggest" line with the largest owner, ignoring plumbing, unless the first row already says it. If some waits
-// are for events or idle, the line covers the other waits, as the column `locks` does.
+// Tells rows with the same short name apart.
+void ShowApart(const FilteredStacks& stacks, const std::vector<uint32_t>& nodes, size_t cell, TextTable* table) {
+  std::vector<std::string> names;
+  for (const uint32_t node : nodes) names.push_back(stacks.nodes()[node].name);
+  const std::vector<std::string> shown = ShownNames(names);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::string objects = ObjectsOf(stacks, stacks.nodes()[nodes[i]]);
+    if (objects != names[i]) table->rows[i].cells[cell].shown = fmt::format("{}  ({})", shown[i], objects);
+  }
+}
+
+// Whose most of it is, without plumbing: a line above the table, where its first row does not say the same. Where some of the
+// waits are for what nobody holds it is of the others, which the column `locks` has.
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
                 std::string_view first_row, TextTable* table) {
   const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
@@ -174,14 +184,8 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
                           ShareOfWhole(options.by_total ? total : self, whole)});
     if (with_locks) table.rows.back().cells.push_back(view->ValueCell(waited[node][0]));
   }
-  // If two rows share a short name, use full names.
-  std::map<std::string, size_t> rows_of;
-  for (const TableRow& row : table.rows) ++rows_of[row.cells[kNameCell].shown];
-  for (size_t i = 0; i < table.rows.size(); ++i) {
-    Cell& name = table.rows[i].cells[kNameCell];
-    if (rows_of[name.shown] > 1) name = CellsOf(*stacks, nodes[i], true).with_object;
-  }
-  // Both columns of values have the same width.
+  if (!by_label && !options.full_names) ShowApart(*stacks, nodes, kNameCell, &table);
+  // One width for both columns of values.
   size_t widest = 5;
   for (const TableRow& row : table.rows)
     widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});

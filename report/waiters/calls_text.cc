@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/utf8.h"
+#include "report/profiles/short_name.h"
 
 namespace holdfast {
 namespace {
@@ -20,11 +21,11 @@ std::vector<std::string> CallsOf(const Profile& profile, const std::vector<uint3
     for (const Profile::Line& line : profile.LinesOf(location)) {
       if (line.function == Profile::kNone) continue;
       const std::string_view name = profile.strings[profile.functions[line.function].name];
-      if (innermost.empty()) innermost = NameAlone(name);
+      if (innermost.empty()) innermost = ShortName(name);
       const bool is_plumbing = plumbing != nullptr && plumbing->Holds(line.function, location.mapping);
       if (is_plumbing || name.starts_with('[')) continue;
       std::vector<std::string>& to = plumbing != nullptr && IsNameless(name) && !calls.empty() ? nameless : calls;
-      std::string short_name = NameAlone(name);
+      std::string short_name = ShortName(name);
       if (to.empty() || to.back() != short_name) to.push_back(std::move(short_name));
     }
   }
@@ -37,10 +38,14 @@ std::string Joined(const std::vector<std::string>& calls) { return fmt::format("
 
 }  // namespace
 
-std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+std::vector<std::string> FewCalls(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
   std::vector<std::string> calls = CallsOf(profile, stack, plumbing);
   if (calls.size() > kFewCalls) calls.resize(kFewCalls);
-  return Joined(calls);
+  return calls;
+}
+
+std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
+  return Joined(FewCalls(profile, stack, plumbing));
 }
 
 std::string WayText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing) {
@@ -69,43 +74,6 @@ std::string WrappedCalls(std::string_view calls, std::string_view indent, size_t
     calls.remove_prefix(std::min(end + kArrow.size(), calls.size()));
   }
   return first ? "" : text + line + "\n";
-}
-
-std::string NameAlone(std::string_view function) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  // Rust's "<stuck::Server as core::ops::Drop>::drop" becomes stuck::Server::drop.
-  if (const size_t end = function.rfind(">::"); function.starts_with('<') && end != std::string_view::npos) {
-    return fmt::format("{}{}", NameAlone(function.substr(1, std::min(function.find(" as "), end) - 1)),
-                       function.substr(end + 1));
-  }
-  std::string name;
-  int angles = 0, braces = 0;
-  for (size_t i = 0; i < function.size(); ++i) {
-    if (function.substr(i).starts_with(kAnonymous)) {
-      i += kAnonymous.size() - 1;
-      continue;
-    }
-    const char c = function[i];
-    const bool is_operator = name.ends_with("operator") || name.ends_with("operator<") || name.ends_with("operator-") ||
-                             name.ends_with("operator>") || name.ends_with("operator(");
-    if (is_operator && c != ' ') {
-      name += c;
-      continue;
-    }
-    if (c == '{') ++braces;
-    if (c == '<' && braces == 0) ++angles;
-    if (angles == 0) {
-      if (c == '(' && braces == 0) break;
-      if (c == ' ' && braces == 0 && !name.ends_with("operator")) {
-        name.clear();  // the text so far was the return type
-      } else {
-        name += c;
-      }
-    }
-    if (c == '}') --braces;
-    if (c == '>' && braces == 0 && angles > 0) --angles;
-  }
-  return name.empty() ? std::string(function) : name;
 }
 
 std::string Aligned(const std::vector<std::vector<std::string>>& rows) {

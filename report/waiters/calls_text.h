@@ -12,19 +12,18 @@
 
 namespace holdfast {
 
-// "transfer ← handle ← run": the innermost functions of a stack that are not plumbing (report/profiles/plumbing.h),
-// without parameters; if all are plumbing, the innermost one; "" without frames. Unnamed code is shown if it is
-// innermost, or if there is nothing else: "mariadbd!0xd5b023 ← handler::ha_index_read_map ← …". Null `plumbing`: show
-// all functions.
+// "transfer ← handle ← run": the innermost functions of a stack that are not plumbing (report/profiles/plumbing.h), by their
+// short names (report/profiles/short_name.h); of plumbing the innermost one where there are no others; "" for no frames at all. Code without a name
+// counts where it is the innermost, or where there is no other: "mariadbd!0xd5b023 ← handler::ha_index_read_map ← …".
+// No `plumbing`: nothing is left out.
 std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
-// Returns the path to a wait, for locks that are not informative: up to 16 functions; of a longer one the ten
-// innermost, "…" and the six outermost.
+// Each of them.
+std::vector<std::string> FewCalls(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
+// The way of a wait whose lock tells nothing: up to 16 of them, of more the ten innermost, "…" and the six outermost.
 std::string WayText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
 // Wraps lines between calls at `width` columns. Each line begins with `indent` and ends with a newline.
 std::string WrappedCalls(std::string_view calls, std::string_view indent, size_t width);
-// "void bank::transfer<int>(Account&, Account&) const" becomes "bank::transfer".
-std::string NameAlone(std::string_view function);
-// Returns lines with aligned columns. The last column is not padded.
+// Lines of columns as wide as their widest cell; the last one is not filled up.
 std::string Aligned(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace holdfast

@@ -11,6 +11,8 @@ namespace {
 void AddCalls(const StuckWords& words, int stack, JsonText* json) {
   json->Key("stack").Open('[');
   for (const std::string& name : words.Functions(stack)) json->String(name);
+  json->Close(']').Key("calls").Open('[');
+  for (const std::string& name : words.CallNames(stack)) json->String(name);
   json->Close(']');
 }
 

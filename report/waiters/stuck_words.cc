@@ -74,6 +74,13 @@ std::string StuckWords::Way(int stack) const {
                                         : Printable(WayText(profile_, StackAt(stack), folds_ ? &plumbing_ : nullptr));
 }
 
+std::vector<std::string> StuckWords::CallNames(int stack) const {
+  if (stack == WaitingList::kUnknown) return {};
+  std::vector<std::string> names = FewCalls(profile_, StackAt(stack), &whose_);
+  for (std::string& name : names) name = Printable(name);
+  return names;
+}
+
 std::vector<std::string> StuckWords::Functions(int stack) const {
   return stack == WaitingList::kUnknown ? std::vector<std::string>() : FunctionsOf(profile_, StackAt(stack));
 }

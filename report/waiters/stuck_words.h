@@ -40,6 +40,7 @@ class StuckWords {
   std::string WhatIsWaitedFor(const WaitingList::Wait& wait) const;
   // "transfer ← handle ← run", and the complete path; "" if unknown. `stack`: index into WaitingList::stacks.
   std::string Calls(int stack) const;
+  std::vector<std::string> CallNames(int stack) const;  // of Calls
   std::string Way(int stack) const;
   std::vector<std::string> Functions(int stack) const;
   size_t FunctionCount(int stack) const;  // the program's own functions

@@ -112,15 +112,5 @@ TEST(LookAtWaits, EachCircleIsFoundOnceAndTailsAreNoPartOfIt) {
   EXPECT_THAT(CirclesOf({2, 2, 3, 1, 0, 6, 5}), ElementsAre(ElementsAre(2, 3, 1), ElementsAre(5, 6)));
 }
 
-TEST(CallsText, NamesStandAlone) {
-  EXPECT_EQ(NameAlone("transfer"), "transfer");
-  EXPECT_EQ(NameAlone("bank::transfer(Account&, Account&)"), "bank::transfer");
-  EXPECT_EQ(NameAlone("void bank::transfer<int, std::vector<int>>(Account&) const"), "bank::transfer");
-  EXPECT_EQ(NameAlone("(anonymous namespace)::Pool::Run()"), "Pool::Run");
-  EXPECT_EQ(NameAlone("main::{lambda(int)#1}::operator()(int) const"), "main::{lambda(int)#1}::operator()");
-  EXPECT_EQ(NameAlone("<stuck::Server as core::ops::Drop>::drop"), "stuck::Server::drop");
-  EXPECT_EQ(NameAlone("libx264.so.164!0x2ad64"), "libx264.so.164!0x2ad64");
-}
-
 }  // namespace
 }  // namespace holdfast

@@ -46,6 +46,25 @@ TEST(ShortName, IsWhatTheGoldenListSays) {
   }
 }
 
+TEST(ShortName, IsShortAlready) {
+  for (const auto& row : Rows("short_names.txt")) EXPECT_EQ(ShortName(row[1]), row[1]);
+}
+
+TEST(ShortName, ShownTogetherNamesKeepWhatDistinguishesThem) {
+  const auto shown = [](std::vector<std::string> names) { return ShownNames(names); };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(shown({"app::f(int)", "app::f(char)", "app::g(int)"}), (Names{"app::f(int)", "app::f(char)", "app::g"}));
+  EXPECT_EQ(shown({"void app::visit<int>(int)", "void app::visit<char>(char)"}),
+            (Names{"app::visit<int>(int)", "app::visit<char>(char)"}));
+  const std::string list = "app::AVeryLongNamespaceForRequests::TheRequestOfTheUserWhoAsked const&, ";
+  EXPECT_EQ(shown({"app::h(" + list + "int)", "app::h(" + list + "char)"}),
+            (Names{"app::h(" + list + "int)", "app::h(" + list + "char)"}));
+  EXPECT_EQ(shown({"<T as core::fmt::Debug>::fmt", "<U as core::fmt::Debug>::fmt"}),
+            (Names{"<T as Debug>::fmt", "<U as Debug>::fmt"}));
+  EXPECT_EQ(shown({"app::f(int) [clone .cold]", "app::f(int)"}), (Names{"app::f(int) [clone .cold]", "app::f(int)"}));
+  EXPECT_EQ(shown({"app::f(int)", "app::f(int)"}), (Names{"app::f", "app::f"})) << "one function of two objects";
+}
+
 TEST(ShortName, TakesAnyBytes) {
   for (const char* name :
        {"", "<", ">", "a<b", "f(", "operator<", "operator()()", "{lambda(", "a<b<c<d>", "::", "é<ü>"}) {
