@@ -21,6 +21,7 @@
 #include "report/export/profile_builder.h"
 #include "report/export/without_rights.h"
 #include "report/processes/find_tables.h"
+#include "report/table/in_use_bytes.h"
 #include "report/terminal/pager.h"
 #include "report/views/node_cells.h"
 #include "report/views/text_table.h"
@@ -44,11 +45,7 @@ struct TableSums {
 };
 
 TableSums SumsOf(const Snapshot& snapshot) {
-  double bytes = 0;
-  for (const RowInfo& row : snapshot.rows) {
-    if (row.profile == ProfileKind::kHeap) bytes += row.sums[kAllocSpace] - row.sums[kFreeSpace];
-  }
-  return {.in_use = static_cast<int64_t>(bytes),
+  return {.in_use = InUseBytesOf(snapshot),
           .highest = snapshot.highest_bytes,
           .heap_interval = snapshot.heap_intervals.back().interval,
           .lock_interval = snapshot.lock_intervals.back().interval,

@@ -141,13 +141,9 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
   }
   std::vector<bool> is_program = {false};
   for (const auto& [path, build_id] : objects_) is_program.push_back(IsProgram(path));
-  // If two functions share a short name, both keep their full names.
-  std::vector<std::string> shown;
-  absl::flat_hash_map<std::string, size_t> functions_of;
-  for (const Function& function : functions_) {
-    shown.push_back(function.nameless ? function.name : ShortName(function.name));
-    ++functions_of[shown.back()];
-  }
+  std::vector<std::string> names;
+  for (const Function& function : functions_) names.push_back(function.name);
+  const std::vector<std::string> shown = ShownNames(names);
   std::string files, start_lines, objects, packages, origins, short_names;
   for (size_t i = 0; i < functions_.size(); ++i) {
     const Function& function = functions_[i];
@@ -160,7 +156,7 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
     const auto called = called_.find(std::string(path));
     const std::string_view object_name = called == called_.end() ? path : std::string_view(called->second);
     PutVarint(string_of(RepairUtf8(PackageOf(name, object_name, function.file))), &packages);
-    const bool is_short = shown[i] != function.name && functions_of[shown[i]] == 1;
+    const bool is_short = shown[i] != function.name && !function.nameless;
     PutVarint(is_short ? string_of(shown[i]) + 1 : 0, &short_names);
     PutVarint(static_cast<uint64_t>(OriginOf(name, path, is_program[object])), &origins);
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "report/base/visible_directions.h"
 #include "report/growth/leak_series.h"
 #include "report/growth/telling_stacks.h"
 #include "report/profiles/function_identity.h"
@@ -102,7 +103,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
   const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);
   size_t next = 0;
   for (ReportBuilder::Growths& growths : all) {
-    for (ReportBuilder::GrowingStack& stack : growths.stacks) stack.text = texts[next++];
+    for (ReportBuilder::GrowingStack& stack : growths.stacks) stack.text = WithVisibleDirections(texts[next++]);
     data->AddGrowths(std::move(growths));
   }
   return absl::OkStatus();

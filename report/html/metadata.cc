@@ -45,6 +45,24 @@ std::string ReportBuilder::GrowthsAsJson() const {
   return json.Close(']').text();
 }
 
+// What the page opens with if the programs have freed what they allocated: the peak if it is known, else all allocations. "" otherwise.
+std::string ReportBuilder::OpensAsJson() const {
+  bool has_heap = false, has_peak = false;
+  for (const Series& series : series_) {
+    if (series.is_base) continue;
+    has_peak = has_peak || series.kind == "peak";
+    if (series.kind != "heap") continue;
+    has_heap = true;
+    if (!series.owned_was_freed) return "";
+  }
+  if (!has_heap) return "";
+  JsonText json;
+  json.Open('{').Key("metric").String(has_peak ? "peak/peak_space" : "heap/alloc_space");
+  json.Key("why").String(has_peak ? "freed by the end; shown: the peak"
+                                  : "freed by the end; shown: what was allocated");
+  return json.Close('}').text();
+}
+
 std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) const {
   JsonText json;
   json.Open('{').Key("version").String(HOLDFAST_VERSION);
@@ -67,6 +85,9 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
   for (const Series& series : series_) {
     json.Open('{').Key("base").Bool(series.is_base).Key("kind").String(series.kind);
     json.Key("process").String(series.process).Key("program").String(series.program).Key("pid").String(series.pid);
+    const std::string& newest = series.snapshots.back().file;
+    const size_t slash = newest.rfind('/');
+    json.Key("folder").String(slash == std::string::npos ? std::string_view() : BaseName(newest.substr(0, slash)));
     json.Key("sampling").String(series.sampling).Key("period").Number(series.period);
     if (series.freed_at_exit != 0) json.Key("freedAtExit").Real(static_cast<double>(series.freed_at_exit) / 1e6);
     json.Key("rows").Number(static_cast<int64_t>(series.rows.size()));
@@ -148,6 +169,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
   }
   json.Close(']');
   if (!waiting_.empty()) json.Key("waiting").Raw(waiting_);
+  if (const std::string opens = OpensAsJson(); !opens.empty()) json.Key("opens").Raw(opens);
   json.Key("growths").Raw(GrowthsAsJson()).Key("sections").Open('[');
   for (const size_t length : section_lengths) json.Number(static_cast<int64_t>(length));
   json.Close(']').Close('}');

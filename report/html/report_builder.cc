@@ -9,9 +9,11 @@
 #include "report/analysis/idle_waits.h"
 #include "report/analysis/lock_classes.h"
 #include "report/analysis/lock_list.h"
+#include "report/analysis/owned_total.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
 #include "report/base/utf8.h"
+#include "report/base/visible_directions.h"
 #include "report/memory/account_records.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/profiles/function_identity.h"
@@ -28,7 +30,7 @@ ReportBuilder::ReportBuilder(std::vector<std::string> plumbing, std::vector<std:
 
 uint32_t ReportBuilder::FunctionNumber(std::string_view name, std::string_view file, int64_t start_line) {
   const std::string identity = across_builds_ ? NameAcrossBuilds(name) : SourceName(name);
-  const auto [place, added] = function_of_.emplace(RepairUtf8(identity), functions_.size());
+  const auto [place, added] = function_of_.emplace(WithVisibleDirections(RepairUtf8(identity)), functions_.size());
   if (added) functions_.push_back({.name = place->first, .file = ""});
   Function& function = functions_[place->second];
   if (function.file.empty() && !file.empty()) {
@@ -221,8 +223,9 @@ void ReportBuilder::AddPlumbing(const FilteredStacks& stacks, const std::vector<
       allocated.ok() && AllWasFreed(static_cast<double>(profile.Total(in_use)), HalfWidth(profile, in_use).value_or(0),
                                     static_cast<double>(profile.Total(*allocated)));
   const size_t metric = all_was_freed ? *allocated : series->default_metric;
-  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, plumbing), arguments_);
-  // A function is plumbing if it is plumbing at any location.
+  series->owned_was_freed = OwnedWasFreed(profile, whose);
+  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, whose), arguments_);
+  // A function is plumbing when it is wherever it lies.
   std::map<uint32_t, bool> holds;
   for (size_t i = 0; i < frames.size(); ++i) {
     const FrameNode& node = stacks.nodes()[i];
@@ -279,7 +282,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
-        .name = LockNameOf(profile, list, lock, plumbing),
+        .name = WithVisibleDirections(LockNameOf(profile, list, lock, plumbing)),
         .kind = LockKindOf(lock),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,

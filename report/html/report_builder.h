@@ -158,7 +158,8 @@ class ReportBuilder {
     std::string details_of;  // its file
     std::string sampling, program, pid;
     int64_t period = 0;
-    int64_t freed_at_exit = 0;  // see ProfileFile
+    int64_t freed_at_exit = 0;     // see ProfileFile
+    bool owned_was_freed = false;  // of a heap: report/analysis/owned_total.h
     std::vector<std::string> comments, losses;
     std::string deadlocks;                          // in words (report/waiters/stuck.h), from the newest file
     std::string how_to_name;                        // what provides missing names, in words
@@ -189,6 +190,7 @@ class ReportBuilder {
   std::string FrameColumns() const;
   std::vector<uint32_t> SortTree(std::string* tree);
   std::string GrowthsAsJson() const;
+  std::string OpensAsJson() const;
   std::string Meta(const std::vector<size_t>& section_lengths) const;
 
   std::vector<std::string> patterns_, arguments_;

@@ -47,8 +47,11 @@ HttpResponse LiveService::Answer(const HttpRequest& request) {
   const std::string_view path = request.path;
   if (path == "/") {
     const std::vector<ProcessTable> all = LiveProcesses(choice_);
-    return all.size() == 1 && HasLivePage() ? LivePage(all[0]) : PageResponse(ProcessesPage(all, HasLivePage()));
+    return all.size() == 1 && HasLivePage()
+               ? LivePage(all[0])
+               : PageResponse(ProcessesPage(all, HasLivePage(), request.Parameter("sort")));
   }
+  if (path == kListScriptPath) return ListScript();
   if (path == "/metrics") {
     const std::vector<ProcessTable> all = LiveProcesses(choice_);
     return Metrics(all, growth_.Of(all), request.accept, MetricLabels::kOfProcess);

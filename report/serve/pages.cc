@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/analysis/waiting_list.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
+#include "report/export/profile_builder.h"
 #include "report/live/live_process.h"
+#include "report/table/in_use_bytes.h"
 
 namespace holdfast {
 namespace {
@@ -40,8 +43,8 @@ constexpr Entry kEntries[] = {
 
 // The colours are those of the report: report/web/src/styles/base.css.
 constexpr char kStyle[] = R"(
-:root{color-scheme:light dark;--paper:#fbfaf8;--line:#e2ded7;--ink:#211f1b;--soft:#625d54;--accent:#a8520a}
-@media (prefers-color-scheme:dark){:root{--paper:#1a1b1f;--line:#36383f;--ink:#e9e7e3;--soft:#a9abb3;--accent:#f0a95b}}
+:root{color-scheme:light dark;--paper:#fbfaf8;--line:#e2ded7;--ink:#211f1b;--soft:#625d54;--accent:#a8520a;--warn:#a32a14}
+@media (prefers-color-scheme:dark){:root{--paper:#1a1b1f;--line:#36383f;--ink:#e9e7e3;--soft:#a9abb3;--accent:#f0a95b;--warn:#ff9d86}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,"Segoe UI","Noto Sans",sans-serif;font-variant-numeric:tabular-nums}
 header{display:flex;gap:9px;align-items:center;padding:10px 16px;border-bottom:1px solid var(--line)}
@@ -53,7 +56,9 @@ table{width:100%;border-collapse:collapse}
 td,th{padding:6px 16px 6px 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{color:var(--soft);font-size:12px;font-weight:600}
 .count{text-align:right;white-space:nowrap}
-.wide{width:60%;overflow-wrap:anywhere;color:var(--soft)}
+.deadlock{color:var(--warn)}
+th a{color:inherit}
+.wide{width:50%;overflow-wrap:anywhere;color:var(--soft)}
 code{font:12px/1.5 ui-monospace,"DejaVu Sans Mono",monospace}
 a{color:var(--accent)}
 a.program{font-weight:650}
@@ -84,12 +89,58 @@ std::string CommandLineShown(const ProcessTable& process) {
   return Escaped(text);
 }
 
-std::string RunsFor(const ProcessTable& process) {
+int64_t AgeNs(const ProcessTable& process) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t ns = now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec - process.table.owner().start_monotonic_ns;
-  return ns > 0 ? FormatDuration(ns - ns % 1'000'000'000) : "";
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec - process.table.owner().start_monotonic_ns;
 }
+
+// A line of the list.
+struct Listed {
+  const ProcessTable* process;
+  int64_t pid = 0, age_ns = 0, in_use = -1;  // in_use: -1 if the table cannot be read
+  size_t waits = 0, deadlocks = 0;
+};
+
+Listed ListedOf(const ProcessTable& process) {
+  Listed listed = {.process = &process, .pid = PidOf(process), .age_ns = AgeNs(process)};
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return listed;
+  listed.in_use = InUseBytesOf(*snapshot);
+  listed.waits = snapshot->ongoing.size();
+  if (listed.waits > 0) {
+    listed.deadlocks = ReadWaitingList(BuildProfile(*snapshot, ProfileKind::kBlock)).deadlocks.size();
+  }
+  return listed;
+}
+
+// Those with most first, as `holdfast ls` sorts them.
+void SortList(std::string_view by, std::vector<Listed>* list) {
+  std::stable_sort(list->begin(), list->end(), [&](const Listed& a, const Listed& b) {
+    if (by == "pid") return a.pid < b.pid;
+    if (by == "program") return a.process->table.program() < b.process->table.program();
+    if (by == "waits") return std::pair(a.deadlocks, a.waits) > std::pair(b.deadlocks, b.waits);
+    if (by == "age") return a.age_ns > b.age_ns;
+    return a.in_use > b.in_use;
+  });
+}
+
+// Reads the list again every two seconds while somebody looks, and keeps the focus. It never runs what the server did not write.
+constexpr std::string_view kListScript = R"(setInterval(async () => {
+  if (document.visibilityState !== "visible") return;
+  try {
+    const answer = await fetch(location.href, { cache: "no-store" });
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+    const main = document.querySelector("main");
+    if (!answer.ok || next === null || main.innerHTML === next.innerHTML) return;
+    const focused = document.activeElement?.getAttribute("href");
+    main.replaceChildren(...next.childNodes);
+    if (focused) main.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  } catch {
+    // The server has gone: what was seen last stays.
+  }
+}, 2000);
+)";
 
 }  // namespace
 
@@ -97,8 +148,8 @@ HttpResponse PageResponse(std::string page) {
   return {.content_type = "text/html; charset=utf-8",
           .fields = {{"X-Content-Type-Options", "nosniff"},
                      {"Content-Security-Policy",
-                      "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-                      "frame-ancestors 'none'"}},
+                      "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
+                      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}},
           .body = std::move(page)};
 }
 
@@ -118,23 +169,62 @@ std::string PprofIndexPage(std::string_view name, const SampleCounts& samples) {
   return Page("/debug/pprof/", body + "</table>\n" + about + "</ul>\n");
 }
 
-std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live) {
-  std::string body;
+HttpResponse ListScript() {
+  return {.content_type = "text/javascript; charset=utf-8",
+          .fields = {{"X-Content-Type-Options", "nosniff"}},
+          .body = std::string(kListScript)};
+}
+
+std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live, std::string_view sorted_by) {
+  std::string body = fmt::format("<script src=\"{}\" defer></script>\n", kListScriptPath);
   if (processes.empty()) {
     body += "<p>Nothing of this user is profiled. Start something by: <code>holdfast run -- PROGRAM</code></p>\n";
     return Page("holdfast", body);
   }
-  body +=
-      "<table>\n<thead><tr><th scope=\"col\">Program</th><th scope=\"col\" class=\"count\">PID</th><th scope=\"col\" "
-      "class=\"count\">Runs for</th><th scope=\"col\">Profiles</th><th scope=\"col\" class=\"wide\">Command</th></tr>"
-      "</thead>\n<tbody>\n";
+  struct Column {
+    std::string_view key, title, style;
+  };
+  constexpr Column kColumns[] = {{"program", "Program", ""},    {"pid", "PID", "count"},
+                                 {"age", "Runs for", "count"},  {"memory", "In use", "count"},
+                                 {"waits", "Waiting", "count"}, {"", "Profiles", ""},
+                                 {"", "Command", "wide"}};
+  const bool is_known = std::any_of(std::begin(kColumns), std::end(kColumns), [&](const Column& column) {
+    return !column.key.empty() && column.key == sorted_by;
+  });
+  if (!is_known) sorted_by = "memory";
+  body += "<table>\n<thead><tr>";
   const auto out = std::back_inserter(body);
-  for (const ProcessTable& process : processes) {
-    const pid_t pid = PidOf(process);
+  for (const Column& column : kColumns) {
+    const bool is_sorted = column.key == sorted_by, is_up = column.key == "program" || column.key == "pid";
+    fmt::format_to(out, "<th scope=\"col\" class=\"{}\"{}>", column.style,
+                   !is_sorted ? ""
+                   : is_up    ? " aria-sort=\"ascending\""
+                              : " aria-sort=\"descending\"");
+    if (column.key.empty()) {
+      fmt::format_to(out, "{}</th>", column.title);
+    } else {
+      fmt::format_to(out, "<a href=\"/?sort={}\">{}{}</a></th>", column.key, column.title,
+                     !is_sorted ? ""
+                     : is_up    ? " ↑"
+                                : " ↓");
+    }
+  }
+  body += "</tr></thead>\n<tbody>\n";
+  std::vector<Listed> list;
+  for (const ProcessTable& process : processes) list.push_back(ListedOf(process));
+  SortList(sorted_by, &list);
+  for (const Listed& listed : list) {
+    const ProcessTable& process = *listed.process;
     fmt::format_to(out, "<tr><td><a class=\"program\" href=\"/p/{0}/{1}\">{2}</a></td><td class=\"count\">{0}</td>",
-                   pid, live ? "" : "debug/pprof/", Escaped(process.table.program()));
-    fmt::format_to(out, "<td class=\"count\">{}</td><td><a href=\"/p/{}/debug/pprof/\">pprof</a></td>",
-                   RunsFor(process), pid);
+                   listed.pid, live ? "" : "debug/pprof/", Escaped(process.table.program()));
+    fmt::format_to(out, "<td class=\"count\">{}</td><td class=\"count\">{}</td><td class=\"count\">",
+                   listed.age_ns > 0 ? FormatDuration(listed.age_ns - listed.age_ns % 1'000'000'000) : "",
+                   listed.in_use < 0 ? "?" : FormatSize(listed.in_use));
+    if (listed.deadlocks > 0) {
+      fmt::format_to(out, "<b class=\"deadlock\">{} deadlock{}</b>, ", listed.deadlocks,
+                     listed.deadlocks == 1 ? "" : "s");
+    }
+    fmt::format_to(out, "{}</td><td><a href=\"/p/{}/debug/pprof/\">pprof</a></td>", listed.waits, listed.pid);
     fmt::format_to(out, "<td class=\"wide\"><code>{}</code></td></tr>\n", CommandLineShown(process));
   }
   return Page(

@@ -18,10 +18,15 @@ using SampleCounts = std::array<size_t, kProfileKinds + 1>;
 // Like Go's index: profiles with their number of samples. `name`: of the process.
 std::string PprofIndexPage(std::string_view name, const SampleCounts& samples);
 
-// Lists the processes, each with links to its data. `live`: there are live pages.
-std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live);
+// Lists the processes with memory, waits and deadlocks, as `holdfast ls` and `holdfast stuck` know them. `live`: there are live
+// pages to go to. `sorted_by`: a column (memory, age, pid, program, waits); anything else is memory.
+std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live, std::string_view sorted_by = {});
 
-// Wraps a page as a response with a Content-Security-Policy: no scripts, nothing from elsewhere, no frames.
+// The script that keeps the list up to date.
+constexpr std::string_view kListScriptPath = "/list.js";
+HttpResponse ListScript();
+
+// A page as the answer, by a Content-Security-Policy of no script but the list's, nothing from elsewhere, in no frame.
 HttpResponse PageResponse(std::string page);
 
 }  // namespace holdfast

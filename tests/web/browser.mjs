@@ -95,8 +95,10 @@ export async function open(file, hash = "", { colorScheme = "light", width = 140
     tab: (name) => page.getByRole("tab", { name, exact: true }).click(),
     /** Where a frame lies on the canvas: depth from the root, part of the width. */
     at: async (depth, part) => {
-      const box = await page.getByTestId("flame-canvas").boundingBox();
-      return [box.x + box.width * part, box.y + depth * 20 + 10];
+      const canvas = page.getByTestId("flame-canvas");
+      const box = await canvas.boundingBox();
+      const row = Number(await canvas.getAttribute("data-row"));
+      return [box.x + box.width * part, box.y + (depth + 0.5) * row];
     },
     rows: (testId) =>
       page.getByTestId(testId).locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))),
@@ -104,8 +106,8 @@ export async function open(file, hash = "", { colorScheme = "light", width = 140
 }
 
 /** The rows of `holdfast top`: [self, self %, total, total %, function], of waits for what somebody holds and for more [locks, self …]. */
-export function top(metric, files) {
-  const printed = (...options) => execFileSync(tool, ["top", "-n", "0", "--metric", metric, ...options, ...files], { encoding: "utf8" });
+export function top(metric, files, ...how) {
+  const printed = (...options) => execFileSync(tool, ["top", "-n", "0", "--metric", metric, ...how, ...options, ...files], { encoding: "utf8" });
   const text = printed();
   const lines = text.split("\n");
   const begin = lines.findIndex((line) => /^\s*(locks\s+)?self\s+self%/.test(line)) + 1;

@@ -394,10 +394,6 @@ test("A library that counts as the reader's own is the user's, and nothing else 
   assert.deepEqual(origins(["libmine.so"]), { ...origins([]), grow: "user" });
 });
 
-test("Short names", () => {
-  assert.equal(core.shortName("std::vector<std::pair<int, long>, std::allocator<int> >::push_back(int const&)"), "std::vector<…>::push_back");
-});
-
 test("The call graph: nodes, edges, the heaviest path, a cut", () => {
   const r = report([{ samples: shared }]);
   const tree = core.buildTree(r, core.valuesFor(r, choice).columns, none);

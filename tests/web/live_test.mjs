@@ -37,7 +37,7 @@ test("The timeline grows and the graph follows; in the end all numbers are those
   for (const [metric, kind] of [["heap/inuse_space", "heap"], ["heap/alloc_objects", "heap"], ["block/delay", "block"], ["mutex/contentions", "mutex"]]) {
     const [, name] = metric.split("/");
     const printed = top(name, [file(kind)]);
-    await page.evaluate((address) => (location.hash = address), `view=functions&metric=${metric}`);
+    await page.evaluate((address) => (location.hash = address), `view=functions&fold=0&metric=${metric}`);
     await untilTotal(printed.total);
     await until((count) => document.querySelectorAll("[data-testid=functions] tbody tr").length === count, printed.rows.length);
     const shown = await page.getByTestId("functions").locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim())));
@@ -347,11 +347,11 @@ test("What the reader has chosen stays when moments come: function, zoom, filter
   await one.end("SIGKILL");
 });
 
-test("The flame graph's window and open card stay under the reader's hand", async () => {
+test("The flame graph's window and open menu stay under the reader's hand", async () => {
   const one = await program();
   const server = await serve([one]);
   await one.step();
-  const { page, close, answers } = await look(`${server.url}/#metric=heap/alloc_space&top=0&runs=0`);
+  const { page, close, answers } = await look(`${server.url}/#metric=heap/alloc_space&fold=0&top=0&runs=0`);
   const canvas = page.getByTestId("flame-canvas");
   const at = async () => {
     const box = await canvas.boundingBox();
@@ -363,14 +363,14 @@ test("The flame graph's window and open card stay under the reader's hand", asyn
   await map.waitFor();
   const window = () => map.evaluate((element) => [element.style.left, element.style.width]);
   const before = await window();
-  await page.mouse.click(...(await at()));
-  const card = page.locator(".card");
-  await card.waitFor();
-  const text = await card.innerText();
+  await page.mouse.click(...(await at()), { button: "right" });
+  const menu = page.getByRole("menu");
+  await menu.waitFor();
+  const text = await menu.innerText();
   await one.step(5);
   await answers(2);
-  assert.equal(await card.isVisible(), true);
-  assert.equal(await card.innerText(), text);
+  assert.equal(await menu.isVisible(), true);
+  assert.equal(await menu.innerText(), text);
   assert.deepEqual((await window()).map(Number.parseFloat).map(Math.round), before.map(Number.parseFloat).map(Math.round));
   await close();
   await server.end();

@@ -10,6 +10,7 @@ const types = {
   heap: [["alloc_objects", "count"], ["alloc_space", "bytes"], ["inuse_objects", "count"], ["inuse_space", "bytes"]],
   block: [["contentions", "count"], ["delay", "nanoseconds"]],
   mutex: [["contentions", "count"], ["delay", "nanoseconds"]],
+  peak: [["peak_objects", "count"], ["peak_space", "bytes"]],
   cpu: [["samples", "count"], ["cpu", "nanoseconds"]],
 };
 

@@ -5,7 +5,8 @@
 // state but its last input; uses no DOM but the canvas.
 import type { FlameTree } from "../core/tree";
 
-export const rowHeight = 20;
+export const lowRow = 20;
+export const tallRow = 24;
 const least = 1.5; // pixels
 
 export interface Drawing {
@@ -18,15 +19,18 @@ export interface Drawing {
   scrollTop: number;
   width: number; // CSS pixels
   height: number;
+  ratio?: number; // of the canvas's pixels to these; else that of the screen
   label: (node: number) => string;
-  short: (node: number) => string;
-  value: (node: number) => string; // shown at the end of a box if there is room
+  sign: (node: number) => string; // before the label, never cut
+  keepsEnd: (node: number) => boolean; // a label without room loses its beginning: what a function is called is at the end
+  value: (node: number) => string; // at the end of a box that has room for it
   fill: (node: number) => string;
   matches: ((node: number) => boolean) | null; // all others fade
   plain: (node: number) => boolean; // drawn without a colour of its own: runs
-  lit: ((node: number) => boolean) | null; // drawn with an outline: the pointer is on it elsewhere
-  marked: number; // outlined node (keyboard); −1: none
-  theme: { text: string; muted: string; mutedText: string; faded: string; fadedText: string; line: string; hatch: string; mark: string; lit: string; font: string };
+  lit: ((node: number) => boolean) | null; // with an outline: what is pointed at elsewhere
+  marked: number; // node with an outline (keyboard), −1: none
+  chosen: number; // node with a strong outline (clicked), −1: none
+  theme: { text: string; muted: string; mutedText: string; faded: string; fadedText: string; line: string; hatch: string; mark: string; lit: string; chosen: string; value: number; font: string };
 }
 
 export interface Hit {
@@ -43,7 +47,9 @@ export class FlameCanvas {
   private context: CanvasRenderingContext2D;
   private widths = new Map<string, number>();
   private first = 0; // depth of the topmost row
-  depth = 1; // rows of the zoomed tree, including ancestors
+  private font = "";
+  rowHeight = lowRow; // set before it measures and draws
+  depth = 1; // rows that the zoomed tree takes, ancestors included
 
   constructor(private canvas: HTMLCanvasElement) {
     this.context = canvas.getContext("2d", { alpha: true })!;
@@ -69,12 +75,12 @@ export class FlameCanvas {
       i = w < least ? tree.end[i]! : i + 1;
     }
     this.depth = deepest + 1 - this.first;
-    return this.depth * rowHeight;
+    return this.depth * this.rowHeight;
   }
 
   draw(d: Drawing): void {
     const { tree, zoom, width, height } = d;
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = d.ratio ?? (window.devicePixelRatio || 1);
     const canvas = this.canvas;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
@@ -86,14 +92,16 @@ export class FlameCanvas {
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, width, height);
     c.font = d.theme.font;
+    if (this.font !== d.theme.font) this.widths.clear();
+    this.font = d.theme.font;
     c.textBaseline = "middle";
     this.boxes = [];
     this.rows = [];
     if (tree.weight[0]! <= 0) return;
-    const whole = this.depth * rowHeight;
+    const whole = this.depth * this.rowHeight;
     const top = (depth: number) => {
       const row = depth - this.first;
-      return (d.flame ? whole - (row + 1) * rowHeight : row * rowHeight) - d.scrollTop;
+      return (d.flame ? whole - (row + 1) * this.rowHeight : row * this.rowHeight) - d.scrollTop;
     };
 
     const scale = width / (d.span || 1);
@@ -129,8 +137,8 @@ export class FlameCanvas {
         continue;
       }
       if (small !== null) flush();
-      // Boxes beyond the far edge of the window are not visited.
-      const beyond = d.flame ? y < -rowHeight : y > height;
+      // What lies beyond the far edge of the window needs not be visited, nor drawn.
+      const beyond = d.flame ? y < -this.rowHeight : y > height;
       if (beyond) {
         i = tree.end[i]!;
         continue;
@@ -143,13 +151,13 @@ export class FlameCanvas {
   }
 
   private add(hit: Hit): void {
-    const row = Math.floor(hit.top / rowHeight + 0.5) + 1;
+    const row = Math.floor(hit.top / this.rowHeight + 0.5) + 1;
     if (row >= 0) (this.rows[row] ??= []).push(this.boxes.length);
     this.boxes.push(hit);
   }
 
   private box(d: Drawing, node: number, x: number, w: number, y: number, ancestor: boolean): void {
-    if (y < -rowHeight || y > d.height) return;
+    if (y < -this.rowHeight || y > d.height) return;
     const c = this.context;
     const { theme } = d;
     this.add({ node, small: null, left: x, top: y, width: w });
@@ -157,42 +165,46 @@ export class FlameCanvas {
     const isPlain = ancestor || d.plain(node);
     c.fillStyle = isPlain ? theme.muted : faded ? theme.faded : d.fill(node);
     const gap = w > 4 ? 1 : w > 2.5 ? 0.5 : 0;
-    c.fillRect(x, y, w - gap, rowHeight - 1);
+    c.fillRect(x, y, w - gap, this.rowHeight - 1);
     const isLit = d.lit !== null && d.lit(node);
     if (node === d.marked || isLit) {
       c.strokeStyle = isLit ? theme.lit : theme.mark;
       c.lineWidth = 2;
-      c.strokeRect(x + 1, y + 1, Math.max(1, w - gap - 2), rowHeight - 3);
+      c.strokeRect(x + 1, y + 1, Math.max(1, w - gap - 2), this.rowHeight - 3);
+    }
+    if (node === d.chosen) {
+      c.strokeStyle = theme.chosen;
+      c.lineWidth = 2.5;
+      c.strokeRect(x + 1.25, y + 1.25, Math.max(1, w - gap - 2.5), this.rowHeight - 3.5);
     }
     if (w > 30) {
       c.fillStyle = isPlain ? theme.mutedText : faded ? theme.fadedText : theme.text;
-      const label = d.label(node);
-      const text = this.fit(label, () => d.short(node), w - 9);
+      const text = this.fit(d.sign(node), d.label(node), w - 9, d.keepsEnd(node));
       if (text === "") return;
-      c.fillText(text, x + 4, y + rowHeight / 2);
-      // Show the value only if the name fits completely.
-      const value = w > 110 && !text.endsWith("…") ? d.value(node) : "";
+      c.fillText(text, x + 4, y + this.rowHeight / 2);
+      // The value, where the name has all that it needs.
+      const value = w > 110 && !text.includes("…") ? d.value(node) : "";
       if (value === "" || this.measureText(text) + this.measureText(value) + 28 > w) return;
-      c.globalAlpha = 0.72;
-      c.fillText(value, x + w - this.measureText(value) - 7, y + rowHeight / 2);
+      c.globalAlpha = theme.value;
+      c.fillText(value, x + w - this.measureText(value) - 7, y + this.rowHeight / 2);
       c.globalAlpha = 1;
     }
   }
 
   private smallBox(d: Drawing, hit: Hit): void {
-    if (hit.top < -rowHeight || hit.top > d.height) return;
+    if (hit.top < -this.rowHeight || hit.top > d.height) return;
     this.add(hit);
     const c = this.context;
     c.fillStyle = d.theme.hatch;
     const w = Math.max(0.75, hit.width - (hit.width > 3 ? 1 : 0));
-    c.fillRect(hit.left, hit.top, w, rowHeight - 1);
+    c.fillRect(hit.left, hit.top, w, this.rowHeight - 1);
     if (w > 6) {
       c.strokeStyle = d.theme.line;
       c.lineWidth = 1;
       c.beginPath();
       for (let x = hit.left; x < hit.left + w; x += 6) {
-        c.moveTo(x, hit.top + rowHeight - 1);
-        c.lineTo(Math.min(hit.left + w, x + 6), hit.top + rowHeight - 7 - 0);
+        c.moveTo(x, hit.top + this.rowHeight - 1);
+        c.lineTo(Math.min(hit.left + w, x + 6), hit.top + this.rowHeight - 7 - 0);
       }
       c.stroke();
     }
@@ -207,32 +219,47 @@ export class FlameCanvas {
     return width;
   }
 
-  private fit(label: string, short: () => string, width: number): string {
-    // No letter is narrower than 3 px: cut longer texts before measuring them.
-    if (label.length * 3 < width && this.measureText(label) <= width) return label;
-    if (label.length < 400 && this.measureText(label) <= width) return label;
-    const text = short();
-    const whole = text.slice(0, Math.ceil(width / 2));
-    if (this.measureText(whole) <= width) return whole;
+  /** As much of a label as there is room for; of a name its end, from a part of it on if possible. */
+  private fit(sign: string, label: string, width: number, keepsEnd: boolean): string {
+    // 3 px is narrower than any letter: longer texts are cut before they are measured.
+    const most = Math.ceil(width / 3);
+    if (label.length <= most && this.measureText(sign + label) <= width) return sign + label;
+    const fits = (text: string) => this.context.measureText(text).width <= width;
+    if (!keepsEnd) {
+      const long = label.slice(0, most);
+      let low = 0;
+      let high = long.length;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (fits(`${sign}${long.slice(0, middle)}…`)) low = middle;
+        else high = middle - 1;
+      }
+      return low < 2 ? "" : `${sign}${long.slice(0, low)}…`;
+    }
+    const end = label.slice(-most);
+    for (let at = end.indexOf("::"); at >= 0; at = end.indexOf("::", at + 2)) {
+      const text = `${sign}…${end.slice(at + 2)}`;
+      if (at + 2 < end.length && fits(text)) return text;
+    }
     let low = 0;
-    let high = whole.length;
+    let high = end.length;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (this.context.measureText(whole.slice(0, middle) + "…").width <= width) low = middle;
+      if (fits(`${sign}…${end.slice(-middle)}`)) low = middle;
       else high = middle - 1;
     }
-    return low < 2 ? "" : whole.slice(0, low) + "…";
+    return low < 2 ? "" : `${sign}…${end.slice(-low)}`;
   }
 
   /** Returns what is at a point of the canvas, in CSS pixels. */
   hit(x: number, y: number): Hit | null {
-    const row = Math.floor(y / rowHeight) + 1;
+    const row = Math.floor(y / this.rowHeight) + 1;
     let best: Hit | null = null;
     let distance = 2; // tolerance for narrow boxes
     for (const r of [row - 1, row, row + 1]) {
       for (const index of this.rows[r] ?? []) {
         const box = this.boxes[index]!;
-        if (y < box.top || y >= box.top + rowHeight) continue;
+        if (y < box.top || y >= box.top + this.rowHeight) continue;
         const off = x < box.left ? box.left - x : x > box.left + box.width ? x - box.left - box.width : 0;
         if (off < distance) {
           best = box;

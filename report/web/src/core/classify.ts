@@ -24,37 +24,11 @@ export function originsOf(report: Report, mine: string[]): Uint8Array {
   return report.functionOrigin.map((origin, i) => (origin === library && mine.includes(baseName(objectOf(report, i))) ? user : origin));
 }
 
-/** "clang::Sema::ActOnFunctionDecl" becomes "Sema::ActOnFunctionDecl": for places that are narrower than most names. */
-export function leafName(short: string): string {
-  if (short.length < 20) return short;
-  const parts = short.replace(/\(anonymous namespace\)/g, "(anon)").split("::");
-  return parts.slice(-2).join("::");
-}
-
-/** Returns "…/src/t_hash.c:123": the end of a path is more informative than its beginning. */
+/** "…/src/t_hash.c:123": the end of a path tells more than its beginning, and it is read from left to right. */
 export function shortPath(path: string, most = 34): string {
   if (path.length <= most) return path;
   const parts = path.split("/");
   let end = parts.pop()!;
   while (parts.length > 0 && parts[parts.length - 1]!.length + end.length + 3 <= most) end = `${parts.pop()!}/${end}`;
   return `…/${end}`;
-}
-
-/** "static std::vector<X> app::parse_json(char const*) const" becomes "parse_json": for boxes that are too narrow. */
-export function shortName(name: string): string {
-  if (name.length < 24) return name;
-  let depth = 0;
-  let out = "";
-  for (let i = 0; i < name.length; ++i) {
-    const c = name[i]!;
-    if (c === "<" && !out.endsWith("operator")) {
-      if (depth++ === 0) out += "<…>";
-    } else if (c === ">" && depth > 0) {
-      --depth;
-    } else if (depth === 0) {
-      if (c === "(" && out !== "" && !name.startsWith("(anonymous", i)) break;
-      out += c;
-    }
-  }
-  return out.length > 0 ? out : name;
 }

@@ -39,10 +39,56 @@ export function courseOf(report: Report, metric: Metric, choice: { process: stri
   return course;
 }
 
-/**
- * Returns the resident memory of the chosen processes at each moment, as counted by the kernel. NaN: one of them does not state
- * it. Null: none does.
- */
+/** The innermost function of each node's stack that is not plumbing; −1: there is none. */
+function ownersOf({ parent, frame, frameFunction, framePlumbing }: Report): Int32Array {
+  const owners = new Int32Array(parent.length).fill(-1);
+  for (let i = 1; i < owners.length; ++i) owners[i] = framePlumbing[frame[i]!] === 1 ? owners[parent[i]!]! : frameFunction[frame[i]!]!;
+  return owners;
+}
+
+export interface OwnerCourse {
+  func: number; // −1: all others together
+  values: number[];
+}
+
+/** The course of each of the functions that hold most, and of the others together: what a total is made of, over the moments. */
+export function courseByOwner(report: Report, metric: Metric, choice: { process: string; labels: LabelChoice[] }, moments: number[], most: number): OwnerCourse[] {
+  const owners = ownersOf(report);
+  const allowed = labelFilter(report, choice.labels);
+  const courses = new Map<number, Float64Array>();
+  for (const series of report.series) {
+    const m = series.kind === metric.kind && !series.base ? series.metrics.findIndex(([name]) => name === metric.name) : -1;
+    if (m < 0 || !isChosen(series, choice.process) || !passes(report, series, choice.labels)) continue;
+    const current = new Float64Array(series.rows);
+    let sums = new Map<number, number>();
+    let next = 0; // snapshot
+    moments.forEach((ms, i) => {
+      const before = next;
+      for (; next < series.snapshots.length && series.snapshots[next]!.ms <= ms; ++next) addColumn(series.columns[next * series.metrics.length + m]!, current);
+      if (next > before) {
+        sums = new Map();
+        for (let row = 0; row < current.length; ++row) {
+          if (current[row] === 0 || allowed[series.labels[row]!] !== 1) continue;
+          const owner = owners[series.node[row]!]!;
+          sums.set(owner, (sums.get(owner) ?? 0) + current[row]!);
+        }
+      }
+      for (const [owner, sum] of sums) {
+        let course = courses.get(owner);
+        if (course === undefined) courses.set(owner, (course = new Float64Array(moments.length)));
+        course[i]! += sum;
+      }
+    });
+  }
+  const highest = (course: Float64Array) => course.reduce((max, value) => Math.max(max, value), 0);
+  const sorted = [...courses].sort((a, b) => highest(b[1]) - highest(a[1]));
+  const own = sorted.filter(([func]) => func >= 0).slice(0, most);
+  const others = new Float64Array(moments.length);
+  for (const [func, course] of sorted) if (!own.some(([one]) => one === func)) course.forEach((value, i) => (others[i]! += value));
+  return [...own, ...(others.some((value) => value > 0) ? [[-1, others] as const] : [])].map(([func, values]) => ({ func, values: [...values] }));
+}
+
+/** Resident memory of the chosen processes at each moment, as the kernel counted it; NaN where one of them does not say it. Null: none does. */
 export function residentOver(report: Report, metric: Metric, process: string, moments: number[]): number[] | null {
   const course = new Array<number>(moments.length).fill(0);
   let any = false;

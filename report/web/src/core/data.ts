@@ -24,6 +24,7 @@ export interface Series {
   kind: string;
   process: string;
   program: string;
+  folder: string; // that its newest file is in; "" for none
   pid: string;
   sampling: string;
   period: number;
@@ -106,7 +107,8 @@ export interface Report {
   labelSets: Label[][];
   series: Series[];
   growths: Growth[];
-  waiting?: WaitingNow; // of a running program; missing: nobody waits, or nobody asked
+  opens?: { metric: string; why: string }; // what to open with instead of the usual metric: nothing is in use any more
+  waiting?: WaitingNow; // of a running program; not there: nobody waits, or nobody asked
   sources: Map<string, Map<number, string>>;
 }
 
@@ -217,7 +219,7 @@ export function parseReport(bytes: Uint8Array): Report {
     const count = s.snapshots.length * s.metrics.length;
     // Heap profiles of other tools do not state their kind.
     const kind = s.kind !== "map" && s.kind !== "resident" && s.metrics.some(([name]) => name === "inuse_space") ? "heap" : s.kind;
-    return { ...s, kind, node, labels, rank, columns: sections.slice(next, (next += count)) };
+    return { ...s, folder: s.folder ?? "", kind, node, labels, rank, columns: sections.slice(next, (next += count)) };
   });
 
   // The JSON stores stacks as lists to be short: report/html/report_builder.cc.
@@ -266,6 +268,7 @@ export function parseReport(bytes: Uint8Array): Report {
     ),
     series,
     growths,
+    ...(meta.opens === undefined ? {} : { opens: meta.opens }),
     ...(meta.waiting === undefined ? {} : { waiting: meta.waiting }),
     sources,
   };

@@ -109,7 +109,7 @@ export function encodeReport(report: Report): Uint8Array {
     columnOf(climbs, frame.subarray(1)),
     ...report.series.flatMap(rowsOf),
   ];
-  const { version, objects, waiting } = report;
+  const { version, objects, opens, waiting } = report;
   const meta = {
     version,
     functions: report.names.length,
@@ -123,6 +123,7 @@ export function encodeReport(report: Report): Uint8Array {
       ...rest,
       stacks: stacks.map((leak) => [leak.shape, leak.slope, leak.halfWidth, leak.objectSlope, leak.now, leak.objectsNow, leak.stack, leak.course, leak.text, leak.halfAge, leak.oldestAge]),
     })),
+    ...(opens === undefined ? {} : { opens }),
     ...(waiting === undefined ? {} : { waiting }),
     sections: sections.map((section) => section.length),
   };

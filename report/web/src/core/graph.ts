@@ -4,7 +4,8 @@ import { functionTable } from "./functions";
 import type { FlameTree } from "./tree";
 
 export interface GraphNode {
-  func: number;
+  func: number; // the innermost one of a chain
+  chain: number[]; // functions with a single callee each, outermost first, that share a box; [func]: one alone
   self: number;
   total: number;
   heaviest: boolean; // on the heaviest path
@@ -43,8 +44,9 @@ export function callGraph(tree: FlameTree, options: GraphOptions): CallGraph {
   const rows = functionTable(tree).sort((a, b) => b.total[0]! - a.total[0]! || a.func - b.func);
   const kept = rows.filter((row) => Math.abs(row.total[0]!) >= options.nodeFraction * whole).slice(0, options.maxNodes);
   const index = new Map(kept.map((row, i) => [row.func, i]));
-  const nodes: GraphNode[] = kept.map((row) => ({
+  let nodes: GraphNode[] = kept.map((row) => ({
     func: row.func,
+    chain: [row.func],
     self: row.self[0]!,
     total: row.total[0]!,
     heaviest: false,
@@ -74,6 +76,7 @@ export function callGraph(tree: FlameTree, options: GraphOptions): CallGraph {
     .map(([key, value]) => ({ from: Math.floor(key / 65536), to: key % 65536, value, heaviest: false, points: [] }));
   edges.sort((a, b) => b.value - a.value);
   markHeaviest(nodes, edges, tree, index);
+  [nodes, edges] = joinChains(nodes, edges);
   layers(nodes, edges);
   const size = place(nodes, edges);
   edges = edges.filter((edge) => edge.points.length > 0);
@@ -98,7 +101,44 @@ function markHeaviest(nodes: GraphNode[], edges: GraphEdge[], tree: FlameTree, i
   }
 }
 
-/** Assigns layers by the longest path from the top over edges that close no cycle. Heavier edges come first. */
+const leastChain = 3;
+
+/** Joins chains of functions into one box: each function is the only callee of its caller, and has all of its value. */
+function joinChains(nodes: GraphNode[], edges: GraphEdge[]): [GraphNode[], GraphEdge[]] {
+  const out = nodes.map(() => [] as number[]);
+  const into = nodes.map(() => [] as number[]);
+  for (const { from, to } of edges) {
+    out[from]!.push(to);
+    into[to]!.push(from);
+  }
+  const next = (i: number): number => {
+    const [to, second] = out[i]!;
+    if (to === undefined || second !== undefined || into[to]!.length !== 1) return -1;
+    return Math.abs(nodes[to]!.total - nodes[i]!.total) <= 1e-9 * Math.abs(nodes[i]!.total) ? to : -1;
+  };
+  const follows = new Set(nodes.map((_, i) => next(i)).filter((to) => to >= 0));
+  const place = nodes.map((_, i) => i);
+  const gone = new Set<number>();
+  nodes.forEach((_, first) => {
+    if (follows.has(first)) return;
+    const chain = [first];
+    for (let i = next(first); i >= 0; i = next(i)) chain.push(i);
+    if (chain.length < leastChain) return;
+    const last = chain[chain.length - 1]!;
+    nodes[last]!.chain = chain.map((i) => nodes[i]!.func);
+    for (const i of chain.slice(0, -1)) {
+      nodes[last]!.heaviest ||= nodes[i]!.heaviest;
+      gone.add(i);
+      place[i] = last;
+    }
+  });
+  const kept = nodes.filter((_, i) => !gone.has(i));
+  const number = new Map(nodes.map((node, i) => [i, kept.indexOf(node)]));
+  const at = (i: number) => number.get(place[i]!)!;
+  return [kept, edges.map((edge) => ({ ...edge, from: at(edge.from), to: at(edge.to) })).filter(({ from, to }, i) => from !== to || edges[i]!.from === edges[i]!.to)];
+}
+
+/** Longest path from the top over edges that close no circle; heavier edges are taken first. */
 function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
   const down: number[][] = nodes.map(() => []);
   const reaches = (from: number, to: number): boolean => {
@@ -129,15 +169,17 @@ function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
   }
 }
 
-const rowGap = 46;
-const nodeWidth = 200; // fits "100.25MiB · 51.24% · self 100.25MiB" in 11 px
+const rowGap = 40;
+const nodeWidth = 216; // holds "100.25MiB · 51.24% · self 100.25MiB" in 12 px
+export const lineHeight = 16;
+const nodeHeight = 44;
 const columnGap = 22;
 
 function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height: number } {
   const byLayer: number[][] = [];
   nodes.forEach((node, i) => {
     node.width = nodeWidth;
-    node.height = 44;
+    node.height = nodeHeight + (node.chain.length > 1 ? 2 * lineHeight : 0);
     (byLayer[node.layer] ??= []).push(i);
   });
   // Order by the mean position of neighbours, a few times down and up.
@@ -171,7 +213,7 @@ function place(nodes: GraphNode[], edges: GraphEdge[]): { width: number; height:
       nodes[node]!.x = (width - used) / 2 + i * (nodeWidth + columnGap);
       nodes[node]!.y = y;
     });
-    y += 44 + rowGap;
+    y += Math.max(...layer.map((node) => nodes[node]!.height)) + rowGap;
   }
   for (const edge of edges) {
     const from = nodes[edge.from]!;

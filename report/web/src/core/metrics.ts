@@ -164,34 +164,13 @@ export function metricsOf(report: Report): Metric[] {
   return metrics;
 }
 
-/**
- * Whether nothing is in use, within sampling error, although memory was allocated. Views then show what was allocated (AllWasFreed
- * in C++). "": something is in use.
- */
-export function allWasFreed(report: Report): "" | "nothing" | "hardly anything" {
-  const sums = (name: string): [value: number, variance: number] =>
-    report.series.reduce<[number, number]>(
-      ([value, variance], series) => {
-        const m = series.base || series.kind !== "heap" ? -1 : series.metrics.findIndex(([metric]) => metric === name);
-        const newest = series.snapshots[series.snapshots.length - 1]!;
-        return m < 0 ? [value, variance] : [value + newest.totals[m]!, variance + (newest.halfWidths[m] ?? 0) ** 2];
-      },
-      [0, 0],
-    );
-  const [inUse, variance] = sums("inuse_space");
-  const [allocated] = sums("alloc_space");
-  if (allocated === 0) return "";
-  if (inUse === 0) return "nothing";
-  return inUse <= Math.sqrt(variance) && inUse < allocated / 100 ? "hardly anything" : "";
-}
-
 export function defaultMetric(report: Report, kind?: string): string {
   const metrics = metricsOf(report);
   const first = kind ?? metrics[0]?.kind;
   const series = report.series.find((s) => s.kind === first);
   if (series === undefined) return "";
-  const name = series.metrics[series.default]![0];
-  return metricKey({ kind: series.kind, name: name === "inuse_space" && allWasFreed(report) !== "" ? "alloc_space" : name });
+  if (series.kind === "heap" && report.opens !== undefined) return report.opens.metric;
+  return metricKey({ kind: series.kind, name: series.metrics[series.default]![0] });
 }
 
 /**

@@ -28,8 +28,9 @@ export interface Choice {
   process: string; // "" = all
   labels: LabelChoice[];
   compare: Compare | null;
-  normalise: boolean; // scale base to the total of head
-  mostRank?: 0 | 1; // only waits for locks (0), or also for events (1)
+  normalise: boolean; // base scaled to the total of head
+  base?: boolean; // the files to compare with, alone
+  mostRank?: 0 | 1; // of waits only those for locks, or for events as well
 }
 
 /** Returns the moments of a kind: the times of all its processes' snapshots, without base files. */
@@ -224,7 +225,7 @@ export function valuesFor(report: Report, choice: Choice): Values {
   const moments = momentsOf(report, metric.kind, choice.process);
   const { compare } = choice;
   if (compare === null) {
-    const head = sideColumn(report, metric, choice, moments, false);
+    const head = sideColumn(report, metric, choice, moments, choice.base === true);
     return { columns: [head], total: sumOf(head), baseTotal: 0, scale: 1 };
   }
   let head: Float64Array;
@@ -378,14 +379,14 @@ export function companionColumn(report: Report, choice: Choice, name: string): F
     companion,
     choice,
     momentsOf(report, companion.kind, choice.process),
-    false,
+    choice.base === true,
   );
 }
 
 /** Returns the 95 % half width of the total: exact from the files if one snapshot per process is shown, else recomputed. */
 export function totalHalfWidth(report: Report, choice: Choice): number | null {
   const metric = findMetric(report, choice.metric);
-  if (metric === undefined || choice.compare !== null || choice.weight !== null || choice.mean) return null;
+  if (metric === undefined || choice.compare !== null || choice.weight !== null || choice.mean || choice.base === true) return null;
   if (choice.from >= 0 && metric.isCounter) return null;
   let squares = 0;
   let stated = choice.labels.length === 0;

@@ -20,14 +20,14 @@ export interface State {
   chips: Chip[];
   labels: LabelChoice[];
   zoom: number[]; // functions from the root
-  pinned: number[]; // the frame in the inspector, as for zoom; []: the zoomed one
-  selected: number; // a function; −1: none
-  colour: ColourMode;
-  safe: boolean; // colours of differences for colour-blind people
-  flame: boolean; // root at the bottom
+  pinned: number[]; // the frame that the inspector shows, as zoom; []: the one that is zoomed to
+  selected: number; // a function, −1: none
+  colour: ColourMode | ""; // "": what suits the report (Model.colour)
+  safe: boolean; // colours of differences that colour-blind people can tell apart
+  flame: boolean; // root below instead of above
   inverted: boolean; // callers below their callees: the bottom-up flame graph
   byValue: boolean;
-  fold: boolean; // fold system frames into their callers
+  fold: boolean; // plumbing goes into its caller
   inlined: boolean; // inlined functions are functions of their own
   runs: boolean; // show chains of frames with one callee and no self value as one box
   top: boolean; // fold outermost system frames into the root of the flame graph
@@ -44,7 +44,8 @@ export interface State {
   weight: [number, number] | null;
   process: string;
   compare: Compare | null;
-  side: "both" | "head" | "base"; // in a comparison: the side that determines the widths of the flame graph
+  side: "both" | "head" | "base"; // which side of a comparison is shown
+  base: boolean; // the files to compare with, alone; never in an address: made by oneSide
   normalise: boolean;
   mine: string[]; // objects that count as the user's own
 }
@@ -58,12 +59,12 @@ export const initialState: State = {
   zoom: [],
   pinned: [],
   selected: -1,
-  colour: "package",
+  colour: "",
   safe: false,
   flame: false,
   inverted: false,
   byValue: false,
-  fold: false,
+  fold: true,
   inlined: true,
   runs: true,
   top: true,
@@ -81,8 +82,26 @@ export const initialState: State = {
   process: "",
   compare: null,
   side: "both",
+  base: false,
   normalise: false,
   mine: [],
+};
+
+/** One side of a comparison as a state that compares nothing. `first`: the earliest moment. */
+export function oneSide(state: State, side: "head" | "base", first: number): State {
+  const { compare } = state;
+  if (compare === null) return state;
+  const alone = { ...state, compare: null, base: compare.type === "files" && side === "base" };
+  if (compare.type === "label") return { ...alone, labels: [...state.labels.filter(({ key }) => key !== compare.key), { key: compare.key, text: compare[side] }] };
+  if (compare.type === "time") return { ...alone, from: -1, to: side === "head" ? state.to : state.from >= 0 ? state.from : first };
+  return alone;
+}
+
+/** How a view shows a comparison: "both" sides, only "one" at a time, or the "head" whatever is chosen. */
+export const comparesAs: Record<View, "both" | "one" | "head"> = {
+  flame: "both", functions: "both", topdown: "both", bottomup: "both", sandwich: "both", compare: "both",
+  graph: "one", source: "one",
+  leaks: "head", locks: "head", memory: "head",
 };
 
 const chipTypes = ["focus", "hide", "from"];

@@ -17,7 +17,8 @@ export interface WaitingNow {
     lock: string;
     address: string;
     waiting_ns: number;
-    stack?: string[];
+    stack?: string[]; // whole names, innermost first
+    calls?: string[]; // as `holdfast stuck` prints them
     idle: boolean;
     holder_known: string;
     holder: WaitingThread | null;
@@ -32,9 +33,9 @@ export interface Waited {
   lock: string;
   isHeld: boolean; // it has a holder, or it is a lock
   longest: number; // nanoseconds
-  behind: number; // number of waiting threads
-  waiter: WaitingThread | null; // the one that has waited longest
-  stack: string[];
+  behind: number; // threads
+  waiter: WaitingThread | null; // who has waited longest
+  calls: string[];
   holder: WaitingThread | null;
   known: string; // how the holder is known
   readers: number;
@@ -42,7 +43,7 @@ export interface Waited {
 
 export interface Circle {
   since: number;
-  threads: { thread: WaitingThread; holds: string; waitsFor: string; stack: string[] }[];
+  threads: { thread: WaitingThread; holds: string; waitsFor: string; calls: string[] }[];
 }
 
 export interface WaitingSummary {
@@ -59,6 +60,8 @@ export function threadName(thread: WaitingThread): string {
   return [number, name].filter((text) => text !== "").join(" ") || `tid ${thread.tid}`;
 }
 
+const callsOf = ({ calls, stack }: WaitingNow["waits"][0]): string[] => calls ?? stack?.slice(0, 3) ?? [];
+
 export function waitingSummary(now: WaitingNow | undefined): WaitingSummary {
   const summary: WaitingSummary = { deadlocks: [], waited: [], idle: 0 };
   if (now === undefined) return summary;
@@ -69,7 +72,7 @@ export function waitingSummary(now: WaitingNow | undefined): WaitingSummary {
       stuck.add(tid);
       const wait = waitOf(tid);
       const behind = waitOf(threads[(i + threads.length - 1) % threads.length]!);
-      return wait === undefined || wait.thread === null ? [] : [{ thread: wait.thread, holds: behind?.lock ?? "?", waitsFor: wait.lock, stack: wait.stack ?? [] }];
+      return wait === undefined || wait.thread === null ? [] : [{ thread: wait.thread, holds: behind?.lock ?? "?", waitsFor: wait.lock, calls: callsOf(wait) }];
     });
     summary.deadlocks.push({ since: since_ns, threads: rows });
   }
@@ -83,7 +86,7 @@ export function waitingSummary(now: WaitingNow | undefined): WaitingSummary {
     const key = `${kind} ${wait.kind === "join" ? (wait.holder?.tid ?? "") : wait.address}`;
     const known = all.get(key);
     if (known === undefined || known.longest < wait.waiting_ns) {
-      const waited = { kind, lock: wait.lock, isHeld: false, longest: wait.waiting_ns, waiter: wait.thread, stack: wait.stack ?? [], holder: wait.holder ?? known?.holder ?? null, known: wait.holder_known, readers: wait.readers ?? 0 };
+      const waited = { kind, lock: wait.lock, isHeld: false, longest: wait.waiting_ns, waiter: wait.thread, calls: callsOf(wait), holder: wait.holder ?? known?.holder ?? null, known: wait.holder_known, readers: wait.readers ?? 0 };
       all.set(key, { ...waited, behind: (known?.behind ?? 0) + 1 });
     } else ++known.behind;
   }

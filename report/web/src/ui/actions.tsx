@@ -1,4 +1,4 @@
-// The actions on a frame: as a menu on the right mouse button, and as buttons on the card of a clicked frame.
+// What can be done with a frame: as a menu under the right button; the inspector has the same as buttons.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { addChip, nameOf, type App } from "./app_api";
 
@@ -75,32 +75,6 @@ export function ActionMenu({ app, func, zoom, x, y, close }: { app: App; func: n
           {text} <kbd>{key}</kbd>
         </button>
       ))}
-    </div>
-  );
-}
-
-/** The card beside a clicked frame, with the most common actions, so that users need not go to the inspector. */
-export function ActionCard({ app, func, zoom, x, y, close }: { app: App; func: number; zoom: (() => void) | null; x: number; y: number; close: () => void }) {
-  const element = usePlace(x + 8, y + 14);
-  const wanted = ["Focus", "Show from here", "Hide", "Copy name"];
-  return (
-    <div class="card" role="group" aria-label={`With ${app.model.shortName(func)}`} ref={element}>
-      {actionsOf(app, func, zoom)
-        .filter(({ text }) => wanted.includes(text))
-        .map(({ text, act }) => (
-          <button
-            key={text}
-            onClick={() => {
-              close();
-              act();
-            }}
-          >
-            {text}
-          </button>
-        ))}
-      <button class="icon" aria-label="Close" onClick={close}>
-        ×
-      </button>
     </div>
   );
 }

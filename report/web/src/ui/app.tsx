@@ -1,7 +1,7 @@
 // The page: its state and history, its frame (head, timeline, views, inspector), and the keys.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Report } from "../core/data";
-import { carried, initialState, toHash, type State } from "../core/state";
+import { carried, comparesAs, initialState, toHash, type State } from "../core/state";
 import { readAddress } from "./address";
 import { Closers, Hover, type App } from "./app_api";
 import { Beside } from "./beside";
@@ -10,7 +10,7 @@ import { FlameView } from "./views/flame_view";
 import { GraphView } from "./graph_view";
 import { Head } from "./head";
 import { About, Dialog, Help } from "./dialogs";
-import { Inspector } from "./inspector";
+import { Inspector, Sheet } from "./inspector";
 import { keptPage } from "./live/keep";
 import type { Live } from "./live/feed";
 import { LiveBar, WaitingNow } from "./live/live_bar";
@@ -21,6 +21,7 @@ import { LocksView } from "./views/locks_view";
 import { MemoryView } from "./views/memory_view";
 import { Model } from "./model";
 import { SandwichView } from "./sandwich";
+import { Splitter } from "./splitter";
 import { SourceView } from "./views/source_view";
 import { Deadlocks, Summary } from "./summary";
 import { BottomUpView, FunctionsView, TopDownView } from "./tables";
@@ -62,7 +63,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
   const models = useRef(firstModel); // the current model
   const initial = useMemo<State>(
     () =>
-      model.hasBase ? { ...initialState, compare: { type: "files" }, colour: "diff" } : { ...initialState, colour: model.usualColour() },
+      model.hasBase ? { ...initialState, compare: { type: "files" } } : initialState,
     [],
   );
   const first = useMemo(() => readAddress(location.hash || (document.body.dataset["address"] ?? ""), model, initial), []);
@@ -84,7 +85,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
   const alone = (next: State): State => {
     // If the base has no such kind, the metric is shown without a comparison; the next one may be compared again.
     const isAlone = next.compare?.type === "files" && !models.current.baseHas(next);
-    return isAlone ? { ...next, compare: null, colour: next.colour === "diff" ? models.current.usualColour() : next.colour } : next;
+    return isAlone ? { ...next, compare: null } : next;
   };
   /** Shows a state once everything that it needs is computed; applies `then` at the same time. */
   const show = useCallback((next: State, then: () => void) => {
@@ -96,7 +97,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       setState(latest.current);
       then();
     };
-    if (of.isLarge) work.start(of.prepare(alone(next)), commit);
+    if (of.isLarge) work.start(of.prepare(of.sided(alone(next))), commit);
     else commit();
   }, []);
   const quiet = useMemo(() => new Work(() => {}), []);
@@ -174,7 +175,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
 
   const shown = alone(state);
   const isAlone = shown.compare !== state.compare;
-  const app: App = { model, state: shown, initial, dark, live: live !== null, set, say: setNote, ...shared };
+  const app: App = { model, state: model.sided(shown), compared: shown, initial, dark, live: live !== null, set, say: setNote, ...shared };
   const page: Page = {
     focusSearch: () => search.current?.select(),
     toggleHelp: () => setDialog(dialog === "help" ? "" : "help"),
@@ -227,15 +228,18 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
         )}
         {live !== null && <LiveBar app={app} live={live.live} keep={keep} />}
         {model.report.waiting !== undefined || live !== null ? <WaitingNow app={app} live={live?.live ?? null} /> : <Deadlocks app={app} />}
-        <Summary app={app} />
-        <Timeline app={app} />
+        <div class="overview">
+          <Summary app={app} />
+          <Timeline app={app} />
+        </div>
         <Tools app={app} />
         <div class={`stage ${hasSideBySide ? "" : "alone"} ${isFlame ? "flame" : ""}`}>
           <div class="stage-view" role="tabpanel" id="view" aria-labelledby={`tab-${state.view}`}>
             {isAlone && <p class="view-options muted">The base has no values of this kind, so nothing is compared here.</p>}
-            {shown.compare !== null && state.view !== "compare" && <CompareControls app={app} />}
+            {shown.compare !== null && state.view !== "compare" && comparesAs[state.view] !== "head" && <CompareControls app={app} />}
             <ViewOf app={app} />
           </div>
+          {hasSideBySide && <Splitter />}
           {hasSideBySide && (
             <aside class="side" aria-label="Inspector">
               <div class="inspector" tabIndex={0} role="group" aria-label="Details">
@@ -246,6 +250,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
           )}
         </div>
       </main>
+      {isFlame && state.selected >= 0 && <Sheet app={app} />}
       {working && (
         <div class="working" role="status">
           <i aria-hidden="true" /> Working on {model.report.parent.length.toLocaleString("en")} stacks …

@@ -7,7 +7,8 @@ import type { Model } from "./model";
 
 export interface App {
   model: Model;
-  state: State;
+  state: State; // what is shown
+  compared: State; // with the comparison that a view shows one side of
   initial: State;
   dark: boolean;
   live: boolean; // a live page
@@ -35,8 +36,8 @@ export class Closers {
 /** What the pointer is on, in any part of the page. Separate from the state, so that moves redraw little. */
 export interface Pointed {
   func: number;
-  node: number; // of the flame graph's tree; 0: only the function is known
-  by: "graph" | "table";
+  node: number; // of the flame graph's tree, 0: only the function is meant
+  by: "graph" | "table" | "key"; // key: the cursor of the flame graph was moved there
 }
 
 export class Hover {
@@ -62,8 +63,10 @@ export function useHover(app: App): Pointed | null {
 export function addChip(app: App, type: Chip["type"], pattern: string): void {
   if (pattern === "") return;
   if (patternError(pattern) !== "") return app.say(`Not an expression, so not applied: ${patternError(pattern)}`);
-  const chips = app.state.chips.filter((chip) => !(chip.type === type && chip.pattern === pattern));
-  // Only one "from" filter is possible.
+  // Only and without the same is nothing: the newer one counts.
+  const opposite = type === "hide" ? ["focus", "from"] : ["hide"];
+  const chips = app.state.chips.filter((chip) => chip.pattern !== pattern || (chip.type !== type && !opposite.includes(chip.type)));
+  // Only one place can be shown from.
   const others = type === "from" ? chips.filter((chip) => chip.type !== "from") : chips;
   app.set({ chips: [...others, { type, pattern }], zoom: [] });
 }
@@ -86,7 +89,7 @@ export function signedText(app: App, value: number): string {
 
 export const percentText = formatPercent;
 
-/** Returns the display name of a function. The root is the whole program. */
+/** The whole name of a function; the root is the whole program. */
 export function nameOf(app: App, func: number): string {
   return func < 0 ? "all" : app.model.report.names[func]!;
 }

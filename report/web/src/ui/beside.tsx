@@ -5,8 +5,8 @@ import type { FunctionRow } from "../core/functions";
 import type { SortKey } from "../core/state";
 import { byRank } from "../core/waits";
 import { nameOf, signedText, valueText, type App } from "./app_api";
-import { leafName } from "../core/classify";
 import { swatches } from "./colours";
+import { Name } from "./name";
 
 const most = 120;
 
@@ -32,7 +32,7 @@ export function Beside({ app }: { app: App }) {
     () =>
       app.hover.listen((pointed) => {
         body.current?.querySelector(".pointed")?.classList.remove("pointed");
-        if (pointed !== null && pointed.by === "graph") body.current?.querySelector(`[data-func="${pointed.func}"]`)?.classList.add("pointed");
+        if (pointed !== null && pointed.by !== "table") body.current?.querySelector(`[data-func="${pointed.func}"]`)?.classList.add("pointed");
       }),
     [app.hover],
   );
@@ -71,7 +71,7 @@ export function Beside({ app }: { app: App }) {
               <td class="name">
                 <button class="fn" title={nameOf(app, row.func)} onClick={() => app.set({ selected: row.func, pinned: [] })}>
                   <i class="swatch" style={{ background: colourOf(row) }} />
-                  <span class="fn-name">{leafName(model.shortName(row.func))}</span>
+                  <Name text={model.shortName(row.func)} />
                 </button>
               </td>
               {waits !== null && <td class="num">{text(waits.locksOf.get(row.func)?.[part][0] ?? 0)}</td>}

@@ -58,7 +58,7 @@ function largestChange(tree: FlameTree): number {
 /** Returns the colour of a function in a table: that of its boxes. */
 export function swatches(model: Model, state: State, dark: boolean): (row: FunctionRow) => string {
   const tree = model.tree(state);
-  if (state.colour === "diff" && state.compare !== null) {
+  if (model.colour(state) === "diff") {
     const tones = diffTones(state.safe, dark);
     const largest = largestChange(tree) || 1;
     return ({ total }) => diffShade(tones, changeOf(total[0]!, total[1]!, total[2] ?? 0), Math.abs(total[0]! - total[1]!) / largest, dark);
@@ -75,7 +75,8 @@ export interface Colouring {
 
 export function colouring(model: Model, state: State, tree: FlameTree, dark: boolean): Colouring {
   const isOneSide = state.compare === null || (state.side !== "both" && tree === model.flame(state));
-  const mode = state.colour === "diff" && isOneSide ? "package" : state.colour;
+  const chosen = model.colour(state);
+  const mode = chosen === "diff" && isOneSide ? "package" : chosen;
   const root = dark ? "hsl(220 8% 62%)" : "hsl(220 12% 86%)";
   const byFunction: (string | undefined)[] = [];
   const cached = (compute: (fn: number) => string, legend: Colouring["legend"]): Colouring => {
@@ -140,6 +141,6 @@ export function colouring(model: Model, state: State, tree: FlameTree, dark: boo
 
 /** The canvas's colours, apart from those of the boxes. */
 export const flameThemes = {
-  light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0", lit: "#0b57d0" },
-  dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff", lit: "#f4f1ea" },
+  light: { text: "#1c1b19", muted: "#e8e6e1", mutedText: "#57534c", faded: "#efedea", fadedText: "#7a766f", line: "#a9a49b", hatch: "#d8d4cc", mark: "#0b57d0", lit: "#0b57d0", chosen: "#1c1b19", value: 0.82 },
+  dark: { text: "#14130f", muted: "#34353a", mutedText: "#b9bac0", faded: "#2b2c31", fadedText: "#8d8f96", line: "#6a6c74", hatch: "#45474e", mark: "#8ab4ff", lit: "#f4f1ea", chosen: "#ffffff", value: 1 },
 };

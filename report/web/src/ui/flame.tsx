@@ -1,11 +1,11 @@
 // The flame graph: the canvas with its scrolling, zoom, map, mouse and keys, and the tree for screen readers.
 // canvas/flame_canvas.ts decides what is drawn; core/ defines the meaning of boxes.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { FlameCanvas, rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
+import { FlameCanvas, lowRow, smallFrames, tallRow, type Hit } from "../canvas/flame_canvas";
 import type { Runs } from "../core/runs";
 import type { FlameTree } from "../core/tree";
-import { ActionCard, ActionMenu } from "./actions";
-import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { ActionMenu } from "./actions";
+import { percentText, signedText, valueText, type App } from "./app_api";
 import { colouring, flameThemes as themes } from "./colours";
 import { samePlace, samePlaces } from "./same_place";
 import { heaviestChild, HoverBox, mark, rootLabel, siblingBefore, Tooltip, Twin } from "./flame_parts";
@@ -14,6 +14,8 @@ interface Props {
   app: App;
   tree: FlameTree;
   zoom: number;
+  chosen?: number; // the frame that was clicked, 0: none
+  whole?: number; // what percentages are of; else all of the tree
   flame: boolean;
   label: string;
   runs?: ((apart: ReadonlySet<number>) => Runs | null) | undefined; // boxes that represent several frames
@@ -28,7 +30,7 @@ interface Window {
   span: number;
 }
 
-export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs, height, alone = false, onOpen, onPick }: Props) {
+export function FlameGraph({ app, tree: full, zoom: fullZoom, chosen = 0, whole: wholeValue, flame, label, runs, height, alone = false, onOpen, onPick }: Props) {
   const { model, state, dark } = app;
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -44,10 +46,14 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const opened = before !== null && lastOpened.tree === before.full ? { tree: full, nodes: samePlaces({ tree: before.full, model: before.model }, { tree: full, model }, lastOpened.nodes) } : lastOpened;
   const apart = new Set(opened.tree === full ? opened.nodes : []);
   for (let i = fullZoom; i > 0; i = full.parent[i]!) if (i === fullZoom) apart.add(i);
-  const boxes = runs?.(apart) ?? null;
-  // The drawing uses boxes; `real` returns the frame of a box, for a run its first one.
+  // Runs are folded, and rows are low, only where there is no room for all frames.
+  const fits = (rows: number, row: number) => size.height > 0 && rows * row <= size.height;
+  const boxes = fits(full.maxDepth + 1, lowRow) ? null : runs?.(apart) ?? null;
+  // What is drawn has boxes; `real` is the frame of a box, of a run its first one.
   const tree = boxes?.tree ?? full;
+  const rowHeight = height === undefined && fits(tree.maxDepth + 1, tallRow) ? tallRow : lowRow;
   const zoom = boxes === null ? fullZoom : boxes.box[fullZoom]!;
+  const all = wholeValue ?? tree.total[0]![0]!;
   const real = (box: number) => (boxes === null ? box : boxes.of[box]!);
   const inRun = (box: number) => (boxes === null ? 1 : boxes.count[box]!);
   const zoomed: Window = { left: tree.x[zoom]!, span: tree.weight[zoom]! };
@@ -70,7 +76,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const hovered = carry(lastHovered, (value) => (value.hit.small !== null || boxOn(value.hit.node) < 0 ? null : { ...value, tree, hit: { ...value.hit, node: boxOn(value.hit.node) } }));
   const [lastListed, setSmall] = useState<{ tree: FlameTree; nodes: number[] } | null>(null);
   const listed = carry(lastListed, (value) => ({ tree, nodes: value.nodes.map(boxOn).filter((box) => box > 0) }));
-  const [lastOver, setOver] = useState<{ tree: FlameTree; kind: "menu" | "card"; box: number; x: number; y: number } | null>(null);
+  const [lastOver, setOver] = useState<{ tree: FlameTree; kind: "menu"; box: number; x: number; y: number } | null>(null);
   const over = carry(lastOver, (value) => (boxOn(value.box) < 0 ? null : { ...value, tree, box: boxOn(value.box) }));
   const [keptCursor, setCursor] = useState({ tree, node: zoom });
   const lastCursor = carry(keptCursor, (value) => ({ tree, node: boxOn(value.node) < 0 ? zoom : boxOn(value.node) }))!;
@@ -127,7 +133,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   const runText = (box: number) => `⋯ ${inRun(box)} frames: ${model.shortName(full.func[real(box)]!)} … ${model.shortName(full.func[real(box) + inRun(box) - 1]!)}`;
   const sign = (box: number) => (compared ? mark(tree, box) : tree.total[0]![box]! < 0 ? "− " : "");
   const labelOf = useCallback(
-    (box: number) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? runText(box) : sign(box) + nameOf(app, tree.func[box]!)),
+    (box: number) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? runText(box) : model.shortName(tree.func[box]!)),
     [app.state, tree],
   );
   const anyOf = (box: number, test: (func: number) => boolean) => {
@@ -136,13 +142,19 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   };
 
   drawer.current ??= canvas.current === null ? null : new FlameCanvas(canvas.current);
+  if (drawer.current !== null) drawer.current.rowHeight = rowHeight;
   const whole = drawer.current === null || size.width === 0 ? rowHeight : drawer.current.measure(tree, view, zoom, size.width, alone);
+  const printed = useRef(false);
   const draw = useCallback(() => {
     if (canvas.current === null || size.width === 0) return;
+    const isPrinted = printed.current;
+    const width = isPrinted ? paperWidth : size.width;
     drawer.current ??= new FlameCanvas(canvas.current);
-    const total = drawer.current.measure(tree, view, zoom, size.width, alone);
-    const shown = Math.max(rowHeight, Math.min(size.height, total));
+    drawer.current.rowHeight = rowHeight;
+    const total = drawer.current.measure(tree, view, zoom, width, alone);
+    const shown = isPrinted ? total : Math.max(rowHeight, Math.min(size.height, total));
     const theme = themes[dark ? "dark" : "light"];
+    canvas.current.parentElement!.style.height = `${total}px`;
     drawer.current.draw({
       tree,
       ...view,
@@ -150,21 +162,38 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
       flame,
       alone,
       scrollTop: Math.max(0, Math.min(scroller.current!.scrollTop, total - shown)),
-      width: size.width,
+      width,
       height: shown,
+      ...(isPrinted ? { ratio: 2 } : {}),
       label: labelOf,
-      short: (box) => (box === 0 ? rootLabel(app, tree) : inRun(box) > 1 ? `⋯ ${inRun(box)} frames` : sign(box) + model.shortName(tree.func[box]!)),
-      // In a difference, show the change: the head has nothing of what is gone.
-      value: (box) => (box === 0 ? "" : state.side === "both" && tree.total.length > 1 ? signedText(app, tree.total[0]![box]! - tree.total[1]![box]!) : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, tree.total[0]![0]!)}`),
+      sign: (box) => (box === 0 || inRun(box) > 1 ? "" : sign(box)),
+      keepsEnd: (box) => box !== 0 && inRun(box) === 1,
+      // In a difference how much it changed: of what is gone the head has nothing.
+      value: (box) => (box === 0 ? "" : state.side === "both" && tree.total.length > 1 ? signedText(app, tree.total[0]![box]! - tree.total[1]![box]!) : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, all)}`),
       fill: (box) => fill(real(box)),
       plain: (box) => inRun(box) > 1,
       matches: matches === null ? null : (box) => anyOf(box, (func) => matches[func] === 1),
       lit: lit < 0 ? null : (box) => anyOf(box, (func) => func === lit),
       marked: focused ? cursor : -1,
-      theme: { ...theme, font: "12px system-ui, 'Segoe UI', 'Noto Sans', sans-serif" },
+      chosen: chosen > 0 ? (boxes === null ? chosen : boxes.box[chosen]!) : -1,
+      theme: { ...theme, font: `${rowHeight === tallRow ? 13 : 12}px system-ui, 'Segoe UI', 'Noto Sans', sans-serif` },
     });
-  }, [tree, zoom, view.left, view.span, flame, size, matches, dark, state, cursor, focused, lit]);
+  }, [tree, zoom, chosen, rowHeight, view.left, view.span, flame, size, matches, dark, state, cursor, focused, lit]);
   useLayoutEffect(draw, [draw]);
+  // All of it on paper, as wide as the paper.
+  useEffect(() => {
+    const print = (on: boolean) => () => {
+      printed.current = on;
+      draw();
+    };
+    const [before, after] = [print(true), print(false)];
+    window.addEventListener("beforeprint", before);
+    window.addEventListener("afterprint", after);
+    return () => {
+      window.removeEventListener("beforeprint", before);
+      window.removeEventListener("afterprint", after);
+    };
+  }, [draw]);
   useLayoutEffect(() => {
     // A flame graph starts at the bottom.
     if (flame && before === null && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
@@ -180,10 +209,17 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   };
   const wheel = useRef<(event: WheelEvent) => void>(() => {});
   wheel.current = (event) => {
-    if (alone || event.shiftKey || size.width === 0) return;
+    if (size.width === 0) return;
+    const unit = event.deltaMode === 1 ? 16 : 1;
+    if (event.shiftKey) {
+      event.preventDefault();
+      setHover(null);
+      scroller.current!.scrollTop += (event.deltaY || event.deltaX) * unit;
+      return;
+    }
+    if (alone) return;
     event.preventDefault();
     setHover(null);
-    const unit = event.deltaMode === 1 ? 16 : 1;
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) return show(view.left + (event.deltaX * unit * view.span) / size.width, view.span);
     const at = (event.clientX - canvas.current!.getBoundingClientRect().left) / size.width;
     const span = view.span * Math.exp(event.deltaY * unit * 0.0022);
@@ -198,7 +234,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   useLayoutEffect(() => {
     if (!isZoomed || map.current === null || size.width === 0) return;
     new FlameCanvas(map.current).drawMap(tree, size.width, mapHeight, (box) => (inRun(box) > 1 ? themes[dark ? "dark" : "light"].hatch : fill(real(box))));
-  }, [isZoomed, tree, size.width, dark, state.colour]);
+  }, [isZoomed, tree, size.width, dark, model.colour(state)]);
   const fromMap = (event: PointerEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     show(((event.clientX - box.left) / box.width) * tree.weight[0]! - view.span / 2, view.span);
@@ -222,7 +258,8 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
     if (hit === null) return close();
     if (onPick === undefined || hit.small !== null || inRun(hit.node) > 1) return open(hit);
     setHover(null);
-    setOver(hit.node === 0 ? null : { tree, kind: "card", box: hit.node, x: event.clientX, y: event.clientY });
+    setOver(null);
+    setCursor({ tree, node: hit.node });
     onPick(real(hit.node));
   };
   const pan = (event: PointerEvent) => {
@@ -252,7 +289,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
     else if (event.key === "ArrowLeft") next = siblingBefore(tree, cursor);
     else if (event.key === "Home") next = 0;
     else if (event.key === "Enter") return stop(event, () => (inRun(cursor) > 1 ? toOpened(cursor) : onOpen(real(cursor))));
-    else if (event.key === " ") return stop(event, () => (onPick ?? onOpen)(real(cursor)));
+    else if (event.key === " ") return stop(event, () => (app.hover.set(null), (onPick ?? onOpen)(real(cursor))));
     else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) {
       const box = drawer.current?.boxOf(cursor);
       const frame = canvas.current!.getBoundingClientRect();
@@ -261,6 +298,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
     stop(event, () => {
       setCursor({ tree, node: next });
       app.cursor.func = tree.func[next]!;
+      if (onPick !== undefined) app.hover.set(next === 0 ? null : { func: tree.func[next]!, node: real(next), by: "key" });
       const box = { left: tree.x[next]!, right: tree.x[next]! + tree.weight[next]! };
       if (!alone && (box.right <= view.left || box.left >= view.left + view.span)) show(box.left - view.span / 4, view.span);
       const top = flame ? whole - (tree.depth[next]! + 1) * rowHeight : tree.depth[next]! * rowHeight;
@@ -271,6 +309,11 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
   };
 
   const id = flame ? "flame" : "icicle";
+  /** Where the row of a box is in the window. */
+  const rowOf = (hit: Hit): [top: number, bottom: number] => {
+    const top = canvas.current!.getBoundingClientRect().top + hit.top;
+    return [top, top + rowHeight];
+  };
   const zoomOf = (box: number) => () => onOpen(real(box));
   return (
     <div class="flame-frame">
@@ -290,7 +333,11 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
         aria-activedescendant={`${id}-${cursor}`}
         onKeyDown={move}
         onFocus={() => (setFocused(true), (app.cursor.func = tree.func[cursor]!))}
-        onBlur={() => (setFocused(false), (app.cursor.func = -1))}
+        onBlur={() => {
+          setFocused(false);
+          app.cursor.func = -1;
+          if (app.hover.value?.by === "key") app.hover.set(null);
+        }}
         onScroll={draw}
         onPointerDown={(event) => {
           if (event.button === 0 && event.pointerType === "mouse") drag.current = { x: event.clientX, y: event.clientY, left: view.left, top: scroller.current!.scrollTop, moved: false };
@@ -309,7 +356,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
           drag.current = null;
           if (!wasDragged) pick(event);
         }}
-        onDblClick={(event) => onPick !== undefined && (setOver(null), open(at(event)))}
+        onDblClick={(event) => onPick !== undefined && open(at(event))}
         onContextMenu={(event) => {
           const hit = at(event);
           if (hit === null || hit.small !== null || hit.node === 0) return;
@@ -319,16 +366,15 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
         }}
       >
         <div class="flame-space" style={{ height: `${whole}px` }} role="presentation">
-          <canvas ref={canvas} aria-hidden="true" data-testid="flame-canvas" />
+          <canvas ref={canvas} aria-hidden="true" data-testid="flame-canvas" data-row={rowHeight} />
         </div>
-        <Twin app={app} tree={tree} cursor={cursor} id={id} nameOfBox={(box) => (inRun(box) > 1 ? runText(box) : nameOf(app, tree.func[box]!))} />
+        <Twin app={app} tree={tree} cursor={cursor} id={id} whole={all} nameOfBox={(box) => (inRun(box) > 1 ? runText(box) : model.shortName(tree.func[box]!))} />
       </div>
-      {hover !== null && <HoverBox hit={hover.hit} canvas={canvas.current} />}
+      {hover !== null && <HoverBox hit={hover.hit} canvas={canvas.current} row={rowHeight} />}
       {hover !== null && floating === null && (
-        <Tooltip app={app} tree={tree} hit={hover.hit} x={hover.x} y={hover.y} run={Array.from({ length: inRun(hover.hit.node) }, (_, i) => full.func[real(hover.hit.node) + i]!)} />
+        <Tooltip app={app} tree={tree} whole={all} hit={hover.hit} x={hover.x} row={rowOf(hover.hit)} below={flame} run={Array.from({ length: inRun(hover.hit.node) }, (_, i) => full.func[real(hover.hit.node) + i]!)} />
       )}
       {floating?.kind === "menu" && <ActionMenu app={app} func={tree.func[floating.box]!} zoom={zoomOf(floating.box)} x={floating.x} y={floating.y} close={() => setOver(null)} />}
-      {floating?.kind === "card" && <ActionCard app={app} func={tree.func[floating.box]!} zoom={null} x={floating.x} y={floating.y} close={() => setOver(null)} />}
       {small !== null && (
         <div class="popover small-frames" role="dialog" aria-label={`${small.length} small frames`}>
           <header>
@@ -341,7 +387,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
             {small.slice(0, 200).map((box) => (
               <li key={box}>
                 <button onClick={() => onOpen(real(box))}>
-                  <span class="num">{valueText(app, tree.total[0]![box]!)}</span> {nameOf(app, tree.func[box]!)}
+                  <span class="num">{valueText(app, tree.total[0]![box]!)}</span> {model.shortName(tree.func[box]!)}
                 </button>
               </li>
             ))}
@@ -354,6 +400,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, flame, label, runs
 }
 
 const mapHeight = 30;
+const paperWidth = 700; // of A4 and Letter between the usual margins, in CSS pixels
 
 function stop(event: KeyboardEvent, act: () => void): void {
   event.preventDefault();

@@ -1,9 +1,9 @@
-// What surrounds the flame graph's canvas: the tooltip, the box under the pointer, and the tree for people who cannot see the
-// canvas.
-import { rowHeight, smallFrames, type Hit } from "../canvas/flame_canvas";
+// What stands over and beside the flame graph's canvas: the tooltip, the box under the pointer, and the tree for those who do
+// not see the canvas.
+import { smallFrames, type Hit } from "../canvas/flame_canvas";
 import { metricHelp } from "../core/metrics";
 import type { FlameTree } from "../core/tree";
-import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
+import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeOf } from "./colours";
 
 /** Returns "redis-server (pid 42) · Memory in use · 110.68MiB", with what was averaged. */
@@ -15,7 +15,7 @@ export function rootLabel(app: App, tree: FlameTree): string {
   return [model.programs(state), metricHelp(metric.kind, metric.name).title, values, model.averaged(state)].filter((text) => text !== "").join(" · ");
 }
 
-export function HoverBox({ hit, canvas }: { hit: Hit; canvas: HTMLCanvasElement | null }) {
+export function HoverBox({ hit, canvas, row }: { hit: Hit; canvas: HTMLCanvasElement | null; row: number }) {
   if (canvas === null) return null;
   const box = canvas.getBoundingClientRect();
   return (
@@ -25,25 +25,27 @@ export function HoverBox({ hit, canvas }: { hit: Hit; canvas: HTMLCanvasElement 
         left: `${box.left + hit.left}px`,
         top: `${box.top + hit.top}px`,
         width: `${Math.max(2, hit.width - 1)}px`,
-        height: `${rowHeight - 1}px`,
+        height: `${row - 1}px`,
       }}
     />
   );
 }
 
-/** Describes a frame and its values in words, for the tooltip and for screen readers. */
-function describe(app: App, tree: FlameTree, node: number, name: string): string {
-  const whole = tree.total[0]![0]!;
+/** What a frame is and holds, in words: the tooltip, and what a screen reader says. */
+function describe(app: App, tree: FlameTree, whole: number, node: number, name: string): string {
   const total = tree.total[0]![node]!;
   const self = tree.self[0]![node]!;
   return `${name}: total ${valueText(app, total)}, ${percentText(total, whole)}; self ${valueText(app, self)}, ${percentText(self, whole)}`;
 }
 
-/** `run`: the functions of the box, if it represents several frames. */
-export function Tooltip({ app, tree, hit, x, y, run }: { app: App; tree: FlameTree; hit: Hit; x: number; y: number; run: number[] }) {
-  const left = Math.min(x + 14, window.innerWidth - 440);
-  const top = y + 150 > window.innerHeight ? y - 130 : y + 18;
-  const style = { left: `${Math.max(4, left)}px`, top: `${top}px` };
+/**
+ * `run`: the functions of the box, when it stands for several frames. `row`: where its row is in the window. `below`: callees are above it:
+ * what is said of a frame stands on the side of its callers, so that its callees can be seen.
+ */
+export function Tooltip({ app, tree, whole, hit, x, row, below, run }: { app: App; tree: FlameTree; whole: number; hit: Hit; x: number; row: [top: number, bottom: number]; below: boolean; run: number[] }) {
+  const left = Math.max(4, Math.min(x + 14, window.innerWidth - 440));
+  const [top, bottom] = row;
+  const style = below ? { left: `${left}px`, top: `${bottom + 4}px` } : { left: `${left}px`, bottom: `${window.innerHeight - top + 4}px` };
   if (hit.small !== null) {
     const nodes = smallFrames(tree, hit);
     const sum = nodes.reduce((a, node) => a + tree.total[0]![node]!, 0);
@@ -70,14 +72,13 @@ export function Tooltip({ app, tree, hit, x, y, run }: { app: App; tree: FlameTr
   }
   const node = hit.node;
   const func = tree.func[node]!;
-  const whole = tree.total[0]![0]!;
   const total = tree.total[0]![node]!;
   const self = tree.self[0]![node]!;
   const place = app.model.place(func);
   const object = app.model.object(func);
   return (
     <div class="tooltip" role="tooltip" style={style}>
-      <b class="name">{node === 0 ? rootLabel(app, tree) : nameOf(app, func)}</b>
+      <b class="name">{node === 0 ? rootLabel(app, tree) : app.model.shortName(func)}</b>
       {(place !== "" || object !== "") && <div class="muted">{[place, object].filter((t) => t !== "").join(" · ")}</div>}
       <table>
         <tbody>
@@ -104,8 +105,8 @@ export function Tooltip({ app, tree, hit, x, y, run }: { app: App; tree: FlameTr
   );
 }
 
-/** The canvas for people who cannot see it: the path to the current frame, its siblings and its children. */
-export function Twin({ app, tree, cursor, id, nameOfBox }: { app: App; tree: FlameTree; cursor: number; id: string; nameOfBox: (node: number) => string }) {
+/** The canvas for those who do not see it: the way to the present frame, its siblings and its children. */
+export function Twin({ app, tree, whole, cursor, id, nameOfBox }: { app: App; tree: FlameTree; whole: number; cursor: number; id: string; nameOfBox: (node: number) => string }) {
   const rows: { node: number; position: number; count: number }[] = [];
   const path: number[] = [];
   for (let i = cursor; i !== 0; i = tree.parent[i]!) path.push(i);
@@ -135,7 +136,7 @@ export function Twin({ app, tree, cursor, id, nameOfBox }: { app: App; tree: Fla
           aria-selected={node === cursor}
           aria-expanded={tree.end[node]! > node + 1 ? node <= cursor : undefined}
         >
-          {describe(app, tree, node, nameOfBox(node))}
+          {describe(app, tree, whole, node, nameOfBox(node))}
         </div>
       ))}
     </div>

@@ -1,6 +1,6 @@
 // The call graph of the selection: one box per function; the width of an edge shows its value.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { callGraph } from "../core/graph";
+import { callGraph, lineHeight } from "../core/graph";
 import { nameOf, percentText, valueText, type App } from "./app_api";
 import { Nothing } from "./flame";
 import { saveSvg } from "./save_svg";
@@ -15,9 +15,9 @@ export function GraphView({ app }: { app: App }) {
     () => callGraph(tree, { maxNodes: nodes, nodeFraction: cut, edgeFraction: cut / 5 }),
     [tree, nodes, cut],
   );
-  const whole = tree.total[0]![0]!; // of the head in a comparison, as everywhere
+  const whole = model.whole(state);
   const widest = tree.weight[0]! || 1;
-  const trim = (text: string, most: number) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  const trim = (text: string, most: number) => (text.length > most ? `…${text.slice(1 - most)}` : text);
   const frame = useRef<HTMLDivElement>(null);
   const svg = useRef<SVGSVGElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
@@ -144,7 +144,7 @@ export function GraphView({ app }: { app: App }) {
             <g key={`${edge.from} ${edge.to}`} class={edge.heaviest ? "edge heaviest" : "edge"}>
               <path d={d} stroke-width={1 + 5 * Math.min(1, share)} marker-end={`url(#arrow${edge.heaviest ? "heaviest" : ""})`}>
                 <title>
-                  {nameOf(app, graph.nodes[edge.from]!.func)} → {nameOf(app, graph.nodes[edge.to]!.func)}: {valueText(app, edge.value)} (
+                  {model.shortName(graph.nodes[edge.from]!.func)} → {model.shortName(graph.nodes[edge.to]!.chain[0]!)}: {valueText(app, edge.value)} (
                   {percentText(edge.value, whole)})
                 </title>
               </path>
@@ -158,13 +158,16 @@ export function GraphView({ app }: { app: App }) {
         })}
         {graph.nodes.map((node) => {
           const open = () => app.set({ selected: node.func });
-          const title = trim(model.shortName(node.func), 25);
+          // Of a chain its outermost function, how many are between, and the innermost.
+          const between = node.chain.length - 2;
+          const lines = node.chain.length === 1 ? [model.shortName(node.func)] : [model.shortName(node.chain[0]!), `⋮ ${between} more`, model.shortName(node.func)];
+          const below = (lines.length - 1) * lineHeight;
           const values = `${valueText(app, node.total)} · ${percentText(node.total, whole)}${node.self !== 0 ? ` · self ${valueText(app, node.self)}` : ""}`;
-          const name = nameOf(app, node.func);
+          const name = node.chain.map((func) => nameOf(app, func)).join(" →\n");
           return (
             <g
               key={node.func}
-              class={`node ${node.heaviest ? "heaviest" : ""} ${state.selected === node.func ? "selected" : ""}`}
+              class={`node ${node.heaviest ? "heaviest" : ""} ${node.chain.includes(state.selected) ? "selected" : ""} ${node.chain.length > 1 ? "chain" : ""}`}
               transform={`translate(${node.x} ${node.y})`}
               role="button"
               tabindex={0} // an SVG attribute, which is case-sensitive
@@ -182,11 +185,14 @@ export function GraphView({ app }: { app: App }) {
                 <title>{name}</title>
               </rect>
               <rect class="share" y={node.height - 3} width={Math.min(1, Math.abs(node.total) / widest) * node.width} height="3" />
-              <text x="8" y="17" class="title">
-                {title}
-              </text>
-              {" "}
-              <text x="8" y="33" class="value">
+              {lines.map((line, i) => (
+                <>
+                  <text x="8" y={17 + i * lineHeight} class={i === 1 ? "value" : "title"}>
+                    {trim(line, 26)}
+                  </text>{" "}
+                </>
+              ))}
+              <text x="8" y={33 + below} class="value">
                 {values}
               </text>
             </g>

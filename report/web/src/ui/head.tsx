@@ -23,7 +23,8 @@ export function Head({ app, title, page, search }: { app: App; title: string; pa
     processes.set(series.process, known);
   }
   const bySize = [...processes].sort((a, b) => b[1].total - a[1].total);
-  const kinds = [...new Set(model.metrics.map((m) => m.kind))];
+  const metrics = model.metricsFor(app.compared);
+  const kinds = [...new Set(metrics.map((m) => m.kind))];
   return (
     <header class="head">
       <div class="brand" title="Made by holdfast html">
@@ -44,7 +45,7 @@ export function Head({ app, title, page, search }: { app: App; title: string; pa
         >
           {kinds.map((kind) => (
             <optgroup label={kindTitle(kind)} key={kind}>
-              {model.metrics
+              {metrics
                 .filter((m) => m.kind === kind)
                 .map((m) => (
                   <option key={m.name} value={metricKey(m)} title={metricHelp(m.kind, m.name).when}>

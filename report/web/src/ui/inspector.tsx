@@ -3,7 +3,8 @@ import { formatPercent, formatValue, grouped } from "../core/units";
 import { shortPath } from "../core/classify";
 import { isMemory } from "../core/metrics";
 import type { SizeBin } from "../core/sizes";
-import { addChip, nameOf, percentText, signedText, useHover, valueText, type App } from "./app_api";
+import { nameOf, percentText, signedText, useHover, valueText, type App } from "./app_api";
+import { actionsOf } from "./actions";
 import { useFigures } from "./figures";
 import { otherSide } from "./views/lock_data";
 import { Bar, FunctionName } from "./tables";
@@ -12,6 +13,7 @@ export function Inspector({ app }: { app: App }) {
   const { model, state } = app;
   const pointed = useHover(app);
   const func = state.selected;
+  if (pointed?.by === "key" && pointed.node > 0) return <Brief app={app} node={pointed.node} />;
   if (func >= 0 && func < model.report.names.length) return <Details app={app} func={func} />;
   return pointed !== null && pointed.by === "graph" && pointed.node > 0 ? <Brief app={app} node={pointed.node} /> : <Overview app={app} />;
 }
@@ -22,7 +24,7 @@ function Brief({ app, node }: { app: App; node: number }) {
   const tree = model.flame(state);
   if (node >= tree.size) return null;
   const func = tree.func[node]!;
-  const whole = tree.total[0]![0]!;
+  const whole = model.whole(state);
   const row = model.functionRow(state, func);
   const object = model.object(func);
   const line = (title: string, self: number, total: number) => (
@@ -38,7 +40,7 @@ function Brief({ app, node }: { app: App; node: number }) {
   );
   return (
     <div class="inspector-body" data-testid="inspector-brief">
-      <h2 class="fn-title">{nameOf(app, func)}</h2>
+      <h2 class="fn-title" title={nameOf(app, func)}>{model.shortName(func)}</h2>
       <p class="muted place">{[shortPath(model.place(func)), object, model.origin(state, func)].filter((text) => text !== "").join(" · ")}</p>
       <table class="figures brief">
         <tbody>
@@ -46,6 +48,7 @@ function Brief({ app, node }: { app: App; node: number }) {
           {row !== undefined && line("the function", row.self[0]!, row.total[0]!)}
         </tbody>
       </table>
+      {app.hover.value?.by === "key" && <p class="muted"><kbd>Space</kbd> chooses it, <kbd>Enter</kbd> zooms, <kbd>f</kbd> focuses, <kbd>x</kbd> hides.</p>}
     </div>
   );
 }
@@ -55,7 +58,7 @@ function Details({ app, func }: { app: App; func: number }) {
   const row = model.functionRow(state, func);
   const tree = state.inverted ? model.tree(state) : model.flame(state);
   const node = state.inverted ? 0 : model.pinned(state);
-  const whole = tree.total[0]![0]!;
+  const whole = model.whole(state);
   const metric = model.metric(state);
   const name = nameOf(app, func);
   const places = model.placesOf(state, func);
@@ -110,7 +113,9 @@ function Details({ app, func }: { app: App; func: number }) {
   if (node > 0) for (let i = tree.parent[node]!; i > 0; i = tree.parent[i]!) path.push(tree.func[i]!);
   return (
     <div class="inspector-body" data-testid="inspector">
-      <h2 class="fn-title">{name}</h2>
+      <h2 class="fn-title">{model.shortName(func)}</h2>
+      {model.shortName(func) !== name && <p class="muted place" data-testid="whole-name">{name}</p>}
+      <Actions app={app} func={func} />
       <dl>
         {model.place(func) !== "" && (
           <>
@@ -173,37 +178,6 @@ function Details({ app, func }: { app: App; func: number }) {
         </table>
       )}
       {figures !== null && figures.sizes.length > 0 && <Sizes app={app} bins={figures.sizes} />}
-      <div class="actions">
-        <button onClick={() => addChip(app, "focus", `=${name}`)} title="Only stacks through it (f)">
-          Focus
-        </button>
-        <button onClick={() => addChip(app, "from", `=${name}`)} title="Cut everything above it (r)">
-          Show from here
-        </button>
-        <button onClick={() => addChip(app, "hide", `=${name}`)} title="Leave out stacks with it (x)">
-          Hide
-        </button>
-        <button onClick={() => app.set({ search: `=${name}` })} title="Highlight it everywhere (h)">
-          Highlight
-        </button>
-        <button onClick={() => app.set({ view: "sandwich" })} title="Between its callers and callees (5)">
-          Callers &amp; callees
-        </button>
-        <button onClick={() => app.set({ view: "source" })} title="Its lines (7)">
-          Source
-        </button>
-        <button
-          onClick={() => {
-            void navigator.clipboard?.writeText(name).then(
-              () => app.say("Name copied"),
-              () => app.say("The browser does not allow copying here"),
-            );
-          }}
-          title="Copy the name (y)"
-        >
-          Copy name
-        </button>
-      </div>
       {other !== null && other.rows.length > 0 && (
         <section aria-label="The other side">
           <h3>The other side</h3>
@@ -234,7 +208,45 @@ function Details({ app, func }: { app: App; func: number }) {
   );
 }
 
-/** The sizes of the blocks, in rows of powers of two. */
+/** What can be done with a function. */
+export function Actions({ app, func }: { app: App; func: number }) {
+  return (
+    <div class="actions">
+      {actionsOf(app, func, null).map(({ text, key, act }) => (
+        <button key={text} title={`${text} (${key})`} onClick={act}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** On a phone, over the lower end of the graph: what was tapped, without scrolling to the inspector. */
+export function Sheet({ app }: { app: App }) {
+  const { model, state } = app;
+  const tree = model.flame(state);
+  const node = model.pinned(state);
+  const row = model.functionRow(state, state.selected);
+  if (row === undefined) return null;
+  const whole = model.whole(state);
+  const [total, self] = node > 0 ? [tree.total[0]![node]!, tree.self[0]![node]!] : [row.total[0]!, row.self[0]!];
+  return (
+    <section class="sheet" aria-label="Chosen frame" data-testid="sheet">
+      <header>
+        <b class="fn-text">{model.shortName(state.selected)}</b>
+        <button class="icon" aria-label="Close" onClick={() => app.set({ selected: -1, pinned: [] })}>
+          ×
+        </button>
+      </header>
+      <p>
+        total <b>{valueText(app, total)}</b> {percentText(total, whole)} · self <b>{valueText(app, self)}</b> {percentText(self, whole)}
+      </p>
+      <Actions app={app} func={state.selected} />
+    </section>
+  );
+}
+
+/** How large the blocks are, in rows of powers of two. */
 function Sizes({ app, bins }: { app: App; bins: SizeBin[] }) {
   const whole = bins.reduce((sum, bin) => sum + bin.amount, 0);
   const largest = Math.max(...bins.map((bin) => Math.abs(bin.amount)));

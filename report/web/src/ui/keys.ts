@@ -63,7 +63,7 @@ const shift = (end: "from" | "to", by: number) => (app: App) => {
 const nextOf = <T>(list: readonly T[], present: T, by: number): T => list[(list.indexOf(present) + by + list.length) % list.length]!;
 
 const metricBy = (by: number) => (app: App) => {
-  const keys = app.model.metrics.map(metricKey);
+  const keys = app.model.metricsFor(app.compared).map(metricKey);
   if (keys.length > 0) app.set({ metric: nextOf(keys, app.model.metricOf(app.state), by) });
 };
 
@@ -98,7 +98,7 @@ export const keys: Key[] = [
   { keys: ["i"], text: "icicle or flame", act: flip("flame") },
   { keys: ["b"], text: "callers below their callees", act: flip("inverted") },
   { keys: ["v"], text: "largest first, or by name", act: flip("byValue") },
-  { keys: ["c"], text: "next colours", act: (app) => app.set({ colour: nextOf(colourModes, app.state.colour, 1) }) },
+  { keys: ["c"], text: "next colours", act: (app) => app.set({ colour: nextOf(colourModes.filter((mode) => mode !== "diff" || app.state.compare !== null), app.model.colour(app.state), 1) }) },
   { keys: ["k"], text: "colour-blind-safe differences", act: flip("safe") },
   { keys: ["s"], text: "fold plumbing", act: flip("fold") },
   { keys: ["z"], text: "runs of frames with one callee as one box", act: flip("runs") },
@@ -114,9 +114,9 @@ export const keys: Key[] = [
     keys: ["w"],
     text: "compare the end of the range with its start",
     act: (app) =>
-      app.state.compare !== null
-        ? app.set({ compare: null, colour: app.model.usualColour() })
-        : app.set({ compare: { type: app.model.baseHas(app.state) ? "files" : "time" }, colour: "diff" }),
+      app.compared.compare !== null
+        ? app.set({ compare: null })
+        : app.set({ compare: { type: app.model.baseHas(app.state) ? "files" : "time" } }),
   },
   { keys: ["t"], text: "dark or light", act: (_, page) => page.toggleTheme() },
   { keys: ["d"], text: "download a profile", act: (_, page) => page.download() },

@@ -1,7 +1,8 @@
-// What views need, computed once per choice: values, trees, tables. Cache keys are the relevant parts of the state.
-import { objectName, originsOf, origins, shortName, type Origin } from "../core/classify";
+// What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
+import { objectName, originsOf, origins, type Origin } from "../core/classify";
 import { biggestOwner, type Biggest } from "../core/owners";
 import type { Report } from "../core/data";
+import { courseByOwner, type OwnerCourse } from "../core/course";
 import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
 import { findLeaks, type Growth, type Leak } from "../core/leaks";
 import { matchFunctions, patternError } from "../core/match";
@@ -9,7 +10,7 @@ import { defaultMetric, findMetric, isMemory, metricsOf, programNames, type Metr
 import { isExactSeries } from "../core/exact";
 import { averagedOver, companionColumn, hasError, isChosen, isProcessKey, momentsOf, passes, processKeys, processLabel, totalHalfWidth, totalsOverTime, valuesFor, varianceColumn, type Choice, type Values } from "../core/select";
 import { sizeBins, type SizeBin } from "../core/sizes";
-import { initialState, type Names, type State } from "../core/state";
+import { comparesAs, initialState, oneSide, type ColourMode, type Names, type State } from "../core/state";
 import type { Steps } from "../core/steps";
 import { collapseRuns, type Runs } from "../core/runs";
 import { nodeBelow, type FlameTree } from "../core/tree";
@@ -24,8 +25,8 @@ export class Model {
   readonly metrics: Metric[];
   readonly hasBase: boolean;
   readonly labelValues: Map<string, string[]>; // of string labels, for the filter
+  private usual: "package" | "function" | null = null;
   private memory = new Map<string, { key: string; value: unknown }[]>();
-  private short: (string | undefined)[] = [];
   private numbers: Map<string, number> | null = null;
   readonly names: Names = {
     of: (func) => this.report.names[func]!,
@@ -34,6 +35,8 @@ export class Model {
 
   constructor(readonly report: Report) {
     this.metrics = metricsOf(report);
+    this.hasPlumbing = report.framePlumbing.includes(1);
+    this.hasInlined = report.frameInlined.includes(1);
     this.hasBase = report.series.some((series) => series.base) && report.series.some((series) => !series.base);
     const values = new Map<string, Set<string>>();
     for (const set of report.labelSets) {
@@ -104,8 +107,8 @@ export class Model {
   }
 
   choice(state: State): Choice {
-    const { from, to, mean, weight, process, labels, compare, normalise } = state;
-    return { metric: this.metricOf(state), from, to, mean, weight, process, labels, compare, normalise };
+    const { from, to, mean, weight, process, labels, compare, normalise, base } = state;
+    return { metric: this.metricOf(state), from, to, mean, weight, process, labels, compare, normalise, ...(base ? { base } : {}) };
   }
 
   moments(state: State): number[] {
@@ -116,10 +119,17 @@ export class Model {
     return totalsOverTime(this.report, this.metric(state), state.process, this.moments(state));
   }
 
-  /** Returns the programs that are shown: "app (pid 42)", or "app and 2 more". */
+  /** What the total is made of over the snapshots. */
+  parts(state: State, most: number): OwnerCourse[] {
+    const metric = this.metric(state);
+    const { process, labels } = state;
+    return this.memo("parts", JSON.stringify([metric, process, labels, most]), () => courseByOwner(this.report, metric, { process, labels }, this.moments(state), most));
+  }
+
+  /** Whose values are shown: "app (pid 42)", or "app and 2 more". */
   programs(state: State): string {
     const { kind, name } = this.metric(state);
-    const shown = this.report.series.filter((s) => s.kind === kind && !s.base && (state.process === "" || s.process === state.process));
+    const shown = this.report.series.filter((s) => s.kind === kind && s.base === state.base && (state.base || state.process === "" || s.process === state.process));
     const names = programNames(shown, name);
     if (names.length === 0) return "all";
     if (names.length > 1) return `${names[0]} and ${names.length - 1} more`;
@@ -140,7 +150,22 @@ export class Model {
     return this.report.series.some((s) => s.base && s.kind === metric.kind && s.metrics.some(([name]) => name === metric.name));
   }
 
-  /** Whether there are negative values: then the profile itself is a difference. */
+  /** Metrics that can be shown: in comparisons of files those that both sides have. */
+  metricsFor(state: State): Metric[] {
+    if (state.compare?.type !== "files") return this.metrics;
+    const has = (base: boolean, { kind, name }: Metric) => this.report.series.some((s) => s.base === base && s.kind === kind && s.metrics.some(([one]) => one === name));
+    return this.metrics.filter((metric) => has(false, metric) && has(true, metric));
+  }
+
+  /** What a view shows of a comparison: both sides, or one of them as if nothing was compared. */
+  sided(state: State): State {
+    if (state.compare === null || state.view === "flame") return state;
+    const as = comparesAs[state.view];
+    if (as === "both" && (state.side === "both" || state.view === "compare")) return state;
+    return oneSide(state, as !== "head" && state.side === "base" ? "base" : "head", this.moments(state)[0] ?? 0);
+  }
+
+  /** Values below zero: the profile is a difference itself. */
   hasNegative(state: State): boolean {
     const tree = this.tree(state);
     return tree.total.length === 1 && tree.weight[0]! > tree.total[0]![0]! * (1 + 1e-9);
@@ -152,6 +177,12 @@ export class Model {
 
   values(state: State): Values {
     return this.memo("values", this.valuesKey(state), () => valuesFor(this.report, this.choice(state)), 3);
+  }
+
+  /** What percentages are of: everything, whatever filters leave of it, as in `holdfast top`. */
+  whole(state: State): number {
+    const labels = state.labels.filter(({ key }) => isProcessKey(key) || key === "thread"); // of a thread, its own time is all
+    return this.values(labels.length === state.labels.length ? state : { ...state, labels }).total;
   }
 
   private treeKey(state: State): string {
@@ -194,8 +225,12 @@ export class Model {
     return this.treeOptions(state).filters.every(({ type, matches }) => stack.some((fn) => matches[fn] === 1) === (type !== "hide"));
   }
 
+  /** Whether folding plumbing, or inlined functions, changes anything. */
+  readonly hasPlumbing: boolean;
+  readonly hasInlined: boolean;
+
   folded(state: State): Uint8Array | null {
-    if (!state.fold && state.inlined) return null;
+    if (!(state.fold && this.hasPlumbing) && (state.inlined || !this.hasInlined)) return null;
     const { framePlumbing, frameInlined } = this.report;
     return frameInlined.map((inlined, i) => ((state.fold && framePlumbing[i] === 1) || (!state.inlined && inlined === 1) ? 1 : 0));
   }
@@ -279,7 +314,7 @@ export class Model {
 
   /** Variance of what is shown, over nodes of the report. Null in comparisons, which have a column of their own. */
   private variance(state: State): Float64Array {
-    return this.memo("variance", this.valuesKey(state), () => varianceColumn(this.report, this.choice(state), this.metric(state), false));
+    return this.memo("variance", this.valuesKey(state), () => varianceColumn(this.report, this.choice(state), this.metric(state), state.base));
   }
 
   /** Returns ± (95 %) of the frames below some nodes of the shown tree. `own`: only of their self values. */
@@ -354,14 +389,14 @@ export class Model {
     return places;
   }
 
-  /** Returns the name for display; the inspector shows the whole name. */
-  readableName(func: number): string {
+  /** As people read it, the same everywhere; the whole name is in the inspector. */
+  shortName(func: number): string {
     return func < 0 ? "all" : this.report.shortNames[func]!;
   }
 
-  /** For places that are too narrow for the readable name. */
-  shortName(func: number): string {
-    return func < 0 ? "all" : (this.short[func] ??= shortName(this.report.shortNames[func]!));
+  /** The function that is shown by a name; −1: none is. */
+  named(short: string): number {
+    return this.memo("named", "", () => new Map(this.report.shortNames.map((text, i) => [text, i]))).get(short) ?? -1;
   }
 
   packageName(func: number): string {
@@ -380,11 +415,20 @@ export class Model {
     });
   }
 
-  /** By package if there are several; by function if nearly everything is in one. */
-  usualColour(): "package" | "function" {
-    const sizes = this.packagesBySize(initialState);
-    const all = sizes.reduce((sum, [, size]) => sum + size, 0);
-    return sizes.length > 0 && sizes[0]![1] > 0.9 * all ? "function" : "package";
+  /** By package if there are several; if nearly all is in one, by function. */
+  private usualColour(): "package" | "function" {
+    this.usual ??= ((): "package" | "function" => {
+      const sizes = this.packagesBySize(initialState);
+      const all = sizes.reduce((sum, [, size]) => sum + size, 0);
+      return sizes.length > 0 && sizes[0]![1] > 0.9 * all ? "function" : "package";
+    })();
+    return this.usual;
+  }
+
+  /** How boxes are coloured: as chosen, else differences in comparisons, else what suits the report. */
+  colour(state: State): ColourMode {
+    if (state.compare === null) return state.colour === "" || state.colour === "diff" ? this.usualColour() : state.colour;
+    return state.colour === "" ? "diff" : state.colour;
   }
 
   origin(state: State, func: number): Origin {

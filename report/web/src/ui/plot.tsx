@@ -12,7 +12,9 @@ export interface Line {
 
 interface Props {
   moments: number[];
-  lines: Line[]; // the first one is filled, with its peak marked
+  lines: Line[]; // the first one is filled, and its peak marked
+  parts?: Line[]; // what the first line is made of, stacked, the largest at the bottom
+  tall?: boolean; // a strip with room
   unit: string;
   range: { from: number; to: number }; // milliseconds; −1: open
   onRange: (from: number, to: number) => void;
@@ -44,10 +46,11 @@ export function clockText(ms: number, withSeconds: boolean): string {
   return new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", ...(withSeconds ? { second: "2-digit" } : {}) });
 }
 
-export function Plot({ moments, lines, unit, range, onRange, open, spike }: Props) {
+export function Plot({ moments, lines, parts = [], tall = false, unit, range, onRange, open, spike }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [pointer, setPointer] = useState<number | null>(null); // pixels
+  const [pointerY, setPointerY] = useState(0);
   const [drag, setDrag] = useState<[from: number, to: number] | null>(null);
   useLayoutEffect(() => {
     const observer = new ResizeObserver(() => setWidth(frame.current?.clientWidth ?? 0));
@@ -57,7 +60,7 @@ export function Plot({ moments, lines, unit, range, onRange, open, spike }: Prop
   }, []);
 
   const [left, bottom, top] = open ? [72, 18, 16] : [0, 0, 2];
-  const height = open ? 128 : 22;
+  const height = open ? 160 : tall ? 70 : 22;
   const inner = Math.max(1, width - left - (open ? 10 : 0));
   const [first, last] = [moments[0]!, moments[moments.length - 1]!];
   const known = lines.flatMap(({ values }) => values).filter((value) => !Number.isNaN(value));
@@ -70,15 +73,31 @@ export function Plot({ moments, lines, unit, range, onRange, open, spike }: Prop
   const path = (values: number[]) => values.map((value, i) => (Number.isNaN(value) ? "" : `${step(values, i)}${x(moments[i]!).toFixed(1)} ${y(value).toFixed(1)}`)).join("");
 
   const values = lines[0]!.values;
+  // Stacked: the upper edge of each part at each moment.
+  const below = moments.map(() => 0);
+  const edges = parts.map((part) => moments.map((_, i) => (below[i]! += part.values[i]!)));
+  const bandPath = (k: number) => {
+    const there = edges[k]!.map((value, i) => `${x(moments[i]!).toFixed(1)} ${y(value).toFixed(1)}`);
+    const back = moments.map((ms, i) => `${x(ms).toFixed(1)} ${y(k === 0 ? 0 : edges[k - 1]![i]!).toFixed(1)}`).reverse();
+    return `M${[...there, ...back].join("L")}Z`;
+  };
   const highest = values.indexOf(Math.max(...values));
   const isSpike = spike !== null && spike.value > values[highest]!;
   const peak = isSpike ? spike : { ms: moments[highest]!, value: values[highest]! };
-  const peakX = x(Math.max(first, Math.min(last, peak.ms)));
+  const peakAt = Math.max(first, Math.min(last, peak.ms));
+  const peakX = x(peakAt);
+  // The line goes up to a peak between two moments, and comes back.
+  const total = isSpike
+    ? moments.reduce((d, ms, i) => `${d}${i > 0 && moments[i - 1]! < peakAt && peakAt <= ms ? `L${peakX.toFixed(1)} ${y(peak.value).toFixed(1)}` : ""}${i === 0 ? "M" : "L"}${x(ms).toFixed(1)} ${y(values[i]!).toFixed(1)}`, "")
+    : path(values);
   const [from, to] = spanOf(moments, range);
   const brushed = range.from >= 0 || range.to >= 0;
   const [shownFrom, shownTo] = drag ?? [x(range.from < 0 ? first : Math.max(first, Math.min(range.from, last))) - left, x(range.to < 0 ? last : Math.max(first, Math.min(range.to, last))) - left];
   let near = -1;
   if (pointer !== null) moments.forEach((ms, i) => (near < 0 || Math.abs(x(ms) - left - pointer) < Math.abs(x(moments[near]!) - left - pointer)) && (near = i));
+
+  // The part under the pointer.
+  const under = near < 0 ? -1 : edges.findIndex((edge, k) => pointerY <= y(k === 0 ? least : edges[k - 1]![near]!) && pointerY >= y(edge[near]!));
 
   const at = (event: PointerEvent) => event.clientX - (event.currentTarget as HTMLElement).getBoundingClientRect().left;
   const end = () => {
@@ -110,14 +129,16 @@ export function Plot({ moments, lines, unit, range, onRange, open, spike }: Prop
                 </text>
               </g>
             ))}
-          <path class="area" d={`${path(values)}L${x(last)} ${y(0)}L${x(first)} ${y(0)}Z`} />
-          {lines.map((line) => (
-            <path key={line.name} class={`line ${line.class}`} d={path(line.values)} />
+          {parts.length === 0 && <path class="area" d={`${total}L${x(last)} ${y(0)}L${x(first)} ${y(0)}Z`} />}
+          {parts.map((part, k) => (
+            <path key={part.name} class={`part ${part.class} ${k === under ? "under" : ""}`} data-part={part.name} d={bandPath(k)} />
+          ))}
+          {lines.map((line, i) => (
+            <path key={line.name} class={`line ${line.class}`} d={i === 0 ? total : path(line.values)} />
           ))}
           {open && moments.length <= 80 && moments.map((ms, i) => <circle key={ms} class="point" cx={x(ms)} cy={y(values[i]!)} r="2" />)}
           {most > 0 && (
             <g class="peak">
-              {isSpike && <path class="grid" d={`M${peakX} ${y(0)}V${y(peak.value)}`} />}
               <circle cx={peakX} cy={y(peak.value)} r={open ? 3.5 : 2.5} />
               {open && (
                 <text x={Math.max(left + 30, Math.min(left + inner - 40, peakX))} y={y(peak.value) - 6} text-anchor="middle">
@@ -140,6 +161,7 @@ export function Plot({ moments, lines, unit, range, onRange, open, spike }: Prop
         }}
         onPointerMove={(event) => {
           setPointer(at(event));
+          setPointerY(event.clientY - event.currentTarget.getBoundingClientRect().top);
           if (drag !== null) setDrag([drag[0], Math.max(0, Math.min(inner, at(event)))]);
         }}
         onPointerUp={end}
@@ -156,7 +178,12 @@ export function Plot({ moments, lines, unit, range, onRange, open, spike }: Prop
         )}
       </div>
       {near >= 0 && (
-        <div class="plot-value" role="tooltip" style={{ left: `${Math.max(0, Math.min(width - 190, x(moments[near]!) + 10))}px` }}>
+        <div class="plot-value" role="tooltip" style={x(moments[near]!) < width / 2 ? { left: `${x(moments[near]!) + 10}px` } : { right: `${width - x(moments[near]!) + 10}px` }}>
+          {under >= 0 && (
+            <span>
+              <i class={`swatch ${parts[under]!.class}`} /> <b>{formatValue(parts[under]!.values[near]!, unit)}</b> {parts[under]!.name} of
+            </span>
+          )}
           <b>{formatValue(values[near]!, unit)}</b> {clockText(moments[near]!, true)}
           {lines.slice(1).filter((line) => !Number.isNaN(line.values[near]!)).map((line) => (
             <span key={line.name} class={line.class}>

@@ -47,7 +47,7 @@ export function SandwichView({ app }: { app: App }) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>{func < 0 ? "Nothing to show." : `${nameOf(app, func)} is not in what is shown.`}</b>
+          <b>{func < 0 ? "Nothing to show." : `${model.shortName(func)} is not in what is shown.`}</b>
         </p>
         <p>Choose a function in any view, or remove a filter.</p>
         <FunctionPicker app={app} func={func} />
@@ -90,10 +90,10 @@ export function SandwichView({ app }: { app: App }) {
       <div class="view-options">
         <FunctionPicker app={app} func={func} />
         <span>
-          total <b>{valueText(app, total)}</b> ({percentText(total, tree.total[0]![0]!)}), self <b>{valueText(app, row.self[0]!)}</b>
+          total <b>{valueText(app, total)}</b> ({percentText(total, model.whole(state))}), self <b>{valueText(app, row.self[0]!)}</b>
         </span>
       </div>
-      <h2 class="fn-title">{nameOf(app, func)}</h2>
+      <h2 class="fn-title" title={nameOf(app, func)}>{model.shortName(func)}</h2>
       <h3>Called by</h3>
       {rootOnly ? (
         <p class="muted">Nothing calls it: stacks begin here.</p>

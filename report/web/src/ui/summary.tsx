@@ -1,13 +1,12 @@
 // The head of the page: how much, how certain, and what is unusual. It must be understood at three in the morning.
 import { formatSigned, formatValue, grouped } from "../core/units";
-import { leafName, shortName } from "../core/classify";
-import { allWasFreed, isMemory, metricHelp } from "../core/metrics";
+import { isMemory, metricHelp, metricKey } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
 import { isLeak, rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
-import { heldKinds, lockedFutexes, lockSide, singleLocks } from "./views/lock_data";
+import { heldKinds, lockedFutexes, lockSide, singleLocks, waitingNs } from "./views/lock_data";
 
 interface Finding {
   title: string;
@@ -30,17 +29,13 @@ function heaviest(app: App): { node: number; share: number } {
   return { node, share: tree.weight[node]! / whole };
 }
 
-/** Shortens a name to fit one line together with its description. */
-const inALine = (name: string, most = 40): string => (name.length <= most ? name : leafName(shortName(name)));
-
 function findings(app: App): Finding[] {
   const { model, state } = app;
   const metric = model.metric(state);
   const tree = model.tree(state);
-  const whole = tree.total[0]![0]!;
   const found: Finding[] = [];
   if (state.compare !== null) {
-    const difference = whole - tree.total[1]![0]!;
+    const difference = tree.total[0]![0]! - tree.total[1]![0]!;
     const isSure = !state.normalise && difference > 1.96 * Math.sqrt(tree.total[2]![0]!);
     found.push({ title: "Change", text: changeText(app), open: () => app.set({ view: "compare" }), ...(isSure ? { tone: "warn" as const } : {}) });
   }
@@ -52,11 +47,11 @@ function findings(app: App): Finding[] {
       title: "Biggest",
       text: (
         <>
-          <b class="fn-text" title={biggest.name}>{waits === null ? inALine(biggest.name) : inALine(biggest.name, 24).replace(/^.*::/, "")}</b> {negative ? "changed by" : verbOf(metric.kind, metric.name)}{" "}
           <b>{negative ? signedText(app, biggest.value) : valueText(app, biggest.value)}</b>
           {waits !== null && " for locks"}
-          {!negative && `, ${percentText(biggest.value, whole)}`}
-          {biggest.other !== "" && <span class="muted">, mostly {biggest.isBranch ? "by" : metric.kind === "block" || metric.kind === "mutex" ? "called by" : "for"} {inALine(biggest.other)}</span>}
+          {!negative && `, ${percentText(biggest.value, model.whole(state))}`} {negative ? "in" : byOf(metric.kind, metric.name)}{" "}
+          <b class="fn-text">{biggest.name}</b>
+          {biggest.other !== "" && <span class="muted">, mostly {biggest.isBranch ? "by" : metric.kind === "block" || metric.kind === "mutex" ? "called by" : "for"} <span class="fn-text">{biggest.other}</span></span>}
         </>
       ),
       open: () => app.set({ selected: biggest.func, zoom: [], view: "sandwich" }),
@@ -65,7 +60,7 @@ function findings(app: App): Finding[] {
   if (waits !== null) {
     const rest: [number, string][] = [[waits.events, "events"], [waits.idle, "idle"]];
     const text = [`${valueText(app, waits.locks)} locks`, ...rest.filter(([value]) => value > 0).map(([value, what]) => `${valueText(app, value)} ${what}`)];
-    found.push({ title: "Waits", text: text.join(", "), open: () => app.set({ view: "functions" }) });
+    found.push({ title: "Waits", text: <><b>{text[0]}</b>{text.slice(1).map((part) => `, ${part}`).join("")}</>, open: () => app.set({ view: "functions" }) });
   }
   const { node, share } = heaviest(app);
   if (node > 0 && share < 0.97 && tree.func[node] !== biggest?.func) {
@@ -73,7 +68,7 @@ function findings(app: App): Finding[] {
       title: "Through",
       text: (
         <>
-          <b>{Math.round(share * 100)} %</b> goes through <b class="fn-text">{model.readableName(tree.func[node]!)}</b>, then splits
+          <b>{Math.round(share * 100)} %</b> goes through <b class="fn-text">{model.shortName(tree.func[node]!)}</b>, then splits
         </>
       ),
       open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
@@ -98,7 +93,7 @@ function findings(app: App): Finding[] {
         title: "Locks",
         text: (
           <>
-            threads waited <b>{formatValue(waited, "nanoseconds")}</b> for locks that others held
+            <b>{formatValue(waited, "nanoseconds")}</b> waited for locks that others held
             {model.isPart(state) && ", over the whole run"}
           </>
         ),
@@ -125,7 +120,7 @@ function growthFinding(app: App): Finding {
     const text = (
       <>
         <Rise app={app} growth={rising} />
-        {rising.answer.by === "" && <>, surest <b class="fn-text">{model.readableName(ownOf(app, first.stack))}</b></>}
+        {rising.answer.by === "" && <>, surest <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b></>}
         {whole}
       </>
     );
@@ -136,21 +131,22 @@ function growthFinding(app: App): Finding {
   return { title: "Growth", text: `${rising.answer.text}${whole}`, tone: rising.answer.grows === "level" ? "good" : "warn", open };
 }
 
-function verbOf(kind: string, name: string): string {
-  if (kind === "block") return name === "delay" ? "waits" : "waits often:";
-  if (kind === "mutex") return "makes others wait";
-  if (kind === "threads") return name === "alive" ? "keeps" : "creates";
-  if (kind === "exceptions") return "throws";
-  if (isMemory(kind)) return name.startsWith("alloc") ? "allocates" : "holds";
-  return "has";
+/** The words between a value and the function it belongs to. */
+function byOf(kind: string, name: string): string {
+  if (kind === "block") return "waited by";
+  if (kind === "mutex") return "caused by";
+  if (kind === "threads") return name === "alive" ? "kept by" : "created by";
+  if (kind === "exceptions") return "thrown by";
+  if (isMemory(kind)) return name.startsWith("alloc") ? "allocated by" : "held by";
+  return "of";
 }
 
 function Findings({ found }: { found: Finding[] }) {
   return (
     <ul class="findings">
       {found.map(({ title, text, open, tone }) => (
-        <li key={title} class={`${tone ?? ""} ${["Biggest", "Through", "Names"].includes(title) ? title.toLowerCase() : ""}`}>
-          <button onClick={open} disabled={open === undefined} title="" onPointerEnter={(event) => (event.currentTarget.title = event.currentTarget.innerText.replace(/\s+/g, " "))}>
+        <li key={title} class={tone ?? ""}>
+          <button onClick={open} disabled={open === undefined}>
             <span class="finding-title">{title}</span>{" "}
             <span class="finding-text">{text}</span>
           </button>
@@ -177,13 +173,18 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     return { value: formatSigned(slope / anHour, "bytes"), title: `${words}, of ${formatValue(growths.reduce((sum, growth) => sum + growth.now, 0), "bytes")} in use`, found };
   }
   if (state.view !== "locks" || !model.report.series.some(({ kind }) => kind === "block" || kind === "mutex")) return null;
-  const waiters = lockSide(app, "block");
-  const holders = lockSide(app, "mutex");
+  const folded: App = { ...app, state: { ...state, fold: true } };
+  const waiters = lockSide(folded, "block");
+  const holders = lockSide(folded, "mutex");
   const found: Finding[] = [];
   const lock = singleLocks(app).locks.find(({ lock }) => lock[10] === 0);
-  if (lock !== undefined) found.push({ title: "Hottest", text: <><b class="fn-text">{lock.lock[1]}</b>, {formatValue(lock.lock[4], "nanoseconds")}{model.isPart(state) ? ", over the whole run" : ""}</> });
-  if (waiters.rows[0] !== undefined) found.push({ title: "Waits most", text: <b class="fn-text">{model.shortName(waiters.rows[0].func)}</b> });
-  if (holders.rows[0] !== undefined) found.push({ title: "Makes others wait most", text: <b class="fn-text">{model.shortName(holders.rows[0].func)}</b> });
+  const part = model.isPart(state) ? ", over the whole run" : "";
+  if (lock !== undefined) found.push({ title: "Hottest", text: <><b>{formatValue(lock.lock[4], "nanoseconds")}</b>{waitingNs(lock.lock) > 0 && `, and ${formatValue(waitingNs(lock.lock), "nanoseconds")} so far`} for <b class="fn-text">{lock.lock[1]}</b>{part}</> });
+  const side = (title: string, { rows, locks }: ReturnType<typeof lockSide>) => {
+    if (rows[0] !== undefined) found.push({ title, text: <><b>{formatValue(locks === null ? rows[0].delay : rows[0].locks ?? 0, "nanoseconds")}</b> by <b class="fn-text">{model.shortName(rows[0].func)}</b></> });
+  };
+  side("Waits most", waiters);
+  side("Makes others wait most", holders);
   const forLocks = waiters.locks === null ? "" : waiters.locks === 0 ? ", none of it for locks" : `, ${formatValue(waiters.locks, "nanoseconds")} of it for locks`;
   return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited${forLocks}`, found };
 }
@@ -234,7 +235,7 @@ export function Summary({ app }: { app: App }) {
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
           {total > 0 && model.isExact(state) && <span>exact: every one was recorded</span>}
           {Math.abs(total - all) > 1e-9 * Math.abs(all) && <span>of {valueText(app, all)}, {percentText(total, all)}</span>}
-          {metric.name === "alloc_space" && allWasFreed(model.report) !== "" && <span>{allWasFreed(model.report)} of it is in use any more</span>}
+          {model.report.opens?.metric === metricKey(metric) && <span class="opens" data-testid="opens">{model.report.opens.why}</span>}
           {profiles > 1 && <span>{grouped(profiles)} processes added up</span>}
           {model.averaged(state) !== "" && <span>{model.averaged(state)}</span>}
         </div>

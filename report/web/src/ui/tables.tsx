@@ -8,6 +8,7 @@ import { byRank } from "../core/waits";
 import { type FlameTree } from "../core/tree";
 import { nameOf, percentText, signedText, valueText, type App } from "./app_api";
 import { changeOf } from "./colours";
+import { Name } from "./name";
 import { Nothing } from "./flame";
 
 export function FunctionName({ app, func, onClick }: { app: App; func: number; onClick?: () => void }) {
@@ -18,7 +19,7 @@ export function FunctionName({ app, func, onClick }: { app: App; func: number; o
       title={nameOf(app, func)}
       onClick={onClick ?? (() => app.set({ selected: func }))}
     >
-      <span class="fn-name">{app.model.readableName(func)}</span>
+      <Name text={app.model.shortName(func)} />
       {object !== "" && <span class="fn-object">{object}</span>}
     </button>
   );
@@ -40,7 +41,7 @@ export function FunctionsView({ app }: { app: App }) {
   const matches = model.matches(state.search);
   const all = model.functions(state);
   const rows = all.filter((row) => (matches === null || matches[row.func] === 1) && row.total.slice(0, 2).some((v) => v !== 0));
-  const whole = model.tree(state).total[0]![0]!;
+  const whole = model.whole(state);
   const largest = Math.max(1, ...rows.map((row) => Math.abs(row.self[0]!)));
   const waits = model.waits(state);
   const part = sort === "total" ? "total" : "self";
@@ -185,7 +186,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
     if (children.length > shown) rows.push({ node, level, hidden: children.length - shown });
   };
   visit(0, 1);
-  const whole = tree.total[0]![0]!;
+  const whole = model.whole(state);
   const toggle = (node: number, wanted?: boolean) => {
     const next = new Set(open);
     if (wanted ?? !open.has(node)) next.add(node);

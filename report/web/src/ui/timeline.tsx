@@ -4,10 +4,11 @@ import { courseOf, nodesThrough, residentOver } from "../core/course";
 import type { Series } from "../core/data";
 import { isChosen, spanOf } from "../core/select";
 import { formatDuration, formatValue } from "../core/units";
-import { findMetric, highestPeak, metricHelp } from "../core/metrics";
+import { findMetric, highestPeak, isMemory, metricHelp } from "../core/metrics";
 import type { View } from "../core/state";
 import type { App } from "./app_api";
 import { useFigures } from "./figures";
+import { useMedia } from "./media";
 import { clockText, Plot, type Line } from "./plot";
 
 export function clock(ms: number): string {
@@ -42,8 +43,12 @@ function boundsOf(sorted: number[], low: number, high: number): [number, number]
 /** Leaks and locks have a fixed metric, whatever the other views use; their timeline shows that metric. */
 const metricOfView: Partial<Record<View, [kind: string, metric: string]>> = { leaks: ["heap", "heap/inuse_space"], locks: ["block", "block/delay"], memory: ["heap", "heap/inuse_space"] };
 
+const mostParts = 6;
+const wideFrom = "(min-width: 1200px)"; // as in summary.css
+
 export function Timeline({ app }: { app: App }) {
   const { model } = app;
+  const isWide = useMedia(wideFrom);
   const [kind, own] = metricOfView[app.state.view] ?? ["", ""];
   const state = own !== "" && model.report.series.some((series) => series.kind === kind && !series.base) ? { ...app.state, metric: own } : app.state;
   const metric = model.metric(state);
@@ -54,6 +59,10 @@ export function Timeline({ app }: { app: App }) {
   const course = useFigures(app, `${metric.kind} ${metric.name} ${func} ${process} ${JSON.stringify(labels)} ${several}`, () =>
     several && func >= 0 ? courseOf(model.report, metric, state, moments, nodesThrough(model.report, func)) : null,
   );
+  const byOwner = useFigures(app, `parts ${metric.kind} ${metric.name} ${process} ${JSON.stringify(labels)} ${moments.length} ${isWide || app.state.course}`, () =>
+    several && (isWide || app.state.course) && !metric.isCounter && isMemory(metric.kind) ? model.parts(state, mostParts) : null,
+  );
+  const parts: Line[] = (byOwner ?? []).map(({ func: owner, values }, i) => ({ name: owner < 0 ? "others" : model.shortName(owner), values, class: owner < 0 ? "band-6" : `band-${i === 6 ? 7 : i}` }));
   const isHeld = metric.name === "inuse_space" || metric.name === "peak_space";
   const peak = isHeld ? highestPeak(model.report, (series) => isChosen(series, process)) : null;
   const peakMetric = findMetric(model.report, "peak/peak_space");
@@ -62,7 +71,7 @@ export function Timeline({ app }: { app: App }) {
       <span class="timeline-peak"> Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}.</span>
     ) : (
       <button class="quiet timeline-peak" data-testid="peak" title="Who held it then" onClick={() => app.set({ metric: "peak/peak_space", from: -1, to: -1 })}>
-        Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}
+        Peak: {formatValue(peak.bytes, "bytes")} <span class="timeline-when">at {hour(peak.ms)}</span>
       </button>
     );
   // The report has no snapshot of the state after the exit handlers.
@@ -110,7 +119,7 @@ export function Timeline({ app }: { app: App }) {
         <button class="quiet" aria-expanded={state.course} title="The course of the total, large or as a strip (l)" onClick={() => app.set({ course: !state.course })}>
           {state.course ? "▾" : "▸"} Timeline
         </button>
-        <Plot moments={moments} lines={lines} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
+        <Plot moments={moments} lines={lines} parts={parts} tall={isWide} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
         {peakText}
         {freedText}
         {!state.course && (
@@ -124,6 +133,15 @@ export function Timeline({ app }: { app: App }) {
           </button>
         )}
       </div>
+      {state.course && parts.length > 0 && (
+        <p class="timeline-parts">
+          {parts.map((part) => (
+            <span key={part.name}>
+              <i class={`swatch ${part.class}`} /> {part.name}
+            </span>
+          ))}
+        </p>
+      )}
       {state.course && (
       <div class="timeline-controls">
         <span>

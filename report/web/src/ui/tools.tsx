@@ -1,15 +1,16 @@
-// The controls that filter and colour everything shown: the search, views as tabs, display options, filters and labels.
-import { useEffect, useMemo, useState } from "preact/hooks";
+// What narrows and colours everything that is shown: the search, views as tabs, how they are drawn, filters and labels.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ComponentChildren, RefObject } from "preact";
 import { labelKeysOf } from "../core/label_keys";
 import { patternError } from "../core/match";
 import { isProcessKey } from "../core/select";
-import { colourModes, views, type State } from "../core/state";
+import { colourModes, views, type State, type View } from "../core/state";
 import { matchedTotal } from "../core/tree";
 import { formatValue } from "../core/units";
 import { addChip, chipHelp, chipText, percentText, valueText, type App } from "./app_api";
 import { colouring } from "./colours";
 import { viewTitles } from "./keys";
+import { Sides } from "./views/compare_view";
 
 export function SearchBox({ app, search }: { app: App; search: RefObject<HTMLInputElement> }) {
   const { state, set } = app;
@@ -65,7 +66,7 @@ function Found({ app }: { app: App }) {
       )}
       {matches !== null && (
         <output data-testid="found">
-          {found === 0 ? "no match" : `${found} ${found === 1 ? "function" : "functions"}, ${valueText(app, covered)}, ${percentText(covered, tree.total[0]![0]!)}`}
+          {found === 0 ? "no match" : `${found} ${found === 1 ? "function" : "functions"}, ${valueText(app, covered)}, ${percentText(covered, model.whole(state))}`}
         </output>
       )}
       {(["focus", "hide", "from"] as const).map((type) => (
@@ -88,8 +89,15 @@ function Found({ app }: { app: App }) {
 
 function Tabs({ app }: { app: App }) {
   const { state, set } = app;
+  const list = useRef<HTMLDivElement>(null);
+  // The tab of the view is in sight, also where there is room for few.
+  useLayoutEffect(() => {
+    const tab = list.current?.querySelector<HTMLElement>("[aria-selected=true]");
+    if (list.current === null || tab === null || tab === undefined) return;
+    list.current.scrollLeft = tab.offsetLeft - list.current.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
+  }, [state.view]);
   return (
-    <div class="tabs" role="tablist" aria-label="Views">
+    <div class="tabs" role="tablist" aria-label="Views" ref={list}>
       {views.map((view, i) => (
         <button
           key={view}
@@ -115,45 +123,62 @@ function Tabs({ app }: { app: App }) {
   );
 }
 
+/** How the flame graph is drawn: in a list that opens, as it is chosen once. */
 function FlameOptions({ app }: { app: App }) {
   const { model, state, set } = app;
-  const { legend } = colouring(model, state, model.flame(state), app.dark);
-  const toggle = (on: boolean, text: string, title: string, change: Partial<State>) => (
+  const details = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const close = () => details.current?.open === true && ((details.current.open = false), true);
+    const outside = (event: PointerEvent) => details.current?.contains(event.target as Node) !== true && close();
+    const forget = app.closers.add("options", close);
+    window.addEventListener("pointerdown", outside, true);
+    return () => {
+      forget();
+      window.removeEventListener("pointerdown", outside, true);
+    };
+  }, [app.closers]);
+  const toggle = (on: boolean, text: string, title: string, key: string, change: Partial<State>) => (
     <button class="toggle" aria-pressed={on} title={title} onClick={() => set(change)}>
-      {text}
+      {text} <kbd>{key}</kbd>
     </button>
   );
   return (
-    <>
-      {toggle(state.flame, state.flame ? "Flame" : "Icicle", "Root below or above (i)", { flame: !state.flame })}
-      {toggle(state.inverted, "Callers below", "Who holds it first, then their callers (b)", { inverted: !state.inverted, zoom: [], pinned: [] })}
-      {toggle(state.byValue, "Largest first", "Largest first, or by name so that two runs look alike (v)", { byValue: !state.byValue })}
-      {toggle(state.runs, "Fold runs", "Frames with one callee and nothing of their own as one box (z)", { runs: !state.runs })}
-      {toggle(state.top, "Fold top", "System frames above everything else go into the root (T)", { top: !state.top })}
-      <label>
-        colour{" "}
-        <select value={state.colour} onChange={(event) => set({ colour: event.currentTarget.value as State["colour"] })} data-testid="colour">
-          {colourModes.map((mode) => (
-            <option key={mode} value={mode} disabled={mode === "diff" && state.compare === null}>
-              by {mode}
-            </option>
-          ))}
-        </select>
-      </label>
-      {(state.zoom.length > 0 || state.pinned.length > 0) && state.zoom.length > 0 && (
-        <button class="quiet" onClick={() => set({ zoom: [] })} title="Show everything again (Esc)">
-          Reset zoom
-        </button>
-      )}
-      <span class="legend" role="group" aria-label="Colours">
-        {legend.map(({ colour, text }) => (
-          <span key={text} title={text}>
-            <i style={{ background: colour }} />
-            {text}
-          </span>
-        ))}
-      </span>
-    </>
+    <details class="drawing-options" ref={details}>
+      <summary>Drawing</summary>
+      <div class="panel">
+        {toggle(state.flame, state.flame ? "Flame" : "Icicle", "Root below or above", "i", { flame: !state.flame })}
+        {toggle(state.inverted, "Callers below", "Who holds it first, then their callers", "b", { inverted: !state.inverted, zoom: [], pinned: [] })}
+        {toggle(state.byValue, "Largest first", "Largest first, or by name so that two runs look alike", "v", { byValue: !state.byValue })}
+        {toggle(state.runs, "Fold runs", "If there is no room for all rows: frames with one callee and nothing of their own as one box", "z", { runs: !state.runs })}
+        {!(state.fold && model.hasPlumbing) && toggle(state.top, "Fold top", "System frames above everything else go into the root", "T", { top: !state.top })}
+        <label>
+          colour{" "}
+          <select value={model.colour(state)} onChange={(event) => set({ colour: event.currentTarget.value as State["colour"] })} data-testid="colour">
+            {colourModes.map((mode) => (
+              <option key={mode} value={mode} disabled={mode === "diff" && state.compare === null}>
+                by {mode}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+    </details>
+  );
+}
+
+/** What the colours of the flame graph mean. */
+export function Legend({ app }: { app: App }) {
+  const { legend } = colouring(app.model, app.state, app.model.flame(app.state), app.dark);
+  if (legend.length === 0) return null;
+  return (
+    <div class="legend" role="group" aria-label="Colours">
+      {legend.map(({ colour, text }) => (
+        <span key={text} title={text}>
+          <i style={{ background: colour }} />
+          {text}
+        </span>
+      ))}
+    </div>
   );
 }
 
@@ -187,6 +212,12 @@ function Labels({ app }: { app: App }) {
   );
 }
 
+/** The pattern of a filter as people read it. */
+function patternText(app: App, pattern: string): string {
+  const func = pattern.startsWith("=") ? app.model.names.find(pattern.slice(1)) : -1;
+  return func < 0 ? pattern.replace(/^=/, "") : app.model.shortName(func);
+}
+
 function Chips({ app, children }: { app: App; children: ComponentChildren }) {
   const { state, set } = app;
   const has = state.chips.length > 0 || state.labels.length > 0;
@@ -200,11 +231,11 @@ function Chips({ app, children }: { app: App; children: ComponentChildren }) {
             <button
               key={`${chip.type} ${chip.pattern}`}
               class="chip"
-              title={`${chipHelp[chip.type]}. Click to remove.`}
-              aria-label={`Remove the filter: ${chipText[chip.type]} ${chip.pattern.replace(/^=/, "")} ×`}
+              title={`${chip.pattern.replace(/^=/, "")}: ${chipHelp[chip.type]}. Click to remove.`}
+              aria-label={`Remove the filter: ${chipText[chip.type]} ${patternText(app, chip.pattern)} ×`}
               onClick={() => set({ chips: state.chips.filter((_, k) => k !== i), zoom: [], pinned: [] })}
             >
-              <span class="chip-type">{chipText[chip.type]}</span> <span class="chip-text">{chip.pattern.replace(/^=/, "")}</span> ×
+              <span class="chip-type">{chipText[chip.type]}</span> <span class="chip-text"><bdi dir="ltr">{patternText(app, chip.pattern)}</bdi></span> ×
             </button>
           ))}
           {state.labels.map((label, i) => (
@@ -226,24 +257,35 @@ function Chips({ app, children }: { app: App; children: ComponentChildren }) {
   );
 }
 
-/** `children`: options of the open view. */
+/** Views that show stacks: folding, inlined functions and labels change them. */
+const ofStacks: readonly View[] = ["flame", "functions", "topdown", "bottomup", "sandwich", "graph", "source", "compare", "locks"];
+
 export function Tools({ app }: { app: App }) {
-  const { state, set } = app;
+  const { model, state, set } = app;
+  const shows = ofStacks.includes(state.view);
   return (
     <>
       <div class="tools">
         <Tabs app={app} />
-      </div>
-      <div class="tools second">
-        {state.view === "flame" && <FlameOptions app={app} />}
         <div class="options">
-          <label title="Standard libraries, allocators that only forward, and locking go into their caller (s)">
-            <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [], pinned: [] })} /> fold plumbing
-          </label>
-          <label title="Inlined functions as functions of their own (n)">
-            <input type="checkbox" checked={state.inlined} onChange={() => set({ inlined: !state.inlined, zoom: [], pinned: [] })} /> inlined
-          </label>
-          <Labels app={app} />
+          <Sides app={app} />
+          {state.view === "flame" && state.zoom.length > 0 && (
+            <button class="quiet" onClick={() => set({ zoom: [] })} title="Show everything again (Esc)">
+              Reset zoom
+            </button>
+          )}
+          {shows && model.hasPlumbing && (
+            <label title="Standard libraries, allocators that only forward, and locking go into their caller (s)">
+              <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [], pinned: [] })} /> fold plumbing
+            </label>
+          )}
+          {shows && model.hasInlined && (
+            <label title="Inlined functions as functions of their own (n)">
+              <input type="checkbox" checked={state.inlined} onChange={() => set({ inlined: !state.inlined, zoom: [], pinned: [] })} /> inlined
+            </label>
+          )}
+          {shows && <Labels app={app} />}
+          {state.view === "flame" && <FlameOptions app={app} />}
         </div>
       </div>
       <Chips app={app}>

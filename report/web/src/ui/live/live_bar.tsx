@@ -21,9 +21,9 @@ export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () =>
   const moments = model.moments(state);
   const now = moments[moments.length - 1] ?? 0;
   const compared = state.compare?.type === "time";
-  const stop = () => app.set({ compare: null, from: -1, colour: state.colour === "diff" ? app.initial.colour : state.colour });
-  const compare = (from: number) => app.set({ compare: { type: "time" }, from, to: -1, mean: false, weight: null, colour: "diff", zoom: [] });
-  // Compare with ten seconds ago, or with what there is: soon enough to see the effect of a click.
+  const stop = () => app.set({ compare: null, from: -1 });
+  const compare = (from: number) => app.set({ compare: { type: "time" }, from, to: -1, mean: false, weight: null, zoom: [] });
+  // Ten seconds, or what there is: soon enough to see what a click has done.
   const before = [...moments].reverse().find((ms) => ms <= now - 10_000) ?? moments[0];
   const base = compared && state.from >= 0 ? [...moments].reverse().find((ms) => ms <= state.from) ?? moments[0] : undefined;
   return (
@@ -64,25 +64,26 @@ export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () =>
   );
 }
 
-function Calls({ app, stack }: { app: App; stack: string[] }) {
+/** The calls of a wait, as `holdfast stuck` names them. */
+function Calls({ app, calls }: { app: App; calls: string[] }) {
   const { model } = app;
-  const { functionPlumbing } = model.report;
-  const known = stack.map((name) => ({ name, func: model.names.find(name) }));
-  const own = known.filter(({ func }) => func < 0 || functionPlumbing[func] === 0);
   return (
     <>
-      {(own.length > 0 ? own : known.slice(0, 1)).slice(0, 3).map(({ name, func }, i) => (
-        <>
-          {i > 0 && <span class="muted"> ← </span>}
-          {func < 0 ? (
-            <span class="fn-text">{name}</span>
-          ) : (
-            <button class="fn" title={name} onClick={() => app.set({ metric: "block/delay", selected: func, zoom: [], view: "sandwich" })}>
-              {model.shortName(func)}
-            </button>
-          )}
-        </>
-      ))}
+      {calls.map((name, i) => {
+        const func = model.named(name);
+        return (
+          <span key={i}>
+            {i > 0 && <span class="muted"> ← </span>}
+            {func < 0 ? (
+              <span class="fn-text">{name}</span>
+            ) : (
+              <button class="fn" title={model.report.names[func]} onClick={() => app.set({ metric: "block/delay", selected: func, zoom: [], view: "sandwich" })}>
+                {name}
+              </button>
+            )}
+          </span>
+        );
+      })}
     </>
   );
 }
@@ -120,9 +121,9 @@ export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
             <b>Deadlock</b>: {threads.length === 1 ? "a thread waits for itself" : `${threads.length} threads wait for each other`}, since {formatRough(since)}
           </p>
           <ul>
-            {threads.slice(0, 8).map(({ thread, holds, waitsFor, stack }) => (
+            {threads.slice(0, 8).map(({ thread, holds, waitsFor, calls }) => (
               <li key={thread.tid}>
-                <b>{threadName(thread)}</b> holds <b>{holds}</b>, waits for <b>{waitsFor}</b> in <Calls app={app} stack={stack} />
+                <b>{threadName(thread)}</b> holds <b>{holds}</b>, waits for <b>{waitsFor}</b> in <Calls app={app} calls={calls} />
               </li>
             ))}
           </ul>
@@ -133,10 +134,10 @@ export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
       </p>
       {waited.length > 0 && (
         <ul class="waited">
-          {waited.slice(0, mostShown).map(({ kind, lock, longest, behind, stack, holder, known, readers, isHeld }) => (
+          {waited.slice(0, mostShown).map(({ kind, lock, longest, behind, calls, holder, known, readers, isHeld }) => (
             <li key={`${kind} ${lock}`} class={isHeld ? "" : "muted"}>
               <b>{lock === "" ? kind : lock}</b> <span class="muted">{lock === "" ? "" : kind}</span> {formatRough(longest)}, {behind} behind
-              {heldBy(holder, known, readers) !== "" && <>, held by {heldBy(holder, known, readers)}</>}: <Calls app={app} stack={stack} />
+              {heldBy(holder, known, readers) !== "" && <>, held by {heldBy(holder, known, readers)}</>}: <Calls app={app} calls={calls} />
             </li>
           ))}
           {waited.length > mostShown && <li class="muted">and {waited.length - mostShown} more: holdfast stuck names all</li>}

@@ -2,15 +2,46 @@
 import type { ComponentChildren } from "preact";
 import type { Compare } from "../../core/select";
 import { nameOf, percentText, signedText, valueText, type App } from "../app_api";
-import type { Change } from "../../core/state";
+import { comparesAs, type Change, type State } from "../../core/state";
+import { viewTitles } from "../keys";
 import { programNames } from "../../core/metrics";
-import { momentAt } from "../../core/select";
+import { momentAt, processLabel } from "../../core/select";
 import { changeOf } from "../colours";
 import { FunctionName } from "../tables";
 import { clock } from "../timeline";
 
+const noDiff = "shows one side of a comparison at a time";
+const headOnly = "is about one set of files, so it shows the head";
+
+/** Base | Head | Diff, in every view: grey where a view has no such side, with the reason. */
+export function Sides({ app }: { app: App }) {
+  const { compared: state } = app;
+  if (state.compare === null) return null;
+  const as = comparesAs[state.view];
+  const shown = as === "head" || (as === "one" && state.side === "both") ? "head" : state.view === "compare" ? "both" : state.side;
+  const why = (side: State["side"]) => (as === "head" ? headOnly : as === "one" && side === "both" ? noDiff : state.view === "compare" && side !== "both" ? "lists what differs between both" : "");
+  const titles = sideTitles(app);
+  const reason = why("both") || why("base");
+  return (
+    <div class="sides" role="group" aria-label="Side" title={reason === "" ? undefined : `${viewTitles[state.view]} ${reason}`}>
+      {(["base", "head", "both"] as const).map((side) => (
+        <button
+          key={side}
+          aria-pressed={shown === side}
+          disabled={why(side) !== ""}
+          title={why(side) !== "" ? `${viewTitles[state.view]} ${why(side)}` : side === "both" ? "What differs, by colour and in columns" : titles[side]}
+          onClick={() => app.set({ side })}
+        >
+          {{ base: "Base", head: "Head", both: "Diff" }[side]}
+        </button>
+      ))}
+      {reason !== "" && state.view !== "compare" && <span class="muted sides-why">{as === "head" ? "head only" : "no diff here"}</span>}
+    </div>
+  );
+}
+
 export function CompareControls({ app }: { app: App }) {
-  const { model, state } = app;
+  const { model, compared: state } = app;
   const moments = model.moments(state);
   const labels = [...model.labelValues].filter(([key, texts]) => key !== "bytes" && texts.length > 1);
   const value = state.compare === null ? "" : state.compare.type === "label" ? `label:${state.compare.key}` : state.compare.type;
@@ -22,7 +53,7 @@ export function CompareControls({ app }: { app: App }) {
       const texts = model.labelValues.get(key)!;
       compare = { type: "label", key, base: texts[0]!, head: texts[1]! };
     }
-    app.set({ compare, colour: compare === null ? (state.colour === "diff" ? model.usualColour() : state.colour) : "diff", zoom: [] });
+    app.set({ compare, zoom: [] });
   };
   const { compare } = state;
   const titles = compare === null ? null : sideTitles(app);
@@ -54,24 +85,8 @@ export function CompareControls({ app }: { app: App }) {
         ))}
       {titles !== null && (
         <>
-          {state.view === "flame" && (
-            <div class="sides" role="group" aria-label="Side">
-              {(["base", "head", "both"] as const).map((side) => (
-                <button
-                  key={side}
-                  aria-pressed={state.side === side}
-                  title={side === "both" ? "Boxes as wide as their larger side, coloured by their change" : titles[side]}
-                  onClick={() => app.set({ side })}
-                >
-                  {{ base: "Base", head: "Head", both: "Diff" }[side]}
-                </button>
-              ))}
-            </div>
-          )}
           <span class="compare-title" title={`${titles.base} → ${titles.head}`}>
-            {state.side !== "head" && <b>{titles.base}</b>}
-            {state.side === "both" && " → "}
-            {state.side !== "base" && <b>{titles.head}</b>}
+            <b>{titles.base}</b> → <b>{titles.head}</b>
           </span>
           <label title="Scales the base to the total of the other side: what changed in its share">
             <input type="checkbox" checked={state.normalise} onChange={() => app.set({ normalise: !state.normalise })} /> normalise
@@ -85,9 +100,9 @@ export function CompareControls({ app }: { app: App }) {
   );
 }
 
-/** Describes both sides: files and when they were written, moments, or values of a label. */
+/** What stands on both sides: files by folder, program, pid, build id and when they were written; moments; or values of a label. */
 export function sideTitles(app: App): { base: string; head: string } {
-  const { model, state } = app;
+  const { model, compared: state } = app;
   const { compare } = state;
   const moments = model.moments(state);
   if (compare?.type === "label") return { base: `${compare.key} ${compare.base}`, head: `${compare.key} ${compare.head}` };
@@ -101,7 +116,11 @@ export function sideTitles(app: App): { base: string; head: string } {
     if (shown.length === 0) return "nothing";
     const newest = shown[0]!.snapshots[shown[0]!.snapshots.length - 1]!;
     const names = programNames(shown, name);
-    return `${names[0]}${names.length > 1 ? ` and ${names.length - 1} more` : ""}, ${clock(newest.ms)}`;
+    const pids = [...new Set(shown.map(({ pid }) => pid))].filter((pid) => pid !== "");
+    const builds = [...new Set(shown.map((series) => processLabel(model.report, series, "build id")))].filter((id) => id !== "");
+    const one = (texts: string[], what: string) => (texts.length === 1 ? `${what} ${texts[0]!.slice(0, 8)}` : texts.length > 1 ? `${texts.length} ${what}s` : "");
+    const who = `${names[0]}${names.length > 1 ? ` and ${names.length - 1} more` : ""}`;
+    return [shown[0]!.folder, who, one(pids, "pid"), one(builds, "build"), clock(newest.ms)].filter((text) => text !== "").join(" · ");
   };
   return { base: side(true), head: side(false) };
 }

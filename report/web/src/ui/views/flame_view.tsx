@@ -2,6 +2,7 @@
 import { pathOf } from "../../core/tree";
 import type { App } from "../app_api";
 import { FlameGraph, Nothing } from "../flame";
+import { Legend } from "../tools";
 
 export function FlameView({ app }: { app: App }) {
   const { model, state } = app;
@@ -22,6 +23,8 @@ export function FlameView({ app }: { app: App }) {
           app={app}
           tree={tree}
           zoom={zoom}
+          chosen={model.pinned(state)}
+          whole={model.whole(state)}
           flame={state.flame}
           label="Flame graph"
           runs={(apart) => model.boxes(state, apart)}
@@ -31,6 +34,7 @@ export function FlameView({ app }: { app: App }) {
       ) : (
         <Nothing app={app} />
       )}
+      <Legend app={app} />
     </section>
   );
 }

@@ -2,6 +2,8 @@
 import { formatRough, formatSigned, formatValue, grouped } from "../../core/units";
 import { hoursText, isLeak, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
+import { useMedia } from "../media";
+import { Name } from "../name";
 
 const shapeHelp: Record<Shape, string> = {
   growing: "rises, and still at the end",
@@ -66,7 +68,7 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
       {growth.now > before && ` in ${hoursText(hours)}, still rising`}
       {by !== "" && (
         <>
-          , {by} <b class="fn-text">{app.model.readableName(ownOf(app, largest))}</b>
+          , {by} <b class="fn-text">{app.model.shortName(ownOf(app, largest))}</b>
         </>
       )}
     </>
@@ -87,6 +89,7 @@ const shownOthers = 30;
 
 export function LeaksView({ app }: { app: App }) {
   const { model, state } = app;
+  const isPhone = useMedia("(max-width: 560px)");
   const growths = model.growths(state);
   if (app.live && growths.length === 0) {
     return (
@@ -165,6 +168,7 @@ export function LeaksView({ app }: { app: App }) {
         </caption>
         <thead>
           <tr>
+            {isPhone && <th scope="col">Held by</th>}
             <th scope="col">Class</th>
             <th scope="col" class="num">
               Bytes {words}
@@ -187,15 +191,29 @@ export function LeaksView({ app }: { app: App }) {
               </th>
             )}
             <th scope="col">Course</th>
-            <th scope="col">Held by</th>
+            {!isPhone && <th scope="col">Held by</th>}
           </tr>
         </thead>
         <tbody>
           {shown.map((leak) => {
             const own = ownOf(app, leak.stack);
             const [holder, ...callers] = leak.text.split(" ← ");
+            const name = (
+                <td class="name">
+                  <button
+                    class="fn"
+                    title={leak.stack.map((fn) => nameOf(app, fn)).join("\n")}
+                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, fold: true, zoom: [...leak.stack].reverse(), selected: own })}
+                  >
+                    <Name text={holder!} />
+                    {callers.length > 0 && <span class="fn-object callers">← {callers.join(" ← ")}</span>}
+                    {growths.length > 1 && <span class="fn-object">{programOf(app, leak.process)}</span>}
+                  </button>
+                </td>
+            );
             return (
               <tr key={`${leak.process} ${leak.stack.join(" ")}`} data-text={leak.text}>
+                {isPhone && name}
                 <td>
                   <span class={`shape ${leak.shape}`} title={shapeHelp[leak.shape]}>
                     {leak.shape}
@@ -210,17 +228,7 @@ export function LeaksView({ app }: { app: App }) {
                 <td>
                   <Sparkline points={leak.course} />
                 </td>
-                <td class="name">
-                  <button
-                    class="fn"
-                    title={leak.stack.map((fn) => nameOf(app, fn)).join("\n")}
-                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, fold: true, zoom: [...leak.stack].reverse(), selected: own })}
-                  >
-                    <span class="fn-name">{holder}</span>
-                    {callers.length > 0 && <span class="fn-object callers">← {callers.join(" ← ")}</span>}
-                    {growths.length > 1 && <span class="fn-object">{programOf(app, leak.process)}</span>}
-                  </button>
-                </td>
+                {!isPhone && name}
               </tr>
             );
           })}

@@ -83,8 +83,8 @@ export function lockedFutexes({ model, state }: App): number {
   return valuesFor(model.report, { ...model.choice(state), metric: "block/delay", compare: null, mostRank: 0, labels: [{ key: "wait", text: "futex" }] }).total;
 }
 
-/** Returns single locks and pairs. Both profiles of a process agree, so each process counts once, by its newest file. */
-export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
+/** Single locks and pairs: both profiles of a process say the same, so each process counts once, by its newest file. */
+export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[]; waiters: PairOf[] } {
   const { report } = app.model;
   const newest = new Map<string, Series>();
   const at = (series: Series) => series.snapshots[series.snapshots.length - 1]!.ms;
@@ -96,16 +96,62 @@ export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[] } {
   }
   const locks: LockOf[] = [];
   const pairs: PairOf[] = [];
+  const waiters: PairOf[] = [];
   for (const series of newest.values()) {
     // Skip locks for which only idle threads wait and that nobody has acquired.
     for (const lock of series.locks) if (lock[10] !== 2 || lock[3] > 0) locks.push({ series, lock });
     for (const pair of series.pairs) {
-      // A pair without a holder is the sum of a waiter's side, which is in the table of that side.
+      // A pair without a holder is the sum of a waiter's side.
       const lock = series.locks.find(([number]) => number === pair[0]);
-      if (pair[5] >= 0 && lock !== undefined) pairs.push({ series, pair, lockName: lock[1], rank: lock[10] });
+      if (lock !== undefined) (pair[5] >= 0 ? pairs : waiters).push({ series, pair, lockName: lock[1], rank: lock[10] });
     }
   }
-  return { locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] + waitingNs(b.lock) - a.lock[4] - waitingNs(a.lock)), pairs };
+  return { pairs, waiters, locks: locks.sort((a, b) => a.lock[10] - b.lock[10] || b.lock[4] + waitingNs(b.lock) - a.lock[4] - waitingNs(a.lock)) };
+}
+
+export const handedOver = -2; // nobody: the time from an unlock until the next thread ran
+export const notCaptured = -1;
+
+export interface Flow {
+  lock: string;
+  func: number; // a function, or one of the above
+  delay: number;
+}
+
+/**
+ * What the drawing shows: how much of the counted delay of each lock each waiter had, and each holder is charged with. Both sides of a
+ * lock add up to its delay: what no holder is charged with is the hand-off (docs/locks.md). Shares are those of the pairs.
+ */
+export function lockFlows({ locks, pairs, waiters }: ReturnType<typeof singleLocks>, most: number): { locks: Map<string, number>; waits: Flow[]; holds: Flow[] } {
+  const some = locks.filter(({ lock }) => lock[4] > 0);
+  const held = some.filter(({ lock }) => lock[10] === 0);
+  const shown = (held.length > 0 ? held : some).slice(0, most);
+  const totals = new Map<string, number>();
+  const sides = { waits: new Map<string, Flow>(), holds: new Map<string, Flow>() };
+  const add = (side: Map<string, Flow>, lock: string, func: number, delay: number) => {
+    if (delay <= 0) return;
+    const flow = side.get(`${func} ${lock}`) ?? { lock, func, delay: 0 };
+    flow.delay += delay;
+    side.set(`${func} ${lock}`, flow);
+  };
+  const share = (side: Map<string, Flow>, lock: string, of: PairOf[], function_: (pair: LockPair) => number, delay: number) => {
+    const sum = of.reduce((all, { pair }) => all + pair[4], 0);
+    if (sum <= 0) return add(side, lock, notCaptured, delay);
+    for (const { pair } of of) add(side, lock, function_(pair), (pair[4] / sum) * delay);
+  };
+  for (const { series, lock } of shown) {
+    const [number, name, , , delay, , , hold] = lock;
+    totals.set(name, (totals.get(name) ?? 0) + delay);
+    const isOf = (one: PairOf) => one.series === series && one.pair[0] === number;
+    const [own, alone] = [pairs.filter(isOf), waiters.filter(isOf)];
+    share(sides.waits, name, alone.length > 0 ? alone : own, (pair) => (pair[6] < 0 ? notCaptured : pair[6]), delay);
+    const charged = hold > 0 || own.length === 0 ? Math.min(hold, delay) : delay;
+    share(sides.holds, name, own, (pair) => pair[5], charged);
+    // Without any hold it is not known who held it.
+    add(sides.holds, name, hold > 0 ? handedOver : notCaptured, delay - charged);
+  }
+  const sorted = (side: Map<string, Flow>) => [...side.values()].sort((a, b) => b.delay - a.delay);
+  return { locks: totals, waits: sorted(sides.waits), holds: sorted(sides.holds) };
 }
 
 /** waitingNs: how long the waits in progress at the snapshot had lasted. waitingNow: how many they are. */

@@ -1,8 +1,9 @@
-// Draws who waits for whom: waiters on the left, locks in the middle, holders on the right. The width of a band is the time waited.
-// It reads as a sentence: "victim waits for queue_mutex, which culprit holds".
+// Who waits for whom as a picture: waiters on the left, locks in the middle, holders on the right; bands as thick as the time that
+// was waited. Reads as a sentence: "victim waits for queue_mutex, which culprit holds". A lock has the delay that the table gives it.
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatValue } from "../../core/units";
 import type { App } from "../app_api";
-import type { WhomRow } from "./lock_data";
+import { handedOver, lockFlows, notCaptured, type Flow, type singleLocks } from "./lock_data";
 
 interface Box {
   key: string;
@@ -10,116 +11,121 @@ interface Box {
   func: number; // −1: none
   size: number;
   y: number;
-  height: number;
   in: number; // where the next band begins, on each side
   out: number;
 }
 
+const most = 12; // locks, and boxes of a column
+const height = 28; // of a box: a line of text
 const gap = 8;
-const least = 22;
-const tall = 260;
-const wide = { box: 270, between: 90 };
-const pixels = { character: 7.4, digit: 7.2 }; // for the name, and for the value beside it
+const between = 110;
+const least = { width: 980, band: 1.5 };
+const pixels = { character: 7.4, digit: 7.2 }; // of the name, and of the value beside it
 
-/** Returns the boxes of one column, the largest first, at least as high as a line of text. */
-function column(rows: WhomRow[], keyOf: (row: WhomRow) => [string, number]): Map<string, Box> {
-  const boxes = new Map<string, Box>();
-  for (const row of rows) {
-    const [text, func] = keyOf(row);
-    const box = boxes.get(text) ?? { key: text, text, func, size: 0, y: 0, height: 0, in: 0, out: 0 };
-    box.size += row.delay;
-    boxes.set(text, box);
-  }
-  return boxes;
-}
-
-function place(boxes: Map<string, Box>, whole: number): number {
-  let y = 0;
-  for (const box of [...boxes.values()].sort((a, b) => b.size - a.size)) {
-    box.y = y;
-    box.height = Math.max(least, (box.size / whole) * tall);
-    y += box.height + gap;
-  }
-  return y - gap;
-}
-
-export function LockDrawing({ app, rows: all, onOpen }: { app: App; rows: WhomRow[]; onOpen: (func: number, kind: "block" | "mutex") => void }) {
-  // A thread that wakes another up holds nothing: draw events only if there is nothing else.
-  const some = all.filter((row) => row.delay > 0);
-  const held = some.filter((row) => row.rank === 0);
-  const rows = (held.length > 0 ? held : some).slice(0, 12);
-  const whole = rows.reduce((sum, row) => sum + row.delay, 0);
-  if (whole <= 0) return null;
-  const nameOf = (func: number) => (func < 0 ? "not captured" : app.model.shortName(func));
-  const waiters = column(rows, (row) => [nameOf(row.waiter), row.waiter]);
-  const locks = column(rows, (row) => [row.lock, -1]);
-  const holders = column(rows, (row) => [nameOf(row.holder), row.holder]);
-  const columns = [waiters, locks, holders];
-  const height = Math.max(...columns.map((boxes) => place(boxes, whole)));
-  for (const boxes of columns) {
-    const used = Math.max(...[...boxes.values()].map(({ y, height: h }) => y + h));
-    for (const box of boxes.values()) box.y += (height - used) / 2;
-  }
-  const x = (i: number) => i * (wide.box + wide.between);
-  const width = x(2) + wide.box;
-  const band = (from: Box, to: Box, delay: number, i: number) => {
-    const [a, b] = [(delay / from.size) * from.height, (delay / to.size) * to.height];
-    const [y1, y2] = [from.y + from.out, to.y + to.in];
-    from.out += a;
-    to.in += b;
-    const [x1, x2] = [x(i) + wide.box, x(i + 1)];
-    const middle = (x1 + x2) / 2;
-    return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}V${y2 + b}C${middle} ${y2 + b} ${middle} ${y1 + a} ${x1} ${y1 + a}Z`;
+export function LockDrawing({ app, data, onOpen }: { app: App; data: ReturnType<typeof singleLocks>; onOpen: (func: number, kind: "block" | "mutex") => void }) {
+  const frame = useRef<HTMLDivElement>(null);
+  const [room, setRoom] = useState(0);
+  useLayoutEffect(() => {
+    const observe = () => setRoom(frame.current?.clientWidth ?? 0);
+    observe();
+    const observer = new ResizeObserver(observe);
+    observer.observe(frame.current!);
+    return () => observer.disconnect();
+  }, []);
+  const flows = lockFlows(data, most);
+  const nameOf = (func: number) => (func === handedOver ? "nobody: handed over late" : func === notCaptured ? "not captured" : app.model.shortName(func));
+  const box = (key: string, text: string, func: number): Box => ({ key, text, func, size: 0, y: 0, in: 0, out: 0 });
+  const column = (side: Flow[]) => {
+    const boxes = new Map<string, Box>();
+    for (const { func, delay } of side) {
+      const key = String(func);
+      const known = boxes.get(key) ?? box(key, nameOf(func), func);
+      known.size += delay;
+      boxes.set(key, known);
+    }
+    return boxes;
   };
-  const bands = rows.flatMap((row) => {
-    const [waiter, lock, holder] = [waiters.get(nameOf(row.waiter))!, locks.get(row.lock)!, holders.get(nameOf(row.holder))!];
-    const title = `${waiter.text} waited ${formatValue(row.delay, "nanoseconds")} for ${lock.text}, which ${holder.text} held`;
-    return [
-      { d: band(waiter, lock, row.delay, 0), title },
-      { d: band(lock, holder, row.delay, 1), title },
-    ];
-  });
-  // Cut the text to the room beside the value, shortened in the middle.
+  const waiters = column(flows.waits);
+  const holders = column(flows.holds);
+  const locks = new Map([...flows.locks].map(([name, size]) => [name, { ...box(name, name, -1), size }]));
+  const columns = [waiters, locks, holders];
+  const largest = Math.max(...columns.flatMap((boxes) => [...boxes.values()].map(({ size }) => size)), 1);
+  const thick = (delay: number) => Math.max(least.band, (delay / largest) * (height - 4));
+  const width = Math.max(least.width, room);
+  const wide = (width - 2 * between - 2) / 3;
+  const x = (i: number) => 1 + i * (wide + between);
+  let tall = 0;
+  for (const boxes of columns) {
+    [...boxes.values()].sort((a, b) => b.size - a.size).forEach((one, i) => {
+      one.y = i * (height + gap);
+      // In the middle of the box, as its bands together are at most as thick as it is high.
+      one.in = one.out = one.y + (height - Math.min(height - 4, (one.size / largest) * (height - 4))) / 2;
+    });
+    tall = Math.max(tall, boxes.size * (height + gap) - gap);
+  }
+  const band = (from: Box, to: Box, delay: number, i: number) => {
+    const size = thick(delay);
+    const [y1, y2] = [from.out, to.in];
+    from.out += (delay / largest) * (height - 4);
+    to.in += (delay / largest) * (height - 4);
+    const [x1, x2] = [x(i) + wide, x(i + 1)];
+    const middle = (x1 + x2) / 2;
+    return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}V${y2 + size}C${middle} ${y2 + size} ${middle} ${y1 + size} ${x1} ${y1 + size}Z`;
+  };
+  const time = (ns: number) => formatValue(ns, "nanoseconds");
+  const bands = [
+    ...flows.waits.map(({ lock, func, delay }) => ({ d: band(waiters.get(String(func))!, locks.get(lock)!, delay, 0), late: false, title: `${nameOf(func)} waited ${time(delay)} for ${lock}` })),
+    ...flows.holds.map(({ lock, func, delay }) => ({
+      d: band(locks.get(lock)!, holders.get(String(func))!, delay, 1),
+      late: func === handedOver,
+      title: func === handedOver ? `${lock}: ${time(delay)} from an unlock until the next thread ran` : `${nameOf(func)} held ${lock} while others waited ${time(delay)}`,
+    })),
+  ];
+  // As much as there is room for beside the value; the end of a name tells most.
   const trim = (text: string, value: string) => {
-    const room = Math.floor((wide.box - 30 - pixels.digit * value.length) / pixels.character);
-    return text.length > room ? `${text.slice(0, Math.ceil((room - 1) / 2))}…${text.slice(text.length - Math.floor((room - 1) / 2))}` : text;
+    const places = Math.floor((wide - 30 - pixels.digit * value.length) / pixels.character);
+    return text.length > places ? `…${text.slice(text.length - Math.max(1, places - 1))}` : text;
   };
   return (
-    <svg class="whom" width={width} height={height + 26} viewBox={`0 -22 ${width} ${height + 26}`} role="group" aria-label="Who waits for which lock, and who holds it">
-      {["waits", "for the lock", "that is held by"].map((text, i) => (
-        <text key={text} class="caption" x={x(i)} y={-8}>
-          {text}
-        </text>
-      ))}
-      {bands.map(({ d, title }, i) => (
-        <path key={i} class="band" d={d}>
-          <title>{title}</title>
-        </path>
-      ))}
-      {columns.map((boxes, i) =>
-        [...boxes.values()].map((box) => {
-          const kind = i === 0 ? "block" : "mutex";
-          const open = () => box.func >= 0 && onOpen(box.func, kind);
-          return (
-            <g
-              key={`${i} ${box.key}`}
-              class={`who ${["waiter", "lock", "holder"][i]}`}
-              transform={`translate(${x(i)} ${box.y})`}
-              {...(box.func >= 0 ? { role: "button", tabindex: 0, onClick: open, onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && open() } : {})}
-            >
-              <rect width={wide.box} height={box.height} rx="4">
-                <title>{box.func >= 0 ? app.model.report.names[box.func] : box.text}</title>
-              </rect>{" "}
-              <text x="9" y={box.height / 2 + 4}>
-                {trim(box.text, formatValue(box.size, "nanoseconds"))}
-              </text>{" "}
-              <text class="value" x={wide.box - 9} y={box.height / 2 + 4} text-anchor="end">
-                {formatValue(box.size, "nanoseconds")}
-              </text>
-            </g>
-          );
-        }),
+    <div class="whom-frame" ref={frame}>
+      {flows.locks.size > 0 && (
+        <svg class="whom" width={width} height={tall + 24} viewBox={`0 -22 ${width} ${tall + 24}`} role="group" aria-label="Who waits for which lock, and who holds it">
+          {["waits", "for the lock", "that is held by"].map((text, i) => (
+            <text key={text} class="caption" x={x(i)} y={-8}>
+              {text}
+            </text>
+          ))}
+          {bands.map(({ d, title, late }, i) => (
+            <path key={i} class={late ? "band late" : "band"} d={d}>
+              <title>{title}</title>
+            </path>
+          ))}
+          {columns.map((boxes, i) =>
+            [...boxes.values()].map((one) => {
+              const kind = i === 0 ? "block" : "mutex";
+              const open = () => one.func >= 0 && onOpen(one.func, kind);
+              return (
+                <g
+                  key={`${i} ${one.key}`}
+                  class={`who ${["waiter", "lock", one.func === handedOver ? "nobody" : "holder"][i]}`}
+                  transform={`translate(${x(i)} ${one.y})`}
+                  {...(one.func >= 0 ? { role: "button", tabindex: 0, onClick: open, onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && open() } : {})}
+                >
+                  <rect width={wide} height={height} rx="4">
+                    <title>{one.func >= 0 ? app.model.report.names[one.func] : one.text}</title>
+                  </rect>{" "}
+                  <text x="9" y={height / 2 + 4}>
+                    {trim(one.text, time(one.size))}
+                  </text>{" "}
+                  <text class="value" x={wide - 9} y={height / 2 + 4} text-anchor="end">
+                    {time(one.size)}
+                  </text>
+                </g>
+              );
+            }),
+          )}
+        </svg>
       )}
-    </svg>
+    </div>
   );
 }

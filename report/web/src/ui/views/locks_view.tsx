@@ -6,7 +6,8 @@ import { LockDrawing } from "./lock_drawing";
 import { Bar, FunctionName } from "../tables";
 
 function SingleLocks({ app }: { app: App }) {
-  const { locks, pairs } = singleLocks(app);
+  const data = singleLocks(app);
+  const { locks, pairs } = data;
   if (locks.length === 0) return null;
   const whom = whomRows(pairs);
   const someGoOn = locks.some(({ lock }) => waitingNow(lock) > 0);
@@ -29,12 +30,10 @@ function SingleLocks({ app }: { app: App }) {
             {text}
           </p>
         ))}
-      {whom.length > 0 && (
-        <section aria-label="Who waited for whom">
-          <h2>Who waited for whom{part}</h2>
-          <div class="whom-frame">
-            <LockDrawing app={app} rows={whom} onOpen={(func, kind) => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
-          </div>
+      <section aria-label="Who waited for whom">
+        <h2>Who waited for whom{part}</h2>
+        <LockDrawing app={app} data={data} onOpen={(func, kind) => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
+        {whom.length > 0 && (
           <div class="table-frame" role="group" tabIndex={0} aria-label="Who waited for whom, as a table">
           <table class="data" data-testid="lock-pairs">
             <thead>
@@ -71,8 +70,8 @@ function SingleLocks({ app }: { app: App }) {
             </tbody>
           </table>
           </div>
-        </section>
-      )}
+        )}
+      </section>
       <section aria-label={title}>
         <h2>{title}{part}</h2>
         <div class="table-frame" role="group" tabIndex={0} aria-label="Locks, as a table">

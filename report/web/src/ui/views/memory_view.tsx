@@ -1,6 +1,7 @@
 // Where the resident memory was: the lines of the account stacked over time, and the lines at the moment shown, as `holdfast
 // memory` prints them.
 import { accountsOf, bytesOf, totalOf, type Account } from "../../core/account";
+import { isProcessKey } from "../../core/select";
 import { formatDuration, formatPercent, formatSigned, formatValue } from "../../core/units";
 import type { App } from "../app_api";
 import { clockText, timeTicks, valueTicks } from "../plot";
@@ -113,7 +114,8 @@ const mostProcesses = 8;
 
 export function MemoryView({ app }: { app: App }) {
   const { model, state } = app;
-  const accounts = accountsOf(model.report, state.process, state);
+  const accounts = accountsOf(model.report, state.process, state).filter(({ process }) => model.hasProcess(state, process));
+  const ignored = [...state.labels.filter(({ key }) => !isProcessKey(key)).map(({ key, text }) => `${key} ${text}`), ...(state.chips.length > 0 ? ["functions"] : [])];
   if (accounts.length === 0) {
     return (
       <div class="empty" role="status">
@@ -129,6 +131,11 @@ export function MemoryView({ app }: { app: App }) {
   }
   return (
     <div class="memory-view">
+      {ignored.length > 0 && (
+        <p class="muted" data-testid="unfiltered-memory">
+          Not filtered by {ignored.join(", ")}: the account is of whole processes.
+        </p>
+      )}
       {accounts.slice(0, mostProcesses).map((account) => (
         <AccountOf key={account.process} account={account} alone={accounts.length === 1} />
       ))}

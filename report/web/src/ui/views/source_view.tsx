@@ -30,7 +30,7 @@ export function SourceView({ app }: { app: App }) {
       <div class="view-options">
         <FunctionPicker app={app} func={func} />
       </div>
-      <h2 class="fn-title">{nameOf(app, func)}</h2>
+      <h2 class="fn-title" title={nameOf(app, func)}>{model.shortName(func)}</h2>
       {byLine.size === 0 ? (
         <div class="empty">
           <p>
