@@ -223,9 +223,9 @@ void ReportBuilder::AddPlumbing(const FilteredStacks& stacks, const std::vector<
       allocated.ok() && AllWasFreed(static_cast<double>(profile.Total(in_use)), HalfWidth(profile, in_use).value_or(0),
                                     static_cast<double>(profile.Total(*allocated)));
   const size_t metric = all_was_freed ? *allocated : series->default_metric;
-  series->owned_was_freed = OwnedWasFreed(profile, whose);
-  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, whose), arguments_);
-  // A function is plumbing when it is wherever it lies.
+  series->owned_was_freed = OwnedWasFreed(profile, plumbing);
+  series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, plumbing), arguments_);
+  // A function is plumbing if it is plumbing at any location.
   std::map<uint32_t, bool> holds;
   for (size_t i = 0; i < frames.size(); ++i) {
     const FrameNode& node = stacks.nodes()[i];

@@ -76,7 +76,7 @@ std::string StuckWords::Way(int stack) const {
 
 std::vector<std::string> StuckWords::CallNames(int stack) const {
   if (stack == WaitingList::kUnknown) return {};
-  std::vector<std::string> names = FewCalls(profile_, StackAt(stack), &whose_);
+  std::vector<std::string> names = FewCalls(profile_, StackAt(stack), &plumbing_);
   for (std::string& name : names) name = Printable(name);
   return names;
 }
