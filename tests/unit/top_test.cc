@@ -111,7 +111,9 @@ TEST(Top, AgreesWithGoRowByRow) {
     Folder folder;
     const std::string file = Save(folder, "random.pb.gz", RandomProfile(seed));
     for (const char* metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
-      const Result ours = Top({.files = {file}, .metric = metric, .unit = "raw", .node_count = 0});
+      TopOptions options = {.files = {file}, .metric = metric, .unit = "raw", .node_count = 0};
+      options.full_names = true;  // as Go has them
+      const Result ours = Top(options);
       ASSERT_EQ(ours.exit_code, 0) << ours.err;
       const Rows go = GoTop(file, metric, "bytes");
       EXPECT_GE(go.size(), 50u);
