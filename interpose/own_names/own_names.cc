@@ -12,6 +12,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/process/process.h"
+#include "sampler/stacks/program_headers.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
@@ -64,15 +65,17 @@ bool Describe(const link_map* map, Object* object) {
   if (object->symbols == nullptr || object->names == nullptr || _dl_find_object(map->l_ld, &found) != 0) return false;
   object->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   object->end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
-  const auto* head = reinterpret_cast<const Elf64_Ehdr*>(object->start);
-  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phentsize != sizeof(Elf64_Phdr)) return false;
-  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(object->start + head->e_phoff);
-  for (int i = 0; i < head->e_phnum; ++i) {
-    if (segments[i].p_type != PT_GNU_RELRO) continue;
-    object->relro_start = (map->l_addr + segments[i].p_vaddr) & ~(kPageBytes - 1);
-    object->relro_end = map->l_addr + segments[i].p_vaddr + segments[i].p_memsz;
+  // There is only one thread yet.
+  const ProgramHeaders headers = FindProgramHeaders(found, HeaderSearch::kMappings);
+  for (const Elf64_Phdr& header : headers) {
+    const uintptr_t start = map->l_addr + header.p_vaddr, page = start & ~(kPageBytes - 1);
+    if (header.p_type == PT_LOAD && page < object->start) object->start = page;
+    if (header.p_type == PT_LOAD && start + header.p_memsz > object->end) object->end = start + header.p_memsz;
+    if (header.p_type != PT_GNU_RELRO) continue;
+    object->relro_start = page;
+    object->relro_end = start + header.p_memsz;
   }
-  return true;
+  return headers.first != nullptr;
 }
 
 // −1: none of ours. Objects have thousands of symbols; most fail the first comparison.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/table/headers_of_module.h"
 #include "report/table/thread_status.h"
 
 namespace holdfast {
@@ -25,13 +26,8 @@ class Image {
 
   // Returns the bytes of the file; "" if it cannot be made.
   std::string Make() {
-    if (!memory_.Read(module_.start, &head_, sizeof head_) || memcmp(head_.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head_.e_ident[EI_CLASS] != ELFCLASS64 || head_.e_phentsize != sizeof(Elf64_Phdr) || head_.e_phnum > 64) {
-      return "";
-    }
-    segments_.resize(head_.e_phnum);
-    if (!memory_.Read(module_.start + head_.e_phoff, segments_.data(), segments_.size() * sizeof(Elf64_Phdr)))
-      return "";
+    segments_ = ReadProgramHeaders(memory_, module_.start, &head_);
+    if (segments_.empty()) return "";
     ReadNotesAndDynamic();
     const std::optional<uint32_t> count = CountSymbols();
     if (!count.has_value() || symbols_ == 0 || names_ == 0 || names_size_ == 0 || names_size_ > kMostTable) return "";

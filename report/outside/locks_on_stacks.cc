@@ -9,6 +9,7 @@
 #include "report/outside/look_at_waits.h"
 #include "report/outside/modules_of_process.h"
 #include "report/outside/outside_stack.h"
+#include "report/table/headers_of_module.h"
 #include "report/table/thread_status.h"
 
 namespace holdfast {
@@ -43,15 +44,11 @@ std::vector<LockInfo*> LocksNowhere(Snapshot* snapshot) {
 // Returns an upper bound for the size of these modules' static thread-local variables. Libraries loaded later have
 // separate blocks, so the result may be too large.
 uint64_t ThreadLocalBytes(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules) {
-  constexpr size_t kMostHeaders = 64;
   uint64_t bytes = 0;
   for (const ModuleInfo& module : modules) {
     Elf64_Ehdr head;
-    if (module.unloaded || !memory.Read(module.start, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-      continue;
-    for (size_t i = 0; i < head.e_phnum && i < kMostHeaders; ++i) {
-      Elf64_Phdr segment;
-      if (!memory.Read(module.start + head.e_phoff + i * sizeof segment, &segment, sizeof segment)) break;
+    if (module.unloaded) continue;
+    for (const Elf64_Phdr& segment : ReadProgramHeaders(memory, module.start, &head)) {
       if (segment.p_type == PT_TLS) bytes += segment.p_memsz + segment.p_align;
     }
   }

@@ -12,13 +12,13 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "report/base/file_descriptor.h"
+#include "report/table/headers_of_module.h"
 #include "report/table/thread_status.h"
 
 namespace holdfast {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096, kMostNotes = 1 << 16;
-constexpr uint16_t kMostProgramHeaders = 64;
 
 std::string BuildIdIn(const std::string& notes) {
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -42,12 +42,7 @@ std::string BuildIdIn(const std::string& notes) {
 ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string path) {
   ModuleInfo module{};
   Elf64_Ehdr head;
-  if (!memory.Read(start, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0 || head.e_phnum > kMostProgramHeaders) {
-    return module;
-  }
-  std::vector<Elf64_Phdr> headers(head.e_phnum);
-  if (!memory.Read(start + head.e_phoff, headers.data(), headers.size() * sizeof(Elf64_Phdr))) return module;
+  const std::vector<Elf64_Phdr> headers = ReadProgramHeaders(memory, start, &head);
   const auto first = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.p_type == PT_LOAD; });
   if (first == headers.end()) return module;
   module.path = std::move(path);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "report/table/headers_of_module.h"
 #include "report/table/thread_status.h"
 #include "sampler/unwind/unwind_cfi.h"
 
@@ -17,7 +18,6 @@ namespace {
 
 constexpr uint64_t kMostImage = uint64_t{1} << 30;     // reserved address space, not used memory
 constexpr uint64_t kMostTables = uint64_t{128} << 20;  // copied bytes of one module's tables
-constexpr uint64_t kMostHeaders = 64;
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is unknown
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
 constexpr size_t kMostTried = 32;  // candidate frames
@@ -199,12 +199,7 @@ class OutsideStacks::Image {
     memory_ = static_cast<char*>(mapped);
     bytes_ = bytes;
     Elf64_Ehdr head;
-    if (!memory.Read(module.start, &head, sizeof head) || head.e_phentsize != sizeof(Elf64_Phdr) ||
-        head.e_phnum > kMostHeaders) {
-      return;
-    }
-    std::vector<Elf64_Phdr> headers(head.e_phnum);
-    if (!memory.Read(module.start + head.e_phoff, headers.data(), headers.size() * sizeof(Elf64_Phdr))) return;
+    const std::vector<Elf64_Phdr> headers = ReadProgramHeaders(memory, module.start, &head);
     const auto tables = std::find_if(headers.begin(), headers.end(),
                                      [](const Elf64_Phdr& header) { return header.p_type == PT_GNU_EH_FRAME; });
     if (tables == headers.end()) return;

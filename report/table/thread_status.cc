@@ -177,7 +177,7 @@ std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedC
   return text;
 }
 
-ProcessMemory::ProcessMemory(pid_t pid) : file_(OpenOfProcess(ThreadWithMemory(pid), "mem")) {
+ProcessMemory::ProcessMemory(pid_t pid) : pid_(pid), file_(OpenOfProcess(ThreadWithMemory(pid), "mem")) {
   is_denied_ = !file_.valid() && (errno == EACCES || errno == EPERM);
 }
 

@@ -41,12 +41,14 @@ std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedC
 class ProcessMemory {
  public:
   explicit ProcessMemory(pid_t pid);
+  pid_t pid() const { return pid_; }
   // The kernel does not permit reading.
   bool is_denied() const { return is_denied_; }
   // Returns false if a part cannot be read.
   bool Read(uint64_t address, void* to, size_t bytes) const;
 
  private:
+  const pid_t pid_;
   FileDescriptor file_;
   bool is_denied_ = false;
 };

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <sys/auxv.h>
 
 #include <cstring>
 
@@ -15,62 +14,46 @@ namespace {
 
 constexpr uintptr_t PageUp(uintptr_t address) { return PageOf(address + kPageBytes - 1); }
 
-struct Headers {
-  const Elf64_Phdr* first = nullptr;
-  int count = 0;
-  const Elf64_Phdr* begin() const { return first; }
-  const Elf64_Phdr* end() const { return first + count; }
-};
-
 AddressRange Mapped(const Elf64_Phdr& segment, uint64_t bias) {
   return {PageOf(bias + segment.p_vaddr), PageUp(bias + segment.p_vaddr + segment.p_memsz)};
 }
 
 bool IsReadable(const Elf64_Phdr& segment) { return segment.p_type == PT_LOAD && (segment.p_flags & PF_R); }
 
-bool Contains(AddressRange range, uintptr_t address) { return address >= range.start && address < range.end; }
-
-// Returns the program headers of an ELF header at `start`, if there is one and it describes `found`. Both must be in
-// the first page, where every linker puts them. `mapped`: something is mapped there, which is assumed readable if no
-// system call may be made to check.
-Headers HeadersAt(uintptr_t start, bool mapped, const dl_find_object& found) {
-  if (no_system_calls.load(std::memory_order_relaxed) ? !mapped : !PageReadable(start)) return {};
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-      header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phoff > kPageBytes ||
-      header->e_phnum > (kPageBytes - header->e_phoff) / sizeof(Elf64_Phdr)) {
-    return {};
-  }
-  const Headers headers{reinterpret_cast<const Elf64_Phdr*>(start + header->e_phoff), header->e_phnum};
-  const uint64_t bias = found.dlfo_link_map->l_addr;
-  const auto wanted = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
-  for (const Elf64_Phdr& segment : headers) {
-    if (segment.p_type == PT_LOAD && Contains(Mapped(segment, bias), wanted)) return headers;
-  }
-  return {};
-}
-
-// At the start of the found segment; else at the start of a library's first segment; else those of the main program.
-Headers FindHeaders(const dl_find_object& found) {
-  Headers headers = HeadersAt(reinterpret_cast<uintptr_t>(found.dlfo_map_start), true, found);
-  const uint64_t bias = found.dlfo_link_map->l_addr;
-  if (headers.first == nullptr && bias % kPageBytes == 0 && bias != 0) headers = HeadersAt(bias, false, found);
-  if (headers.first == nullptr && found.dlfo_link_map->l_name[0] == '\0') {
-    headers = HeadersAt(PageOf(getauxval(AT_PHDR)), true, found);
-  }
-  return headers;
-}
-
 // Grows `range` over the readable segments that touch it. Load segments are sorted by address.
-void JoinReadable(const Headers& headers, uint64_t bias, AddressRange* range) {
+AddressRange Joined(const ProgramHeaders& headers, uint64_t bias, AddressRange range) {
   for (int i = 0; i < headers.count; ++i) {
     const AddressRange mapped = Mapped(headers.first[i], bias);
-    if (IsReadable(headers.first[i]) && mapped.start == range->end) range->end = mapped.end;
+    if (IsReadable(headers.first[i]) && mapped.start == range.end) range.end = mapped.end;
   }
   for (int i = headers.count - 1; i >= 0; --i) {
     const AddressRange mapped = Mapped(headers.first[i], bias);
-    if (IsReadable(headers.first[i]) && mapped.end == range->start) range->start = mapped.start;
+    if (IsReadable(headers.first[i]) && mapped.end == range.start) range.start = mapped.start;
   }
+  return range;
+}
+
+// Without program headers: the readable pages around the unwind tables.
+AddressRange ReadableAround(uintptr_t tables, AddressRange within) {
+  constexpr uintptr_t kFarthest = uintptr_t{32} << 20;  // 1.1 ms of probes in each direction
+  if (!within.Contains(tables) || !PageReadable(tables)) return {};
+  AddressRange readable{PageOf(tables), PageOf(tables) + kPageBytes};
+  while (readable.end < within.end && readable.end - tables < kFarthest && PageReadable(readable.end))
+    readable.end += kPageBytes;
+  while (readable.start > within.start && tables - readable.start < kFarthest &&
+         PageReadable(readable.start - kPageBytes))
+    readable.start -= kPageBytes;
+  return readable;
+}
+
+// Whether notes outside of memory known to be readable can be read.
+bool NotesReadable(uintptr_t start, uintptr_t end) {
+  constexpr uintptr_t kMostNotes = 16 * kPageBytes;
+  if (end - start > kMostNotes) return false;
+  for (uintptr_t page = PageOf(start); page < end; page += kPageBytes) {
+    if (!PageReadable(page)) return false;
+  }
+  return true;
 }
 
 void FindBuildId(uintptr_t at, uintptr_t end, ModuleImage* image) {
@@ -92,15 +75,16 @@ void FindBuildId(uintptr_t at, uintptr_t end, ModuleImage* image) {
 
 }  // namespace
 
-ModuleImage ReadModuleImage(const dl_find_object& found) {
+ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search) {
   ModuleImage image;
   image.range = {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
   image.bias = found.dlfo_link_map->l_addr;
   const auto tables = reinterpret_cast<uintptr_t>(found.dlfo_eh_frame);
 
-  const Headers headers = FindHeaders(found);
+  const ProgramHeaders headers = FindProgramHeaders(found, search);
   if (headers.first == nullptr) {
     image.segments[image.segment_count++] = {image.range.start, image.range.end, 0};
+    image.readable = ReadableAround(tables, image.range);
     return image;
   }
   for (const Elf64_Phdr& header : headers) {
@@ -111,19 +95,19 @@ ModuleImage ReadModuleImage(const dl_find_object& found) {
     if ((header.p_flags & PF_X) && image.segment_count < ModuleImage::kMostSegments) {
       image.segments[image.segment_count++] = {mapped.start, mapped.end, PageOf(header.p_offset)};
     }
-    if (IsReadable(header) && Contains(mapped, tables)) {
-      image.readable = mapped;
-      JoinReadable(headers, image.bias, &image.readable);
-    }
+    if (!IsReadable(header)) continue;
+    if (mapped.Contains(tables)) image.readable = Joined(headers, image.bias, mapped);
+    if (mapped.Contains(reinterpret_cast<uintptr_t>(found.dlfo_link_map->l_ld)))
+      image.elsewhere = Joined(headers, image.bias, mapped);
   }
   const uintptr_t first_page = PageOf(reinterpret_cast<uintptr_t>(headers.first));
   for (const Elf64_Phdr& header : headers) {
     const uintptr_t start = image.bias + header.p_vaddr;
     const uintptr_t end = start + header.p_memsz;
     if (header.p_type != PT_NOTE || image.build_id != nullptr || end < start) continue;
-    // Notes are in the first page; others must be within memory known to be readable.
-    const bool in_first_page = start >= first_page && end <= first_page + kPageBytes;
-    if (in_first_page || (start >= image.readable.start && end <= image.readable.end)) FindBuildId(start, end, &image);
+    const bool beside_headers = start >= first_page && end <= first_page + kPageBytes;
+    const bool in_readable = start >= image.readable.start && end <= image.readable.end;
+    if (beside_headers || in_readable || NotesReadable(start, end)) FindBuildId(start, end, &image);
   }
   return image;
 }

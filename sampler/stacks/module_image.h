@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "sampler/contract/layout.h"
+#include "sampler/stacks/program_headers.h"
 #include "sampler/unwind/address_range.h"
 
 struct dl_find_object;
@@ -22,12 +23,13 @@ struct ModuleImage {
   uint16_t segment_count = 0;
   const uint8_t* build_id = nullptr;
   uint16_t build_id_bytes = 0;
-  AddressRange readable;  // the mapped segments around the unwind tables, without a hole
+  AddressRange readable;   // the mapped segments around the unwind tables, without a hole
+  AddressRange elsewhere;  // if that is not all: the segments around the dynamic section, which may have older entries
 };
 
 // _dl_find_object describes a single segment of an object with holes; the image describes the whole object. A module
-// without recognizable headers is described as one segment.
-ModuleImage ReadModuleImage(const dl_find_object& found);
+// without recognizable headers is described as one segment without a build id.
+ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search);
 
 }  // namespace holdfast
 

@@ -35,7 +35,7 @@ constexpr uint16_t TagOf(uint16_t generation) {
 struct Entry {
   // Written once, before the entry is published by its head and by `count`.
   uintptr_t dynamic;  // address of its dynamic section: the same when it is loaded at the same place again
-  AddressRange readable;
+  AddressRange readable, elsewhere;
   uint64_t build_id;           // its hash; 0: none, so it never counts as the same module again
   const uint8_t* build_id_at;  // its place in the module
   uint16_t build_id_bytes;
@@ -149,7 +149,7 @@ bool IsStillThere(const Entry& entry) {
 const Entry* FindKnown(const dl_find_object& found) {
   const Entry* entry = FindLoaded(found.dlfo_link_map);
   if (entry == nullptr || LIKELY(ModulesStay()) || IsLasting(found.dlfo_link_map) || IsStillThere(*entry)) return entry;
-  return BuildIdHash(ReadModuleImage(found)) == entry->build_id ? entry : nullptr;
+  return BuildIdHash(ReadModuleImage(found, HeaderSearch::kMemory)) == entry->build_id ? entry : nullptr;
 }
 
 void ForgetFreeWord(const Entry& entry);
@@ -250,7 +250,7 @@ bool WasPassed(const dl_find_object& found, ModuleSight* sight) {
   const uint64_t key = slot.key.load(std::memory_order_relaxed);
   if (LIKELY(key == 0) || !(ModulesStay() || IsLasting(found.dlfo_link_map))) return false;
   const uint64_t start = slot.start.load(std::memory_order_relaxed), end = slot.end.load(std::memory_order_relaxed);
-  *sight = {kNoModuleTag, true, {start, end}};
+  *sight = {kNoModuleTag, true, {start, end}, {}};
   return key == KeyOf(found, start, end);
 }
 
@@ -262,12 +262,12 @@ ModuleSight PassBy(SharedTable* now, const dl_find_object& found, AddressRange r
   slot.start.store(readable.start, std::memory_order_relaxed);
   slot.end.store(readable.end, std::memory_order_relaxed);
   slot.key.store(KeyOf(found, readable.start, readable.end), std::memory_order_relaxed);
-  return {kNoModuleTag, true, readable};
+  return {kNoModuleTag, true, readable, {}};
 }
 
 // Call while holding `recording`.
 ModuleSight Record(SharedTable* now, const dl_find_object& found) {
-  const ModuleImage image = ReadModuleImage(found);
+  const ModuleImage image = ReadModuleImage(found, HeaderSearch::kMappings);
   const AddressRange range = image.range;
   const Path path = PathOf(found.dlfo_link_map, range);
   const uint64_t build_id = BuildIdHash(image);
@@ -295,13 +295,14 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
     again->place.store(PlaceOf(again->dynamic), std::memory_order_relaxed);
     SetUnloaded(again, false);
     LookAtFreeCalls(*again, image.bias);
-    return {again->tag(), true, again->readable};
+    return {again->tag(), true, again->readable, again->elsewhere};
   }
   if (known == kMostModules || generation >= kMostGenerations) return PassBy(now, found, image.readable);
   Entry& entry = entries[known];
   entry.dynamic = DynamicOf(found.dlfo_link_map);
   ranges[known] = range;
   entry.readable = image.readable;
+  entry.elsewhere = image.elsewhere;
   entry.build_id = build_id;
   entry.build_id_at = image.build_id;
   entry.build_id_bytes = image.build_id_bytes;
@@ -317,13 +318,13 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   entry.next = head.load(std::memory_order_relaxed);
   head.store(static_cast<uint16_t>(known + 1), std::memory_order_release);
   count.store(known + 1, std::memory_order_release);
-  return {entry.tag(), true, entry.readable};
+  return {entry.tag(), true, entry.readable, entry.elsewhere};
 }
 
 // A module that cannot be recorded now: its future tag, so that its frames are not taken for an older module's. The
 // thread that is recording it may meanwhile have finished.
 ModuleSight Unrecorded(const dl_find_object& found) {
-  const ModuleImage image = ReadModuleImage(found);
+  const ModuleImage image = ReadModuleImage(found, HeaderSearch::kMemory);
   const uint64_t build_id = BuildIdHash(image), loaded_as = LoadedAs(found.dlfo_link_map);
   const uintptr_t dynamic = DynamicOf(found.dlfo_link_map);
   uint16_t generation = 0;
@@ -332,11 +333,11 @@ ModuleSight Unrecorded(const dl_find_object& found) {
     if (LIKELY(!Overlap(ranges[i], image.range))) continue;
     const Entry& entry = entries[i];
     if (IsLoaded(entry, dynamic, loaded_as) || SameCode(entry, build_id, image.range)) {
-      return {entry.tag(), false, image.readable};
+      return {entry.tag(), false, image.readable, image.elsewhere};
     }
     generation = std::max(generation, After(entry));
   }
-  return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable};
+  return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable, image.elsewhere};
 }
 
 // Waits about 20 ms at most for a thread that records a module, because a module may never be met again. Counts a
@@ -351,7 +352,8 @@ ModuleSight SightUnderLock(SharedTable* now, const dl_find_object& found) {
   if (!LockRecording(now)) return Unrecorded(found);
   // Another thread may have been quicker.
   const Entry* entry = FindKnown(found);
-  const ModuleSight sight = entry != nullptr ? ModuleSight{entry->tag(), true, entry->readable} : Record(now, found);
+  const ModuleSight sight =
+      entry != nullptr ? ModuleSight{entry->tag(), true, entry->readable, entry->elsewhere} : Record(now, found);
   recording.store(false, std::memory_order_release);
   return sight;
 }
@@ -368,7 +370,7 @@ HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
 
 ModuleSight SightModule(const dl_find_object& found) {
   const Entry* entry = FindKnown(found);
-  if (LIKELY(entry != nullptr)) return {entry->tag(), true, entry->readable};
+  if (LIKELY(entry != nullptr)) return {entry->tag(), true, entry->readable, entry->elsewhere};
   ModuleSight sight;
   return WasPassed(found, &sight) ? sight : SightModuleSlow(found);
 }

@@ -24,9 +24,10 @@ namespace holdfast {
 
 // A module, as a walk needs it.
 struct ModuleSight {
-  uint16_t tag = 0;       // kNoModuleTag: there is no room for another record
-  bool settled = false;   // false: it could not be recorded now; nothing about it may be cached
-  AddressRange readable;  // the mapped part with its unwind tables
+  uint16_t tag = 0;        // kNoModuleTag: there is no room for another record
+  bool settled = false;    // false: it could not be recorded now; nothing about it may be cached
+  AddressRange readable;   // the mapped part with its unwind tables
+  AddressRange elsewhere;  // see ModuleImage
 };
 
 // Returns the loaded module that `found` (from _dl_find_object) describes. Records it in the current table when first

@@ -77,7 +77,7 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   }
   const ModuleSight module = SightForWalk(found, lasting, inside, walk);
   if (doubted.kind() != UnwindRow::kNone && module.settled && doubted.tag() == module.tag) return doubted;
-  UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside).WithTag(module.tag);
+  UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside, module.elsewhere).WithTag(module.tag);
   if (!lasting) row.bits |= UnwindRow::kUnloadable;
   if (module.settled) KeepRow(pc, walk->salts, row);
   return row;

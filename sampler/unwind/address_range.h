@@ -9,6 +9,7 @@ namespace holdfast {
 struct AddressRange {
   uintptr_t start = 0;
   uintptr_t end = 0;
+  bool Contains(uintptr_t address) const { return address >= start && address < end; }
 };
 
 }  // namespace holdfast

@@ -255,15 +255,15 @@ UnwindRow RowOf(const FrameRules& state, AddressRange readable, uintptr_t pc) {
 
 }  // namespace
 
-UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc) {
+UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc, AddressRange elsewhere) {
   const auto header = reinterpret_cast<uintptr_t>(eh_frame_hdr);
   UnwindEntry entry;
   if (header == 0) return UnwindRow::Of(UnwindRow::kFramePointer);
-  if (!FindUnwindEntry(header, readable, pc, &entry)) {
+  if (!FindUnwindEntry(header, readable, elsewhere, pc, &entry)) {
     // A "return address" that is the start of a function was put there by hand, as the first frame of a coroutine:
     // glibc's makecontext does it. No call returns there, so there is no outer frame.
     UnwindEntry next;
-    const bool planted = FindUnwindEntry(header, readable, pc + 1, &next) && next.start == pc + 1;
+    const bool planted = FindUnwindEntry(header, readable, elsewhere, pc + 1, &next) && next.start == pc + 1;
     return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);
   }
   FrameRules initial;
@@ -274,7 +274,7 @@ UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintpt
   if (!Run(entry.program, entry, pc, &initial, &state)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }
-  return RowOf(state, readable, pc);
+  return RowOf(state, entry.readable, pc);
 }
 
 }  // namespace holdfast

@@ -5,7 +5,7 @@
 // entries (CFA = sp + 8 or 16, by the address), functions that realign their stack (CFA = *(fp − n)), hand-written code
 // that saved its sp, and the kernel's signal frame. Walks evaluate no expression.
 //
-// Reads only within the range given; the data's own length bounds every loop. No state, no lock, about 700 bytes of
+// Reads only within the ranges given; the data's own length bounds every loop. No state, no lock, about 700 bytes of
 // stack.
 #ifndef HOLDFAST_SAMPLER_UNWIND_UNWIND_CFI_H_
 #define HOLDFAST_SAMPLER_UNWIND_UNWIND_CFI_H_
@@ -18,8 +18,9 @@
 namespace holdfast {
 
 // Returns the row (without a tag) for `pc`, an address inside the instruction in progress: for a call, the return
-// address − 1. `eh_frame_hdr` may be null. kFramePointer if no entry covers the address.
-UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc);
+// address − 1. `eh_frame_hdr` may be null. kFramePointer if no entry covers the address. `elsewhere`: memory with entries
+// outside of `readable`, which has the header.
+UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintptr_t pc, AddressRange elsewhere = {});
 
 }  // namespace holdfast
 

@@ -60,8 +60,9 @@ bool ParseCie(uintptr_t at, AddressRange readable, UnwindEntry* entry) {
 
 }  // namespace
 
-bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, UnwindEntry* entry) {
-  if (header < readable.start || header >= readable.end) return false;
+bool FindUnwindEntry(uintptr_t header, AddressRange readable, AddressRange elsewhere, uintptr_t pc,
+                     UnwindEntry* entry) {
+  if (!readable.Contains(header)) return false;
   DwarfBytes bytes(header, readable.end);
   const auto version = bytes.Fixed<uint8_t>();
   const auto frame_encoding = bytes.Fixed<uint8_t>();
@@ -87,12 +88,13 @@ bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, Unwi
   }
   if (low == 0) return false;
   const uintptr_t fde = header + static_cast<int64_t>(table[low - 1].fde);
+  entry->readable = readable.Contains(fde) ? readable : elsewhere;
 
-  DwarfBytes body = Body(fde, readable);
+  DwarfBytes body = Body(fde, entry->readable);
   entry->program.end = body.at() + body.left();
   const uintptr_t cie_field = body.at();
   const auto distance = body.Fixed<uint32_t>();
-  if (body.failed() || distance == 0 || !ParseCie(cie_field - distance, readable, entry)) return false;
+  if (body.failed() || distance == 0 || !ParseCie(cie_field - distance, entry->readable, entry)) return false;
   entry->start = body.Pointer(entry->pointer_encoding);
   const uintptr_t length = body.Pointer(entry->pointer_encoding & kPointerFormat);
   if (entry->augmented) body.Skip(body.Unsigned());

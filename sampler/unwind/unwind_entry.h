@@ -20,10 +20,12 @@ struct UnwindEntry {
   AddressRange initial_program;  // of the CIE
   AddressRange program;          // of the FDE
   uintptr_t start = 0;           // first address that the FDE covers
+  AddressRange readable;         // memory that has both
 };
 
-// Binary search in .eh_frame_hdr at the address `header`. False if no entry covers `pc`.
-bool FindUnwindEntry(uintptr_t header, AddressRange readable, uintptr_t pc, UnwindEntry* entry);
+// Binary search in .eh_frame_hdr at the address `header`. False if no entry covers `pc`. `readable` has the header;
+// `elsewhere` may have further entries.
+bool FindUnwindEntry(uintptr_t header, AddressRange readable, AddressRange elsewhere, uintptr_t pc, UnwindEntry* entry);
 
 }  // namespace holdfast
 

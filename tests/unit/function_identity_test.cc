@@ -18,6 +18,9 @@ TEST(FunctionIdentity, InOneBuildAFunctionIsOneWithItsClones) {
       {"parse_body.isra.0", "parse_body"},
       {"parse_body.constprop.0.isra.1.cold", "parse_body"},
       {"parse_body.part.12.cold.3", "parse_body"},
+      {"parse_body.cold.0", "parse_body"},  // BOLT's, as the next two
+      {"parse_body.warm", "parse_body"},
+      {"app::Load(int) [clone .isra.0] [clone .cold.12]", "app::Load(int)"},
       {"parse_body.llvm.8471294410", "parse_body"},
       {"parse_body.__uniq.123456789.llvm.42", "parse_body"},
       {"parse_body.lto_priv.0", "parse_body"},

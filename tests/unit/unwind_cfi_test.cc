@@ -37,7 +37,7 @@ struct LoadedModule {
 
   explicit LoadedModule(const void* code) {
     if (_dl_find_object(const_cast<void*>(code), &found) != 0) ADD_FAILURE() << "no module at " << code;
-    image = ReadModuleImage(found);
+    image = ReadModuleImage(found, HeaderSearch::kMappings);
   }
   uintptr_t header() const { return reinterpret_cast<uintptr_t>(found.dlfo_eh_frame); }
   struct TableRow {

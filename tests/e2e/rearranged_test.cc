@@ -1,0 +1,174 @@
+// Files that other tools have rearranged, or that are in memory in an unusual way: stacks pass through them to main, and
+// their functions have names.
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+uint64_t PageUp(uint64_t value) { return (value + kPage - 1) / kPage * kPage; }
+
+// Appends .eh_frame_hdr for a place that is so far from the old one, in memory: its offsets lead to the same entries.
+void AppendUnwindHeader(const std::string& file, const Elf64_Phdr& old, uint64_t distance, std::string* to) {
+  std::string header = file.substr(old.p_offset, old.p_filesz);
+  const auto shift = [&](size_t at) {
+    int32_t value;
+    std::memcpy(&value, header.data() + at, sizeof value);
+    value -= static_cast<int32_t>(distance);
+    std::memcpy(header.data() + at, &value, sizeof value);
+  };
+  shift(4);  // where .eh_frame is
+  for (size_t at = 12; at + 4 <= header.size(); at += 4) shift(at);
+  *to += header;
+}
+
+// Moves the program headers and the table of unwind entries of an ELF file to a segment of their own at its end, as BOLT
+// does, and overwrites the old headers. The unwind entries themselves stay.
+std::string WithHeadersAtTheEnd(std::string file) {
+  Elf64_Ehdr head;
+  std::memcpy(&head, file.data(), sizeof head);
+  std::vector<Elf64_Phdr> headers(head.e_phnum);
+  std::memcpy(headers.data(), file.data() + head.e_phoff, headers.size() * sizeof headers[0]);
+  uint64_t base = UINT64_MAX, end = file.size();
+  for (const Elf64_Phdr& header : headers) {
+    if (header.p_type != PT_LOAD) continue;
+    base = std::min(base, header.p_vaddr / kPage * kPage);
+    end = std::max(end, header.p_vaddr + header.p_memsz - base);
+  }
+  // As far from the start of the file as from the first segment: kernels before 5.18 rely on it.
+  const uint64_t at = PageUp(end) + kPage;
+  const uint64_t bytes = (headers.size() + 1) * sizeof headers[0];
+  std::string tables;
+  Elf64_Phdr own{};
+  own.p_type = PT_LOAD;
+  own.p_flags = PF_R;
+  own.p_offset = at;
+  own.p_vaddr = own.p_paddr = base + at;
+  own.p_align = kPage;
+  for (Elf64_Phdr& header : headers) {
+    if (header.p_type != PT_GNU_EH_FRAME) continue;
+    AppendUnwindHeader(file, header, base + at + bytes - header.p_vaddr, &tables);
+    header.p_offset = at + bytes;
+    header.p_vaddr = header.p_paddr = base + at + bytes;
+  }
+  own.p_filesz = own.p_memsz = bytes + tables.size();
+  const auto last = std::find_if(headers.rbegin(), headers.rend(), [](const auto& h) { return h.p_type == PT_LOAD; });
+  headers.insert(last.base(), own);
+  for (Elf64_Phdr& header : headers) {
+    if (header.p_type != PT_PHDR) continue;
+    header.p_offset = at;
+    header.p_vaddr = header.p_paddr = base + at;
+    header.p_filesz = header.p_memsz = bytes;
+  }
+  std::memset(file.data() + head.e_phoff, 0xcc, head.e_phnum * sizeof headers[0]);
+  head.e_phoff = at;
+  head.e_phnum = static_cast<uint16_t>(headers.size());
+  file.resize(at);
+  file.append(reinterpret_cast<const char*>(headers.data()), bytes);
+  file += tables;
+  std::memcpy(file.data(), &head, sizeof head);
+  return file;
+}
+
+class Rearranged : public Profiled {
+ protected:
+  std::string Copy(const std::string& name, std::string (*change)(std::string) = nullptr) {
+    const std::string path = folder() + "/" + name, bytes = ReadFile(ProgramPath(name));
+    WriteFile(path, change != nullptr ? change(bytes) : bytes);
+    chmod(path.c_str(), 0755);
+    return path;
+  }
+
+  // Each stack leads from its function through both files to main.
+  void ExpectWholeStacks(const RunResult& run) {
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+    ExpectKnownHeap(run.out);
+    for (const Decoded& heap : NewestHeap()) {
+      EXPECT_EQ(heap.Comment("losses"), "none") << heap.Summary();
+      for (const DecodedSample& sample : heap.samples) {
+        const bool by_program = sample.LeafIs("program_allocates");
+        if (!by_program && !sample.LeafIs("library_allocates")) continue;
+        for (const char* function : {"through_library", "calls_both", "main"})
+          EXPECT_TRUE(sample.Has(function)) << function << "\n" << heap.Summary();
+        EXPECT_FALSE(sample.Has("[truncated]")) << heap.Summary();
+      }
+    }
+  }
+
+  RunResult Run(const std::string& program, const std::string& library, const std::string& more = "") {
+    std::vector<std::string> argv = {program, library};
+    if (!more.empty()) argv.push_back(more);
+    return RunAndSettle(CommandFor(Launch::kPreload, argv, {{"heap-interval", "1"}}));
+  }
+  // The library is loaded with the program.
+  RunResult RunLinked(const std::string& program, const std::string& library, const std::string& more = "") {
+    std::vector<std::string> argv = {program, "-"};
+    if (!more.empty()) argv.push_back(more);
+    Command command = CommandFor(Launch::kPreload, argv, {{"heap-interval", "1"}});
+    command.env["LD_PRELOAD"] += " " + library;
+    return RunAndSettle(command);
+  }
+};
+
+TEST_F(Rearranged, HeadersOfALibraryMayBeAtItsEnd) {
+  const std::string library = Copy("rearranged_library.so", WithHeadersAtTheEnd);
+  ExpectWholeStacks(RunLinked(ProgramPath("rearranged"), library));
+}
+
+TEST_F(Rearranged, HeadersOfAPluginMayBeAtItsEnd) {
+  const std::string library = Copy("rearranged_library.so", WithHeadersAtTheEnd);
+  ExpectWholeStacks(Run(ProgramPath("rearranged"), library));
+}
+
+class RearrangedPrograms : public Rearranged, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(RearrangedPrograms, HeadersMayBeAtTheEnd) {
+  ExpectWholeStacks(Run(Copy(GetParam(), WithHeadersAtTheEnd), ProgramPath("rearranged_library.so")));
+}
+
+TEST_P(RearrangedPrograms, MemoryMayBecomeAnonymous) {
+  ExpectWholeStacks(Run(ProgramPath(GetParam()), ProgramPath("rearranged_library.so"), "remap"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RearrangedPrograms, ::testing::Values("rearranged", "rearranged_no_pie"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// As prelink left them: their addresses in the file are not 0, and a program that is not position-independent loads
+// them there.
+TEST_F(Rearranged, ALibraryMayHaveAddressesOfItsOwn) {
+  for (const char* program : {"rearranged", "rearranged_no_pie"}) {
+    for (const char* library : {"rearranged_library_prelinked.so", "rearranged_library_far.so"}) {
+      SCOPED_TRACE(std::string(program) + " " + library);
+      ExpectWholeStacks(RunLinked(ProgramPath(program), ProgramPath(library)));
+      std::filesystem::remove_all(out());
+      ExpectWholeStacks(Run(ProgramPath(program), Copy(library, WithHeadersAtTheEnd)));
+      std::filesystem::remove_all(out());
+    }
+  }
+}
+
+// The stack of a holder that does not wait is read from outside.
+TEST_F(Rearranged, StacksThatAreReadFromOutsideAreWhole) {
+  const std::string program = Copy("rearranged", WithHeadersAtTheEnd);
+  const std::string library = Copy("rearranged_library.so", WithHeadersAtTheEnd);
+  Running running(CommandFor(Launch::kPreload, {program, library, "hold"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("waits\n"));
+  RunResult stuck;
+  EXPECT_TRUE(Eventually([&] {
+    stuck = RunTool({"stuck", "--tables", tables(), "--fold", "none", std::to_string(running.pid())});
+    return stuck.out.find("waits_for_input ← through_library ← holds_lock ← main") != std::string::npos;
+  })) << stuck.Describe();
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
