@@ -116,18 +116,28 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
       ->excludes(tag_focus);
   command->add_option("--tagignore", stacks->tag_ignore, "No samples with the label")->type_name("LABEL");
   command
-      ->add_option_function<std::string>(
+      ->add_option_function<std::vector<std::string>>(
           "--fold",
-          [stacks](const std::string& what) {
-            if (what != "none" && what != "system" && what != "plumbing") {
-              throw CLI::ValidationError("--fold", "\"" + what + "\" is not none, system or plumbing");
+          [stacks](const std::vector<std::string>& folded) {
+            for (const std::string& what : folded) {
+              if (what == "recursion") {
+                stacks->fold_recursion = true;
+                continue;
+              }
+              if (what != "none" && what != "system" && what != "plumbing")
+                throw CLI::ValidationError("--fold", "\"" + what + "\" is not none, system, plumbing or recursion");
+              stacks->fold_system = what == "system";
+              stacks->fold_plumbing = what == "plumbing";
             }
-            stacks->fold_system = what == "system";
-            stacks->fold_plumbing = what == "plumbing";
           },
           "Count for their callers: system: frames of libc, ld.so, libstdc++ and the like;\n"
-          "plumbing: those, other standard libraries, allocators that only forward, and locking; none")
-      ->type_name("WHAT");
+          "plumbing: those, other standard libraries, allocators that only forward, and locking; none.\n"
+          "recursion, alone or beside these: show a function that calls itself, directly or through others, once")
+      ->type_name("WHAT")
+      ->expected(1)
+      ->take_all()
+      ->delimiter(',')
+      ->allow_extra_args(false);
   AddPlumbing(command, &stacks->plumbing);
   command->add_flag("!--noinlines,!--no-inlines", stacks->inlines,
                     "Count inlined functions for the function around them");

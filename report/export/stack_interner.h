@@ -16,6 +16,7 @@
 #include "report/export/code_segments.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
+#include "sampler/contract/deep_stacks.h"
 
 namespace holdfast {
 
@@ -43,7 +44,8 @@ void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profil
 
 // Addresses below this contain no code: Linux maps nothing in the first page (vm.mmap_min_addr).
 inline constexpr uint64_t kLowestCode = 4096;
-inline constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3, kFirstNamedAddress = 16;
+inline constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedAddress = 3, kOmittedAddress = 4,
+                          kFirstNamedAddress = 16;
 
 // Interns stacks as lists of location indices. Two records of the table may have the same frames (a race between two
 // threads), and collectors distinguish stacks only by addresses and labels.
@@ -77,6 +79,10 @@ class StackInterner {
     frames.reserve(stack.frames.size() + 1);
     bool truncated = stack.truncated;
     for (const TaggedPc pc : stack.frames) {
+      if (pc == kOmittedFrames) {
+        frames.push_back(Synthetic(kOmittedAddress, "[…]"));
+        continue;
+      }
       if ((pc & kPcMask) <= kLowestCode) {  // not code: the frames above it are unreliable
         truncated = true;
         break;

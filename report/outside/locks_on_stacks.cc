@@ -93,6 +93,7 @@ class LockPlaces {
     if (!place.has_value()) return false;
     StackInfo stack = thread.stack;
     stack.frames.erase(stack.frames.begin(), stack.frames.begin() + static_cast<ptrdiff_t>(place->frame));
+    OmitFrames(&stack);
     lock->block_offset = place->offset;
     lock->block_stack = static_cast<uint32_t>(snapshot_.stacks.size());
     snapshot_.stacks.push_back(std::move(stack));

@@ -11,13 +11,14 @@
 
 #include "report/table/headers_of_module.h"
 #include "report/table/thread_status.h"
+#include "sampler/contract/deep_stacks.h"
 #include "sampler/unwind/unwind_cfi.h"
 
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostImage = uint64_t{1} << 30;     // reserved address space, not used memory
-constexpr uint64_t kMostTables = uint64_t{128} << 20;  // copied bytes of one module's tables
+constexpr uint64_t kMostImage = uint64_t{1} << 30;       // reserved address space, not used memory
+constexpr uint64_t kMostTables = uint64_t{128} << 20;    // copied bytes of one module's tables
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is unknown
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
 constexpr size_t kMostTried = 32;  // candidate frames
@@ -252,7 +253,7 @@ StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<Mod
   };
   Walker walker(memory, modules, row_before, pc, sp);
   bool at_end = false;
-  while (stack.frames.size() < kMaxDepth) {
+  while (stack.frames.size() < kMostWalked) {
     const ModuleInfo* module = ModuleOf(modules, walker.pc() - 1);
     const uint64_t tag = module != nullptr ? module->tag : uint64_t{kNoModuleTag};
     stack.frames.push_back((walker.pc() & kPcMask) | tag << kPcTagShift);
@@ -260,7 +261,16 @@ StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<Mod
     if (ends != nullptr) ends->push_back(walker.sp());
   }
   stack.truncated = !at_end;
+  if (ends == nullptr) OmitFrames(&stack);
   return stack;
+}
+
+void OmitFrames(StackInfo* stack) {
+  std::vector<TaggedPc>& frames = stack->frames;
+  if (frames.size() <= kMaxDepth) return;
+  if (stack->truncated) return frames.resize(kMaxDepth);
+  frames.erase(frames.begin() + kInnermostKept + 1, frames.end() - kOutermostKept);
+  frames[kInnermostKept] = kOmittedFrames;
 }
 
 }  // namespace holdfast

@@ -26,7 +26,8 @@ class OutsideStacks {
   OutsideStacks();
   ~OutsideStacks();
   // Returns frames leaf first, as in StackInfo, truncated where the caller is unknown. `ends`, if not null: the upper
-  // end of each frame; one element less if the walk was truncated.
+  // end of each frame; one element less if the walk was truncated. With `ends`, a deep stack keeps all its
+  // frames: see OmitFrames.
   StackInfo Walk(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc, uint64_t sp,
                  std::vector<uint64_t>* ends = nullptr);
 
@@ -35,6 +36,9 @@ class OutsideStacks {
   const Image* ImageOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc);
   std::vector<std::unique_ptr<Image>> images_;
 };
+
+// Leaves out the middle of a deep stack, as the library does (sampler/contract/deep_stacks.h).
+void OmitFrames(StackInfo* stack);
 
 // Returns the frame that contains `address`, and the offset in it, for a walk that began at `sp`; nothing if there is
 // none.

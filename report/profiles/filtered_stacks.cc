@@ -119,6 +119,7 @@ class StacksBuilder {
     } else {
       AppendNodes(frames, nodes);
     }
+    if (options_.fold_recursion) FoldRecursion(first);
     if (made_.frames_.size() > first || frames.empty()) return true;
     if (!options_.folds() || !options_.hide.empty() || !options_.show.empty()) return false;
     made_.frames_.push_back(nodes.FoldedNode(frames.back(), &made_.nodes_));  // all frames are system frames
@@ -146,6 +147,31 @@ class StacksBuilder {
         made_.frames_.push_back(node);
       }
     }
+  }
+
+  // From the outermost frame on: a function that comes again drops all frames since it came first.
+  //
+  //     main ─ value ─ list ─ value ─ list ─ value ─ string      becomes      main ─ value ─ string
+  void FoldRecursion(size_t first) {
+    std::vector<uint32_t>& frames = made_.frames_;
+    folded_.clear();
+    depth_of_.clear();
+    for (size_t i = frames.size(); i-- > first;) {
+      const auto [place, is_new] = depth_of_.try_emplace(FunctionKey(frames[i]), folded_.size());
+      while (!is_new && folded_.size() > place->second) {
+        const uint64_t dropped = FunctionKey(folded_.back());
+        if (dropped != place->first) depth_of_.erase(dropped);
+        folded_.pop_back();
+      }
+      folded_.push_back(frames[i]);
+    }
+    frames.resize(first);
+    frames.insert(frames.end(), folded_.rbegin(), folded_.rend());
+  }
+  // The same for all nodes of a function. A node without one is a key of its own.
+  uint64_t FunctionKey(uint32_t node) const {
+    const StringId function = made_.nodes_[node].function;
+    return function != 0 ? uint64_t{function} : uint64_t{node} | uint64_t{1} << 32;
   }
 
   // Removes the frames that the profile itself wants dropped: from the outermost such frame below a frame that stays.
@@ -199,6 +225,8 @@ class StacksBuilder {
   bool collapse_ = false;         // on a coarse level
   FilteredStacks made_;
   absl::flat_hash_map<std::string, uint32_t> labels_;
+  std::vector<uint32_t> folded_;  // FoldRecursion
+  absl::flat_hash_map<uint64_t, size_t> depth_of_;
 };
 
 absl::StatusOr<FilteredStacks> FilteredStacks::Build(std::shared_ptr<const Profile> profile,

@@ -38,6 +38,9 @@ struct StackOptions {
   bool fold_system = false;                // count system frames (frame_origin.h) for their callers
   bool fold_plumbing = false;              // also count plumbing (plumbing.h) for its callers …
   std::vector<std::string> plumbing = {};  // … and functions that match these patterns
+  // Show a function that calls itself, directly or through others, once: leave out the frames of its earlier calls and
+  // those between. The total of a function then lacks stacks in which all its frames are left out.
+  bool fold_recursion = false;
   bool inlines = true;
   bool folds() const { return fold_system || fold_plumbing; }
   // function, line, file, object, package. Anything else is a label: its value becomes the outermost node. If the

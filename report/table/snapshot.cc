@@ -18,6 +18,7 @@
 #include "report/table/row_reader.h"
 #include "report/table/snapshot_ages.h"
 #include "report/table/snapshot_locks.h"
+#include "sampler/contract/deep_stacks.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -185,7 +186,7 @@ class SnapshotReader {
     info->truncated = stack.truncated;
     info->frames.reserve(std::min<size_t>(stack.depth, kMaxDepth));
     const auto add = [&](const TaggedPc* frames, uint64_t count) {
-      if (info->frames.size() + count > kMaxDepth + 1 || frames_left_ < count) return false;
+      if (info->frames.size() + count > kMostKeptFrames + 1 || frames_left_ < count) return false;
       frames_left_ -= count;
       for (uint64_t i = 0; i < count; ++i) info->frames.push_back(frames[i] & kTaggedPcMask);
       return true;

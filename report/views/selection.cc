@@ -493,6 +493,7 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   if (o.folds()) {
     table->header.push_back(fmt::format("filter   --fold {}", o.fold_plumbing ? "plumbing" : "system"));
   }
+  if (o.fold_recursion) table->header.push_back("filter   --fold recursion");
   if (!view.sampling.empty()) table->header.push_back(fmt::format("sampled  {}", view.sampling));
   for (const std::string& loss : view.losses) table->header.push_back(fmt::format("lost     {}", loss));
   table->members.push_back({"program", JsonString(view.program)});

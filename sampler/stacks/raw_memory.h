@@ -45,6 +45,9 @@ class StackReader {
   }
   static uintptr_t Word(uintptr_t address) { return *reinterpret_cast<const uintptr_t*>(address); }
 
+  // For a deep stack: together with kMostProbes they cover the 8 MiB of a usual thread's stack.
+  void AllowMoreProbes() { probes_left_ += kMoreProbes; }
+
   // Call after the walk, which ended at `outermost`: if that is in the thread's own block, the thread remembers the
   // readable part of its stack.
   void Remember(uintptr_t outermost);
@@ -66,6 +69,7 @@ class StackReader {
   StackBounds* bounds_;
 
   static constexpr int kMostProbes = 512;  // 70 µs: the most that a walk over an unknown stack may spend on probes
+  static constexpr int kMoreProbes = 1536;
 };
 
 }  // namespace holdfast

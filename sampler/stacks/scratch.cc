@@ -13,7 +13,7 @@ constexpr int kBuffers = 64, kMoreBuffers = 1024;
 
 using Taken = std::atomic<uint64_t>;  // a bit for each buffer
 
-constinit StackTrace buffers[kBuffers] = {};  // 128 KiB of .bss; only used pages get memory
+constinit StackTrace buffers[kBuffers] = {};  // 164 KiB of .bss; only used pages get memory
 constinit Taken taken{0};
 
 // Mapped when all of those are in use: threads preempted during a capture keep their buffers, and when a thousand

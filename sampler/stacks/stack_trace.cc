@@ -194,6 +194,45 @@ HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Wa
   }
 }
 
+// Walks on from the frame after kMaxDepth others, which are in `trace`. Only the innermost and the outermost frames are
+// kept (deep_stacks.h). False: the outermost frame was not reached, and `trace` is unchanged.
+HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, StackReader* stack, StackTrace* trace) {
+  // Each guess takes two or three system calls, 0.4 µs.
+  constexpr int kMostGuesses = 1024;
+  NoNotes none;
+  stack->AllowMoreProbes();
+  for (int i = 0; i < kOutermostKept; ++i) trace->outermost[i] = trace->frames[kInnermostKept + i];
+  static_assert(kMaxDepth % kOutermostKept == 0);
+  int depth = kMaxDepth, guesses = 0;
+  for (bool whole = false; !whole;) {
+    if (at.pc - kLowestPc >= kPcEnd - kLowestPc) {
+      if (at.pc != 0) return false;
+      break;
+    }
+    if (depth == kMostWalked) return false;
+    const UnwindRow row = FindRow(at.pc, walk);
+    if (row.kind() == UnwindRow::kNone) return false;
+    trace->outermost[depth++ % kOutermostKept] = at.pc | (row.bits & UnwindRow::kModuleTagMask);
+    if (LIKELY(row.IsPlainStep())) {
+      if (!StepTo(Base(row, at), row, stack, &at, &none)) return false;
+    } else if (row.kind() == UnwindRow::kEnd) {
+      whole = true;
+    } else {
+      if (row.kind() == UnwindRow::kFramePointer && ++guesses > kMostGuesses) return false;
+      const uintptr_t sp = at.sp;
+      if (!StepSlow(row, stack, &at, walk)) {
+        if (sp != reinterpret_cast<uintptr_t>(__libc_stack_end)) return false;
+        whole = true;
+      }
+    }
+  }
+  stack->Remember(at.sp);
+  trace->frames[kInnermostKept] = kOmittedFrames;
+  for (int i = 0; i < kOutermostKept; ++i)
+    trace->frames[kInnermostKept + 1 + i] = trace->outermost[(depth + i) % kOutermostKept];
+  return true;
+}
+
 // Walks to the outermost frame, or to a frame of the last walk: `trace` has the frames up to there.
 template <typename Notes>
 HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace,
@@ -210,7 +249,13 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       whole = at.pc == 0;
       break;
     }
-    if (UNLIKELY(depth == kMaxDepth)) break;
+    if (UNLIKELY(depth == kMaxDepth)) {
+      whole = WalkDeep(InMemory(at), &walk, &stack, trace);
+      trace->depth = whole ? kMostKeptFrames : kMaxDepth;
+      trace->truncated = !whole;
+      notes->GiveUp();
+      return notes->Reached(at.pc, at.sp);
+    }
     if (notes->Joins(at.pc, at.sp, at.fp)) {
       notes->Reached(at.pc, at.sp);
       if (walk.searched) notes->GiveUp();

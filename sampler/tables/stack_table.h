@@ -14,6 +14,7 @@
 
 #include <bit>
 
+#include "sampler/contract/deep_stacks.h"
 #include "sampler/tables/shared_table.h"
 #include "sampler/tables/stack_rows.h"
 
@@ -25,7 +26,8 @@ struct StackTrace {
   bool truncated;  // outer frames are missing
   // Leaf first: frames[0] is the caller. Return addresses: the instruction in progress ends at or before it. For code
   // that a signal interrupted it is the interrupted address + 1, so that "− 1" is right for every frame.
-  TaggedPc frames[kMaxDepth];
+  TaggedPc frames[kMostKeptFrames];
+  TaggedPc outermost[kOutermostKept];  // during the walk of a deep stack: a ring of the last frames
 };
 
 // Returns the stack for `trace`; the overflow stack (counted) if the table is full. `labels`: LabelFrame, becomes its

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sampler/stacks/stack_trace.h"
 
@@ -14,7 +15,7 @@ namespace holdfast {
 
 struct BothTraces {
   StackTrace ours;
-  uintptr_t oracle[kMaxDepth + 1];
+  uintptr_t oracle[kMostWalked + 1];
   int oracle_depth;
 };
 
@@ -31,7 +32,7 @@ inline _Unwind_Reason_Code OracleFrame(_Unwind_Context* context, void* argument)
   if (ip == walk->first) walk->begun = true;
   if (!walk->begun || ip == 0) return _URC_NO_REASON;
   walk->traces->oracle[walk->traces->oracle_depth++] = ip + static_cast<uintptr_t>(before_instruction);
-  return walk->traces->oracle_depth <= kMaxDepth ? _URC_NO_REASON : _URC_END_OF_STACK;
+  return walk->traces->oracle_depth <= kMostWalked ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 // Captures the caller's stack, twice.
@@ -44,18 +45,30 @@ inline _Unwind_Reason_Code OracleFrame(_Unwind_Context* context, void* argument)
 
 inline uintptr_t PcOf(const StackTrace& trace, int i) { return trace.frames[i] & kPcMask; }
 
+// What is kept of the oracle's frames (sampler/contract/deep_stacks.h).
+inline std::vector<uintptr_t> KeptOf(const BothTraces& traces) {
+  const uintptr_t* end = traces.oracle + traces.oracle_depth;
+  if (traces.oracle_depth <= kMaxDepth) return {traces.oracle, end};
+  if (traces.oracle_depth > kMostWalked) return {traces.oracle, traces.oracle + kMaxDepth};
+  std::vector<uintptr_t> kept(traces.oracle, traces.oracle + kInnermostKept);
+  kept.push_back(kOmittedFrames);
+  kept.insert(kept.end(), end - kOutermostKept, end);
+  return kept;
+}
+
 // The same frames, all of them.
 inline ::testing::AssertionResult SameFrames(const BothTraces& traces) {
   const int depth = traces.ours.depth;
-  for (int i = 0; i < depth && i < traces.oracle_depth; ++i) {
-    if (PcOf(traces.ours, i) != traces.oracle[i]) {
+  const std::vector<uintptr_t> kept = KeptOf(traces);
+  const auto expected = static_cast<int>(kept.size());
+  for (int i = 0; i < depth && i < expected; ++i) {
+    if (PcOf(traces.ours, i) != kept[static_cast<size_t>(i)]) {
       return ::testing::AssertionFailure() << "frame " << i << " of " << depth << ": " << std::hex
-                                           << PcOf(traces.ours, i) << " instead of " << traces.oracle[i];
+                                           << PcOf(traces.ours, i) << " instead of " << kept[static_cast<size_t>(i)];
     }
   }
-  const int expected = traces.oracle_depth < kMaxDepth ? traces.oracle_depth : kMaxDepth;
   if (depth != expected) return ::testing::AssertionFailure() << depth << " frames instead of " << expected;
-  if (traces.ours.truncated != (traces.oracle_depth > kMaxDepth)) {
+  if (traces.ours.truncated != (traces.oracle_depth > kMostWalked)) {
     return ::testing::AssertionFailure() << "truncated is " << traces.ours.truncated << " at depth " << depth;
   }
   return ::testing::AssertionSuccess();

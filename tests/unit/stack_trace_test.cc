@@ -68,9 +68,11 @@ TEST_F(StackTraceTest, AProgramWithHolesBetweenItsSegmentsIsWalked) {
   EXPECT_FALSE(traces.ours.truncated);
 }
 
-TEST_F(StackTraceTest, DeepStacksAreCutAndSaySo) {
-  Recurse(5000, this);
-  EXPECT_TRUE(SameFrames(traces));
+TEST_F(StackTraceTest, DeepStacksKeepBothEnds) {
+  for (const int depth : {kMaxDepth - 20, kMaxDepth, kMaxDepth + 20, 5000, kMostWalked - 100, kMostWalked}) {
+    Recurse(depth, this);
+    EXPECT_TRUE(SameFrames(traces)) << depth;
+  }
   EXPECT_EQ(traces.ours.depth, kMaxDepth);
   EXPECT_TRUE(traces.ours.truncated);
 }

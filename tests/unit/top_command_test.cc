@@ -145,7 +145,7 @@ TEST_F(Commands, WhatIsWrongIsSaidInOurWords) {
   EXPECT_EQ(Wrong("top x --cum=perhaps"), "--cum does not take \"perhaps\"");
   EXPECT_EQ(Wrong("graph x --nodefraction 2"), "--nodefraction: \"2\" is not a share from 0 to 1, such as 0.01");
   EXPECT_EQ(Wrong("graph x --edgefraction some"), "--edgefraction: \"some\" is not a share from 0 to 1, such as 0.01");
-  EXPECT_EQ(Wrong("top x --fold all"), "--fold: \"all\" is not none, system or plumbing");
+  EXPECT_EQ(Wrong("top x --fold all"), "--fold: \"all\" is not none, system, plumbing or recursion");
   EXPECT_EQ(Wrong("merge x --difference --average"), "--difference and --average exclude each other");
   EXPECT_EQ(Wrong("symbolize x --symbols some"), "--symbols: \"some\" is not full, symtab or none");
   EXPECT_EQ(Wrong("symbolize x --debug-dir /no/such"),
