@@ -138,6 +138,7 @@ HOLDFAST_COLD void InsertExactSlow(SharedTable* table, ThreadState& thread, Row*
   if (level >= 0) return AddToFilter(block, level);
   table->Count(Loss::kLiveTableFull);
   // Its free would never be seen. Undercounting one block beats reporting a false leak.
+  ProbeFree(block);
   if (row->owner != 0) return AddFreeExact(table, row, bytes, nullptr, false);
   AddFree(table, thread, row, bytes, 1);
 }
@@ -199,6 +200,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
   std::atomic<uint32_t>* const word = FreeWord(recorded, block, bytes);
   if (UNLIKELY(word == nullptr)) FreeUnseen(block, bytes);
+  ProbeAlloc(block, bytes, bytes);
   if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
     AddAllocExact(recorded, thread, row, bytes);
     if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))

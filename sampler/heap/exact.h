@@ -22,6 +22,7 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/contract/weight.h"
+#include "sampler/heap/otel_probes.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
@@ -102,6 +103,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
           PutShadowedSize(word, bytes);
           CountUntimed(thread);
           if (UNLIKELY(AddOwnAlloc(recorded, thread, recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
+          ProbeAllocExact(block, bytes);
           PutShadowedRow(word, row_at);
           Unmute(thread);
           return true;
@@ -136,6 +138,7 @@ class TakenExact {
   }
   bool found() const { return word_ != nullptr; }
   HOLDFAST_HOT void Freed(const void* block, bool reallocated = false) const {
+    ProbeFreeExact(block);
     Row* row = table_->At<Row>(row_);
     const uint32_t bytes = ShadowedBytes(row->size_class, second_);
     if (UNLIKELY(row->owner != thread_state.owner)) return AddFreeExact(table_, row, bytes, block, reallocated);

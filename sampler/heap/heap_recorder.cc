@@ -4,6 +4,7 @@
 #include "sampler/heap/exact.h"
 #include "sampler/heap/heap.h"
 #include "sampler/heap/heap_sums.h"
+#include "sampler/heap/otel_probes.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
@@ -148,7 +149,8 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
   // A sample at this address was freed without our seeing it. Remove it first, so that both never count together.
   if (PassesFilter(block)) RecordFree(block);
-  AddAlloc(recorded, thread, row, bytes, interval);
+  const uint64_t weight = AddAlloc(recorded, thread, row, bytes, interval);
+  ProbeAlloc(block, bytes, WholeBytes(weight));
   NoteThread(recorded, thread, row, own_time.start_ns());
   const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block),
                                BornNow(thread, bytes, recorded->OffsetOf(row), thread.sampled_index));
@@ -157,6 +159,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   } else {
     recorded->Count(Loss::kLiveTableFull);
     // Its free would never be seen. Undercounting one block beats reporting a false leak.
+    ProbeFree(block);
     AddFree(recorded, thread, row, bytes, interval);
   }
   if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
@@ -183,6 +186,7 @@ TakenLive TakeSample(const void* block) {
 void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
   SharedTable* recorded = table();
   if (recorded == nullptr) return;
+  ProbeFree(block);
   if (taken.exact.row != 0) {
     return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row), taken.exact.bytes, block, reallocated);
   }

@@ -20,14 +20,15 @@ inline void AddSums(SharedTable* table, Row* row, int first_count, int first_var
   AddDouble(&row->sums[first_variance], weight.count_variance);
   AddDouble(&row->sums[first_variance + 1], weight.amount_variance);
 }
-// Adds to a row that all threads share, and to the counters.
-inline void AddAlloc(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
+// Adds to a row that all threads share, and to the counters. Returns the weight in bytes, as Weight::amount.
+inline uint64_t AddAlloc(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
   CounterShard& counters = ShardOf(table, thread);
   counters.alloc_calls.fetch_add(1, std::memory_order_relaxed);
   counters.alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const Weight weight = WeightOf(bytes, interval);
   AddSums(table, row, kAllocObjects, kAllocObjectsVariance, weight);
   AddInUse(table, thread, weight.amount);
+  return weight.amount;
 }
 inline void AddFree(SharedTable* table, const ThreadState& thread, Row* row, uint64_t bytes, uint64_t interval) {
   const Weight weight = WeightOf(bytes, interval);
