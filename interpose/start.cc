@@ -18,6 +18,7 @@
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/operators.h"
 #include "interpose/maps/allocator_code.h"
+#include "interpose/openmp/openmp.h"
 #include "interpose/own_names/own_names.h"
 #include "interpose/process/exit_hooks.h"
 #include "sampler/hot_path/lock_slots.h"
@@ -174,6 +175,7 @@ __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
   BindOwnNames();
+  BindOpenMp();
   at_quick_exit(AwaitLastProfile);
   pthread_atfork(BeforeFork, AfterFork, InChild);  // also for daemon and forkpty, which call fork inside libc
 }

@@ -49,8 +49,11 @@ void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
     const auto table = elf.SymbolsOf(section, kMostSymbolBytes);
     if (!table) continue;
     for (const Elf64_Sym& symbol : table->symbols) {
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
+      // A lock inside a runtime is recorded at the address of a function (interpose/openmp/openmp.h).
+      const auto type = ELF64_ST_TYPE(symbol.st_info);
+      if ((type != STT_OBJECT && type != STT_FUNC) || symbol.st_shndx == SHN_UNDEF) continue;
       for (WantedName& one : *wanted) {
+        if (type == STT_FUNC && one.elf_address != symbol.st_value) continue;
         if (one.elf_address - symbol.st_value >= std::max<uint64_t>(symbol.st_size, 1) || !one.name.empty()) continue;
         const std::string name = elf.TextAt(*table->names, symbol.st_name, kMostName);
         if (name.empty()) continue;

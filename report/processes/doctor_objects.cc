@@ -152,6 +152,36 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   }
 }
 
+bool NeedsAny(const Object& object, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return object.file.needs.contains(name); });
+}
+
+// Calls of OpenMP's runtimes that the library replaces (interpose/openmp/openmp.inc), and what it cannot see there.
+void DescribeOpenMp(const std::vector<Object>& objects, std::vector<std::string>* seen, Findings* findings) {
+  bool has_runtime = false, has_locks = false, has_barriers = false, has_tasks = false, uses = false;
+  for (const Object& object : objects) {
+    const bool is_runtime =
+        object.file.defines.contains("GOMP_barrier") || object.file.defines.contains("__kmpc_barrier");
+    has_runtime |= is_runtime;
+    if (is_runtime) continue;
+    uses |= NeedsAny(object, {"GOMP_parallel", "__kmpc_fork_call"});
+    has_locks |= NeedsAny(object, {"GOMP_critical_start", "GOMP_critical_name_start", "GOMP_atomic_start",
+                                   "GOMP_ordered_start", "__kmpc_critical", "__kmpc_critical_with_hint",
+                                   "__kmpc_ordered", "omp_set_lock", "omp_set_nest_lock"});
+    has_barriers |= NeedsAny(object, {"GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "__kmpc_barrier"});
+    has_tasks |= NeedsAny(object, {"GOMP_task", "GOMP_taskloop", "GOMP_taskloop_ull", "__kmpc_omp_task",
+                                   "__kmpc_omp_task_with_deps", "__kmpc_taskloop"});
+  }
+  if (!has_runtime) return;
+  if (has_locks) seen->emplace_back("OpenMP's critical sections, locks and turns");
+  if (has_barriers && !has_tasks) seen->emplace_back("OpenMP's barriers");
+  if (has_tasks)
+    findings->Note("locks",
+                   "OpenMP: it has tasks, so waits for tasks and at barriers are not seen: threads run tasks there");
+  else if (uses)
+    findings->Note("locks", "OpenMP: waits at the end of parallel regions are not seen");
+}
+
 void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library, Findings* findings) {
   std::vector<std::string> seen, unseen;
   for (const auto& [kind, functions] : WaitingFunctions()) {
@@ -166,6 +196,7 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
     }
     if (used) (covered ? seen : unseen).push_back(kind);
   }
+  DescribeOpenMp(objects, &seen, findings);
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
   if (seen.empty() && unseen.empty())

@@ -167,6 +167,22 @@ TEST_F(LockKinds, AbseilsMutexIsSeenAndWhoHeldIt) {
   EXPECT_GE(Below(Newest(folder, "mutex"), "culprit_lets_go", "futex").at("delay"), 150'000'000);
 }
 
+TEST_F(LockKinds, OpenMpsConstructsAreSeenAndWhoHeldThem) {
+  if (access(ProgramPath("openmp_known").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  const std::string folder = RunUntilRight("openmp_known", 0.1, true);
+  std::istringstream lines(LinesWith("holds ", output_));
+  std::string word, function;
+  int holders = 0;
+  for (double waited; lines >> word >> function >> waited; ++holders) {
+    const Values held = Below(Newest(folder, "mutex"), function, "custom");
+    EXPECT_NEAR(static_cast<double>(held.at("delay")), waited, 0.2 * waited) << function;
+  }
+  EXPECT_EQ(holders, 5);
+  EXPECT_THAT(RunTool({"locks", folder}).out, ::testing::HasSubstr("GOMP_critical_start (libgomp"));
+  const RunResult doctor = RunTool({"doctor", "--", ProgramPath("openmp_known")});
+  EXPECT_THAT(doctor.out, ::testing::HasSubstr("OpenMP's critical sections, locks and turns, OpenMP's barriers"));
+}
+
 TEST_F(LockKinds, RustsLocksAreSeen) { RunUntilRight("rust_waits", 0.1, false); }
 
 // Otherwise waiting would be attributed to their locks' holders for ever.

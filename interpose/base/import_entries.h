@@ -1,0 +1,58 @@
+// Entries of loaded objects that lead to functions of other objects (the GOT), and replacing them by wrappers, as the
+// dynamic linker would have set them:
+//
+//     program's GOT:  mallocx ──► libjemalloc.so             before
+//                     mallocx ──► our wrapper ──► libjemalloc.so
+//
+// For names that we must not export, because programs that check for them (`if (mallocx)`, dlsym) would find them. Only
+// objects that are loaded when the program starts are reached; results of dlsym stay as they are. Only before main, by
+// one thread.
+#ifndef HOLDFAST_INTERPOSE_BASE_IMPORT_ENTRIES_H_
+#define HOLDFAST_INTERPOSE_BASE_IMPORT_ENTRIES_H_
+
+#include <elf.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/contract/attributes.h"
+
+namespace holdfast {
+
+struct Relocations {
+  const Elf64_Rela* first = nullptr;
+  size_t bytes = 0;
+};
+
+// The parts of an object's dynamic section that lead to its entries.
+struct ImportingObject {
+  const link_map* map;
+  const Elf64_Sym* symbols = nullptr;
+  const char* names = nullptr;
+  Relocations calls, data;
+  uintptr_t start = 0, end = 0;              // its mapping
+  uintptr_t relro_start = 0, relro_end = 0;  // read-only after relocation
+};
+
+// False: the object imports nothing, or cannot be read.
+HOLDFAST_HIDDEN bool DescribeImports(const link_map* map, ImportingObject* object);
+
+// Whether this is the library itself.
+HOLDFAST_HIDDEN bool IsOwnLibrary(const ImportingObject& object);
+
+// The functions to replace, by number. An entry is replaced if it leads to the real function or, before the first call,
+// back into its object (lazy binding).
+struct Replacements {
+  int (*number_of)(const char* name);  // −1: none of them. Called for each entry: fast for other names
+  void* const* reals;                  // null: not there
+  void* const* wrappers;
+};
+// Returns whether any entry was set.
+HOLDFAST_HIDDEN bool ReplaceImports(const ImportingObject& object, const Replacements& by);
+
+// Whether the object imports any name for which `wanted` is true.
+HOLDFAST_HIDDEN bool ImportsAny(const ImportingObject& object, bool (*wanted)(const char* name));
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_BASE_IMPORT_ENTRIES_H_
