@@ -55,7 +55,8 @@ std::vector<uint64_t> PlacesOf(pid_t pid, uint64_t start, uint64_t offset) {
       std::find_if(mappings.begin(), mappings.end(), [start](const Mapping& m) { return m.start == start; });
   for (const Mapping& mapping : mappings) {
     if (first == mappings.end() || mapping.file != first->file) continue;
-    if (offset - mapping.offset < mapping.end - mapping.start) places.push_back(mapping.start + offset - mapping.offset);
+    if (offset - mapping.offset < mapping.end - mapping.start)
+      places.push_back(mapping.start + offset - mapping.offset);
   }
   return places;
 }
