@@ -94,6 +94,22 @@ std::string_view WithoutCrate(std::string_view path) {
   return path;
 }
 
+// Of what follows "operator": "<<" of "<<(std::ostream&)" and of "<< <char>(", "<" of "<<char>(", "+" of "+<char>(".
+size_t SymbolLength(std::string_view text) {
+  constexpr std::array<std::string_view, 38> kSymbols = {
+      "<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "==", "!=", "&&",
+      "||",  "++",  "--",  "+=",  "-=", "*=", "/=", "%=", "&=", "|=", "^=", "->", "<",
+      ">",   "+",   "-",   "*",   "/",  "%",  "&",  "|",  "^",  "~",  "!",  "="};
+  for (const std::string_view symbol : kSymbols) {
+    if (!text.starts_with(symbol)) continue;
+    const std::string_view after = text.substr(symbol.size());
+    // "<<char>" is "<" with template arguments.
+    if (symbol == "<<" && !after.empty() && IsWord(after[0])) continue;
+    return symbol.size();
+  }
+  return text.starts_with(',') ? 1 : 0;
+}
+
 std::string Shorten(std::string_view text, size_t most, int depth);
 
 std::string ShortList(const std::string& before, std::string_view list, char open, size_t most, int depth) {
@@ -131,12 +147,9 @@ std::string Shorten(std::string_view text, size_t most, int depth) {
       out += out.ends_with("::") ? path : WithoutCrate(path);
       i = end;
       if (!path.ends_with("operator")) continue;
-      while (i < text.size() && std::string_view("<>=-+*/%!&|^~,").find(text[i]) != std::string_view::npos)
-        out += text[i++];
-      if (text.substr(i).starts_with("()") || text.substr(i).starts_with("[]")) {
-        out += text.substr(i, 2);
-        i += 2;
-      }
+      const size_t symbol = SymbolLength(text.substr(i));
+      out += text.substr(i, symbol);
+      i += symbol;
       continue;
     }
     const bool opens = c == '<' || c == '(' || c == '{';
@@ -185,11 +198,7 @@ size_t OperatorLength(std::string_view text) {
   constexpr std::string_view kWord = "operator";
   if (!text.starts_with(kWord) || text.size() == kWord.size() || IsWord(text[kWord.size()])) return 0;
   size_t i = kWord.size();
-  if (text.substr(i).starts_with("()") || text.substr(i).starts_with("[]")) return i + 2;
-  if (text[i] != ' ' && text[i] != '"') {
-    while (i < text.size() && std::string_view("<>=-+*/%!&|^~,").find(text[i]) != std::string_view::npos) ++i;
-    return i;
-  }
+  if (text[i] != ' ' && text[i] != '"') return i + SymbolLength(text.substr(i));
   for (; i < text.size() && text[i] != '('; ++i) {
     if (text[i] != '<') continue;
     const size_t close = CloseOf(text, i);
@@ -197,6 +206,21 @@ size_t OperatorLength(std::string_view text) {
     i = close;
   }
   return i;
+}
+
+// Of " const && noexcept", what may follow parameters.
+size_t QualifiersLength(std::string_view text) {
+  size_t length = 0;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view qualifier : {" const", " volatile", " noexcept", " &&", " &", "&&", "&"}) {
+      const std::string_view rest = text.substr(length);
+      if (!rest.starts_with(qualifier) || (rest.size() > qualifier.size() && IsWord(rest[qualifier.size()]))) continue;
+      length += qualifier.size();
+      found = true;
+    }
+  }
+  return length;
 }
 
 // Drops parameters, a function's own template arguments, lists that were cut to "…", and unnamed namespaces.
@@ -234,8 +258,8 @@ std::string Alone(std::string_view text) {
       const bool is_parameters = !out.empty() && out.back() != '.' && out.back() != ' ';
       if (!is_parameters) {
         out.append("(").append(list).append(")");
-      } else {  // and what follows them: const, &&, noexcept
-        i = std::min(text.find("::", i), text.size());
+      } else {
+        i += QualifiersLength(text.substr(i));
       }
     } else if (list.starts_with("lambda") && (out.empty() || out.ends_with("::"))) {
       out += "{lambda}";

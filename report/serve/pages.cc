@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "report/analysis/waiting_list.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
-#include "report/export/profile_builder.h"
 #include "report/live/live_process.h"
+#include "report/outside/look_at_waits.h"
 #include "report/table/in_use_bytes.h"
 
 namespace holdfast {
@@ -63,7 +62,7 @@ code{font:12px/1.5 ui-monospace,"DejaVu Sans Mono",monospace}
 a{color:var(--accent)}
 a.program{font-weight:650}
 :focus-visible{outline:2px solid #0b57d0;outline-offset:1px}
-@media (max-width:600px){td.wide,th.wide{display:none}td,th{padding-right:10px}}
+@media (max-width:600px){.wide,.roomy{display:none}td,th{padding-right:10px}}
 )";
 
 std::string Escaped(std::string_view text) { return MarkupEscaped(RepairUtf8(text)); }
@@ -104,13 +103,12 @@ struct Listed {
 
 Listed ListedOf(const ProcessTable& process) {
   Listed listed = {.process = &process, .pid = PidOf(process), .age_ns = AgeNs(process)};
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return listed;
   listed.in_use = InUseBytesOf(*snapshot);
   listed.waits = snapshot->ongoing.size();
-  if (listed.waits > 0) {
-    listed.deadlocks = ReadWaitingList(BuildProfile(*snapshot, ProfileKind::kBlock)).deadlocks.size();
-  }
+  if (listed.waits > 0) LookAtWaits(process.table, &*snapshot);
+  listed.deadlocks = snapshot->deadlocks.size();
   return listed;
 }
 
@@ -184,10 +182,10 @@ std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live,
   struct Column {
     std::string_view key, title, style;
   };
-  constexpr Column kColumns[] = {{"program", "Program", ""},    {"pid", "PID", "count"},
-                                 {"age", "Runs for", "count"},  {"memory", "In use", "count"},
-                                 {"waits", "Waiting", "count"}, {"", "Profiles", ""},
-                                 {"", "Command", "wide"}};
+  constexpr Column kColumns[] = {
+      {"program", "Program", ""},    {"pid", "PID", "count"},       {"age", "Runs for", "count roomy"},
+      {"memory", "In use", "count"}, {"waits", "Waiting", "count"}, {"", "Profiles", "roomy"},
+      {"", "Command", "wide"}};
   const bool is_known = std::any_of(std::begin(kColumns), std::end(kColumns), [&](const Column& column) {
     return !column.key.empty() && column.key == sorted_by;
   });
@@ -217,14 +215,15 @@ std::string ProcessesPage(const std::vector<ProcessTable>& processes, bool live,
     const ProcessTable& process = *listed.process;
     fmt::format_to(out, "<tr><td><a class=\"program\" href=\"/p/{0}/{1}\">{2}</a></td><td class=\"count\">{0}</td>",
                    listed.pid, live ? "" : "debug/pprof/", Escaped(process.table.program()));
-    fmt::format_to(out, "<td class=\"count\">{}</td><td class=\"count\">{}</td><td class=\"count\">",
+    fmt::format_to(out, "<td class=\"count roomy\">{}</td><td class=\"count\">{}</td><td class=\"count\">",
                    listed.age_ns > 0 ? FormatDuration(listed.age_ns - listed.age_ns % 1'000'000'000) : "",
                    listed.in_use < 0 ? "?" : FormatSize(listed.in_use));
     if (listed.deadlocks > 0) {
       fmt::format_to(out, "<b class=\"deadlock\">{} deadlock{}</b>, ", listed.deadlocks,
                      listed.deadlocks == 1 ? "" : "s");
     }
-    fmt::format_to(out, "{}</td><td><a href=\"/p/{}/debug/pprof/\">pprof</a></td>", listed.waits, listed.pid);
+    fmt::format_to(out, "{}</td><td class=\"roomy\"><a href=\"/p/{}/debug/pprof/\">pprof</a></td>", listed.waits,
+                   listed.pid);
     fmt::format_to(out, "<td class=\"wide\"><code>{}</code></td></tr>\n", CommandLineShown(process));
   }
   return Page(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -62,32 +63,40 @@ bool HasThreadLabel(const Profile& profile) {
   });
 }
 
-// Tells rows with the same short name apart.
-void ShowApart(const FilteredStacks& stacks, const std::vector<uint32_t>& nodes, size_t cell, TextTable* table) {
+// The shown name of each function of these stacks, by its whole name: no two are alike.
+using NamesShown = std::map<std::string, std::string, std::less<>>;
+NamesShown NamesShownOf(const FilteredStacks& stacks) {
   std::vector<std::string> names;
-  for (const uint32_t node : nodes) names.push_back(stacks.nodes()[node].name);
-  const std::vector<std::string> shown = ShownNames(names);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const std::string objects = ObjectsOf(stacks, stacks.nodes()[nodes[i]]);
-    if (objects != names[i]) table->rows[i].cells[cell].shown = fmt::format("{}  ({})", shown[i], objects);
+  for (const FrameNode& node : stacks.nodes()) {
+    if (!node.is_label) names.push_back(node.name);
   }
+  const std::vector<std::string> shown = ShownNames(names);
+  NamesShown by_name;
+  for (size_t i = 0; i < names.size(); ++i) by_name.emplace(names[i], shown[i]);
+  return by_name;
+}
+
+std::string ShownBy(const NamesShown& names, const std::string& name) {
+  const auto found = names.find(name);
+  return found == names.end() ? ShortName(name) : found->second;
 }
 
 // Whose most of it is, without plumbing: a line above the table, where its first row does not say the same. Where some of the
 // waits are for what nobody holds it is of the others, which the column `locks` has.
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
-                std::string_view first_row, TextTable* table) {
+                std::string_view first_row, const NamesShown& names, TextTable* table) {
   const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
   const std::optional<Biggest> biggest = owners.BiggestOf(flat, IsMemoryKind(view.kind));
   if (biggest.has_value() && (is_part || biggest->name != first_row)) {
-    table->header.push_back(fmt::format("biggest  {}: {}{}, {}{}", ShortName(biggest->name), view.Value(biggest->value),
-                                        is_part ? " for locks" : "", FormatPercent(biggest->value, stacks.Whole(0)),
+    table->header.push_back(fmt::format("biggest  {}: {}{}, {}{}", ShownBy(names, biggest->name),
+                                        view.Value(biggest->value), is_part ? " for locks" : "",
+                                        FormatPercent(biggest->value, stacks.Whole(0)),
                                         biggest->other.empty() ? ""
                                                                : fmt::format(", mostly {} {}",
                                                                              biggest->is_branch      ? "by"
                                                                              : IsWaitKind(view.kind) ? "called by"
                                                                                                      : "for",
-                                                                             ShortName(biggest->other))));
+                                                                             ShownBy(names, biggest->other))));
   }
   if (!is_part) return;
   const int64_t locks = WrappedDifference(stacks.Selected(0), WrappedSum(owners.unheld(), owners.idle()));
@@ -137,6 +146,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   const size_t all = nodes.size();
   if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
 
+  const NamesShown names = NamesShownOf(*stacks);
   TextTable table;
   AddHeader(*view, *stacks, options, &table);
   const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
@@ -150,7 +160,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   }
   if (style->format == Format::kTable) {
     AddMissingNames(*view, options, &*plumbing, &table);
-    AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, &table);
+    AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, names, &table);
   }
   const char* error_title = options.errors ? "±" : "";
   // If there is no room, drop the columns that the table is not sorted by.
@@ -178,13 +188,17 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
     const double self_variance = by_label ? flat.TotalVariance(node) : flat.SelfVariance(node);
     NodeCells cells = CellsOf(*stacks, node, options.full_names);
     if (by_label) cells.with_object.shown = WithThreadNames(cells.with_object.shown, view->thread_names);
+    const FrameNode& function = stacks->nodes()[node];
+    if (const std::string objects = ObjectsOf(*stacks, function);
+        !by_label && !options.full_names && objects != function.name) {
+      cells.with_object.shown = fmt::format("{}  ({})", ShownBy(names, function.name), objects);
+    }
     table.rows.push_back({{view->ValueCell(self), view->ErrorCell(self_variance), PercentCell(self, whole),
                            view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
                            cells.with_object, cells.name, cells.file, cells.line, cells.object},
                           ShareOfWhole(options.by_total ? total : self, whole)});
     if (with_locks) table.rows.back().cells.push_back(view->ValueCell(waited[node][0]));
   }
-  if (!by_label && !options.full_names) ShowApart(*stacks, nodes, kNameCell, &table);
   // One width for both columns of values.
   size_t widest = 5;
   for (const TableRow& row : table.rows)

@@ -414,3 +414,10 @@ test("Numbers read as holdfast top prints them", () => {
   assert.deepEqual(["64.12%", "0.62%", "0.062%", "1.38%", "0.1%"], [0.64125, 0.00625, 0.000625, 0.01375, 0.000999].map((v) => core.formatPercent(v * 800, 800)));
   assert.deepEqual(["0%", "100%", "12.34%", "0.012%", "<0.01%"], [0, 1, 0.1234, 0.00012, 0.00001].map((v) => core.formatPercent(v, 1)));
 });
+
+test("A wait is named by the calls that the tool gives it, not by what it stands on", () => {
+  const thread = (tid) => ({ tid, number: tid, name: "worker" });
+  const wait = (tid, lock, ...calls) => ({ thread: thread(tid), kind: "mutex", lock, address: lock, waiting_ns: 1e9, stack: ["__gthread_mutex_lock(pthread_mutex_t*)", "std::mutex::lock()", "bank::transfer(int)"], calls, idle: false, holder_known: "now", holder: thread(3 - tid) });
+  const summary = core.waitingSummary({ deadlocks: [{ since_ns: 1e9, threads: [1, 2] }], waits: [wait(1, "a", "bank::transfer_ab", "bank::run"), wait(2, "b", "bank::transfer_ba")] });
+  assert.deepEqual(summary.deadlocks[0].threads.map(({ calls }) => calls), [["bank::transfer_ab", "bank::run"], ["bank::transfer_ba"]]);
+});

@@ -113,6 +113,7 @@ export async function look(url, { colorScheme = "light", width = 1400, height = 
   page.on("request", (request) => {
     const to = request.url();
     if (/\/live\?/.test(to)) asked.push(to);
+    else if (!drawn && (to === `${origin}/list.js` || to === page.url())) return; // a list keeps itself up to date
     else if (!to.startsWith("blob:") && !(to.startsWith(origin) && request.isNavigationRequest())) problem(`request: ${to}`);
   });
   await page.goto(url);

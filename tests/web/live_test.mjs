@@ -232,7 +232,20 @@ test("Of several programs there is a list, and a page of each with what is its o
   await one.step(1);
   await two.step(5);
   const list = await look(server.url, { drawn: false, width: 375 });
-  assert.deepEqual(await list.page.locator("a.program").evaluateAll((links) => links.map((link) => link.getAttribute("href"))), [one, two].map(({ pid }) => `/p/${pid}/`).sort((a, b) => a.localeCompare(b, "en", { numeric: true })));
+  const listed = () => list.page.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [row.querySelector("a.program").getAttribute("href"), row.cells[3].innerText, row.cells[4].innerText]));
+  const linkTo = ({ pid }) => `/p/${pid}/`;
+  const ls = (...options) => [...execFileSync(tool, ["ls", "--tables", one.tables, "--tables", two.tables, ...options], { env: clean, encoding: "utf8" }).matchAll(/^ *(\d+) +running.*?([\d.]+[KM]iB)/gm)].map(([, pid, inUse]) => [`/p/${pid}/`, inUse]);
+  assert.deepEqual((await listed()).map(([href, inUse]) => [href, inUse]), ls(), "as holdfast ls has them");
+  assert.deepEqual((await listed()).map(([href]) => href), [two, one].map(linkTo), "the largest first");
+  await list.page.getByRole("link", { name: "PID" }).click();
+  assert.deepEqual((await listed()).map(([href]) => href), [one, two].map(linkTo).sort((a, b) => a.localeCompare(b, "en", { numeric: true })));
+  assert.equal(await list.page.locator("th[aria-sort=ascending]").innerText(), "PID ↑");
+  // It is read again by itself, and the focus stays.
+  const before = (await listed()).find(([href]) => href === linkTo(one))[1];
+  await list.page.locator(`a.program[href="${linkTo(one)}"]`).focus();
+  await one.step(4);
+  await list.page.waitForFunction(([href, text]) => [...document.querySelectorAll("tbody tr")].some((row) => row.querySelector(`a[href="${href}"]`) && row.cells[3].innerText !== text), [linkTo(one), before]);
+  assert.equal(await list.page.evaluate(() => document.activeElement.getAttribute("href")), linkTo(one));
   assert.ok(await list.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "at 375 px nothing is cut off");
   await list.page.evaluate(() => history.replaceState(null, "", "/"));
   await list.page.locator(`a.program[href="/p/${two.pid}/"]`).click();
@@ -246,7 +259,7 @@ test("Of several programs there is a list, and a page of each with what is its o
   assert.equal(new URL(list.page.url()).pathname, `/p/${one.pid}/`);
   await list.page.waitForFunction(() => window.holdfastReady !== undefined);
   await list.page.evaluate(() => (location.hash = "metric=heap/inuse_space&focus=%3Dstep_allocates"));
-  await list.untilTotal(keptText(1));
+  await list.untilTotal(keptText(5));
   await list.close();
   await server.end();
   await one.finish();
@@ -422,7 +435,8 @@ test("axe finds nothing serious, in light and dark, wide and on a phone, with a 
     assert.deepEqual(await serious(page), [], `the other colours ${width}`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width}`);
     await close();
-    const list = await look(server.url, { colorScheme, width, drawn: false });
+    const list = await look(`${server.url}/?sort=waits`, { colorScheme, width, drawn: false });
+    assert.match(await list.page.locator("tbody tr").first().innerText(), /1 deadlock, \d/);
     await list.page.evaluate(axeSource());
     assert.deepEqual(await serious(list.page), [], `list ${colorScheme} ${width}`);
     await list.close();
