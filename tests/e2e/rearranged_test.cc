@@ -141,6 +141,27 @@ TEST_P(RearrangedPrograms, MemoryMayBecomeAnonymous) {
 INSTANTIATE_TEST_SUITE_P(All, RearrangedPrograms, ::testing::Values("rearranged", "rearranged_no_pie"),
                          [](const auto& info) { return std::string(info.param); });
 
+// llvm-bolt itself, where it is installed.
+TEST_F(Rearranged, BoltedFilesAreWalked) {
+  std::string bolt;
+  for (const char* version : {"", "-21", "-20", "-19", "-18", "-17", "-16", "-15"}) {
+    const std::string name = std::string("llvm-bolt") + version;
+    if (bolt.empty() && Execute({.argv = {name, "--version"}}).exited(0)) bolt = name;
+  }
+  if (bolt.empty()) GTEST_SKIP() << "needs llvm-bolt";
+  const auto bolted = [&](const std::string& name) {
+    const std::string to = folder() + "/bolted_" + name;
+    const RunResult run = Execute({.argv = {bolt, ProgramPath(name), "-o", to, "-lite=0", "-reorder-blocks=ext-tsp"}});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    return to;
+  };
+  const std::string library = bolted("rearranged_library.so");
+  for (const char* program : {"rearranged", "rearranged_no_pie"}) {
+    ExpectWholeStacks(Run(bolted(program), library));
+    std::filesystem::remove_all(out());
+  }
+}
+
 // As prelink left them: their addresses in the file are not 0, and a program that is not position-independent loads
 // them there.
 TEST_F(Rearranged, ALibraryMayHaveAddressesOfItsOwn) {
