@@ -27,9 +27,10 @@ struct ElfSymbols {
 };
 
 // The address that a dynamic entry points to. ld.so relocates the section in place, except if it is read-only (the
-// vDSO).
+// vDSO). The bias of an object that is loaded below the addresses in its file is negative.
 inline uintptr_t AddressIn(const Elf64_Dyn& entry, uintptr_t bias) {
-  return entry.d_un.d_ptr < bias ? entry.d_un.d_ptr + bias : entry.d_un.d_ptr;
+  const bool is_relocated = entry.d_un.d_ptr >= bias || static_cast<intptr_t>(bias) < 0;
+  return is_relocated ? entry.d_un.d_ptr : entry.d_un.d_ptr + bias;
 }
 
 // `dynamic` may be null: an object without symbols. Stops as soon as all is found, because every start calls it for
