@@ -156,8 +156,14 @@ std::string ReportBuilder::FunctionColumns(std::vector<std::string>* strings) co
     const auto called = called_.find(std::string(path));
     const std::string_view object_name = called == called_.end() ? path : std::string_view(called->second);
     PutVarint(string_of(RepairUtf8(PackageOf(name, object_name, function.file))), &packages);
-    const bool is_short = shown[i] != function.name && !function.nameless;
-    PutVarint(is_short ? string_of(shown[i]) + 1 : 0, &short_names);
+    // 0: the name itself; odd: another string; even: the beginning of the name, which most are.
+    if (shown[i] == function.name || function.nameless) {
+      PutVarint(0, &short_names);
+    } else if (function.name.starts_with(shown[i])) {
+      PutVarint(2 * (Utf16Length(shown[i]) + 1), &short_names);
+    } else {
+      PutVarint(2 * string_of(shown[i]) + 1, &short_names);
+    }
     PutVarint(static_cast<uint64_t>(OriginOf(name, path, is_program[object])), &origins);
   }
   return files + start_lines + objects + packages + origins + short_names;

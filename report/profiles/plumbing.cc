@@ -25,10 +25,28 @@ constexpr std::array<std::string_view, 9> kFiles = {"/include/c++/",  "/c++/v1/"
                                                     "/library/std/",  "/library/core/",  "/library/alloc/",
                                                     "/include/absl/", "/include/boost/", "/include/folly/"};
 
-// Outermost namespaces and crates. IsRustsPath distinguishes Rust's core and alloc from C++ namespaces.
-constexpr std::array<std::string_view, 13> kPackages = {
-    "std",         "__gnu_cxx",        "__cxxabiv1", "absl",      "boost",     "folly",  "tbb",
-    "parking_lot", "parking_lot_core", "lock_api",   "hashbrown", "once_cell", "__rustc"};
+// Outermost namespaces and crates. IsRustsPath tells Rust's core and alloc from C++ namespaces.
+constexpr std::array<std::string_view, 21> kPackages = {"std",
+                                                        "__gnu_cxx",
+                                                        "__cxxabiv1",
+                                                        "absl",
+                                                        "boost",
+                                                        "folly",
+                                                        "tbb",
+                                                        "parking_lot",
+                                                        "lock_api",
+                                                        "hashbrown",
+                                                        "parking_lot_core",
+                                                        "once_cell",
+                                                        "__rustc",
+                                                        "tokio",
+                                                        "mio",
+                                                        "rayon",
+                                                        "futures_executor",
+                                                        "rayon_core",
+                                                        "smallvec",
+                                                        "futures_util",
+                                                        "crossbeam_epoch"};
 
 // Prefixes of names, or whole names.
 constexpr std::array<std::string_view, 38> kNames = {"pthread_",

@@ -159,7 +159,7 @@ test("Locks of a part: each figure follows the label and the range, or says that
 
   // The head of the page.
   const both = await open(report([heapAt(0), heapAt(1), block(minute(1), 1)].map((profile) => ({ ...profile, comments: [...(profile.comments ?? []), "mutex delay_ns: 6000"] }))), `#range=${minute(0)}:${minute(1)}`);
-  assert.match(await both.text(".findings"), /threads waited 6us for locks that others held, over the whole run/);
+  assert.match(await both.text(".findings"), /6us waited for locks that others held, most for queue_mutex \(app\), over the whole run/);
   await both.close();
   await close();
 });
@@ -176,13 +176,13 @@ test("The headline of waits says that it is of locks, and the tables beside it s
   const block = { kind: "block", ms: minute(0), comments, samples: [wait("pool", "condition", 42_000, 3), wait("victim", "mutex", 900, 2), wait("pool", "mutex", 100)] };
   const { page, close, rows, text, tab } = await open(report([block]), "#metric=block/delay");
   const findings = (await text(".findings")).replace(/\s+/g, " ");
-  assert.match(findings, /Biggest victim waits 900ns for locks, 2\.09%/);
+  assert.match(findings, /Biggest 900ns for locks, 2\.09% waited by victim/);
   assert.match(findings, /Waits 1us locks, 42us idle/);
   assert.deepEqual((await rows("beside")).slice(0, 2), [["victim", "900ns", "900ns"], ["pool", "100ns", "42.10us"]]);
   await tab("Functions");
   assert.deepEqual((await rows("functions")).slice(0, 2).map((row) => row.slice(0, 2)), [["900ns", "900ns"], ["100ns", "42.10us"]]);
   await tab("Locks");
-  assert.match((await page.getByTestId("summary-locks").innerText()).replace(/\s+/g, " "), /^43us waited, 1us of it for locks .*Waits most victim/);
+  assert.match((await page.getByTestId("summary-locks").innerText()).replace(/\s+/g, " "), /^43us waited, 1us of it for locks .*Waits most 900ns by victim/);
   assert.deepEqual((await rows("locks-block")).map((row) => [row[0], row[4]]), [["900ns", "900ns"], ["42.10us", "100ns"]]);
   assert.deepEqual((await rows("lock-list")).map((row) => row[0]), ["0x7f10c0a81040", "0x7f10c0a82040"], "what nobody holds comes after it");
   const drawn = await page.getByRole("region", { name: "Who waited for whom" }).locator("svg").first().textContent();

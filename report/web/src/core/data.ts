@@ -177,7 +177,8 @@ export function parseReport(bytes: Uint8Array): Report {
   const functionObject = cursor.column(functions);
   const functionPackage = Array.from(cursor.column(functions), (string) => strings[string]!);
   const functionOrigin = Uint8Array.from(cursor.column(functions));
-  const shortNames = Array.from(cursor.column(functions), (string, i) => (string === 0 ? strings[i]! : strings[string - 1]!));
+  // 0: the name itself; odd: another string; even: the beginning of the name.
+  const shortNames = Array.from(cursor.column(functions), (code, i) => (code === 0 ? strings[i]! : code % 2 === 1 ? strings[(code - 1) / 2]! : strings[i]!.slice(0, code / 2 - 1)));
 
   const frames: number = meta.frames;
   cursor = new Cursor(sections[next++]!);

@@ -91,7 +91,7 @@ export function encodeReport(report: Report): Uint8Array {
     report.functionObject,
     report.functionPackage.map(place),
     report.functionOrigin,
-    report.shortNames.map((name, i) => (name === report.names[i] ? 0 : place(name) + 1)),
+    report.shortNames.map((name, i) => (name === report.names[i] ? 0 : report.names[i]!.startsWith(name) ? 2 * (name.length + 1) : 2 * place(name) + 1)),
   );
   const { frameFunction, frameObject, framePlumbing, frameSystem, frameInlined, parent, frame } = report;
   const frames = columnOf(

@@ -170,7 +170,7 @@ function layers(nodes: GraphNode[], edges: GraphEdge[]): void {
 }
 
 const rowGap = 40;
-const nodeWidth = 216; // holds "100.25MiB · 51.24% · self 100.25MiB" in 12 px
+const nodeWidth = 240; // holds "100.25MiB · 51.24% · self 100.25MiB" in 12 px
 export const lineHeight = 16;
 const nodeHeight = 44;
 const columnGap = 22;

@@ -188,7 +188,7 @@ export function GraphView({ app }: { app: App }) {
               {lines.map((line, i) => (
                 <>
                   <text x="8" y={17 + i * lineHeight} class={i === 1 ? "value" : "title"}>
-                    {trim(line, 26)}
+                    {trim(line, 29)}
                   </text>{" "}
                 </>
               ))}

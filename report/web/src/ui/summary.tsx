@@ -29,6 +29,8 @@ function heaviest(app: App): { node: number; share: number } {
   return { node, share: tree.weight[node]! / whole };
 }
 
+const manyWaits = 0.25; // of the time that was seen: a thread of four does nothing but wait
+
 function findings(app: App): Finding[] {
   const { model, state } = app;
   const metric = model.metric(state);
@@ -63,7 +65,7 @@ function findings(app: App): Finding[] {
     found.push({ title: "Waits", text: <><b>{text[0]}</b>{text.slice(1).map((part) => `, ${part}`).join("")}</>, open: () => app.set({ view: "functions" }) });
   }
   const { node, share } = heaviest(app);
-  if (node > 0 && share < 0.97 && tree.func[node] !== biggest?.func) {
+  if (node > 0 && share < 0.97 && tree.func[node] !== biggest?.func && model.report.functionPlumbing[tree.func[node]!] === 0) {
     found.push({
       title: "Through",
       text: (
@@ -74,11 +76,11 @@ function findings(app: App): Finding[] {
       open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
     });
   }
-  if (metric.kind === "heap" && model.growths(state).length > 0) {
+  if ((metric.kind === "heap" || metric.kind === "peak") && model.growths(state).length > 0) {
     found.push(growthFinding(app));
   }
-  if (metric.kind === "heap") {
-    // Only for locks with a holder: idle threads wait for work, which is no problem.
+  if (metric.kind === "heap" || metric.kind === "peak") {
+    // For what somebody holds: idle threads wait for work, which is nothing to look into.
     let waited = 0;
     for (const series of model.report.series) {
       if (series.kind !== "block" || series.base || !model.hasProcess(state, series.process)) continue;
@@ -89,11 +91,20 @@ function findings(app: App): Finding[] {
     }
     waited += lockedFutexes(app);
     if (waited > 0) {
+      const hottest = singleLocks(app).locks.find(({ lock }) => lock[10] === 0);
+      const blocks = model.report.series.filter((series) => series.kind === "block" && !series.base).flatMap(({ snapshots }) => snapshots.map(({ ms }) => ms));
+      const seen = 1e6 * (Math.max(...blocks) - Math.min(...blocks)); // nanoseconds
       found.push({
         title: "Locks",
+        ...(seen > 0 && waited > manyWaits * seen ? { tone: "warn" as const } : {}),
         text: (
           <>
             <b>{formatValue(waited, "nanoseconds")}</b> waited for locks that others held
+            {hottest !== undefined && (
+              <>
+                , most for <b class="fn-text">{hottest.lock[1]}</b>
+              </>
+            )}
             {model.isPart(state) && ", over the whole run"}
           </>
         ),

@@ -161,7 +161,7 @@ export function LeaksView({ app }: { app: App }) {
           Memory: {line}.
         </p>
       )))}
-      <table class="data" data-testid="leaks">
+      <table class="data leaks" data-testid="leaks">
         <caption>
           As <code>holdfast leaks</code> prints it. Slope: what more is in use than when the rise began, ± its 95 % interval. A short run proves
           little.
