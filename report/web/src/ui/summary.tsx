@@ -219,7 +219,7 @@ export function Summary({ app }: { app: App }) {
     return (
       <section class="summary" aria-label="Summary" data-testid={`summary-${state.view}`}>
         <div class="figure">
-          <div class="figure-value">{own.value}</div>
+          <div class="figure-value">{own.value}</div>{" "}
           <div class="figure-title">{own.title}</div>
         </div>
         <Findings found={own.found} />
@@ -240,8 +240,8 @@ export function Summary({ app }: { app: App }) {
       <div class="figure">
         <div class="figure-value" data-testid="total" title={`${help.when}${sampling === "" ? "" : ` Sampled ${sampling}.`}`}>
           {valueText(app, total)}
-        </div>
-        <div class="figure-title">{help.title.toLowerCase()}</div>
+        </div>{" "}
+        <div class="figure-title">{help.title.toLowerCase()}</div>{" "}
         <div class="figure-note">
           {half !== null && total > 0 && half > 0 && <span data-testid="half-width">± {valueText(app, half)} (95 %)</span>}
           {total > 0 && model.isExact(state) && <span>exact: every one was recorded</span>}
