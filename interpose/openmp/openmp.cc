@@ -297,6 +297,14 @@ bool HasReal(const ImportingObject& object) {
   return false;
 }
 
+// libgomp.so.1, libomp.so.5, libiomp5.so, and copies of them under longer names. Every program pays for this search.
+bool HasRuntime() {
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    if (strstr(map->l_name, "omp") != nullptr) return true;
+  }
+  return false;
+}
+
 template <typename Visit>
 void ForEachUser(Visit visit) {
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
@@ -309,8 +317,10 @@ void ForEachUser(Visit visit) {
 
 void BindOpenMp() {
   static constexpr SymbolName kRuntimes[] = {"GOMP_barrier", "__kmpc_barrier"};
-  if (!process.recording.load(std::memory_order_relaxed) || passes_through || !IsAnyDefinedAnywhere(kRuntimes, 2))
+  if (!process.recording.load(std::memory_order_relaxed) || passes_through || !HasRuntime() ||
+      !IsAnyDefinedAnywhere(kRuntimes, 2)) {
     return;
+  }
   for (int i = 0; i < kNames; ++i) {
     // A failing search would allocate.
     void* found = IsDefinedAnywhere(kTexts[i]) ? dlsym(RTLD_DEFAULT, kTexts[i]) : nullptr;

@@ -19,8 +19,8 @@
 
 namespace holdfast {
 
-// Call once, when all objects that the program starts with are relocated, and the shim is ready. Searches two names if
-// there is no OpenMP runtime.
+// Call once, when all objects that the program starts with are relocated, and the shim is ready. Without an OpenMP
+// runtime it only reads the names of the objects.
 void BindOpenMp();
 
 }  // namespace holdfast
