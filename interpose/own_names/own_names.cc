@@ -19,7 +19,7 @@ int NumberOf(const char* name) {
   if (strncmp(name, "mi_", 3) != 0 && strncmp(name, "tc_", 3) != 0 && strncmp(name, "je_", 3) != 0 &&
       strncmp(name, "_rjem_", 6) != 0 && strstr(name, "allocx") == nullptr)
     return -1;
-  for (int i = 0; i < kOwnNames; ++i) {
+  for (int i = 0; i < kOwnNameCount; ++i) {
     if (strcmp(name, kOwnNameTexts[i]) == 0) return i;
   }
   return -1;
@@ -49,7 +49,7 @@ bool AnyIsDefined() {
 
 void BindOwnNames() {
   if (!process.recording.load(std::memory_order_relaxed) || !AnyIsDefined()) return;
-  for (int i = 0; i < kOwnNames; ++i) {
+  for (int i = 0; i < kOwnNameCount; ++i) {
     // A failing search would allocate.
     void* found = IsDefinedAnywhere(kOwnNameTexts[i]) ? dlsym(RTLD_DEFAULT, kOwnNameTexts[i]) : nullptr;
     if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != _r_debug.r_map) own_reals[i] = found;

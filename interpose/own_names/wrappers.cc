@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-constinit void* own_reals[kOwnNames] = {};
-constinit void* own_unsized[kOwnNames] = {};
+constinit void* own_reals[kOwnNameCount] = {};
+constinit void* own_unsized[kOwnNameCount] = {};
 
 namespace {
 
@@ -211,9 +211,9 @@ void FreeSizedWithFlags(void* block, size_t bytes, int flags) {
 
 }  // namespace
 
-void* const own_wrappers[kOwnNames] = {
+void* const own_wrappers[kOwnNameCount] = {
 #define HOLDFAST_NAME(name, wrapper) reinterpret_cast<void*>(wrapper<kOwn_##name>),
-#include "interpose/own_names/own_names.inc"
+#include "sampler/entries/allocator_names.inc"
 };
 
 }  // namespace holdfast

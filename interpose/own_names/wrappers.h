@@ -8,23 +8,23 @@ namespace holdfast {
 
 enum OwnName : int {
 #define HOLDFAST_NAME(name, wrapper) kOwn_##name,
-#include "interpose/own_names/own_names.inc"
-  kOwnNames
+#include "sampler/entries/allocator_names.inc"
+  kOwnNameCount
 };
 
 // Arrays of characters, not pointers: the dynamic linker would have to relocate each pointer at the start of every
 // program.
-inline constexpr char kOwnNameTexts[kOwnNames][48] = {
+inline constexpr char kOwnNameTexts[kOwnNameCount][48] = {
 #define HOLDFAST_NAME(name, wrapper) #name,
-#include "interpose/own_names/own_names.inc"
+#include "sampler/entries/allocator_names.inc"
 };
 
 // The allocator's own functions; set before any entry leads to a wrapper.
-extern HOLDFAST_HIDDEN void* own_reals[kOwnNames];
+extern HOLDFAST_HIDDEN void* own_reals[kOwnNameCount];
 // For functions that free by size: the one without a size.
-extern HOLDFAST_HIDDEN void* own_unsized[kOwnNames];
+extern HOLDFAST_HIDDEN void* own_unsized[kOwnNameCount];
 // Ours.
-extern HOLDFAST_HIDDEN void* const own_wrappers[kOwnNames];
+extern HOLDFAST_HIDDEN void* const own_wrappers[kOwnNameCount];
 
 }  // namespace holdfast
 

@@ -1,0 +1,701 @@
+#include "sampler/entries/entry_plan.h"
+
+#include <emmintrin.h>
+#include <string.h>
+
+namespace holdfast {
+namespace {
+
+using Flow = Instruction::Flow;
+
+constexpr size_t kJumpBytes = 5;
+constexpr uintptr_t kShortReach = 128;
+// Text up to this size is searched for branches as a whole: at about 2 GB/s, some 2 ms.
+constexpr uintptr_t kSearchedBytes = 4 << 20;
+constexpr int kMostVisited = 64;
+constexpr uintptr_t kLargestVisited = 16 << 10;
+
+// ---- Names ----
+
+// The first three characters of all names, as a small Bloom filter: most symbols fail it.
+constexpr uint32_t FilterBit(const char* name) {
+  uint32_t hash = 0;
+  for (int i = 0; i < 3 && name[i] != '\0'; ++i) hash = hash * 61 + static_cast<uint8_t>(name[i]);
+  return hash % 1024;
+}
+struct NameFilter {
+  uint32_t words[32] = {};
+  constexpr NameFilter() {
+    for (const NamedCall& call : kNamedCalls) words[FilterBit(call.text) / 32] |= 1u << FilterBit(call.text) % 32;
+  }
+  constexpr bool MayHave(const char* name) const {
+    const uint32_t bit = FilterBit(name);
+    return (words[bit / 32] >> bit % 32 & 1) != 0;
+  }
+};
+constexpr NameFilter kNameFilter;
+
+int NumberOf(const char* name) {
+  if (!kNameFilter.MayHave(name)) return -1;
+  for (int i = 0; i < kAllocatorNames; ++i) {
+    const char* text = kNamedCalls[i].text;
+    if (text[0] == name[0] && text[1] == name[1] && strcmp(text, name) == 0) return i;
+  }
+  return -1;
+}
+
+bool StartsWith(const char* text, const char* start) { return strncmp(text, start, strlen(start)) == 0; }
+
+// Arrays of characters, not pointers: the dynamic linker would have to relocate each pointer in every program.
+constexpr char kPrivatePrefixes[][8] = {"je_", "_rjem_", "mi_", "tc_", "sn_"};
+constexpr char kRevealing[][40] = {"mallctl",    "je_mallctl",
+                                   "_rjem_mallctl", "mallocx",
+                                   "je_mallocx", "_rjem_mallocx",
+                                   "_rjem_malloc", "je_malloc",
+                                   "jemalloc_stats_internal", "moz_arena_malloc",
+                                   "tc_malloc", "MallocExtension_ReleaseFreeMemory",
+                                   "TCMallocInternalMalloc", "mi_malloc",
+                                   "mi_version", "sn_rust_alloc",
+                                   "sn_malloc"};
+constexpr char kRevealingScopes[][20] = {"_ZN8snmalloc", "_ZNK8snmalloc", "_ZN8tcmalloc"};
+
+// Names under which an allocator lives beside malloc; nobody else has them.
+bool IsPrivateName(int name) {
+  for (const auto& prefix : kPrivatePrefixes) {
+    if (StartsWith(kNamedCalls[name].text, prefix)) return true;
+  }
+  return false;
+}
+
+// Functions that reveal which allocator it is.
+bool RevealsListedAllocator(const char* name) {
+  if (name[0] == '_' && name[1] == 'Z') {  // most names of a C++ program
+    if (name[3] != '8' && name[3] != 'K') return false;
+    for (const auto& scope : kRevealingScopes) {
+      if (StartsWith(name, scope)) return true;
+    }
+    return false;
+  }
+  for (const auto& known : kRevealing) {
+    if (name[0] == known[0] && name[1] == known[1] && strcmp(name, known) == 0) return true;
+  }
+  return false;
+}
+
+// Calls found(offset) for each "lloc" in the bytes, until it returns true. Names and messages of allocators have it.
+template <typename Found>
+bool AnyAlloc(const char* text, size_t bytes, Found found) {
+  const __m128i l = _mm_set1_epi8('l'), o = _mm_set1_epi8('o'), c = _mm_set1_epi8('c');
+  size_t at = 0;
+  for (; at + 20 <= bytes; at += 16) {
+    const auto load = [text, at](size_t more) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text + at + more));
+    };
+    const __m128i same = _mm_and_si128(_mm_and_si128(_mm_cmpeq_epi8(load(0), l), _mm_cmpeq_epi8(load(1), l)),
+                                       _mm_and_si128(_mm_cmpeq_epi8(load(2), o), _mm_cmpeq_epi8(load(3), c)));
+    for (int mask = _mm_movemask_epi8(same); mask != 0; mask &= mask - 1) {
+      if (found(at + static_cast<size_t>(__builtin_ctz(static_cast<unsigned>(mask))))) return true;
+    }
+  }
+  for (; at + 4 <= bytes; ++at) {
+    if (memcmp(text + at, "lloc", 4) == 0 && found(at)) return true;
+  }
+  return false;
+}
+
+// Messages of listed allocators, as they are in stripped files: before and after "lloc".
+struct Message {
+  char text[24];
+  size_t before;
+};
+constexpr Message kMessages[] = {{"<jemalloc>: ", 5}, {"mimalloc: ", 4}, {"tcmalloc: large alloc ", 4}, {"snmalloc", 4}};
+
+// Of tcmalloc's account of its memory.
+constexpr char kAccount[] = "central cache freelist";
+
+bool HasMessage(const char* text, size_t bytes) {
+  if (memmem(text, bytes, kAccount, sizeof kAccount - 1) != nullptr) return true;
+  return AnyAlloc(text, bytes, [text, bytes](size_t lloc) {
+    for (const Message& message : kMessages) {
+      const size_t length = strlen(message.text);
+      if (lloc >= message.before && lloc - message.before + length <= bytes &&
+          memcmp(text + lloc - message.before, message.text, length) == 0)
+        return true;
+    }
+    return false;
+  });
+}
+
+bool IsFunction(const Elf64_Sym& symbol) {
+  const int type = ELF64_ST_TYPE(symbol.st_info);
+  return symbol.st_shndx != SHN_UNDEF &&
+         (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+}
+
+// ---- The code of one function ----
+
+class Planner {
+ public:
+  Planner(const ExecutableImage& image, EntryPlan* plan) : image_(image), plan_(*plan) {}
+
+  void Run(Entries wanted) {
+    FindSites();
+    if (plan_.site_count == 0) return;
+    plan_.outcome.count = static_cast<uint32_t>(plan_.site_count);
+    if (wanted == Entries::kNo) return Refuse(EntryReason::kSwitchedOff, -1);
+    if (refused_) return;
+    if (!IsComplete()) return Refuse(EntryReason::kIncomplete, -1);
+    if (wanted == Entries::kAuto && !plan_.is_listed && !IsListedByMessages())
+      return Refuse(EntryReason::kNotListed, -1);
+    for (int i = 0; i < plan_.site_count && !refused_; ++i) PlanSite(i);
+    for (int i = 0; i < plan_.site_count && !refused_; ++i) MarkPlaces(plan_.sites[i]);
+    for (int i = 0; i < plan_.site_count && !refused_; ++i) ReadBody(i);
+    for (int i = 0; i < plan_.site_count && !refused_; ++i) {
+      if (plan_.IsChanged(i)) ReadNeighbours(i);
+    }
+    if (!refused_) SearchText();
+    if (!refused_) FollowHelpers();
+    if (refused_) return;
+    uint32_t changed = 0;
+    for (int i = 0; i < plan_.site_count; ++i) changed += plan_.IsChanged(i) ? 1 : 0;
+    plan_.outcome = {EntryReason::kRedirected, 0, changed};
+  }
+
+ private:
+  void Refuse(EntryReason reason, int site) {
+    refused_ = true;
+    plan_.outcome.reason = reason;
+    plan_.outcome.name = site < 0 ? 0 : static_cast<uint32_t>(plan_.sites[site].name) + 1;
+  }
+
+  // ---- Finding ----
+
+  void FindSites() {
+    const bool plain = DefinesPlainNames(image_.exported);
+    for (size_t i = 0; i < image_.exported.count && !refused_; ++i) Consider(image_.exported, i, true, plain);
+    for (size_t i = 0; i < image_.all.count && !refused_; ++i) Consider(image_.all, i, false, plain);
+    // Operators alone are the program's own: they reach malloc, or a pool.
+    if (!plain) DropPlainSites();
+  }
+
+  void Consider(const SymbolList& list, size_t index, bool exported, bool plain) {
+    const Elf64_Sym& symbol = list.symbols[index];
+    if (!IsFunction(symbol)) return;
+    const char* text = list.NameOf(symbol);
+    if (!plan_.is_listed) plan_.is_listed = RevealsListedAllocator(text);
+    const int name = NumberOf(text);
+    if (name < 0) return;
+    const bool is_private = IsPrivateName(name);
+    // A static function may be called `free`; only what the whole program calls so is the allocator's.
+    const bool is_global = ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
+    if (!is_private && (!plain || !is_global)) return;
+    AddSite(symbol, name, exported);
+  }
+
+  void AddSite(const Elf64_Sym& symbol, int name, bool exported) {
+    const uintptr_t address = image_.bias + symbol.st_value;
+    if (image_.CodeAt(address) == nullptr) return;
+    if (const int known = plan_.SiteAt(address); known >= 0) {
+      EntrySite& site = plan_.sites[known];
+      if (symbol.st_size > site.bytes) site.bytes = symbol.st_size;
+      if (!AreAlike(site.shape(), kNamedCalls[name].shape)) return Refuse(EntryReason::kTwoKinds, known);
+      // The form with most arguments decides which registers must not be touched.
+      if (kNamedCalls[name].shape.arguments > site.shape().arguments) site.name = name;
+      return;
+    }
+    if (plan_.site_count == EntryPlan::kMostSites) return;
+    EntrySite& site = plan_.sites[plan_.site_count];
+    site = {};
+    site.address = address;
+    site.bytes = symbol.st_size;
+    site.name = name;
+    site.is_exported = exported;
+    const int number = plan_.site_count++;
+    for (int i = 0; i < number; ++i) {
+      if (plan_.sites[i].name == name) return Refuse(EntryReason::kTwice, number);
+    }
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC) Refuse(EntryReason::kResolver, number);
+  }
+
+  void DropPlainSites() {
+    int kept = 0;
+    for (int i = 0; i < plan_.site_count; ++i) {
+      if (plan_.sites[i].name < kFirstPlainName) plan_.sites[kept++] = plan_.sites[i];
+    }
+    plan_.site_count = kept;
+  }
+
+  // Each family that allocates must free, and the other way round.
+  bool IsComplete() const {
+    bool allocates = false, frees = false;
+    for (int i = 0; i < plan_.site_count; ++i) {
+      const Effect effect = plan_.sites[i].shape().effect;
+      allocates = allocates || effect == Effect::kAllocates;
+      frees = frees || effect == Effect::kFrees;
+    }
+    return allocates && frees;
+  }
+
+  // A stripped executable has no other names than malloc's.
+  bool IsListedByMessages() const {
+    uintptr_t left = 2 * kSearchedBytes;
+    // Constants usually have a segment of their own; if not, they are beside the code.
+    for (int pass = 0; pass < 2; ++pass) {
+      for (int i = 0; i < image_.segment_count; ++i) {
+        const ExecutableImage::Segment& segment = image_.segments[i];
+        if (segment.is_writable || segment.is_code != (pass == 1)) continue;
+        const uintptr_t bytes = segment.end - segment.start < left ? segment.end - segment.start : left;
+        if (HasMessage(reinterpret_cast<const char*>(segment.start), bytes)) return true;
+        left -= bytes;
+      }
+    }
+    return false;
+  }
+
+  // ---- One site ----
+
+  const uint8_t* CodeAt(uintptr_t address, size_t* available) const {
+    const ExecutableImage::Segment* segment = image_.CodeAt(address);
+    *available = segment != nullptr ? segment->end - address : 0;
+    return reinterpret_cast<const uint8_t*>(address);
+  }
+  Instruction DecodeAt(uintptr_t address) const {
+    size_t available;
+    const uint8_t* code = CodeAt(address, &available);
+    return available != 0 ? DecodeInstruction(code, available) : Instruction{};
+  }
+  static uintptr_t TargetAt(const Instruction& one, uintptr_t address) {
+    return TargetOf(one, reinterpret_cast<const uint8_t*>(address), address);
+  }
+
+  static bool IsEndbr(uintptr_t address, size_t available) {
+    constexpr uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    return available >= sizeof kEndbr64 && memcmp(reinterpret_cast<const void*>(address), kEndbr64, 4) == 0;
+  }
+
+  static uint32_t ArgumentsOf(const CallShape& shape) {
+    constexpr int kRegisters[] = {kRdi, kRsi, kRdx, kRcx};
+    uint32_t bits = 0;
+    for (int i = 0; i < shape.arguments; ++i) bits |= 1u << kRegisters[i];
+    return bits;
+  }
+
+  // The registers that the hook reads itself.
+  static uint32_t NeededFor(const CallShape& shape) {
+    constexpr int kRegisters[] = {kRdi, kRsi, kRdx, kRcx};
+    uint32_t bits = 0;
+    const int8_t all[] = {shape.size, shape.times, shape.block};
+    for (const int8_t argument : all) {
+      if (argument >= 0) bits |= 1u << kRegisters[argument];
+    }
+    if (shape.effect == Effect::kAllocatesInto) bits |= 1u << kRdi;
+    if (shape.effect == Effect::kCopiesPath) bits |= 1u << kRsi;
+    return bits;
+  }
+
+  void PlanSite(int number) {
+    EntrySite& site = plan_.sites[number];
+    if (site.shape().effect == Effect::kOther) {
+      site.left_alone = true;
+      return;
+    }
+    size_t available;
+    CodeAt(site.address, &available);
+    site.first = site.address + (IsEndbr(site.address, available) ? 4 : 0);
+    const Instruction first = DecodeAt(site.first);
+    // A thunk: the other entry counts the call.
+    if (first.flow == Flow::kJump && plan_.SiteAt(TargetAt(first, site.first)) >= 0) {
+      site.left_alone = true;
+      return;
+    }
+    if (first.length == 0) return Refuse(EntryReason::kUnknownCode, number);
+    if (first.flow == Flow::kStop) return Refuse(EntryReason::kChanged, number);
+    if (first.flow == Flow::kCall || first.flow == Flow::kIndirectCall) return Refuse(EntryReason::kCalls, number);
+    site.kept = DescribeFirst(first, reinterpret_cast<const uint8_t*>(site.first), NeededFor(site.shape()));
+    if (first.flow != Flow::kNext || site.first + first.length >= site.address + site.bytes)
+      return Refuse(EntryReason::kTooShort, number);
+    if (!site.kept.may_stay) return Refuse(EntryReason::kFirstMoves, number);
+    site.first_bytes = first.length;
+    site.jump = site.first + first.length;
+    PlanMove(number);
+    if (!refused_) site.runs_again = site.kept.sets_flags && NeedsFlags(site.jump);
+  }
+
+  void PlanMove(int number) {
+    EntrySite& site = plan_.sites[number];
+    const uintptr_t end = site.address + site.bytes;
+    uintptr_t at = site.jump;
+    bool ended = false;
+    while (at < site.jump + kJumpBytes) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) return Refuse(EntryReason::kUnknownCode, number);
+      if (at >= end && !(ended && (IsNop(one) || one.flow == Flow::kStop)))
+        return Refuse(EntryReason::kTooShort, number);
+      if (at < end) {
+        if (one.flow == Flow::kStop) return Refuse(EntryReason::kChanged, number);
+        if (one.flow == Flow::kCall || one.flow == Flow::kIndirectCall) return Refuse(EntryReason::kCalls, number);
+        if (one.flow == Flow::kShort) return Refuse(EntryReason::kShortBranch, number);
+      }
+      ended = ended || one.flow == Flow::kReturn || one.flow == Flow::kJump || one.flow == Flow::kIndirectJump;
+      at += one.length;
+    }
+    site.moved = static_cast<uint8_t>(at - site.jump);
+    for (int i = 0; i < image_.restartable_count; ++i) {
+      const ExecutableImage::Restartable& range = image_.restartable[i];
+      if ((range.start < at && range.end > site.first) || (range.abort >= site.first && range.abort < at))
+        return Refuse(EntryReason::kRestartable, number);
+    }
+  }
+
+  // Whether some instruction from here on reads the flags before they are set. Follows no branch: these read them.
+  bool NeedsFlags(uintptr_t at) const {
+    for (int i = 0; i < 32; ++i) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) return true;
+      const Flags use = FlagsUse(one);
+      if (use != Flags::kUntouched) return use == Flags::kRead;
+      at += one.length;
+    }
+    return true;
+  }
+
+  // ---- Branches ----
+
+  // Whether the jump of this site would be entered in its middle, or the call be counted a second time.
+  static bool IsInside(const EntrySite& site, uintptr_t target) {
+    return target >= site.jump && target < site.jump + site.moved;
+  }
+
+  // A filter of the places that branches may not lead to: most targets are none of them.
+  void MarkPlaces(const EntrySite& site) {
+    const uintptr_t end = site.left_alone ? site.address + 1 : site.jump + site.moved;
+    for (uintptr_t at = site.address / kPlaceBytes; at <= (end - 1) / kPlaceBytes; ++at)
+      places_[at / 64 % kPlaceWords] |= uint64_t{1} << at % 64;
+  }
+  bool MayBePlace(uintptr_t target) const {
+    const uintptr_t at = target / kPlaceBytes;
+    return (places_[at / 64 % kPlaceWords] >> at % 64 & 1) != 0;
+  }
+
+  // Looks at one branch. False: it refuses.
+  bool CheckBranch(const Instruction& one, uintptr_t at, int own) {
+    const uintptr_t target = TargetAt(one, at);
+    if (!MayBePlace(target)) return true;
+    for (int i = 0; i < plan_.site_count; ++i) {
+      const EntrySite& site = plan_.sites[i];
+      if (site.left_alone || !IsInside(site, target)) continue;
+      Refuse(EntryReason::kBranchedInto, i);
+      return false;
+    }
+    if (own < 0) return true;
+    const int to = plan_.SiteAt(target);
+    const bool own_start = to < 0 && target == plan_.sites[own].first;
+    if (to < 0 && !own_start) return true;
+    if (to >= 0 && plan_.sites[to].left_alone) return true;
+    const EntrySite& site = plan_.sites[own];
+    if (!site.left_alone && at >= site.jump && at < site.jump + site.moved) return true;  // moved: led there by the stub
+    // A thunk stays as it is: the program's call reaches the entry through it.
+    if (site.left_alone && at == site.first) return true;
+    if (one.target_bytes != 4 || own_start) {
+      Refuse(EntryReason::kBranchedInto, own);
+      return false;
+    }
+    AddCall(at + static_cast<uintptr_t>(one.target_at), to);
+    return true;
+  }
+
+  void AddCall(uintptr_t distance_at, int to) {
+    for (int i = 0; i < plan_.call_count; ++i) {
+      if (plan_.calls[i].distance_at == distance_at) return;
+    }
+    if (plan_.call_count == EntryPlan::kMostCalls) return Refuse(EntryReason::kTooFar, to);
+    plan_.calls[plan_.call_count++] = {distance_at, to};
+  }
+
+  void ReadBody(int number) {
+    EntrySite& site = plan_.sites[number];
+    const uintptr_t end = site.address + site.bytes;
+    uint32_t overwritten = 0;
+    for (uintptr_t at = site.address; at < end && !refused_;) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) {
+        if (!site.left_alone) Refuse(EntryReason::kUnknownCode, number);
+        return;
+      }
+      if (one.target_at >= 0 && !CheckBranch(one, at, number)) return;
+      if (const int written = OverwrittenRegister(one); written >= 0) overwritten |= 1u << written;
+      at += one.length;
+    }
+    ChooseSpare(number, overwritten);
+  }
+
+  // A register that the stub may overwrite: the function does so itself, so no caller keeps a value in it.
+  void ChooseSpare(int number, uint32_t overwritten) {
+    EntrySite& site = plan_.sites[number];
+    if (site.left_alone) return;
+    if (site.kept.pushed >= 0 && (kCalleeSaved >> site.kept.pushed & 1) != 0) {
+      site.spare = site.kept.pushed;
+      return;
+    }
+    const Instruction first = DecodeAt(site.first);
+    const uint32_t forbidden = ArgumentsOf(site.shape()) | kCalleeSaved | 1u << kRsp;
+    constexpr int kCandidates[] = {kRax, 11, 10, 9, 8, kRcx, kRdx, kRsi};
+    for (const int candidate : kCandidates) {
+      if ((overwritten & ~forbidden & 1u << candidate) == 0 || MayMention(first, candidate)) continue;
+      site.spare = candidate;
+      return;
+    }
+  }
+
+  // ---- Other functions ----
+
+  // The sorted starts of functions in .eh_frame_hdr.
+  struct FunctionStarts {
+    uintptr_t base = 0;
+    const int32_t* table = nullptr;  // pairs: start, description; both from `base`
+    uint32_t count = 0;
+    uintptr_t At(uint32_t index) const {
+      int32_t distance;
+      memcpy(&distance, table + 2 * size_t{index}, sizeof distance);
+      return base + static_cast<uintptr_t>(static_cast<int64_t>(distance));
+    }
+    // Number of functions that begin at or before `address`.
+    uint32_t UpTo(uintptr_t address) const {
+      uint32_t low = 0, high = count;
+      while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (At(middle) <= address) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    }
+  };
+
+  FunctionStarts Starts() const {
+    FunctionStarts starts;
+    const uintptr_t at = image_.unwind_table;
+    const ExecutableImage::Segment* within = nullptr;
+    for (int i = 0; i < image_.segment_count; ++i) {
+      if (at != 0 && at >= image_.segments[i].start && at + 12 <= image_.segments[i].end) within = &image_.segments[i];
+    }
+    if (within == nullptr) return starts;
+    const auto* head = reinterpret_cast<const uint8_t*>(at);
+    // Version 1; .eh_frame's address as a signed word from here, a count of 4 bytes, a table of words from the start.
+    if (head[0] != 1 || head[1] != 0x1b || head[2] != 0x03 || head[3] != 0x3b) return starts;
+    uint32_t count;
+    memcpy(&count, head + 8, sizeof count);
+    if (count > (within->end - at - 12) / 8) return starts;
+    starts.base = at;
+    starts.table = reinterpret_cast<const int32_t*>(at + 12);
+    starts.count = count;
+    return starts;
+  }
+
+  // Reads whole functions from the one that begins at or before `from`, up to `to`, and looks at their branches.
+  void ReadFunctions(const FunctionStarts& starts, uintptr_t from, uintptr_t to, int skipped) {
+    uint32_t index = starts.UpTo(from);
+    uintptr_t at = index > 0 ? starts.At(index - 1) : to;
+    if (at + kLargestVisited < from) at = index < starts.count ? starts.At(index) : to;  // a gap, or a huge function
+    const EntrySite& own = plan_.sites[skipped];
+    while (at < to && !refused_) {
+      const uintptr_t next = index < starts.count ? starts.At(index) : UINTPTR_MAX;
+      if (at >= next) {
+        at = next;
+        ++index;
+      }
+      if (at == own.address) {
+        at += own.bytes;
+        continue;
+      }
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) {  // data, say
+        at = next;
+        continue;
+      }
+      if (one.target_at >= 0) CheckBranch(one, at, -1);
+      at += one.length;
+    }
+  }
+
+  void ReadNeighbours(int number) {
+    const EntrySite& site = plan_.sites[number];
+    const FunctionStarts starts = Starts();
+    ReadFunctions(starts, site.jump - kShortReach, site.jump + site.moved + kShortReach, number);
+  }
+
+  // Any bytes that may be a near branch into one of the jumps.
+  void SearchText() {
+    uintptr_t total = 0;
+    for (int i = 0; i < image_.segment_count; ++i) {
+      if (image_.segments[i].is_code) total += image_.segments[i].end - image_.segments[i].start;
+    }
+    if (total > kSearchedBytes) return;
+    lowest_ = UINTPTR_MAX;
+    highest_ = 0;
+    for (int i = 0; i < plan_.site_count; ++i) {
+      if (!plan_.IsChanged(i)) continue;
+      if (plan_.sites[i].jump < lowest_) lowest_ = plan_.sites[i].jump;
+      if (plan_.sites[i].jump + kJumpBytes > highest_) highest_ = plan_.sites[i].jump + plan_.sites[i].moved;
+    }
+    for (int i = 0; i < image_.segment_count && !refused_; ++i) {
+      if (image_.segments[i].is_code) SearchSegment(image_.segments[i]);
+    }
+  }
+
+  void SearchSegment(const ExecutableImage::Segment& segment) {
+    const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8)), jump = _mm_set1_epi8(static_cast<char>(0xe9)),
+                  high = _mm_set1_epi8(static_cast<char>(0xf0)), near = _mm_set1_epi8(static_cast<char>(0x80));
+    uintptr_t at = segment.start;
+    for (; at + 32 <= segment.end && !refused_; at += 16) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+      const __m128i some = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, call), _mm_cmpeq_epi8(bytes, jump)),
+                                        _mm_cmpeq_epi8(_mm_and_si128(bytes, high), near));
+      for (int mask = _mm_movemask_epi8(some); mask != 0; mask &= mask - 1)
+        LookAt(segment, at + static_cast<uintptr_t>(__builtin_ctz(static_cast<unsigned>(mask))));
+    }
+    for (; at + kJumpBytes <= segment.end && !refused_; ++at) LookAt(segment, at);
+  }
+
+  // The opcode is at `at`: e8, e9, or the second byte of 0f 8x.
+  void LookAt(const ExecutableImage::Segment& segment, uintptr_t at) {
+    const auto* code = reinterpret_cast<const uint8_t*>(at);
+    const bool conditional = (code[0] & 0xf0) == 0x80;
+    if (!conditional && code[0] != 0xe8 && code[0] != 0xe9) return;
+    if (conditional && (at == segment.start || code[-1] != 0x0f)) return;
+    int32_t distance;
+    memcpy(&distance, code + 1, sizeof distance);
+    const uintptr_t target = at + kJumpBytes + static_cast<uintptr_t>(static_cast<int64_t>(distance));
+    if (target < lowest_ || target >= highest_ || !MayBePlace(target)) return;
+    for (int i = 0; i < plan_.site_count; ++i) {
+      const EntrySite& site = plan_.sites[i];
+      if (site.left_alone || !IsInside(site, target)) continue;
+      if (at >= site.jump && at < site.jump + site.moved) continue;  // moved itself, and checked there
+      return Refuse(EntryReason::kBranchedInto, i);
+    }
+  }
+
+  // Functions that realloc and its like call may allocate through an entry: that block is the outer call's.
+  void FollowHelpers() {
+    const FunctionStarts starts = Starts();
+    uintptr_t visited[kMostVisited];
+    int count = 0;
+    for (int i = 0; i < plan_.site_count; ++i) {
+      const EntrySite& site = plan_.sites[i];
+      const Effect effect = site.shape().effect;
+      if (site.left_alone || effect == Effect::kFrees || (effect == Effect::kAllocates && site.shape().arguments == 1))
+        continue;
+      CollectCallees(site.address, site.address + site.bytes, visited, &count);
+    }
+    for (int done = 0; done < count && !refused_; ++done) {
+      const uint32_t index = starts.UpTo(visited[done]);
+      if (index == 0 || starts.At(index - 1) != visited[done] || IsExported(visited[done])) continue;
+      const uintptr_t next = index < starts.count ? starts.At(index) : visited[done];
+      const uintptr_t end = next - visited[done] > kLargestVisited ? visited[done] + kLargestVisited : next;
+      if (done < kMostVisited / 4) CollectCallees(visited[done], end, visited, &count);
+      for (uintptr_t at = visited[done]; at < end && !refused_;) {
+        const Instruction one = DecodeAt(at);
+        if (one.length == 0) break;
+        if (one.target_at >= 0 && one.target_bytes == 4) {
+          const uintptr_t target = TargetAt(one, at);
+          const int to = MayBePlace(target) ? plan_.SiteAt(target) : -1;
+          if (to >= 0 && plan_.IsChanged(to)) AddCall(at + static_cast<uintptr_t>(one.target_at), to);
+        }
+        at += one.length;
+      }
+    }
+  }
+
+  bool IsExported(uintptr_t address) const {
+    for (size_t i = 0; i < image_.exported.count; ++i) {
+      const Elf64_Sym& symbol = image_.exported.symbols[i];
+      if (IsFunction(symbol) && image_.bias + symbol.st_value == address) return true;
+    }
+    return false;
+  }
+
+  void CollectCallees(uintptr_t at, uintptr_t end, uintptr_t* visited, int* count) const {
+    while (at < end && *count < kMostVisited) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) return;
+      if (one.target_at >= 0 && one.target_bytes == 4 && (one.flow == Flow::kCall || one.flow == Flow::kJump)) {
+        const uintptr_t target = TargetAt(one, at);
+        bool known = plan_.SiteAt(target) >= 0 || image_.CodeAt(target) == nullptr;
+        for (int i = 0; i < *count && !known; ++i) known = visited[i] == target;
+        if (!known) visited[(*count)++] = target;
+      }
+      at += one.length;
+    }
+  }
+
+  const ExecutableImage& image_;
+  EntryPlan& plan_;
+  bool refused_ = false;
+  uintptr_t lowest_ = 0, highest_ = 0;
+  static constexpr uintptr_t kPlaceBytes = 16, kPlaceWords = 64;
+  uint64_t places_[kPlaceWords] = {};
+};
+
+}  // namespace
+
+const ExecutableImage::Segment* ExecutableImage::CodeAt(uintptr_t address) const {
+  for (int i = 0; i < segment_count; ++i) {
+    if (segments[i].is_code && address >= segments[i].start && address < segments[i].end) return &segments[i];
+  }
+  return nullptr;
+}
+
+int EntryPlan::SiteAt(uintptr_t address) const {
+  for (int i = 0; i < site_count; ++i) {
+    if (sites[i].address == address) return i;
+  }
+  return -1;
+}
+
+bool DefinesPlainNames(const SymbolList& exported) {
+  bool allocates = false, frees = false;
+  for (size_t i = 0; i < exported.count && !(allocates && frees); ++i) {
+    const Elf64_Sym& symbol = exported.symbols[i];
+    if (!IsFunction(symbol)) continue;
+    const char* name = exported.NameOf(symbol);
+    allocates = allocates || strcmp(name, "malloc") == 0;
+    frees = frees || strcmp(name, "free") == 0;
+  }
+  return allocates && frees;
+}
+
+bool MayHaveOwnAllocator(const SymbolList& exported) {
+  bool maps = false, advises = false;
+  for (size_t i = 0; i < exported.count && !(maps && advises); ++i) {
+    const Elf64_Sym& symbol = exported.symbols[i];
+    if (symbol.st_shndx != SHN_UNDEF) continue;
+    const char* name = exported.NameOf(symbol);
+    if (name[0] != 'm') continue;
+    maps = maps || strcmp(name, "mmap") == 0 || strcmp(name, "mmap64") == 0;
+    advises = advises || strcmp(name, "madvise") == 0;
+  }
+  return maps && advises;
+}
+
+bool MayNameAllocator(const char* names, size_t bytes) {
+  static constexpr char kFamilies[][16] = {"_rjem_malloc", "je_malloc", "mi_malloc",
+                                           "tc_malloc",    "sn_malloc", "sn_rust_alloc"};
+  return AnyAlloc(names, bytes, [names, bytes](size_t lloc) {
+    for (const auto& name : kFamilies) {
+      const size_t length = strlen(name), before = length - 4;
+      if (lloc >= before && lloc + 4 <= bytes && memcmp(names + lloc - before, name, length) == 0) return true;
+    }
+    return false;
+  });
+}
+
+void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan) {
+  plan->outcome = {};
+  plan->site_count = plan->call_count = 0;
+  plan->is_listed = false;
+  Planner(image, plan).Run(wanted);
+}
+
+}  // namespace holdfast

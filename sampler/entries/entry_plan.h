@@ -1,0 +1,113 @@
+// Finds the functions of an allocator that is linked into an executable, and decides for each whether a jump may be
+// written into it. The jump replaces the instructions after the first one:
+//
+//     malloc:  push %rbx              stays, for whoever sets a breakpoint or a uprobe there
+//              jmp  stub              was: mov %rdi,%rbx; test %rdi,%rdi; …
+//     back:    …
+//     stub:    charge the size to the thread; if its countdown has run out, go to the slow path
+//              mov %rdi,%rbx; test %rdi,%rdi; jmp back
+//
+// All or nothing: one function that may not be changed refuses them all, because blocks that are freed unseen would
+// seem to live for ever.
+//
+// Reads the executable's memory, or a copy of its segments (the tool: `holdfast doctor`). Everything read is checked
+// against the segments. No allocation, no system call; one thread.
+#ifndef HOLDFAST_SAMPLER_ENTRIES_ENTRY_PLAN_H_
+#define HOLDFAST_SAMPLER_ENTRIES_ENTRY_PLAN_H_
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/arch/x86_64/instruction.h"
+#include "sampler/contract/entry_state.h"
+#include "sampler/entries/call_shape.h"
+
+namespace holdfast {
+
+struct SymbolList {
+  const Elf64_Sym* symbols = nullptr;
+  size_t count = 0;
+  const char* names = nullptr;
+  size_t name_bytes = 0;
+
+  // "" if the symbol has no name within the bounds, which end with a zero.
+  const char* NameOf(const Elf64_Sym& symbol) const { return symbol.st_name < name_bytes ? names + symbol.st_name : ""; }
+};
+
+// The executable: all of it is at its addresses plus `bias`.
+struct ExecutableImage {
+  static constexpr int kMostSegments = 24;
+  struct Segment {
+    uintptr_t start, end;
+    bool is_code, is_writable;
+  };
+  uintptr_t bias = 0;
+  Segment segments[kMostSegments];
+  int segment_count = 0;
+  uintptr_t unwind_table = 0;  // .eh_frame_hdr; 0: none
+  SymbolList exported;         // .dynsym
+  SymbolList all;              // .symtab, of the file or its debug file
+  // Addresses that a thread which is interrupted there leaves for another one (rseq).
+  struct Restartable {
+    uintptr_t start, end, abort;
+  };
+  static constexpr int kMostRestartable = 256;
+  Restartable restartable[kMostRestartable];
+  int restartable_count = 0;
+
+  const Segment* CodeAt(uintptr_t address) const;
+};
+
+struct EntrySite {
+  uintptr_t address = 0;
+  size_t bytes = 0;
+  int name = 0;  // AllocatorName
+  bool is_exported = false;
+  bool left_alone = false;  // a jump to another entry, which counts the call
+  uintptr_t first = 0;      // the first instruction, after endbr64
+  uint8_t first_bytes = 0;
+  FirstInstruction kept;
+  bool runs_again = false;  // the first instruction's flags are needed after the stub
+  int spare = -1;           // a general register that the function overwrites anyway; −1: not known
+  uintptr_t jump = 0;       // where the jump goes
+  uint8_t moved = 0;        // bytes of the instructions that it replaces
+
+  const CallShape& shape() const { return kNamedCalls[name].shape; }
+};
+
+// A call or jump from the allocator's own code to an entry. It will lead to that entry's trampoline instead, so that
+// one call of the program is counted once.
+struct InnerCall {
+  uintptr_t distance_at = 0;  // of the displacement
+  int to = 0;                 // number of the site
+};
+
+struct EntryPlan {
+  static constexpr int kMostSites = 128, kMostCalls = 512;
+  EntryOutcome outcome;
+  EntrySite sites[kMostSites];
+  int site_count = 0;
+  InnerCall calls[kMostCalls];
+  int call_count = 0;
+  bool is_listed = false;  // an allocator that the tests cover
+
+  int SiteAt(uintptr_t address) const;  // −1: none begins there
+  // Whether the site is to be changed.
+  bool IsChanged(int site) const { return !sites[site].left_alone; }
+};
+
+// Whether the executable defines malloc and free itself.
+bool DefinesPlainNames(const SymbolList& exported);
+// Whether it calls what every allocator calls to get its memory, so that one under other names may be in it.
+bool MayHaveOwnAllocator(const SymbolList& exported);
+// Whether a table of names has one that begins an allocator's family: a quick look at the bytes.
+bool MayNameAllocator(const char* names, size_t bytes);
+
+// Fills in the plan. outcome.reason is kRedirected if everything may be done, and it remains to be done.
+void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_ENTRIES_ENTRY_PLAN_H_
