@@ -13,6 +13,7 @@
 #include "interpose/base/defined_names.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "interpose/entries/redirect.h"
 #include "interpose/exceptions/throw_functions.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/large_samples.h"
@@ -176,6 +177,7 @@ __attribute__((constructor)) void Constructor() {
   InstallSnapshotSignal();
   BindOwnNames();
   BindOpenMp();
+  RedirectEntries();
   at_quick_exit(AwaitLastProfile);
   pthread_atfork(BeforeFork, AfterFork, InChild);  // also for daemon and forkpty, which call fork inside libc
 }

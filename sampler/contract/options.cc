@@ -37,6 +37,18 @@ bool ParseLifetimes(const char* text, Lifetimes* value) {
   return true;
 }
 
+bool ParseEntries(const char* text, Entries* value) {
+  bool yes = false;
+  if (TextEquals(text, "auto")) {
+    *value = Entries::kAuto;
+  } else if (ParseYesNo(text, &yes)) {
+    *value = yes ? Entries::kYes : Entries::kNo;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool ParseThreadLabel(const char* text, ThreadLabel* value) {
   bool yes = false;
   if (TextEquals(text, "folded")) {
@@ -102,40 +114,14 @@ bool Contains(const char* text, const char* end, const char* part) {
 }  // namespace
 
 bool IsKnownVariable(const char* name) {
-  constexpr const char* kNames[] = {"OUT",
-                                    "HEAP_INTERVAL",
-                                    "LOCK_INTERVAL",
-                                    "SNAPSHOT_EVERY",
-                                    "KEEP",
-                                    "MAX_DISK",
-                                    "MAX_MEMORY",
-                                    "TABLES",
-                                    "PROFILES",
-                                    "SIGNAL",
-                                    "CHILDREN",
-                                    "MERGE_CHILDREN",
-                                    "LOCK_LABEL",
-                                    "THREAD_LABEL",
-                                    "PEAK",
-                                    "LIFETIMES",
-                                    "RESIDENT",
-                                    "SNAPSHOT_WHEN",
-                                    "ON_SNAPSHOT",
-                                    "SEED",
-                                    "ENABLE",
-                                    "VERBOSE",
-                                    "ROOT",
-                                    "EXPORTER",
-                                    "REPLAY",
-                                    "PUSH",
-                                    "PUSH_EVERY",
-                                    "PUSH_TO",
-                                    "PUSH_SERVICE_NAME",
-                                    "PUSH_TENANT",
-                                    "PUSH_USER_FILE",
-                                    "PUSH_TOKEN_FILE",
-                                    "PUSH_CA",
-                                    "PAGER"};
+  constexpr const char* kNames[] = {
+      "OUT",         "HEAP_INTERVAL",  "LOCK_INTERVAL",   "SNAPSHOT_EVERY", "KEEP",
+      "MAX_DISK",    "MAX_MEMORY",     "TABLES",          "PROFILES",       "SIGNAL",
+      "CHILDREN",    "MERGE_CHILDREN", "LOCK_LABEL",      "THREAD_LABEL",   "PEAK",
+      "LIFETIMES",   "RESIDENT",       "SNAPSHOT_WHEN",   "ON_SNAPSHOT",    "ENTRIES",
+      "SEED",        "ENABLE",         "VERBOSE",         "ROOT",           "EXPORTER",
+      "REPLAY",      "PUSH",           "PUSH_EVERY",      "PUSH_TO",        "PUSH_SERVICE_NAME",
+      "PUSH_TENANT", "PUSH_USER_FILE", "PUSH_TOKEN_FILE", "PUSH_CA",        "PAGER"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;
@@ -213,6 +199,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->resident)) takes = "yes or no";
     } else if (is("LIFETIMES")) {
       if (!ParseLifetimes(value, &options->lifetimes)) takes = "yes, no or auto";
+    } else if (is("ENTRIES")) {
+      if (!ParseEntries(value, &options->entries)) takes = "auto, yes or no";
     } else if (is("SNAPSHOT_WHEN")) {
       TriggerList triggers;
       if (ParseTriggers(value, &triggers)) {

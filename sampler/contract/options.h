@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/contract/entry_state.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/quantities.h"
 
@@ -42,6 +43,7 @@ struct Options {
   bool peak = true;       // HOLDFAST_PEAK
   bool resident = false;  // HOLDFAST_RESIDENT
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
+  Entries entries = Entries::kAuto;
   bool exporter = true;  // HOLDFAST_EXPORTER=no
   // HOLDFAST_REPLAY: walks may be remembered (sampler/heap/exact.h, sampler/stacks/remembered_stack.h).
   bool replay = true;

@@ -121,7 +121,7 @@ std::atomic<uint32_t>* FreeWord(SharedTable* table, const void* block, uint64_t 
 
 // A block was just allocated at an address that still has a sample: that sample's free was not seen.
 HOLDFAST_WARM void FreeUnseen(const void* block, uint64_t bytes) {
-  RecordFree(block);
+  RecordUnseenFree(block);
   if (bytes > kShadowGrain) RecordFree(static_cast<const char*>(block) + kShadowGrain);
 }
 
@@ -239,7 +239,7 @@ void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* bloc
 }
 
 void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count) {
-  if (!process.options.replay || !MayBeExactHere()) return;
+  if (!process.options.replay || process.samples_need_counters || !MayBeExactHere()) return;
   if (IsExactHere(thread) && exact_interval_count.load(std::memory_order_relaxed) == interval_count) return;
   if (!BeginShadow(table)) return;
   // While there is room: samples that find the table full take the short path too.

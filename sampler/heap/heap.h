@@ -33,6 +33,8 @@ TakenLive TakeSample(const void* block);
 // `reallocated`: by a realloc.
 void RecordFree(const TakenLive& taken, const void* block, bool reallocated = false);
 void PutBackSample(const TakenLive& taken, const void* block);
+// The block was just returned by an allocation, and still has a sample: removes that one.
+void RecordUnseenFree(const void* block);
 inline void RecordFree(const void* block) {
   const TakenLive taken = TakeSample(block);
   if (taken.sampled()) RecordFree(taken, block);

@@ -148,7 +148,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
                                                                         : SampleStack(recorded, thread, caller);
   Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
   // A sample at this address was freed without our seeing it. Remove it first, so that both never count together.
-  if (PassesFilter(block)) RecordFree(block);
+  if (PassesFilter(block)) RecordUnseenFree(block);
   const uint64_t weight = AddAlloc(recorded, thread, row, bytes, interval);
   ProbeAlloc(block, bytes, WholeBytes(weight));
   NoteThread(recorded, thread, row, own_time.start_ns());
@@ -197,6 +197,13 @@ void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
   AddAge(recorded, row, sample, reallocated);
   if (row->owner != 0) return AddFreeExact(recorded, row, sample.size, block, reallocated);
   AddFree(recorded, thread_state, row, sample.size, IntervalAt(recorded, sample.interval_index));
+}
+
+void RecordUnseenFree(const void* block) {
+  const TakenLive taken = TakeSample(block);
+  if (!taken.sampled()) return;
+  NoteLiveBlockReturned();
+  RecordFree(taken, block);
 }
 
 void PutBackSample(const TakenLive& taken, const void* block) {

@@ -32,6 +32,8 @@ struct Process {
   // one.
   std::atomic<bool> subreaper{false};
   bool child_of_subreaper = false;
+  // Functions that are redirected at their entry know samples by their counters alone (interpose/entries).
+  bool samples_need_counters = false;
   TableLocation location{};
   FolderId out_id{};               // of the output folder, as the table's header has it
   char exporter[640] = {};         // path of the `holdfast` tool; empty = start none

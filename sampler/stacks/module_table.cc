@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "sampler/contract/attributes.h"
+#include "sampler/contract/entry_state.h"
 #include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/stacks/free_calls.h"
@@ -205,6 +206,16 @@ Path PathOf(const link_map* map, AddressRange range) {
   return path;
 }
 
+// The executable's flags, and its record in the current table; 0: none yet.
+constinit std::atomic<uint32_t> executable_flags{0};
+constinit std::atomic<Offset> executable_record{0};
+
+void WriteExecutableFlags() {
+  SharedTable* const now = table();
+  const Offset record = executable_record.load();
+  if (now != nullptr && record != 0) now->At<Module>(record)->unloaded.fetch_or(executable_flags.load());
+}
+
 // Writes and publishes the record. Returns 0 if there is no room.
 Offset WriteRecord(SharedTable* now, uint16_t tag, const ModuleImage& image, const Path& path) {
   const size_t segments_bytes = image.segment_count * sizeof(ModuleSegment);
@@ -313,6 +324,10 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   states[known].store(IsLasting(found.dlfo_link_map) ? LoadState::kLasting : LoadState::kLoaded,
                       std::memory_order_relaxed);
   entry.record = WriteRecord(now, entry.tag(), image, path);
+  if (found.dlfo_link_map == _r_debug.r_map) {
+    executable_record.store(entry.record);
+    WriteExecutableFlags();
+  }
   if (!IsLasting(found.dlfo_link_map)) LookAtFreeCalls(entry, image.bias);
   std::atomic<uint16_t>& head = HeadOf(entry.dynamic);
   entry.next = head.load(std::memory_order_relaxed);
@@ -375,6 +390,17 @@ ModuleSight SightModule(const dl_find_object& found) {
   return WasPassed(found, &sight) ? sight : SightModuleSlow(found);
 }
 
+void SetExecutableFlags(uint32_t flags) {
+  executable_flags.fetch_or(flags);
+  WriteExecutableFlags();
+}
+
+void NoteLiveBlockReturned() {
+  const uint32_t flags = executable_flags.load(std::memory_order_relaxed);
+  if ((flags & kModuleFreesInlined) == 0 && EntryOutcomeIn(flags).is_redirected())
+    SetExecutableFlags(kModuleFreesInlined);
+}
+
 void MarkUnloadedModules() {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
@@ -402,6 +428,7 @@ void LookAtFreeCallsAgain(bool now) {
 }
 
 void ForgetModules() {
+  executable_record.store(0, std::memory_order_relaxed);
   for (auto& word : free_words) {
     if (free_words_left.load(std::memory_order_relaxed) == 0) break;
     if (word.exchange(nullptr, std::memory_order_relaxed) != nullptr)

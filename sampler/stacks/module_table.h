@@ -38,6 +38,11 @@ ModuleSight SightModule(const dl_find_object& found);
 // Call after a dlclose: marks the recorded modules that are no longer loaded.
 void MarkUnloadedModules();
 
+// Flags of the executable's record (module_flags.h). Before the first sample, and from any thread.
+void SetExecutableFlags(uint32_t flags);
+// The executable's redirected allocator returned a block that counts as live.
+void NoteLiveBlockReturned();
+
 // Checks modules again that had not yet bound free (free_calls.h). The calling thread is muted. `now`: in any case;
 // otherwise one call in 16 checks.
 void LookAtFreeCallsAgain(bool now);

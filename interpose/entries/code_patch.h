@@ -1,0 +1,51 @@
+// Changes code in memory, in three ways. Each works where others are forbidden (PR_SET_MDWE, systemd's
+// MemoryDenyWriteExecute): through /proc/self/mem, which keeps the mapping; by a memfd that replaces the page; by
+// mprotect.
+//
+// One thread, which does not run the code that is changed.
+#ifndef HOLDFAST_INTERPOSE_ENTRIES_CODE_PATCH_H_
+#define HOLDFAST_INTERPOSE_ENTRIES_CODE_PATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast {
+
+// Reserves `bytes` from which [low, high) can be reached by a near jump, and the other way round. 0: none are free.
+uintptr_t ReserveNear(uintptr_t low, uintptr_t high, size_t bytes);
+void ReleaseNear(uintptr_t address, size_t bytes);
+
+class CodePatches {
+ public:
+  CodePatches() = default;
+  CodePatches(const CodePatches&) = delete;
+  CodePatches& operator=(const CodePatches&) = delete;
+  ~CodePatches();
+
+  // Fills reserved memory, and makes it executable.
+  bool WriteNew(uintptr_t address, const uint8_t* bytes, size_t count);
+  // Writes at most 8 bytes, and remembers what was there.
+  bool Write(uintptr_t address, const void* bytes, size_t count);
+  // Restores everything that Write has changed.
+  void Undo();
+
+ private:
+  bool WriteBytes(uintptr_t address, const void* bytes, size_t count);
+  bool ByMemoryFile(uintptr_t address, const void* bytes, size_t count);
+  static bool ByProtection(uintptr_t address, const void* bytes, size_t count);
+  static bool ByMapping(uintptr_t address, const void* bytes, size_t count);
+
+  struct Changed {
+    uintptr_t address;
+    uint8_t count, was[8];
+  };
+  static constexpr int kMost = 1024;
+  Changed changed_[kMost];
+  int count_ = 0;
+  long memory_file_ = -1;
+  bool is_open_ = false;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_ENTRIES_CODE_PATCH_H_

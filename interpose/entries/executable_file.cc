@@ -1,0 +1,211 @@
+#include "interpose/entries/executable_file.h"
+
+#include <link.h>
+#include <string.h>
+
+#include "sampler/arch/processor.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
+#include "sampler/stacks/module_path.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kMostSections = 4096;
+constexpr size_t kMostSymbolBytes = 1 << 30;
+
+bool ReadAt(long file, uint64_t offset, void* to, size_t count) {
+  auto* at = static_cast<char*>(to);
+  while (count > 0) {
+    const long got = RawSyscall(SYS_pread64, file, at, count, offset);
+    if (got == -4 /*EINTR*/) continue;
+    if (got <= 0) return false;
+    at += got;
+    offset += static_cast<uint64_t>(got);
+    count -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// The section headers of a file, in memory of their own.
+class Sections {
+ public:
+  explicit Sections(long file) {
+    Elf64_Ehdr head;
+    if (!ReadAt(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 ||
+        head.e_shnum > kMostSections)
+      return;
+    bytes_ = head.e_shnum * sizeof(Elf64_Shdr);
+    headers_ = static_cast<Elf64_Shdr*>(MapAnonymous(bytes_));
+    if (headers_ == nullptr || !ReadAt(file, head.e_shoff, headers_, bytes_)) return;
+    count_ = head.e_shnum;
+    names_ = head.e_shstrndx;
+  }
+  Sections(const Sections&) = delete;
+  Sections& operator=(const Sections&) = delete;
+  ~Sections() {
+    if (headers_ != nullptr) RawSyscall(SYS_munmap, headers_, bytes_);
+  }
+
+  size_t count() const { return count_; }
+  const Elf64_Shdr& operator[](size_t index) const { return headers_[index]; }
+  size_t names() const { return names_; }
+
+ private:
+  Elf64_Shdr* headers_ = nullptr;
+  size_t bytes_ = 0, count_ = 0, names_ = 0;
+};
+
+// The build id of the executable in memory, in its notes.
+struct BuildId {
+  const uint8_t* bytes = nullptr;
+  size_t count = 0;
+};
+BuildId BuildIdIn(const Elf64_Phdr* segments, size_t count, uintptr_t bias) {
+  for (size_t i = 0; i < count; ++i) {
+    if (segments[i].p_type != PT_NOTE) continue;
+    uintptr_t at = bias + segments[i].p_vaddr;
+    const uintptr_t end = at + segments[i].p_filesz;
+    while (at + sizeof(Elf64_Nhdr) <= end) {
+      Elf64_Nhdr note;
+      memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
+      const uintptr_t name = at + sizeof note, description = name + ((note.n_namesz + 3) & ~3u);
+      if (description + note.n_descsz > end) break;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+          memcmp(reinterpret_cast<const void*>(name), "GNU", 4) == 0)
+        return {reinterpret_cast<const uint8_t*>(description), note.n_descsz};
+      at = description + ((note.n_descsz + 3) & ~3u);
+    }
+  }
+  return {};
+}
+
+bool HasSegments(long file, const Elf64_Phdr* segments, size_t count) {
+  Elf64_Ehdr head;
+  if (!ReadAt(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum != count)
+    return false;
+  for (size_t i = 0; i < count; ++i) {
+    Elf64_Phdr segment;
+    if (!ReadAt(file, head.e_phoff + i * sizeof segment, &segment, sizeof segment) ||
+        memcmp(&segment, &segments[i], sizeof segment) != 0)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool ExecutableFile::Open(const Elf64_Phdr* segments, size_t count, uintptr_t start) {
+  if (count > kMostPrograms) return false;
+  memcpy(segments_, segments, count * sizeof *segments);
+  segment_count_ = count;
+  start_ = start;
+  file_ = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  if (SyscallFailed(file_) || !HasSegments(file_, segments, count)) {
+    if (!SyscallFailed(file_)) RawSyscall(SYS_close, file_);
+    size_t length;
+    const char* path = FindMappedPath(start & ~(kPageBytes - 1), &length);
+    if (path == nullptr || length >= 4096) return false;
+    TextBuffer<4097> text;
+    for (size_t i = 0; i < length; ++i) text.Add(path[i]);
+    file_ = RawSyscall(SYS_openat, AT_FDCWD, text.text(), O_RDONLY | O_CLOEXEC);
+    if (SyscallFailed(file_)) return false;
+    if (!HasSegments(file_, segments, count)) {
+      RawSyscall(SYS_close, file_);
+      return false;
+    }
+  }
+  is_open_ = true;
+  return true;
+}
+
+void ExecutableFile::Close() {
+  if (is_open_) RawSyscall(SYS_close, file_);
+  if (memory_ != nullptr) RawSyscall(SYS_munmap, memory_, memory_bytes_);
+  is_open_ = false;
+  memory_ = nullptr;
+}
+
+bool ExecutableFile::ReadSymbols(size_t most_names, SymbolList* list) {
+  if (ReadSymbolsOf(file_, most_names, list)) return true;
+  const long debug = OpenDebugFile(_r_debug.r_map->l_addr);
+  if (debug < 0) return false;
+  const bool found = ReadSymbolsOf(debug, most_names, list);
+  RawSyscall(SYS_close, debug);
+  return found;
+}
+
+bool ExecutableFile::ReadSymbolsOf(long file, size_t most_names, SymbolList* list) {
+  const Sections sections(file);
+  for (size_t i = 0; i < sections.count(); ++i) {
+    const Elf64_Shdr& symbols = sections[i];
+    if (symbols.sh_type != SHT_SYMTAB || symbols.sh_entsize != sizeof(Elf64_Sym) ||
+        symbols.sh_link >= sections.count())
+      continue;
+    const Elf64_Shdr& names = sections[symbols.sh_link];
+    if ((names.sh_flags & SHF_COMPRESSED) != 0 || (symbols.sh_flags & SHF_COMPRESSED) != 0 ||
+        names.sh_size > most_names || names.sh_size > kMostSymbolBytes || symbols.sh_size > kMostSymbolBytes)
+      return false;
+    memory_bytes_ = symbols.sh_size + names.sh_size + 1;  // ends with a zero
+    memory_ = MapAnonymous(memory_bytes_);
+    if (memory_ == nullptr) return false;
+    auto* text = static_cast<char*>(memory_) + symbols.sh_size;
+    if (!ReadAt(file, symbols.sh_offset, memory_, symbols.sh_size) ||
+        !ReadAt(file, names.sh_offset, text, names.sh_size))
+      return false;
+    list->symbols = static_cast<const Elf64_Sym*>(memory_);
+    list->count = symbols.sh_size / sizeof(Elf64_Sym);
+    list->names = text;
+    list->name_bytes = names.sh_size;
+    return true;
+  }
+  return false;
+}
+
+long ExecutableFile::OpenDebugFile(uintptr_t bias) const {
+  const BuildId id = BuildIdIn(segments_, segment_count_, bias);
+  if (id.count < 2 || id.count > 64) return -1;
+  TextBuffer<256> path;
+  path.Add("/usr/lib/debug/.build-id/");
+  for (size_t i = 0; i < id.count; ++i) {
+    path.Add("0123456789abcdef"[id.bytes[i] >> 4]).Add("0123456789abcdef"[id.bytes[i] & 15]);
+    if (i == 0) path.Add('/');
+  }
+  path.Add(".debug");
+  const long file = RawSyscall(SYS_openat, AT_FDCWD, path.text(), O_RDONLY | O_CLOEXEC);
+  return SyscallFailed(file) ? -1 : file;
+}
+
+bool ExecutableFile::ReadCode(uint64_t address, uint8_t* to, size_t count) const {
+  for (size_t i = 0; i < segment_count_; ++i) {
+    const Elf64_Phdr& segment = segments_[i];
+    if (segment.p_type != PT_LOAD || address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
+      continue;
+    return ReadAt(file_, segment.p_offset + (address - segment.p_vaddr), to, count);
+  }
+  return false;
+}
+
+void ExecutableFile::FindRestartable(ExecutableImage* image) const {
+  const Sections sections(file_);
+  if (sections.names() >= sections.count()) return;
+  const Elf64_Shdr& names = sections[sections.names()];
+  for (size_t i = 0; i < sections.count(); ++i) {
+    constexpr char kName[] = "__rseq_cs";
+    char name[sizeof kName];
+    if ((sections[i].sh_flags & SHF_ALLOC) == 0 || sections[i].sh_name + sizeof kName > names.sh_size ||
+        !ReadAt(file_, names.sh_offset + sections[i].sh_name, name, sizeof name) ||
+        memcmp(name, kName, sizeof kName) != 0)
+      continue;
+    // struct rseq_cs: version and flags in one word, start, length, abort
+    const auto* word = reinterpret_cast<const uint64_t*>(image->bias + sections[i].sh_addr);
+    for (size_t left = sections[i].sh_size / 32; left > 0; --left, word += 4) {
+      if (image->restartable_count == ExecutableImage::kMostRestartable) return;
+      image->restartable[image->restartable_count++] = {word[1], word[1] + word[2], word[3]};
+    }
+  }
+}
+
+}  // namespace holdfast

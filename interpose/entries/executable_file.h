@@ -1,0 +1,46 @@
+// The executable's own file, and its debug file: symbols, and its code as it was linked. Read with pread, never mapped:
+// a file that is cut short meanwhile would raise SIGBUS.
+#ifndef HOLDFAST_INTERPOSE_ENTRIES_EXECUTABLE_FILE_H_
+#define HOLDFAST_INTERPOSE_ENTRIES_EXECUTABLE_FILE_H_
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/entries/entry_plan.h"
+
+namespace holdfast {
+
+class ExecutableFile {
+ public:
+  // `segments`: as they are in memory; a file with others is another program's (/proc/self/exe may be the dynamic
+  // linker). `start`: where the executable's first segment is.
+  bool Open(const Elf64_Phdr* segments, size_t count, uintptr_t start);
+  void Close();
+
+  // Reads .symtab, of this file or of the debug file with its build id. False: there is none, or its names take more
+  // than `most_names` bytes.
+  bool ReadSymbols(size_t most_names, SymbolList* list);
+  // Reads the code at a link-time address.
+  bool ReadCode(uint64_t address, uint8_t* to, size_t count) const;
+  // Adds the ranges in the section __rseq_cs, which is read in memory.
+  void FindRestartable(ExecutableImage* image) const;
+
+ private:
+  static constexpr int kMostPrograms = 32;
+  bool ReadSymbolsOf(long file, size_t most_names, SymbolList* list);
+  long OpenDebugFile(uintptr_t bias) const;
+
+  long file_ = -1;
+  bool is_open_ = false;
+  uintptr_t start_ = 0;
+  Elf64_Phdr segments_[kMostPrograms];
+  size_t segment_count_ = 0;
+  void* memory_ = nullptr;  // symbols and names
+  size_t memory_bytes_ = 0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_ENTRIES_EXECUTABLE_FILE_H_

@@ -1,0 +1,248 @@
+#include "interpose/entries/redirect.h"
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "interpose/arch/entry_slow.h"
+#include "interpose/entries/code_patch.h"
+#include "interpose/entries/entry_calls.h"
+#include "interpose/entries/executable_file.h"
+#include "interpose/entries/stub_writer.h"
+#include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/module_flags.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/entries/entry_plan.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/process/process.h"
+#include "sampler/stacks/module_table.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kStubBytes = 64 << 10;
+constexpr size_t kMostNames = 4 << 20;  // of a .symtab beside plain names, which .dynsym has too
+
+// Large, so not on the stack.
+struct Work {
+  ExecutableImage image;
+  EntryPlan plan;
+  ExecutableFile file;
+  Stub stubs[EntryPlan::kMostSites];
+  uint8_t page[kStubBytes];
+};
+
+// ---- The executable in memory ----
+
+bool DescribeImage(const link_map* map, ExecutableImage* image) {
+  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(getauxval(AT_PHDR));
+  const size_t count = getauxval(AT_PHNUM);
+  image->bias = map->l_addr;
+  bool is_executable = false;
+  for (size_t i = 0; segments != nullptr && i < count; ++i) {
+    const uintptr_t start = image->bias + segments[i].p_vaddr;
+    if (segments[i].p_type == PT_DYNAMIC) is_executable = start == reinterpret_cast<uintptr_t>(map->l_ld);
+    if (segments[i].p_type == PT_GNU_EH_FRAME) image->unwind_table = start;
+    if (segments[i].p_type != PT_LOAD || image->segment_count == ExecutableImage::kMostSegments) continue;
+    const bool is_code = (segments[i].p_flags & PF_X) != 0, is_writable = (segments[i].p_flags & PF_W) != 0;
+    image->segments[image->segment_count++] = {start, start + segments[i].p_filesz, is_code, is_writable};
+  }
+  return is_executable;  // false: the dynamic linker was started as a program, and left us its own headers
+}
+
+SymbolList ExportedBy(const ElfSymbols& symbols) {
+  SymbolList list;
+  if (symbols.symbols == nullptr || symbols.names == nullptr) return list;
+  list.symbols = symbols.symbols;
+  list.names = symbols.names;
+  list.name_bytes = SIZE_MAX;
+  if (symbols.hash != nullptr) {
+    const uint32_t buckets = symbols.hash[0], first = symbols.hash[1], words = symbols.hash[2];
+    const uint32_t* bucket = symbols.hash + 4 + 2 * size_t{words};
+    const uint32_t* chain = bucket + buckets;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < buckets; ++i) last = bucket[i] > last ? bucket[i] : last;
+    list.count = first;
+    if (last >= first) {
+      while ((chain[last - first] & 1) == 0) ++last;
+      list.count = size_t{last} + 1;
+    }
+  } else if (symbols.old_hash != nullptr) {
+    list.count = symbols.old_hash[1];
+  }
+  return list;
+}
+
+// ---- Threads ----
+
+bool HasOneThread() {
+  char text[1024];
+  if (ReadSmallFile("/proc/self/stat", text, sizeof text) <= 0) return false;
+  // The name in parentheses may contain anything; field 20 is the number of threads.
+  const char* at = strrchr(text, ')');
+  for (int field = 2; at != nullptr && field < 20; ++field) {
+    at = strchr(at, ' ');
+    if (at != nullptr) ++at;
+  }
+  return at != nullptr && at[0] == '1' && at[1] == ' ';
+}
+
+// ---- The filter ----
+
+// Stubs name the counters by an address of 4 bytes. A sample of a mapping may have made them elsewhere already: they
+// move, as there is one thread.
+bool MakeLowFilter(uint32_t* address) {
+  uint8_t* const before = sampled_filter.counters.load(std::memory_order_relaxed);
+  const auto at = reinterpret_cast<uintptr_t>(before);
+  if (before != nullptr && at + kFilterBytes <= INT32_MAX) {
+    *address = static_cast<uint32_t>(at);
+    return true;
+  }
+  constexpr int kPrivateAnonymous32BitNoReserve = 0x4062;
+  const long made = RawSyscall(SYS_mmap, 0, kFilterBytes, PROT_NONE, kPrivateAnonymous32BitNoReserve, -1, 0);
+  if (SyscallFailed(made)) return false;
+  auto* counters = reinterpret_cast<uint8_t*>(made);
+  constexpr int kMayMoveFixed = 3;
+  RawSyscall(SYS_munlock, made, kFilterBytes);
+  const bool is_low = made + static_cast<long>(kFilterBytes) <= INT32_MAX;
+  if (!is_low ||
+      SyscallFailed(before == nullptr
+                        ? RawSyscall(SYS_mprotect, made, kFilterBytes, PROT_READ | PROT_WRITE)
+                        : RawSyscall(SYS_mremap, before, kFilterBytes, kFilterBytes, kMayMoveFixed, made))) {
+    RawSyscall(SYS_munmap, made, kFilterBytes);
+    return false;
+  }
+  if (before == nullptr) MarkAlwaysAsk(counters);
+  const bool is_sure = before == nullptr || sampled_filter.sure.load() != nullptr;
+  sampled_filter.counters.store(counters);
+  sampled_filter.sure.store(is_sure ? counters : nullptr);
+  *address = static_cast<uint32_t>(made);
+  return true;
+}
+
+// ---- All of it ----
+
+EntryReason WriteAll(Work* work) {
+  EntryPlan& plan = work->plan;
+  StubSettings settings;
+  uintptr_t low = UINTPTR_MAX, high = 0;
+  for (int i = 0; i < work->image.segment_count; ++i) {
+    const ExecutableImage::Segment& segment = work->image.segments[i];
+    if (segment.start < low) low = segment.start;
+    if (segment.end > high) high = segment.end;
+  }
+  const uintptr_t page = ReserveNear(low, high, kStubBytes);
+  if (page == 0) return EntryReason::kNoRoom;
+  if (!MakeLowFilter(&settings.filter)) {
+    ReleaseNear(page, kStubBytes);
+    return EntryReason::kNoRoom;
+  }
+  settings.countdown = static_cast<int32_t>(OffsetOfCountdown());
+  settings.slow_path = reinterpret_cast<uintptr_t>(HoldfastEntrySlow);
+  settings.asks_always = process.options.heap_interval == 1;
+  const size_t used = WriteStubs(plan, settings, work->page, sizeof work->page, page, work->stubs);
+  if (used == 0) {
+    ReleaseNear(page, kStubBytes);
+    return EntryReason::kTooFar;
+  }
+  for (int i = 0; i < plan.site_count; ++i)
+    redirected_entries[i] = {work->stubs[i].trampoline, plan.sites[i].shape()};
+  ChooseEntrySave();
+
+  CodePatches patches;
+  if (!patches.WriteNew(page, work->page, used)) {
+    ReleaseNear(page, kStubBytes);
+    return EntryReason::kNotWritable;
+  }
+  bool written = true;
+  for (int i = 0; i < plan.call_count && written; ++i) {
+    const uintptr_t at = plan.calls[i].distance_at;
+    const auto distance = static_cast<int64_t>(work->stubs[plan.calls[i].to].trampoline - (at + 4));
+    const auto word = static_cast<int32_t>(distance);
+    written = word == distance && patches.Write(at, &word, sizeof word);
+  }
+  for (int i = 0; i < plan.site_count && written; ++i) {
+    if (!plan.IsChanged(i)) continue;
+    const uintptr_t at = plan.sites[i].jump;
+    const auto distance = static_cast<int32_t>(work->stubs[i].hot - (at + 5));
+    uint8_t jump[5] = {0xe9};
+    memcpy(jump + 1, &distance, sizeof distance);
+    written = patches.Write(at, jump, sizeof jump);
+  }
+  if (!written) {
+    patches.Undo();
+    ReleaseNear(page, kStubBytes);
+    return EntryReason::kNotWritable;
+  }
+  return EntryReason::kRedirected;
+}
+
+// Whether the bytes in memory are those of the file. A breakpoint or another tool's jump would be moved, and run twice
+// or never.
+int FirstChanged(const Work& work) {
+  uint8_t bytes[64];
+  for (int i = 0; i < work.plan.site_count; ++i) {
+    const EntrySite& site = work.plan.sites[i];
+    if (site.left_alone) continue;
+    const size_t count = site.jump + site.moved - site.address;
+    if (count > sizeof bytes || !work.file.ReadCode(site.address - work.image.bias, bytes, count) ||
+        memcmp(bytes, reinterpret_cast<const void*>(site.address), count) != 0)
+      return i;
+  }
+  return -1;
+}
+
+void Redirect(Work* work) {
+  EntryPlan& plan = work->plan;
+  const link_map* map = _r_debug.r_map;
+  const ElfSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
+  if (!DescribeImage(map, &work->image)) return;
+  work->image.exported = ExportedBy(symbols);
+  const bool plain = DefinesPlainNames(work->image.exported);
+  const bool opened = work->file.Open(reinterpret_cast<const Elf64_Phdr*>(getauxval(AT_PHDR)), getauxval(AT_PHNUM),
+                                      work->image.segments[0].start);
+  if (opened) {
+    const size_t most = plain ? kMostNames : SIZE_MAX;
+    if (work->file.ReadSymbols(most, &work->image.all) && !plain &&
+        !MayNameAllocator(work->image.all.names, work->image.all.name_bytes))
+      return;
+    work->file.FindRestartable(&work->image);
+  }
+  MakeEntryPlan(work->image, process.options.entries, &plan);
+  if (plan.outcome.reason != EntryReason::kRedirected) return;
+  const auto refuse = [&plan](EntryReason reason, int site) {
+    plan.outcome = {reason, site < 0 ? 0 : static_cast<uint32_t>(plan.sites[site].name) + 1, plan.outcome.count};
+  };
+  if (!opened) return refuse(EntryReason::kNoFile, -1);
+  if (process.options.heap_interval == 0) return refuse(EntryReason::kHeapIsOff, -1);
+  if (const int changed = FirstChanged(*work); changed >= 0) return refuse(EntryReason::kChanged, changed);
+  if (!HasOneThread()) return refuse(EntryReason::kThreads, -1);
+  const SignalsBlocked blocked;
+  plan.outcome.reason = WriteAll(work);
+}
+
+}  // namespace
+
+void RedirectEntries() {
+  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
+  // Most executables have no allocator: a look at their imports.
+  const link_map* map = _r_debug.r_map;
+  const ElfSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
+  SymbolList imported = ExportedBy(symbols);
+  if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
+  const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
+  if (!plain && !MayHaveOwnAllocator(imported)) return;
+  auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
+  if (work == nullptr) return;
+  Redirect(work);
+  const EntryOutcome outcome = work->plan.outcome;
+  work->file.Close();
+  RawSyscall(SYS_munmap, work, sizeof(Work));
+  // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.
+  if (outcome.is_redirected() && process.options.heap_interval != 1) process.samples_need_counters = true;
+  if (outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(outcome));
+}
+
+}  // namespace holdfast
