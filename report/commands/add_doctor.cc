@@ -26,6 +26,7 @@
 #include "report/processes/program_check.h"
 #include "report/processes/started_programs.h"
 #include "report/processes/still_exporter.h"
+#include "report/table/entry_text.h"
 #include "report/table/process_files.h"
 #include "report/table/table_folder.h"
 #include "report/table/thread_status.h"
@@ -180,12 +181,27 @@ void WhyProcessHasNoTable(const std::string& process, const std::vector<std::str
   }
 }
 
-void AboutTable(const ProcessTable& process, Findings* findings) {
+// Returns whether the process recorded what became of an allocator in its executable.
+bool AboutLinkedAllocator(const Snapshot& snapshot, Findings* findings) {
+  const EntryOutcome outcome = EntryOutcomeOf(snapshot);
+  if (!outcome.has_allocator()) return false;
+  if (FreesAreInlined(snapshot)) {
+    findings->No("allocator", fmt::format("the heap profile is incomplete: {}", kInlinedText));
+  } else if (outcome.is_redirected()) {
+    findings->Ok("allocator", EntryText(outcome));
+  } else {
+    findings->No("allocator", EntryText(outcome));
+  }
+  return true;
+}
+
+// Returns whether the allocator in the executable is described.
+bool AboutTable(const ProcessTable& process, Findings* findings) {
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) {
     findings->No("recording", fmt::format("its table {}/{} is not whole ({})", process.folder, process.table.name(),
                                           std::string(snapshot.status().message())));
-    return;
+    return false;
   }
   const uint64_t heap = snapshot->heap_intervals.back().interval, lock = snapshot->lock_intervals.back().interval;
   findings->Ok("recording",
@@ -239,6 +255,7 @@ void AboutTable(const ProcessTable& process, Findings* findings) {
                fmt::format("{} for its samples so far ({} of the time since its start); and {}", FormatTimeNs(own_ns),
                            FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
                            std::string(kOverhead).substr(sizeof "expected: " - 1)));
+  return AboutLinkedAllocator(*snapshot, findings);
 }
 
 int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
@@ -260,14 +277,16 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     return kCouldNot;
   }
   Findings findings;
+  bool allocator_is_described = false;
   if (!HasObject(objects, "libholdfast.so")) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
-    AboutTable(*table, &findings);
+    allocator_is_described = AboutTable(*table, &findings);
   } else {
     WhyProcessHasNoTable(process, objects, &findings);
   }
-  DescribeObjects(objects, access((root + objects[0]).c_str(), R_OK) == 0 ? root : "", library, &findings);
+  DescribeObjects(objects, access((root + objects[0]).c_str(), R_OK) == 0 ? root : "", library, &findings,
+                  allocator_is_described);
   DescribeKernel(process, &findings);
   DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
   DescribeLimits(process, &findings);

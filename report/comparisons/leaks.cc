@@ -183,6 +183,15 @@ class Finder {
     return growths;
   }
 
+  // Returns why the newest profiles cannot be judged, or "".
+  std::string WhyIncomplete() const {
+    for (const auto& [key, profile] : newest_) {
+      const std::string_view why = profile != nullptr ? profile->CommentValue("incomplete") : "";
+      if (!why.empty()) return std::string(why);
+    }
+    return "";
+  }
+
   // Prints all answers and returns the worst one.
   Grows PrintLeaks(const Style& style, std::ostream& out) const {
     TextTable table;
@@ -603,6 +612,10 @@ int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) 
   while (true) {
     if (const auto read = finder.Read(err); !read.ok() && !(options.follow && absl::IsNotFound(read)))
       return Failed(read, err);
+    if (const std::string incomplete = finder.WhyIncomplete(); !incomplete.empty() && !options.follow) {
+      err << fmt::format("holdfast: cannot tell what grows: {}.\n", Printable(incomplete));
+      return kCannotTell;
+    }
     if (!finder.empty()) {
       std::ostringstream text;
       const Grows grows = finder.PrintLeaks(*style, text);

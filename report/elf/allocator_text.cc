@@ -19,7 +19,7 @@ constexpr struct {
     {"<jemalloc>: ", "jemalloc"},
     {"mimalloc: ", "mimalloc"},
     {"tcmalloc: large alloc ", "tcmalloc"},
-    {"TCMALLOC_", "tcmalloc"},
+    {"central cache freelist", "tcmalloc"},
 };
 
 constexpr uint64_t kTextPieceBytes = 1 << 20;

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "report/export/profile_builder.h"
 #include "report/lock_records/lock_comments.h"
+#include "report/table/entry_text.h"
 
 namespace holdfast {
 namespace {
@@ -202,6 +203,14 @@ void AddFreesNotSeen(const Snapshot& snapshot, Comments* comments) {
   }
 }
 
+// In profiles of every kind: they say why there is none of the heap.
+void AddAllocator(const Snapshot& snapshot, Comments* comments) {
+  const EntryOutcome outcome = EntryOutcomeOf(snapshot);
+  if (!outcome.has_allocator()) return;
+  comments->Add("allocator", EntryText(outcome));
+  if (FreesAreInlined(snapshot)) comments->Add("incomplete", kInlinedText);
+}
+
 void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
   for (size_t i = 0; i < profile->sample_types.size(); ++i) {
     const double half_width = 1.96 * std::sqrt(std::max(0.0, variances[i]));
@@ -251,6 +260,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   if (file == static_cast<int>(ProfileKind::kHeap) || file == kPeakFile) AddPeakComments(snapshot, peak, &comments);
   AddTotals(variances, profile, &comments);
   if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, &comments);
+  AddAllocator(snapshot, &comments);
   AddLosses(snapshot, full_sums, &comments);
   comments.Add("own time_ns", snapshot.totals.sample_ns);
   comments.Add("own table_bytes", snapshot.table_bytes);

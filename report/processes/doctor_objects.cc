@@ -94,10 +94,12 @@ struct Object {
   DynamicNames file;
 };
 
-void DescribeAllocator(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+void DescribeAllocator(const std::vector<Object>& objects, const std::string& root, bool is_described,
+                       Findings* findings) {
   const LinkedAllocator linked =
-      objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file);
-  if (linked.is_there) findings->No("allocator", linked.text);
+      objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted());
+  if (linked.is_there && !is_described)
+    linked.is_seen ? findings->Ok("allocator", linked.text) : findings->No("allocator", linked.text);
   std::string from;
   for (const Object& object : objects) {
     if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
@@ -105,6 +107,8 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
   }
   if (from.empty()) {
     findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");
+  } else if (linked.is_there && !linked.is_seen) {
+    if (!linked.replaces_malloc) findings->Note("allocator", fmt::format("malloc and free of {} are seen", from));
   } else if (!linked.replaces_malloc) {
     findings->Ok("allocator", fmt::format("malloc and free are those of {}; calls reach it through the library", from));
   }
@@ -234,7 +238,7 @@ void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& 
 }  // namespace
 
 void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
-                     Findings* findings) {
+                     Findings* findings, bool allocator_is_described) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
     if (BaseName(path) == "libholdfast.so") continue;
@@ -246,7 +250,7 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
     objects.push_back({path, *std::move(file)});
   }
   const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
-  DescribeAllocator(objects, root, findings);
+  DescribeAllocator(objects, root, allocator_is_described, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
   DescribeExceptions(objects, findings);

@@ -1,26 +1,140 @@
 #include "report/processes/linked_allocator.h"
 
+#include <elf.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/file_descriptor.h"
 #include "report/elf/allocator_text.h"
+#include "report/elf/elf_file.h"
+#include "report/elf/elf_symbols.h"
+#include "report/table/entry_text.h"
+#include "sampler/entries/entry_plan.h"
 
 namespace holdfast {
+namespace {
 
-LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names) {
+constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
+
+std::unique_ptr<ElfFile> OpenElf(const std::string& path, FileDescriptor* file) {
+  *file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  std::unique_ptr<ElfFile> elf = file->valid() ? ElfFile::Open(file->get()) : nullptr;
+  return elf != nullptr && elf->is_x86_64() ? std::move(elf) : nullptr;
+}
+
+// A copy of an executable's segments, at their distances from each other, with its symbols.
+class FileImage {
+ public:
+  // False: it is not an executable that can be judged.
+  bool Read(const std::string& path) {
+    FileDescriptor descriptor;
+    const std::unique_ptr<ElfFile> elf = OpenElf(path, &descriptor);
+    if (elf == nullptr) return false;
+    uint64_t low = UINT64_MAX, high = 0;
+    for (const Elf64_Phdr& segment : elf->segments()) {
+      if (segment.p_type != PT_LOAD || segment.p_filesz == 0) continue;
+      if (segment.p_vaddr > UINT64_MAX / 2 || segment.p_filesz > kMostImageBytes) return false;
+      low = std::min(low, segment.p_vaddr);
+      high = std::max(high, segment.p_vaddr + segment.p_filesz);
+    }
+    if (low >= high || high - low > kMostImageBytes) return false;
+    bytes_.resize(high - low);
+    image_.bias = reinterpret_cast<uintptr_t>(bytes_.data()) - low;
+    for (const Elf64_Phdr& segment : elf->segments()) {
+      const uintptr_t start = image_.bias + segment.p_vaddr;
+      if (segment.p_type == PT_GNU_EH_FRAME) image_.unwind_table = start;
+      if (segment.p_type != PT_LOAD || segment.p_filesz == 0 || image_.segment_count == ExecutableImage::kMostSegments)
+        continue;
+      if (!elf->Read(segment.p_offset, segment.p_filesz, reinterpret_cast<char*>(start))) return false;
+      image_.segments[image_.segment_count++] = {start, start + segment.p_filesz, (segment.p_flags & PF_X) != 0,
+                                                 (segment.p_flags & PF_W) != 0};
+    }
+    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported);
+    if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all)) {
+      const std::string id = elf->BuildId();
+      FileDescriptor debug_descriptor;
+      const std::unique_ptr<ElfFile> debug =
+          id.size() < 4 ? nullptr
+                        : OpenElf(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)),
+                                  &debug_descriptor);
+      if (debug != nullptr) ReadSymbols(*debug, SHT_SYMTAB, &all_, &image_.all);
+    }
+    return true;
+  }
+
+  const ExecutableImage& image() const { return image_; }
+
+ private:
+  struct Symbols {
+    std::vector<Elf64_Sym> symbols;
+    std::string names;
+  };
+
+  static bool ReadSymbols(const ElfFile& elf, uint32_t type, Symbols* to, SymbolList* list) {
+    for (const Elf64_Shdr& section : elf.sections()) {
+      if (section.sh_type != type) continue;
+      auto read = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
+      if (!read) return false;
+      auto names = elf.BytesOf(*read->names, ElfSymbols::kMaxNameBytes);
+      if (!names) return false;
+      to->symbols = std::move(read->symbols);
+      to->names = *std::move(names);
+      *list = {to->symbols.data(), to->symbols.size(), to->names.c_str(), to->names.size()};
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<uint8_t> bytes_;
+  Symbols exported_, all_;
+  ExecutableImage image_;
+};
+
+EntryOutcome OutcomeFor(const std::string& path, Entries wanted) {
+  const auto file = std::make_unique<FileImage>();
+  const auto plan = std::make_unique<EntryPlan>();
+  if (file->Read(path)) MakeEntryPlan(file->image(), wanted, plan.get());
+  return plan->outcome;
+}
+
+}  // namespace
+
+Entries EntriesWanted() {
+  const char* value = getenv("HOLDFAST_ENTRIES");
+  const std::string_view text = value != nullptr ? value : "";
+  return text == "yes" || text == "1" ? Entries::kYes : text == "no" || text == "0" ? Entries::kNo : Entries::kAuto;
+}
+
+LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted) {
   LinkedAllocator allocator;
   const std::string by_text = AllocatorByText(path);
-  if (names.defines.contains("malloc") && names.defines.contains("free")) {
-    allocator.is_there = allocator.replaces_malloc = true;
+  allocator.replaces_malloc = names.defines.contains("malloc") && names.defines.contains("free");
+  if (!allocator.replaces_malloc && names.own_allocator.empty() && by_text.empty()) return allocator;
+  const EntryOutcome outcome = OutcomeFor(path, wanted);
+  allocator.is_there = true;
+  allocator.is_seen = outcome.is_redirected();
+  const std::string name = by_text.empty() ? "an allocator" : by_text;
+  if (allocator.is_seen) {
+    allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
+  } else if (outcome.has_allocator()) {
+    allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
+  } else if (allocator.replaces_malloc) {
     allocator.text = fmt::format(
         "{} defines malloc and free itself ({} is linked into it): its calls do not pass through the library, so there "
         "is no heap profile of what it allocates; link the allocator as a shared library",
-        BaseName(path), by_text.empty() ? "an allocator" : by_text);
+        BaseName(path), name);
   } else if (!names.own_allocator.empty()) {
-    allocator.is_there = true;
     allocator.text = fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
                                  BaseName(path), names.own_allocator);
-  } else if (!by_text.empty()) {
-    allocator.is_there = true;
+  } else {
     allocator.text = fmt::format(
         "{} has {} linked in, without symbols: what it takes from that is not seen; install its debug file{}",
         BaseName(path), by_text,

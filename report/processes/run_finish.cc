@@ -227,6 +227,19 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   return text;
 }
 
+// What the process itself recorded of an allocator in its executable that is not seen, or not all of it; "": nothing.
+std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) {
+  for (const auto& [kind, name] : process.newest) {
+    const auto profile = ReadPprofFile(fmt::format("{}/{}", run.out, name.ToString()));
+    if (!profile.ok()) continue;
+    const std::string_view allocator = profile->CommentValue("allocator"),
+                           incomplete = profile->CommentValue("incomplete");
+    if (!incomplete.empty()) return fmt::format("the heap profile is incomplete: {}.", incomplete);
+    return allocator.find(" is not seen: ") == std::string_view::npos ? "" : fmt::format("{}.", allocator);
+  }
+  return "";
+}
+
 std::string HowToSeeMore(const FinishedRun& run, const StartedCommand& started) {
   if (std::string why = WhyNothing(run, started); !why.empty()) return why;
   std::vector<std::string> hints;
@@ -315,7 +328,8 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
                                           Printable(run.program), run.pid, Printable(no_room));
   }
   if (has_main && run.heap_interval != "off") {
-    const std::string unseen = WhatHeapLacks(run, started);
+    std::string unseen = AboutAllocator(run, processes[0]);
+    if (unseen.empty()) unseen = WhatHeapLacks(run, started);
     if (!unseen.empty())
       text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid, Printable(unseen));
   }

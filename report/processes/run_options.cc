@@ -174,6 +174,11 @@ const std::vector<Setting>& Settings() {
        "How long blocks live (.lifetimes.pb.gz); auto: of\n"
        "processes that last a second",
        YesNoAuto},
+      {"entries", "HOLDFAST_ENTRIES", "auto|yes|no", "auto",
+       "Redirect the functions of an allocator that is linked into\n"
+       "the executable; auto: of jemalloc, tcmalloc, mimalloc and\n"
+       "snmalloc, if all can be redirected",
+       YesNoAuto},
       {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "What of blocks and mappings is resident (.resident.pb.gz)",
        YesNo},
       {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",

@@ -50,8 +50,8 @@ std::string WhyNoFile(const std::string& folder) {
 // Returns what the profiles lack because of an allocator in this executable, or "".
 std::string AboutAllocatorIn(const std::string& path) {
   const absl::StatusOr<DynamicNames> names = ReadDynamicNames(path);
-  const LinkedAllocator linked = names.ok() ? LinkedAllocatorOf(path, *names) : LinkedAllocator();
-  return linked.is_there ? linked.text + "." : "";
+  const LinkedAllocator linked = names.ok() ? LinkedAllocatorOf(path, *names, EntriesWanted()) : LinkedAllocator();
+  return linked.is_there && !linked.is_seen ? linked.text + "." : "";
 }
 
 // Returns CheckProgram's reason not to profile a program, or names the unseen allocator in it, or "".

@@ -177,6 +177,7 @@ std::string AgesKnownInAll(const std::set<std::string>& known) {
 }
 
 constexpr std::string_view kFreesNotSeen = "frees not seen: ";
+constexpr std::string_view kIncomplete = "incomplete: ", kAllocator = "allocator: ";
 
 std::vector<std::string> LossesOf(const Profile& profile) {
   std::vector<std::string> losses;
@@ -188,6 +189,9 @@ std::vector<std::string> LossesOf(const Profile& profile) {
     const std::string_view text = profile.strings[comment];
     if (text.starts_with(kFreesNotSeen))
       losses.push_back(fmt::format("the frees of {}", text.substr(kFreesNotSeen.size())));
+    if (text.starts_with(kIncomplete)) losses.emplace_back(text.substr(kIncomplete.size()));
+    if (text.starts_with(kAllocator) && text.find(" is not seen: ") != std::string_view::npos)
+      losses.emplace_back(text.substr(kAllocator.size()));
   }
   return losses;
 }

@@ -29,6 +29,7 @@ inline ModuleInfo ModuleInfoOf(const Module& module, const char* after) {
   info.bias = module.bias;
   info.tag = module.tag;
   const uint32_t flags = CounterValue(module.unloaded);
+  info.flags = flags;
   info.unloaded = (flags & kModuleUnloaded) != 0;
   info.frees_elsewhere = (flags & kModuleFreesElsewhere) != 0;
   for (int i = 0; i < module.segments; ++i) {

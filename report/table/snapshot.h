@@ -27,6 +27,7 @@ struct ModuleInfo {
   uint64_t start, end, bias;
   uint16_t tag;
   bool unloaded;
+  uint32_t flags = 0;            // all of them: sampler/contract/module_flags.h
   bool frees_elsewhere = false;  // its frees do not reach the library (sampler/stacks/free_calls.h)
   struct SegmentInfo {
     uint64_t start, end, file_offset;

@@ -52,5 +52,209 @@ TEST_F(LinkedAllocators, DoctorNamesOneWithoutSymbols) {
   }
 }
 
+// ---- Redirected at their entry ----
+
+class LinkedCalls : public Profiled, public ::testing::WithParamInterface<const char*> {
+ protected:
+  std::string program(const std::string& form) const { return std::string("linked_calls_") + GetParam() + "_" + form; }
+  bool IsThere() const { return std::filesystem::exists(ProgramPath(program("full"))); }
+};
+
+TEST_P(LinkedCalls, AreRecordedToTheByte) {
+  if (!IsThere()) GTEST_SKIP() << "that archive is not installed";
+  for (const char* threads : {"1", "4"}) {
+    const RunResult run =
+        RunAs(Launch::kPreload, {program("full"), threads}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    ASSERT_TRUE(run.exited(0)) << run.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+    ExpectKnownHeap(run.out);
+    EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+                HasSubstr("functions of the executable's allocator are redirected"));
+    EXPECT_EQ(heap[0].Comment("incomplete"), std::nullopt);
+    EXPECT_EQ(heap[0].Comment("losses"), "none");
+    std::filesystem::remove_all(out());
+  }
+}
+
+// The names stay in .dynsym, because libc and libstdc++ refer to them.
+TEST_P(LinkedCalls, OfAStrippedProgramAreAllSeen) {
+  if (!IsThere()) GTEST_SKIP() << "that archive is not installed";
+  const RunResult run =
+      RunAs(Launch::kPreload, {program("stripped"), "4"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  int64_t objects = 0, bytes = 0;
+  for (const Known& one : KnownHeap(run.out)) {
+    objects += one.alloc_objects;
+    bytes += one.alloc_space;
+  }
+  // Besides, libc and libstdc++ allocate a little: buffers, threads.
+  EXPECT_GE(heap[0].Total().at("alloc_objects"), objects);
+  EXPECT_LT(heap[0].Total().at("alloc_objects"), objects + 50);
+  EXPECT_GE(heap[0].Total().at("alloc_space"), bytes);
+}
+
+TEST_P(LinkedCalls, ChangeNothingAtAnyInterval) {
+  if (!IsThere()) GTEST_SKIP() << "that archive is not installed";
+  for (const char* interval : {"512KiB", "4KiB", "300"}) {
+    const RunResult run = RunAs(Launch::kPreload, {program("full"), "4"}, {{"heap-interval", interval}, {"seed", "5"}});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    EXPECT_THAT(run.out, HasSubstr("wrong 0")) << interval;
+    EXPECT_EQ(run.err, "") << interval;
+  }
+}
+
+TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
+  if (!IsThere()) GTEST_SKIP() << "that archive is not installed";
+  for (const char* form : {"full", "stripped"}) {
+    const RunResult r = RunTool({"doctor", "--", ProgramPath(program(form))});
+    EXPECT_THAT(r.out, HasSubstr("ok    allocator   " + program(form) + " has " + GetParam() + " linked in; all "));
+    EXPECT_THAT(r.out, HasSubstr("functions of the executable's allocator are redirected at their entry"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LinkedCalls, ::testing::Values("jemalloc", "tcmalloc", "mimalloc"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// One program for each condition.
+class EntryCases : public Profiled {
+ protected:
+  RunResult RunCase(const std::string& name, const std::string& interval = "1", const char* argument = nullptr) {
+    std::vector<std::string> words = {"entry_cases_" + name};
+    if (argument != nullptr) words.emplace_back(argument);
+    Command command = CommandFor(Launch::kPreload, words, {{"heap-interval", interval}, {"snapshot-every", "0"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    return RunAndSettle(command);
+  }
+};
+
+TEST_F(EntryCases, WhatCanBeRedirectedIsRecordedToTheByte) {
+  for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds"}) {
+    const RunResult run = RunCase(name);
+    ASSERT_TRUE(run.exited(0)) << name << run.Describe();
+    const std::vector<Decoded> heap = NewestHeap();
+    ASSERT_EQ(heap.size(), 1u) << name << AllSummaries();
+    ExpectKnownHeap(run.out);
+    EXPECT_EQ(heap[0].Comment("allocator"),
+              "all 4 functions of the executable's allocator are redirected at their entry");
+    std::filesystem::remove_all(out());
+  }
+}
+
+// gcc's -fipa-ra: the caller keeps values in registers that a call may overwrite. Each sample and each free of one takes
+// the slow path.
+TEST_F(EntryCases, RegistersThatTheCallerKeepStay) {
+  for (const char* interval : {"1", "200", "512KiB"}) {
+    const RunResult run = RunCase("keeps", interval);
+    EXPECT_TRUE(run.exited(0)) << interval << run.Describe();
+    EXPECT_THAT(run.out, HasSubstr("wrong 0")) << interval;
+  }
+}
+
+TEST_F(EntryCases, ChildrenOfForkAndExecAreRecordedToo) {
+  const RunResult run = RunCase("plain", "1", "child");
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  // The program, its forked child, and what that executed.
+  EXPECT_EQ(NewestHeap().size(), 3u) << AllSummaries();
+}
+
+TEST_F(EntryCases, OneConditionThatFailsRefusesAll) {
+  const std::map<std::string, std::string> reasons = {
+      {"short", "free is too short for a jump"},
+      {"calls", "free calls a function in its first bytes (-pg does)"},
+      {"loops", "free has a loop instruction in its first bytes"},
+      {"resolver", "free is chosen at run time (ifunc)"},
+      {"two_kinds", "shares its address with a function of another kind"},
+      {"own_branch", "free is branched into, just after its first instruction"},
+      {"neighbour", "free is branched into, just after its first instruction"},
+      {"far_branch", "free is branched into, just after its first instruction"},
+  };
+  for (const auto& [name, reason] : reasons) {
+    Command command;
+    command.argv = {Tool(), "doctor", "--", ProgramPath("entry_cases_" + name)};
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    const RunResult r = Execute(command);
+    EXPECT_TRUE(r.exited(1)) << r.Describe();
+    EXPECT_THAT(r.out, HasSubstr("NO    allocator   entry_cases_" + name));
+    EXPECT_THAT(r.out, HasSubstr("the executable's allocator is not seen: "));
+    EXPECT_THAT(r.out, HasSubstr(reason));
+  }
+}
+
+// The same in the process: nothing is changed, and its other profiles say why.
+TEST_F(EntryCases, ARefusalIsInTheProfiles) {
+  for (const auto& [name, reason] : {std::pair<const char*, const char*>{"far_branch", "free is branched into"},
+                                     {"restartable", "free has a restartable sequence"},
+                                     {"two_kinds", "shares its address"}}) {
+    const RunResult run = RunCase(name);
+    ASSERT_TRUE(run.exited(0)) << name << run.Describe();
+    EXPECT_TRUE(NewestHeap().empty()) << name;
+    const std::vector<Decoded> map = Newest(out(), "map");
+    ASSERT_EQ(map.size(), 1u) << name << AllSummaries();
+    EXPECT_THAT(map[0].Comment("allocator").value_or(""), HasSubstr(reason));
+    std::filesystem::remove_all(out());
+  }
+}
+
+TEST_F(EntryCases, ThreadsAndChangedBytesRefuse) {
+  for (const auto& [how, reason] :
+       {std::pair<const char*, const char*>{"thread", "the program already had several threads"},
+        {"byte", "free its first bytes differ from the file"}}) {
+    Command command =
+        CommandFor(Launch::kPreload, {"entry_cases_plain"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    command.env["DISTURB"] = how;
+    command.env["LD_PRELOAD"] += " " + ProgramPath("before_entries.so");
+    const RunResult run = RunAndSettle(command);
+    ASSERT_TRUE(run.exited(0)) << how << run.Describe();
+    EXPECT_TRUE(NewestHeap().empty()) << how;
+    const std::vector<Decoded> map = Newest(out(), "map");
+    ASSERT_EQ(map.size(), 1u) << how << AllSummaries();
+    EXPECT_THAT(map[0].Comment("allocator").value_or(""), HasSubstr(reason));
+    std::filesystem::remove_all(out());
+  }
+}
+
+TEST_F(EntryCases, CodeIsWrittenWhereWritableCodeIsForbidden) {
+  for (const char* how : {"mdwe", "systemd", "all"}) {
+    Command command = CommandFor(Launch::kPreload, {"denies_code_changes", how, ProgramPath("entry_cases_plain")},
+                                 {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+    command.env["HOLDFAST_ENTRIES"] = "yes";
+    const RunResult run = RunAndSettle(command);
+    if (run.exited(77)) continue;  // a kernel without it
+    ASSERT_TRUE(run.exited(0)) << how << run.Describe();
+    std::vector<Decoded> heap;
+    for (Decoded& one : NewestHeap()) {
+      if (one.Comment("program") == "entry_cases_plain") heap.push_back(std::move(one));
+    }
+    if (std::string(how) != "all") {
+      ASSERT_EQ(heap.size(), 1u) << how << AllSummaries();
+      ExpectKnownHeap(run.out);
+    } else {
+      EXPECT_TRUE(heap.empty()) << AllSummaries();
+    }
+    std::filesystem::remove_all(out());
+  }
+}
+
+// auto, the default, leaves an allocator alone that no test covers.
+TEST_F(EntryCases, AnUnknownAllocatorIsLeftAlone) {
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("entry_cases_plain")}).out,
+              HasSubstr("the executable's allocator is not seen: the allocator is none that is tested: --entries yes"));
+}
+
+TEST_F(EntryCases, AnInlinedFreeMakesTheProfileIncomplete) {
+  const RunResult run = RunCase("inlined");
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_THAT(heap[0].Comment("incomplete").value_or(""), HasSubstr("some of its functions are inlined (-flto)"));
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(4)) << leaks.Describe();
+  EXPECT_THAT(leaks.err, HasSubstr("cannot tell what grows"));
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -1,0 +1,187 @@
+// An executable with an allocator of its own, with one property of `free` in each build (CASE): what may, and what may
+// not, be redirected at its entry. Allocates a known amount and maps some memory, so that there is a profile.
+//
+//     entry_cases_NAME          as it is
+//     entry_cases_NAME child    the same in a forked child and after an exec
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "known.h"
+
+#define PLAIN 1         // nothing in the way
+#define SHORT 2         // the next function begins within the jump
+#define CALLS 3         // as compiled with -pg
+#define LOOPS 4         // jrcxz among the first instructions
+#define RESOLVER 5      // an ifunc
+#define TWO_KINDS 6     // shares its address with calloc
+#define OWN_BRANCH 7    // a loop of its own begins in the moved bytes
+#define NEIGHBOUR 8     // a short branch from the function before it
+#define FAR_BRANCH 9    // a near branch from far away
+#define RESTARTABLE 10  // a restartable sequence
+#define THUNK 11        // a short jump to another entry
+#define ENDBR 12        // endbr64 first
+#define FLAGS 13        // the first instruction's flags are used by a moved one
+#define KEEPS 14        // the callers keep values in registers that only this free leaves alone
+#define INLINED 15      // another free is inlined
+#define ADDS 16         // the first instruction changes an argument that the hook does not read
+
+// ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first ----
+static char room[4 << 20];
+static size_t used;
+static void* freed;
+
+__attribute__((noinline, used)) void* toy_malloc(size_t bytes) {
+  if (bytes > 1008) return NULL;
+  if (freed != NULL) {
+    void* block = freed;
+    memcpy(&freed, block, sizeof freed);
+    return block;
+  }
+  if (used + 1024 > sizeof room) return NULL;
+  used += 1024;
+  return room + used - 1024 + 16;
+}
+__attribute__((noinline, used)) void toy_free(void* block) {
+  if (block == NULL) return;
+  memcpy(block, &freed, sizeof freed);
+  freed = block;
+}
+__attribute__((noinline, used)) void* toy_calloc(size_t count, size_t each) {
+  void* block = toy_malloc(count * each);
+  return block != NULL ? memset(block, 0, count * each) : NULL;
+}
+__attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
+  if (block == NULL) return toy_malloc(bytes);
+  return bytes <= 1008 ? block : NULL;
+}
+
+#define FUNCTION(name, body) \
+  ".globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " #name ",.-" #name "\n"
+#define USUAL(target) "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp " #target "\n"
+
+__asm__(".text\n.p2align 4\n"
+        FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
+#if CASE != TWO_KINDS
+        FUNCTION(calloc, USUAL(toy_calloc)) ".p2align 4\n"
+#endif
+        FUNCTION(realloc, USUAL(toy_realloc)) ".p2align 8\n"
+#if CASE == SHORT
+        FUNCTION(free, "push %rbx\njmp 1f\n") FUNCTION(rest, "1: pop %rbx\njmp toy_free\n")
+#elif CASE == CALLS
+        FUNCTION(leaf, "ret\n") ".p2align 4\n"
+        FUNCTION(free, "push %rbp\nmov %rsp,%rbp\ncall leaf\npop %rbp\njmp toy_free\n")
+#elif CASE == LOOPS
+        FUNCTION(free, "push %rbx\njrcxz 1f\n1: mov %rdi,%rbx\npop %rbx\njmp toy_free\n")
+#elif CASE == RESOLVER
+        ".globl free\n.type free,@gnu_indirect_function\n.set free,resolve_free\n"
+#elif CASE == TWO_KINDS
+        ".globl calloc\n.type calloc,@function\ncalloc:\n" FUNCTION(free, USUAL(toy_free))
+#elif CASE == OWN_BRANCH
+        FUNCTION(free, "push %rbx\n1: mov %rdi,%rbx\nmov $1,%eax\ndec %eax\njne 1b\npop %rbx\njmp toy_free\n")
+#elif CASE == NEIGHBOUR
+        FUNCTION(before, "push %rbx\njmp 1f\n") FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
+#elif CASE == FAR_BRANCH
+        FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
+        ".skip 4096,0x90\n" FUNCTION(far, "push %rbx\njmp 1b\n")
+#elif CASE == RESTARTABLE
+        FUNCTION(free, "push %rbx\n2: mov %rdi,%rbx\nmov %rbx,%rdi\n3: pop %rbx\njmp toy_free\n4: ud2\n")
+        ".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0,0\n.quad 2b,3b-2b,4b\n.popsection\n"
+#elif CASE == THUNK
+        ".globl cfree\n.type cfree,@function\ncfree: jmp free\n.size cfree,.-cfree\n.p2align 4\n" FUNCTION(free, USUAL(toy_free))
+#elif CASE == ENDBR
+        FUNCTION(free, "endbr64\n" USUAL(toy_free))
+#elif CASE == ADDS
+        FUNCTION(free, "sub $1,%rsi\nnop\nmov %rdi,%rax\nnop\njmp toy_free\n")
+#elif CASE == FLAGS
+        FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nje 1f\njmp toy_free\n1: ret\n")
+#else
+        FUNCTION(free, USUAL(toy_free))
+#endif
+);
+
+#if CASE == RESOLVER
+void (*resolve_free(void))(void*) { return toy_free; }
+#endif
+#if CASE == TWO_KINDS
+void* calloc(size_t count, size_t each);
+#endif
+#if CASE == THUNK
+void cfree(void*);
+#endif
+
+// ---- The callers ----
+KNOWN void* kept(size_t bytes) { return malloc(bytes); }
+KNOWN void* passing(size_t bytes) { return malloc(bytes); }
+
+#if CASE == KEEPS
+// As gcc's -fipa-ra does it: registers that a call may overwrite, but this malloc and free do not. Returns how many have
+// changed. (toy_malloc and toy_free are compiled code, and may use some: rax, rcx, rdx, rsi, rdi and r8 are not checked.)
+KNOWN long changed_registers(size_t bytes) {
+  long wrong;
+  __asm__ volatile(
+      "push %%rbx\npush %%r12\nmov %%rsp,%%r12\nand $-16,%%rsp\n"
+      "mov $9,%%r9\nmov $10,%%r10\nmov $11,%%r11\nmov $77,%%eax\nmovq %%rax,%%xmm5\nmovq %%rax,%%xmm15\n"
+      "call malloc\n"
+      "mov %%rax,%%rdi\ncall free\n"
+      "xor %%ebx,%%ebx\n"
+      "cmp $9,%%r9\nje 1f\ninc %%rbx\n1: cmp $10,%%r10\nje 1f\ninc %%rbx\n1: cmp $11,%%r11\nje 1f\ninc %%rbx\n"
+      "1: movq %%xmm5,%%rax\ncmp $77,%%rax\nje 1f\ninc %%rbx\n1: movq %%xmm15,%%rax\ncmp $77,%%rax\nje 1f\ninc %%rbx\n1:\n"
+      "mov %%rbx,%%rax\nmov %%r12,%%rsp\npop %%r12\npop %%rbx\n"
+      : "=a"(wrong), "+D"(bytes)
+      :
+      : "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "xmm5", "xmm15", "memory", "cc");
+  return wrong;
+}
+#endif
+
+static int Work(void) {
+  long wrong = 0;
+  for (int i = 0; i < 100; ++i) {
+    char* block = kept(100);
+    memset(block, i, 100);
+    char* other = passing(200);
+    wrong += other == block;
+    free(other);
+    free(NULL);
+  }
+#if CASE == THUNK
+  for (int i = 0; i < 10; ++i) cfree(passing(200));
+#endif
+#if CASE == KEEPS
+  for (int i = 0; i < 1000; ++i) wrong += changed_registers(64);
+#endif
+#if CASE == INLINED
+  for (int i = 0; i < 10; ++i) toy_free(passing(200));
+#endif
+  return wrong != 0;
+}
+
+int main(int count, char** arguments) {
+  char* mapped = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mapped[0] = 1;
+  int wrong = Work();
+  if (count > 1 && strcmp(arguments[1], "child") == 0) {
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      wrong |= Work();
+      if (wrong == 0) execl("/proc/self/exe", arguments[0], (char*)NULL);
+      _exit(1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    wrong |= status != 0;
+  }
+  const size_t more = CASE == THUNK || CASE == INLINED ? 10 : 0;
+  Expect("kept", 100, 10000, 100, 10000);
+  Expect("passing", 100 + more, (100 + more) * 200, 0, 0);
+  printf("wrong %d\n", wrong);
+  return wrong;
+}
