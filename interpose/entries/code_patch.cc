@@ -17,8 +17,8 @@ constexpr uintptr_t kLowest = 64 << 10;  // vm.mmap_min_addr
 
 // Without permissions: nothing may run there before it is filled.
 bool ReserveAt(uintptr_t address, size_t bytes) {
-  const long made = RawSyscall(SYS_mmap, address, bytes, PROT_NONE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  const long made =
+      RawSyscall(SYS_mmap, address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (SyscallFailed(made)) return false;
   if (static_cast<uintptr_t>(made) == address) return true;
   RawSyscall(SYS_munmap, made, bytes);  // a kernel that takes the flag for a hint
@@ -88,8 +88,7 @@ bool CodePatches::ByMapping(uintptr_t address, const void* bytes, size_t count) 
   const uintptr_t start = PageStart(address), end = PageStart(address + count + kPageBytes - 1);
   const long file = FileWith(start, end, address, bytes, count);
   if (file < 0) return false;
-  const long made =
-      RawSyscall(SYS_mmap, start, end - start, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, file, 0);
+  const long made = RawSyscall(SYS_mmap, start, end - start, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, file, 0);
   RawSyscall(SYS_close, file);
   return static_cast<uintptr_t>(made) == start;
 }
@@ -97,8 +96,7 @@ bool CodePatches::ByMapping(uintptr_t address, const void* bytes, size_t count) 
 bool CodePatches::WriteBytes(uintptr_t address, const void* bytes, size_t count) {
   // A mapping comes before mprotect: where mprotect may make a page writable, but not executable again, the program
   // would lose its code.
-  return ByMemoryFile(address, bytes, count) || ByMapping(address, bytes, count) ||
-         ByProtection(address, bytes, count);
+  return ByMemoryFile(address, bytes, count) || ByMapping(address, bytes, count) || ByProtection(address, bytes, count);
 }
 
 bool CodePatches::Write(uintptr_t address, const void* bytes, size_t count) {

@@ -35,9 +35,7 @@ uint64_t CallReal(const RedirectedEntry& entry, const EntryRegisters& r) {
   return reinterpret_cast<Function*>(entry.real)(r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9);
 }
 
-CallerRegisters CallerOf(const EntryRegisters& r) {
-  return {r.caller, reinterpret_cast<uintptr_t>(&r + 1), r.rbp};
-}
+CallerRegisters CallerOf(const EntryRegisters& r) { return {r.caller, reinterpret_cast<uintptr_t>(&r + 1), r.rbp}; }
 
 void* BlockAt(uint64_t address) { return reinterpret_cast<void*>(address); }
 
@@ -93,8 +91,8 @@ void Copy(const RedirectedEntry& entry, EntryRegisters& r) {
 void Reallocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   void* block = BlockAt(Argument(r, entry.shape.block));
-  const bool due = charged ? MayBeDue(bytes) && HeapEventDue(bytes)
-                           : (bytes != 0 || block == nullptr) && IsDue(bytes, false);
+  const bool due =
+      charged ? MayBeDue(bytes) && HeapEventDue(bytes) : (bytes != 0 || block == nullptr) && IsDue(bytes, false);
   const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{};
   r.rax = CallReal(entry, r);
   if (r.rax == 0 && bytes != 0 && entry.shape.effect != Effect::kReallocatesOrFrees) {
@@ -120,8 +118,7 @@ void Resize(const RedirectedEntry& entry, EntryRegisters& r) {
 
 void Free(const RedirectedEntry& entry, EntryRegisters& r) {
   void* block = BlockAt(Argument(r, entry.shape.block));
-  if (block != nullptr && !SurelyNotSampled(block) && !(ExactBegun() && RecordFreeExact(block)) &&
-      PassesFilter(block))
+  if (block != nullptr && !SurelyNotSampled(block) && !(ExactBegun() && RecordFreeExact(block)) && PassesFilter(block))
     RecordFree(block);
   CallReal(entry, r);  // has no result: rax stays as it was
 }

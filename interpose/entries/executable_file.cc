@@ -141,8 +141,7 @@ bool ExecutableFile::ReadSymbolsOf(long file, size_t most_names, SymbolList* lis
   const Sections sections(file);
   for (size_t i = 0; i < sections.count(); ++i) {
     const Elf64_Shdr& symbols = sections[i];
-    if (symbols.sh_type != SHT_SYMTAB || symbols.sh_entsize != sizeof(Elf64_Sym) ||
-        symbols.sh_link >= sections.count())
+    if (symbols.sh_type != SHT_SYMTAB || symbols.sh_entsize != sizeof(Elf64_Sym) || symbols.sh_link >= sections.count())
       continue;
     const Elf64_Shdr& names = sections[symbols.sh_link];
     if ((names.sh_flags & SHF_COMPRESSED) != 0 || (symbols.sh_flags & SHF_COMPRESSED) != 0 ||

@@ -107,10 +107,9 @@ bool MakeLowFilter(uint32_t* address) {
   constexpr int kMayMoveFixed = 3;
   RawSyscall(SYS_munlock, made, kFilterBytes);
   const bool is_low = made + static_cast<long>(kFilterBytes) <= INT32_MAX;
-  if (!is_low ||
-      SyscallFailed(before == nullptr
-                        ? RawSyscall(SYS_mprotect, made, kFilterBytes, PROT_READ | PROT_WRITE)
-                        : RawSyscall(SYS_mremap, before, kFilterBytes, kFilterBytes, kMayMoveFixed, made))) {
+  if (!is_low || SyscallFailed(before == nullptr
+                                   ? RawSyscall(SYS_mprotect, made, kFilterBytes, PROT_READ | PROT_WRITE)
+                                   : RawSyscall(SYS_mremap, before, kFilterBytes, kFilterBytes, kMayMoveFixed, made))) {
     RawSyscall(SYS_munmap, made, kFilterBytes);
     return false;
   }
@@ -147,8 +146,7 @@ EntryReason WriteAll(Work* work) {
     ReleaseNear(page, kStubBytes);
     return EntryReason::kTooFar;
   }
-  for (int i = 0; i < plan.site_count; ++i)
-    redirected_entries[i] = {work->stubs[i].trampoline, plan.sites[i].shape()};
+  for (int i = 0; i < plan.site_count; ++i) redirected_entries[i] = {work->stubs[i].trampoline, plan.sites[i].shape()};
   ChooseEntrySave();
 
   CodePatches patches;

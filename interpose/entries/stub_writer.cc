@@ -120,7 +120,7 @@ class Writer {
 
   // Subtracts the size, and 1 for 0 bytes, from the countdown.
   void Charge(int size) {
-    PutBytes(0x48 | High(size), 0x83, 0xf8 | Low(size), 1);  // cmp $1, size
+    PutBytes(0x48 | High(size), 0x83, 0xf8 | Low(size), 1);                  // cmp $1, size
     PutBytes(0x64, 0x48 | High(size) << 2, 0x19, Low(size) << 3 | 4, 0x25);  // sbb size, %fs:countdown
     PutInt(settings_.countdown);
   }

@@ -19,9 +19,9 @@
 namespace holdfast {
 
 struct StubSettings {
-  int32_t countdown = 0;    // from the thread pointer
-  uint32_t filter = 0;      // address of the counters of the sampled filter, below 2 GiB
-  uintptr_t slow_path = 0;  // HoldfastEntrySlow
+  int32_t countdown = 0;     // from the thread pointer
+  uint32_t filter = 0;       // address of the counters of the sampled filter, below 2 GiB
+  uintptr_t slow_path = 0;   // HoldfastEntrySlow
   bool asks_always = false;  // each free and realloc takes the slow path
 };
 

@@ -8,11 +8,11 @@
 namespace holdfast {
 
 enum class Effect : uint8_t {
-  kAllocates,      // returns the block, or null
-  kAllocatesInto,  // returns 0 and stores the block where the first argument points, or returns an error
-  kCopies,         // returns a block with a text: its length is the size
-  kCopiesPath,     // the same, unless the second argument is a buffer
-  kReallocates,    // returns the new block; null for a size above 0: it failed, and the old block stays
+  kAllocates,           // returns the block, or null
+  kAllocatesInto,       // returns 0 and stores the block where the first argument points, or returns an error
+  kCopies,              // returns a block with a text: its length is the size
+  kCopiesPath,          // the same, unless the second argument is a buffer
+  kReallocates,         // returns the new block; null for a size above 0: it failed, and the old block stays
   kReallocatesOrFrees,  // the same, but the old block is freed when it fails
   kResizes,             // returns the size that the block has now; it failed if that is less than asked for
   kFrees,

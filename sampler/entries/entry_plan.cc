@@ -48,14 +48,22 @@ bool StartsWith(const char* text, const char* start) { return strncmp(text, star
 
 // Arrays of characters, not pointers: the dynamic linker would have to relocate each pointer in every program.
 constexpr char kPrivatePrefixes[][8] = {"je_", "_rjem_", "mi_", "tc_", "sn_"};
-constexpr char kRevealing[][40] = {"mallctl",    "je_mallctl",
-                                   "_rjem_mallctl", "mallocx",
-                                   "je_mallocx", "_rjem_mallocx",
-                                   "_rjem_malloc", "je_malloc",
-                                   "jemalloc_stats_internal", "moz_arena_malloc",
-                                   "tc_malloc", "MallocExtension_ReleaseFreeMemory",
-                                   "TCMallocInternalMalloc", "mi_malloc",
-                                   "mi_version", "sn_rust_alloc",
+constexpr char kRevealing[][40] = {"mallctl",
+                                   "je_mallctl",
+                                   "_rjem_mallctl",
+                                   "mallocx",
+                                   "je_mallocx",
+                                   "_rjem_mallocx",
+                                   "_rjem_malloc",
+                                   "je_malloc",
+                                   "jemalloc_stats_internal",
+                                   "moz_arena_malloc",
+                                   "tc_malloc",
+                                   "MallocExtension_ReleaseFreeMemory",
+                                   "TCMallocInternalMalloc",
+                                   "mi_malloc",
+                                   "mi_version",
+                                   "sn_rust_alloc",
                                    "sn_malloc"};
 constexpr char kRevealingScopes[][20] = {"_ZN8snmalloc", "_ZNK8snmalloc", "_ZN8tcmalloc"};
 
@@ -108,7 +116,8 @@ struct Message {
   char text[24];
   size_t before;
 };
-constexpr Message kMessages[] = {{"<jemalloc>: ", 5}, {"mimalloc: ", 4}, {"tcmalloc: large alloc ", 4}, {"snmalloc", 4}};
+constexpr Message kMessages[] = {
+    {"<jemalloc>: ", 5}, {"mimalloc: ", 4}, {"tcmalloc: large alloc ", 4}, {"snmalloc", 4}};
 
 // Of tcmalloc's account of its memory.
 constexpr char kAccount[] = "central cache freelist";
@@ -128,8 +137,7 @@ bool HasMessage(const char* text, size_t bytes) {
 
 bool IsFunction(const Elf64_Sym& symbol) {
   const int type = ELF64_ST_TYPE(symbol.st_info);
-  return symbol.st_shndx != SHN_UNDEF &&
-         (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+  return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
 }
 
 // ---- The code of one function ----
@@ -393,7 +401,8 @@ class Planner {
     if (to < 0 && !own_start) return true;
     if (to >= 0 && plan_.sites[to].left_alone) return true;
     const EntrySite& site = plan_.sites[own];
-    if (!site.left_alone && at >= site.jump && at < site.jump + site.moved) return true;  // moved: led there by the stub
+    if (!site.left_alone && at >= site.jump && at < site.jump + site.moved)
+      return true;  // moved: led there by the stub
     // A thunk stays as it is: the program's call reaches the entry through it.
     if (site.left_alone && at == site.first) return true;
     if (one.target_bytes != 4 || own_start) {

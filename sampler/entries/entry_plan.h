@@ -33,7 +33,9 @@ struct SymbolList {
   size_t name_bytes = 0;
 
   // "" if the symbol has no name within the bounds, which end with a zero.
-  const char* NameOf(const Elf64_Sym& symbol) const { return symbol.st_name < name_bytes ? names + symbol.st_name : ""; }
+  const char* NameOf(const Elf64_Sym& symbol) const {
+    return symbol.st_name < name_bytes ? names + symbol.st_name : "";
+  }
 };
 
 // The executable: all of it is at its addresses plus `bias`.

@@ -62,12 +62,12 @@ __attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
   return bytes <= 1008 ? block : NULL;
 }
 
-#define FUNCTION(name, body) \
-  ".globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " #name ",.-" #name "\n"
+#define FUNCTION(name, body)                                                                                    \
+  ".globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " #name \
+  ",.-" #name "\n"
 #define USUAL(target) "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp " #target "\n"
 
-__asm__(".text\n.p2align 4\n"
-        FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
+__asm__(".text\n.p2align 4\n" FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
 #if CASE != TWO_KINDS
         FUNCTION(calloc, USUAL(toy_calloc)) ".p2align 4\n"
 #endif
@@ -75,8 +75,8 @@ __asm__(".text\n.p2align 4\n"
 #if CASE == SHORT
         FUNCTION(free, "push %rbx\njmp 1f\n") FUNCTION(rest, "1: pop %rbx\njmp toy_free\n")
 #elif CASE == CALLS
-        FUNCTION(leaf, "ret\n") ".p2align 4\n"
-        FUNCTION(free, "push %rbp\nmov %rsp,%rbp\ncall leaf\npop %rbp\njmp toy_free\n")
+        FUNCTION(leaf, "ret\n") ".p2align 4\n" FUNCTION(free,
+                                                        "push %rbp\nmov %rsp,%rbp\ncall leaf\npop %rbp\njmp toy_free\n")
 #elif CASE == LOOPS
         FUNCTION(free, "push %rbx\njrcxz 1f\n1: mov %rdi,%rbx\npop %rbx\njmp toy_free\n")
 #elif CASE == RESOLVER
@@ -86,13 +86,15 @@ __asm__(".text\n.p2align 4\n"
 #elif CASE == OWN_BRANCH
         FUNCTION(free, "push %rbx\n1: mov %rdi,%rbx\nmov $1,%eax\ndec %eax\njne 1b\npop %rbx\njmp toy_free\n")
 #elif CASE == NEIGHBOUR
-        FUNCTION(before, "push %rbx\njmp 1f\n") FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
+        FUNCTION(before, "push %rbx\njmp 1f\n")
+            FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
 #elif CASE == FAR_BRANCH
-        FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n")
-        ".skip 4096,0x90\n" FUNCTION(far, "push %rbx\njmp 1b\n")
+        FUNCTION(free, "push %rbx\nnop\n1: mov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp toy_free\n") ".skip 4096,0x90\n" FUNCTION(
+            far, "push %rbx\njmp 1b\n")
 #elif CASE == RESTARTABLE
-        FUNCTION(free, "push %rbx\n2: mov %rdi,%rbx\nmov %rbx,%rdi\n3: pop %rbx\njmp toy_free\n4: ud2\n")
-        ".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0,0\n.quad 2b,3b-2b,4b\n.popsection\n"
+        FUNCTION(
+            free,
+            "push %rbx\n2: mov %rdi,%rbx\nmov %rbx,%rdi\n3: pop %rbx\njmp toy_free\n4: ud2\n") ".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0,0\n.quad 2b,3b-2b,4b\n.popsection\n"
 #elif CASE == THUNK
         ".globl cfree\n.type cfree,@function\ncfree: jmp free\n.size cfree,.-cfree\n.p2align 4\n" FUNCTION(free, USUAL(toy_free))
 #elif CASE == ENDBR

@@ -67,7 +67,7 @@ void* Work(void*) {
     Check(reinterpret_cast<uintptr_t>(aligned) % 128 == 0);
     if (!kept) free(aligned);
     void* block = by_new(333);
-    if (!kept) ::operator delete(block, size_t{333});
+    if (!kept) ::operator delete (block, size_t{333});
     block = by_new_array(444);
     if (!kept) ::operator delete[](block);
     block = by_nothrow_new(555);

@@ -76,13 +76,13 @@ FirstInstruction First(const std::vector<uint8_t>& bytes, uint32_t needed = 1u <
 }
 
 TEST(Decoder, SaysWhichFirstInstructionsMayStay) {
-  EXPECT_TRUE(First({0x53}).may_stay);                                      // push %rbx
+  EXPECT_TRUE(First({0x53}).may_stay);  // push %rbx
   EXPECT_EQ(First({0x53}).pushed, kRbx);
-  EXPECT_EQ(First({0x48, 0x83, 0xec, 0x18}).stack_bytes, 24);               // sub $24,%rsp
-  EXPECT_TRUE(First({0x48, 0x85, 0xff}).sets_flags);                        // test %rdi,%rdi
-  EXPECT_TRUE(First({0x48, 0x8b, 0x05, 1, 2, 3, 4}).may_stay);              // mov (%rip),%rax
-  EXPECT_TRUE(First({0x31, 0xf6}).may_stay);                                // xor %esi,%esi
-  EXPECT_EQ(First({0x48, 0x83, 0xee, 0x01}).added, -1);                     // sub $1,%rsi
+  EXPECT_EQ(First({0x48, 0x83, 0xec, 0x18}).stack_bytes, 24);   // sub $24,%rsp
+  EXPECT_TRUE(First({0x48, 0x85, 0xff}).sets_flags);            // test %rdi,%rdi
+  EXPECT_TRUE(First({0x48, 0x8b, 0x05, 1, 2, 3, 4}).may_stay);  // mov (%rip),%rax
+  EXPECT_TRUE(First({0x31, 0xf6}).may_stay);                    // xor %esi,%esi
+  EXPECT_EQ(First({0x48, 0x83, 0xee, 0x01}).added, -1);         // sub $1,%rsi
   EXPECT_FALSE(First({0x48, 0x83, 0xef, 0x01}).may_stay) << "it changes what the hook reads";
   EXPECT_FALSE(First({0x48, 0x89, 0xf7}).may_stay) << "mov %rsi,%rdi, the same";
   EXPECT_FALSE(First({0x48, 0x8b, 0x36}).may_stay) << "mov (%rsi),%rsi gives another result the second time";
@@ -91,12 +91,12 @@ TEST(Decoder, SaysWhichFirstInstructionsMayStay) {
 }
 
 TEST(Decoder, KnowsWhoUsesFlags) {
-  EXPECT_EQ(FlagsUse(Decoded({0x74, 0x05})), Flags::kRead);              // je
-  EXPECT_EQ(FlagsUse(Decoded({0x0f, 0x44, 0xc1})), Flags::kRead);        // cmove
-  EXPECT_EQ(FlagsUse(Decoded({0x48, 0x19, 0xc0})), Flags::kRead);        // sbb
-  EXPECT_EQ(FlagsUse(Decoded({0x48, 0x85, 0xc0})), Flags::kSet);         // test
-  EXPECT_EQ(FlagsUse(Decoded({0xc3})), Flags::kSet);                     // ret
-  EXPECT_EQ(FlagsUse(Decoded({0x48, 0x89, 0xc0})), Flags::kUntouched);   // mov
+  EXPECT_EQ(FlagsUse(Decoded({0x74, 0x05})), Flags::kRead);             // je
+  EXPECT_EQ(FlagsUse(Decoded({0x0f, 0x44, 0xc1})), Flags::kRead);       // cmove
+  EXPECT_EQ(FlagsUse(Decoded({0x48, 0x19, 0xc0})), Flags::kRead);       // sbb
+  EXPECT_EQ(FlagsUse(Decoded({0x48, 0x85, 0xc0})), Flags::kSet);        // test
+  EXPECT_EQ(FlagsUse(Decoded({0xc3})), Flags::kSet);                    // ret
+  EXPECT_EQ(FlagsUse(Decoded({0x48, 0x89, 0xc0})), Flags::kUntouched);  // mov
 }
 
 }  // namespace

@@ -178,7 +178,8 @@ bool Read(Bytes* bytes, Instruction* one) {
     if (prefix == 0x66) one->is_16_bit = true;
     if (prefix == 0x67) one->has_short_address = true;
     const bool is_prefix = prefix == 0x66 || prefix == 0x2e || prefix == 0x36 || prefix == 0x3e || prefix == 0x26 ||
-                           prefix == 0x64 || prefix == 0x65 || prefix == 0x67 || prefix == 0xf0 || prefix == 0xf2 || prefix == 0xf3;
+                           prefix == 0x64 || prefix == 0x65 || prefix == 0x67 || prefix == 0xf0 || prefix == 0xf2 ||
+                           prefix == 0xf3;
     if (!is_prefix || bytes->at() >= 14) break;
   }
   if ((bytes->Peek() & 0xf0) == 0x40) one->rex = bytes->Next();
@@ -209,7 +210,8 @@ bool IsCompare(const Instruction& one) {
 bool ReadsItsResult(const Instruction& one, int written) {
   if (!one.has_modrm) return false;  // an immediate
   Instruction source = one;
-  if (one.map == Map::kOneByte && (one.opcode == 0x89 || one.opcode == 0xc7)) return one.reg() == written && one.opcode == 0x89;
+  if (one.map == Map::kOneByte && (one.opcode == 0x89 || one.opcode == 0xc7))
+    return one.reg() == written && one.opcode == 0x89;
   // The register field is the result; a look at the other operand alone.
   source.modrm = static_cast<uint8_t>((source.modrm & ~0x38) | ((written == 0 ? 1 : 0) << 3));
   source.rex = static_cast<uint8_t>(source.rex & ~4);
@@ -297,8 +299,8 @@ Flags FlagsUse(const Instruction& one) {
     return one.extension() == 2 || one.extension() == 3 ? Flags::kRead : Flags::kSet;
   if (op == 0xc0 || op == 0xc1 || (op >= 0xd0 && op <= 0xd3))
     return one.extension() == 2 || one.extension() == 3 ? Flags::kRead : Flags::kUntouched;  // rcl, rcr
-  if (op == 0x9c || op == 0x9f || op == 0xf5) return Flags::kRead;  // pushf, lahf, cmc
-  if (op == 0xda || op == 0xdb) return Flags::kRead;                // fcmov
+  if (op == 0x9c || op == 0x9f || op == 0xf5) return Flags::kRead;                           // pushf, lahf, cmc
+  if (op == 0xda || op == 0xdb) return Flags::kRead;                                         // fcmov
   return op == 0x84 || op == 0x85 || op == 0xa8 || op == 0xa9 || IsCompare(one) ? Flags::kSet : Flags::kUntouched;
 }
 

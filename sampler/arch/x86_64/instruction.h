@@ -34,9 +34,9 @@ struct Instruction {
   uint8_t rex = 0;     // 0: none
   bool has_modrm = false, is_16_bit = false, has_short_address = false;
   uint8_t modrm = 0, sib = 0;
-  int8_t target_at = -1;     // offset of a direct branch's displacement, or −1
-  int8_t target_bytes = 0;   // 1 or 4
-  int8_t relative_at = -1;   // offset of a displacement from the instruction's end (RIP-relative data), or −1
+  int8_t target_at = -1;    // offset of a direct branch's displacement, or −1
+  int8_t target_bytes = 0;  // 1 or 4
+  int8_t relative_at = -1;  // offset of a displacement from the instruction's end (RIP-relative data), or −1
 
   // The register fields of the ModRM byte, 0 to 15: rax rcx rdx rbx rsp rbp rsi rdi r8 ….
   int reg() const { return (modrm >> 3 & 7) | (rex & 4) << 1; }
@@ -70,7 +70,7 @@ struct FirstInstruction {
   bool may_stay = false;
   int32_t stack_bytes = 0;  // taken from the stack: to be given back before it runs again
   int pushed = -1;          // the register that a push stored
-  int added_to = -1;       // a register to which it adds a constant: to be subtracted before it runs again
+  int added_to = -1;        // a register to which it adds a constant: to be subtracted before it runs again
   int32_t added = 0;
   bool sets_flags = false;
 };
