@@ -18,6 +18,7 @@
 #include "report/missing_names/how_to_name.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
+#include "report/profiles/short_name.h"
 #include "report/waiters/stuck.h"
 
 namespace holdfast {
@@ -282,7 +283,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
   for (const LockList::Lock& lock : list.locks) {
     series->locks.push_back({
         .number = lock.number,
-        .name = WithVisibleDirections(LockNameOf(profile, list, lock, plumbing)),
+        .name = WithVisibleDirections(ShortName(LockNameOf(profile, list, lock, plumbing))),
         .kind = LockKindOf(lock),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,

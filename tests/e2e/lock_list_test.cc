@@ -223,7 +223,7 @@ const char* const kMembers[] = {"bank::lone_mutex (",
                                 "bank::server.grid_[1][2].mutex (",
                                 "bank::server.audit_.log (",
                                 "bank::Server::defaults_.mutex (",
-                                "bank::Fallback()::fallback.mutex ("};
+                                "bank::Fallback::fallback.mutex ("};
 
 TEST_F(LockList, NamesMembersByTheDebugInformation) {
   const RunResult r = RunAs(Launch::kPreload, {"lock_members"}, {{"lock-interval", "1ns"}});
