@@ -7,153 +7,77 @@
 #include <string_view>
 
 #include "fmt/format.h"
-#include "report/analysis/comment_words.h"
 #include "report/analysis/waiting_list.h"
 #include "report/base/value_units.h"
-#include "report/pprof/lock_comment_limits.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/lock_record_limits.h"
+#include "report/pprof/records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/metric.h"
 
 namespace holdfast {
 namespace {
 
-constexpr int kMostStacks = 100'000;
+// Files may say anything: what is not in range becomes unknown.
+int StackIndexOf(uint32_t number, size_t count) {
+  return number == 0 || number > count ? LockList::kUnknown : static_cast<int>(number - 1);
+}
 
-class ListReader {
- public:
-  explicit ListReader(const Profile& profile) : profile_(profile), by_address_(LocationsByAddressOf(profile)) {}
-
-  LockList Read() {
-    for (const StringId comment : profile_.comments) {
-      const std::string_view text = profile_.strings[comment];
-      if (text.starts_with("lock ")) ReadLine(text.substr(5));
-    }
-    const auto known = [this](int* stack) {
-      if (*stack >= static_cast<int>(list_.stacks.size())) *stack = LockList::kUnknown;
-    };
-    for (LockList::Lock& lock : list_.locks) known(&lock.block_stack);
-    std::erase_if(list_.sites,
-                  [this](const LockList::Site& site) { return site.stack >= static_cast<int>(list_.stacks.size()); });
-    for (LockList::Pair& pair : list_.pairs) {
-      known(&pair.holder);
-      known(&pair.waiter);
-    }
-    return std::move(list_);
+LockList::Lock LockOf(const record::Lock& read, size_t stacks) {
+  LockList::Lock lock;
+  lock.number = static_cast<int>(std::min<uint32_t>(read.number, INT32_MAX));
+  lock.kind = read.kind;
+  lock.address = fmt::format("0x{:x}", read.address);
+  lock.address_value = read.address;
+  lock.contentions = read.contentions;
+  lock.delay_ns = read.delay_ns;
+  lock.longest_ns = read.longest_ns;
+  lock.holds = read.holds;
+  lock.hold_ns = read.hold_ns;
+  lock.held_ns = read.held_ns;
+  lock.longest_held_ns = read.longest_held_ns;
+  lock.alone_ns = read.alone_ns;
+  lock.wait_times = read.wait_times;
+  lock.hold_times = read.hold_times;
+  lock.waiting = std::max<int64_t>(0, read.waiting);
+  lock.waiting_ns = std::max<int64_t>(0, read.waiting_ns);
+  lock.longest_waiting_ns = std::clamp<int64_t>(read.longest_waiting_ns, 0, lock.waiting_ns);
+  lock.name = read.name;
+  if (read.name.empty() && !read.file.empty()) {
+    lock.file = read.file;
+    lock.file_address = read.file_address;
+    lock.name = fmt::format("{}!0x{:x}", read.file, read.file_address);
   }
-
- private:
-  void ReadLine(std::string_view text) {
-    CommentWords words(text);
-    CommentWords ahead = words;
-    const std::string_view first = ahead.Next();
-    if (first == "stack") return ReadStack(ahead);
-    if (first == "pair") return ReadPair(ahead);
-    if (first == "site") return ReadSite(ahead);
-    LockList::Lock lock;
-    if (!words.Take(&lock.number)) return;
-    if (first.ends_with(':')) {
-      lock.kind = words.Next();
-      lock.address = words.Next();
-      if (words.Is("contentions") && words.Take(&lock.contentions) && words.Is("delay_ns") &&
-          words.Take(&lock.delay_ns) && words.Is("longest_ns") && words.Take(&lock.longest_ns) && words.Is("holds") &&
-          words.Take(&lock.holds) && words.Is("hold_ns") && words.Take(&lock.hold_ns)) {
-        list_.locks.push_back(std::move(lock));
-      }
-      return;
-    }
-    LockList::Lock* known = Find(lock.number);
-    if (known == nullptr) return;
-    const std::string_view what = words.Next();
-    if (what == "name:") known->name = words.rest();
-    if (what == "member:") known->member = words.rest();
-    if (what == "waiting:" && words.Take(&lock.waiting) && words.Is("delay_ns") && words.Take(&lock.waiting_ns)) {
-      known->waiting = std::max<int64_t>(0, lock.waiting);
-      known->waiting_ns = std::max<int64_t>(0, lock.waiting_ns);
-      if (words.Is("longest_ns") && words.Take(&lock.longest_waiting_ns))
-        known->longest_waiting_ns = std::clamp<int64_t>(lock.longest_waiting_ns, 0, known->waiting_ns);
-    }
-    if (what == "thread-local:" && words.Take(&lock.thread_offset)) known->thread_offset = lock.thread_offset;
-    if (what == "alone:") words.Take(&known->alone_ns);
-    if (what == "locks:" && words.Take(&lock.locks) && lock.locks > 1 && words.Is("hottest_ns") &&
-        words.Take(&lock.hottest_ns)) {
-      known->locks = lock.locks;
-      known->hottest_ns = lock.hottest_ns;
-    }
-    if (what == "wait_times:") known->wait_times = TimeCounts::FromText(words.rest());
-    if (what == "hold_times:" && words.Is("held_ns") && words.Take(&lock.held_ns) && words.Is("longest_ns") &&
-        words.Take(&lock.longest_held_ns)) {
-      known->held_ns = lock.held_ns;
-      known->longest_held_ns = lock.longest_held_ns;
-      known->hold_times = TimeCounts::FromText(words.rest());
-    }
-    int stack = LockList::kUnknown;
-    if (what == "block:" && words.Take(&lock.block_bytes) && words.Is("bytes,") && words.Take(&lock.block_offset) &&
-        words.Is("into") && words.Is("it,") && words.Is("stack") && words.Take(&stack) && stack >= 0) {
-      known->block_bytes = lock.block_bytes;
-      known->block_offset = lock.block_offset;
-      known->block_stack = stack;
-    }
-    if (what == "frame:" && words.Take(&lock.block_offset) && words.Is("into") && words.Is("it,") &&
-        words.Is("stack") && words.Take(&stack) && stack >= 0) {
-      known->block_offset = lock.block_offset;
-      known->block_stack = stack;
-    }
+  lock.block_bytes = read.block_bytes;
+  lock.block_offset = read.block_offset;
+  lock.block_stack = StackIndexOf(read.block_stack, stacks);
+  lock.thread_offset = read.thread_offset;
+  lock.member = read.member;
+  if (read.locks > 1) {
+    lock.locks = read.locks;
+    lock.hottest_ns = read.hottest_ns;
   }
+  return lock;
+}
 
-  void ReadStack(CommentWords words) {
-    int number = 0;
-    if (!words.Take(&number) || number < 0 || number > kMostStacks) return;
-    if (list_.stacks.size() <= static_cast<size_t>(number)) list_.stacks.resize(static_cast<size_t>(number) + 1);
-    ReadStackText(words.rest(), by_address_, &list_.stacks[static_cast<size_t>(number)]);
+LockList ListOf(const record::Locks& read) {
+  LockList list;
+  list.stacks = read.stack;
+  const size_t stacks = read.stack.size();
+  for (const record::Lock& lock : read.lock) list.locks.push_back(LockOf(lock, stacks));
+  for (const record::LockPair& pair : read.pair) {
+    list.pairs.push_back({static_cast<int>(std::min<uint32_t>(pair.lock, INT32_MAX)), StackIndexOf(pair.holder, stacks),
+                          StackIndexOf(pair.waiter, stacks), pair.contentions, pair.delay_ns});
   }
-
-  void ReadPair(CommentWords words) {
-    int number = 0;
-    LockList::Pair pair;
-    if (words.Take(&number) && words.Is("lock") && words.Take(&pair.lock) && words.Is("holder") &&
-        words.TakeOrNone(&pair.holder) && words.Is("waiter") && words.TakeOrNone(&pair.waiter) &&
-        words.Is("contentions") && words.Take(&pair.contentions) && words.Is("delay_ns") &&
-        words.Take(&pair.delay_ns) && pair.holder >= LockList::kUnknown && pair.waiter >= LockList::kUnknown) {
-      list_.pairs.push_back(pair);
-    }
+  for (const record::LockSite& site : read.site) {
+    const int stack = StackIndexOf(site.stack, stacks);
+    if (stack == LockList::kUnknown) continue;
+    list.sites.push_back({stack, site.kind, site.is_holder, site.longest_ns, site.times});
+    if (site.alone_ns < 0 || site.delay_ns < site.alone_ns) continue;
+    list.sites.back().delay_ns = site.delay_ns;
+    list.sites.back().alone_ns = site.alone_ns;
   }
-
-  void ReadSite(CommentWords words) {
-    LockList::Site site;
-    if (!words.Take(&site.stack) || site.stack < 0) return;
-    site.kind = words.Next();
-    const std::string_view what = words.Next();
-    if (what == "alone:") return ReadAlone(words, site);
-    site.is_holder = what == "hold_times:";
-    if ((!site.is_holder && what != "wait_times:") || !words.Is("longest_ns") || !words.Take(&site.longest_ns)) return;
-    site.times = TimeCounts::FromText(words.rest());
-    list_.sites.push_back(std::move(site));
-  }
-
-  // This comment follows the lengths of the same site.
-  void ReadAlone(CommentWords words, const LockList::Site& site) {
-    int64_t alone_ns = 0, delay_ns = 0;
-    if (!words.Take(&alone_ns) || !words.Is("of") || !words.Take(&delay_ns) || alone_ns < 0 || delay_ns < alone_ns)
-      return;
-    for (LockList::Site& known : list_.sites) {
-      if (!known.is_holder || known.stack != site.stack || known.kind != site.kind) continue;
-      known.delay_ns = delay_ns;
-      known.alone_ns = alone_ns;
-    }
-  }
-
-  LockList::Lock* Find(int number) {
-    for (LockList::Lock& lock : list_.locks) {
-      if (lock.number == number) return &lock;
-    }
-    return nullptr;
-  }
-
-  const Profile& profile_;
-  LockList list_;
-  const LocationsByAddress by_address_;
-};
+  return list;
+}
 
 std::string_view NameAt(const Profile& profile, uint32_t location) {
   const auto lines = profile.LinesOf(profile.locations[location]);
@@ -178,11 +102,12 @@ WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
   }
   const auto contentions = FindMetric(profile, "contentions"), delay = FindMetric(profile, "delay");
   if (profile.CommentValue("kind") != "block" || !contentions.ok() || !delay.ok()) return totals;
-  // The process's counters include every wait, sampled or not.
-  int64_t counted = 0;
-  CommentWords waits(profile.CommentValue("contentions")), waited(profile.CommentValue("delay_ns"));
-  if (waits.Take(&counted)) totals.contentions = counted;
-  if (waited.Take(&counted)) totals.delay_ns = counted;
+  // The counters of the process have every wait, sampled or not.
+  if (const auto& locks = profile.records().locks;
+      locks.has_value() && (locks->contentions > 0 || locks->delay_ns > 0)) {
+    totals.contentions = locks->contentions;
+    totals.delay_ns = locks->delay_ns;
+  }
   totals.waiting = totals.waiting_ns = 0;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     if (!profile.IsWaiting(profile.samples[i])) continue;
@@ -201,7 +126,8 @@ WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
 }
 
 LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
-  LockList list = ListReader(profile).Read();
+  const std::optional<record::Locks>& locks = profile.records().locks;
+  LockList list = locks.has_value() ? ListOf(*locks) : LockList();
   const WaitingList waiting = ReadWaitingList(profile);
   for (const WaitingList::Wait& wait : waiting.waits) {
     if (wait.lock == WaitingList::kUnknown || wait.stack < 0 ||

@@ -1,7 +1,7 @@
-// Reads the single locks of a profile, and their holders and waiters, from the comments that
-// report/lock_records/lock_comments.h describes.
+// Reads the single locks of a profile, and their holders and waiters, from its records (message Locks of
+// proto/holdfast.proto).
 //
-// Comments may contain anything: lines of another form are skipped.
+// A file may contain anything: numbers that are out of range become kUnknown.
 #ifndef HOLDFAST_REPORT_ANALYSIS_LOCK_LIST_H_
 #define HOLDFAST_REPORT_ANALYSIS_LOCK_LIST_H_
 
@@ -24,14 +24,17 @@ struct LockList {
   struct Lock {
     int number = 0;  // in the file
     std::string kind, address;
+    uint64_t address_value = 0;
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0;
     int64_t holds = 0, hold_ns = 0;            // hold_ns: the time that others waited during these holds
     int64_t held_ns = 0, longest_held_ns = 0;  // duration of holds during which a thread waited
     int64_t alone_ns = 0;                      // the part of held_ns with only one reader
     TimeCounts wait_times, hold_times;
     int64_t waiting = 0, waiting_ns = 0,
-            longest_waiting_ns = 0;             // threads that waited at the snapshot, and for how long so far
-    std::string name;                           // from a symbol, "" = none
+            longest_waiting_ns = 0;  // threads that waited at the snapshot, and for how long so far
+    std::string name;                // from a symbol, or its address in `file`; "" = none
+    std::string file;                // which contains the lock, if no symbol does
+    uint64_t file_address = 0;
     int64_t block_bytes = 0, block_offset = 0;  // the block that contains the lock; 0 bytes: the frame of a function
     int block_stack = kUnknown;
     int64_t thread_offset = 0;  // a thread-local variable: distance below the thread's control block; 0: none

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "fmt/format.h"
-#include "report/pprof/lock_comment_limits.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/lock_record_limits.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -61,7 +62,10 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
       sum.number = static_cast<int>(sum_.locks.size());
       sum.kind = lock.kind;
       sum.address = lock.address;
+      sum.address_value = lock.address_value;
       sum.name = lock.name;
+      sum.file = lock.file;
+      sum.file_address = lock.file_address;
       sum.locks = lock.locks;
     }
     sum.hottest_ns = std::max(sum.hottest_ns, lock.hottest_ns);
@@ -113,58 +117,62 @@ void LockMerger::WriteTo(Profile* profile) {
   std::stable_sort(sum_.locks.begin(), sum_.locks.end(), [](const LockList::Lock& a, const LockList::Lock& b) {
     return a.all_delay_ns() > b.all_delay_ns();
   });
-  std::map<int, size_t> numbers;
+  const auto number_of = [](int stack) { return stack == LockList::kUnknown ? 0 : static_cast<uint32_t>(stack + 1); };
+  record::Locks written;
+  written.stack = sum_.stacks;
+  std::map<int, uint32_t> numbers;
   for (const LockList::Lock& lock : sum_.locks) {
     if (numbers.size() == kMostLocksWritten) break;
-    const size_t number = numbers.size() + 1;
+    const auto number = static_cast<uint32_t>(numbers.size() + 1);
     numbers[lock.number] = number;
-    const auto add = [&](const std::string& text) { profile->AddComment(fmt::format("lock {}{}", number, text)); };
-    add(fmt::format(": {} {} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}", lock.kind, lock.address,
-                    lock.contentions, lock.delay_ns, lock.longest_ns, lock.holds, lock.hold_ns));
-    if (!lock.name.empty()) add(" name: " + lock.name);
-    if (lock.thread_offset > 0) add(fmt::format(" thread-local: {}", lock.thread_offset));
-    if (!lock.wait_times.empty()) add(" wait_times: " + lock.wait_times.Text());
-    if (!lock.hold_times.empty()) {
-      add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
-                      lock.hold_times.Text()));
-    }
-    if (lock.alone_ns > 0) add(fmt::format(" alone: {}", lock.alone_ns));
-    if (lock.locks > 1) add(fmt::format(" locks: {} hottest_ns {}", lock.locks, lock.hottest_ns));
-    if (lock.waiting > 0) {
-      add(fmt::format(" waiting: {} delay_ns {} longest_ns {}", lock.waiting, lock.waiting_ns,
-                      std::min(lock.longest_waiting_ns, lock.waiting_ns)));
-    }
-    if (lock.is_in_frame()) {
-      add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, lock.block_stack + 1));
-    } else if (lock.is_in_block()) {
-      add(fmt::format(" block: {} bytes, {} into it, stack {}", lock.block_bytes, lock.block_offset,
-                      lock.block_stack + 1));
-    }
-    if (!lock.member.empty()) add(" member: " + lock.member);
-  }
-  for (size_t i = 0; i < sum_.stacks.size(); ++i) {
-    profile->AddComment(fmt::format("lock stack {}:{}", i + 1, StackText(*profile, sum_.stacks[i])));
+    written.lock.push_back({.number = number,
+                            .kind = lock.kind,
+                            .address = lock.address_value,
+                            .contentions = lock.contentions,
+                            .delay_ns = lock.delay_ns,
+                            .longest_ns = lock.longest_ns,
+                            .holds = lock.holds,
+                            .hold_ns = lock.hold_ns,
+                            .held_ns = lock.held_ns,
+                            .longest_held_ns = lock.longest_held_ns,
+                            .alone_ns = lock.alone_ns,
+                            .wait_times = lock.wait_times,
+                            .hold_times = lock.hold_times,
+                            .waiting = lock.waiting,
+                            .waiting_ns = lock.waiting_ns,
+                            .longest_waiting_ns = std::min(lock.longest_waiting_ns, lock.waiting_ns),
+                            .name = lock.file.empty() ? lock.name : "",
+                            .file = lock.file,
+                            .file_address = lock.file_address,
+                            .member = lock.member,
+                            .block_bytes = lock.block_bytes,
+                            .block_offset = lock.block_offset,
+                            .block_stack = number_of(lock.block_stack),
+                            .thread_offset = lock.thread_offset,
+                            .locks = lock.locks > 1 ? lock.locks : 0,
+                            .hottest_ns = lock.hottest_ns});
   }
   std::stable_sort(sum_.pairs.begin(), sum_.pairs.end(),
                    [](const LockList::Pair& a, const LockList::Pair& b) { return a.delay_ns > b.delay_ns; });
-  size_t written = 0;
   for (const LockList::Pair& pair : sum_.pairs) {
     const auto lock = numbers.find(pair.lock);
     if (lock == numbers.end() || pair.contentions + pair.delay_ns <= 0) continue;
-    if (written++ == kMostPairsWritten) break;
-    const auto text = [](int stack) { return stack == LockList::kUnknown ? "-" : fmt::format("{}", stack + 1); };
-    profile->AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
-                                    written, lock->second, text(pair.holder), text(pair.waiter), pair.contentions,
-                                    pair.delay_ns));
+    if (written.pair.size() == kMostPairsWritten) break;
+    written.pair.push_back(
+        {lock->second, number_of(pair.holder), number_of(pair.waiter), pair.contentions, pair.delay_ns});
   }
   for (const LockList::Site& site : sum_.sites) {
     if (site.times.empty()) continue;
-    profile->AddComment(fmt::format("lock site {} {} {}_times: longest_ns {} {}", site.stack + 1, site.kind,
-                                    site.is_holder ? "hold" : "wait", site.longest_ns, site.times.Text()));
-    if (site.alone_ns > 0 && site.alone_ns <= site.delay_ns)
-      profile->AddComment(
-          fmt::format("lock site {} {} alone: {} of {}", site.stack + 1, site.kind, site.alone_ns, site.delay_ns));
+    const bool has_readers = site.alone_ns > 0 && site.alone_ns <= site.delay_ns;
+    written.site.push_back({.stack = number_of(site.stack),
+                            .kind = site.kind,
+                            .is_holder = site.is_holder,
+                            .longest_ns = site.longest_ns,
+                            .times = site.times,
+                            .delay_ns = has_readers ? site.delay_ns : 0,
+                            .alone_ns = has_readers ? site.alone_ns : 0});
   }
+  profile->mutable_records()->locks = std::move(written);
 }
 
 }  // namespace holdfast

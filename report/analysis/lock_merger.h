@@ -26,7 +26,7 @@ class LockMerger {
   void Add(const Profile& from, const std::string& process) { AddSigned(from, process, 1); }
   // Subtracts an earlier snapshot of the process. The longest time remains, because it may have occurred later.
   void Subtract(const Profile& from, const std::string& process) { AddSigned(from, process, -1); }
-  // Writes the hottest locks in the form of report/lock_records/lock_comments.h. `profile`: the merger's result.
+  // Writes the hottest locks as records. `profile`: the merger's result.
   void WriteTo(Profile* profile);
 
  private:

@@ -7,9 +7,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/analysis/comment_words.h"
 #include "report/analysis/waiting_list.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/records.h"
 #include "report/profiles/thread_start.h"
 
 namespace holdfast {
@@ -17,33 +16,16 @@ namespace {
 
 constexpr size_t kMostOfAThread = 15;  // TASK_COMM_LEN without the terminating zero
 constexpr size_t kMostShown = 4;
-constexpr int kMostThreads = 100'000;
 
-// Reads the comments of AddThreadComments.
+// Adds the names in the records.
 void AddNoted(const Profile& profile, ThreadNames* names) {
-  LocationsByAddress by_address;
-  std::map<int, std::string> starts;  // by stack number
-  std::vector<std::pair<int, std::string_view>> threads;
-  for (const StringId comment : profile.comments) {
-    std::string_view text = profile.strings[comment];
-    if (!text.starts_with("thread ")) continue;
-    CommentWords words(text.substr(7)), ahead = words;
-    int number = 0, stack = 0;
-    int64_t tid = 0;
-    if (ahead.Is("stack")) {
-      if (!ahead.Take(&number)) continue;
-      if (by_address.empty()) by_address = LocationsByAddressOf(profile);
-      std::vector<uint32_t> frames;
-      ReadStackText(ahead.rest(), by_address, &frames);
-      starts[number] = ThreadStartOf(profile, frames);
-    } else if (words.Take(&number) && words.Is("stack") && words.Take(&stack) && words.Is("tid") && words.Take(&tid) &&
-               words.Is("name") && threads.size() < kMostThreads) {
-      threads.emplace_back(stack, words.rest());
-    }
-  }
-  for (const auto& [stack, name] : threads) {
-    if (const auto start = starts.find(stack); start != starts.end() && !name.empty())
-      (*names)[start->second].emplace(name);
+  if (!profile.records().threads.has_value()) return;
+  const record::Threads& threads = *profile.records().threads;
+  std::vector<std::string> starts;  // by stack
+  for (const std::vector<uint32_t>& stack : threads.stack) starts.push_back(ThreadStartOf(profile, stack));
+  for (const record::NamedThread& thread : threads.thread) {
+    if (thread.stack != 0 && thread.stack <= starts.size() && !thread.name.empty())
+      (*names)[starts[thread.stack - 1]].insert(thread.name);
   }
 }
 

@@ -1,7 +1,7 @@
-// Reads which threads waited when a snapshot was taken, and for which holders, from the comments that
-// report/lock_records/waiting_comments.h describes.
+// Reads which threads waited when a snapshot was taken, and for which holders, from a profile's records (message Waits of
+// proto/holdfast.proto).
 //
-// Comments may contain anything: lines of another form are skipped.
+// A file may contain anything: numbers that are out of range become kUnknown.
 #ifndef HOLDFAST_REPORT_ANALYSIS_WAITING_LIST_H_
 #define HOLDFAST_REPORT_ANALYSIS_WAITING_LIST_H_
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "report/pprof/profile.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 
@@ -24,6 +25,7 @@ struct WaitingList {
     std::string name;
     std::string labels;    // its own labels: "kind=write, tenant=acme"
     std::string does;      // for a thread that does not wait
+    bool polls = false;    // such a thread sleeps in a system call that waits for events
     int stack = kUnknown;  // for a thread that does not wait, index into `stacks`
     int wait = kUnknown;   // index into `waits`: the current wait
   };
@@ -34,7 +36,7 @@ struct WaitingList {
     int64_t delay_ns = 0;  // sum of all slices if it waits in slices
     int stack = kUnknown;
     int holder = kUnknown;  // thread index
-    std::string source;     // how the holder is known: - free now start last readers
+    record::HolderSource source = record::HolderSource::kNotKept;
     int64_t readers = 0;
     bool owner_died = false;
   };

@@ -35,7 +35,7 @@ class LifetimesBuilder {
     AddAllAlive();
     AddComments(snapshot_, kLifetimesFile, nullptr, variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
+    if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
     segments_.AddMappings(&profile_);
     return std::move(profile_);
   }

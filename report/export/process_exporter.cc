@@ -11,7 +11,7 @@
 #include "report/lock_records/lock_names.h"
 #include "report/memory/account_records.h"
 #include "report/outside/look_at_waits.h"
-#include "report/pprof/lock_comment_limits.h"
+#include "report/pprof/lock_record_limits.h"
 #include "report/pprof/pprof.h"
 #include "report/symbolize/earlier_names.h"
 #include "report/symbolize/profile_symbolizer.h"

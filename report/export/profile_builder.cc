@@ -18,8 +18,8 @@
 #include "report/export/profile_comments.h"
 #include "report/export/running_program.h"
 #include "report/export/stack_interner.h"
-#include "report/lock_records/lock_comments.h"
-#include "report/lock_records/waiting_comments.h"
+#include "report/lock_records/lock_records.h"
+#include "report/lock_records/wait_records.h"
 #include "report/pprof/profile_kind.h"
 #include "report/table/frees_not_seen.h"
 #include "report/table/process_info.h"
@@ -152,10 +152,10 @@ class Builder {
     AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_,
                 columns_.full_sums(), &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
+    if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
     if (IsLockKind(kind_) && (!profile_.samples.empty() || only_waiting_)) {
-      AddLockComments(snapshot_, frames, &profile_);
-      AddWaitingComments(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
+      AddLockRecords(snapshot_, frames, &profile_);
+      AddWaitRecords(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
     }
     segments.AddMappings(&profile_);
     return std::move(profile_);

@@ -7,11 +7,14 @@
 #include "absl/time/time.h"
 #include "fmt/format.h"
 #include "report/export/profile_builder.h"
-#include "report/lock_records/lock_comments.h"
+#include "report/lock_records/lock_records.h"
+#include "report/pprof/records.h"
 #include "report/table/entry_text.h"
 
 namespace holdfast {
 namespace {
+
+int64_t InRange(uint64_t value) { return static_cast<int64_t>(std::min(value, kMostValue)); }
 
 std::string TimeText(int64_t wall_ns) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
@@ -95,33 +98,29 @@ void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
 }
 
 // Counts every wait, and every hold that made others wait: for all kinds together, then for each kind.
-void AddLockCounts(const Snapshot& snapshot, bool holders, Comments* comments) {
+void AddLockCounts(const Snapshot& snapshot, bool holders, Profile* profile, Comments* comments) {
+  record::Locks& locks = profile->mutable_records()->locks.emplace();
   uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
-  for (const Snapshot::LockTotals& of_kind : snapshot.locks) {
+  for (int i = 0; i < kWaitKinds; ++i) {
+    const Snapshot::LockTotals& of_kind = snapshot.locks[i];
     contentions += holders ? of_kind.holds : of_kind.waits;
     AddUpToMost(holders ? of_kind.hold_ns : of_kind.wait_ns, &delay_ns);
     AddUpToMost(of_kind.gap_ns, &gap_ns);
+    if (i == 0 || (holders ? of_kind.holds + of_kind.gap_ns : of_kind.waits) == 0) continue;
+    locks.kind.push_back({.kind = kWaitKindNames[i],
+                          .contentions = InRange(holders ? of_kind.holds : of_kind.waits),
+                          .acquired = holders ? 0 : InRange(of_kind.acquired),
+                          .delay_ns = InRange(holders ? of_kind.hold_ns : of_kind.wait_ns),
+                          .gap_ns = holders ? InRange(of_kind.gap_ns) : 0});
   }
+  locks.contentions = InRange(contentions);
+  locks.delay_ns = InRange(delay_ns);
+  locks.gap_ns = holders ? InRange(gap_ns) : 0;
+  locks.samples = holders ? snapshot.hold_samples : snapshot.wait_samples;
   comments->Add("contentions", contentions);
   comments->Add("delay_ns", delay_ns);
   if (holders) comments->Add("gap_ns", gap_ns);
   AddLengths(snapshot, holders, comments);
-  comments->Add("lock_samples", holders ? snapshot.hold_samples : snapshot.wait_samples);
-  for (int i = 1; i < kWaitKinds; ++i) {
-    const Snapshot::LockTotals& of_kind = snapshot.locks[i];
-    const auto add = [&](const char* what, uint64_t value) {
-      comments->Add(fmt::format("{} {}", kWaitKindNames[i], what), value);
-    };
-    if (holders && of_kind.holds + of_kind.gap_ns > 0) {
-      add("contentions", of_kind.holds);
-      add("delay_ns", of_kind.hold_ns);
-      add("gap_ns", of_kind.gap_ns);
-    } else if (!holders && of_kind.waits > 0) {
-      add("contentions", of_kind.waits);
-      add("acquired", of_kind.acquired);
-      add("delay_ns", of_kind.wait_ns);
-    }
-  }
   comments->Add("exact", holders ? "contentions, delay_ns, gap_ns" : "contentions, acquired, delay_ns");
 }
 
@@ -132,10 +131,10 @@ bool IsEveryOne(const std::vector<IntervalChange>& intervals) {
 
 // Writes what was counted exactly and not estimated (see CounterShard in layout.h). A count of samples only gets a name
 // that says so.
-void AddCounts(const Snapshot& snapshot, ProfileKind kind, Comments* comments) {
+void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Comments* comments) {
   if (kind == ProfileKind::kMap || kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions) return;
   if (kind != ProfileKind::kHeap) {
-    AddLockCounts(snapshot, kind == ProfileKind::kMutex, comments);
+    AddLockCounts(snapshot, kind == ProfileKind::kMutex, profile, comments);
     return;
   }
   const Snapshot::Totals& totals = snapshot.totals;
@@ -253,7 +252,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   } else if (file == kResidentFile) {
     AddPages(snapshot, &comments);
   } else {
-    AddCounts(snapshot, kind, &comments);
+    AddCounts(snapshot, kind, profile, &comments);
   }
   if (file == static_cast<int>(ProfileKind::kHeap) && !snapshot.resident_left_out.empty())
     comments.Add("resident left out", snapshot.resident_left_out);

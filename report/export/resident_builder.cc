@@ -40,7 +40,7 @@ class ResidentBuilder {
     for (const SummedUp& group : Grouped()) Add(group);
     AddComments(snapshot_, kResidentFile, nullptr, variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadComments(snapshot_, frames, &profile_);
+    if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
     segments_.AddMappings(&profile_);
     return std::move(profile_);
   }

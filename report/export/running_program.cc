@@ -12,7 +12,7 @@
 #include "report/base/value_units.h"
 #include "report/memory/libc_mappings.h"
 #include "report/memory/resident_rows.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/records.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
 
@@ -135,22 +135,21 @@ absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table) {
   return snapshot;
 }
 
-void AddThreadComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
+void AddThreadRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
   constexpr size_t kMostFrames = 20;  // frames between clone and a thread's own function
-  std::map<std::vector<uint32_t>, size_t> stacks;
-  size_t count = 0;
+  std::map<std::vector<uint32_t>, uint32_t> stacks;
+  record::Threads threads;
   for (const NotedThreadInfo& thread : snapshot.noted_threads) {
     const StackInfo& info = snapshot.stacks[thread.stack];
     if (thread.name.empty() || info.truncated || info.overflow || info.missing) continue;
-    if (++count > most) return;
+    if (threads.thread.size() == most) break;
     std::vector<uint32_t> outer = frames(thread.stack);
     if (outer.size() > kMostFrames) outer.erase(outer.begin(), outer.end() - kMostFrames);
-    const auto [place, added] = stacks.emplace(outer, stacks.size() + 1);
-    profile->AddComment(
-        fmt::format("thread {}: stack {} tid {} name {}", count, place->second, thread.id, Printable(thread.name)));
-    if (!added) continue;
-    profile->AddComment(fmt::format("thread stack {}:{}", place->second, StackText(*profile, outer)));
+    const auto [place, added] = stacks.emplace(outer, static_cast<uint32_t>(stacks.size() + 1));
+    threads.thread.push_back({.stack = place->second, .tid = thread.id, .name = Printable(thread.name)});
+    if (added) threads.stack.push_back(std::move(outer));
   }
+  if (!threads.thread.empty()) profile->mutable_records()->threads = std::move(threads);
 }
 
 }  // namespace holdfast

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "report/lock_records/lock_comments.h"
+#include "report/lock_records/lock_records.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
 #include "report/table/table_folder.h"
@@ -67,8 +67,8 @@ class RunningProgram {
 // Takes a snapshot that knows which of its live_threads are gone, for callers without a RunningProgram.
 absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table);
 
-// Adds at most `most` threads.
-void AddThreadComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most = 256);
+// Adds the names of at most `most` threads that took samples.
+void AddThreadRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most = 256);
 
 }  // namespace holdfast
 

@@ -1,7 +1,9 @@
 // The JSON half of ReportBuilder: everything small.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <type_traits>
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
@@ -9,6 +11,68 @@
 #include "report/html/report_builder.h"
 
 namespace holdfast {
+
+namespace {
+
+// Writes a record as an object without fields that are 0, false or empty. report/web/src/core/records.ts has its type.
+template <typename Record>
+void AddRecord(const Record& record, JsonText* json);
+
+class RecordJson {
+ public:
+  explicit RecordJson(JsonText* json) : json_(*json) {}
+
+  void operator()(uint32_t, const char* name, const std::string& text) {
+    if (!text.empty()) json_.Key(name).String(text);
+  }
+  void operator()(uint32_t, const char* name, bool value) {
+    if (value) json_.Key(name).Bool(true);
+  }
+  void operator()(uint32_t, const char* name, double value) {
+    if (value != 0 && std::isfinite(value)) json_.Key(name).Real(value);
+  }
+  template <typename Number>
+  requires std::is_integral_v<Number> || std::is_enum_v<Number>
+  void operator()(uint32_t, const char* name, Number value) {
+    if (value != Number{}) json_.Key(name).Number(static_cast<int64_t>(value));
+  }
+  template <typename Record>
+  void operator()(uint32_t, const char* name, const std::optional<Record>& record) {
+    if (!record.has_value()) return;
+    json_.Key(name);
+    AddRecord(*record, &json_);
+  }
+  void operator()(uint32_t, const char* name, const std::vector<std::string>& texts) {
+    if (texts.empty()) return;
+    json_.Key(name).Open('[');
+    for (const std::string& text : texts) json_.String(text);
+    json_.Close(']');
+  }
+  template <typename Record>
+  void operator()(uint32_t, const char* name, const std::vector<Record>& records) {
+    if (records.empty()) return;
+    json_.Key(name).Open('[');
+    for (const Record& record : records) AddRecord(record, &json_);
+    json_.Close(']');
+  }
+  // Stacks and lengths of waits are not for the page.
+  void operator()(uint32_t, const char*, const std::vector<uint32_t>&) {}
+  void operator()(uint32_t, const char*, const std::vector<std::vector<uint32_t>>&) {}
+  void operator()(uint32_t, const char*, const TimeCounts&) {}
+
+ private:
+  JsonText& json_;
+};
+
+template <typename Record>
+void AddRecord(const Record& record, JsonText* json) {
+  json->Open('{');
+  RecordJson fields(json);
+  Record::Fields(record, fields);
+  json->Close('}');
+}
+
+}  // namespace
 
 // Writes [class, slope, half width, slope of objects, bytes now, objects now, functions, course, text, half age, oldest
 // age] for each stack.
@@ -123,13 +187,10 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
       json.Close('}');
     }
     json.Close(']').Key("comments").Open('[');
-    for (const std::string& comment : series.comments) {
-      // Single locks have tables of their own.
-      if (!comment.starts_with("lock ") && !comment.starts_with("waiting ") && !comment.starts_with("thread "))
-        json.String(comment);
-    }
-    json.Close(']')
-        .Key("deadlocks")
+    for (const std::string& comment : series.comments) json.String(comment);
+    json.Close(']').Key("records");
+    AddRecord(series.records, &json);
+    json.Key("deadlocks")
         .String(series.deadlocks)
         .Key("names")
         .String(series.how_to_name)

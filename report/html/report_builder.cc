@@ -208,6 +208,16 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->pid = profile.CommentValue("pid");
   series->comments.clear();
   for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
+  series->records = profile.records();
+  series->records.waits.reset();
+  series->records.threads.reset();
+  series->records.account.reset();
+  if (auto& locks = series->records.locks; locks.has_value()) {
+    locks->lock.clear();
+    locks->stack.clear();
+    locks->pair.clear();
+    locks->site.clear();
+  }
   Plumbing plumbing = Plumbing::Make(profile, patterns_).value();  // cannot fail: the patterns compile
   AddPlumbing(stacks, frames, &plumbing, series);
   AddLocks(stacks, frames, &plumbing, series);

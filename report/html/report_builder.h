@@ -38,6 +38,7 @@
 #include "report/memory/account_text.h"
 #include "report/pprof/object_names.h"
 #include "report/pprof/profile.h"
+#include "report/pprof/records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
@@ -161,6 +162,7 @@ class ReportBuilder {
     int64_t freed_at_exit = 0;     // see ProfileFile
     bool owned_was_freed = false;  // of a heap: report/analysis/owned_total.h
     std::vector<std::string> comments, losses;
+    record::Profile records;                        // without single locks, waits, threads and the account
     std::string deadlocks;                          // in words (report/waiters/stuck.h), from the newest file
     std::string how_to_name;                        // what provides missing names, in words
     std::string how_to_name_locks;                  // the same for locks without names

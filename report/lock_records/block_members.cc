@@ -12,6 +12,7 @@
 #include "report/analysis/waiting_list.h"
 #include "report/base/base_name.h"
 #include "report/dwarf/members.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -104,7 +105,10 @@ void NameMembersOfBlocks(Profile* profile, const SectionsOfMapping& open, const 
   for (const LockInBlock& lock : locks) {
     if (lock.found.size() != 1) continue;
     const std::string& member = *lock.found.begin();
-    profile->AddComment(fmt::format("lock {} member: {} ({})", lock.number, member, file_of[member]));
+    for (record::Lock& written : profile->mutable_records()->locks->lock) {
+      if (written.number == static_cast<uint32_t>(lock.number))
+        written.member = fmt::format("{} ({})", member, file_of[member]);
+    }
   }
 }
 

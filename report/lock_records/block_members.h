@@ -1,12 +1,10 @@
-// Finds which member of which class a lock in a heap block is, and adds `lock N member: …` comments
-// (report/lock_records/lock_comments.h).
+// Finds which member of which class a lock in a heap block is: Lock.member of the records.
 //
-//   lock 4 block: 136 bytes, 40 into it, stack 2
-//   lock 4 member: bank::Server::accounts_mutex_ (server)
+//   block_bytes 136, block_offset 40  →  member "bank::Server::accounts_mutex_ (server)"
 //
 // Debug information does not record the types of allocations. The result is therefore a guess that must fit in three
 // ways: the class has the block's size, it has a lock at that offset, and its name occurs in a function that allocated
-// the block, held the lock or waited for it. If several classes fit, none is named.
+// the block, held the lock or waited for it. If several classes fit, the member stays unknown.
 #ifndef HOLDFAST_REPORT_LOCK_RECORDS_BLOCK_MEMBERS_H_
 #define HOLDFAST_REPORT_LOCK_RECORDS_BLOCK_MEMBERS_H_
 

@@ -3,11 +3,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +18,9 @@
 #include "report/elf/demangle.h"
 #include "report/elf/elf_file.h"
 #include "report/lock_records/block_members.h"
-#include "report/lock_records/lock_comments.h"
+#include "report/lock_records/lock_records.h"
 #include "report/pprof/object_names.h"
+#include "report/pprof/records.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/table/process_info.h"
 
@@ -30,7 +29,7 @@ namespace {
 
 struct WantedName {
   uint64_t elf_address;
-  size_t number;            // of the lock; when names are added later, of the comment
+  size_t number;            // of the lock; when names are added later, its index in the records
   std::string name;         // mangled
   uint64_t offset;          // into the symbol
   uint64_t size = 0;        // of the symbol
@@ -130,45 +129,29 @@ std::shared_ptr<dwarf::Sections> OwnSections(const Profile& profile, const Profi
   return SectionsOf(*std::move(file)).value_or(nullptr);
 }
 
-std::string LastingName(const WantedName& one, std::string_view path, const ObjectNames& object_names) {
-  path = WithoutDeletedMark(path);
-  const std::string_view object = object_names.Of(path);
-  if (one.name.empty()) return fmt::format("{}!0x{:x}", object, one.elf_address);
+void SetName(const WantedName& one, std::string_view path, const ObjectNames& object_names, record::Lock* lock) {
+  const std::string_view object = object_names.Of(WithoutDeletedMark(path));
+  if (one.name.empty()) {
+    lock->file = object;
+    lock->file_address = one.elf_address;
+    return;
+  }
   const std::string demangled = Demangle(one.name);
   const std::string place = one.has_member ? one.member : one.offset == 0 ? "" : fmt::format("+{}", one.offset);
-  return fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, place, object);
+  lock->file.clear();
+  lock->file_address = 0;
+  lock->name = fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, place, object);
 }
 
 bool HasNameless(const std::vector<WantedName>& wanted) {
   return std::any_of(wanted.begin(), wanted.end(), [](const WantedName& one) { return one.name.empty(); });
 }
 
-// Parses "lock 3 name: server!0x4a080" into the start of the name and the address. Returns nothing for other comments.
-struct UnnamedLock {
-  size_t begin;
-  std::string file;
-  uint64_t elf_address;
-};
-std::optional<UnnamedLock> UnnamedLockIn(std::string_view comment) {
-  constexpr std::string_view kName = " name: ";
-  const size_t name = comment.find(kName);
-  if (!comment.starts_with("lock ") || name == std::string_view::npos ||
-      comment.find_first_not_of("0123456789", 5) != name || !IsSynthetic(comment)) {
-    return std::nullopt;
-  }
-  UnnamedLock lock{.begin = name + kName.size(), .file = "", .elf_address = 0};
-  const size_t mark = comment.rfind("!0x");
-  if (mark < lock.begin) return std::nullopt;
-  lock.file = comment.substr(lock.begin, mark - lock.begin);
-  const std::string_view digits = comment.substr(mark + 3);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), lock.elf_address, 16);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return lock;
-}
-
 }  // namespace
 
 void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFiles* files) {
+  if (!profile->records().locks.has_value()) return;
+  std::vector<record::Lock>& written = profile->mutable_records()->locks->lock;
   const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
   const ObjectNames object_names(*profile);
   std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
@@ -185,7 +168,7 @@ void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFile
                 module->bias + (uint64_t{module->tag} << kPcTagShift), files, Deadline::In(kMembersTime), &wanted);
     if (!module->path.starts_with('/')) continue;
     for (const WantedName& one : wanted) {
-      profile->AddComment(fmt::format("lock {} name: {}", one.number, LastingName(one, module->path, object_names)));
+      if (one.number <= written.size()) SetName(one, module->path, object_names, &written[one.number - 1]);
     }
   }
   NameMembersOfBlocks(
@@ -194,12 +177,13 @@ void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFile
 }
 
 void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
+  if (!profile->records().locks.has_value()) return;
   const ObjectNames object_names(*profile);
+  std::vector<record::Lock>& locks = profile->mutable_records()->locks->lock;
   std::map<std::string, std::vector<WantedName>> by_file;
-  for (size_t i = 0; i < profile->comments.size(); ++i) {
-    if (auto lock = UnnamedLockIn(profile->strings[profile->comments[i]])) {
-      by_file[lock->file].push_back({lock->elf_address, i, "", 0});
-    }
+  for (size_t i = 0; i < locks.size(); ++i) {
+    if (locks[i].name.empty() && !locks[i].file.empty())
+      by_file[locks[i].file].push_back({locks[i].file_address, i, "", 0});
   }
   for (auto& [file, wanted] : by_file) {
     const auto is_it = [&, name = file](const Profile::Mapping& mapping) {
@@ -223,11 +207,7 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
       }
     }
     for (const WantedName& one : wanted) {
-      if (one.name.empty()) continue;
-      const std::string_view comment = profile->strings[profile->comments[one.number]];
-      const std::string text =
-          fmt::format("{}{}", comment.substr(0, UnnamedLockIn(comment)->begin), LastingName(one, path, object_names));
-      profile->comments[one.number] = profile->strings.Intern(text);
+      if (!one.name.empty()) SetName(one, path, object_names, &locks[one.number]);
     }
   }
 }

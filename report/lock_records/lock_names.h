@@ -1,9 +1,8 @@
-// Names locks that are global variables, in `lock N name: …` comments (report/lock_records/lock_comments.h).
+// Names of locks that are global variables, in the records (Lock.name, or Lock.file and file_address).
 //
-//   lock 1 name: queue_mutex (server)      the symbol that contains it; inside a symbol: queues+64 (server)
-//   lock 3 name: server.accounts_[3].mutex (server)     a member, from debug information (report/dwarf/members.h)
-//   lock 4 member: bank::Server::accounts_mutex_ (server)     in a heap block (block_members.h)
-//   lock 2 name: memcached!0x4a080         no symbol: its address in the file, equal from run to run
+//   queue_mutex (server)                   the symbol that contains the lock; inside of one: queues+64 (server)
+//   server.accounts_[3].mutex (server)     a member of it, by the debug information (report/dwarf/members.h)
+//   memcached and 0x4a080                  no symbol contains it: its address in the file, equal from run to run
 #ifndef HOLDFAST_REPORT_LOCK_RECORDS_LOCK_NAMES_H_
 #define HOLDFAST_REPORT_LOCK_RECORDS_LOCK_NAMES_H_
 

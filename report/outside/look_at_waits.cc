@@ -254,7 +254,9 @@ class Look {
     if (thread->wait != kNoIndex || place == place_.end()) return;
     const pid_t id = alive_[place->second].first;
     const std::optional<BlockedCall> call = BlockedCallOf(*pid_, id);
-    thread->doing = WhatThreadDoes(*pid_, id, call);
+    ThreadActivity activity = WhatThreadDoes(*pid_, id, call);
+    thread->doing = std::move(activity.text);
+    thread->polls = activity.polls;
     if (!call.has_value()) return;
     if (!std::exchange(knows_modules_, true)) AddModulesOf(*pid_, *memory_, &snapshot_.modules);
     StackInfo stack = stacks_.Walk(*memory_, snapshot_.modules, call->pc, call->sp);

@@ -17,7 +17,7 @@ namespace holdfast {
 // The number of comments that we write at most. Applies only to our own comments; those from other tools stay comments.
 inline constexpr size_t kMostComments = 20;
 
-// Whether a comment is always a record: "lock 3: …", "waiting thread 1: …", "mutex delay_ns: …", "own table_steps: …".
+// Whether a comment is always a record: "own table_steps: …", "resident_bytes: …".
 bool IsRecord(std::string_view comment);
 
 // Returns for each of the profile's comments whether it is written as a record. These are all for which IsRecord is

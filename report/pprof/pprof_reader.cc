@@ -9,9 +9,11 @@
 #include "report/base/utf8.h"
 #include "report/pprof/damage.h"
 #include "report/pprof/id_map.h"
+#include "report/pprof/old_comments.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
+#include "report/pprof/record_codec.h"
 #include "report/pprof/text_profile.h"
 
 namespace holdfast {
@@ -37,6 +39,7 @@ class Decoder {
     if (profile_.sample_types.empty()) Fail("no sample type");
     ReadLocations();
     ReadSamples();
+    ReadRecords();
     return std::move(profile_);
   }
 
@@ -163,10 +166,23 @@ class Decoder {
           Numbers(reader, [&](uint64_t index) { records.push_back(Text(index)); });
           return true;
         case ProfileField::kDefaultSampleType: profile_.default_sample_type = Text(reader); return true;
-        default: return false;
+        default: has_records_ = has_records_ || reader.tag() >= kFirstRecordField; return false;
       }
     });
     profile_.comments.insert(profile_.comments.end(), records.begin(), records.end());
+  }
+
+  // The typed records; of files without any, the comments that older releases wrote in their place.
+  void ReadRecords() {
+    const LocationOfId location_of = [this](uint64_t id) { return location_ids_->Get(id); };
+    for (pbf_reader reader(bytes_.data(), bytes_.size()); has_records_ && reader.next();) {
+      if (reader.tag() < kFirstRecordField) {
+        reader.skip();
+      } else {
+        ReadRecordField(reader, location_of, profile_.mutable_records());
+      }
+    }
+    ReadOldComments(&profile_);
   }
 
   Profile::ValueType ReadType(std::string_view message) {
@@ -310,6 +326,7 @@ class Decoder {
   std::vector<StringId> strings_;  // index in the file → id in profile_
   size_t samples_ = 0, mappings_ = 0, locations_ = 0, functions_ = 0;
   size_t numbers_ = 0;  // in samples
+  bool has_records_ = false;
   std::optional<IdMap> mapping_ids_, function_ids_, location_ids_;
   std::vector<Profile::Line> lines_;
 };

@@ -12,6 +12,7 @@
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
+#include "report/pprof/record_codec.h"
 
 namespace holdfast {
 namespace {
@@ -127,6 +128,9 @@ class Encoder {
     Comments(ProfileField::kComment, is_record, false);
     Scalar(ProfileField::kDefaultSampleType, profile_.default_sample_type);
     Comments(ProfileField::kRecord, is_record, true);
+    field_.clear();
+    AppendRecords(profile_.records(), &field_);
+    sink_->Append(field_);
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "report/pprof/profile.h"
 
 #include "report/base/huge_pages.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 
@@ -25,6 +26,16 @@ void Profile::SetLines(Location* location, std::span<const Line> lines) {
   location->first_line = lines_.size();
   location->lines = static_cast<uint32_t>(lines.size());
   lines_.insert(lines_.end(), lines.begin(), lines.end());
+}
+
+const record::Profile& Profile::records() const {
+  static const record::Profile kEmpty{};
+  return records_ == nullptr ? kEmpty : *records_;
+}
+
+record::Profile* Profile::mutable_records() {
+  if (records_ == nullptr || records_.use_count() > 1) records_ = std::make_shared<record::Profile>(records());
+  return records_.get();
 }
 
 std::string_view Profile::CommentValue(std::string_view key) const {

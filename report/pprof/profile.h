@@ -23,6 +23,10 @@
 
 namespace holdfast {
 
+namespace record {
+struct Profile;
+}
+
 struct Profile {
   static constexpr uint32_t kNone = 0xffffffff;
 
@@ -118,6 +122,10 @@ struct Profile {
   // Replaces the frames of one sample. The old ones stay in memory, unused.
   void SetFrames(size_t sample, std::span<const uint32_t> frames);
   void SetLines(Location* location, std::span<const Line> lines);
+  // What is known beside the samples (report/pprof/records.h). Copies of a profile share it until one of them changes it.
+  const record::Profile& records() const;
+  record::Profile* mutable_records();
+
   void AddComment(std::string_view text) { comments.push_back(strings.Intern(text)); }
 
   // Returns the value of the first comment `key: value`, or "".
@@ -135,6 +143,7 @@ struct Profile {
   std::vector<int64_t> values_;
   std::vector<Label> labels_;
   std::vector<Line> lines_;
+  std::shared_ptr<record::Profile> records_;
 };
 
 }  // namespace holdfast

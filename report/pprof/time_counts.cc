@@ -1,7 +1,6 @@
 #include "report/pprof/time_counts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "fmt/format.h"
@@ -13,14 +12,6 @@ namespace {
 
 // The largest sum of counts: a malicious file may contain any number.
 constexpr double kMostCount = 9e15;
-
-template <typename Number>
-bool Take(std::string_view* text, Number* number) {
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
-  if (error != std::errc()) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
-}
 
 }  // namespace
 
@@ -72,32 +63,6 @@ std::string TimeCounts::LengthsText(int64_t longest_ns) const {
   if (empty()) return "";
   const auto at = [&](double share) { return FormatRoughTimeNs(Percentile(share, longest_ns)); };
   return fmt::format("p50 {}  p90 {}  p99 {}  longest {}", at(0.5), at(0.9), at(0.99), FormatRoughTimeNs(longest_ns));
-}
-
-std::string TimeCounts::Text() const {
-  std::string text = complete_ ? "" : "incomplete";
-  for (const auto& [bucket, count] : counts_) {
-    const bool whole = count == std::floor(count);
-    fmt::format_to(std::back_inserter(text), "{}{}:{:.{}f}", text.empty() ? "" : " ",
-                   bucket == 0 ? 0 : TimeBucketStart(bucket), count, whole ? 0 : 2);
-  }
-  return text;
-}
-
-TimeCounts TimeCounts::FromText(std::string_view text) {
-  TimeCounts times;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (word == "incomplete") times.set_incomplete();
-    uint64_t from = 0;
-    double count = 0;
-    if (!Take(&word, &from) || !word.starts_with(':')) continue;
-    word.remove_prefix(1);
-    if (Take(&word, &count) && word.empty()) times.Add(TimeBucket(from), count);
-  }
-  return times;
 }
 
 }  // namespace holdfast

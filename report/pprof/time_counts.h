@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace holdfast {
 
@@ -23,6 +22,7 @@ class TimeCounts {
   void Subtract(const TimeCounts& earlier);
 
   bool empty() const { return counts_.empty(); }
+  const std::map<uint32_t, double>& counts() const { return counts_; }  // by bucket
   double total() const;
   // False: some waits were not counted, so there are no percentiles.
   bool complete() const { return complete_; }
@@ -34,11 +34,6 @@ class TimeCounts {
 
   // Returns "p50 1.1ms  p90 20ms  p99 200ms  longest 203ms", or "" if nothing was counted.
   std::string LengthsText(int64_t longest_ns) const;
-
-  // Returns "1048576:12 19922944:3": the lower bound of each bucket in nanoseconds, and its count. Begins with
-  // "incomplete" if that applies.
-  std::string Text() const;
-  static TimeCounts FromText(std::string_view text);  // ignores text of any other form
 
   bool operator==(const TimeCounts&) const = default;
 

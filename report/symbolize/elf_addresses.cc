@@ -5,6 +5,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "report/pprof/records.h"
 #include "report/symbolize/mapping_layout.h"
 
 namespace holdfast {
@@ -22,6 +23,7 @@ class Rewrite {
     Mappings();
     Locations();
     Samples();
+    Records();
     return std::move(result_);
   }
 
@@ -168,6 +170,20 @@ class Rewrite {
       }
       to_.AddSample(sample.frames, sample.values, labels);
     }
+  }
+
+  void Records() {
+    record::Profile* records = to_.mutable_records();
+    *records = from_.records();
+    const auto renumber = [this](auto* message) {
+      if (!message->has_value()) return;
+      for (std::vector<uint32_t>& stack : (*message)->stack) {
+        for (uint32_t& location : stack) location = location_index_[location];
+      }
+    };
+    renumber(&records->locks);
+    renumber(&records->waits);
+    renumber(&records->threads);
   }
 
   const Profile& from_;

@@ -11,14 +11,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/pprof/profile_kind.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/records.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/tail_ways.h"
 
 namespace holdfast {
 namespace {
-
-constexpr std::string_view kLockStack = "lock stack ";
 
 // What a stack's innermost frame called. This tells which frames may be missing there.
 enum class LeafCalls { kAllocation, kMapping, kWait, kAnything };
@@ -186,34 +184,20 @@ class Pass {
     return files_[file].mapping;
   }
 
+  // A stack where a block was allocated calls an allocation. A frame's stack was not sampled but walked, so that its leaf may call
+  // anything. The others wait or release.
   void CompleteLockStacks() {
-    const absl::flat_hash_map<std::string_view, LeafCalls> of_places = StacksOfPlaces();
-    std::vector<uint32_t> frames, made;
-    for (StringId& comment : profile_.comments) {
-      const std::string text(profile_.strings[comment]);
-      if (!text.starts_with(kLockStack)) continue;
-      const size_t colon = text.find(':');
-      if (colon == std::string::npos || !ReadStackText(std::string_view(text).substr(colon + 1), by_address_, &frames))
-        continue;
-      const auto of_place = of_places.find(std::string_view(text).substr(kLockStack.size(), colon - kLockStack.size()));
-      if (!Complete(frames, of_place == of_places.end() ? LeafCalls::kWait : of_place->second, &made)) continue;
-      comment = profile_.strings.Intern(text.substr(0, colon + 1) + StackText(profile_, made));
+    if (!profile_.records().locks.has_value()) return;
+    record::Locks& locks = *profile_.mutable_records()->locks;
+    std::vector<LeafCalls> calls(locks.stack.size(), LeafCalls::kWait);
+    for (const record::Lock& lock : locks.lock) {
+      if (lock.block_stack == 0 || lock.block_stack > calls.size()) continue;
+      calls[lock.block_stack - 1] = lock.block_bytes != 0 ? LeafCalls::kAllocation : LeafCalls::kAnything;
     }
-  }
-
-  // Maps stacks of lock places to what their leaf called. In "lock 1 block: 64 bytes, 16 into it, stack 3" stack 3
-  // allocates. In "lock 2 frame: 48 into it, stack 5" stack 5 was walked and not sampled, so its leaf may call any
-  // function. All other stacks wait or release.
-  absl::flat_hash_map<std::string_view, LeafCalls> StacksOfPlaces() const {
-    absl::flat_hash_map<std::string_view, LeafCalls> numbers;
-    for (const StringId comment : profile_.comments) {
-      const std::string_view text = profile_.strings[comment];
-      if (!text.starts_with("lock ")) continue;
-      const std::string_view number = text.substr(text.rfind(' ') + 1);
-      if (text.find(" block: ") != std::string_view::npos) numbers.emplace(number, LeafCalls::kAllocation);
-      if (text.find(" frame: ") != std::string_view::npos) numbers.emplace(number, LeafCalls::kAnything);
+    std::vector<uint32_t> made;
+    for (size_t i = 0; i < locks.stack.size(); ++i) {
+      if (Complete(locks.stack[i], calls[i], &made)) locks.stack[i] = made;
     }
-    return numbers;
   }
 
   Profile& profile_;
@@ -224,9 +208,9 @@ class Pass {
   uint32_t open_number_ = 0;
   std::shared_ptr<ModuleSymbolizer::Module> open_;
   std::unique_ptr<TailWays> ways_;
-  std::vector<uint32_t> functions_, called_;  // by location
-  std::vector<uint32_t> gaps_;                // locations after which functions may be missing
-  LocationsByAddress by_address_;
+  std::vector<uint32_t> functions_, called_;            // by location
+  std::vector<uint32_t> gaps_;                          // locations after which functions may be missing
+  absl::flat_hash_map<uint64_t, uint32_t> by_address_;  // the first location of each address
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Added> between_;
   absl::flat_hash_map<std::pair<uint32_t, LeafCalls>, Added> at_leaf_;
 };

@@ -153,6 +153,7 @@ struct ThreadInfo {
   bool gone = false;         // the thread has ended and still holds a lock
   bool since_start = false;  // since the thread was created it has waited for something without a holder
   // For a holder that does not wait.
+  bool polls = false;         // it sleeps in a system call that waits for events: epoll, poll, select
   std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
   uint32_t stack = kNoStack;  // index into Snapshot::stacks
 };

@@ -84,6 +84,11 @@ std::string CallName(int64_t number) {
   return absl::StrCat("system call ", number);
 }
 
+bool WaitsForEvents(int64_t call) {
+  return call == SYS_poll || call == SYS_ppoll || call == SYS_select || call == SYS_pselect6 ||
+         call == SYS_epoll_wait || call == SYS_epoll_pwait;
+}
+
 }  // namespace
 
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace) {
@@ -141,14 +146,14 @@ std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
   return call;
 }
 
-std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
+ThreadActivity WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
   const std::string stat = ReadOfThread(pid, thread, "stat");
   const size_t name_end = stat.rfind(')');  // the name may contain any character
   const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
   const char* says = "in a state that is not known";
   switch (state) {
     case 'R':
-      return "runs";
+      return {"runs"};
     case 'S':
       says = "sleeps";
       break;
@@ -163,18 +168,20 @@ std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedC
       break;
     case 'Z':
     case 'X':
-      return "has ended";
+      return {"has ended"};
     default:
       break;
   }
-  std::string text = says;
+  ThreadActivity activity{says};
+  std::string& text = activity.text;
   if (call.has_value()) absl::StrAppend(&text, " in ", CallName(call->number));
+  activity.polls = state == 'S' && call.has_value() && WaitsForEvents(call->number);
   std::string channel = ReadOfThread(pid, thread, "wchan");
   if (!std::all_of(channel.begin(), channel.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; })) {
     channel.clear();
   }
   if (!channel.empty() && channel != "0") absl::StrAppend(&text, " (", channel, ")");
-  return text;
+  return activity;
 }
 
 ProcessMemory::ProcessMemory(pid_t pid) : pid_(pid), file_(OpenOfProcess(ThreadWithMemory(pid), "mem")) {

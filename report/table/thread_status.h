@@ -34,7 +34,11 @@ std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread);
 
 // Describes the thread: "sleeps in clock_nanosleep (hrtimer_nanosleep)", "runs", "stopped (SIGSTOP)", "waits for a
 // disk", in the detail that /proc gives.
-std::string WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call);
+struct ThreadActivity {
+  std::string text;
+  bool polls = false;  // it sleeps in a system call that waits for events: epoll, poll, select
+};
+ThreadActivity WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call);
 
 // Reads the memory of another process through /proc: only with system calls that every filter permits, because the
 // exporter may have inherited one.

@@ -11,6 +11,7 @@
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
 #include "report/waiters/stuck.h"
@@ -73,6 +74,21 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
   }
 }
 
+void PrintLocks(const record::Locks& locks, const std::string& file, std::ostream& out) {
+  if (locks.samples != 0) out << fmt::format("  lock_samples: {}\n", locks.samples);
+  for (const record::LockKind& kind : locks.kind) {
+    const auto print = [&](const char* what, int64_t count) {
+      if (count != 0) out << fmt::format("  {} {}: {}\n", Printable(kind.kind), what, count);
+    };
+    print("contentions", kind.contentions);
+    print("acquired", kind.acquired);
+    print("delay_ns", kind.delay_ns);
+    print("gap_ns", kind.gap_ns);
+  }
+  if (!locks.lock.empty())
+    out << fmt::format("  {} single locks: holdfast locks {}\n", locks.lock.size(), Printable(ShellQuoted(file)));
+}
+
 void PrintProfile(const std::string& file, const Profile& profile, std::ostream& out) {
   if (const std::string deadlocks = DeadlockText(profile); !deadlocks.empty()) out << deadlocks << "\n";
   out << fmt::format("file        {}\n", Printable(file));
@@ -81,18 +97,8 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
   PrintMetrics(profile, out);
   PrintCounts(profile, out);
   out << fmt::format("comments    {}\n", profile.comments.size());
-  size_t of_locks = 0;
-  const auto is_of_lock = [](std::string_view text) {
-    return text.starts_with("lock ") || text.starts_with("waiting ");
-  };
-  for (const StringId comment : profile.comments) {
-    const std::string_view text = profile.strings[comment];
-    of_locks += is_of_lock(text);
-    if (!is_of_lock(text)) out << "  " << Printable(text) << "\n";
-  }
-  if (of_locks > 0) {
-    out << fmt::format("  and {} on single locks: holdfast locks {}\n", of_locks, Printable(ShellQuoted(file)));
-  }
+  for (const StringId comment : profile.comments) out << "  " << Printable(profile.strings[comment]) << "\n";
+  if (profile.records().locks.has_value()) PrintLocks(*profile.records().locks, file, out);
 }
 
 // Returns the newest file of each process and kind in a folder, or the argument itself.

@@ -82,7 +82,7 @@ class Stuck {
       int at = start;
       while (at >= start && words_.ThreadAt(at).wait != WaitingList::kUnknown && way.size() <= list_.threads.size()) {
         way.push_back(at);
-        is_sure = is_sure && words_.WaitOf(at).source != "last";
+        is_sure = is_sure && words_.WaitOf(at).source != record::HolderSource::kLast;
         at = words_.WaitOf(at).holder;
         if (at == start) break;
       }
@@ -101,9 +101,9 @@ class Stuck {
       const WaitingList::Wait& wait = words_.WaitOf(circle[i]);
       const bool is_joined = behind.kind == "join";
       rows.push_back({words_.ThreadName(circle[i]),
-                      is_joined                 ? " has to end"
-                      : behind.source == "last" ? " got last "
-                                                : " holds ",
+                      is_joined                                      ? " has to end"
+                      : behind.source == record::HolderSource::kLast ? " got last "
+                                                                     : " holds ",
                       is_joined ? "" : words_.LockName(behind), " waits for ", words_.LockName(wait),
                       " " + words_.Calls(wait.stack)});
     }

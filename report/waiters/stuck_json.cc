@@ -51,7 +51,7 @@ std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& sho
     AddCalls(words, wait.stack, &json);
     json.Key("idle").Bool(words.RankOf(wait) == WaitRank::kIdle);
     json.Key("holder_known").String(words.HowKnown(wait));
-    if (wait.source == "readers") json.Key("readers").Number(wait.readers);
+    if (wait.source == record::HolderSource::kReaders) json.Key("readers").Number(wait.readers);
     if (wait.owner_died) json.Key("owner_died").Bool(true);
     AddThread(words, "holder", wait.holder, &json);
     json.Close('}');

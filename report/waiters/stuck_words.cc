@@ -91,8 +91,8 @@ size_t StuckWords::FunctionCount(int stack) const {
 
 std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
   const std::string died = wait.owner_died ? " (the owner before died with it, and nobody has made it consistent)" : "";
-  if (wait.source == "free") return "nobody holds it at this moment" + died;
-  if (wait.source == "readers") {
+  if (wait.source == record::HolderSource::kFree) return "nobody holds it at this moment" + died;
+  if (wait.source == record::HolderSource::kReaders) {
     return wait.readers == 1 ? "held by 1 reader; the lock does not say which"
                              : fmt::format("held by {} readers; the lock does not say which", wait.readers);
   }
@@ -102,11 +102,12 @@ std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
   }
   std::string text =
       wait.kind == "join" ? fmt::format("that thread {}", DoingText(wait.holder, 0))
-      : wait.source == "last"
+      : wait.source == record::HolderSource::kLast
           ? fmt::format("who holds it is not kept in the lock; the last that got it after a wait is {}, which {}",
                         ThreadName(wait.holder), DoingText(wait.holder, 0))
           : fmt::format("held by {}{}, which {}", ThreadName(wait.holder),
-                        wait.source == "start" ? " when the wait began" : "", DoingText(wait.holder, 0));
+                        wait.source == record::HolderSource::kStart ? " when the wait began" : "",
+                        DoingText(wait.holder, 0));
   return text + died;
 }
 
@@ -130,23 +131,26 @@ std::string StuckWords::DoingText(int thread, int depth) const {
   std::string text = fmt::format("waits for {}{}{}", WhatIsWaitedFor(wait), calls.empty() ? "" : ": ", calls);
   if (wait.holder == WaitingList::kUnknown || wait.holder == thread || depth >= kLongestChain) return text;
   if (IsInDeadlock(thread)) return text + " (in the deadlock)";
-  if (wait.source == "last") return text;
+  if (wait.source == record::HolderSource::kLast) return text;
   const std::string holder = wait.kind == "join" ? "which" : fmt::format("held by {}, which", ThreadName(wait.holder));
   return fmt::format("{}; {} {}", text, holder, DoingText(wait.holder, depth + 1));
 }
 
 std::string StuckWords::HowKnown(const WaitingList::Wait& wait) const {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords = {
-      {{"now", "yes"},
-       {"start", "when the wait began"},
-       {"last", "last to get it"},
-       {"readers", "readers"},
-       {"free", "free"},
-       {"-", "no"}}};
-  for (const auto& [source, word] : kWords) {
-    if (source == wait.source) return std::string(word);
+  switch (wait.source) {
+    case record::HolderSource::kNow:
+      return "yes";
+    case record::HolderSource::kStart:
+      return "when the wait began";
+    case record::HolderSource::kLast:
+      return "last to get it";
+    case record::HolderSource::kReaders:
+      return "readers";
+    case record::HolderSource::kFree:
+      return "free";
+    default:
+      return "no";
   }
-  return "no";
 }
 
 WaitRank StuckWords::RankOf(const WaitingList::Wait& wait) const {
@@ -169,10 +173,7 @@ bool StuckWords::IsParked(const WaitingList::Wait& wait) const {
   const WaitingList::Thread& holder = ThreadAt(wait.holder);
   // main's stack may be truncated when it is read from outside.
   const bool is_idle = !holder.gone && holder.wait == WaitingList::kUnknown && holder.stack != WaitingList::kUnknown &&
-                       FunctionCount(holder.stack) <= kLoopFunctions &&
-                       (holder.does.starts_with("sleeps in epoll_") || holder.does.starts_with("sleeps in poll") ||
-                        holder.does.starts_with("sleeps in select") || holder.does.starts_with("sleeps in pselect6") ||
-                        holder.does.starts_with("sleeps in ppoll"));
+                       FunctionCount(holder.stack) <= kLoopFunctions && holder.polls;
   return is_idle && IsInOwnLoop(profile_, StackAt(wait.stack), false, &plumbing_);
 }
 

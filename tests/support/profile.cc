@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "holdfast.pb.h"
 #include "profile.pb.h"
 
 namespace holdfast::testing {
@@ -152,6 +153,38 @@ std::string Decoded::Summary() const {
   return text.str();
 }
 
+namespace {
+
+std::string TextOf(const records::Times& times) {
+  std::ostringstream text;
+  for (const auto& bucket : times.bucket()) text << " " << bucket.from_ns() << ":" << bucket.count();
+  return text.str();
+}
+
+// The typed records as lines, `key: value` where there is one value.
+void AddRecords(const records::Profile& records, Decoded* result) {
+  const auto add = [&](const std::string& key, const auto& value) {
+    std::ostringstream line;
+    line << key << ": " << value;
+    result->records.push_back(line.str());
+  };
+  const records::Locks& locks = records.locks();
+  if (records.has_locks()) add("lock_samples", locks.samples());
+  for (const records::LockKind& kind : locks.kind()) {
+    add(kind.kind() + " contentions", kind.contentions());
+    add(kind.kind() + " acquired", kind.acquired());
+    add(kind.kind() + " delay_ns", kind.delay_ns());
+    add(kind.kind() + " gap_ns", kind.gap_ns());
+  }
+  for (const records::LockSite& site : locks.site()) {
+    add("lock site " + std::to_string(site.stack()) + " " + site.kind() +
+            (site.is_holder() ? " hold_times" : " wait_times"),
+        "longest_ns " + std::to_string(site.longest_ns()) + TextOf(site.times()));
+  }
+}
+
+}  // namespace
+
 Decoded Decode(const std::string& path) {
   Decoded result;
   result.path = path;
@@ -190,6 +223,9 @@ Decoded Decode(const std::string& path) {
   result.duration_nanos = profile.duration_nanos();
   for (const int64_t comment : profile.comment()) result.comments.push_back(text(comment));
   for (const int64_t record : profile.record()) result.records.push_back(text(record));
+  records::Profile records;
+  if (!records.ParseFromString(bytes)) complain("its records are not those of proto/holdfast.proto");
+  AddRecords(records, &result);
 
   for (int i = 0; i < profile.mapping_size(); ++i) {
     const auto& mapping = profile.mapping(i);

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "report/analysis/waiting_list.h"
+#include "report/pprof/old_comments.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {
@@ -35,15 +36,21 @@ class LockClasses : public ::testing::Test {
                                       number, waiter, delay_ns));
     }
   }
+  Profile Translated() const {
+    Profile profile = profile_;
+    ReadOldComments(&profile);
+    return profile;
+  }
   std::vector<std::string> Names() {
-    Plumbing plumbing = Plumbing::Make(profile_, {}).value();
-    const LockList each = ReadLockList(profile_, &plumbing);
-    const LockList list = GroupByClass(profile_, each, &plumbing);
+    const Profile profile = Translated();
+    Plumbing plumbing = Plumbing::Make(profile, {}).value();
+    const LockList each = ReadLockList(profile, &plumbing);
+    const LockList list = GroupByClass(profile, each, &plumbing);
     int64_t delay_ns = 0, grouped_ns = 0, contentions = 0, grouped = 0, locks = 0;
     for (const LockList::Lock& lock : each.locks) delay_ns += lock.delay_ns, contentions += lock.contentions;
     std::vector<std::string> names;
     for (const LockList::Lock& lock : list.locks) {
-      names.push_back(LockNameOf(profile_, list, lock, &plumbing));
+      names.push_back(LockNameOf(profile, list, lock, &plumbing));
       grouped_ns += lock.delay_ns, grouped += lock.contentions, locks += lock.locks;
     }
     EXPECT_EQ(grouped_ns, delay_ns);
@@ -73,8 +80,9 @@ TEST_F(LockClasses, ASumOfLocksCountsAsItsLocks) {
   AddLock(1, 5'000'000, "block: 64 bytes, 16 into it, stack 3");
   AddLock(2, 9'000'000, "block: 64 bytes, 16 into it, stack 3");
   profile_.AddComment("lock 2 locks: 3936 hottest_ns 1200000");
-  Plumbing plumbing = Plumbing::Make(profile_, {}).value();
-  const LockList list = GroupByClass(profile_, ReadLockList(profile_, &plumbing), &plumbing);
+  const Profile profile = Translated();
+  Plumbing plumbing = Plumbing::Make(profile, {}).value();
+  const LockList list = GroupByClass(profile, ReadLockList(profile, &plumbing), &plumbing);
   ASSERT_EQ(list.locks.size(), 1u);
   EXPECT_EQ(list.locks[0].locks, 3937);
   EXPECT_EQ(list.locks[0].delay_ns, 14'000'000);
@@ -142,7 +150,7 @@ TEST_F(LockClasses, ADeadlockThatIsThereTwiceIsOne) {
         "waiting 2: thread 2 mutex 0x20 lock - delay_ns 1 stack - holder 1 source now readers 0 died 0",
         "waiting 2 slices: age_ns 4000000000", "waiting deadlock 1: 1 2", "waiting deadlock 2: 2 1"})
     profile_.AddComment(line);
-  const WaitingList list = ReadWaitingList(profile_);
+  const WaitingList list = ReadWaitingList(Translated());
   EXPECT_EQ(list.deadlocks.size(), 1u);
   EXPECT_EQ(list.waits.at(0).delay_ns, 1);
   EXPECT_EQ(list.waits.at(1).delay_ns, 4'000'000'000) << "of all its slices";

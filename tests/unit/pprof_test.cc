@@ -7,9 +7,10 @@
 #include <regex>
 
 #include "fmt/format.h"
+#include "holdfast.pb.h"
 #include "profile.pb.h"
 #include "report/pprof/comment_records.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/records.h"
 #include "report/pprof/time_counts.h"
 #include "sampler/contract/time_buckets.h"
 #include "tests/unit/pprof_fixture.h"
@@ -25,6 +26,7 @@ using testing::GoPprof;
 using ::testing::HasSubstr;
 using testing::ReadWhole;
 using testing::SmallProfile;
+using ::testing::UnorderedElementsAre;
 namespace pb = perftools::profiles;
 
 std::string Gzip(std::string_view bytes) {
@@ -135,15 +137,12 @@ void ExpectEqual(const Profile& a, const Profile& b) {
 
 // ---- Writing ----
 
-constexpr char kLockLine[] = "lock 1: mutex 0x1 contentions 1 delay_ns 2 longest_ns 2 holds 1 hold_ns 2";
-
 // `go tool pprof -top` prints every comment above its table.
 TEST(PprofWriter, AtMostTwentyCommentsTheRestStandInAFieldThatOthersPassOver) {
   Profile profile = SmallProfile();
   profile.comments.clear();
-  const std::vector<std::string> written = {"kind: mutex",  "exact: delay_ns",     "mutex delay_ns: 5",
-                                            kLockLine,      "delay_ns: 5",         "waiting: 2 threads, delay_ns 7",
-                                            "no names: /a", "waiting 1: thread 1", "own table_steps: 3"};
+  const std::vector<std::string> written = {"kind: mutex",  "exact: delay_ns",    "delay_ns: 5",
+                                            "no names: /a", "own table_steps: 3", "waiting: 2 threads, delay_ns 7"};
   for (const std::string& comment : written) profile.AddComment(comment);
   for (int i = 0; i < 16; ++i) profile.AddComment(fmt::format("told {}: it", i));
   const std::string bytes = EncodePprof(profile);
@@ -154,25 +153,152 @@ TEST(PprofWriter, AtMostTwentyCommentsTheRestStandInAFieldThatOthersPassOver) {
   EXPECT_EQ(comments.size(), kMostComments);
   EXPECT_THAT(comments, AllOf(Contains("delay_ns: 5"), Contains("kind: mutex"), Contains("exact: delay_ns"),
                               Contains("told 15: it"), Contains("waiting: 2 threads, delay_ns 7")));
-  EXPECT_THAT(records,
-              ElementsAre("mutex delay_ns: 5", kLockLine, "no names: /a", "waiting 1: thread 1", "own table_steps: 3"));
+  EXPECT_THAT(records, ElementsAre("no names: /a", "own table_steps: 3"));
   const auto read = DecodePprof(bytes, "small");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->comments.size(), profile.comments.size());
-  EXPECT_EQ(read->CommentValue("mutex delay_ns"), "5");
   EXPECT_EQ(read->CommentValue("no names"), "/a");
 }
 
-TEST(PprofReader, FilesOfOlderVersionsHaveTheirRecordsAmongTheComments) {
+// ---- Typed records ----
+
+record::Profile SomeRecords() {
+  record::Profile records;
+  record::Locks& locks = records.locks.emplace();
+  record::Lock& lock = locks.lock.emplace_back();
+  lock.number = 1;
+  lock.kind = "mutex";
+  lock.address = 0x55d2c0a81040;
+  lock.contentions = 120;
+  lock.wait_times.Add(TimeBucket(20'000), 90.5);
+  lock.hold_times.set_incomplete();
+  lock.block_stack = 2;
+  lock.file = "server";
+  locks.stack = {{0, 1}, {1}};
+  locks.pair.push_back({.lock = 1, .holder = 2, .contentions = 12.5, .delay_ns = 4e5});
+  locks.site.push_back({.stack = 1, .kind = "mutex", .is_holder = true, .longest_ns = 61'000});
+  locks.kind.push_back({.kind = "mutex", .contentions = 120, .delay_ns = 5'000'000});
+  record::Waits& waits = records.waits.emplace();
+  waits.threads = 2;
+  waits.thread.push_back({.tid = 4711, .gone = true, .name = "worker", .polls = true, .stack = 1});
+  waits.wait.push_back({.thread = 1, .kind = "mutex", .source = record::HolderSource::kLast, .owner_died = true});
+  waits.deadlock.push_back({{1, 2}});
+  waits.stack = {{0}};
+  record::Threads& threads = records.threads.emplace();
+  threads.thread.push_back({.stack = 1, .tid = 4713, .name = "io-worker"});
+  threads.stack = {{1, 0}};
+  return records;
+}
+
+TEST(PprofRecords, AreReadAsTheyWereWritten) {
   Profile profile = SmallProfile();
-  profile.AddComment(kLockLine);
-  pb::Profile old = ReadByLibprotobuf(EncodePprof(profile));
-  ASSERT_EQ(old.record_size(), 1);
-  old.add_comment(old.record(0));
-  old.clear_record();
-  const auto read = DecodePprof(old.SerializeAsString(), "old");
+  ASSERT_GE(profile.locations.size(), 2u);
+  *profile.mutable_records() = SomeRecords();
+  const auto read = DecodePprof(EncodePprof(profile), "small");
   ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->records(), SomeRecords());
   ExpectEqual(profile, *read);
+}
+
+// Protobuf's own library reads them by proto/holdfast.proto, and writes what the reader reads.
+TEST(PprofRecords, AreThoseOfTheProtoFile) {
+  Profile profile = SmallProfile();
+  *profile.mutable_records() = SomeRecords();
+  const std::string bytes = Unpack(EncodePprof(profile));
+  records::Profile others;
+  ASSERT_TRUE(others.ParseFromString(bytes));
+  ASSERT_EQ(others.locks().lock_size(), 1);
+  EXPECT_EQ(others.locks().lock(0).address(), 0x55d2c0a81040u);
+  EXPECT_EQ(others.locks().lock(0).wait_times().bucket(0).count(), 90.5);
+  EXPECT_EQ(others.locks().stack(0).location_id(1), 2u);
+  EXPECT_EQ(others.waits().wait(0).source(), records::HOLDER_LAST);
+  EXPECT_EQ(others.waits().deadlock(0).thread_size(), 2);
+  const auto read = DecodePprof(others.SerializeAsString(), "others");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->records(), SomeRecords());
+}
+
+TEST(PprofRecords, OfACopyAreItsOwn) {
+  Profile profile = SmallProfile();
+  *profile.mutable_records() = SomeRecords();
+  Profile copy = profile;
+  copy.mutable_records()->locks.reset();
+  EXPECT_EQ(profile.records(), SomeRecords());
+  EXPECT_FALSE(copy.records().locks.has_value());
+}
+
+TEST(PprofRecords, OfOlderFilesAreTheirComments) {
+  Profile profile = SmallProfile();
+  profile.comments.clear();
+  ASSERT_GE(profile.locations.size(), 2u);
+  const std::string stack = fmt::format(" 0x{:x} 0x{:x}", profile.locations[1].address, profile.locations[0].address);
+  const std::vector<std::string> old = {
+      "kind: mutex",
+      "delay_ns: 7",
+      "lock_samples: 9",
+      "mutex delay_ns: 5",
+      "lock stack 1:" + stack,
+      "lock 1: mutex 0x55d2c0a81040 contentions 120 delay_ns 5000000 longest_ns 90000 holds 80 hold_ns 4900000",
+      "lock 1 block: 64 bytes, 16 into it, stack 1",
+      "lock 1 name: server!0x4a080",
+      "lock 1 wait_times: incomplete 1048576:12 16777216:3.50",
+      "lock pair 1: lock 1 holder - waiter 1 contentions 12.50 delay_ns 400000",
+      "lock of the door",
+      "waiting: 1 thread, delay_ns 11",
+      "waiting thread 1: tid 4711 number 2 gone 0 name the worker",
+      "waiting thread 1 does: sleeps in epoll_wait (ep_poll)",
+      "waiting 1: thread 1 mutex 0x10 lock 1 delay_ns 11 stack - holder 1 source last readers 0 died 1",
+      "waiting deadlock 1: 1 1",
+      "thread 1: stack 1 tid 4713 name io worker",
+      "thread stack 1:" + stack + " 0x1",
+      "lock 1 name",
+      "lock pair 1: lock 1"};
+  for (const std::string& comment : old) profile.AddComment(comment);
+  const auto read = DecodePprof(EncodePprof(profile), "old");
+  ASSERT_TRUE(read.ok()) << read.status();
+  std::vector<std::string> left;
+  for (const std::string_view comment : read->CommentTexts()) left.emplace_back(comment);
+  EXPECT_THAT(left, UnorderedElementsAre("kind: mutex", "delay_ns: 7", "lock of the door",
+                                         "waiting: 1 thread, delay_ns 11", "lock 1 name", "lock pair 1: lock 1"))
+      << "what is for people, and what is not ours";
+  const record::Profile& records = read->records();
+  ASSERT_TRUE(records.locks.has_value() && records.waits.has_value() && records.threads.has_value());
+  EXPECT_EQ(records.locks->delay_ns, 7);
+  EXPECT_EQ(records.locks->samples, 9u);
+  ASSERT_EQ(records.locks->kind.size(), 1u);
+  EXPECT_EQ(records.locks->kind[0].delay_ns, 5);
+  ASSERT_EQ(records.locks->lock.size(), 1u);
+  const record::Lock& lock = records.locks->lock[0];
+  EXPECT_EQ(lock.address, 0x55d2c0a81040u);
+  EXPECT_EQ(lock.block_bytes, 64);
+  EXPECT_EQ(lock.block_stack, 1u);
+  EXPECT_EQ(lock.file, "server");
+  EXPECT_EQ(lock.file_address, 0x4a080u);
+  EXPECT_FALSE(lock.wait_times.complete());
+  EXPECT_EQ(lock.wait_times.total(), 15.5);
+  const std::vector<std::vector<uint32_t>> stacks = {{1, 0}};
+  EXPECT_EQ(records.locks->stack, stacks);
+  ASSERT_EQ(records.locks->pair.size(), 1u);
+  EXPECT_EQ(records.locks->pair[0].holder, 0u);
+  EXPECT_EQ(records.locks->pair[0].contentions, 12.5);
+  ASSERT_EQ(records.waits->thread.size(), 1u);
+  EXPECT_EQ(records.waits->thread[0].name, "the worker");
+  EXPECT_TRUE(records.waits->thread[0].polls);
+  ASSERT_EQ(records.waits->wait.size(), 1u);
+  EXPECT_EQ(records.waits->wait[0].source, record::HolderSource::kLast);
+  EXPECT_TRUE(records.waits->wait[0].owner_died);
+  EXPECT_EQ(records.waits->deadlock.size(), 1u);
+  ASSERT_EQ(records.threads->thread.size(), 1u);
+  EXPECT_EQ(records.threads->thread[0].name, "io worker");
+  EXPECT_EQ(records.threads->stack, stacks) << "without the address that has no location";
+}
+
+TEST(PprofRecords, ALocationThatIsNotThereIsDamage) {
+  Profile profile = SmallProfile();
+  record::Profile records = SomeRecords();
+  records.locks->stack = {{1000}};
+  *profile.mutable_records() = records;
+  EXPECT_FALSE(DecodePprof(EncodePprof(profile), "small").ok());
 }
 
 // Other people's comments are theirs, however many.
@@ -210,21 +336,27 @@ TEST(TimeCounts, PercentilesAreWithinHalfABucketAndTheLastIsExact) {
   EXPECT_LE(few.Percentile(0.5, 920'000), 920'000);
 }
 
+TimeCounts Times(std::initializer_list<std::pair<uint64_t, double>> counts) {
+  TimeCounts times;
+  for (const auto& [from_ns, count] : counts) times.Add(TimeBucket(from_ns), count);
+  return times;
+}
+
 TEST(TimeCounts, AddUpAndAreTakenAway) {
-  TimeCounts a = TimeCounts::FromText("1048576:90 16777216:9.50"), b = TimeCounts::FromText("16777216:1 0:3");
-  EXPECT_EQ(a.Text(), "1048576:90 16777216:9.50");
+  TimeCounts a = Times({{1048576, 90}, {16777216, 9.5}});
+  const TimeCounts b = Times({{16777216, 1}, {0, 3}});
   a.Add(b);
-  EXPECT_EQ(a.Text(), "0:3 1048576:90 16777216:10.50");
+  EXPECT_EQ(a, Times({{0, 3}, {1048576, 90}, {16777216, 10.5}}));
   a.Subtract(b);
-  EXPECT_EQ(a.Text(), "1048576:90 16777216:9.50");
-  a.Subtract(TimeCounts::FromText("1048576:91 64:1"));
-  EXPECT_EQ(a.Text(), "16777216:9.50") << "never below 0";
+  EXPECT_EQ(a, Times({{1048576, 90}, {16777216, 9.5}}));
+  a.Subtract(Times({{1048576, 91}, {64, 1}}));
+  EXPECT_EQ(a, Times({{16777216, 9.5}})) << "never below 0";
 }
 
 TEST(TimeCounts, WhereSomeWereNotCountedThereAreNoPercentiles) {
-  const TimeCounts times = TimeCounts::FromText("incomplete 1048576:90");
+  TimeCounts times = Times({{1048576, 90}});
+  times.set_incomplete();
   EXPECT_EQ(times.Percentile(0.5, 2'000'000), -1);
-  EXPECT_EQ(times.Text(), "incomplete 1048576:90");
   TimeCounts sum;
   sum.Add(times);
   EXPECT_FALSE(sum.complete());
@@ -549,25 +681,6 @@ TEST(PprofHostile, TruncatedAtEveryByte) {
   const std::string packed = EncodePprof(SmallProfile()), plain = Unpack(packed);
   for (size_t i = 0; i < packed.size(); ++i) EXPECT_FALSE(DecodePprof(std::string_view(packed).substr(0, i), "t").ok());
   for (size_t i = 0; i < plain.size(); ++i) (void)DecodePprof(std::string(plain.substr(0, i)), "t").ok();
-}
-
-TEST(StackText, IsReadAsItWasWrittenAndAsFarAsItIsKnown) {
-  const Profile profile = SmallProfile();
-  ASSERT_GE(profile.locations.size(), 2u);
-  const LocationsByAddress locations = LocationsByAddressOf(profile);
-  const std::vector<uint32_t> written = {1, 0};
-  const std::string text = StackText(profile, written);
-  std::vector<uint32_t> read = {7};
-  EXPECT_TRUE(ReadStackText(text, locations, &read)) << text;
-  EXPECT_EQ(read, written);
-  EXPECT_FALSE(ReadStackText(" 0x1" + text, locations, &read));  // of no location
-  EXPECT_EQ(read, written);
-  for (const std::string broken : {" 0xzz", " 0x", "0x123456789012345678", " 12", ""}) {
-    EXPECT_FALSE(ReadStackText(broken, locations, &read)) << broken;
-    EXPECT_TRUE(read.empty()) << broken;
-  }
-  EXPECT_FALSE(ReadStackText(text + " stack", locations, &read));
-  EXPECT_EQ(read, written);
 }
 
 TEST(PprofHostile, FlippedBits) {

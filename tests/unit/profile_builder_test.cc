@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "report/lock_records/lock_comments.h"
+#include "report/lock_records/lock_records.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -409,7 +410,7 @@ TEST(LockProfiles, HaveTheirTypesPeriodAndLabel) {
 }
 
 // Of a hundred conditions that idle threads wait for, and few or many mutexes.
-TEST(LockComments, ConditionsTakeNoLocksPlace) {
+TEST(LockRecords, ConditionsTakeNoLocksPlace) {
   for (const size_t mutexes : {10, 100}) {
     Snapshot s = Process();
     for (size_t i = 0; i < 100 + mutexes; ++i) {
@@ -495,22 +496,26 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
   EXPECT_THAT(comments, Contains("free_bytes: 400"));
   EXPECT_THAT(comments, Contains("exact: alloc_calls, alloc_bytes, free_calls, free_bytes"));
 
-  comments = CommentsOf(BuildProfile(s, ProfileKind::kBlock));
+  const Profile block = BuildProfile(s, ProfileKind::kBlock);
+  comments = CommentsOf(block);
   EXPECT_THAT(comments, Contains("contentions: 8"));
   EXPECT_THAT(comments, Contains("delay_ns: 75"));
-  EXPECT_THAT(comments, Contains("lock_samples: 3"));
-  EXPECT_THAT(comments, Contains("mutex contentions: 7"));
-  EXPECT_THAT(comments, Contains("mutex acquired: 5"));
-  EXPECT_THAT(comments, Contains("semaphore delay_ns: 5"));
   EXPECT_THAT(comments, Contains("interval: 10000 ns"));
+  EXPECT_EQ(block.records().locks->contentions, 8);
+  EXPECT_EQ(block.records().locks->samples, 3u);
+  const std::vector<record::LockKind> waits = {{.kind = "mutex", .contentions = 7, .acquired = 5, .delay_ns = 70},
+                                               {.kind = "semaphore", .contentions = 1, .acquired = 1, .delay_ns = 5}};
+  EXPECT_EQ(block.records().locks->kind, waits);
 
   AddLockRow(&s, stack, ProfileKind::kMutex, WaitKind::kMutex, 1, 10);
-  comments = CommentsOf(BuildProfile(s, ProfileKind::kMutex));
+  const Profile mutex = BuildProfile(s, ProfileKind::kMutex);
+  comments = CommentsOf(mutex);
   EXPECT_THAT(comments, Contains("contentions: 4"));
   EXPECT_THAT(comments, Contains("delay_ns: 60"));
   EXPECT_THAT(comments, Contains("gap_ns: 10"));
-  EXPECT_THAT(comments, Contains("lock_samples: 2"));
-  EXPECT_THAT(comments, Not(Contains("semaphore delay_ns: 0")));
+  EXPECT_EQ(mutex.records().locks->samples, 2u);
+  const std::vector<record::LockKind> holds = {{.kind = "mutex", .contentions = 4, .delay_ns = 60, .gap_ns = 10}};
+  EXPECT_EQ(mutex.records().locks->kind, holds) << "nobody holds a semaphore";
 }
 
 TEST(Comments, StateThe95PercentIntervalOfEachTotal) {

@@ -5,6 +5,7 @@
 // until they are needed (otherwise a report of 100 snapshots would take gigabytes).
 
 import type { Growth, Shape } from "./leaks";
+import type { Records } from "./records";
 import type { WaitingNow } from "./waiting";
 
 export interface Snapshot {
@@ -34,6 +35,7 @@ export interface Series {
   metrics: [name: string, unit: string][];
   snapshots: Snapshot[];
   comments: string[];
+  records: Records;
   deadlocks: string; // in words; "": none
   lockNames: string; // what provides the names of locks without one; "": all have names
   names: string; // what provides missing names, in words; "": none are missing

@@ -84,9 +84,8 @@ function findings(app: App): Finding[] {
     let waited = 0;
     for (const series of model.report.series) {
       if (series.kind !== "block" || series.base || !model.hasProcess(state, series.process)) continue;
-      for (const comment of series.comments) {
-        const counted = /^(\S+) delay_ns: (\d+)/.exec(comment);
-        if (counted !== null && counted[1] !== "futex" && heldKinds.test(counted[1]!)) waited += Number(counted[2]);
+      for (const { kind = "", delay_ns = 0 } of series.records.locks?.kind ?? []) {
+        if (kind !== "futex" && heldKinds.test(kind)) waited += delay_ns;
       }
     }
     waited += lockedFutexes(app);

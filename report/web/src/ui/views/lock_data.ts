@@ -195,13 +195,12 @@ export function whomRows(pairs: PairOf[]): WhomRow[] {
   return [...rows.values()].sort((a, b) => a.rank - b.rank || b.delay - a.delay); // locks with a holder first
 }
 
-/** Returns a number that the newest mutex profiles state in addition to their samples. */
-export function stated(app: App, key: string): number {
+/** A counter of the newest mutex profiles. */
+export function counted(app: App, key: "delay_ns" | "gap_ns"): number {
   let sum = 0;
   for (const series of app.model.report.series) {
     if (series.kind !== "mutex" || series.base || !app.model.hasProcess(app.state, series.process)) continue;
-    const comment = series.comments.find((text) => text.startsWith(`${key}: `));
-    if (comment !== undefined) sum += Number.parseFloat(comment.slice(key.length + 2)) || 0;
+    sum += series.records.locks?.[key] ?? 0;
   }
   return sum;
 }

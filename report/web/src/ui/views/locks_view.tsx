@@ -1,7 +1,7 @@
 // Locks: who waited for whom, the hottest locks, and both sides by function: waiters (block profile), holders (mutex profile).
 import { formatPercent, formatRough, formatValue, grouped } from "../../core/units";
 import { nameOf, type App } from "../app_api";
-import { heldKinds, lockSide, singleLocks, stated, waitingNow, waitingNs, whomRows, type Side, type SideRow } from "./lock_data";
+import { counted, heldKinds, lockSide, singleLocks, waitingNow, waitingNs, whomRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
 import { Bar, FunctionName } from "../tables";
 
@@ -246,8 +246,8 @@ export function LocksView({ app }: { app: App }) {
   // The whole run was counted exactly, both holders and the delay of hand-offs (docs/locks.md). For a part of it there are only
   // estimates.
   const isPart = app.model.isPart(state) || state.chips.length > 0;
-  const handOff = isPart ? 0 : stated(app, "gap_ns");
-  const blamed = handOff > 0 ? stated(app, "delay_ns") || holders.delay : holders.delay;
+  const handOff = isPart ? 0 : counted(app, "gap_ns");
+  const blamed = handOff > 0 ? counted(app, "delay_ns") || holders.delay : holders.delay;
   const whole = handOff > 0 ? blamed + handOff : held;
   const withEvents = waiters.locks !== null && held > 1.01 * waiters.locks;
   // If only one side has a label, the two figures belong to different samples.

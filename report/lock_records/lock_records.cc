@@ -1,14 +1,15 @@
-#include "report/lock_records/lock_comments.h"
+#include "report/lock_records/lock_records.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "fmt/format.h"
-#include "report/pprof/stack_text.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 class Writer {
  public:
   Writer(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile)
-      : snapshot_(snapshot), frames_(frames), profile_(*profile) {}
+      : snapshot_(snapshot), frames_(frames), locks_(LocksOf(profile)) {}
 
   void Write() {
     const std::vector<const LockInfo*> locks = LocksToWrite(snapshot_);
@@ -61,31 +62,43 @@ class Writer {
     }
   };
 
+  static record::Locks& LocksOf(Profile* profile) {
+    std::optional<record::Locks>& locks = profile->mutable_records()->locks;
+    return locks.has_value() ? *locks : locks.emplace();
+  }
+
   uint32_t IndexOf(const LockInfo& lock) const { return static_cast<uint32_t>(&lock - snapshot_.locks_known.data()); }
 
-  void WriteLock(size_t number, const LockInfo& lock, const TimeCounts& wait_times, const TimeCounts& hold_times) {
-    const auto add = [&](const std::string& text) { profile_.AddComment(fmt::format("lock {}{}", number, text)); };
-    add(fmt::format(": {} 0x{:x} contentions {} delay_ns {} longest_ns {} holds {} hold_ns {}",
-                    kWaitKindNames[static_cast<int>(lock.kind)], lock.address, lock.waits, lock.wait_ns,
-                    lock.longest_ns, lock.holds, lock.hold_ns));
-    if (lock.waits != 0) add(" wait_times: " + wait_times.Text());
+  record::Lock& WriteLock(size_t number, const LockInfo& lock, TimeCounts wait_times, TimeCounts hold_times) {
+    record::Lock& written = locks_.lock.emplace_back();
+    written.number = static_cast<uint32_t>(number);
+    written.kind = kWaitKindNames[static_cast<int>(lock.kind)];
+    written.address = lock.address;
+    written.contentions = Signed(lock.waits);
+    written.delay_ns = Signed(lock.wait_ns);
+    written.longest_ns = Signed(lock.longest_ns);
+    written.holds = Signed(lock.holds);
+    written.hold_ns = Signed(lock.hold_ns);
+    written.wait_times = std::move(wait_times);
     if (lock.holds != 0) {
-      add(fmt::format(" hold_times: held_ns {} longest_ns {} {}", lock.held_ns, lock.longest_held_ns,
-                      hold_times.Text()));
+      written.held_ns = Signed(lock.held_ns);
+      written.longest_held_ns = Signed(lock.longest_held_ns);
+      written.hold_times = std::move(hold_times);
     }
-    if (lock.alone_ns != 0) add(fmt::format(" alone: {}", lock.alone_ns));
+    written.alone_ns = Signed(lock.alone_ns);
     if (lock.waiting != 0) {
-      add(fmt::format(" waiting: {} delay_ns {} longest_ns {}", lock.waiting, lock.waiting_ns,
-                      lock.longest_waiting_ns));
+      written.waiting = Signed(lock.waiting);
+      written.waiting_ns = Signed(lock.waiting_ns);
+      written.longest_waiting_ns = Signed(lock.longest_waiting_ns);
     }
     if (lock.thread_offset != 0) {
-      add(fmt::format(" thread-local: {}", lock.thread_offset));
-    } else if (lock.block_stack != kNoStack && lock.block_bytes == 0) {
-      add(fmt::format(" frame: {} into it, stack {}", lock.block_offset, StackNumber(lock.block_stack)));
+      written.thread_offset = static_cast<int64_t>(lock.thread_offset);
     } else if (lock.block_stack != kNoStack) {
-      add(fmt::format(" block: {} bytes, {} into it, stack {}", lock.block_bytes, lock.block_offset,
-                      StackNumber(lock.block_stack)));
+      written.block_bytes = Signed(lock.block_bytes);
+      written.block_offset = Signed(lock.block_offset);
+      written.block_stack = StackNumber(lock.block_stack);
     }
+    return written;
   }
 
   void WriteSums(size_t number) {
@@ -136,9 +149,11 @@ class Writer {
     for (auto& [kind, sum] : others) hottest.push_back(std::move(sum));
     for (const Sum& sum : hottest) {
       ++number;
-      WriteLock(number, sum.all, sum.wait_times, sum.hold_times);
-      if (sum.locks > 1)
-        profile_.AddComment(fmt::format("lock {} locks: {} hottest_ns {}", number, sum.locks, sum.hottest_ns));
+      record::Lock& written = WriteLock(number, sum.all, sum.wait_times, sum.hold_times);
+      if (sum.locks > 1) {
+        written.locks = static_cast<int32_t>(sum.locks);
+        written.hottest_ns = Signed(sum.hottest_ns);
+      }
       for (const uint32_t member : sum.members) numbers_[member] = number;
     }
   }
@@ -168,12 +183,13 @@ class Writer {
     std::stable_sort(written.begin(), written.end(),
                      [](const Pair& a, const Pair& b) { return a.delay_ns > b.delay_ns; });
     written.resize(std::min(written.size(), kMostPairsWritten));
-    const auto or_none = [](size_t stack) { return stack == 0 ? std::string("-") : fmt::format("{}", stack); };
-    for (size_t i = 0; i < written.size(); ++i) {
-      const Pair& pair = written[i];
-      profile_.AddComment(fmt::format("lock pair {}: lock {} holder {} waiter {} contentions {:.2f} delay_ns {:.0f}",
-                                      i + 1, pair.lock, or_none(StackNumber(pair.holder)),
-                                      or_none(StackNumber(pair.waiter)), pair.contentions, pair.delay_ns));
+    for (const Pair& pair : written) {
+      // Whole nanoseconds and hundredths: estimates are not surer than that.
+      locks_.pair.push_back({.lock = static_cast<uint32_t>(pair.lock),
+                             .holder = StackNumber(pair.holder),
+                             .waiter = StackNumber(pair.waiter),
+                             .contentions = std::round(pair.contentions * 100) / 100,
+                             .delay_ns = std::round(pair.delay_ns)});
     }
   }
 
@@ -184,7 +200,7 @@ class Writer {
       TimeCounts times;
       double longest_ns = 0, delay_ns = 0, alone_ns = 0;
     };
-    std::map<std::tuple<size_t, bool, WaitKind>, Site> sites;
+    std::map<std::tuple<uint32_t, bool, WaitKind>, Site> sites;
     for (const RowInfo& row : snapshot_.rows) {
       const auto alike = first_alike_.find(row.stack);
       const auto stack = stacks_.find(alike == first_alike_.end() ? row.stack : alike->second);
@@ -198,13 +214,15 @@ class Writer {
     }
     for (const auto& [key, site] : sites) {
       const auto& [stack, is_holder, kind] = key;
-      profile_.AddComment(fmt::format("lock site {} {} {}_times: longest_ns {:.0f} {}", stack,
-                                      kWaitKindNames[static_cast<int>(kind)], is_holder ? "hold" : "wait",
-                                      site.longest_ns, site.times.Text()));
-      if (is_holder && site.alone_ns > 0) {
-        profile_.AddComment(fmt::format("lock site {} {} alone: {:.0f} of {:.0f}", stack,
-                                        kWaitKindNames[static_cast<int>(kind)], site.alone_ns, site.delay_ns));
-      }
+      record::LockSite& written = locks_.site.emplace_back();
+      written.stack = stack;
+      written.kind = kWaitKindNames[static_cast<int>(kind)];
+      written.is_holder = is_holder;
+      written.longest_ns = std::llround(site.longest_ns);
+      written.times = site.times;
+      if (!is_holder || !(site.alone_ns > 0)) continue;
+      written.delay_ns = std::llround(site.delay_ns);
+      written.alone_ns = std::llround(site.alone_ns);
     }
   }
 
@@ -216,19 +234,22 @@ class Writer {
   }
 
   // Returns one number for stacks that differ only in labels. 0: unknown.
-  size_t StackNumber(uint32_t labelled) {
+  uint32_t StackNumber(uint32_t labelled) {
     if (labelled == kNoStack) return 0;
     const uint32_t stack = WithoutLabels(labelled);
-    const auto [place, added] = stacks_.emplace(stack, stacks_.size() + 1);
-    if (added) profile_.AddComment(fmt::format("lock stack {}:{}", place->second, StackText(profile_, frames_(stack))));
+    const auto [place, added] = stacks_.emplace(stack, static_cast<uint32_t>(stacks_.size() + 1));
+    if (added) locks_.stack.push_back(frames_(stack));
     return place->second;
   }
 
+  static int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min(value, kMostValue)); }
+
   const Snapshot& snapshot_;
   const FramesOfStack& frames_;
-  Profile& profile_;
+  record::Locks& locks_;
   absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
-  absl::flat_hash_map<uint32_t, size_t> stacks_;  // first of the stacks with equal frames → number in the file, from 1
+  absl::flat_hash_map<uint32_t, uint32_t>
+      stacks_;  // first of the stacks with equal frames → number in the file, from 1
   absl::flat_hash_map<uint32_t, uint32_t> first_alike_;
   absl::flat_hash_map<std::vector<uint32_t>, uint32_t> first_of_frames_;
 };
@@ -271,7 +292,7 @@ TimeCounts CountsOf(const TimesInfo& times, int fraction_bits) {
   return counts;
 }
 
-void AddLockComments(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile) {
+void AddLockRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile) {
   Writer(snapshot, frames, profile).Write();
 }
 

@@ -1,7 +1,7 @@
-// Limits for locks in a profile's comments: how many are written, and which are left out first. Used by the writer
-// (report/lock_records/lock_comments.h) and the reader (report/analysis/lock_list.h).
-#ifndef HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_
-#define HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_
+// Limits for locks in a profile's records: how many are written, and which are left out first. Used by the writer
+// (report/lock_records/lock_records.h) and the reader (report/analysis/lock_list.h).
+#ifndef HOLDFAST_REPORT_PPROF_LOCK_RECORD_LIMITS_H_
+#define HOLDFAST_REPORT_PPROF_LOCK_RECORD_LIMITS_H_
 
 #include <cstddef>
 
@@ -22,4 +22,4 @@ inline bool HasNoHolder(WaitKind kind) {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_PPROF_LOCK_COMMENT_LIMITS_H_
+#endif  // HOLDFAST_REPORT_PPROF_LOCK_RECORD_LIMITS_H_

@@ -1,0 +1,395 @@
+#include "report/pprof/old_comments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "report/pprof/records.h"
+#include "sampler/contract/records.h"
+#include "sampler/contract/time_buckets.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kMostNumber = 100'000;  // of stacks, threads and waits
+
+// Takes words off the front of a line.
+class Words {
+ public:
+  explicit Words(std::string_view text) : left_(text) {}
+
+  std::string_view Next() {
+    while (left_.starts_with(' ')) left_.remove_prefix(1);
+    const size_t end = std::min(left_.find(' '), left_.size());
+    const std::string_view word = left_.substr(0, end);
+    left_.remove_prefix(end);
+    return word;
+  }
+  bool Is(std::string_view word) { return Next() == word; }
+  template <typename Number>
+  bool Take(Number* number, int base = 10) {
+    std::string_view word = Next();
+    while (word.ends_with(',') || word.ends_with(':')) word.remove_suffix(1);
+    return Parse(word, number, base);
+  }
+  // "what 12"
+  template <typename Number>
+  bool Take(std::string_view what, Number* number) {
+    return Is(what) && Take(number);
+  }
+  // A number from 1, or "-": 0.
+  bool TakeNumber(uint32_t* number) {
+    Words ahead = *this;
+    if (ahead.Is("-")) {
+      *this = ahead;
+      *number = 0;
+      return true;
+    }
+    return Take(number) && *number <= kMostNumber;
+  }
+  bool empty() const { return left_.find_first_not_of(' ') == std::string_view::npos; }
+  std::string_view rest() const { return left_.starts_with(' ') ? left_.substr(1) : left_; }
+
+  // All of `word`.
+  template <typename Number>
+  static bool Parse(std::string_view word, Number* number, int base = 10) {
+    if (base == 16 && word.starts_with("0x")) word.remove_prefix(2);
+    std::from_chars_result result;
+    if constexpr (std::is_floating_point_v<Number>) {
+      result = std::from_chars(word.data(), word.data() + word.size(), *number);
+      if (!std::isfinite(*number)) return false;
+    } else {
+      result = std::from_chars(word.data(), word.data() + word.size(), *number, base);
+    }
+    return result.ec == std::errc() && result.ptr == word.data() + word.size() && !word.empty();
+  }
+
+ private:
+  std::string_view left_;
+};
+
+TimeCounts TimesIn(Words words) {
+  TimeCounts times;
+  while (!words.empty()) {
+    const std::string_view word = words.Next();
+    if (word == "incomplete") times.set_incomplete();
+    const size_t colon = std::min(word.find(':'), word.size());
+    uint64_t from_ns = 0;
+    double count = 0;
+    if (Words::Parse(word.substr(0, colon), &from_ns) &&
+        Words::Parse(word.substr(std::min(colon + 1, word.size())), &count))
+      times.Add(TimeBucket(from_ns), count);
+  }
+  return times;
+}
+
+// The entry with a number that counts from 1.
+template <typename T>
+T* At(std::vector<T>* all, uint32_t number) {
+  if (number == 0) return nullptr;
+  if (all->size() < number) all->resize(number);
+  return &(*all)[number - 1];
+}
+
+class Translation {
+ public:
+  explicit Translation(Profile* profile) : profile_(*profile) {}
+
+  void Run() {
+    const record::Profile& known = profile_.records();
+    const bool has_locks = known.locks.has_value(), has_waits = known.waits.has_value(),
+               has_threads = known.threads.has_value();
+    const std::string_view kind = profile_.CommentValue("kind");
+    const bool is_of_locks = kind == "mutex" || kind == "block";
+    std::erase_if(profile_.comments, [&](StringId comment) {
+      const std::string_view text = profile_.strings[comment];
+      return (!has_locks && text.starts_with("lock ") && ReadLock(Words(text.substr(5)))) ||
+             (!has_waits && text.starts_with("waiting ") && ReadWaiting(Words(text.substr(8)))) ||
+             (!has_waits && text.starts_with("waiting: ") && ReadWaitingThreads(Words(text.substr(9)))) ||
+             (!has_threads && text.starts_with("thread ") && ReadThread(Words(text.substr(7)))) ||
+             (!has_locks && is_of_locks && ReadLockCount(text));
+    });
+    if (locks_.has_value()) records()->locks = std::move(locks_);
+    if (waits_.has_value()) records()->waits = std::move(waits_);
+    if (threads_.has_value()) records()->threads = std::move(threads_);
+  }
+
+ private:
+  record::Profile* records() { return profile_.mutable_records(); }
+  static auto& Made(auto* message) { return message->has_value() ? **message : message->emplace(); }
+
+  // "stack 3: 0x55d2c0901233 0x55d2c0901300", without its first word. An address without a location is left out.
+  bool ReadStack(Words words, std::vector<std::vector<uint32_t>>* stacks) {
+    uint32_t number = 0;
+    if (!words.Take(&number) || number == 0 || number > kMostNumber) return false;
+    if (by_address_.empty()) {
+      for (uint32_t i = 0; i < profile_.locations.size(); ++i) by_address_.emplace(profile_.locations[i].address, i);
+    }
+    std::vector<uint32_t>* stack = At(stacks, number);
+    stack->clear();
+    uint64_t address = 0;
+    while (!words.empty() && words.Take(&address, 16)) {
+      if (const auto found = by_address_.find(address); found != by_address_.end()) stack->push_back(found->second);
+    }
+    return true;
+  }
+
+  record::Lock* LockOf(uint32_t number) {
+    for (record::Lock& lock : Made(&locks_).lock) {
+      if (lock.number == number) return &lock;
+    }
+    return nullptr;
+  }
+
+  bool ReadLock(Words words) {
+    Words ahead = words;
+    const std::string_view first = ahead.Next();
+    if (first == "stack") return ReadStack(ahead, &Made(&locks_).stack);
+    if (first == "pair") return ReadPair(ahead);
+    if (first == "site") return ReadSite(ahead);
+    record::Lock lock;
+    if (!words.Take(&lock.number)) return false;
+    if (first.ends_with(':')) {
+      lock.kind = words.Next();
+      const bool whole = words.Take(&lock.address, 16) && words.Take("contentions", &lock.contentions) &&
+                         words.Take("delay_ns", &lock.delay_ns) && words.Take("longest_ns", &lock.longest_ns) &&
+                         words.Take("holds", &lock.holds) && words.Take("hold_ns", &lock.hold_ns);
+      if (whole) Made(&locks_).lock.push_back(std::move(lock));
+      return whole;
+    }
+    record::Lock* known = LockOf(lock.number);
+    return known != nullptr && ReadOfLock(words, known);
+  }
+
+  bool ReadOfLock(Words words, record::Lock* lock) {
+    const std::string_view what = words.Next();
+    int64_t number = 0, more = 0;
+    uint32_t stack = 0;
+    if (what == "name:") {
+      ReadName(words.rest(), lock);
+    } else if (what == "member:") {
+      lock->member = words.rest();
+    } else if (what == "waiting:" && words.Take(&number) && words.Take("delay_ns", &more)) {
+      lock->waiting = number;
+      lock->waiting_ns = more;
+      if (words.Take("longest_ns", &number)) lock->longest_waiting_ns = number;
+    } else if (what == "thread-local:" && words.Take(&number)) {
+      lock->thread_offset = number;
+    } else if (what == "alone:" && words.Take(&number)) {
+      lock->alone_ns = number;
+    } else if (what == "locks:" && words.Take(&number) && words.Take("hottest_ns", &more)) {
+      lock->locks = static_cast<int32_t>(std::clamp<int64_t>(number, 0, INT32_MAX));
+      lock->hottest_ns = more;
+    } else if (what == "wait_times:") {
+      lock->wait_times = TimesIn(words);
+    } else if (what == "hold_times:" && words.Take("held_ns", &number) && words.Take("longest_ns", &more)) {
+      lock->held_ns = number;
+      lock->longest_held_ns = more;
+      lock->hold_times = TimesIn(words);
+    } else if (what == "block:" && words.Take(&number) && words.Is("bytes,") && words.Take(&more) && words.Is("into") &&
+               words.Is("it,") && words.Take("stack", &stack)) {
+      lock->block_bytes = number;
+      lock->block_offset = more;
+      lock->block_stack = stack;
+    } else if (what == "frame:" && words.Take(&more) && words.Is("into") && words.Is("it,") &&
+               words.Take("stack", &stack)) {
+      lock->block_offset = more;
+      lock->block_stack = stack;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  // "server!0x4a080" is the address in a file of what has no name.
+  static void ReadName(std::string_view text, record::Lock* lock) {
+    const size_t mark = text.rfind("!0x");
+    if (mark != std::string_view::npos && Words::Parse(text.substr(mark + 1), &lock->file_address, 16)) {
+      lock->file = text.substr(0, mark);
+    } else {
+      lock->name = text;
+    }
+  }
+
+  // "delay_ns: 5" of all locks stays a comment, "lock_samples: 7" and "mutex delay_ns: 5" do not.
+  bool ReadLockCount(std::string_view text) {
+    const size_t end = text.find(": ");
+    if (end == std::string_view::npos) return false;
+    const std::string_view key = text.substr(0, end), what = key.substr(key.rfind(' ') + 1);
+    const std::string_view kind = key.substr(0, key.size() - std::min(key.size(), what.size() + 1));
+    int64_t count = 0;
+    if (!Words::Parse(text.substr(end + 2), &count) || count < 0) return false;
+    if (key == "lock_samples") {
+      Made(&locks_).samples = static_cast<uint64_t>(count);
+      return true;
+    }
+    if (kind.empty()) {
+      if (key == "contentions") Made(&locks_).contentions = count;
+      if (key == "delay_ns") Made(&locks_).delay_ns = count;
+      if (key == "gap_ns") Made(&locks_).gap_ns = count;
+      return false;
+    }
+    int64_t record::LockKind::*const field = what == "contentions" ? &record::LockKind::contentions
+                                             : what == "acquired"  ? &record::LockKind::acquired
+                                             : what == "delay_ns"  ? &record::LockKind::delay_ns
+                                             : what == "gap_ns"    ? &record::LockKind::gap_ns
+                                                                   : nullptr;
+    if (field == nullptr ||
+        std::find(std::begin(kWaitKindNames) + 1, std::end(kWaitKindNames), kind) == std::end(kWaitKindNames))
+      return false;
+    std::vector<record::LockKind>& kinds = Made(&locks_).kind;
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.kind == kind; });
+    record::LockKind& of_kind = known != kinds.end() ? *known : kinds.emplace_back();
+    of_kind.kind = kind;
+    of_kind.*field = count;
+    return true;
+  }
+
+  bool ReadPair(Words words) {
+    uint32_t number = 0;
+    record::LockPair pair;
+    const bool whole = words.Take(&number) && words.Take("lock", &pair.lock) && words.Is("holder") &&
+                       words.TakeNumber(&pair.holder) && words.Is("waiter") && words.TakeNumber(&pair.waiter) &&
+                       words.Take("contentions", &pair.contentions) && words.Take("delay_ns", &pair.delay_ns);
+    if (whole) Made(&locks_).pair.push_back(pair);
+    return whole;
+  }
+
+  bool ReadSite(Words words) {
+    record::LockSite site;
+    if (!words.TakeNumber(&site.stack) || site.stack == 0) return false;
+    site.kind = words.Next();
+    const std::string_view what = words.Next();
+    if (what == "alone:") return ReadAlone(words, site);
+    site.is_holder = what == "hold_times:";
+    if ((!site.is_holder && what != "wait_times:") || !words.Take("longest_ns", &site.longest_ns)) return false;
+    site.times = TimesIn(words);
+    Made(&locks_).site.push_back(std::move(site));
+    return true;
+  }
+
+  // "350000 of 400000", after the lengths of the same site.
+  bool ReadAlone(Words words, const record::LockSite& site) {
+    int64_t alone_ns = 0, delay_ns = 0;
+    if (!words.Take(&alone_ns) || !words.Take("of", &delay_ns)) return false;
+    for (record::LockSite& known : Made(&locks_).site) {
+      if (!known.is_holder || known.stack != site.stack || known.kind != site.kind) continue;
+      known.delay_ns = delay_ns;
+      known.alone_ns = alone_ns;
+    }
+    return true;
+  }
+
+  // "9 threads, delay_ns 210000000000". Stays a comment: it is for people.
+  bool ReadWaitingThreads(Words words) {
+    record::Waits& waits = Made(&waits_);
+    if (words.Take(&waits.threads) && (words.Is("threads,") || waits.threads == 1))
+      words.Take("delay_ns", &waits.delay_ns);
+    return false;
+  }
+
+  bool ReadWaiting(Words words) {
+    Words ahead = words;
+    const std::string_view what = ahead.Next();
+    uint32_t number = 0;
+    if (what == "thread") return ReadWaitingThread(ahead);
+    if (what == "stack") return ReadStack(ahead, &Made(&waits_).stack);
+    if (what == "unknown:") {
+      Made(&waits_).unknown = ahead.rest();
+      return true;
+    }
+    if (what == "not") return ahead.Take("written:", &Made(&waits_).not_written);
+    if (what == "deadlock") {
+      if (!ahead.TakeNumber(&number)) return false;
+      record::Deadlock& deadlock = Made(&waits_).deadlock.emplace_back();
+      while (!ahead.empty() && ahead.TakeNumber(&number)) deadlock.thread.push_back(number);
+      return true;
+    }
+    if (!words.TakeNumber(&number)) return false;
+    ahead = words;
+    if (!ahead.Is("slices:")) return ReadWait(words, number);
+    int64_t age_ns = 0;
+    if (number == 0 || number > Made(&waits_).wait.size() || !ahead.Take("age_ns", &age_ns)) return false;
+    record::Wait& wait = waits_->wait[number - 1];
+    wait.delay_ns = std::max(wait.delay_ns, age_ns);
+    return true;
+  }
+
+  bool ReadWaitingThread(Words words) {
+    uint32_t number = 0;
+    if (!words.TakeNumber(&number) || number == 0) return false;
+    record::WaitingThread& thread = *At(&Made(&waits_).thread, number);
+    Words ahead = words;
+    const std::string_view what = ahead.Next();
+    if (what == "does:") {
+      thread.does = ahead.rest();
+      const auto starts = [&](std::string_view start) { return thread.does.starts_with(start); };
+      thread.polls = starts("sleeps in epoll_") || starts("sleeps in poll") || starts("sleeps in select") ||
+                     starts("sleeps in pselect") || starts("sleeps in ppoll");
+    } else if (what == "labels:") {
+      thread.labels = ahead.rest();
+    } else if (what == "waits:") {
+      thread.since_start = ahead.rest() == "since its start";
+    } else if (what == "stack:") {
+      return ahead.TakeNumber(&thread.stack);
+    } else {
+      int gone = 0;
+      if (!words.Take("tid", &thread.tid) || !words.Take("number", &thread.number) || !words.Take("gone", &gone) ||
+          !words.Is("name"))
+        return false;
+      thread.gone = gone != 0;
+      thread.name = words.rest();
+    }
+    return true;
+  }
+
+  bool ReadWait(Words words, uint32_t number) {
+    constexpr std::string_view kSources[] = {"-", "free", "now", "start", "last", "readers"};
+    record::Wait wait;
+    int died = 0;
+    if (number == 0 || !words.Is("thread") || !words.TakeNumber(&wait.thread)) return false;
+    wait.kind = words.Next();
+    if (!words.Take(&wait.address, 16) || !words.Is("lock") || !words.TakeNumber(&wait.lock) ||
+        !words.Take("delay_ns", &wait.delay_ns) || !words.Is("stack") || !words.TakeNumber(&wait.stack) ||
+        !words.Is("holder") || !words.TakeNumber(&wait.holder) || !words.Is("source"))
+      return false;
+    const auto source = std::find(std::begin(kSources), std::end(kSources), words.Next());
+    if (source != std::end(kSources)) wait.source = static_cast<record::HolderSource>(source - std::begin(kSources));
+    if (!words.Take("readers", &wait.readers) || !words.Take("died", &died)) return false;
+    wait.owner_died = died != 0;
+    *At(&Made(&waits_).wait, number) = std::move(wait);
+    return true;
+  }
+
+  bool ReadThread(Words words) {
+    Words ahead = words;
+    if (ahead.Is("stack")) return ReadStack(ahead, &Made(&threads_).stack);
+    uint32_t number = 0;
+    record::NamedThread thread;
+    const bool whole = words.Take(&number) && words.Take("stack", &thread.stack) && words.Take("tid", &thread.tid) &&
+                       words.Is("name") && (!threads_.has_value() || threads_->thread.size() < kMostNumber);
+    if (!whole) return false;
+    thread.name = words.rest();
+    Made(&threads_).thread.push_back(std::move(thread));
+    return true;
+  }
+
+  Profile& profile_;
+  std::optional<record::Locks> locks_;
+  std::optional<record::Waits> waits_;
+  std::optional<record::Threads> threads_;
+  absl::flat_hash_map<uint64_t, uint32_t> by_address_;
+};
+
+}  // namespace
+
+void ReadOldComments(Profile* profile) { Translation(profile).Run(); }
+
+}  // namespace holdfast

@@ -1,0 +1,28 @@
+// Typed records (records.h) to protobuf and back. Only for the pprof reader and writer.
+#ifndef HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
+#define HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
+
+#include <cstdint>
+#include <functional>
+#include <protozero/pbf_reader.hpp>
+#include <string>
+
+#include "report/pprof/records.h"
+
+namespace holdfast {
+
+// The first field of pprof's message Profile that is a typed record.
+inline constexpr uint32_t kFirstRecordField = 1003;
+
+// Appends fields of message Profile. Text that is not UTF-8 is repaired.
+void AppendRecords(const record::Profile& records, std::string* message);
+
+// Index of a location by its id in the file; throws Damage if there is none.
+using LocationOfId = std::function<uint32_t(uint64_t)>;
+
+// Reads the field of message Profile at which `reader` is, or skips an unknown one. Throws Damage or protozero's exceptions.
+void ReadRecordField(protozero::pbf_reader& reader, const LocationOfId& location_of, record::Profile* records);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
