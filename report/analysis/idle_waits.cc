@@ -1,12 +1,13 @@
 #include "report/analysis/idle_waits.h"
 
 #include "report/analysis/lock_list.h"
+#include "report/pprof/records.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 
 IdleWaits::IdleWaits(const Profile& profile, Plumbing* plumbing) : profile_(profile), plumbing_(plumbing) {
-  const std::string_view kind = profile.CommentValue("kind");
+  const std::string_view kind = profile.process().kind;
   any_ = kind == "mutex" || kind == "block";
   if (!any_) return;
   const LockList list = ReadLockList(profile, plumbing);

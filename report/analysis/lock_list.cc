@@ -101,7 +101,7 @@ WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
     totals.waiting_ns = WrappedSum(totals.waiting_ns, lock.waiting_ns);
   }
   const auto contentions = FindMetric(profile, "contentions"), delay = FindMetric(profile, "delay");
-  if (profile.CommentValue("kind") != "block" || !contentions.ok() || !delay.ok()) return totals;
+  if (profile.process().kind != "block" || !contentions.ok() || !delay.ok()) return totals;
   // The counters of the process have every wait, sampled or not.
   if (const auto& locks = profile.records().locks;
       locks.has_value() && (locks->contentions > 0 || locks->delay_ns > 0)) {

@@ -62,7 +62,7 @@ std::vector<std::string> Grouped(const std::set<std::string>& names) {
 
 void AddThreadNames(const Profile& profile, ThreadNames* names) {
   AddNoted(profile, names);
-  const std::string_view program = profile.CommentValue("program").substr(0, kMostOfAThread);
+  const std::string_view program = std::string_view(profile.process().program).substr(0, kMostOfAThread);
   const WaitingList list = ReadWaitingList(profile);
   for (const WaitingList::Wait& wait : list.waits) {
     if (wait.thread == WaitingList::kUnknown || wait.stack == WaitingList::kUnknown) continue;

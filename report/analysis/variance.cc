@@ -1,11 +1,11 @@
 #include "report/analysis/variance.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 #include "sampler/contract/records.h"
 
@@ -46,13 +46,10 @@ struct Drawn {
   double one_in, up_to;
 };
 std::optional<Drawn> DrawnOf(const Profile& profile) {
-  Drawn drawn{};
-  // A merged file may have several.
-  std::string text(profile.CommentValue("ages known"));
-  text.erase(0, std::min(text.size(), text.find("of one ")));
-  if (std::sscanf(text.c_str(), "of one block in %lf of up to %lf bytes", &drawn.one_in, &drawn.up_to) != 2)
-    return std::nullopt;
-  return drawn.one_in >= 1 && drawn.one_in < 1e6 ? std::optional(drawn) : std::nullopt;
+  if (!AgesAreDrawn(profile)) return std::nullopt;
+  const record::Sampling& sampling = *profile.records().sampling;
+  const Drawn drawn{static_cast<double>(sampling.aged_one_in), static_cast<double>(sampling.aged_up_to_bytes)};
+  return drawn.one_in < 1e6 ? std::optional(drawn) : std::nullopt;
 }
 
 double ChanceOf(double size, double interval, const std::optional<Drawn>& drawn) {

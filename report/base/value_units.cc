@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/time/time.h"
 #include "fmt/format.h"
 
 namespace holdfast {
@@ -136,6 +137,10 @@ std::string FormatRoughTimeNs(int64_t ns) {
   std::string text = fmt::format("{:.1f}", std::round(value / step) * step);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
   return text + std::string(best->name);
+}
+
+std::string FormatWallTime(int64_t wall_ns) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
 }
 
 std::string FormatDuration(int64_t ns) {

@@ -28,6 +28,7 @@
 #include "report/growth/rate_unit.h"
 #include "report/growth/telling_stacks.h"
 #include "report/missing_names/how_to_name.h"
+#include "report/pprof/records.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
@@ -186,8 +187,9 @@ class Finder {
   // Returns why the newest profiles cannot be judged, or "".
   std::string WhyIncomplete() const {
     for (const auto& [key, profile] : newest_) {
-      const std::string_view why = profile != nullptr ? profile->CommentValue("incomplete") : "";
-      if (!why.empty()) return std::string(why);
+      if (profile != nullptr && profile->records().allocator.has_value() &&
+          !profile->records().allocator->incomplete.empty())
+        return profile->records().allocator->incomplete;
     }
     return "";
   }

@@ -13,6 +13,7 @@
 #include "report/outside/look_at_waits.h"
 #include "report/pprof/lock_record_limits.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 #include "report/symbolize/earlier_names.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/table/process_info.h"
@@ -173,7 +174,7 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, table_);
   next_account_ns_ = start + kShareOfAccounts * (NowNs(CLOCK_THREAD_CPUTIME_ID) - used);
   if (!account.ok() || account->total == 0) return;
-  for (const std::string& record : AccountRecords(*account)) profile->AddComment(record);
+  profile->mutable_records()->account = RecordOf(*account);
 }
 
 void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, int index) {
@@ -308,6 +309,8 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
     if (occasion.lean) {
       Symbolize(&profile, symbolizer, {.lines = false, .files = false});
       profile.AddComment(absl::StrCat(kNamesLeftOut, "little memory was left; holdfast symbolize adds them"));
+      profile.mutable_records()->missing_names.push_back(
+          {.what = record::NamesMissing::kAll, .why = "little memory was left; holdfast symbolize adds them"});
     } else {
       const SymbolizeReport report = Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
       is_complete = report.in_time;
@@ -316,6 +319,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
     if (IsLockKind(kind)) WriteLockNames(*snapshot, &profile, &modules_.files());
     if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
     if (state.unchanged > 0) profile.AddComment(absl::StrCat("unchanged snapshots: ", state.unchanged));
+    profile.mutable_process()->unchanged_snapshots = state.unchanged;
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
     if (removed_snapshots_ > 0) profile.AddComment(absl::StrCat("removed snapshots: ", removed_snapshots_));
     if (put_off_ > 0) profile.AddComment(absl::StrCat("snapshots put off: ", put_off_, " (little memory was left)"));
@@ -379,8 +383,7 @@ void ProcessExporter::CompleteFiles(const OutputFolder& output, ModuleSymbolizer
 void ProcessExporter::TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile) {
   if (kind.files.empty()) return;
   const absl::StatusOr<Profile> earlier = ReadPprofFile(output.PathOf(kind.files.back().name));
-  if (earlier.ok() && earlier->CommentValue("process") == profile->CommentValue("process"))
-    TakeNamesFrom(*earlier, profile);
+  if (earlier.ok() && earlier->process().id == profile->process().id) TakeNamesFrom(*earlier, profile);
 }
 
 bool ProcessExporter::HasNewsSinceItsEnd() const {

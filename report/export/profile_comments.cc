@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 
-#include "absl/time/time.h"
 #include "fmt/format.h"
+#include "report/base/value_units.h"
 #include "report/export/profile_builder.h"
 #include "report/lock_records/lock_records.h"
+#include "report/pprof/process_comments.h"
 #include "report/pprof/records.h"
+#include "report/profiles/metric.h"
 #include "report/table/entry_text.h"
 
 namespace holdfast {
 namespace {
 
 int64_t InRange(uint64_t value) { return static_cast<int64_t>(std::min(value, kMostValue)); }
-
-std::string TimeText(int64_t wall_ns) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
-}
 
 // Makes a comment one line, whatever the program's arguments contain.
 std::string OneLine(std::string text) {
@@ -42,45 +41,48 @@ class Comments {
 };
 
 // Lists the kinds that are recorded, so that a kind without a file is known to be zero.
-std::string ProfiledKinds(const Snapshot& snapshot) {
+std::vector<std::string> ProfiledKinds(const Snapshot& snapshot) {
   const auto is_off = [](const std::vector<IntervalChange>& changes) {
     return !changes.empty() && changes.back().interval == 0;
   };
-  std::string kinds;
+  std::vector<std::string> kinds;
   for (int i = 0; i < kProfileKinds; ++i) {
     const auto kind = static_cast<ProfileKind>(i);
     if ((snapshot.profiles & KindBit(kind)) == 0) continue;
     if (kind == ProfileKind::kHeap && is_off(snapshot.heap_intervals)) continue;
     if (IsLockKind(kind) && is_off(snapshot.lock_intervals)) continue;
-    kinds += fmt::format("{}{}", kinds.empty() ? "" : " ", kProfileKindNames[i]);
+    kinds.emplace_back(kProfileKindNames[i]);
   }
   return kinds;
 }
 
-void AddIdentity(const Snapshot& snapshot, std::string_view kind, Comments* comments) {
+void AddIdentity(const Snapshot& snapshot, std::string_view kind, Profile* profile) {
   const ProcessIdentity& process = snapshot.process;
-  comments->Add("kind", kind);
-  comments->Add("process", ProcessId(process));
-  comments->Add("program", process.program);
-  comments->Add("executable", process.executable);
-  comments->Add("command", process.command_line);
-  comments->Add("pid", process.pid);
-  if (process.forked) comments->Add("forked from pid", process.parent_pid);
-  comments->Add("profiled", ProfiledKinds(snapshot));
-  if (!snapshot.unseen_waits.empty()) comments->Add("unseen waits", snapshot.unseen_waits);
-  comments->Add("version", fmt::format("holdfast {}", HoldfastVersion()));
-  comments->Add("started", TimeText(process.start_wall_ns));
-  comments->Add("elapsed", fmt::format("{:.3f}s", static_cast<double>(snapshot.elapsed_ns) / 1e9));
+  record::Process* record = profile->mutable_process();
+  record->kind = kind;
+  record->id = OneLine(ProcessId(process));
+  record->program = OneLine(process.program);
+  record->executable = OneLine(process.executable);
+  record->command = OneLine(process.command_line);
+  record->pid = process.pid;
+  record->parent_pid = process.forked ? process.parent_pid : 0;
+  record->version = fmt::format("holdfast {}", HoldfastVersion());
+  record->started_ns = process.start_wall_ns;
+  record->elapsed_ns = snapshot.elapsed_ns;
+  record->profiled = ProfiledKinds(snapshot);
+  record->unseen_waits = snapshot.unseen_waits;
+  record->resident_bytes = snapshot.resident_bytes;
 }
 
-void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view unit, Comments* comments) {
-  if (changes.empty()) return;
-  comments->Add("interval", fmt::format("{} {}", changes.back().interval, unit));
-  if (changes.size() == 1) return;
-  for (const IntervalChange& change : changes) {
-    comments->Add(fmt::format("interval since {}", TimeText(change.wall_ns)),
-                  fmt::format("{} {}", change.interval, unit));
-  }
+record::Sampling& SamplingIn(Profile* profile) {
+  std::optional<record::Sampling>& sampling = profile->mutable_records()->sampling;
+  return sampling.has_value() ? *sampling : sampling.emplace();
+}
+
+void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view unit, Profile* profile) {
+  std::vector<record::Interval>& intervals = SamplingIn(profile).interval;
+  for (const IntervalChange& change : changes)
+    intervals.push_back({change.wall_ns, static_cast<int64_t>(change.interval), std::string(unit)});
 }
 
 // Summarizes all locks with a holder in one line, for people. Each lock's own values are records.
@@ -129,6 +131,11 @@ bool IsEveryOne(const std::vector<IntervalChange>& intervals) {
                                            [](const IntervalChange& change) { return change.interval == 1; });
 }
 
+record::Counters& CountersIn(Profile* profile) {
+  std::optional<record::Counters>& counters = profile->mutable_records()->counters;
+  return counters.has_value() ? *counters : counters.emplace();
+}
+
 // Writes what was counted exactly and not estimated (see CounterShard in layout.h). A count of samples only gets a name
 // that says so.
 void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Comments* comments) {
@@ -140,6 +147,12 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Com
   const Snapshot::Totals& totals = snapshot.totals;
   const auto& intervals = snapshot.heap_intervals;
   const bool every = IsEveryOne(intervals);
+  record::Counters& counters = CountersIn(profile);
+  counters.alloc_calls = totals.alloc_calls;
+  counters.alloc_bytes = totals.alloc_bytes;
+  counters.free_calls = totals.free_calls;
+  counters.free_bytes = totals.free_bytes;
+  counters.calls_are_sampled = !every;
   const char* prefix = every ? "" : "sampled_";
   comments->Add(fmt::format("{}alloc_calls", prefix), totals.alloc_calls);
   comments->Add("alloc_bytes", totals.alloc_bytes);
@@ -149,41 +162,60 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Com
                                : "alloc_bytes, but for what each thread allocated since its last sample");
 }
 
-void AddPeakComments(const Snapshot& snapshot, const PeakState* state, Comments* comments) {
+void AddPeak(const Snapshot& snapshot, const PeakState* state, Profile* profile, Comments* comments) {
   const auto add = [comments](std::string_view key, double bytes, int64_t wall_ns) {
-    comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, TimeText(wall_ns)));
+    comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, FormatWallTime(wall_ns)));
   };
-  if (snapshot.highest_bytes > 0) add("peak", snapshot.highest_bytes, snapshot.highest_wall_ns);
+  record::Peak& peak = profile->mutable_records()->peak.emplace();
+  if (snapshot.highest_bytes > 0) {
+    peak.bytes = std::llround(snapshot.highest_bytes);
+    peak.time_ns = snapshot.highest_wall_ns;
+    add("peak", snapshot.highest_bytes, snapshot.highest_wall_ns);
+  }
   if (IsEveryOne(snapshot.heap_intervals) && snapshot.most_bytes.has_value()) {
     const double missing = *snapshot.most_bytes - snapshot.highest_bytes;
-    comments->Add(
-        "peak error",
-        missing >= 0.5 ? fmt::format("{} bytes more at most, as threads count apart", std::llround(missing)) : "none");
+    peak.missing_bytes = missing >= 0.5 ? std::llround(missing) : 0;
+    comments->Add("peak error", missing >= 0.5
+                                    ? fmt::format("{} bytes more at most, as threads count apart", peak.missing_bytes)
+                                    : "none");
   }
-  if (state != nullptr) add("peak stacks", state->estimated_bytes(), state->wall_ns);
+  if (state != nullptr) {
+    peak.stacks_bytes = std::llround(state->estimated_bytes());
+    peak.stacks_time_ns = state->wall_ns;
+    add("peak stacks", state->estimated_bytes(), state->wall_ns);
+  }
 }
 
-void AddAges(const Snapshot& snapshot, Comments* comments) {
+void AddAges(const Snapshot& snapshot, Profile* profile, Comments* comments) {
   const std::string drawn = fmt::format("of one block in {} of up to {} bytes, chosen at random; of each larger one",
                                         kAgedOneIn, kLargestShadowed);
-  comments->Add("ages known", snapshot.ages_are_drawn ? drawn : "of each block that was sampled");
+  record::Sampling& sampling = SamplingIn(profile);
+  sampling.ages_known = snapshot.ages_are_drawn ? drawn : "of each block that was sampled";
+  if (snapshot.ages_are_drawn) {
+    sampling.aged_one_in = kAgedOneIn;
+    sampling.aged_up_to_bytes = kLargestShadowed;
+  }
+  comments->Add("ages known", sampling.ages_known);
   comments->Add("not in freed_objects, freed_space, lifetime",
                 "blocks that still live; alive_space has their age so far");
 }
 
-void AddPages(const Snapshot& snapshot, Comments* comments) {
-  const auto sum = [&](double ResidentRow::*part, double ResidentRow::*variance) {
+void AddPages(const Snapshot& snapshot, Profile* profile, Comments* comments) {
+  const auto sum = [&](double ResidentRow::*part, double ResidentRow::*variance, int64_t* whole) {
     double bytes = 0, of_bytes = 0;
     for (const ResidentRow& row : snapshot.resident_rows) {
       bytes += row.*part;
       of_bytes += row.*variance;
     }
+    *whole = std::llround(bytes);
     return fmt::format("{:.0f} ± {:.0f}", bytes, 1.96 * std::sqrt(std::max(0.0, of_bytes)));
   };
-  comments->Add("swapped_bytes", sum(&ResidentRow::swapped, &ResidentRow::swapped_variance));
+  record::Pages& pages = profile->mutable_records()->pages.emplace();
+  pages.huge_known = snapshot.huge_known;
+  comments->Add("swapped_bytes", sum(&ResidentRow::swapped, &ResidentRow::swapped_variance, &pages.swapped_bytes));
   comments->Add("huge_bytes",
                 snapshot.huge_known
-                    ? sum(&ResidentRow::huge, &ResidentRow::huge_variance)
+                    ? sum(&ResidentRow::huge, &ResidentRow::huge_variance, &pages.huge_bytes)
                     : "not known: the kernel says which pages are huge from Linux 6.7 on; holdfast memory "
                       "has it of the whole process");
   if (snapshot.stacks_left_out > 0) {
@@ -194,8 +226,9 @@ void AddPages(const Snapshot& snapshot, Comments* comments) {
 }
 
 // Memory in no row, because nobody knows whether it is in use.
-void AddFreesNotSeen(const Snapshot& snapshot, Comments* comments) {
+void AddFreesNotSeen(const Snapshot& snapshot, Profile* profile, Comments* comments) {
   for (const auto& [path, sum] : snapshot.frees_not_seen) {
+    profile->mutable_records()->unseen_frees.push_back({path, std::round(sum.bytes), std::round(sum.objects)});
     comments->Add("frees not seen",
                   fmt::format("{:.0f} bytes in {:.0f} blocks of {}, which calls another free: they count as freed",
                               sum.bytes, sum.objects, path));
@@ -203,26 +236,29 @@ void AddFreesNotSeen(const Snapshot& snapshot, Comments* comments) {
 }
 
 // In profiles of every kind: they say why there is none of the heap.
-void AddAllocator(const Snapshot& snapshot, Comments* comments) {
+void AddAllocator(const Snapshot& snapshot, Profile* profile, Comments* comments) {
   const EntryOutcome outcome = EntryOutcomeOf(snapshot);
   if (!outcome.has_allocator()) return;
-  comments->Add("allocator", EntryText(outcome));
-  if (FreesAreInlined(snapshot)) comments->Add("incomplete", kInlinedText);
+  record::Allocator& allocator = profile->mutable_records()->allocator.emplace();
+  allocator.outcome = EntryText(outcome);
+  allocator.is_seen = outcome.is_redirected();
+  comments->Add("allocator", allocator.outcome);
+  if (!FreesAreInlined(snapshot)) return;
+  allocator.incomplete = kInlinedText;
+  comments->Add("incomplete", kInlinedText);
 }
 
-void AddTotals(std::span<const double> variances, Profile* profile, Comments* comments) {
-  for (size_t i = 0; i < profile->sample_types.size(); ++i) {
-    const double half_width = 1.96 * std::sqrt(std::max(0.0, variances[i]));
-    const std::string key = fmt::format("total {}", profile->strings[profile->sample_types[i].type]);
-    comments->Add(key, fmt::format("{} ± {:.0f}", profile->Total(i), half_width));
-  }
+void AddTotals(std::span<const double> variances, Profile* profile) {
+  for (size_t i = 0; i < profile->sample_types.size(); ++i)
+    AddTotal(i, 1.96 * std::sqrt(std::max(0.0, variances[i])), profile);
 }
 
-void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Comments* comments) {
+void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Profile* profile, Comments* comments) {
   bool any = false;
   for (int i = 0; i < kLosses; ++i) {
     const uint64_t lost = snapshot.losses[i] + (i == static_cast<int>(Loss::kSumFull) ? full_sums : 0);
     if (lost == 0) continue;
+    profile->mutable_records()->loss.push_back({kLossNames[i], lost});
     comments->Add(fmt::format("lost {}", kLossNames[i]), lost);
     any = true;
   }
@@ -234,38 +270,44 @@ void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Comments* comments)
 void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std::span<const double> variances,
                  uint64_t full_sums, Profile* profile) {
   Comments comments(profile);
-  AddIdentity(snapshot, kFileKindNames[file], &comments);
+  AddIdentity(snapshot, kFileKindNames[file], profile);
   const auto kind = file < kProfileKinds ? static_cast<ProfileKind>(file) : ProfileKind::kHeap;
+  const bool is_heap_file = file == static_cast<int>(ProfileKind::kHeap);
   if (kind == ProfileKind::kHeap) {
-    AddIntervals(snapshot.heap_intervals, "bytes", &comments);
+    AddIntervals(snapshot.heap_intervals, "bytes", profile);
   } else if (IsLockKind(kind)) {
-    AddIntervals(snapshot.lock_intervals, "ns", &comments);
+    AddIntervals(snapshot.lock_intervals, "ns", profile);
   }
+  AddProcessComments(profile);
   for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);
   if (snapshot.exit_moment == ExitMoment::kAsked) {
+    profile->mutable_process()->moment = record::Moment::kBeforeExitHandlers;
     comments.Add("moment", "before exit handlers");
   } else if (snapshot.exit_moment != ExitMoment::kNone) {
+    profile->mutable_process()->moment = record::Moment::kAfterExitHandlers;
     comments.Add("moment", "after exit handlers");
   }
   if (file == kLifetimesFile) {
-    AddAges(snapshot, &comments);
+    AddAges(snapshot, profile, &comments);
   } else if (file == kResidentFile) {
-    AddPages(snapshot, &comments);
+    AddPages(snapshot, profile, &comments);
   } else {
     AddCounts(snapshot, kind, profile, &comments);
   }
-  if (file == static_cast<int>(ProfileKind::kHeap) && !snapshot.resident_left_out.empty())
+  if (is_heap_file && !snapshot.resident_left_out.empty())
     comments.Add("resident left out", snapshot.resident_left_out);
-  if (file == static_cast<int>(ProfileKind::kHeap) || file == kPeakFile) AddPeakComments(snapshot, peak, &comments);
-  AddTotals(variances, profile, &comments);
-  if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, &comments);
-  AddAllocator(snapshot, &comments);
-  AddLosses(snapshot, full_sums, &comments);
+  if (is_heap_file || file == kPeakFile) AddPeak(snapshot, peak, profile, &comments);
+  AddTotals(variances, profile);
+  if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, profile, &comments);
+  AddAllocator(snapshot, profile, &comments);
+  AddLosses(snapshot, full_sums, profile, &comments);
+  record::Counters& counters = CountersIn(profile);
+  counters.own_time_ns = snapshot.totals.sample_ns;
+  counters.own_table_bytes = snapshot.table_bytes;
+  counters.own_table_steps = snapshot.totals.table_steps;
+  counters.own_memory_probes = snapshot.totals.memory_probes;
   comments.Add("own time_ns", snapshot.totals.sample_ns);
   comments.Add("own table_bytes", snapshot.table_bytes);
-  comments.Add("own table_steps", snapshot.totals.table_steps);
-  comments.Add("own memory_probes", snapshot.totals.memory_probes);
-  if (snapshot.resident_bytes != 0) comments.Add("resident_bytes", snapshot.resident_bytes);
 }
 
 }  // namespace holdfast

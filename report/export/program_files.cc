@@ -1,43 +1,30 @@
 #include "report/export/program_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
+#include "report/base/value_units.h"
 #include "report/export/profile_builder.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/process_comments.h"
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 namespace {
 
-constexpr char kMerged[] = "merged", kAgesKnown[] = "ages known", kPeak[] = "peak", kPeakStacks[] = "peak stacks";
-constexpr std::string_view kSumOf = "sum of ";
+constexpr const char* kPeakName = kFileKindNames[kPeakFile];
 
-// "sum of 312 processes", "the highest of 312 processes" → 312.
 uint64_t ProcessesIn(const Profile& profile) {
-  std::string_view text = profile.CommentValue(kMerged);
-  uint64_t count = 0;
-  for (const std::string_view start : {kSumOf, kHighestOf}) {
-    if (!text.starts_with(start)) continue;
-    text.remove_prefix(start.size());
-    return absl::SimpleAtoi(std::string(text.substr(0, text.find(' '))), &count) ? count : 0;
-  }
-  return 0;
-}
-
-// "73400320 bytes at 2026-…" → 73400320.
-double BytesIn(std::string_view text) {
-  double bytes = 0;
-  return absl::SimpleAtod(std::string(text.substr(0, text.find(' '))), &bytes) ? bytes : 0;
+  return profile.records().merged.has_value() ? profile.records().merged->processes : 0;
 }
 
 }  // namespace
@@ -47,28 +34,40 @@ absl::Status ProgramFiles::AddTo(Sum* sum, const Profile& profile, uint64_t proc
   if (!added.ok()) return added;
   sum->processes += processes;
   sum->time_nanos = std::max(sum->time_nanos, profile.time_nanos);
-  for (const char* name : kLossNames) {
-    const std::string key = absl::StrCat("lost ", name);
-    uint64_t count = 0;
-    if (absl::SimpleAtoi(std::string(profile.CommentValue(key)), &count)) sum->lost[key] += count;
+  const record::Profile& records = profile.records();
+  for (const record::Loss& loss : records.loss) sum->lost[loss.cause] += loss.count;
+  if (records.sampling.has_value()) {
+    const record::Sampling& sampling = *records.sampling;
+    // The time of a change differs from process to process.
+    if (!sampling.interval.empty()) {
+      const record::Interval newest = {.mean = sampling.interval.back().mean, .unit = sampling.interval.back().unit};
+      if (std::find(sum->intervals.begin(), sum->intervals.end(), newest) == sum->intervals.end())
+        sum->intervals.push_back(newest);
+    }
+    if (!sampling.ages_known.empty() && sum->ages.ages_known.find(sampling.ages_known) == std::string::npos) {
+      sum->ages.ages_known += (sum->ages.ages_known.empty() ? "" : "; ") + sampling.ages_known;
+      sum->ages.aged_one_in = std::max(sum->ages.aged_one_in, sampling.aged_one_in);
+      sum->ages.aged_up_to_bytes = std::max(sum->ages.aged_up_to_bytes, sampling.aged_up_to_bytes);
+    }
   }
-  if (const auto interval = profile.CommentValue("interval"); !interval.empty()) sum->intervals.emplace(interval);
-  if (const auto known = profile.CommentValue(kAgesKnown); !known.empty()) sum->ages_known.emplace(known);
   if (sum->name.empty()) {
-    sum->name = profile.CommentValue("program");
-    const std::string_view process = profile.CommentValue("process");
-    sum->host = process.substr(0, process.find('/'));
+    sum->name = profile.process().program;
+    sum->host = profile.process().id.substr(0, profile.process().id.find('/'));
   }
   return absl::OkStatus();
 }
 
 absl::Status ProgramFiles::KeepHigher(Sum* sum, const Profile& profile, uint64_t processes) {
   sum->processes += processes;
-  const std::string_view peak = profile.CommentValue(kPeak), seen = profile.CommentValue(kPeakStacks);
-  if (BytesIn(peak) > BytesIn(sum->peak)) sum->peak = peak;
-  if (BytesIn(seen) <= BytesIn(sum->peak_stacks)) return absl::OkStatus();
-  sum->peak_stacks = seen;
-  sum->command = profile.CommentValue("command");
+  const record::Peak peak = profile.records().peak.value_or(record::Peak());
+  if (peak.bytes > sum->peak.bytes) {
+    sum->peak.bytes = peak.bytes;
+    sum->peak.time_ns = peak.time_ns;
+  }
+  if (peak.stacks_bytes <= sum->peak.stacks_bytes) return absl::OkStatus();
+  sum->peak.stacks_bytes = peak.stacks_bytes;
+  sum->peak.stacks_time_ns = peak.stacks_time_ns;
+  sum->command = profile.process().command;
   sum->merger = std::make_unique<ProfileMerger>();
   sum->time_nanos = 0;
   sum->lost.clear();
@@ -85,7 +84,7 @@ absl::Status ProgramFiles::Adopt(const OutputFolder& output, const Key& key, Sum
   if (!sum->has_file) return absl::OkStatus();
   const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(sum->file));
   // Another program's file: keep it, and write ours separately.
-  const auto add = key.second == kPeak ? KeepHigher : AddTo;
+  const auto add = key.second == kPeakName ? KeepHigher : AddTo;
   if (!profile.ok() || ProcessesIn(*profile) == 0 || !add(sum, *profile, ProcessesIn(*profile)).ok()) {
     *sum = Sum();
   }
@@ -112,10 +111,10 @@ absl::Status ProgramFiles::Add(const OutputFolder& output, const std::string& pr
 
 absl::Status ProgramFiles::AddPeak(const OutputFolder& output, const std::string& program, double highest, double seen,
                                    const std::function<Profile()>& build) {
-  const Key key = {program, kPeak};
+  const Key key = {program, kPeakName};
   const absl::StatusOr<Sum*> sum = SumOf(output, key);
   if (!sum.ok()) return sum.status();
-  const bool is_higher = highest > BytesIn((*sum)->peak) || seen > BytesIn((*sum)->peak_stacks);
+  const bool is_higher = std::llround(highest) > (*sum)->peak.bytes || std::llround(seen) > (*sum)->peak.stacks_bytes;
   if (!is_higher) {
     ++(*sum)->processes;
   } else if (absl::Status kept = KeepHigher(*sum, build(), 1); !kept.ok()) {
@@ -138,29 +137,40 @@ absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, 
   const Merged merged = sum->merger->Take();
   Profile& profile = *merged.profile;
   profile.time_nanos = sum->time_nanos;
-  const auto add = [&profile](const std::string& text) { profile.AddComment(Printable(text)); };
-  add(absl::StrCat("kind: ", key.second));
-  // The same for each file of this program, because each one includes its predecessors.
-  add(fmt::format("process: {}/0/0/0/{:016x}", sum->host, std::hash<std::string>{}(key.first)));
-  add(absl::StrCat("program: ", sum->name));
-  add(absl::StrCat("version: holdfast ", HoldfastVersion()));
-  if (sum->intervals.size() == 1) add(absl::StrCat("interval: ", *sum->intervals.begin()));
-  if (!sum->ages_known.empty()) add(fmt::format("{}: {}", kAgesKnown, fmt::join(sum->ages_known, "; ")));
-  add(fmt::format("{}: {}{} process{}", kMerged, key.second == kPeak ? kHighestOf : kSumOf, sum->processes,
+  record::Profile& records = *profile.mutable_records();
+  const auto say = [&profile](const std::string& text) { profile.AddComment(Printable(text)); };
+  record::Process& process = *profile.mutable_process();
+  process.kind = key.second;
+  // Each file of this program has the same, because each holds all that the earlier ones held.
+  process.id = Printable(fmt::format("{}/0/0/0/{:016x}", sum->host, std::hash<std::string>{}(key.first)));
+  process.program = sum->name;
+  process.command = sum->command;
+  process.version = absl::StrCat("holdfast ", HoldfastVersion());
+  record::Sampling& sampling = records.sampling.emplace(sum->ages);
+  if (sum->intervals.size() == 1) sampling.interval = sum->intervals;
+  AddProcessComments(&profile);
+  if (!sampling.ages_known.empty()) say(absl::StrCat("ages known: ", sampling.ages_known));
+  const bool is_peak = key.second == kPeakName;
+  records.merged = record::Merged{.how = is_peak ? record::MergeMode::kHighest : record::MergeMode::kSum,
+                                  .processes = sum->processes};
+  say(fmt::format("merged: {} {} process{}", is_peak ? "the highest of" : "sum of", sum->processes,
                   sum->processes == 1 ? "" : "es"));
-  for (const auto& [what, text] :
-       {std::pair("command", sum->command), {kPeak, sum->peak}, {kPeakStacks, sum->peak_stacks}}) {
-    if (!text.empty()) add(absl::StrCat(what, ": ", text));
+  if (is_peak) {
+    records.peak = sum->peak;
+    say(fmt::format("peak: {} bytes at {}", sum->peak.bytes, FormatWallTime(sum->peak.time_ns)));
+    say(fmt::format("peak stacks: {} bytes at {}", sum->peak.stacks_bytes, FormatWallTime(sum->peak.stacks_time_ns)));
   }
   const size_t types = profile.sample_types.size();
   for (size_t type = 0; !merged.variances.empty() && type < types; ++type) {
     double variance = 0;
     for (size_t i = type; i < merged.variances.size(); i += types) variance += merged.variances[i];
-    add(fmt::format("total {}: {} ± {:.0f}", profile.strings[profile.sample_types[type].type], profile.Total(type),
-                    HalfWidthOf(variance)));
+    AddTotal(type, HalfWidthOf(variance), &profile);
   }
-  for (const auto& [what, count] : sum->lost) add(absl::StrCat(what, ": ", count));
-  if (sum->lost.empty()) add("losses: none");
+  for (const auto& [cause, count] : sum->lost) {
+    records.loss.push_back({cause, count});
+    say(fmt::format("lost {}: {}", cause, count));
+  }
+  if (sum->lost.empty()) say("losses: none");
   ProfileName name = {key.first, 0, sum->has_file ? sum->file.seq + 1 : 1, key.second};
   const absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return WritePprof(profile, fd); });
   // The merger's result is the start of the next sum.

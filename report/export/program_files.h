@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "report/export/output_folder.h"
 #include "report/pprof/profile.h"
+#include "report/pprof/records.h"
 #include "report/profiles/profile_merger.h"
 
 namespace holdfast {
@@ -45,10 +46,11 @@ class ProgramFiles {
     std::unique_ptr<ProfileMerger> merger = std::make_unique<ProfileMerger>();
     uint64_t processes = 0;
     int64_t time_nanos = 0;
-    std::map<std::string, uint64_t> lost;  // "lost stack-table-full" → 312
-    std::set<std::string> intervals, ages_known;
-    std::string name, host;
-    std::string peak, peak_stacks, command;  // the comments, if the kind has them
+    std::map<std::string, uint64_t> lost;  // by cause
+    std::vector<record::Interval> intervals;
+    record::Sampling ages;
+    std::string name, host, command;
+    record::Peak peak;
     bool has_file = false;
     ProfileName file;  // the newest; valid if has_file
   };

@@ -13,6 +13,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/export/without_rights.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -48,11 +49,12 @@ void Read(int fd, HandedOver* to) {
   if (pread(fd, bytes.data(), bytes.size(), 0) != info.st_size) return;
   const absl::StatusOr<Profile> profile = DecodePprof(bytes, "", kMostUnpacked);
   if (!profile.ok()) return;
-  Put(profile->CommentValue("process"), to->process);
-  Put(profile->CommentValue("program"), to->program);
-  Put(profile->CommentValue("kind"), to->kind);
-  to->by_holdfast = profile->CommentValue("version").starts_with("holdfast ");
-  to->is_sum = !profile->CommentValue("merged").empty();
+  const record::Process& process = profile->process();
+  Put(process.id, to->process);
+  Put(process.program, to->program);
+  Put(process.kind, to->kind);
+  to->by_holdfast = process.version.starts_with("holdfast ");
+  to->is_sum = profile->records().merged.has_value();
   to->time_nanos = profile->time_nanos;
   const std::vector<int64_t> totals = TotalsOf(*profile);
   to->values = static_cast<uint32_t>(std::min(totals.size(), std::size(to->totals)));

@@ -82,7 +82,7 @@ void AllMemory::Add(const ProfileFile& file) {
   moment.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
   // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the
   // snapshot.
-  if (file.moment == ProfileMoment::kNone) moment.account = AccountOfRecords(profile.CommentTexts());
+  if (file.moment == ProfileMoment::kNone) moment.account = AccountOf(profile);
 }
 
 std::optional<MemoryAnswer> AllMemory::Answer() const {

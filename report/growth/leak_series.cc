@@ -1,12 +1,12 @@
 #include "report/growth/leak_series.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "report/analysis/variance.h"
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 
 namespace holdfast {
@@ -15,20 +15,10 @@ namespace {
 constexpr double kNanosAnHour = 3600e9;
 constexpr double kKnownAges = 0.5;  // of the bytes in use: survivors are unknown if fewer ages are known
 
-uint64_t CountOf(std::string_view text) {
-  uint64_t count = 0;
-  std::from_chars(text.data(), text.data() + text.size(), count);
-  return count;
-}
-
-// Returns when the process began: the time of a snapshot minus its comment `elapsed`, "48.434s". 0: unknown.
+// Returns when the process began; 0: unknown.
 int64_t StartOf(const Profile& profile, int64_t time_nanos) {
-  const std::string_view text = profile.CommentValue("elapsed");
-  double seconds = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool is_known = read.ec == std::errc() && text.substr(static_cast<size_t>(read.ptr - text.data())) == "s" &&
-                        seconds >= 0 && seconds < 1e9;
-  return is_known ? time_nanos - static_cast<int64_t>(seconds * 1e9) : 0;
+  const int64_t elapsed_ns = profile.process().elapsed_ns;
+  return elapsed_ns > 0 ? time_nanos - elapsed_ns : 0;
 }
 
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
@@ -75,7 +65,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   auto plumbing = Plumbing::Make(profile, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
-  snapshots_.push_back({file.time_nanos, file.path, file.moment, CountOf(profile.CommentValue("unchanged snapshots"))});
+  snapshots_.push_back({file.time_nanos, file.path, file.moment, profile.process().unchanged_snapshots});
   if (const int64_t start = StartOf(profile, file.time_nanos); start != 0 && (started_ns_ == 0 || start < started_ns_))
     started_ns_ = start;
   if (!threads) {

@@ -118,12 +118,10 @@ std::vector<uint32_t> ReportBuilder::SortTree(std::string* tree) {
 
 // Whether the object is the main program of a process in the report.
 bool ReportBuilder::IsProgram(std::string_view object) const {
-  constexpr std::string_view kExecutable = "executable: ";
   return std::any_of(series_.begin(), series_.end(), [&](const Series& series) {
-    for (const std::string& comment : series.comments) {
-      if (comment.starts_with(kExecutable)) return BaseName(object) == BaseName(comment.substr(kExecutable.size()));
-    }
-    return BaseName(object) == series.program;
+    const auto& process = series.records.process;
+    const bool has_executable = process.has_value() && !process->executable.empty();
+    return BaseName(object) == (has_executable ? BaseName(process->executable) : std::string_view(series.program));
   });
 }
 

@@ -147,8 +147,7 @@ bool ReportBuilder::Add(const ProfileFile& file, bool is_base, bool newest) {
   for (size_t m = 0; m < series->metrics.size(); ++m) snapshot.half_widths.push_back(HalfWidth(profile, m));
   snapshot.resident_bytes = ResidentBytesOf(profile);
   if (file.kind == "heap") {
-    if (const std::optional<MemoryAccount> account = AccountOfRecords(profile.CommentTexts()))
-      snapshot.account = AccountLines(*account);
+    if (const std::optional<MemoryAccount> account = AccountOf(profile)) snapshot.account = AccountLines(*account);
   }
   snapshot.columns.resize(series->metrics.size());
 
@@ -201,11 +200,11 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->sampling = SamplingOf(profile);
   series->losses = LossesOf(profile);
   series->period = profile.period;
-  series->program = profile.CommentValue("program");
+  series->program = profile.process().program;
   if (series->program.empty() && !profile.mappings.empty()) {
     series->program = BaseName(profile.strings[profile.mappings[0].file]);
   }
-  series->pid = profile.CommentValue("pid");
+  series->pid = profile.process().pid == 0 ? "" : fmt::format("{}", profile.process().pid);
   series->comments.clear();
   for (const StringId comment : profile.comments) series->comments.emplace_back(profile.strings[comment]);
   series->records = profile.records();

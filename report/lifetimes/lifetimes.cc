@@ -10,6 +10,7 @@
 #include "report/analysis/variance.h"
 #include "report/base/value_units.h"
 #include "report/lifetimes/age_sums.h"
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 #include "report/views/node_cells.h"
 
@@ -114,7 +115,7 @@ bool HasAgeErrors(const View& view, const AgeSums& all) {
 
 void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   const double error = all.AgeErrorPercent();
-  if (const std::string_view known = view.profile->CommentValue("ages known"); !known.empty()) {
+  if (const std::string_view known = AgesKnownIn(*view.profile); !known.empty()) {
     table->header.push_back(fmt::format("ages     {}", known));
     if (HasAgeErrors(view, all)) table->header.back() += fmt::format("; each share ± {:.0f} points (95 %)", error);
   }
@@ -130,14 +131,14 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   }
   const auto add = [table](const char* key, std::string value) { table->members.push_back({key, std::move(value)}); };
   const auto share = [known](double part) { return JsonNumber(known > 0 ? 100 * part / known : std::nan("")); };
-  const auto told = [&view](const char* key) {
-    const std::string_view text = view.profile->CommentValue(key);
-    return text.empty() ? std::string("null") : JsonString(text);
-  };
+  const auto text_or_null = [](std::string_view text) { return text.empty() ? std::string("null") : JsonString(text); };
+  const record::Process& process = view.profile->process();
   add("sampled", JsonString(view.sampling));
-  add("ages_known", told("ages known"));
-  add("started", told("started"));
-  add("elapsed", told("elapsed"));
+  add("ages_known", text_or_null(AgesKnownIn(*view.profile)));
+  add("started", text_or_null(process.started_ns == 0 ? "" : FormatWallTime(process.started_ns)));
+  add("elapsed",
+      text_or_null(process.elapsed_ns == 0 ? ""
+                                           : fmt::format("{:.3f}s", static_cast<double>(process.elapsed_ns) / 1e9)));
   add("objects", fmt::format("{}", Whole(all.objects)));
   add("objects_of_unknown_age", fmt::format("{}", Whole(all.unknown_objects)));
   add("ages_error_percent", JsonNumber(error));

@@ -4,18 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "report/pprof/process_comments.h"
+#include "report/pprof/records.h"
+
 namespace holdfast {
 namespace {
-
-// Totals and losses count from the start of the process, so they do not apply to a part.
-bool HoldsForParts(std::string_view comment) {
-  constexpr std::string_view kKeys[] = {"kind",    "process", "program",         "executable",
-                                        "command", "pid",     "forked from pid", "version",
-                                        "started", "elapsed", "interval"};
-  const std::string_view key = comment.substr(0, comment.find(':'));
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with("interval since ") ||
-         key.starts_with("no names") || key.starts_with("no lines");
-}
 
 // Pyroscope and Prometheus accept letters, digits and underscores, and no digit first. The program's own labels may
 // have any name.
@@ -41,9 +34,12 @@ ProfileSubset::ProfileSubset(const Profile& now, Labels labels) : which_labels_(
   made_.duration_nanos = now.duration_nanos;
   made_.period_type = {String(now, now.period_type.type), String(now, now.period_type.unit)};
   made_.period = now.period;
-  for (const StringId comment : now.comments) {
-    if (HoldsForParts(now.strings[comment])) made_.comments.push_back(String(now, comment));
-  }
+  // Totals and losses count from the start of the process, so they do not apply to a part.
+  record::Profile* records = made_.mutable_records();
+  records->process = now.records().process;
+  records->sampling = now.records().sampling;
+  records->missing_names = now.records().missing_names;
+  AddProcessComments(&made_);
   for (const Profile::Mapping& mapping : now.mappings) AddMapping(now, mapping);
 }
 

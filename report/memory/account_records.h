@@ -1,27 +1,21 @@
-// Stores the account as comments in a heap profile, so that it outlives the process:
-//
-//     memory: total 252706816 allocator 218652672 files 8703180 … live 94969856 live_variance 4.8e13 … name glibc
-//     memory file: 5638144 libpython3.11.so.1.0         the largest files
-//
-// Numbers are bytes or counts. Readers ignore unknown words. Pure functions.
+// The account as a record of a heap profile (message Account of proto/holdfast.proto), so that it outlives the process.
 #ifndef HOLDFAST_REPORT_MEMORY_ACCOUNT_RECORDS_H_
 #define HOLDFAST_REPORT_MEMORY_ACCOUNT_RECORDS_H_
 
 #include <cstddef>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "report/memory/account.h"
+#include "report/pprof/profile.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 
 inline constexpr size_t kMostAccountFiles = 8;
 
-std::vector<std::string> AccountRecords(const MemoryAccount& account);
-// Reads the account from a profile's comments, and ignores other comments. Nothing: there is none.
-std::optional<MemoryAccount> AccountOfRecords(const std::vector<std::string_view>& comments);
+record::Account RecordOf(const MemoryAccount& account);
+// Nothing: the profile has none.
+std::optional<MemoryAccount> AccountOf(const Profile& profile);
 
 }  // namespace holdfast
 

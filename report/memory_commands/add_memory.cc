@@ -56,10 +56,6 @@ absl::StatusOr<int64_t> LatestOf(const std::string& text, int64_t newest_ns) {
       Printable(text)));
 }
 
-std::string TimeText(int64_t wall_ns) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixNanos(wall_ns), absl::UTCTimeZone());
-}
-
 // Returns the start of the last column, so that text that does not fit the line continues below that column.
 size_t LastColumnOf(std::string_view line) {
   const size_t first = line.find_first_not_of(' '), gap = line.rfind("  ");
@@ -103,14 +99,10 @@ struct AccountInFile {
 absl::StatusOr<AccountInFile> ReadAccountIn(const ProfileFile& file) {
   const auto profile = ReadPprofFile(file.path);
   if (!profile.ok()) return profile.status();
-  AccountInFile found{.account = AccountOfRecords(profile->CommentTexts()), .time_ns = file.time_nanos};
-  found.is_sum = !profile->CommentValue("merged").empty();
-  const std::string_view pid = profile->CommentValue("pid");
-  [[maybe_unused]] const bool said = absl::SimpleAtoi(absl::string_view(pid.data(), pid.size()), &found.pid);
-  const std::string_view parent = profile->CommentValue("forked from pid");
-  if (found.account.has_value() &&
-      !absl::SimpleAtoi(absl::string_view(parent.data(), parent.size()), &found.account->parent))
-    found.account->parent = 0;
+  AccountInFile found{.account = AccountOf(*profile), .time_ns = file.time_nanos};
+  found.is_sum = profile->records().merged.has_value();
+  found.pid = profile->process().pid;
+  if (found.account.has_value()) found.account->parent = profile->process().parent_pid;
   return found;
 }
 
@@ -125,7 +117,7 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
   if (newest == 0) {
     return absl::NotFoundError(fmt::format("{}: no snapshot is as old as --at {}. The first one is of {}",
                                            Printable(group.program), Printable(at),
-                                           TimeText(group.files.front().time_nanos)));
+                                           FormatWallTime(group.files.front().time_nanos)));
   }
   const bool is_asked = newest < group.files.size() || !at.empty();
   while (newest > 0 && !last.account.has_value()) {
@@ -150,7 +142,7 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
     first = *std::move(found);
   }
   const int64_t before = group.newest().time_nanos - last.time_ns;
-  const std::string name = is_asked      ? fmt::format("{}, at {}", group.program, TimeText(last.time_ns))
+  const std::string name = is_asked      ? fmt::format("{}, at {}", group.program, FormatWallTime(last.time_ns))
                            : before <= 0 ? group.program
                                          : fmt::format("{}, {} before its newest snapshot, which has no account",
                                                        group.program, FormatDuration(before));

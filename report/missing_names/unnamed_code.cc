@@ -5,6 +5,7 @@
 
 #include "report/base/base_name.h"
 #include "report/pprof/object_names.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -78,14 +79,10 @@ void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode
   code->how_to_map = HowToMap(profile);
 }
 
-// Returns what follows the object in the comment "no lines: /usr/bin/app: /usr/lib/debug/….debug: a damaged compressed
-// section".
+// Returns which debug file of an object could not be read, and why: "/usr/lib/debug/….debug: a damaged compressed section".
 std::string UnreadOf(const Profile& profile, const std::string& path) {
-  const std::string start = "no lines: " + path + ": ";
-  for (const StringId comment : profile.comments) {
-    const std::string_view text = profile.strings[comment];
-    if (text.starts_with(start) && text.substr(start.size()).starts_with('/'))
-      return std::string(text.substr(start.size()));
+  for (const record::MissingNames& missing : profile.records().missing_names) {
+    if (missing.is_debug_file && missing.path == path) return missing.why;
   }
   return "";
 }

@@ -2,37 +2,17 @@
 
 #include <algorithm>
 
-#include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
-namespace {
-
-constexpr std::string_view kProgram = "program: ", kExecutable = "executable: ", kCommand = "command: ",
-                           kObject = "object: ", kIsCalled = " is called ";
-
-}  // namespace
-
-// The comment `program` of each process comes first; its other comments may be anywhere after it (comment_records.h).
 ObjectNames::ObjectNames(const Profile& profile) {
-  std::string_view program, executable, command;
-  const auto finish = [&] {
-    const bool is_called_so = !command.empty() && BaseName(command.substr(0, command.find(' '))) == program;
-    if (is_called_so && !program.empty() && !executable.empty() && program != executable) Add(executable, program);
-    program = executable = command = {};
-  };
-  for (const StringId comment : profile.comments) {
-    const std::string_view text = profile.strings[comment];
-    if (text.starts_with(kProgram)) {
-      finish();
-      program = text.substr(kProgram.size());
-    }
-    if (text.starts_with(kExecutable)) executable = BaseName(text.substr(kExecutable.size()));
-    if (text.starts_with(kCommand)) command = text.substr(kCommand.size());
-    if (const size_t called = text.find(kIsCalled); text.starts_with(kObject) && called != std::string_view::npos)
-      Add(text.substr(kObject.size(), called - kObject.size()), text.substr(called + kIsCalled.size()));
-  }
-  finish();
+  const record::Process& process = profile.process();
+  const std::string_view command = process.command, executable = BaseName(process.executable);
+  const bool is_called_so = !command.empty() && BaseName(command.substr(0, command.find(' '))) == process.program;
+  if (is_called_so && !process.program.empty() && !executable.empty() && process.program != executable)
+    Add(executable, process.program);
+  for (const record::ObjectName& object : process.object) Add(object.file, object.called);
 }
 
 void ObjectNames::Add(std::string_view file, std::string_view program) {
@@ -52,8 +32,11 @@ std::string_view ObjectNames::Of(std::string_view path) const {
 }
 
 void ObjectNames::AddTo(Profile* profile) const {
-  for (const auto& [file, program] : called_)
-    profile->AddComment(fmt::format("{}{}{}{}", kObject, file, kIsCalled, program));
+  for (const auto& [file, program] : called_) {
+    const record::ObjectName object = {file, program};
+    std::vector<record::ObjectName>& known = profile->mutable_process()->object;
+    if (std::find(known.begin(), known.end(), object) == known.end()) known.push_back(object);
+  }
 }
 
 }  // namespace holdfast

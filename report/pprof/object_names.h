@@ -2,9 +2,9 @@
 // Debian's /usr/bin/redis-server is a link to redis-check-rdb. The kernel maps redis-check-rdb, and mappings show that
 // name.
 //
-// The name comes from the comments `program`, `executable` and `command`, in this order, if the command begins with the
-// program's name. (For a script, the program is the script and the executable is the interpreter.) A sum of profiles
-// states it in one record per object: `object: redis-check-rdb is called redis-server`. Any thread.
+// The name comes from the record of the process, if its command begins with the program's name. (For a script, the
+// program is the script and the executable is the interpreter.) A sum of profiles has a record for each object. Any
+// thread.
 #ifndef HOLDFAST_REPORT_PPROF_OBJECT_NAMES_H_
 #define HOLDFAST_REPORT_PPROF_OBJECT_NAMES_H_
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
 #include "report/pprof/records.h"
 #include "sampler/contract/records.h"
 #include "sampler/contract/time_buckets.h"
@@ -61,14 +62,17 @@ class Words {
   template <typename Number>
   static bool Parse(std::string_view word, Number* number, int base = 10) {
     if (base == 16 && word.starts_with("0x")) word.remove_prefix(2);
+    Number read = 0;
     std::from_chars_result result;
     if constexpr (std::is_floating_point_v<Number>) {
-      result = std::from_chars(word.data(), word.data() + word.size(), *number);
-      if (!std::isfinite(*number)) return false;
+      result = std::from_chars(word.data(), word.data() + word.size(), read);
+      if (!std::isfinite(read)) return false;
     } else {
-      result = std::from_chars(word.data(), word.data() + word.size(), *number, base);
+      result = std::from_chars(word.data(), word.data() + word.size(), read, base);
     }
-    return result.ec == std::errc() && result.ptr == word.data() + word.size() && !word.empty();
+    if (result.ec != std::errc() || result.ptr != word.data() + word.size() || word.empty()) return false;
+    *number = read;
+    return true;
   }
 
  private:
@@ -108,17 +112,17 @@ class Translation {
                has_threads = known.threads.has_value();
     const std::string_view kind = profile_.CommentValue("kind");
     const bool is_of_locks = kind == "mutex" || kind == "block";
+    made_ = profile_.records();
     std::erase_if(profile_.comments, [&](StringId comment) {
       const std::string_view text = profile_.strings[comment];
       return (!has_locks && text.starts_with("lock ") && ReadLock(Words(text.substr(5)))) ||
              (!has_waits && text.starts_with("waiting ") && ReadWaiting(Words(text.substr(8)))) ||
              (!has_waits && text.starts_with("waiting: ") && ReadWaitingThreads(Words(text.substr(9)))) ||
              (!has_threads && text.starts_with("thread ") && ReadThread(Words(text.substr(7)))) ||
-             (!has_locks && is_of_locks && ReadLockCount(text));
+             (!has_locks && is_of_locks && ReadLockCount(text)) || (!known.process.has_value() && ReadValue(text));
     });
-    if (locks_.has_value()) records()->locks = std::move(locks_);
-    if (waits_.has_value()) records()->waits = std::move(waits_);
-    if (threads_.has_value()) records()->threads = std::move(threads_);
+    FinishIntervals();
+    if (made_ != profile_.records()) *records() = std::move(made_);
   }
 
  private:
@@ -142,7 +146,7 @@ class Translation {
   }
 
   record::Lock* LockOf(uint32_t number) {
-    for (record::Lock& lock : Made(&locks_).lock) {
+    for (record::Lock& lock : Made(&made_.locks).lock) {
       if (lock.number == number) return &lock;
     }
     return nullptr;
@@ -151,7 +155,7 @@ class Translation {
   bool ReadLock(Words words) {
     Words ahead = words;
     const std::string_view first = ahead.Next();
-    if (first == "stack") return ReadStack(ahead, &Made(&locks_).stack);
+    if (first == "stack") return ReadStack(ahead, &Made(&made_.locks).stack);
     if (first == "pair") return ReadPair(ahead);
     if (first == "site") return ReadSite(ahead);
     record::Lock lock;
@@ -161,7 +165,7 @@ class Translation {
       const bool whole = words.Take(&lock.address, 16) && words.Take("contentions", &lock.contentions) &&
                          words.Take("delay_ns", &lock.delay_ns) && words.Take("longest_ns", &lock.longest_ns) &&
                          words.Take("holds", &lock.holds) && words.Take("hold_ns", &lock.hold_ns);
-      if (whole) Made(&locks_).lock.push_back(std::move(lock));
+      if (whole) Made(&made_.locks).lock.push_back(std::move(lock));
       return whole;
     }
     record::Lock* known = LockOf(lock.number);
@@ -227,13 +231,13 @@ class Translation {
     int64_t count = 0;
     if (!Words::Parse(text.substr(end + 2), &count) || count < 0) return false;
     if (key == "lock_samples") {
-      Made(&locks_).samples = static_cast<uint64_t>(count);
+      Made(&made_.locks).samples = static_cast<uint64_t>(count);
       return true;
     }
     if (kind.empty()) {
-      if (key == "contentions") Made(&locks_).contentions = count;
-      if (key == "delay_ns") Made(&locks_).delay_ns = count;
-      if (key == "gap_ns") Made(&locks_).gap_ns = count;
+      if (key == "contentions") Made(&made_.locks).contentions = count;
+      if (key == "delay_ns") Made(&made_.locks).delay_ns = count;
+      if (key == "gap_ns") Made(&made_.locks).gap_ns = count;
       return false;
     }
     int64_t record::LockKind::*const field = what == "contentions" ? &record::LockKind::contentions
@@ -244,7 +248,7 @@ class Translation {
     if (field == nullptr ||
         std::find(std::begin(kWaitKindNames) + 1, std::end(kWaitKindNames), kind) == std::end(kWaitKindNames))
       return false;
-    std::vector<record::LockKind>& kinds = Made(&locks_).kind;
+    std::vector<record::LockKind>& kinds = Made(&made_.locks).kind;
     const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.kind == kind; });
     record::LockKind& of_kind = known != kinds.end() ? *known : kinds.emplace_back();
     of_kind.kind = kind;
@@ -258,7 +262,7 @@ class Translation {
     const bool whole = words.Take(&number) && words.Take("lock", &pair.lock) && words.Is("holder") &&
                        words.TakeNumber(&pair.holder) && words.Is("waiter") && words.TakeNumber(&pair.waiter) &&
                        words.Take("contentions", &pair.contentions) && words.Take("delay_ns", &pair.delay_ns);
-    if (whole) Made(&locks_).pair.push_back(pair);
+    if (whole) Made(&made_.locks).pair.push_back(pair);
     return whole;
   }
 
@@ -271,7 +275,7 @@ class Translation {
     site.is_holder = what == "hold_times:";
     if ((!site.is_holder && what != "wait_times:") || !words.Take("longest_ns", &site.longest_ns)) return false;
     site.times = TimesIn(words);
-    Made(&locks_).site.push_back(std::move(site));
+    Made(&made_.locks).site.push_back(std::move(site));
     return true;
   }
 
@@ -279,7 +283,7 @@ class Translation {
   bool ReadAlone(Words words, const record::LockSite& site) {
     int64_t alone_ns = 0, delay_ns = 0;
     if (!words.Take(&alone_ns) || !words.Take("of", &delay_ns)) return false;
-    for (record::LockSite& known : Made(&locks_).site) {
+    for (record::LockSite& known : Made(&made_.locks).site) {
       if (!known.is_holder || known.stack != site.stack || known.kind != site.kind) continue;
       known.delay_ns = delay_ns;
       known.alone_ns = alone_ns;
@@ -289,7 +293,7 @@ class Translation {
 
   // "9 threads, delay_ns 210000000000". Stays a comment: it is for people.
   bool ReadWaitingThreads(Words words) {
-    record::Waits& waits = Made(&waits_);
+    record::Waits& waits = Made(&made_.waits);
     if (words.Take(&waits.threads) && (words.Is("threads,") || waits.threads == 1))
       words.Take("delay_ns", &waits.delay_ns);
     return false;
@@ -300,15 +304,15 @@ class Translation {
     const std::string_view what = ahead.Next();
     uint32_t number = 0;
     if (what == "thread") return ReadWaitingThread(ahead);
-    if (what == "stack") return ReadStack(ahead, &Made(&waits_).stack);
+    if (what == "stack") return ReadStack(ahead, &Made(&made_.waits).stack);
     if (what == "unknown:") {
-      Made(&waits_).unknown = ahead.rest();
+      Made(&made_.waits).unknown = ahead.rest();
       return true;
     }
-    if (what == "not") return ahead.Take("written:", &Made(&waits_).not_written);
+    if (what == "not") return ahead.Take("written:", &Made(&made_.waits).not_written);
     if (what == "deadlock") {
       if (!ahead.TakeNumber(&number)) return false;
-      record::Deadlock& deadlock = Made(&waits_).deadlock.emplace_back();
+      record::Deadlock& deadlock = Made(&made_.waits).deadlock.emplace_back();
       while (!ahead.empty() && ahead.TakeNumber(&number)) deadlock.thread.push_back(number);
       return true;
     }
@@ -316,8 +320,8 @@ class Translation {
     ahead = words;
     if (!ahead.Is("slices:")) return ReadWait(words, number);
     int64_t age_ns = 0;
-    if (number == 0 || number > Made(&waits_).wait.size() || !ahead.Take("age_ns", &age_ns)) return false;
-    record::Wait& wait = waits_->wait[number - 1];
+    if (number == 0 || number > Made(&made_.waits).wait.size() || !ahead.Take("age_ns", &age_ns)) return false;
+    record::Wait& wait = made_.waits->wait[number - 1];
     wait.delay_ns = std::max(wait.delay_ns, age_ns);
     return true;
   }
@@ -325,7 +329,7 @@ class Translation {
   bool ReadWaitingThread(Words words) {
     uint32_t number = 0;
     if (!words.TakeNumber(&number) || number == 0) return false;
-    record::WaitingThread& thread = *At(&Made(&waits_).thread, number);
+    record::WaitingThread& thread = *At(&Made(&made_.waits).thread, number);
     Words ahead = words;
     const std::string_view what = ahead.Next();
     if (what == "does:") {
@@ -364,27 +368,250 @@ class Translation {
     if (source != std::end(kSources)) wait.source = static_cast<record::HolderSource>(source - std::begin(kSources));
     if (!words.Take("readers", &wait.readers) || !words.Take("died", &died)) return false;
     wait.owner_died = died != 0;
-    *At(&Made(&waits_).wait, number) = std::move(wait);
+    *At(&Made(&made_.waits).wait, number) = std::move(wait);
     return true;
   }
 
+  // "123 bytes at 2026-01-02T03:04:05.678Z"
+  static void ReadMoment(std::string_view value, int64_t* bytes, int64_t* time_ns) {
+    Words words(value);
+    absl::Time time;
+    std::string error;
+    if (!words.Take(bytes) || !words.Is("bytes") || !words.Is("at")) return;
+    const std::string_view text = words.Next();
+    if (absl::ParseTime(absl::RFC3339_full, absl::string_view(text.data(), text.size()), &time, &error))
+      *time_ns = absl::ToUnixNanos(time);
+  }
+
+  // "512 bytes", of the newest interval and of those before.
+  static record::Interval IntervalIn(std::string_view value) {
+    Words words(value);
+    record::Interval interval;
+    words.Take(&interval.mean);
+    interval.unit = words.Next();
+    return interval;
+  }
+
+  // What changed has the intervals of all times; what never changed, the newest alone.
+  void FinishIntervals() {
+    if (!newest_interval_.has_value()) return;
+    std::vector<record::Interval>& intervals = Made(&made_.sampling).interval;
+    if (intervals.empty()) intervals.push_back(*newest_interval_);
+  }
+
+  static void ReadNames(record::NamesMissing what, std::string_view value, record::Profile* made) {
+    record::MissingNames& missing = made->missing_names.emplace_back();
+    const size_t end = std::min(value.find(": "), value.size());
+    missing.what = what;
+    if (what != record::NamesMissing::kAll) missing.path = value.substr(0, end);
+    missing.why = what == record::NamesMissing::kAll ? value : value.substr(std::min(end + 2, value.size()));
+    missing.not_in_time = missing.why.starts_with("not in time");
+    missing.is_debug_file = what == record::NamesMissing::kLines && missing.why.starts_with('/');
+  }
+
+  // Whether all of the comment is in the records now, and it is not for people.
+  bool ReadValue(std::string_view text) {
+    const size_t colon = text.find(": ");
+    if (colon == std::string_view::npos) return false;
+    const std::string_view key = text.substr(0, colon), value = text.substr(colon + 2);
+    const auto is = [&](std::string_view name, std::string* to) {
+      if (key != name) return false;
+      *to = value;
+      return true;
+    };
+    record::Process* process = &Made(&made_.process);
+    if (is("kind", &process->kind) || is("process", &process->id) || is("executable", &process->executable) ||
+        is("command", &process->command) || is("version", &process->version))
+      return false;
+    if (key == "program") {
+      process->program = value;
+    } else if (key == "pid") {
+      Words::Parse(value, &process->pid);
+    } else if (key == "forked from pid") {
+      Words::Parse(value, &process->parent_pid);
+    } else if (key == "started") {
+      absl::Time time;
+      std::string error;
+      if (absl::ParseTime(absl::RFC3339_full, absl::string_view(value.data(), value.size()), &time, &error))
+        process->started_ns = absl::ToUnixNanos(time);
+    } else if (key == "elapsed") {
+      double seconds = 0;
+      if (value.ends_with('s') && Words::Parse(value.substr(0, value.size() - 1), &seconds) && seconds >= 0 &&
+          seconds < 1e9)
+        process->elapsed_ns = std::llround(seconds * 1e9);
+    } else if (key == "profiled") {
+      for (Words words(value); !words.empty();) process->profiled.emplace_back(words.Next());
+      return true;
+    } else if (is("unseen waits", &process->unseen_waits)) {
+      return true;
+    } else if (key == "moment") {
+      process->moment = value == "before exit handlers"  ? record::Moment::kBeforeExitHandlers
+                        : value == "after exit handlers" ? record::Moment::kAfterExitHandlers
+                                                         : record::Moment::kRunning;
+    } else if (key == "resident_bytes") {
+      return Words::Parse(value, &process->resident_bytes);
+    } else if (key == "unchanged snapshots") {
+      Words(value).Take(&process->unchanged_snapshots);
+    } else if (const size_t called = value.find(" is called "); key == "object" && called != std::string_view::npos) {
+      process->object.push_back({std::string(value.substr(0, called)), std::string(value.substr(called + 11))});
+      return true;
+    } else if (key == "interval") {
+      newest_interval_ = IntervalIn(value);
+    } else if (text.starts_with("interval since ") || key == "interval in part") {
+      Made(&made_.sampling).interval.push_back(IntervalIn(value));
+      made_.sampling->interval_in_part = key == "interval in part";
+    } else if (key == "ages known") {
+      ReadAges(value);
+    } else if (key.starts_with("total ")) {
+      const size_t sign = value.find(" ± ");
+      record::Total total;
+      if (sign != std::string_view::npos && Words(value).Take(&total.value) &&
+          Words(value.substr(sign + 4)).Take(&total.half_width)) {
+        total.type = key.substr(6);
+        made_.total.push_back(std::move(total));
+      }
+    } else if (key.starts_with("lost ")) {
+      record::Loss loss;
+      if (Words::Parse(value, &loss.count)) made_.loss.push_back({std::string(key.substr(5)), loss.count});
+    } else if (key == "frees not seen") {
+      record::UnseenFrees unseen;
+      Words words(value);
+      if (words.Take(&unseen.bytes) && words.Is("bytes") && words.Is("in") && words.Take(&unseen.blocks) &&
+          words.Is("blocks") && words.Is("of")) {
+        unseen.module = words.rest().substr(0, words.rest().rfind(", which calls another free"));
+        made_.unseen_frees.push_back(std::move(unseen));
+      }
+    } else if (key == "peak") {
+      ReadMoment(value, &Made(&made_.peak).bytes, &Made(&made_.peak).time_ns);
+    } else if (key == "peak stacks") {
+      ReadMoment(value, &Made(&made_.peak).stacks_bytes, &Made(&made_.peak).stacks_time_ns);
+    } else if (key == "peak error") {
+      Words(value).Take(&Made(&made_.peak).missing_bytes);
+    } else if (key == "swapped_bytes") {
+      Words(value).Take(&Made(&made_.pages).swapped_bytes);
+    } else if (key == "huge_bytes") {
+      Made(&made_.pages).huge_known = Words(value).Take(&made_.pages->huge_bytes);
+    } else if (key == "merged") {
+      ReadMerged(value);
+    } else if (key == "merged from") {
+      Made(&made_.merged).from.emplace_back(value);
+      return true;
+    } else if (key == "no names") {
+      ReadNames(record::NamesMissing::kNames, value, &made_);
+    } else if (key == "no lines") {
+      ReadNames(record::NamesMissing::kLines, value, &made_);
+    } else if (key == "names left out") {
+      ReadNames(record::NamesMissing::kAll, value, &made_);
+    } else if (key == "memory") {
+      ReadAccount(Words(value));
+      return true;
+    } else if (key == "memory file" && made_.account.has_value()) {
+      record::AccountFile file;
+      Words words(value);
+      if (words.Take(&file.bytes)) made_.account->file.push_back({std::string(words.rest()), file.bytes});
+      return true;
+    } else {
+      return ReadCounter(key, value);
+    }
+    return false;
+  }
+
+  bool ReadCounter(std::string_view key, std::string_view value) {
+    uint64_t number = 0;
+    if (!Words::Parse(value, &number)) return false;
+    if (key == "own table_steps") return Made(&made_.counters).own_table_steps = number, true;
+    if (key == "own memory_probes") return Made(&made_.counters).own_memory_probes = number, true;
+    if (key == "own time_ns") Made(&made_.counters).own_time_ns = number;
+    if (key == "own table_bytes") Made(&made_.counters).own_table_bytes = number;
+    const bool is_sampled = key.starts_with("sampled_");
+    if (is_sampled) key.remove_prefix(8);
+    uint64_t record::Counters::*const field = key == "alloc_calls"   ? &record::Counters::alloc_calls
+                                              : key == "alloc_bytes" ? &record::Counters::alloc_bytes
+                                              : key == "free_calls"  ? &record::Counters::free_calls
+                                              : key == "free_bytes"  ? &record::Counters::free_bytes
+                                                                     : nullptr;
+    if (field == nullptr) return false;
+    Made(&made_.counters).*field = number;
+    if (is_sampled) made_.counters->calls_are_sampled = true;
+    return false;
+  }
+
+  // "of one block in 384 of up to 1024 bytes, chosen at random; of each larger one", also among others.
+  void ReadAges(std::string_view value) {
+    record::Sampling& sampling = Made(&made_.sampling);
+    sampling.ages_known = value;
+    const size_t drawn = value.find("of one block in ");
+    if (drawn == std::string_view::npos) return;
+    Words words(value.substr(drawn + 16));
+    if (words.Take(&sampling.aged_one_in) && words.Is("of") && words.Is("up") && words.Is("to"))
+      words.Take(&sampling.aged_up_to_bytes);
+  }
+
+  // "sum of 312 processes", "the highest of 3 processes", "difference of snapshots of 2 files from earlier ones"
+  void ReadMerged(std::string_view value) {
+    record::Merged& merged = Made(&made_.merged);
+    merged.how = value.starts_with("the highest")  ? record::MergeMode::kHighest
+                 : value.starts_with("difference") ? record::MergeMode::kDifference
+                 : value.starts_with("mean")       ? record::MergeMode::kMean
+                                                   : record::MergeMode::kSum;
+    uint64_t count = 0;
+    for (Words words(value); !words.empty();) {
+      const std::string_view word = words.Next();
+      if (Words::Parse(word, &count)) continue;
+      if (word.starts_with("process")) merged.processes = count;
+      if (word.starts_with("file")) merged.files = count;
+    }
+  }
+
+  // "total 252706816 allocator 218652672 … live 94969856 live_variance 4.8e13 … name glibc"
+  void ReadAccount(Words words) {
+    record::Account& account = made_.account.emplace();
+    bool has_resident = false;
+    while (!words.empty()) {
+      const std::string_view name = words.Next(), value = words.Next();
+      if (name == "name") account.allocator_name = value;
+      account.has_pages = account.has_pages || name == "live";
+      has_resident = has_resident || name == "in_use_resident";
+      AccountField field{name, value};
+      record::Account::Fields(account, field);
+    }
+    if (!has_resident) account.in_use_resident = account.live;  // as the oldest files have it
+  }
+
+  // Sets the field of this name; an estimate's variance is called so.
+  struct AccountField {
+    std::string_view name, value;
+    void operator()(uint32_t, std::string_view field, uint64_t& number) {
+      if (field == name) Words::Parse(value, &number);
+    }
+    void operator()(uint32_t, std::string_view field, double& number) {
+      if (field == name) Words::Parse(value, &number);
+    }
+    void operator()(uint32_t, std::string_view field, std::optional<record::Estimate>& estimate) {
+      if (!name.starts_with(field)) return;
+      const std::string_view part = name.substr(field.size());
+      if (part.empty()) Words::Parse(value, &Made(&estimate).value);
+      if (part == "_variance") Words::Parse(value, &Made(&estimate).variance);
+    }
+    void operator()(uint32_t, std::string_view, auto&) {}
+  };
+
   bool ReadThread(Words words) {
     Words ahead = words;
-    if (ahead.Is("stack")) return ReadStack(ahead, &Made(&threads_).stack);
+    if (ahead.Is("stack")) return ReadStack(ahead, &Made(&made_.threads).stack);
     uint32_t number = 0;
     record::NamedThread thread;
     const bool whole = words.Take(&number) && words.Take("stack", &thread.stack) && words.Take("tid", &thread.tid) &&
-                       words.Is("name") && (!threads_.has_value() || threads_->thread.size() < kMostNumber);
+                       words.Is("name") && (!made_.threads.has_value() || made_.threads->thread.size() < kMostNumber);
     if (!whole) return false;
     thread.name = words.rest();
-    Made(&threads_).thread.push_back(std::move(thread));
+    Made(&made_.threads).thread.push_back(std::move(thread));
     return true;
   }
 
   Profile& profile_;
-  std::optional<record::Locks> locks_;
-  std::optional<record::Waits> waits_;
-  std::optional<record::Threads> threads_;
+  record::Profile made_;
+  std::optional<record::Interval> newest_interval_;
   absl::flat_hash_map<uint64_t, uint32_t> by_address_;
 };
 

@@ -12,7 +12,7 @@ enum class ProfileField : uint32_t {
   kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kFunction = 5, kStringTable = 6, kDropFrames = 7,
   kKeepFrames = 8, kTimeNanos = 9, kDurationNanos = 10, kPeriodType = 11, kPeriod = 12, kComment = 13,
   kDefaultSampleType = 14,
-  // Our own field in the form of kComment (comment_records.h). Other readers skip it.
+  // Comments that are not for people, in files of older releases (old_comments.h).
   kRecord = 1002,
 };
 enum class ValueTypeField : uint32_t { kType = 1, kUnit = 2 };

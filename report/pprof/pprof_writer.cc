@@ -8,11 +8,11 @@
 
 #include "fmt/format.h"
 #include "report/base/utf8.h"
-#include "report/pprof/comment_records.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
 #include "report/pprof/pprof_fields.h"
 #include "report/pprof/record_codec.h"
+#include "report/pprof/written_comments.h"
 
 namespace holdfast {
 namespace {
@@ -124,10 +124,11 @@ class Encoder {
       Message(ProfileField::kPeriodType, [&](Writer& w) { Type(w, profile_.period_type); });
     }
     Scalar(ProfileField::kPeriod, profile_.period);
-    const std::vector<bool> is_record = WrittenAsRecords(profile_);
-    Comments(ProfileField::kComment, is_record, false);
+    const std::vector<StringId> comments = CommentsToWrite(profile_);
+    if (!comments.empty()) {
+      Field([&](Writer& w) { w.add_packed_int64(FieldTag(ProfileField::kComment), comments.begin(), comments.end()); });
+    }
     Scalar(ProfileField::kDefaultSampleType, profile_.default_sample_type);
-    Comments(ProfileField::kRecord, is_record, true);
     field_.clear();
     AppendRecords(profile_.records(), &field_);
     sink_->Append(field_);
@@ -154,15 +155,6 @@ class Encoder {
 
   void Scalar(ProfileField field, int64_t value) {
     if (value != 0) Field([&](Writer& w) { w.add_int64(FieldTag(field), value); });
-  }
-
-  // Writes the comments that are records, or the others.
-  void Comments(ProfileField field, const std::vector<bool>& is_record, bool records) {
-    std::vector<int64_t> ids;
-    for (size_t i = 0; i < is_record.size(); ++i) {
-      if (is_record[i] == records) ids.push_back(profile_.comments[i]);
-    }
-    if (!ids.empty()) Field([&](Writer& w) { w.add_packed_int64(FieldTag(field), ids.begin(), ids.end()); });
   }
 
   void Text(std::string_view text) {

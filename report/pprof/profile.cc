@@ -38,6 +38,17 @@ record::Profile* Profile::mutable_records() {
   return records_.get();
 }
 
+const record::Process& Profile::process() const {
+  static const record::Process kEmpty{};
+  const std::optional<record::Process>& process = records().process;
+  return process.has_value() ? *process : kEmpty;
+}
+
+record::Process* Profile::mutable_process() {
+  std::optional<record::Process>& process = mutable_records()->process;
+  return process.has_value() ? &*process : &process.emplace();
+}
+
 std::string_view Profile::CommentValue(std::string_view key) const {
   for (const StringId comment : comments) {
     const std::string_view text = strings[comment];

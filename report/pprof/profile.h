@@ -24,8 +24,9 @@
 namespace holdfast {
 
 namespace record {
+struct Process;
 struct Profile;
-}
+}  // namespace record
 
 struct Profile {
   static constexpr uint32_t kNone = 0xffffffff;
@@ -92,7 +93,7 @@ struct Profile {
   int64_t duration_nanos = 0;  // 0 in cumulative profiles
   ValueType period_type;
   int64_t period = 0;
-  std::vector<StringId> comments;  // including records, which files store separately: report/pprof/comment_records.h
+  std::vector<StringId> comments;  // for people
 
   std::span<const uint32_t> FramesOf(const Sample& sample) const {
     return {frames_.data() + sample.first_frame, sample.frames};
@@ -125,6 +126,9 @@ struct Profile {
   // What is known beside the samples (report/pprof/records.h). Copies of a profile share it until one of them changes it.
   const record::Profile& records() const;
   record::Profile* mutable_records();
+  // An empty one if the records name no process.
+  const record::Process& process() const;
+  record::Process* mutable_process();
 
   void AddComment(std::string_view text) { comments.push_back(strings.Intern(text)); }
 

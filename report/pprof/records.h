@@ -18,7 +18,7 @@ enum class Moment : int32_t { kRunning = 0, kBeforeExitHandlers = 1, kAfterExitH
 
 enum class HolderSource : int32_t { kNotKept = 0, kFree = 1, kNow = 2, kStart = 3, kLast = 4, kReaders = 5 };
 
-enum class NamesMissing : int32_t { kNone = 0, kNoLines = 1, kLeftOut = 2 };
+enum class NamesMissing : int32_t { kNames = 0, kLines = 1, kAll = 2 };
 
 enum class MergeMode : int32_t { kSum = 0, kDifference = 1, kMean = 2, kHighest = 3 };
 
@@ -92,7 +92,8 @@ struct Sampling {
   std::vector<Interval> interval;
   bool interval_in_part = false;
   std::string ages_known;
-  bool ages_are_drawn = false;
+  uint32_t aged_one_in = 0;
+  uint64_t aged_up_to_bytes = 0;
 
   bool operator==(const Sampling&) const = default;
   template <typename Self, typename Visit>
@@ -100,7 +101,8 @@ struct Sampling {
     visit(1, "interval", self.interval);
     visit(2, "interval_in_part", self.interval_in_part);
     visit(3, "ages_known", self.ages_known);
-    visit(4, "ages_are_drawn", self.ages_are_drawn);
+    visit(4, "aged_one_in", self.aged_one_in);
+    visit(5, "aged_up_to_bytes", self.aged_up_to_bytes);
   }
 };
 
@@ -543,11 +545,11 @@ struct Threads {
 };
 
 struct MissingNames {
-  NamesMissing what = NamesMissing::kNone;
+  NamesMissing what = NamesMissing::kNames;
   std::string path;
   std::string why;
   bool not_in_time = false;
-  std::string debug_file;
+  bool is_debug_file = false;
 
   bool operator==(const MissingNames&) const = default;
   template <typename Self, typename Visit>
@@ -556,7 +558,7 @@ struct MissingNames {
     visit(2, "path", self.path);
     visit(3, "why", self.why);
     visit(4, "not_in_time", self.not_in_time);
-    visit(5, "debug_file", self.debug_file);
+    visit(5, "is_debug_file", self.is_debug_file);
   }
 };
 
@@ -576,6 +578,20 @@ struct Merged {
   }
 };
 
+struct Allocator {
+  std::string outcome;
+  bool is_seen = false;
+  std::string incomplete;
+
+  bool operator==(const Allocator&) const = default;
+  template <typename Self, typename Visit>
+  static void Fields(Self& self, Visit& visit) {
+    visit(1, "outcome", self.outcome);
+    visit(2, "is_seen", self.is_seen);
+    visit(3, "incomplete", self.incomplete);
+  }
+};
+
 struct Profile {
   std::optional<Process> process;
   std::optional<Sampling> sampling;
@@ -591,6 +607,7 @@ struct Profile {
   std::optional<Threads> threads;
   std::vector<MissingNames> missing_names;
   std::optional<Merged> merged;
+  std::optional<Allocator> allocator;
 
   bool operator==(const Profile&) const = default;
   template <typename Self, typename Visit>
@@ -609,6 +626,7 @@ struct Profile {
     visit(1014, "threads", self.threads);
     visit(1015, "missing_names", self.missing_names);
     visit(1016, "merged", self.merged);
+    visit(1017, "allocator", self.allocator);
   }
 };
 

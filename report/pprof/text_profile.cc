@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -121,7 +122,7 @@ class TextDecoder {
         {{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}});
     profile_.period_type = {profile_.strings.Intern("space"), profile_.strings.Intern("bytes")};
     profile_.period = static_cast<int64_t>(std::min<uint64_t>(interval, std::numeric_limits<int64_t>::max()));
-    profile_.AddComment("kind: heap");
+    profile_.mutable_process()->kind = "heap";
   }
 
   bool ReadHeap() {
@@ -176,7 +177,7 @@ class TextDecoder {
 
   bool ReadContention() {
     Describe({{"contentions", "count"}, {"delay", "nanoseconds"}});
-    profile_.AddComment(line_.starts_with(kMutex) ? "kind: mutex" : "kind: block");
+    profile_.mutable_process()->kind = line_.starts_with(kMutex) ? "mutex" : "block";
     double cycles_a_second = 0, period = 1;
     while (NextLine() && !IsMaps()) {
       if (line_.empty() || line_.starts_with('#')) continue;

@@ -20,6 +20,7 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 #include "report/processes/program_check.h"
 #include "report/processes/started_programs.h"
 #include "report/processes/still_exporter.h"
@@ -232,10 +233,10 @@ std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) 
   for (const auto& [kind, name] : process.newest) {
     const auto profile = ReadPprofFile(fmt::format("{}/{}", run.out, name.ToString()));
     if (!profile.ok()) continue;
-    const std::string_view allocator = profile->CommentValue("allocator"),
-                           incomplete = profile->CommentValue("incomplete");
-    if (!incomplete.empty()) return fmt::format("the heap profile is incomplete: {}.", incomplete);
-    return allocator.find(" is not seen: ") == std::string_view::npos ? "" : fmt::format("{}.", allocator);
+    const std::optional<record::Allocator>& allocator = profile->records().allocator;
+    if (!allocator.has_value()) return "";
+    if (!allocator->incomplete.empty()) return fmt::format("the heap profile is incomplete: {}.", allocator->incomplete);
+    return allocator->is_seen ? "" : fmt::format("{}.", allocator->outcome);
   }
   return "";
 }

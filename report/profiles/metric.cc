@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <set>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/value_units.h"
+#include "report/pprof/records.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/records.h"
 
@@ -35,16 +38,6 @@ constexpr std::string_view kLossTexts[kLosses] = {
 };
 static_assert(!kLossTexts[kLosses - 1].empty());
 
-constexpr std::string_view kDrawnAges = "of one block in ";
-
-template <typename Number>
-std::optional<Number> Parse(std::string_view text) {
-  Number number;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  return number;
-}
-
 std::vector<std::string_view> MetricNames(const Profile& profile) {
   std::vector<std::string_view> names;
   for (const auto& type : profile.sample_types) names.push_back(profile.strings[type.type]);
@@ -73,35 +66,38 @@ absl::StatusOr<size_t> FindMetric(const Profile& profile, std::string_view name)
 }
 
 std::optional<double> HalfWidth(const Profile& profile, size_t metric) {
-  const auto value = profile.CommentValue(fmt::format("total {}", profile.strings[profile.sample_types[metric].type]));
-  constexpr std::string_view kSign = " ± ";
-  const size_t sign = value.find(kSign);
-  if (sign == std::string_view::npos) return std::nullopt;
-  return Parse<double>(value.substr(sign + kSign.size()));
+  const std::string_view name = profile.strings[profile.sample_types[metric].type];
+  for (const record::Total& total : profile.records().total) {
+    if (total.type == name) return total.half_width;
+  }
+  return std::nullopt;
+}
+
+void AddTotal(size_t metric, double half_width, Profile* profile) {
+  const std::string type(profile->strings[profile->sample_types[metric].type]);
+  const int64_t total = profile->Total(metric);
+  profile->mutable_records()->total.push_back({type, total, std::round(half_width)});
+  profile->AddComment(fmt::format("total {}: {} ± {:.0f}", type, total, half_width));
 }
 
 std::string ProfileKindOf(const Profile& profile) {
-  if (const auto kind = profile.CommentValue("kind"); !kind.empty()) return std::string(kind);
+  if (const std::string& kind = profile.process().kind; !kind.empty()) return kind;
   return fmt::format("{}", fmt::join(MetricNames(profile), "/"));
 }
 
 std::vector<Interval> IntervalsOf(const Profile& profile) {
-  const auto parsed = [](std::string_view text) {
-    return Interval{std::max<int64_t>(0, Parse<int64_t>(text).value_or(0)),
-                    text.substr(std::min(text.size(), text.find(' ') + 1))};
-  };
   std::vector<Interval> intervals;
-  for (const StringId comment : profile.comments) {
-    const std::string_view text = profile.strings[comment];
-    if (!text.starts_with("interval since ") && !text.starts_with(kIntervalInPart)) continue;
-    // The time contains colons, but no ": ".
-    if (const size_t at = text.find(": "); at != std::string_view::npos)
-      intervals.push_back(parsed(text.substr(at + 2)));
+  if (const auto& sampling = profile.records().sampling; sampling.has_value()) {
+    for (const record::Interval& interval : sampling->interval)
+      intervals.push_back({std::max<int64_t>(0, interval.mean), interval.unit});
   }
-  if (!intervals.empty()) return intervals;
-  if (const auto comment = profile.CommentValue("interval"); !comment.empty()) return {parsed(comment)};
-  if (profile.period > 0) return {{profile.period, profile.strings[profile.period_type.unit]}};
-  return {};
+  if (intervals.empty() && profile.period > 0)
+    intervals.push_back({profile.period, profile.strings[profile.period_type.unit]});
+  return intervals;
+}
+
+bool HasIntervalsInPart(const Profile& profile) {
+  return profile.records().sampling.has_value() && profile.records().sampling->interval_in_part;
 }
 
 std::string SamplingOf(const Profile& profile) {
@@ -120,78 +116,88 @@ std::string SamplingOf(const Profile& profile) {
   if (texts.size() > kShown) {
     texts = {texts[0], fmt::format("… ({} changes: holdfast info)", texts.size() - 1), texts.back()};
   }
-  return fmt::format("{}", fmt::join(texts, profile.CommentValue(kIntervalInPart).empty() ? ", then " : ", "));
+  return fmt::format("{}", fmt::join(texts, HasIntervalsInPart(profile) ? ", " : ", then "));
 }
 
-namespace {
-
-struct Moment {
-  std::optional<int64_t> bytes;
-  std::string_view time;
-};
-// "123 bytes at 2023-11-14T22:13:20.000Z"
-Moment MomentIn(const Profile& profile, std::string_view key) {
-  constexpr std::string_view kBetween = " bytes at ";
-  const std::string_view text = profile.CommentValue(key);
-  const size_t at = text.find(kBetween);
-  return at == std::string_view::npos ? Moment{} : Moment{Parse<int64_t>(text), text.substr(at + kBetween.size())};
+std::optional<int64_t> PeakBytesOf(const Profile& profile) {
+  const std::optional<record::Peak>& peak = profile.records().peak;
+  return peak.has_value() && peak->bytes > 0 ? std::optional(peak->bytes) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<int64_t> PeakBytesOf(const Profile& profile) { return MomentIn(profile, "peak").bytes; }
-std::optional<int64_t> PeakStacksBytesOf(const Profile& profile) { return MomentIn(profile, "peak stacks").bytes; }
+std::optional<int64_t> PeakStacksBytesOf(const Profile& profile) {
+  const std::optional<record::Peak>& peak = profile.records().peak;
+  return peak.has_value() && peak->stacks_bytes > 0 ? std::optional(peak->stacks_bytes) : std::nullopt;
+}
 
 int64_t PeakMissingBytesOf(const Profile& profile) {
-  return std::max<int64_t>(0, Parse<int64_t>(profile.CommentValue("peak error")).value_or(0));
+  const std::optional<record::Peak>& peak = profile.records().peak;
+  return peak.has_value() ? std::max<int64_t>(0, peak->missing_bytes) : 0;
 }
 
 std::string PeakOf(const Profile& profile) {
-  const Moment highest = MomentIn(profile, "peak"), seen = MomentIn(profile, "peak stacks");
-  if (!highest.bytes) return "";
-  std::string text = fmt::format("{} at {}", FormatSize(*highest.bytes), highest.time);
+  const std::optional<int64_t> highest = PeakBytesOf(profile), seen = PeakStacksBytesOf(profile);
+  if (!highest) return "";
+  const record::Peak& peak = *profile.records().peak;
+  std::string text = fmt::format("{} at {}", FormatSize(*highest), FormatWallTime(peak.time_ns));
   if (const auto missing = PeakMissingBytesOf(profile); missing > 0)
     text += fmt::format(" (several threads: up to {} more)", FormatSize(missing));
-  // Less than 2 % below the peak, the accuracy that is promised, counts as equal.
-  if (seen.bytes && static_cast<double>(*seen.bytes) < 0.98 * static_cast<double>(*highest.bytes))
-    text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen.bytes), seen.time);
-  if (const auto merged = profile.CommentValue("merged"); merged.starts_with(kHighestOf))
-    text += fmt::format(" ({})", merged);
+  // Less than the promised 2 % below is as good as the same.
+  if (seen && static_cast<double>(*seen) < 0.98 * static_cast<double>(*highest)) {
+    text += fmt::format(", too short to be seen; these stacks: {} at {}", FormatSize(*seen),
+                        FormatWallTime(peak.stacks_time_ns));
+  }
+  if (const auto& merged = profile.records().merged; merged.has_value() && merged->how == record::MergeMode::kHighest)
+    text += fmt::format(" (the highest of {} process{})", merged->processes, merged->processes == 1 ? "" : "es");
   return text;
 }
 
 std::optional<int64_t> ResidentBytesOf(const Profile& profile) {
-  const std::string_view text = profile.CommentValue("resident_bytes");
-  int64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || bytes < 0) return std::nullopt;
-  return bytes;
+  const uint64_t bytes = profile.process().resident_bytes;
+  return bytes == 0 || bytes > INT64_MAX ? std::nullopt : std::optional(static_cast<int64_t>(bytes));
 }
 
 bool AgesAreDrawn(const Profile& profile) {
-  return profile.CommentValue("ages known").find(kDrawnAges) != std::string_view::npos;
+  return profile.records().sampling.has_value() && profile.records().sampling->aged_one_in > 0;
 }
 
-std::string AgesKnownInAll(const std::set<std::string>& known) {
-  return known.contains("") ? "" : fmt::format("{}", fmt::join(known, "; "));
+std::string_view AgesKnownIn(const Profile& profile) {
+  return profile.records().sampling.has_value() ? std::string_view(profile.records().sampling->ages_known)
+                                                : std::string_view();
 }
 
-constexpr std::string_view kFreesNotSeen = "frees not seen: ";
-constexpr std::string_view kIncomplete = "incomplete: ", kAllocator = "allocator: ";
+void AddAgesKnown(const std::vector<const Profile*>& of, Profile* sum) {
+  std::set<std::string_view> known;
+  const record::Sampling* drawn = nullptr;
+  for (const Profile* profile : of) {
+    known.insert(AgesKnownIn(*profile));
+    if (AgesAreDrawn(*profile)) drawn = &*profile->records().sampling;
+  }
+  if (known.contains("")) return;
+  std::optional<record::Sampling>& sampling = sum->mutable_records()->sampling;
+  if (!sampling.has_value()) sampling.emplace();
+  sampling->ages_known = fmt::format("{}", fmt::join(known, "; "));
+  if (drawn != nullptr) {
+    sampling->aged_one_in = drawn->aged_one_in;
+    sampling->aged_up_to_bytes = drawn->aged_up_to_bytes;
+  }
+  sum->AddComment("ages known: " + sampling->ages_known);
+}
 
 std::vector<std::string> LossesOf(const Profile& profile) {
   std::vector<std::string> losses;
   for (int i = 0; i < kLosses; ++i) {
-    const auto count = profile.CommentValue(fmt::format("lost {}", kLossNames[i]));
-    if (!count.empty()) losses.push_back(fmt::format("{} {}", count, kLossTexts[i]));
+    for (const record::Loss& loss : profile.records().loss) {
+      if (loss.cause == kLossNames[i]) losses.push_back(fmt::format("{} {}", loss.count, kLossTexts[i]));
+    }
   }
-  for (const StringId comment : profile.comments) {
-    const std::string_view text = profile.strings[comment];
-    if (text.starts_with(kFreesNotSeen))
-      losses.push_back(fmt::format("the frees of {}", text.substr(kFreesNotSeen.size())));
-    if (text.starts_with(kIncomplete)) losses.emplace_back(text.substr(kIncomplete.size()));
-    if (text.starts_with(kAllocator) && text.find(" is not seen: ") != std::string_view::npos)
-      losses.emplace_back(text.substr(kAllocator.size()));
+  for (const record::UnseenFrees& unseen : profile.records().unseen_frees) {
+    losses.push_back(
+        fmt::format("the frees of {:.0f} bytes in {:.0f} blocks of {}, which calls another free: they count as freed",
+                    unseen.bytes, unseen.blocks, unseen.module));
+  }
+  if (const auto& allocator = profile.records().allocator; allocator.has_value()) {
+    if (!allocator->incomplete.empty()) losses.push_back(allocator->incomplete);
+    if (!allocator->is_seen) losses.push_back(allocator->outcome);
   }
   return losses;
 }

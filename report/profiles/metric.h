@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +24,8 @@ size_t DefaultMetric(const Profile& profile);
 // Returns half the width of the 95 % interval of a metric's total, from `total inuse_space: 123456 ± 789`. Returns
 // nothing if the profile does not state it (files from other tools).
 std::optional<double> HalfWidth(const Profile& profile, size_t metric);
+// Writes half the width of that interval, in whole numbers, as a record and as a comment for people.
+void AddTotal(size_t metric, double half_width, Profile* profile);
 
 // Whether nothing is in use, within sampling error, although memory was allocated. Views then show what was allocated.
 // The page has the same rule (report/web/src/core/metrics.ts). `half_width`: of the 95 % interval of what is in use.
@@ -32,14 +33,9 @@ inline bool AllWasFreed(double in_use, double half_width, double allocated) {
   return allocated > 0 && (in_use == 0 || (in_use <= half_width && in_use < allocated / 100));
 }
 
-// Returns "heap", "mutex", "block", "map", "threads", "exceptions" or "peak", from the comment. For files from other
+// Returns "heap", "mutex", "block", "map", "threads", "exceptions" or "peak", from the records. For files from other
 // tools, returns the names of the value types.
 std::string ProfileKindOf(const Profile& profile);
-
-// The key of the comments in a sum of files with different intervals: one comment per interval.
-inline constexpr std::string_view kIntervalInPart = "interval in part";
-// The value of the comment `merged` in a peak file that several processes share: "the highest of 5 processes".
-inline constexpr std::string_view kHighestOf = "the highest of ";
 
 // Returns the mean sampling intervals, oldest first; 0 means off. A profile has one if its interval never changed. A sum
 // of files has those of all files, the smallest first. Each comes with the name of its unit. Empty if the profile does
@@ -53,6 +49,8 @@ std::vector<Interval> IntervalsOf(const Profile& profile);
 // Returns "every one", "1 in 512KiB", "1 in 10us" or "off". If the interval was changed: "1 in 512KiB, then every one".
 // For a sum of files: "every one, 1 in 512KiB". Returns "" if the profile does not state it.
 std::string SamplingOf(const Profile& profile);
+// Whether the intervals are those of the files of a sum.
+bool HasIntervalsInPart(const Profile& profile);
 
 // Returns "148.2MiB at 2023-11-14T22:13:20.000Z": the most that the heap had in use. Adds whether a higher peak may
 // have been missed, and whether the stacks of a peak profile belong to another moment. Returns "" if the profile does
@@ -71,8 +69,10 @@ std::optional<int64_t> ResidentBytesOf(const Profile& profile);
 // Whether the ages in a lifetimes profile, or in a part of it, come from a random sample of all blocks that were
 // counted.
 bool AgesAreDrawn(const Profile& profile);
-// Returns the comment `ages known` for a sum of files with these comments. Returns "" if a file has no such comment.
-std::string AgesKnownInAll(const std::set<std::string>& known);
+// Returns which blocks have ages, in words; "" if the profile does not say.
+std::string_view AgesKnownIn(const Profile& profile);
+// Says so for a sum of these profiles, unless one of them does not say.
+void AddAgesKnown(const std::vector<const Profile*>& of, Profile* sum);
 
 // Returns one entry per cause of loss: "312 samples: the stack table was full (raise --max-memory)".
 std::vector<std::string> LossesOf(const Profile& profile);

@@ -17,6 +17,7 @@
 #include "report/base/base_name.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/profile_kind.h"
+#include "report/pprof/records.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 
@@ -60,11 +61,11 @@ std::string TypesOf(const Profile& profile) {
 }
 
 std::string ProgramOf(const Profile& profile) {
-  std::string program(profile.CommentValue("program"));
+  std::string program = profile.process().program;
   if (program.empty() && !profile.mappings.empty()) program = BaseName(profile.strings[profile.mappings[0].file]);
   if (program.empty()) program = "(not said)";
-  const auto pid = profile.CommentValue("pid");
-  return pid.empty() ? program : fmt::format("{} (pid {})", program, pid);
+  const uint32_t pid = profile.process().pid;
+  return pid == 0 ? program : fmt::format("{} (pid {})", program, pid);
 }
 
 // Sequence numbers follow the order of writing even if the wall clock was set back. Across folders they mean nothing.
@@ -173,10 +174,10 @@ void ProfileSet::KeepKind(std::string_view kind) {
 }
 
 ProfileMoment ProfileMomentOf(const Profile& profile) {
-  const std::string_view moment = profile.CommentValue("moment");
-  return moment == "before exit handlers"  ? ProfileMoment::kBeforeHandlers
-         : moment == "after exit handlers" ? ProfileMoment::kAfterHandlers
-                                           : ProfileMoment::kNone;
+  const record::Moment moment = profile.process().moment;
+  return moment == record::Moment::kBeforeExitHandlers  ? ProfileMoment::kBeforeHandlers
+         : moment == record::Moment::kAfterExitHandlers ? ProfileMoment::kAfterHandlers
+                                                        : ProfileMoment::kNone;
 }
 
 bool FreedAtExit(const ProfileFile& before, const ProfileFile& last) {
@@ -189,9 +190,9 @@ ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   ProfileFile file;
   file.path = path;
   file.kind = ProfileKindOf(profile);
-  file.kind_stated = !profile.CommentValue("kind").empty();
+  file.kind_stated = !profile.process().kind.empty();
   file.types = TypesOf(profile);
-  file.process = profile.CommentValue("process");
+  file.process = profile.process().id;
   file.program = ProgramOf(profile);
   file.time_nanos = profile.time_nanos;
   file.duration_nanos = profile.duration_nanos;
@@ -294,7 +295,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
   for (const std::string& argument : arguments) {
     const auto profile = StandsForSeveral(argument) ? Profile() : ReadPprofFile(argument);
     if (!profile.ok()) return profile.status();
-    const std::string process(profile->CommentValue("process"));
+    const std::string process = profile->process().id;
     if (process.empty() || ProfileKindOf(*profile) == kind) {
       files.push_back(argument);
       continue;
@@ -309,7 +310,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
       const NameParts parts = PartsOf(name);
       if (parts.kind != kind || parts.process != PartsOf(argument).process || parts.sequence <= newest) continue;
       const auto other = ReadPprofFile(entry->path().string());
-      if (!other.ok() || other->CommentValue("process") != process) continue;
+      if (!other.ok() || other->process().id != process) continue;
       newest = parts.sequence;
       newest_file = entry->path().string();
     }

@@ -4,14 +4,15 @@
 #include <filesystem>
 #include <memory>
 
-#include "fmt/format.h"
 #include "report/pprof/profile_kind.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
 
-bool HasWord(std::string_view list, std::string_view word) {
-  return fmt::format(" {} ", list).find(fmt::format(" {} ", word)) != std::string::npos;
+bool WasProfiled(const Profile& profile, std::string_view kind) {
+  const std::vector<std::string>& profiled = profile.process().profiled;
+  return std::find(profiled.begin(), profiled.end(), kind) != profiled.end();
 }
 
 }  // namespace
@@ -24,8 +25,7 @@ std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders
   if (!set.ok() || !set->warnings.empty()) return std::nullopt;  // an unreadable file may be of this kind
   for (const ProfileGroup& group : set->groups) {
     const std::shared_ptr<Profile>& profile = group.newest().profile;
-    if (group.kind == kind || profile == nullptr || !HasWord(profile->CommentValue("profiled"), kind))
-      return std::nullopt;
+    if (group.kind == kind || profile == nullptr || !WasProfiled(*profile, kind)) return std::nullopt;
   }
   auto profile = std::make_shared<Profile>();
   for (const auto& [type, unit] : types)
@@ -33,7 +33,7 @@ std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders
   profile->default_sample_type = profile->sample_types.back().type;
   const ProfileGroup& first = set->groups.front();
   profile->time_nanos = first.newest().time_nanos;
-  profile->AddComment(fmt::format("kind: {}", kind));
+  profile->mutable_process()->kind = kind;
   ProfileFile file = DescribeFile(folders.front(), *profile);
   file.program = first.program;
   file.from_folder = true;

@@ -14,6 +14,7 @@
 #include "report/base/time_budget.h"
 #include "report/export/profile_builder.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 #include "report/push/server_profile.h"
 
 namespace holdfast {
@@ -25,10 +26,8 @@ const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] :
 
 // Whether source lines were not found in time. The next profile has them.
 bool HasMoreToSay(const Profile& profile) {
-  return std::any_of(profile.comments.begin(), profile.comments.end(), [&](StringId comment) {
-    const std::string_view text = profile.strings[comment];
-    return text.starts_with("no lines: ") && text.find(": not in time") != std::string_view::npos;
-  });
+  const std::vector<record::MissingNames>& missing = profile.records().missing_names;
+  return std::any_of(missing.begin(), missing.end(), [](const record::MissingNames& one) { return one.not_in_time; });
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "report/export/profile_builder.h"
 #include "report/export/written_files.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 #include "report/push/collector.h"
 #include "report/table/noted_folders.h"
 #include "report/table/process_info.h"
@@ -45,7 +46,7 @@ std::optional<Profile> LastProfileOf(const Spool& spool, const std::vector<Outpu
             [](const auto* a, const auto* b) { return a->name.seq > b->name.seq; });
   for (const OutputFolder::Entry* file : newest_first) {
     absl::StatusOr<Profile> profile = ReadPprofFile(spool.profiles().PathOf(file->name));
-    if (!profile.ok() || profile->CommentValue("process") != process) continue;
+    if (!profile.ok() || profile->process().id != process) continue;
     DropTailCalls(&*profile);
     return *std::move(profile);
   }
@@ -320,14 +321,11 @@ void Collector::TellByFile(Spool* spool, const std::string& process, const std::
 
 // Returns false if the file does not belong to a single process.
 bool Collector::BeginByFile(const Profile& profile, ToldProcess* told) {
-  const std::string process(profile.CommentValue("process"));
-  uint32_t pid = 0;
-  if (process.empty() || profile.mappings.empty() ||
-      !absl::SimpleAtoi(std::string(profile.CommentValue("pid")), &pid)) {
-    return false;
-  }
+  const std::string& process = profile.process().id;
+  const uint32_t pid = profile.process().pid;
+  if (process.empty() || profile.mappings.empty() || pid == 0) return false;
   told->process = process;
-  told->program = std::string(profile.CommentValue("program"));
+  told->program = profile.process().program;
   told->pid = pid;
   told->labels = LabelsOfEnded(told->program, process.substr(0, process.find('/')), pid,
                                profile.strings[profile.mappings[0].build_id], options_.labels);

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "report/export/output_folder.h"
 #include "report/html/html_leaks.h"
+#include "report/pprof/records.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/profile_set.h"
 
@@ -95,7 +96,7 @@ GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadl
       // The file may belong to an earlier process with the same pid, or to another program image of this process.
       if (file.kind != (paths == &own.heap ? "heap" : "map") || file.process.find(identity) == std::string::npos)
         continue;
-      if (profile->CommentValue("program") != process.table.program()) continue;
+      if (profile->process().program != process.table.program()) continue;
       if (!watched.process.empty() && file.process != watched.process) {
         if (file.time_nanos < watched.newest_ns) continue;  // of the previous image
         watched.heap = NewSeries();

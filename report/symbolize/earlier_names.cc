@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "fmt/format.h"
+#include "report/pprof/records.h"
 #include "report/symbolize/mapping_layout.h"
 
 namespace holdfast {
@@ -80,6 +81,9 @@ class Taker {
       if (nameless.contains(mapping.file)) continue;
       const std::string start = fmt::format("no names: {}: ", profile_.strings[mapping.file]);
       std::erase_if(profile_.comments, [&](StringId comment) { return profile_.strings[comment].starts_with(start); });
+      std::erase_if(profile_.mutable_records()->missing_names, [&](const record::MissingNames& missing) {
+        return missing.what == record::NamesMissing::kNames && missing.path == profile_.strings[mapping.file];
+      });
     }
   }
 

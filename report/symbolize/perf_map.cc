@@ -6,10 +6,10 @@
 #include <charconv>
 #include <limits>
 
-#include "absl/time/time.h"
 #include "fmt/format.h"
 #include "report/dwarf/section.h"
 #include "report/elf/debug_file_finder.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -30,16 +30,10 @@ std::string ReadTrusted(const std::string& path, int64_t not_before_ns) {
 }  // namespace
 
 std::optional<PerfMap> PerfMap::OfProcess(const Profile& profile) {
-  const std::string pid(profile.CommentValue("pid"));
-  if (pid.empty() || pid.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  absl::Time started;
-  std::string error;
-  const std::string_view text = profile.CommentValue("started");
-  if (!absl::ParseTime(absl::RFC3339_full, absl::string_view(text.data(), text.size()), &started, &error)) {
-    return std::nullopt;
-  }
+  if (profile.process().pid == 0 || profile.process().started_ns == 0) return std::nullopt;
+  const std::string pid = fmt::format("{}", profile.process().pid);
   for (const std::string& root : {"/proc/" + pid + "/root", std::string()}) {
-    std::string map = ReadTrusted(fmt::format("{}/tmp/perf-{}.map", root, pid), absl::ToUnixNanos(started));
+    std::string map = ReadTrusted(fmt::format("{}/tmp/perf-{}.map", root, pid), profile.process().started_ns);
     if (!map.empty()) return PerfMap(std::move(map));
   }
   return std::nullopt;

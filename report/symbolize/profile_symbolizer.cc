@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/pprof/object_names.h"
+#include "report/pprof/records.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/perf_map.h"
 #include "report/symbolize/tail_calls.h"
@@ -63,6 +64,7 @@ class Symbolization {
       const std::string_view text = profile_.strings[comment];
       return text.starts_with(kNoNames) || text.starts_with(kNoLines) || text.starts_with(kTailCalls);
     });
+    if (!profile_.records().missing_names.empty()) profile_.mutable_records()->missing_names.clear();
     if (options_.files) gaps_ = AddTailCalls(&profile_, symbolizer_, options_.lines && options_.deadline.IsNever());
     // Grouped by mapping, so that one file is in use at a time.
     std::vector<std::vector<uint32_t>> by_mapping(profile_.mappings.size());
@@ -177,7 +179,11 @@ class Symbolization {
     if (found.ok() && FitsLayout(mapping, **found)) return *found;
     const std::string why =
         found.ok() ? "another file than the program had loaded" : std::string(found.status().message());
-    Explain(names_missing ? kNoNames : kNoLines, path, why, names_missing ? &report_.no_names : &report_.no_lines);
+    if (names_missing) {
+      Explain({.what = record::NamesMissing::kNames, .path = path, .why = why});
+    } else {
+      Explain({.what = record::NamesMissing::kLines, .path = path, .why = why});
+    }
     return nullptr;
   }
 
@@ -188,21 +194,26 @@ class Symbolization {
     std::sort(addresses.begin(), addresses.end());
     addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
     if (!module->LoadLines(addresses, options_.deadline)) {
-      Explain(kNoLines, path, fmt::format("{}; holdfast symbolize FILE adds them", kNotInTime), &report_.no_lines);
+      Explain({.what = record::NamesMissing::kLines,
+               .path = path,
+               .why = fmt::format("{}; holdfast symbolize FILE adds them", kNotInTime),
+               .not_in_time = true});
       report_.in_time = false;
       return false;
     }
     if (module->is_unreadable()) {
-      Explain(kNoLines, path, module->why(), &report_.no_lines);
+      Explain({.what = record::NamesMissing::kLines, .path = path, .why = module->why()});
     } else if (!module->has_lines() && !HasPath(report_.no_lines, path)) {
       report_.no_lines.emplace_back(path, module->why());
     }
     const std::vector<std::string> problems = module->problems();
     for (size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
-      Explain(kNoLines, path, problems[i], &report_.no_lines);
+      Explain({.what = record::NamesMissing::kLines, .path = path, .why = problems[i], .is_debug_file = true});
     }
     if (problems.size() > kMostProblems) {
-      Explain(kNoLines, path, fmt::format("{} more such files", problems.size() - kMostProblems), &report_.no_lines);
+      Explain({.what = record::NamesMissing::kLines,
+               .path = path,
+               .why = fmt::format("{} more such files", problems.size() - kMostProblems)});
     }
     return true;
   }
@@ -251,12 +262,14 @@ class Symbolization {
     return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == path; });
   }
 
-  void Explain(std::string_view what, const std::string& path, std::string why,
-               std::vector<std::pair<std::string, std::string>>* list) {
-    const std::pair<std::string, std::string> entry(path, std::move(why));
-    if (std::find(list->begin(), list->end(), entry) != list->end()) return;  // another segment of the same file
-    profile_.AddComment(fmt::format("{}{}: {}", what, path, entry.second));
-    list->push_back(entry);
+  void Explain(record::MissingNames missing) {
+    const bool names = missing.what == record::NamesMissing::kNames;
+    std::vector<std::pair<std::string, std::string>>& list = names ? report_.no_names : report_.no_lines;
+    const std::pair<std::string, std::string> entry(missing.path, missing.why);
+    if (std::find(list.begin(), list.end(), entry) != list.end()) return;  // another segment of the same file
+    profile_.AddComment(fmt::format("{}{}: {}", names ? kNoNames : kNoLines, missing.path, missing.why));
+    list.push_back(entry);
+    profile_.mutable_records()->missing_names.push_back(std::move(missing));
   }
 
   Profile& profile_;

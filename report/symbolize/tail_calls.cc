@@ -42,7 +42,7 @@ class Pass {
   }
 
   std::vector<uint32_t> Run() {
-    const std::string_view kind = profile_.CommentValue("kind");
+    const std::string_view kind = profile_.process().kind;
     const LeafCalls calls = kind == "map"        ? LeafCalls::kMapping
                             : IsMemoryKind(kind) ? LeafCalls::kAllocation
                                                  : LeafCalls::kWait;
@@ -216,7 +216,7 @@ class Pass {
 };
 
 bool IsOurs(const Profile& profile) {
-  const std::string_view kind = profile.CommentValue("kind");
+  const std::string_view kind = profile.process().kind;
   return IsMemoryKind(kind) || IsWaitKind(kind);
 }
 

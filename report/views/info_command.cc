@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
@@ -74,6 +75,25 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
   }
 }
 
+// Prints the records that are no comment.
+void PrintRecords(const Profile& profile, std::ostream& out) {
+  const auto print = [&out](std::string_view key, const auto& value) {
+    out << fmt::format("  {}: {}\n", key, Printable(fmt::format("{}", value)));
+  };
+  const record::Process& process = profile.process();
+  if (!process.profiled.empty()) print("profiled", fmt::format("{}", fmt::join(process.profiled, " ")));
+  if (!process.unseen_waits.empty()) print("unseen waits", process.unseen_waits);
+  if (process.resident_bytes != 0) print("resident_bytes", process.resident_bytes);
+  for (const record::ObjectName& object : process.object) print("object", object.file + " is called " + object.called);
+  if (const auto& counters = profile.records().counters; counters.has_value()) {
+    print("own table_steps", counters->own_table_steps);
+    print("own memory_probes", counters->own_memory_probes);
+  }
+  if (profile.records().account.has_value()) print("memory", "the account of all of it: holdfast memory");
+  if (!profile.records().merged.has_value()) return;
+  for (const std::string& from : profile.records().merged->from) print("merged from", from);
+}
+
 void PrintLocks(const record::Locks& locks, const std::string& file, std::ostream& out) {
   if (locks.samples != 0) out << fmt::format("  lock_samples: {}\n", locks.samples);
   for (const record::LockKind& kind : locks.kind) {
@@ -98,6 +118,7 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
   PrintCounts(profile, out);
   out << fmt::format("comments    {}\n", profile.comments.size());
   for (const StringId comment : profile.comments) out << "  " << Printable(profile.strings[comment]) << "\n";
+  PrintRecords(profile, out);
   if (profile.records().locks.has_value()) PrintLocks(*profile.records().locks, file, out);
 }
 

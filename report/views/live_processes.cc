@@ -8,6 +8,7 @@
 
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
+#include "report/pprof/records.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -27,8 +28,8 @@ std::string_view WithoutImage(std::string_view process) { return process.substr(
 
 int64_t StartOf(const ProfileFile& file) {
   if (file.profile == nullptr) return 0;
-  const auto elapsed = ParseTimeNs(file.profile->CommentValue("elapsed"));
-  return elapsed.ok() ? file.time_nanos - static_cast<int64_t>(*elapsed) : 0;
+  const int64_t elapsed_ns = file.profile->process().elapsed_ns;
+  return elapsed_ns > 0 ? file.time_nanos - elapsed_ns : 0;
 }
 
 struct Life {

@@ -17,6 +17,7 @@
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/lock_record_limits.h"
+#include "report/pprof/records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
@@ -307,7 +308,7 @@ std::string UnseenWaitsIn(const ProfileSet& set) {
     auto& [time, waits] = newest[group.process];
     if (file->time_nanos < time) continue;
     time = file->time_nanos;
-    waits = file->profile->CommentValue("unseen waits");
+    waits = file->profile->process().unseen_waits;
   }
   std::set<std::string> all;
   for (const auto& [process, found] : newest) {

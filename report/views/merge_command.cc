@@ -16,7 +16,9 @@
 #include "report/base/value_units.h"
 #include "report/pprof/object_names.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/process_comments.h"
 #include "report/pprof/profile_kind.h"
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 #include "sampler/contract/layout.h"
@@ -69,80 +71,87 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
   return chosen;
 }
 
-void CommentMerge(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
+// Says what the sum is of: as records, and as comments for people.
+void DescribeMerge(const Chosen& chosen, const MergeOptions& options, const Merged& merged, std::ostream& err) {
   Profile& profile = *merged.profile;
-  const auto one_line = [](std::string text) { return Printable(text); };
-  std::set<std::string> processes, ages_known;
+  record::Profile& records = *profile.mutable_records();
+  const auto say = [&profile](const std::string& text) { profile.AddComment(Printable(text)); };
+  std::set<std::string> processes;
   std::set<std::pair<int64_t, std::string>> intervals;
   std::vector<std::string> programs;
+  std::vector<const Profile*> profiles;
   uint64_t losses[kLosses] = {};
-  std::optional<int64_t> resident = 0;  // sum; only if each file is of another process and states it
+  std::optional<int64_t> resident = 0;  // the sum, if each file states it and is of another process
   for (const ProfileFile* file : chosen.files) {
+    profiles.push_back(file->profile.get());
     const std::optional<int64_t> of_file = ResidentBytesOf(*file->profile);
     const bool is_new = processes.insert(file->process).second;
     resident = resident.has_value() && of_file.has_value() && is_new ? std::optional(WrappedSum(*resident, *of_file))
                                                                      : std::nullopt;
-    if (!file->profile->CommentValue("interval").empty()) {
+    const auto& sampling = file->profile->records().sampling;
+    if (sampling.has_value() && !sampling->interval.empty()) {
       for (const Interval& interval : IntervalsOf(*file->profile)) intervals.emplace(interval.mean, interval.unit);
     }
-    ages_known.emplace(file->profile->CommentValue("ages known"));
-    const std::string program(file->profile->CommentValue("program"));
+    const std::string& program = file->profile->process().program;
     const bool is_known = std::find(programs.begin(), programs.end(), program) != programs.end();
     if (!program.empty() && !is_known) programs.push_back(program);
-    for (int i = 0; i < kLosses; ++i) {
-      losses[i] += std::strtoull(
-          std::string(file->profile->CommentValue(fmt::format("lost {}", kLossNames[i]))).c_str(), nullptr, 10);
+    for (const record::Loss& loss : file->profile->records().loss) {
+      const auto cause = std::find(std::begin(kLossNames), std::end(kLossNames), loss.cause);
+      if (cause != std::end(kLossNames)) losses[cause - std::begin(kLossNames)] += loss.count;
     }
   }
-  if (chosen.files[0]->kind_stated) profile.AddComment(one_line("kind: " + chosen.files[0]->kind));
+  record::Process& process = *profile.mutable_process();
+  if (chosen.files[0]->kind_stated) process.kind = chosen.files[0]->kind;
   constexpr size_t kPrograms = 3;
   const size_t more = programs.size() - std::min(programs.size(), kPrograms);
   programs.resize(programs.size() - more);
   if (!programs.empty()) {
-    profile.AddComment(one_line(
-        fmt::format("program: {}{}", fmt::join(programs, ", "), more == 0 ? "" : fmt::format(" and {} more", more))));
+    process.program =
+        Printable(fmt::format("{}{}", fmt::join(programs, ", "), more == 0 ? "" : fmt::format(" and {} more", more)));
   }
-  // A mean or a sum belongs to no process. A difference of one process still belongs to that process.
-  if (processes.size() == 1 && options.mode == MergeMode::kDifference) {
-    profile.AddComment(one_line("process: " + *processes.begin()));
-  }
+  // A mean or a sum belongs to no process; a difference of one process still belongs to that process.
+  if (processes.size() == 1 && options.mode == MergeMode::kDifference) process.id = *processes.begin();
+  AddProcessComments(&profile);
   const auto with_unit = [](const auto& interval) { return fmt::format("{} {}", interval.first, interval.second); };
-  // The largest interval causes most of the error.
-  if (!intervals.empty()) profile.AddComment(one_line("interval: " + with_unit(*intervals.rbegin())));
+  if (!intervals.empty()) {
+    record::Sampling& sampling = records.sampling.emplace();
+    sampling.interval_in_part = intervals.size() > 1;
+    for (const auto& [mean, unit] : intervals) sampling.interval.push_back({.mean = mean, .unit = unit});
+    // Most of the error comes from the largest.
+    say("interval: " + with_unit(*intervals.rbegin()));
+  }
   if (intervals.size() > 1) {
-    for (const auto& interval : intervals)
-      profile.AddComment(one_line(fmt::format("{}: {}", kIntervalInPart, with_unit(interval))));
+    for (const auto& interval : intervals) say("interval in part: " + with_unit(interval));
     SayTo(err, "the files have different intervals, or one that was changed; errors of single rows are rough.");
   }
-  if (const std::string ages = AgesKnownInAll(ages_known); !ages.empty())
-    profile.AddComment(one_line("ages known: " + ages));
+  AddAgesKnown(profiles, &profile);
+  record::Merged& made = records.merged.emplace();
+  made.how = options.mode == MergeMode::kSum          ? record::MergeMode::kSum
+             : options.mode == MergeMode::kDifference ? record::MergeMode::kDifference
+                                                      : record::MergeMode::kMean;
+  made.files = chosen.files.size();
   const char* how = options.mode == MergeMode::kSum          ? "sum of"
                     : options.mode == MergeMode::kDifference ? "difference of snapshots of"
                                                              : "mean of";
-  profile.AddComment(fmt::format("merged: {} {} file{}{}", how, chosen.files.size(),
-                                 chosen.files.size() == 1 ? "" : "s",
-                                 options.mode == MergeMode::kDifference ? " from earlier ones" : ""));
+  say(fmt::format("merged: {} {} file{}{}", how, chosen.files.size(), chosen.files.size() == 1 ? "" : "s",
+                  options.mode == MergeMode::kDifference ? " from earlier ones" : ""));
   constexpr size_t kNamed = 100;
-  for (size_t i = 0; i < chosen.files.size() && i < kNamed; ++i) {
-    profile.AddComment(one_line(fmt::format("merged from: {}", chosen.files[i]->path)));
-  }
+  for (size_t i = 0; i < chosen.files.size() && i < kNamed; ++i) made.from.push_back(chosen.files[i]->path);
   const size_t types = profile.sample_types.size();
   for (size_t type = 0; !merged.variances.empty() && type < types; ++type) {
     double variance = 0;
     for (size_t i = type; i < merged.variances.size(); i += types) variance += merged.variances[i];
-    profile.AddComment(fmt::format("total {}: {} ± {:.0f}", profile.strings[profile.sample_types[type].type],
-                                   profile.Total(type), HalfWidthOf(variance)));
+    AddTotal(type, HalfWidthOf(variance), &profile);
   }
   for (const ProfileFile* file : chosen.files) ObjectNames(*file->profile).AddTo(&profile);
   if (resident.has_value() && options.mode == MergeMode::kSum)
-    profile.AddComment(fmt::format("resident_bytes: {}", *resident));
-  bool any = false;
+    process.resident_bytes = static_cast<uint64_t>(*resident);
   for (int i = 0; i < kLosses; ++i) {
     if (losses[i] == 0) continue;
-    profile.AddComment(fmt::format("lost {}: {}", kLossNames[i], losses[i]));
-    any = true;
+    records.loss.push_back({kLossNames[i], losses[i]});
+    say(fmt::format("lost {}: {}", kLossNames[i], losses[i]));
   }
-  if (!any) profile.AddComment("losses: none");
+  if (records.loss.empty()) say("losses: none");
 }
 
 }  // namespace
@@ -202,7 +211,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   Merged merged = merger.Take();
   merged.profile->time_nanos = end;
   if (options.mode == MergeMode::kDifference) merged.profile->duration_nanos = std::max<int64_t>(1, end - begin);
-  CommentMerge(*chosen, options, merged, err);
+  DescribeMerge(*chosen, options, merged, err);
   if (options.mode != MergeMode::kAverage) locks.WriteTo(merged.profile.get());
   const auto written = WriteAtomically(options.output, EncodePprof(*merged.profile), out);
   return written.ok() ? 0 : Failed(written, err);

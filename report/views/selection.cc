@@ -1,7 +1,6 @@
 #include "report/views/selection.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -17,6 +16,7 @@
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
+#include "report/pprof/records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 #include "report/views/live_processes.h"
@@ -58,14 +58,6 @@ std::string Joined(const std::vector<std::string>& all) {
   std::string joined = Printable(fmt::format("{}", fmt::join(texts, ", ")));
   if (more > 0) joined += fmt::format(" and {} more", more);
   return joined;
-}
-
-// "123 ± 4" gives 123. Returns nothing if there is no such comment or if it says why the number is unknown.
-std::optional<int64_t> NumberIn(const Profile& profile, std::string_view key) {
-  const std::string_view text = profile.CommentValue(key);
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 // Chooses one kind of profile. Among folders, takes the kind that fits the options.
@@ -114,16 +106,12 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
 
 // Collects the objects that the exporter had no time or memory to symbolize, from the symbolizer's comments.
 void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
-  constexpr std::string_view kNoLines = "no lines: ", kLeftOut = "names left out: ";
   const auto add = [&](std::string_view object) {
     if (std::find(objects->begin(), objects->end(), object) == objects->end()) objects->emplace_back(object);
   };
-  for (const StringId comment : profile.comments) {
-    const std::string_view text = profile.strings[comment];
-    const size_t why = text.find(": not in time");
-    if (text.starts_with(kNoLines) && why != std::string_view::npos)
-      add(BaseName(text.substr(kNoLines.size(), why - kNoLines.size())));
-    if (text.starts_with(kLeftOut)) add("");
+  for (const record::MissingNames& missing : profile.records().missing_names) {
+    if (missing.not_in_time) add(BaseName(missing.path));
+    if (missing.what == record::NamesMissing::kAll) add("");
   }
 }
 
@@ -243,17 +231,16 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
     programs.emplace_back(Magnitude(file->profile->Total(view.metric)), file->program);
     samplings.push_back(SamplingOf(*file->profile));
-    if (file->profile->CommentValue("merged").empty()) view.single_files.push_back(file->path);
+    if (!file->profile->records().merged.has_value()) view.single_files.push_back(file->path);
     if (const auto resident = ResidentBytesOf(*file->profile); resident.has_value() && view.kind == "heap") {
       ++view.resident_files;
       view.resident_bytes = WrappedSum(view.resident_bytes, *resident);
     }
-    if (const auto swapped = NumberIn(*file->profile, "swapped_bytes"); swapped && view.kind == kResidentKind) {
+    if (const auto& pages = file->profile->records().pages; pages.has_value() && view.kind == kResidentKind) {
       ++view.files_with_pages;
-      view.swapped_bytes = WrappedSum(view.swapped_bytes, *swapped);
-      const auto huge = NumberIn(*file->profile, "huge_bytes");
-      view.files_with_huge += huge.has_value() ? 1 : 0;
-      view.huge_bytes = WrappedSum(view.huge_bytes, huge.value_or(0));
+      view.swapped_bytes = WrappedSum(view.swapped_bytes, pages->swapped_bytes);
+      view.files_with_huge += pages->huge_known ? 1 : 0;
+      view.huge_bytes = WrappedSum(view.huge_bytes, pages->huge_bytes);
     }
     if (file->freed_at_exit != 0) view.freed_at_exit.emplace_back(file->time_nanos, file->freed_at_exit);
     AddUnfinished(*file->profile, &view.unfinished);
@@ -307,10 +294,9 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
   }
   for (const ProfileFile* file : files) ObjectNames(*file->profile).AddTo(merged.profile.get());
-  std::set<std::string> ages;
-  for (const ProfileFile* file : files) ages.emplace(file->profile->CommentValue("ages known"));
-  if (const std::string known = AgesKnownInAll(ages); !known.empty())
-    merged.profile->AddComment("ages known: " + known);
+  std::vector<const Profile*> profiles;
+  for (const ProfileFile* file : files) profiles.push_back(file->profile.get());
+  AddAgesKnown(profiles, merged.profile.get());
   view.profile = std::move(merged.profile);
   view.variances = std::move(merged.variances);
   return view;

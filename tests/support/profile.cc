@@ -168,6 +168,20 @@ void AddRecords(const records::Profile& records, Decoded* result) {
     line << key << ": " << value;
     result->records.push_back(line.str());
   };
+  const records::Process& process = records.process();
+  if (process.profiled_size() > 0) {
+    std::string kinds;
+    for (const std::string& kind : process.profiled()) kinds += (kinds.empty() ? "" : " ") + kind;
+    add("profiled", kinds);
+  }
+  if (!process.unseen_waits().empty()) add("unseen waits", process.unseen_waits());
+  if (process.resident_bytes() != 0) add("resident_bytes", process.resident_bytes());
+  if (records.has_counters()) {
+    add("own table_steps", records.counters().own_table_steps());
+    add("own memory_probes", records.counters().own_memory_probes());
+  }
+  if (records.has_account()) add("memory", records.account().total());
+  for (const std::string& from : records.merged().from()) add("merged from", from);
   const records::Locks& locks = records.locks();
   if (records.has_locks()) add("lock_samples", locks.samples());
   for (const records::LockKind& kind : locks.kind()) {

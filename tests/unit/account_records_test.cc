@@ -6,6 +6,7 @@
 
 #include "report/memory/account_text.h"
 #include "report/memory/mappings.h"
+#include "report/pprof/old_comments.h"
 
 namespace holdfast {
 namespace {
@@ -30,20 +31,44 @@ MemoryAccount Account() {
   return account;
 }
 
-std::optional<MemoryAccount> Back(const std::vector<std::string>& records) {
-  return AccountOfRecords({records.begin(), records.end()});
+std::optional<MemoryAccount> Back(const MemoryAccount& account) {
+  Profile profile;
+  profile.mutable_records()->account = RecordOf(account);
+  return AccountOf(profile);
+}
+
+std::optional<MemoryAccount> OfOldComments(const std::vector<std::string>& comments) {
+  Profile profile;
+  for (const std::string& comment : comments) profile.AddComment(comment);
+  ReadOldComments(&profile);
+  return AccountOf(profile);
 }
 
 TEST(AccountRecords, ComeBackAsTheyWere) {
   const MemoryAccount account = Account();
-  std::vector<std::string> records = AccountRecords(account);
-  EXPECT_EQ(records.size(), 1 + kMostAccountFiles);
-  records.insert(records.begin(), {"kind: heap", "memory limit: 3", "resident_bytes: 1"});
-  const std::optional<MemoryAccount> back = Back(records);
+  EXPECT_EQ(RecordOf(account).file.size(), kMostAccountFiles);
+  const std::optional<MemoryAccount> back = Back(account);
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(AccountText(*back, "server (pid 1)"), AccountText(account, "server (pid 1)"));
   EXPECT_EQ(back->by_file[1].first, "lib with blank 1.so");
   EXPECT_EQ(back->threads, 3u);
+  EXPECT_FALSE(AccountOf(Profile()).has_value());
+}
+
+// As the releases before wrote it.
+TEST(AccountRecords, OfOldCommentsAreTheSame) {
+  const auto back = OfOldComments(
+      {"kind: heap",
+       "memory: total 252706816 allocator 218652672 files 8703180 shared 0 stacks 0 own 0 mapped 0 rest 25000000 "
+       "swapped 4096 huge 0 hugetlb 8388608 heaps 0 arenas 11 threads 3 sampled 0 live 94969856 live_variance 4.75e+13 "
+       "beyond_variance 0 rest_variance 0 rounding 0 rounding_variance 0 in_use 95811000 in_use_variance 4.8e+13 "
+       "in_use_resident 95000000 in_use_swapped 0 in_use_swapped_variance 0 name glibc",
+       "memory limit: 3", "memory file: 100 lib with blank 0.so", "memory file: 99 lib with blank 1.so"});
+  ASSERT_TRUE(back.has_value());
+  MemoryAccount account = Account();
+  account.by_file.resize(2);
+  EXPECT_EQ(AccountText(*back, "x"), AccountText(account, "x"));
+  EXPECT_EQ(back->in_use.variance, 4.8e13);
 }
 
 // Which are no part of Rss.
@@ -60,17 +85,17 @@ TEST(AccountRecords, PagesOfTheKernelsPoolAreBesideTheRest) {
 TEST(AccountRecords, WithoutPagesThereIsNoEstimateOfThem) {
   MemoryAccount account = Account();
   account.has_pages = false;
-  const auto back = Back(AccountRecords(account));
+  const auto back = Back(account);
   ASSERT_TRUE(back.has_value());
   EXPECT_FALSE(back->has_pages);
   EXPECT_EQ(AccountText(*back, "x"), AccountText(account, "x"));
 }
 
 TEST(AccountRecords, WhatMakesNoSenseIsPassedOver) {
-  EXPECT_FALSE(Back({}).has_value());
-  EXPECT_FALSE(Back({"memory file: 12 x"}).has_value());
-  const auto back = Back({"memory: total 12 total -3 live nan live_variance -1 in_use 1e300 new 5 odd",
-                          "memory file: x y", "memory file: 7"});
+  EXPECT_FALSE(OfOldComments({}).has_value());
+  EXPECT_FALSE(OfOldComments({"memory file: 12 x"}).has_value());
+  const auto back = OfOldComments({"memory: total 12 total -3 live nan live_variance -1 in_use 1e300 new 5 odd",
+                                   "memory file: x y", "memory file: 7"});
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->total, 12u);
   EXPECT_EQ(back->live.value, 0);

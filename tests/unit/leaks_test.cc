@@ -358,7 +358,7 @@ class ResidentTest : public LeaksTest {
       account.total = account.allocator + account.mapped + account.files + account.rest;
       Profile p = Snapshot("app", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 100}});
       p.AddComment("resident_bytes: " + std::to_string(account.total));
-      for (const std::string& record : AccountRecords(account)) p.AddComment(record);
+      p.mutable_records()->account = RecordOf(account);
       Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
     }
     return Leaks({.view = {.files = {folder_.path()}}});

@@ -6,6 +6,7 @@
 #include "report/http/http_message.h"
 #include "report/live/place_of_process.h"
 #include "report/live/profile_delta.h"
+#include "report/pprof/records.h"
 
 namespace holdfast {
 namespace {
@@ -22,9 +23,9 @@ class Made {
     profile_.time_nanos = time_nanos;
     profile_.mappings.push_back(
         {.start = 0x1000, .limit = 0x9000, .file = Intern("/bin/app"), .bias = 7, .has_bias = true});
-    profile_.AddComment("process: box/1/2/3/4");
-    profile_.AddComment("total delay: 5 ± 6");
-    profile_.AddComment("lost stack-table-full: 7");
+    profile_.mutable_process()->id = "box/1/2/3/4";
+    profile_.mutable_records()->total.push_back({"delay", 5, 6});
+    profile_.mutable_records()->loss.push_back({"stack-table-full", 7});
   }
   Made& Add(uint64_t address, int64_t contentions, int64_t delay, const char* key = "wait",
             const char* text = "mutex") {
@@ -65,8 +66,9 @@ TEST(ProfileDelta, IsByAddressAndLabelWhateverTheOrder) {
 TEST(ProfileDelta, KeepsOnlyCommentsThatHoldForDifferences) {
   const Profile change = ChangeBetween(Made(1).profile(), Made(2).Add(0x2000, 1, 1).profile());
   EXPECT_EQ(change.CommentValue("process"), "box/1/2/3/4");
-  EXPECT_EQ(change.CommentValue("total delay"), "");
-  EXPECT_EQ(change.CommentValue("lost stack-table-full"), "");
+  EXPECT_EQ(change.process().id, "box/1/2/3/4");
+  EXPECT_TRUE(change.records().total.empty());
+  EXPECT_TRUE(change.records().loss.empty());
 }
 
 TEST(ProfileDelta, AWaitThatIsOverTakesItsTimeSoFarAway) {

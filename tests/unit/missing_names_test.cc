@@ -119,9 +119,10 @@ TEST_F(HowTo, OtherDistributionsHaveServers) {
 TEST(ObjectNames, TheProgramIsCalledAsItWasStarted) {
   const auto name = [](std::string_view program, std::string_view executable, std::string_view command) {
     Profile profile;
-    profile.AddComment("program: " + std::string(program));
-    profile.AddComment("executable: " + std::string(executable));
-    profile.AddComment("command: " + std::string(command));
+    record::Process& process = *profile.mutable_process();
+    process.program = program;
+    process.executable = executable;
+    process.command = command;
     return std::string(ObjectNames(profile).Of("/usr/bin/redis-check-rdb"));
   };
   EXPECT_EQ(name("redis-server", "/usr/bin/redis-check-rdb", "/usr/bin/redis-server --port 1"), "redis-server");
@@ -129,11 +130,7 @@ TEST(ObjectNames, TheProgramIsCalledAsItWasStarted) {
   EXPECT_EQ(name("redis-server", "/usr/bin/other", "redis-server"), "redis-check-rdb");
   // Two programs in one profile that are the same file: which one a frame is of, nobody knows.
   Profile both;
-  for (const char* called : {"redis-server", "redis-sentinel"}) {
-    both.AddComment(std::string("program: ") + called);
-    both.AddComment("executable: /usr/bin/redis-check-rdb");
-    both.AddComment(std::string("command: ") + called);
-  }
+  both.mutable_process()->object = {{"redis-check-rdb", "redis-server"}, {"redis-check-rdb", "redis-sentinel"}};
   EXPECT_EQ(ObjectNames(both).Of("/usr/bin/redis-check-rdb"), "redis-check-rdb");
 }
 

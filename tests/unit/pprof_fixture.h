@@ -16,7 +16,9 @@
 #include <string_view>
 #include <utility>
 
+#include "report/pprof/old_comments.h"
 #include "report/pprof/pprof.h"
+#include "report/pprof/records.h"
 
 namespace holdfast::testing {
 
@@ -80,6 +82,12 @@ inline Rows GoTop(const std::string& file, const std::string& metric, const std:
     if (std::regex_match(line, match, row)) rows[match[3]] = {std::stoll(match[1]), std::stoll(match[2])};
   }
   return rows;
+}
+
+// With the records that its comments stand for, as after it was written and read.
+inline Profile WithRecords(Profile profile) {
+  ReadOldComments(&profile);
+  return profile;
 }
 
 // main → parse → grow, with an inlined function and labels; 4 metrics as in a heap profile.

@@ -39,7 +39,7 @@ TEST(TextProfile, AHeapOfGperftools) {
   EXPECT_THAT(ValuesOf(*profile, 0), ElementsAre(6, 3072, 2, 1024));
   EXPECT_THAT(ValuesOf(*profile, 1), ElementsAre(3, 1536, 1, 512));
   EXPECT_EQ(profile->strings[profile->default_sample_type], "inuse_space");
-  EXPECT_EQ(profile->CommentValue("kind"), "heap");
+  EXPECT_EQ(profile->process().kind, "heap");
   ASSERT_EQ(profile->mappings.size(), 2u) << "executable ones";
   EXPECT_EQ(profile->strings[profile->mappings[0].file], "/usr/bin/my app");
   EXPECT_EQ(profile->mappings[0].offset, 0x1000u);
@@ -86,7 +86,7 @@ TEST(TextProfile, ContentionIsTimeByTheClockOfTheFile) {
   ASSERT_TRUE(profile.ok()) << profile.status();
   ASSERT_EQ(profile->samples.size(), 1u);
   EXPECT_THAT(ValuesOf(*profile, 0), ElementsAre(30, 20000));
-  EXPECT_EQ(profile->CommentValue("kind"), "block");
+  EXPECT_EQ(profile->process().kind, "block");
   EXPECT_EQ(profile->mappings.size(), 2u);
 }
 

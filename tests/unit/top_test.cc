@@ -252,32 +252,32 @@ TEST(Metric, AnEntryIsFoundByNameByNumberAndByDefault) {
 
 TEST(Metric, WhatTheProfileDoesNotSayIsNotInvented) {
   Profile p = SmallProfile();
-  EXPECT_EQ(*HalfWidth(p, 3), 12);
-  EXPECT_FALSE(HalfWidth(p, 0).has_value());
-  EXPECT_EQ(SamplingOf(p), "1 in 512KiB");
+  EXPECT_EQ(*HalfWidth(WithRecords(p), 3), 12);
+  EXPECT_FALSE(HalfWidth(WithRecords(p), 0).has_value());
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB");
   p.period = 0;
-  EXPECT_EQ(SamplingOf(p), "");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "");
   p.period = 1;
-  EXPECT_EQ(SamplingOf(p), "every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one");
 }
 
 // `holdfast set` while the program ran.
 TEST(Metric, EachIntervalThatWasInForceIsNamed) {
   Profile p = SmallProfile();
   p.AddComment("interval: 1 bytes");
-  EXPECT_EQ(SamplingOf(p), "every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one");
   p.AddComment("interval since 2026-11-22T10:00:00.000Z: 524288 bytes");
   p.AddComment("interval since 2026-11-22T10:00:01.000Z: 0 bytes");
   p.AddComment("interval since 2026-11-22T10:00:02.000Z: 1 bytes");
-  EXPECT_EQ(SamplingOf(p), "1 in 512KiB, then off, then every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB, then off, then every one");
   // The errors are those of the samples from before, though now every allocation is recorded.
-  const std::vector<double> variances = VariancesOf(p);
+  const std::vector<double> variances = VariancesOf(WithRecords(p));
   ASSERT_EQ(variances.size(), p.samples.size() * p.sample_types.size());
   double of_space_in_use = 0;
   for (size_t i = 3; i < variances.size(); i += 4) of_space_in_use += variances[i];
-  EXPECT_NEAR(HalfWidthOf(of_space_in_use), *HalfWidth(p, 3), 0.01);
+  EXPECT_NEAR(HalfWidthOf(of_space_in_use), *HalfWidth(WithRecords(p), 3), 0.01);
   for (int i = 0; i < 9; ++i) p.AddComment("interval since 2026-11-22T10:00:03.000Z: 65536 bytes");
-  EXPECT_EQ(SamplingOf(p), "1 in 512KiB, then … (11 changes: holdfast info), then 1 in 64KiB");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB, then … (11 changes: holdfast info), then 1 in 64KiB");
 }
 
 TEST(Info, PrintsAllThatAProfileSays) {
@@ -322,14 +322,14 @@ TEST(Losses, EachHasATextOfItsOwn) {
   for (const char* name : kLossNames) {
     Profile p;
     p.AddComment("lost " + std::string(name) + ": 7");
-    const std::vector<std::string> losses = LossesOf(p);
+    const std::vector<std::string> losses = LossesOf(WithRecords(p));
     ASSERT_EQ(losses.size(), 1u) << name;
     EXPECT_GT(losses[0].size(), 20u) << name << ": " << losses[0];
     EXPECT_TRUE(texts.insert(losses[0]).second) << name;
   }
   Profile p;
   p.AddComment("lost mappings-full: 7");
-  EXPECT_THAT(LossesOf(p).at(0), ::testing::HasSubstr("7 mappings and unmappings"));
+  EXPECT_THAT(LossesOf(WithRecords(p)).at(0), ::testing::HasSubstr("7 mappings and unmappings"));
 }
 
 // Where every block is recorded, of few of them the age is known: no "every one" beside a ±.
@@ -337,9 +337,9 @@ TEST(SamplingText, OfLifetimesAtInterval1IsNotEveryOne) {
   Profile p;
   p.AddComment("kind: lifetimes");
   p.AddComment("interval: 1 bytes");
-  EXPECT_EQ(SamplingOf(p), "every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one");
   p.AddComment("ages known: of one block in 384, chosen at random");
-  EXPECT_EQ(SamplingOf(p), "every one recorded, the ages of few: see ages");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one recorded, the ages of few: see ages");
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ export function defaultMetric(report: Report, kind?: string): string {
 }
 
 /**
- * Returns the peak of the process shown, from the comments of its files: `peak: 123 bytes at 2026-01-02T03:04:05.678Z`. Several
+ * Returns the peak of the process shown, from the records of its files. Several
  * processes have no common peak.
  */
 export function highestPeak(report: Report, isShown: (series: Series) => boolean): { bytes: number; ms: number } | null {
@@ -183,10 +183,8 @@ export function highestPeak(report: Report, isShown: (series: Series) => boolean
   for (const series of report.series) {
     if (series.base || !isMemory(series.kind) || !isShown(series)) continue;
     processes.add(series.process);
-    for (const comment of series.comments) {
-      const found = /^peak: (\d+) bytes at (\S+)$/.exec(comment);
-      if (found !== null && (highest === null || Number(found[1]) > highest.bytes)) highest = { bytes: Number(found[1]), ms: Date.parse(found[2]!) };
-    }
+    const { bytes = 0, time_ns = 0 } = series.records.peak ?? {};
+    if (bytes > 0 && (highest === null || bytes > highest.bytes)) highest = { bytes, ms: Math.round(time_ns / 1e6) };
   }
   return processes.size === 1 ? highest : null;
 }

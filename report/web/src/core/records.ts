@@ -13,6 +13,7 @@ export interface Records {
   locks?: Locks;
   missing_names?: MissingNames[];
   merged?: Merged;
+  allocator?: Allocator;
 }
 
 export interface Process {
@@ -43,7 +44,8 @@ export interface Sampling {
   interval?: Interval[]; // oldest first; in a sum of files with different ones: each of these
   interval_in_part?: boolean; // it is such a sum
   ages_known?: string; // lifetimes: the blocks that have ages, in words
-  ages_are_drawn?: boolean; // only of blocks that were chosen at random
+  aged_one_in?: number; // only one small block in so many, chosen at random, has an age; 0: each has one
+  aged_up_to_bytes?: number; // the largest of these small blocks
 }
 
 export interface Interval {
@@ -56,6 +58,12 @@ export interface Total {
   type?: string;
   value?: number;
   half_width?: number;
+}
+
+export interface Allocator {
+  outcome?: string; // in words
+  is_seen?: boolean; // its functions are redirected at their entry
+  incomplete?: string; // why not all of it is seen, in words
 }
 
 export interface Loss {
@@ -116,7 +124,7 @@ export interface MissingNames {
   path?: string;
   why?: string;
   not_in_time?: boolean; // the exporter had no time for it: holdfast symbolize adds it
-  debug_file?: string; // the debug file that could not be read, and why
+  is_debug_file?: boolean; // `why` begins with the path of a debug file that could not be read
 }
 
 export interface Merged {

@@ -53,10 +53,9 @@ export const processKeys = ["pid", "host", "build id"] as const;
 
 export function processLabel(report: Report, series: Series, key: string): string {
   if (key === "pid") return series.pid;
-  const stated = (name: string) => series.comments.find((text) => text.startsWith(`${name}: `))?.slice(name.length + 2) ?? "";
-  if (key === "host") return stated("host") || (series.process.includes("/") ? series.process.slice(0, series.process.indexOf("/")) : "");
+  if (key === "host") return series.process.includes("/") ? series.process.slice(0, series.process.indexOf("/")) : "";
   if (key !== "build id") return "";
-  const executable = stated("executable");
+  const executable = series.records.process?.executable;
   return report.objects.find(([path]) => path === executable)?.[1] ?? "";
 }
 
@@ -262,8 +261,11 @@ export function varianceFactor(interval: number, unit: string, size: number): nu
 
 /** Returns the mean interval in the metric's own unit, or 0 if the file does not state it. */
 export function intervalOf(series: Series): number {
-  const comment = series.comments.find((text) => text.startsWith("interval: "));
-  if (comment !== undefined) return Number.parseFloat(comment.slice(10)) || 0;
+  const intervals = series.records.sampling?.interval ?? [];
+  if (intervals.length > 0) {
+    // Of a sum most of the error comes from the largest, which is the last.
+    return intervals[intervals.length - 1]!.mean ?? 0;
+  }
   return series.kind === "heap" ? series.period : 0;
 }
 
