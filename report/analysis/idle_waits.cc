@@ -1,7 +1,7 @@
 #include "report/analysis/idle_waits.h"
 
 #include "report/analysis/lock_list.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {

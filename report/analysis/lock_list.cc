@@ -10,7 +10,7 @@
 #include "report/analysis/waiting_list.h"
 #include "report/base/value_units.h"
 #include "report/pprof/lock_record_limits.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/metric.h"
 

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "report/pprof/lock_record_limits.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

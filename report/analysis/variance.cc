@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "sampler/contract/records.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "report/pprof/profile.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 

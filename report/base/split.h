@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_REPORT_BASE_SPLIT_H_
 #define HOLDFAST_REPORT_BASE_SPLIT_H_
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,12 @@ inline std::vector<std::string_view> Split(std::string_view text, std::string_vi
     if (end == std::string_view::npos) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+// Whether `word` is one of `words`, which are divided by blanks.
+inline bool HasWord(std::string_view words, std::string_view word) {
+  const std::vector<std::string_view> all = Split(words, " ");
+  return std::find(all.begin(), all.end(), word) != all.end();
 }
 
 }  // namespace holdfast

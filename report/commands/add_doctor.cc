@@ -105,18 +105,24 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
 
 // ---- doctor PID ----
 
-// Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
-std::string StartedAs(pid_t pid) {
+// Returns a value of the process's auxiliary vector; 0: it is not there, or cannot be read.
+uint64_t AuxiliaryValue(pid_t pid, uint64_t type) {
   std::istringstream file(ReadOfProcess(pid, "auxv"));
   Elf64_auxv_t entry;
-  const ProcessMemory memory(pid);
   while (file.read(reinterpret_cast<char*>(&entry), sizeof entry)) {
-    if (entry.a_type != AT_EXECFN) continue;
-    std::string path;
-    for (char c = 0; path.size() < 4096 && memory.Read(entry.a_un.a_val + path.size(), &c, 1) && c != 0;) path += c;
-    return path;
+    if (entry.a_type == type) return entry.a_un.a_val;
   }
-  return "";
+  return 0;
+}
+
+// Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
+std::string StartedAs(pid_t pid) {
+  const uint64_t address = AuxiliaryValue(pid, AT_EXECFN);
+  const ProcessMemory memory(pid);
+  std::string path;
+  for (char c = 0; address != 0 && path.size() < 4096 && memory.Read(address + path.size(), &c, 1) && c != 0;)
+    path += c;
+  return path;
 }
 
 // Replaces the name of the main program by the path that it was started with, if both are the same file.
@@ -131,14 +137,7 @@ void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>*
 }
 
 // Whether the process runs with more privileges than its starter had (AT_SECURE in the auxiliary vector).
-bool IsSecure(pid_t pid) {
-  std::istringstream file(ReadOfProcess(pid, "auxv"));
-  Elf64_auxv_t entry;
-  while (file.read(reinterpret_cast<char*>(&entry), sizeof entry)) {
-    if (entry.a_type == AT_SECURE) return entry.a_un.a_val != 0;
-  }
-  return false;
-}
+bool IsSecure(pid_t pid) { return AuxiliaryValue(pid, AT_SECURE) != 0; }
 
 bool HasObject(const std::vector<std::string>& objects, const char* part) {
   for (const std::string& object : objects) {

@@ -11,10 +11,8 @@
 #include "report/base/file_descriptor.h"
 
 namespace holdfast {
-namespace {
 
-// Returns the build id in a notes section. A note has the sizes of name and text, a type, the name and the text, both
-// padded.
+// A note has the sizes of name and text, a type, the name and the text, both padded.
 std::string BuildIdIn(std::string_view notes, uint64_t alignment) {
   const auto padded = [alignment](uint64_t size) { return (size + alignment - 1) / alignment * alignment; };
   for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -30,8 +28,6 @@ std::string BuildIdIn(std::string_view notes, uint64_t alignment) {
   }
   return "";
 }
-
-}  // namespace
 
 std::string Hexadecimal(std::string_view bytes) {
   std::string text;

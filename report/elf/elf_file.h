@@ -27,6 +27,8 @@
 
 namespace holdfast {
 
+// Returns the build id in a notes section, in hexadecimal; "" if it has none. `alignment`: of its notes, 4 or 8.
+std::string BuildIdIn(std::string_view notes, uint64_t alignment);
 // Formats at most 64 bytes in lower case. Build ids have 20 bytes, or 8.
 std::string Hexadecimal(std::string_view bytes);
 

@@ -13,7 +13,7 @@
 #include "report/outside/look_at_waits.h"
 #include "report/pprof/lock_record_limits.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/earlier_names.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "report/table/process_info.h"
@@ -71,14 +71,14 @@ uint64_t FingerprintOfAges(const Snapshot& snapshot) {
 }
 
 // Makes a symbolizer use the files of one process, during this object's lifetime.
-class FilesOfProcess {
+class HeldFiles {
  public:
-  FilesOfProcess(ModuleSymbolizer* symbolizer, const LoadedFiles* files) : symbolizer_(*symbolizer) {
+  HeldFiles(ModuleSymbolizer* symbolizer, const LoadedFiles* files) : symbolizer_(*symbolizer) {
     symbolizer_.UseFilesOf(files);
   }
-  FilesOfProcess(const FilesOfProcess&) = delete;
-  FilesOfProcess& operator=(const FilesOfProcess&) = delete;
-  ~FilesOfProcess() { symbolizer_.UseFilesOf(nullptr); }
+  HeldFiles(const HeldFiles&) = delete;
+  HeldFiles& operator=(const HeldFiles&) = delete;
+  ~HeldFiles() { symbolizer_.UseFilesOf(nullptr); }
 
  private:
   ModuleSymbolizer& symbolizer_;
@@ -263,7 +263,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
   Snapshot* const snapshot = &taken;
   const bool is_last = occasion.is_last || snapshot->exit_request != 0;
   LookAtModules();
-  const FilesOfProcess held(&symbolizer, &modules_.files());
+  const HeldFiles held(&symbolizer, &modules_.files());
   snapshot->reasons = occasion.reasons;
   if (!occasion.lean) LookAtWaits(table_, snapshot);
   KeepPeak(snapshot);
@@ -365,7 +365,7 @@ void ProcessExporter::CompleteFiles(const OutputFolder& output, ModuleSymbolizer
   }
   std::stable_sort(files.begin(), files.end(),
                    [](const Written* a, const Written* b) { return a->time_ns > b->time_ns; });
-  const FilesOfProcess held(&symbolizer, &modules_.files());
+  const HeldFiles held(&symbolizer, &modules_.files());
   for (const Written* file : files) {
     absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(file->name));
     if (!profile.ok()) continue;  // removed meanwhile
@@ -398,7 +398,7 @@ absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer
   absl::StatusOr<Snapshot> snapshot = table_.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   LookAtModules();
-  const FilesOfProcess held(&symbolizer, &modules_.files());
+  const HeldFiles held(&symbolizer, &modules_.files());
   LookAtWaits(table_, &*snapshot);
   KeepPeak(&*snapshot);
   const Deadline lines_by = Deadline::In(kLinesTime);

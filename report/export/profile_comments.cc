@@ -8,9 +8,9 @@
 #include "fmt/format.h"
 #include "report/base/value_units.h"
 #include "report/export/profile_builder.h"
-#include "report/lock_records/lock_records.h"
+#include "report/lock_records/written_locks.h"
 #include "report/pprof/process_comments.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "report/table/entry_text.h"
 

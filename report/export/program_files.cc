@@ -14,7 +14,7 @@
 #include "report/export/profile_builder.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/process_comments.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "sampler/contract/layout.h"
 

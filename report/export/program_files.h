@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "report/export/output_folder.h"
 #include "report/pprof/profile.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/profile_merger.h"
 
 namespace holdfast {

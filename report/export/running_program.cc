@@ -12,7 +12,7 @@
 #include "report/base/value_units.h"
 #include "report/memory/libc_mappings.h"
 #include "report/memory/resident_rows.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
 

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "report/lock_records/lock_records.h"
+#include "report/lock_records/written_locks.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
 #include "report/table/table_folder.h"

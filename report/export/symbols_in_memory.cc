@@ -1,7 +1,6 @@
 #include "report/export/symbols_in_memory.h"
 
 #include <elf.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "report/elf/elf_file.h"
 #include "report/table/headers_of_module.h"
+#include "report/table/process_files.h"
 #include "report/table/thread_status.h"
 
 namespace holdfast {
@@ -44,7 +45,7 @@ class Image {
         std::string notes(segment.p_memsz, '\0');
         // Use one notes section for one segment, because segments differ in alignment.
         if (notes_.empty() && memory_.Read(module_.bias + segment.p_vaddr, notes.data(), notes.size()) &&
-            notes.find("GNU") != std::string::npos && HasBuildId(notes, segment.p_align)) {
+            !BuildIdIn(notes, segment.p_align == 8 ? 8 : 4).empty()) {
           notes_ = notes;
           notes_align_ = segment.p_align;
         }
@@ -63,18 +64,6 @@ class Image {
         if (one.d_tag == DT_GNU_HASH) gnu_hash_ = address;
       }
     }
-  }
-
-  static bool HasBuildId(const std::string& notes, uint64_t align) {
-    const uint64_t pad = align == 8 ? 8 : 4;
-    for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-      Elf64_Nhdr note;
-      memcpy(&note, notes.data() + at, sizeof note);
-      if (note.n_type == NT_GNU_BUILD_ID) return true;
-      const auto padded = [pad](uint64_t size) { return (size + pad - 1) / pad * pad; };
-      at = padded(padded(at + sizeof note + note.n_namesz) + note.n_descsz);
-    }
-    return false;
   }
 
   // No table has the number of symbols, but the hash tables name the last symbol.
@@ -147,13 +136,7 @@ class Image {
 FileDescriptor SymbolsInMemory(pid_t pid, const ModuleInfo& module) {
   const std::string bytes = Image(pid, module).Make();
   if (bytes.empty()) return {};
-  FileDescriptor file(memfd_create("holdfast", MFD_CLOEXEC));
-  for (size_t at = 0; file.valid() && at < bytes.size();) {
-    const ssize_t put = write(file.get(), bytes.data() + at, bytes.size() - at);
-    if (put <= 0) return {};
-    at += static_cast<size_t>(put);
-  }
-  return file;
+  return FileInMemory(bytes);
 }
 
 }  // namespace holdfast

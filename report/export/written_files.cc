@@ -13,7 +13,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/export/without_rights.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {

@@ -6,7 +6,7 @@
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "report/analysis/variance.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 
 namespace holdfast {

@@ -38,7 +38,7 @@
 #include "report/memory/account_text.h"
 #include "report/pprof/object_names.h"
 #include "report/pprof/profile.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"

@@ -10,7 +10,7 @@
 #include "report/analysis/variance.h"
 #include "report/base/value_units.h"
 #include "report/lifetimes/age_sums.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "report/views/node_cells.h"
 

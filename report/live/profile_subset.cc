@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "report/pprof/process_comments.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

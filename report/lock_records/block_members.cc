@@ -12,7 +12,7 @@
 #include "report/analysis/waiting_list.h"
 #include "report/base/base_name.h"
 #include "report/dwarf/members.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -18,9 +18,9 @@
 #include "report/elf/demangle.h"
 #include "report/elf/elf_file.h"
 #include "report/lock_records/block_members.h"
-#include "report/lock_records/lock_records.h"
+#include "report/lock_records/written_locks.h"
 #include "report/pprof/object_names.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/table/process_info.h"
 

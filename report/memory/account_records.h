@@ -7,7 +7,7 @@
 
 #include "report/memory/account.h"
 #include "report/pprof/profile.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 

@@ -5,7 +5,7 @@
 
 #include "report/base/base_name.h"
 #include "report/pprof/object_names.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

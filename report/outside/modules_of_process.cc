@@ -8,10 +8,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "report/base/file_descriptor.h"
+#include "report/elf/elf_file.h"
 #include "report/table/headers_of_module.h"
 #include "report/table/thread_status.h"
 
@@ -19,24 +19,6 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096, kMostNotes = 1 << 16;
-
-std::string BuildIdIn(const std::string& notes) {
-  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-    Elf64_Nhdr head;
-    memcpy(&head, notes.data() + at, sizeof head);
-    const uint64_t name = at + sizeof head, text = name + (uint64_t{head.n_namesz} + 3) / 4 * 4;
-    const uint64_t end = text + (uint64_t{head.n_descsz} + 3) / 4 * 4;
-    if (end > notes.size()) return "";
-    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && notes.compare(name, 3, "GNU") == 0) {
-      std::string id;
-      for (uint64_t i = 0; i < head.n_descsz; ++i)
-        absl::StrAppendFormat(&id, "%02x", static_cast<unsigned char>(notes[text + i]));
-      return id;
-    }
-    at = end;
-  }
-  return "";
-}
 
 // `start`: where a file's first bytes are mapped. The result has no segments if there is no module.
 ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string path) {
@@ -52,7 +34,7 @@ ModuleInfo ModuleAt(const ProcessMemory& memory, uint64_t start, std::string pat
     const uint64_t from = module.bias + header.p_vaddr;
     if (header.p_type == PT_NOTE && header.p_filesz <= kMostNotes && module.build_id.empty()) {
       std::string notes(header.p_filesz, '\0');
-      if (memory.Read(from, notes.data(), notes.size())) module.build_id = BuildIdIn(notes);
+      if (memory.Read(from, notes.data(), notes.size())) module.build_id = BuildIdIn(notes, 4);
     }
     if (header.p_type != PT_LOAD || header.p_memsz > kPcMask) continue;
     const uint64_t page = from / kPageBytes * kPageBytes,

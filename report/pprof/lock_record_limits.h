@@ -1,5 +1,5 @@
 // Limits for locks in a profile's records: how many are written, and which are left out first. Used by the writer
-// (report/lock_records/lock_records.h) and the reader (report/analysis/lock_list.h).
+// (report/lock_records/written_locks.h) and the reader (report/analysis/lock_list.h).
 #ifndef HOLDFAST_REPORT_PPROF_LOCK_RECORD_LIMITS_H_
 #define HOLDFAST_REPORT_PPROF_LOCK_RECORD_LIMITS_H_
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "report/base/base_name.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 ObjectNames::ObjectNames(const Profile& profile) {

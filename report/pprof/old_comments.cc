@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "sampler/contract/records.h"
 #include "sampler/contract/time_buckets.h"
 

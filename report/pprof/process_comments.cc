@@ -2,7 +2,7 @@
 
 #include "fmt/format.h"
 #include "report/base/value_units.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 

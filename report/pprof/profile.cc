@@ -1,7 +1,7 @@
 #include "report/pprof/profile.h"
 
 #include "report/base/huge_pages.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 

@@ -1,4 +1,4 @@
-// Typed records (records.h) to protobuf and back. Only for the pprof reader and writer.
+// Typed records (typed_records.h) to protobuf and back. Only for the pprof reader and writer.
 #ifndef HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
 #define HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
 
@@ -7,7 +7,7 @@
 #include <protozero/pbf_reader.hpp>
 #include <string>
 
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 

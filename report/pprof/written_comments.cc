@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

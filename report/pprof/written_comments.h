@@ -1,5 +1,5 @@
 // Which comments of our profiles are written: at most 20, because `go tool pprof` prints every comment above its table. The
-// records (records.h) have everything that is left out.
+// records (typed_records.h) have everything that is left out.
 #ifndef HOLDFAST_REPORT_PPROF_WRITTEN_COMMENTS_H_
 #define HOLDFAST_REPORT_PPROF_WRITTEN_COMMENTS_H_
 

@@ -34,11 +34,6 @@ size_t NameLength(std::string_view text) {
   return length;
 }
 
-bool IsAmong(std::string_view word, std::string_view words) {
-  const std::vector<std::string_view> all = Split(words, " ");
-  return std::find(all.begin(), all.end(), word) != all.end();
-}
-
 // ---- Words and operators ----
 
 struct Token {
@@ -278,10 +273,10 @@ class Reader {
           ++branches;
         } else if (word == "while" || word == "until") {
           ++loops;
-        } else if (IsAmong(word, "fi done esac")) {
+        } else if (HasWord("fi done esac", word)) {
           (word == "done" ? loops : branches) -= 1;
           if (word == "esac" && !patterns.empty()) patterns.pop_back();
-        } else if (!IsAmong(word, "then else elif do ! { } time coproc")) {
+        } else if (!HasWord("then else elif do ! { } time coproc", word)) {
           words.push_back(word);
         }
         continue;
@@ -353,9 +348,9 @@ class Reader {
       if (!Expand(raw[at], *scope, calls, &words)) {
         words.resize(before);
         if (before != 0) continue;
-        if (is_exec || !IsAmong(raw[at], "exec command builtin")) return AddUnknown(text, is_exec);
+        if (is_exec || !HasWord("exec command builtin", raw[at])) return AddUnknown(text, is_exec);
       }
-      if (before == 0 && words.size() == 1 && IsAmong(words[0], "exec command builtin")) {
+      if (before == 0 && words.size() == 1 && HasWord("exec command builtin", words[0])) {
         is_exec = is_exec || words[0] == "exec";
         words.clear();
         while (at + 1 < raw.size() && raw[at + 1].starts_with('-')) at += raw[at + 1] == "-a" ? 2 : 1;
@@ -484,10 +479,10 @@ class Reader {
     } else if (name == "exit" || name == "return") {
       scope->has_ended = is_sure;
     } else {
-      return IsAmong(
-          name,
+      return HasWord(
           "[ : alias bg break continue dirs disown echo false fc fg getopts hash jobs kill let popd printf pwd "
-          "read shopt test times trap true type ulimit umask unalias wait mapfile readarray");
+          "read shopt test times trap true type ulimit umask unalias wait mapfile readarray",
+          name);
     }
     return true;
   }

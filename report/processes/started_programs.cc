@@ -71,11 +71,6 @@ constexpr Starter kStarters[] = {
     {"softlimit", "-a -c -d -f -l -m -o -p -r -s -t"},
 };
 
-bool HasWord(std::string_view words, std::string_view one) {
-  const std::vector<std::string_view> all = Split(words, " ");
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
 bool IsShell(std::string_view program) { return HasWord("sh bash dash ash ksh mksh zsh", BaseName(program)); }
 
 // Helpers that a script calls on the way to its main program.

@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/base/value_units.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/records.h"
 

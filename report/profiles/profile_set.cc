@@ -17,7 +17,7 @@
 #include "report/base/base_name.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/profile_kind.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "report/pprof/profile_kind.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -14,7 +14,7 @@
 #include "report/base/time_budget.h"
 #include "report/export/profile_builder.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/push/server_profile.h"
 
 namespace holdfast {
@@ -268,11 +268,7 @@ absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, int file, 
                   .pprof = part.pprof};
   const SeriesSpan span =
       times_.Take(entry.family, entry.labels, {entry.from_ns, entry.until_ns}, NowNs(CLOCK_REALTIME));
-  if (span.until_ns != entry.until_ns) {
-    entry.pprof = AtTime(entry.pprof, span.until_ns, std::max<int64_t>(1, span.until_ns - span.from_ns));
-  }
-  entry.from_ns = span.from_ns;
-  entry.until_ns = span.until_ns;
+  entry.SetTimes(span.from_ns, span.until_ns);
   absl::Status status = spool->Put(told.process, entry, counts);
   if (status.ok()) ++counts_.profiles;
   return status;

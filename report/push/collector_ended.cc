@@ -13,7 +13,7 @@
 #include "report/export/profile_builder.h"
 #include "report/export/written_files.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/push/collector.h"
 #include "report/table/noted_folders.h"
 #include "report/table/process_info.h"

@@ -157,6 +157,12 @@ PushRequest ToOtlp(const PushEntry& entry) {
 
 }  // namespace
 
+void PushEntry::SetTimes(int64_t from, int64_t until) {
+  if (until != until_ns) pprof = AtTime(pprof, until, std::max<int64_t>(1, until - from));
+  from_ns = from;
+  until_ns = until;
+}
+
 std::string EncodeEntry(const PushEntry& entry) {
   std::string bytes;
   protozero::pbf_writer writer(bytes);

@@ -22,6 +22,9 @@ struct PushEntry {
   std::string id;  // a random UUID, the same in each attempt
   int64_t from_ns = 0, until_ns = 0;
   std::string pprof;  // gzip
+
+  // Moves the profile as well, to its end.
+  void SetTimes(int64_t from, int64_t until);
 };
 
 std::string EncodeEntry(const PushEntry& entry);

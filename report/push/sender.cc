@@ -201,8 +201,7 @@ void Sender::PutInOrder(Request* request) {
     if (last == last_sent_ns_.end() || one.entry.until_ns / kMs > last->second / kMs) continue;
     const int64_t until_ns = (last->second / kMs + 1) * kMs;
     if (until_ns > ServerNowNs() + SeriesTimes::kMostAhead) continue;
-    one.entry.until_ns = until_ns;
-    one.entry.pprof = AtTime(one.entry.pprof, until_ns, std::max<int64_t>(1, until_ns - one.entry.from_ns));
+    one.entry.SetTimes(one.entry.from_ns, until_ns);
     one.spool->Change(one.waiting, one.entry);
   }
   constexpr size_t kMostSeries = 100'000;
@@ -229,9 +228,7 @@ bool Sender::GiveTime(const Outgoing& one, int64_t until_ns) {
   constexpr int kMostCorrections = 3;
   if (++corrected_[{one.spool.get(), one.waiting.number}] > kMostCorrections) return false;
   PushEntry entry = one.entry;
-  entry.from_ns += until_ns - entry.until_ns;
-  entry.until_ns = until_ns;
-  entry.pprof = AtTime(entry.pprof, until_ns, std::max<int64_t>(1, until_ns - entry.from_ns));
+  entry.SetTimes(entry.from_ns + until_ns - entry.until_ns, until_ns);
   one.spool->Change(one.waiting, entry);
   one.spool->Return({one.waiting.number}, /*not_taken=*/true);
   return true;

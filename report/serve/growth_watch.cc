@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "report/export/output_folder.h"
 #include "report/html/html_leaks.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/profile_set.h"
 

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "fmt/format.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/mapping_layout.h"
 
 namespace holdfast {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/mapping_layout.h"
 
 namespace holdfast {

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "report/dwarf/section.h"
 #include "report/elf/debug_file_finder.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

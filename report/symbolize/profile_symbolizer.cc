@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/pprof/object_names.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/perf_map.h"
 #include "report/symbolize/tail_calls.h"

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/pprof/profile_kind.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/mapping_layout.h"
 #include "report/symbolize/tail_ways.h"
 

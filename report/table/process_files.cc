@@ -71,14 +71,6 @@ std::string LinkAt(int folder, const char* name) {
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : "";
 }
 
-// Puts `text` into a file in memory.
-FileDescriptor AsFile(const std::string& text) {
-  FileDescriptor file(memfd_create("holdfast", MFD_CLOEXEC));
-  if (!file.valid() || pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    return FileDescriptor();
-  return file;
-}
-
 // Runs in the child, as root.
 FileDescriptor OpenFor(uid_t user, const Request& request) {
   const std::string name(request.name, strnlen(request.name, sizeof request.name));
@@ -87,10 +79,10 @@ FileDescriptor OpenFor(uid_t user, const Request& request) {
   if (!IsAllowed(name) || !folder.valid() || UserOfProcess(request.pid) != user) return FileDescriptor();
   FileDescriptor file;
   if (name == "exe") {
-    file = AsFile(LinkAt(folder.get(), "exe"));
+    file = FileInMemory(LinkAt(folder.get(), "exe"));
   } else {
     file = FileDescriptor(openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.valid() && IsText(name)) file = AsFile(ReadWhole(file));
+    if (file.valid() && IsText(name)) file = FileInMemory(ReadWhole(file));
   }
   // The process may have executed a setuid program meanwhile.
   if (UserOfProcess(request.pid) != user) return FileDescriptor();
@@ -192,6 +184,16 @@ std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most) {
 std::string ExecutableOfProcess(pid_t pid) {
   const std::string path = LinkAt(AT_FDCWD, absl::StrCat("/proc/", pid, "/exe").c_str());
   return path.empty() ? ReadWhole(AskReader(pid, "exe"), PATH_MAX) : path;
+}
+
+FileDescriptor FileInMemory(std::string_view bytes) {
+  FileDescriptor file(memfd_create("holdfast", MFD_CLOEXEC));
+  for (size_t at = 0; file.valid() && at < bytes.size();) {
+    const ssize_t put = pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (put <= 0) return FileDescriptor();
+    at += static_cast<size_t>(put);
+  }
+  return file;
 }
 
 }  // namespace holdfast

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "report/base/file_descriptor.h"
 
@@ -29,6 +30,9 @@ FileDescriptor OpenOfProcess(pid_t pid, const std::string& name);
 std::string ReadOfProcess(pid_t pid, const std::string& name, size_t most = SIZE_MAX);
 // The target of /proc/PID/exe; "" if the kernel does not show it.
 std::string ExecutableOfProcess(pid_t pid);
+
+// Puts the bytes into a file in memory (memfd_create). Invalid if that fails.
+FileDescriptor FileInMemory(std::string_view bytes);
 
 }  // namespace holdfast
 

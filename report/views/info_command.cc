@@ -12,7 +12,7 @@
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
 #include "report/waiters/stuck.h"

@@ -8,7 +8,7 @@
 
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {

@@ -17,7 +17,7 @@
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/lock_record_limits.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"

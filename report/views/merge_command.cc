@@ -18,7 +18,7 @@
 #include "report/pprof/pprof.h"
 #include "report/pprof/process_comments.h"
 #include "report/pprof/profile_kind.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 #include "sampler/contract/layout.h"

@@ -16,7 +16,7 @@
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 #include "report/views/live_processes.h"

@@ -1,7 +1,7 @@
 // The table file: what the library knows of one process, in memory that any process of the same user can read.
 //
 //   offset 0          TableHeader   identity, options, control words, exact counters, losses, heads of lists
-//   after the header  records       (records.h) Node, Stack, Row, Module, LabelSet, LiveLevel, those of a shard about in the order in which they were needed
+//   after the header  records       (typed_records.h) Node, Stack, Row, Module, LabelSet, LiveLevel, those of a shard about in the order in which they were needed
 //
 // Only the target writes it, except for control words, which the exporter and the tool write; anyone reads it. There
 // are no pointers: an `Offset` counts 8-byte units from the start of the file, 0 means "none". A record is filled first

@@ -6,7 +6,7 @@
 #include "report/http/http_message.h"
 #include "report/live/place_of_process.h"
 #include "report/live/profile_delta.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "report/pprof/old_comments.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast::testing {
 
@@ -84,7 +84,7 @@ inline Rows GoTop(const std::string& file, const std::string& metric, const std:
   return rows;
 }
 
-// With the records that its comments stand for, as after it was written and read.
+// Returns the profile with the records of its comments, as after it was written and read.
 inline Profile WithRecords(Profile profile) {
   ReadOldComments(&profile);
   return profile;

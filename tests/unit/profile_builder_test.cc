@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "report/lock_records/lock_records.h"
+#include "report/lock_records/written_locks.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -44,7 +44,7 @@ export interface Sampling {
   interval?: Interval[]; // oldest first; in a sum of files with different ones: each of these
   interval_in_part?: boolean; // it is such a sum
   ages_known?: string; // lifetimes: the blocks that have ages, in words
-  aged_one_in?: number; // only one small block in so many, chosen at random, has an age; 0: each has one
+  aged_one_in?: number; // N: one small block in N, chosen at random, has an age; 0: each has one
   aged_up_to_bytes?: number; // the largest of these small blocks
 }
 
@@ -130,6 +130,6 @@ export interface MissingNames {
 export interface Merged {
   how?: number;
   files?: number;
-  processes?: number; // --merge-children: of so many processes
+  processes?: number; // --merge-children: the number of processes
   from?: string[];
 }

@@ -1,4 +1,4 @@
-#include "report/lock_records/wait_records.h"
+#include "report/lock_records/written_waits.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "report/base/printable.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/lock_records/lock_records.h"
+#include "report/lock_records/written_locks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 
 namespace holdfast {
 namespace {

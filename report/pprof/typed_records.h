@@ -2,8 +2,8 @@
 //
 // `Fields` lists a record's fields with their numbers and names, for the codec (record_codec.h) and for whatever else
 // visits each field. A member that is a message is absent, or it was written.
-#ifndef HOLDFAST_REPORT_PPROF_RECORDS_H_
-#define HOLDFAST_REPORT_PPROF_RECORDS_H_
+#ifndef HOLDFAST_REPORT_PPROF_TYPED_RECORDS_H_
+#define HOLDFAST_REPORT_PPROF_TYPED_RECORDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -632,4 +632,4 @@ struct Profile {
 
 }  // namespace holdfast::record
 
-#endif  // HOLDFAST_REPORT_PPROF_RECORDS_H_
+#endif  // HOLDFAST_REPORT_PPROF_TYPED_RECORDS_H_

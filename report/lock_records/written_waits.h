@@ -2,10 +2,10 @@
 // writes them into mutex and block profiles; report/analysis/waiting_list.h reads them.
 //
 // At most kMostWaitsWritten waits: deadlocks first, then waits for a holder, the longest first, then the others.
-#ifndef HOLDFAST_REPORT_LOCK_RECORDS_WAIT_RECORDS_H_
-#define HOLDFAST_REPORT_LOCK_RECORDS_WAIT_RECORDS_H_
+#ifndef HOLDFAST_REPORT_LOCK_RECORDS_WRITTEN_WAITS_H_
+#define HOLDFAST_REPORT_LOCK_RECORDS_WRITTEN_WAITS_H_
 
-#include "report/lock_records/lock_records.h"
+#include "report/lock_records/written_locks.h"
 #include "report/pprof/profile.h"
 #include "report/table/snapshot.h"
 
@@ -18,4 +18,4 @@ void AddWaitRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profi
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_LOCK_RECORDS_WAIT_RECORDS_H_
+#endif  // HOLDFAST_REPORT_LOCK_RECORDS_WRITTEN_WAITS_H_

@@ -4,8 +4,8 @@
 // Numbers of waits and holds are exact; those of pairs and sites are estimates. At most kMostLocksWritten single locks and
 // kMostPairsWritten pairs are written, the longest delays first. A lock with a waiter at the snapshot is never left out for one
 // without. The written locks add up to what the table counted.
-#ifndef HOLDFAST_REPORT_LOCK_RECORDS_LOCK_RECORDS_H_
-#define HOLDFAST_REPORT_LOCK_RECORDS_LOCK_RECORDS_H_
+#ifndef HOLDFAST_REPORT_LOCK_RECORDS_WRITTEN_LOCKS_H_
+#define HOLDFAST_REPORT_LOCK_RECORDS_WRITTEN_LOCKS_H_
 
 #include <functional>
 #include <vector>
@@ -30,4 +30,4 @@ void AddLockRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profi
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_LOCK_RECORDS_LOCK_RECORDS_H_
+#endif  // HOLDFAST_REPORT_LOCK_RECORDS_WRITTEN_LOCKS_H_
