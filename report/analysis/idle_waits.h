@@ -1,5 +1,5 @@
 // Determines the rank (report/analysis/wait_rank.h) of each sample in a mutex or block profile, by the label `wait` or
-// `lock`. For futexes it uses the lock comments: the sample is an event if a function waits for (or wakes) only event
+// `lock`. For futexes it uses the records of locks: the sample is an event if a function waits for (or wakes) only event
 // futexes.
 #ifndef HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
 #define HOLDFAST_REPORT_ANALYSIS_IDLE_WAITS_H_
@@ -18,7 +18,7 @@ class IdleWaits {
  public:
   // Both arguments must outlive this object. In a profile of another kind every sample ranks as a lock.
   IdleWaits(const Profile& profile, Plumbing* plumbing);
-  // For a merged mutex or block profile, which has no lock comments: `contends` is the union from all its files.
+  // For a merged mutex or block profile, which has no records of locks: `contends` is the union from all its files.
   IdleWaits(const Profile& profile, Plumbing* plumbing, std::set<std::string> contends)
       : profile_(profile), plumbing_(plumbing), any_(true), contends_(std::move(contends)) {}
 

@@ -171,15 +171,15 @@ class Finder {
   bool empty() const { return processes_.empty() && threads_.empty(); }
 
   std::vector<ProgramGrowth> Growths() const {
+    const Judged judged = Choose();
     std::vector<ProgramGrowth> growths;
-    for (const auto& [key, program, kind, series, is_family] : Choose().series) {
-      const std::vector<LeakSeries::Entry> entries = series->Entries();
-      ProgramGrowth growth{
-          .program = program, .kind = kind, .answer = AnswerOf(*series, entries), .hours = series->Hours()};
-      const GrowthRate rate = RateOf(*series, entries, growth.answer);
-      growth.slope = rate.slope;
-      growth.half_width = rate.half_width;
-      growths.push_back(std::move(growth));
+    for (const Shown& of : ShownOf(judged)) {
+      growths.push_back({.program = of.one->program,
+                         .kind = of.one->kind,
+                         .answer = of.answer,
+                         .slope = of.rate.slope,
+                         .half_width = of.rate.half_width,
+                         .hours = of.one->series->Hours()});
     }
     return growths;
   }

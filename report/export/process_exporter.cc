@@ -124,7 +124,7 @@ bool ProcessExporter::WasWrittenBefore(const Kind& kind, const Profile& profile)
 }
 
 // An earlier exporter may have been killed or have ended while this process continued: its files count for `keep`. A
-// file is removed only if its comments name this process.
+// file is removed only if its records name this process.
 void ProcessExporter::AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot) {
   adopted_ = true;
   const std::string program = ProgramForFileName(snapshot.process.program);

@@ -48,7 +48,7 @@ Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak);
 Profile BuildLifetimesProfile(const Snapshot& snapshot);
 // Builds the resident bytes of live blocks: the kind `resident`. Empty if snapshot.resident_rows is empty.
 Profile BuildResidentProfile(const Snapshot& snapshot);
-// Builds a block profile of only the ongoing waits; its comments have all of them.
+// Builds a block profile of only the ongoing waits; its records have all of them.
 Profile BuildWaitingProfile(const Snapshot& snapshot);
 
 // `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, different in all others.

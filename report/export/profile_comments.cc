@@ -162,7 +162,7 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Com
                                : "alloc_bytes, but for what each thread allocated since its last sample");
 }
 
-void AddPeak(const Snapshot& snapshot, const PeakState* state, Profile* profile, Comments* comments) {
+void DescribePeak(const Snapshot& snapshot, const PeakState* state, Profile* profile, Comments* comments) {
   const auto add = [comments](std::string_view key, double bytes, int64_t wall_ns) {
     comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, FormatWallTime(wall_ns)));
   };
@@ -296,7 +296,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   }
   if (is_heap_file && !snapshot.resident_left_out.empty())
     comments.Add("resident left out", snapshot.resident_left_out);
-  if (is_heap_file || file == kPeakFile) AddPeak(snapshot, peak, profile, &comments);
+  if (is_heap_file || file == kPeakFile) DescribePeak(snapshot, peak, profile, &comments);
   AddTotals(variances, profile);
   if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, profile, &comments);
   AddAllocator(snapshot, profile, &comments);

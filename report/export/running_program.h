@@ -4,11 +4,8 @@
 //     HOLDFAST    noted_threads: thread 4713 sampled at this stack, at 12.3 s        ┐
 //     /proc       4713 is called "io-worker", and began at 12.1 s                    ┴►  io-worker
 //
-// The profile's comments list threads with names that differ from the program's:
-//
-//    thread 3: stack 2 tid 4713 name io-worker
-//    thread stack 2: 0x55d2c0901233 0x55d2c0901300      addresses of locations in this file: the outermost frames. The thread
-//                                                       began at the last one
+// The profile's records (message Threads of proto/holdfast.proto) list threads with names that differ from the
+// program's, each with the outermost frames of a sample.
 //
 // A thread id that was reused after the sample does not give the name. A thread's name stays known after its end,
 // unless the table reports its id otherwise. One thread at a time.

@@ -1,4 +1,4 @@
-// Reads the identity of files in the output folder from their comments, to count or remove what an earlier exporter
+// Reads the identity of files in the output folder from their records, to count or remove what an earlier exporter
 // wrote.
 //
 // Root's exporter also copies into its files what another user's process handed over, unread. So root itself reads none
@@ -17,7 +17,7 @@
 namespace holdfast {
 
 struct WrittenFile {
-  std::string process, program, kind;  // from its comments
+  std::string process, program, kind;  // from its records
   bool by_holdfast = false;
   bool is_sum = false;  // of several processes
   int64_t time_nanos = 0;

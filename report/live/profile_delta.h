@@ -58,7 +58,7 @@ Profile IncreaseSince(const CumulativeValues& before, const Profile& now);
 // Whether any counter is more than 0. Otherwise the profile only says what is in use.
 bool CountsSomething(const Profile& increase);
 
-// Both functions keep the comments that apply to a difference (process and sampling). They omit locations that no
+// Both functions keep the records and comments that apply to a difference (process and sampling). They omit locations that no
 // sample uses.
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
 // Builds a profile from some samples of another, with other values. Copies only the locations, functions and strings
-// that these samples use, and the comments that apply to a part (process and sampling; no totals).
+// that these samples use, and the records and comments that apply to a part (process and sampling; no totals).
 //
 //   ProfileSubset subset(now);                    // types, times, mappings
 //   subset.Add(now, now.samples[7], {1, 2, 3, 4});

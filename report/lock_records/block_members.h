@@ -21,7 +21,7 @@ namespace holdfast {
 // Returns the debug information of a mapping's file, or null if there is none.
 using SectionsOfMapping = std::function<std::shared_ptr<dwarf::Sections>(const Profile::Mapping&)>;
 
-// Adds comments for locks that have none yet. The functions of the profile must have names.
+// Names the members of locks that have none yet. The functions of the profile must have names.
 void NameMembersOfBlocks(Profile* profile, const SectionsOfMapping& open, const Deadline& deadline);
 
 // Whether a function's text contains the class's name as a whole: "bank::Server" is in "bank::Server::Transfer(int)"

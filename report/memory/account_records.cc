@@ -30,7 +30,7 @@ void CopyCounts(Account& account, Record& record, auto copy) {
   copy(account.rest_variance, record.rest_variance);
 }
 
-record::Estimate RecordOf(const Estimate& estimate) { return {estimate.value, estimate.variance}; }
+record::Estimate RecordOfEstimate(const Estimate& estimate) { return {estimate.value, estimate.variance}; }
 
 Estimate EstimateOf(const std::optional<record::Estimate>& record) {
   if (!record.has_value()) return {};
@@ -44,12 +44,12 @@ Estimate EstimateOf(const std::optional<record::Estimate>& record) {
 record::Account RecordOf(const MemoryAccount& account) {
   record::Account record;
   CopyCounts(account, record, [](const auto& from, auto& to) { to = from; });
-  record.in_use = RecordOf(account.in_use);
-  record.in_use_swapped = RecordOf(account.in_use_swapped);
+  record.in_use = RecordOfEstimate(account.in_use);
+  record.in_use_swapped = RecordOfEstimate(account.in_use_swapped);
   if (account.has_pages) {
-    record.live = RecordOf(account.live);
+    record.live = RecordOfEstimate(account.live);
     record.beyond_variance = account.beyond_variance;
-    record.rounding = RecordOf(account.rounding);
+    record.rounding = RecordOfEstimate(account.rounding);
     record.in_use_resident = record::Estimate{.value = account.in_use_resident.value};
   }
   for (size_t i = 0; i < std::min(account.by_file.size(), kMostAccountFiles); ++i)

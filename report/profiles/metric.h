@@ -1,4 +1,4 @@
-// The metrics of a profile (its value types): selects one by name, and reads what the comments say about it. Pure
+// The metrics of a profile (its value types): selects one by name, and reads what the records say about it. Pure
 // functions, any thread.
 #ifndef HOLDFAST_REPORT_PROFILES_METRIC_H_
 #define HOLDFAST_REPORT_PROFILES_METRIC_H_

@@ -25,7 +25,7 @@
 
 namespace holdfast {
 
-// Adds the locations, at the end of the list, to the stacks of samples and of `lock stack` comments. They have no names
+// Adds the locations, at the end of the list, to the stacks of samples and of the records of locks. They have no names
 // yet. Affects only profiles that Holdfast wrote, because only their addresses are those of calls. A second call
 // changes nothing. `by_dwarf`: see tail_ways.h; slower, and the result may then depend on what was read in time.
 // Returns the added locations of functions that left through a pointer: functions may be missing after them.

@@ -104,7 +104,7 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
   return absl::OkStatus();
 }
 
-// Collects the objects that the exporter had no time or memory to symbolize, from the symbolizer's comments.
+// Collects the objects that the exporter had no time or memory to symbolize, from the records of the symbolizer.
 void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
   const auto add = [&](std::string_view object) {
     if (std::find(objects->begin(), objects->end(), object) == objects->end()) objects->emplace_back(object);

@@ -5,7 +5,7 @@
 //     T2 worker (tid 4711)  holds  accounts_mutex (server)  waits for  audit_mutex (server)     transfer ← handle ← run
 //     T3 worker (tid 4712)  holds  audit_mutex (server)     waits for  accounts_mutex (server)  audit ← handle ← run
 //
-// Reads a profile's comments (report/analysis/waiting_list.h), whether the profile is in a file or was just made.
+// Reads a profile's records (report/analysis/waiting_list.h), whether the profile is in a file or was just made.
 #ifndef HOLDFAST_REPORT_WAITERS_STUCK_H_
 #define HOLDFAST_REPORT_WAITERS_STUCK_H_
 
