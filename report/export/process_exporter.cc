@@ -104,18 +104,65 @@ bool FreesAnything(const Snapshot& before, const Snapshot& after) {
   return freed(before) < freed(after);
 }
 
-// Kinds for which two equal snapshots far apart are evidence that nothing grew.
-bool ShowsGrowth(int file) {
-  return file == static_cast<int>(ProfileKind::kHeap) || file == static_cast<int>(ProfileKind::kMap);
-}
-
 bool WantsLifetimes(const Snapshot& snapshot) {
   return snapshot.lifetimes == Lifetimes::kYes ||
          (snapshot.lifetimes == Lifetimes::kUnlessShort && snapshot.elapsed_ns >= kShortLife);
 }
 
-// Returns 0, as for a missing kind, if nothing was ever in use.
-uint64_t FingerprintOf(const PeakState& peak) { return peak.bytes == 0 ? 0 : absl::HashOf(peak.bytes, peak.wall_ns); }
+// What is written of one kind of file, and when.
+struct FileKind {
+  uint32_t needs;             // one of these kinds must be recorded
+  bool shows_growth = false;  // two equal files far apart are evidence that nothing grew
+  bool keeps_newest = false;  // a new file replaces the previous one
+  bool is_shared = true;      // also written for short processes that share a file
+  bool (*is_wanted)(const Snapshot&) = [](const Snapshot&) { return true; };
+  // Equal if nothing changed since the last file; 0, as for a missing kind, if there was never anything.
+  uint64_t (*fingerprint)(const Snapshot&, const PeakState&);
+  Profile (*build)(const Snapshot&, const PeakState&);
+};
+
+// A kind of the table's rows.
+template <ProfileKind kKind>
+constexpr FileKind OfRows(bool shows_growth = false) {
+  return {.needs = KindBit(kKind),
+          .shows_growth = shows_growth,
+          .fingerprint = [](const Snapshot& snapshot, const PeakState&) { return Fingerprint(snapshot, kKind); },
+          .build = [](const Snapshot& snapshot, const PeakState&) { return BuildProfile(snapshot, kKind); }};
+}
+
+// The heap file contains the account, which must be as recent as the resident bytes.
+constexpr FileKind OfHeap() {
+  FileKind kind = OfRows<ProfileKind::kHeap>(/*shows_growth=*/true);
+  kind.fingerprint = [](const Snapshot& snapshot, const PeakState&) {
+    return Fingerprint(snapshot, ProfileKind::kHeap) + FingerprintOfResident(snapshot);
+  };
+  return kind;
+}
+
+// In the order of kFileKindNames.
+constexpr FileKind kFiles[kFileKinds] = {
+    OfHeap(),
+    OfRows<ProfileKind::kMutex>(),
+    OfRows<ProfileKind::kBlock>(),
+    OfRows<ProfileKind::kMap>(/*shows_growth=*/true),
+    OfRows<ProfileKind::kThreads>(),
+    OfRows<ProfileKind::kExceptions>(),
+    {.needs = KindBit(ProfileKind::kHeap),
+     .keeps_newest = true,
+     .is_shared = false,  // ProgramFiles::AddPeak
+     .is_wanted = [](const Snapshot& snapshot) { return snapshot.peak; },
+     .fingerprint = [](const Snapshot&, const PeakState& peak) -> uint64_t {
+       return peak.bytes == 0 ? 0 : absl::HashOf(peak.bytes, peak.wall_ns);
+     },
+     .build = [](const Snapshot& snapshot, const PeakState& peak) { return BuildPeakProfile(snapshot, peak); }},
+    {.needs = KindBit(ProfileKind::kHeap),
+     .is_wanted = WantsLifetimes,
+     .fingerprint = [](const Snapshot& snapshot, const PeakState&) { return FingerprintOfAges(snapshot); },
+     .build = [](const Snapshot& snapshot, const PeakState&) { return BuildLifetimesProfile(snapshot); }},
+    {.needs = kKindsOfResident,
+     .is_shared = false,  // resident memory is not examined then
+     .fingerprint = [](const Snapshot& snapshot, const PeakState&) { return FingerprintOfResident(snapshot); },
+     .build = [](const Snapshot& snapshot, const PeakState&) { return BuildResidentProfile(snapshot); }}};
 
 }  // namespace
 
@@ -179,7 +226,7 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
 
 void ProcessExporter::Thin(const OutputFolder& output, uint32_t keep, int index) {
   Kind* const kind = &kinds_[index];
-  if (index == kPeakFile) {  // there is only one peak
+  if (kFiles[index].keeps_newest) {
     for (; kind->files.size() > 1; kind->files.erase(kind->files.begin())) output.Remove(kind->files.front().name);
     return;
   }
@@ -276,32 +323,22 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
   ProfileName name;
   name.program = ProgramForFileName(snapshot->process.program);
   name.pid = snapshot->process.pid;
-  // The heap file contains the account, which must be as recent as the resident bytes.
-  const uint64_t of_resident = FingerprintOfResident(*snapshot);
   for (int i = 0; i < kFileKinds; ++i) {
-    const auto kind = i >= kProfileKinds ? ProfileKind::kHeap : static_cast<ProfileKind>(i);
+    const FileKind& kind = kFiles[i];
+    const bool is_heap = i == static_cast<int>(ProfileKind::kHeap);
     Kind& state = kinds_[i];
-    const uint64_t fingerprint = i == kPeakFile        ? FingerprintOf(peak_.state())
-                                 : i == kLifetimesFile ? FingerprintOfAges(*snapshot)
-                                 : i == kResidentFile
-                                     ? of_resident
-                                     : Fingerprint(*snapshot, kind) + (kind == ProfileKind::kHeap ? of_resident : 0);
-    const uint32_t wanted = i == kResidentFile ? kKindsOfResident : KindBit(kind);
-    if ((snapshot->profiles & wanted) == 0) continue;
+    if ((snapshot->profiles & kind.needs) == 0) continue;
+    const uint64_t fingerprint = kind.fingerprint(*snapshot, peak_.state());
     if (fingerprint == state.fingerprint && !(is_last && state.unchanged > 0)) {
-      if (occasion.is_regular && ShowsGrowth(i) && !state.files.empty()) ++state.unchanged;
+      if (occasion.is_regular && kind.shows_growth && !state.files.empty()) ++state.unchanged;
       continue;
     }
-    if (i == kPeakFile && (peak_is_told_ || !snapshot->peak)) continue;
-    if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
-    if (occasion.lean && i != static_cast<int>(ProfileKind::kHeap)) continue;
-    Profile profile = i == kPeakFile        ? BuildPeakProfile(*snapshot, peak_.state())
-                      : i == kLifetimesFile ? BuildLifetimesProfile(*snapshot)
-                      : i == kResidentFile  ? BuildResidentProfile(*snapshot)
-                                            : BuildProfile(*snapshot, kind);
+    if (!kind.is_wanted(*snapshot) || (i == kPeakFile && peak_is_told_) || (occasion.lean && !is_heap)) continue;
+    Profile profile = kind.build(*snapshot, peak_.state());
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);
-    if (i == kPeakFile ? WasHigherBefore(state, profile) : state.unchanged == 0 && WasWrittenBefore(state, profile)) {
+    if (kind.keeps_newest ? WasHigherBefore(state, profile)
+                          : state.unchanged == 0 && WasWrittenBefore(state, profile)) {
       state.fingerprint = fingerprint;
       continue;
     }
@@ -316,8 +353,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
       is_complete = report.in_time;
       if (!report.no_names.empty() && output.has_files()) TakeEarlierNames(output, state, &profile);
     }
-    if (IsLockKind(kind)) WriteLockNames(*snapshot, &profile, &modules_.files());
-    if (i == static_cast<int>(ProfileKind::kHeap) && !occasion.lean) AddAccount(*snapshot, &profile);
+    if (i < kProfileKinds && IsLockKind(static_cast<ProfileKind>(i)))
+      WriteLockNames(*snapshot, &profile, &modules_.files());
+    if (is_heap && !occasion.lean) AddAccount(*snapshot, &profile);
     if (state.unchanged > 0) profile.AddComment(absl::StrCat("unchanged snapshots: ", state.unchanged));
     profile.mutable_process()->unchanged_snapshots = state.unchanged;
     if (failed_writes_ > 0) profile.AddComment(absl::StrCat("failed writes: ", failed_writes_));
@@ -413,11 +451,9 @@ absl::Status ProcessExporter::Share(const OutputFolder& output, ModuleSymbolizer
     if (!added.ok()) return added;
   }
   for (int i = 0; i < kFileKinds; ++i) {
-    // Resident memory is not examined.
-    if (i == kPeakFile || i == kResidentFile || (i < kProfileKinds && (snapshot->profiles & (1u << i)) == 0)) continue;
-    if (i == kLifetimesFile && !WantsLifetimes(*snapshot)) continue;
-    Profile profile =
-        i == kLifetimesFile ? BuildLifetimesProfile(*snapshot) : BuildProfile(*snapshot, static_cast<ProfileKind>(i));
+    const FileKind& kind = kFiles[i];
+    if (!kind.is_shared || (snapshot->profiles & kind.needs) == 0 || !kind.is_wanted(*snapshot)) continue;
+    Profile profile = kind.build(*snapshot, peak_.state());
     if (profile.samples.empty()) continue;
     Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
     const absl::Status added = shared->Add(output, program, kFileKindNames[i], profile);
