@@ -23,8 +23,8 @@ enum class NamesMissing : int32_t { kNames = 0, kLines = 1, kAll = 2 };
 enum class MergeMode : int32_t { kSum = 0, kDifference = 1, kMean = 2, kHighest = 3 };
 
 struct ObjectName {
-  std::string file;
-  std::string called;
+  std::string file = {};
+  std::string called = {};
 
   bool operator==(const ObjectName&) const = default;
   template <typename Self, typename Visit>
@@ -35,22 +35,22 @@ struct ObjectName {
 };
 
 struct Process {
-  std::string kind;
-  std::string id;
-  std::string program;
-  std::string executable;
-  std::string command;
+  std::string kind = {};
+  std::string id = {};
+  std::string program = {};
+  std::string executable = {};
+  std::string command = {};
   uint32_t pid = 0;
   uint32_t parent_pid = 0;
-  std::string version;
+  std::string version = {};
   int64_t started_ns = 0;
   int64_t elapsed_ns = 0;
-  std::vector<std::string> profiled;
-  std::string unseen_waits;
+  std::vector<std::string> profiled = {};
+  std::string unseen_waits = {};
   Moment moment = Moment::kRunning;
   uint64_t resident_bytes = 0;
   uint64_t unchanged_snapshots = 0;
-  std::vector<ObjectName> object;
+  std::vector<ObjectName> object = {};
 
   bool operator==(const Process&) const = default;
   template <typename Self, typename Visit>
@@ -77,7 +77,7 @@ struct Process {
 struct Interval {
   int64_t since_ns = 0;
   int64_t mean = 0;
-  std::string unit;
+  std::string unit = {};
 
   bool operator==(const Interval&) const = default;
   template <typename Self, typename Visit>
@@ -89,9 +89,9 @@ struct Interval {
 };
 
 struct Sampling {
-  std::vector<Interval> interval;
+  std::vector<Interval> interval = {};
   bool interval_in_part = false;
-  std::string ages_known;
+  std::string ages_known = {};
   uint32_t aged_one_in = 0;
   uint64_t aged_up_to_bytes = 0;
 
@@ -107,7 +107,7 @@ struct Sampling {
 };
 
 struct Total {
-  std::string type;
+  std::string type = {};
   int64_t value = 0;
   double half_width = 0;
 
@@ -121,7 +121,7 @@ struct Total {
 };
 
 struct Loss {
-  std::string cause;
+  std::string cause = {};
   uint64_t count = 0;
 
   bool operator==(const Loss&) const = default;
@@ -133,7 +133,7 @@ struct Loss {
 };
 
 struct UnseenFrees {
-  std::string module;
+  std::string module = {};
   double bytes = 0;
   double blocks = 0;
 
@@ -217,7 +217,7 @@ struct Estimate {
 };
 
 struct AccountFile {
-  std::string name;
+  std::string name = {};
   uint64_t bytes = 0;
 
   bool operator==(const AccountFile&) const = default;
@@ -245,15 +245,15 @@ struct Account {
   uint64_t threads = 0;
   uint64_t sampled = 0;
   bool has_pages = false;
-  std::optional<Estimate> live;
+  std::optional<Estimate> live = {};
   double beyond_variance = 0;
   double rest_variance = 0;
-  std::optional<Estimate> rounding;
-  std::optional<Estimate> in_use_resident;
-  std::optional<Estimate> in_use;
-  std::optional<Estimate> in_use_swapped;
-  std::string allocator_name;
-  std::vector<AccountFile> file;
+  std::optional<Estimate> rounding = {};
+  std::optional<Estimate> in_use_resident = {};
+  std::optional<Estimate> in_use = {};
+  std::optional<Estimate> in_use_swapped = {};
+  std::string allocator_name = {};
+  std::vector<AccountFile> file = {};
 
   bool operator==(const Account&) const = default;
   template <typename Self, typename Visit>
@@ -288,7 +288,7 @@ struct Account {
 
 struct Lock {
   uint32_t number = 0;
-  std::string kind;
+  std::string kind = {};
   uint64_t address = 0;
   int64_t contentions = 0;
   int64_t delay_ns = 0;
@@ -298,15 +298,15 @@ struct Lock {
   int64_t held_ns = 0;
   int64_t longest_held_ns = 0;
   int64_t alone_ns = 0;
-  TimeCounts wait_times;
-  TimeCounts hold_times;
+  TimeCounts wait_times = {};
+  TimeCounts hold_times = {};
   int64_t waiting = 0;
   int64_t waiting_ns = 0;
   int64_t longest_waiting_ns = 0;
-  std::string name;
-  std::string file;
+  std::string name = {};
+  std::string file = {};
   uint64_t file_address = 0;
-  std::string member;
+  std::string member = {};
   int64_t block_bytes = 0;
   int64_t block_offset = 0;
   uint32_t block_stack = 0;
@@ -366,10 +366,10 @@ struct LockPair {
 
 struct LockSite {
   uint32_t stack = 0;
-  std::string kind;
+  std::string kind = {};
   bool is_holder = false;
   int64_t longest_ns = 0;
-  TimeCounts times;
+  TimeCounts times = {};
   int64_t delay_ns = 0;
   int64_t alone_ns = 0;
 
@@ -387,7 +387,7 @@ struct LockSite {
 };
 
 struct LockKind {
-  std::string kind;
+  std::string kind = {};
   int64_t contentions = 0;
   int64_t acquired = 0;
   int64_t delay_ns = 0;
@@ -405,15 +405,15 @@ struct LockKind {
 };
 
 struct Locks {
-  std::vector<Lock> lock;
-  std::vector<std::vector<uint32_t>> stack;
-  std::vector<LockPair> pair;
-  std::vector<LockSite> site;
+  std::vector<Lock> lock = {};
+  std::vector<std::vector<uint32_t>> stack = {};
+  std::vector<LockPair> pair = {};
+  std::vector<LockSite> site = {};
   int64_t contentions = 0;
   int64_t delay_ns = 0;
   int64_t gap_ns = 0;
   uint64_t samples = 0;
-  std::vector<LockKind> kind;
+  std::vector<LockKind> kind = {};
 
   bool operator==(const Locks&) const = default;
   template <typename Self, typename Visit>
@@ -435,9 +435,9 @@ struct WaitingThread {
   uint32_t number = 0;
   bool gone = false;
   bool since_start = false;
-  std::string name;
-  std::string labels;
-  std::string does;
+  std::string name = {};
+  std::string labels = {};
+  std::string does = {};
   bool polls = false;
   uint32_t stack = 0;
 
@@ -458,7 +458,7 @@ struct WaitingThread {
 
 struct Wait {
   uint32_t thread = 0;
-  std::string kind;
+  std::string kind = {};
   uint64_t address = 0;
   uint32_t lock = 0;
   int64_t delay_ns = 0;
@@ -485,7 +485,7 @@ struct Wait {
 };
 
 struct Deadlock {
-  std::vector<uint32_t> thread;
+  std::vector<uint32_t> thread = {};
 
   bool operator==(const Deadlock&) const = default;
   template <typename Self, typename Visit>
@@ -498,11 +498,11 @@ struct Waits {
   int64_t threads = 0;
   int64_t delay_ns = 0;
   int64_t not_written = 0;
-  std::string unknown;
-  std::vector<WaitingThread> thread;
-  std::vector<Wait> wait;
-  std::vector<Deadlock> deadlock;
-  std::vector<std::vector<uint32_t>> stack;
+  std::string unknown = {};
+  std::vector<WaitingThread> thread = {};
+  std::vector<Wait> wait = {};
+  std::vector<Deadlock> deadlock = {};
+  std::vector<std::vector<uint32_t>> stack = {};
 
   bool operator==(const Waits&) const = default;
   template <typename Self, typename Visit>
@@ -521,7 +521,7 @@ struct Waits {
 struct NamedThread {
   uint32_t stack = 0;
   int64_t tid = 0;
-  std::string name;
+  std::string name = {};
 
   bool operator==(const NamedThread&) const = default;
   template <typename Self, typename Visit>
@@ -533,8 +533,8 @@ struct NamedThread {
 };
 
 struct Threads {
-  std::vector<NamedThread> thread;
-  std::vector<std::vector<uint32_t>> stack;
+  std::vector<NamedThread> thread = {};
+  std::vector<std::vector<uint32_t>> stack = {};
 
   bool operator==(const Threads&) const = default;
   template <typename Self, typename Visit>
@@ -546,8 +546,8 @@ struct Threads {
 
 struct MissingNames {
   NamesMissing what = NamesMissing::kNames;
-  std::string path;
-  std::string why;
+  std::string path = {};
+  std::string why = {};
   bool not_in_time = false;
   bool is_debug_file = false;
 
@@ -566,7 +566,7 @@ struct Merged {
   MergeMode how = MergeMode::kSum;
   uint64_t files = 0;
   uint64_t processes = 0;
-  std::vector<std::string> from;
+  std::vector<std::string> from = {};
 
   bool operator==(const Merged&) const = default;
   template <typename Self, typename Visit>
@@ -579,9 +579,9 @@ struct Merged {
 };
 
 struct Allocator {
-  std::string outcome;
+  std::string outcome = {};
   bool is_seen = false;
-  std::string incomplete;
+  std::string incomplete = {};
 
   bool operator==(const Allocator&) const = default;
   template <typename Self, typename Visit>
@@ -593,21 +593,21 @@ struct Allocator {
 };
 
 struct Profile {
-  std::optional<Process> process;
-  std::optional<Sampling> sampling;
-  std::vector<Total> total;
-  std::vector<Loss> loss;
-  std::vector<UnseenFrees> unseen_frees;
-  std::optional<Counters> counters;
-  std::optional<Peak> peak;
-  std::optional<Pages> pages;
-  std::optional<Account> account;
-  std::optional<Locks> locks;
-  std::optional<Waits> waits;
-  std::optional<Threads> threads;
-  std::vector<MissingNames> missing_names;
-  std::optional<Merged> merged;
-  std::optional<Allocator> allocator;
+  std::optional<Process> process = {};
+  std::optional<Sampling> sampling = {};
+  std::vector<Total> total = {};
+  std::vector<Loss> loss = {};
+  std::vector<UnseenFrees> unseen_frees = {};
+  std::optional<Counters> counters = {};
+  std::optional<Peak> peak = {};
+  std::optional<Pages> pages = {};
+  std::optional<Account> account = {};
+  std::optional<Locks> locks = {};
+  std::optional<Waits> waits = {};
+  std::optional<Threads> threads = {};
+  std::vector<MissingNames> missing_names = {};
+  std::optional<Merged> merged = {};
+  std::optional<Allocator> allocator = {};
 
   bool operator==(const Profile&) const = default;
   template <typename Self, typename Visit>
