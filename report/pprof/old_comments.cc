@@ -372,15 +372,19 @@ class Translation {
     return true;
   }
 
+  // "2026-01-02T03:04:05.678Z", since 1970; 0 for anything else.
+  static int64_t WallTimeIn(std::string_view text) {
+    absl::Time time;
+    std::string error;
+    const bool is_time =
+        absl::ParseTime(absl::RFC3339_full, absl::string_view(text.data(), text.size()), &time, &error);
+    return is_time ? absl::ToUnixNanos(time) : 0;
+  }
+
   // "123 bytes at 2026-01-02T03:04:05.678Z"
   static void ReadMoment(std::string_view value, int64_t* bytes, int64_t* time_ns) {
     Words words(value);
-    absl::Time time;
-    std::string error;
-    if (!words.Take(bytes) || !words.Is("bytes") || !words.Is("at")) return;
-    const std::string_view text = words.Next();
-    if (absl::ParseTime(absl::RFC3339_full, absl::string_view(text.data(), text.size()), &time, &error))
-      *time_ns = absl::ToUnixNanos(time);
+    if (words.Take(bytes) && words.Is("bytes") && words.Is("at")) *time_ns = WallTimeIn(words.Next());
   }
 
   // "512 bytes", of the newest interval and of those before.
@@ -430,10 +434,7 @@ class Translation {
     } else if (key == "forked from pid") {
       Words::Parse(value, &process->parent_pid);
     } else if (key == "started") {
-      absl::Time time;
-      std::string error;
-      if (absl::ParseTime(absl::RFC3339_full, absl::string_view(value.data(), value.size()), &time, &error))
-        process->started_ns = absl::ToUnixNanos(time);
+      process->started_ns = WallTimeIn(value);
     } else if (key == "elapsed") {
       double seconds = 0;
       if (value.ends_with('s') && Words::Parse(value.substr(0, value.size() - 1), &seconds) && seconds >= 0 &&
@@ -458,7 +459,10 @@ class Translation {
     } else if (key == "interval") {
       newest_interval_ = IntervalIn(value);
     } else if (text.starts_with("interval since ") || key == "interval in part") {
-      Made(&made_.sampling).interval.push_back(IntervalIn(value));
+      record::Interval interval = IntervalIn(value);
+      // The time has colons, but no ": ".
+      if (key != "interval in part") interval.since_ns = WallTimeIn(key.substr(15));
+      Made(&made_.sampling).interval.push_back(std::move(interval));
       made_.sampling->interval_in_part = key == "interval in part";
     } else if (key == "ages known") {
       ReadAges(value);

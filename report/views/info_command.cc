@@ -1,5 +1,6 @@
 #include "report/views/info_command.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -75,16 +76,28 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
   }
 }
 
-// Prints the records that are no comment.
+// Prints the records that the comments do not have.
 void PrintRecords(const Profile& profile, std::ostream& out) {
-  const auto print = [&out](std::string_view key, const auto& value) {
-    out << fmt::format("  {}: {}\n", key, Printable(fmt::format("{}", value)));
+  const std::vector<std::string_view> comments = profile.CommentTexts();
+  const auto print = [&](std::string_view key, const auto& value) {
+    const std::string line = fmt::format("{}: {}", key, value);
+    if (std::find(comments.begin(), comments.end(), line) == comments.end()) out << "  " << Printable(line) << "\n";
   };
   const record::Process& process = profile.process();
   if (!process.profiled.empty()) print("profiled", fmt::format("{}", fmt::join(process.profiled, " ")));
   if (!process.unseen_waits.empty()) print("unseen waits", process.unseen_waits);
   if (process.resident_bytes != 0) print("resident_bytes", process.resident_bytes);
   for (const record::ObjectName& object : process.object) print("object", object.file + " is called " + object.called);
+  if (const auto& sampling = profile.records().sampling; sampling.has_value() && sampling->interval.size() > 1) {
+    for (const record::Interval& interval : sampling->interval) {
+      print(sampling->interval_in_part ? "interval in part" : "interval since " + FormatWallTime(interval.since_ns),
+            fmt::format("{} {}", interval.mean, interval.unit));
+    }
+  }
+  for (const record::MissingNames& missing : profile.records().missing_names) {
+    if (missing.what == record::NamesMissing::kNames) print("no names", missing.path + ": " + missing.why);
+    if (missing.what == record::NamesMissing::kLines) print("no lines", missing.path + ": " + missing.why);
+  }
   if (const auto& counters = profile.records().counters; counters.has_value()) {
     print("own table_steps", counters->own_table_steps);
     print("own memory_probes", counters->own_memory_probes);

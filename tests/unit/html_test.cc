@@ -113,7 +113,7 @@ TEST(ReportBuilder, TheSameSnapshotIsTakenOnce) {
   const auto profile = std::make_shared<Profile>();
   profile->sample_types.push_back({profile->strings.Intern("inuse_space"), profile->strings.Intern("bytes")});
   profile->time_nanos = 1000;
-  profile->AddComment("process: a/b/1/2/0");
+  profile->mutable_process()->id = "a/b/1/2/0";
   ReportBuilder data;
   EXPECT_TRUE(data.Add(FileOf("a.pb.gz", profile), false, true));
   EXPECT_FALSE(data.Add(FileOf("copy.pb.gz", profile), false, true));
