@@ -44,7 +44,7 @@ TEST(VarianceTest, OfMappingsBesideBlocks) {
   add({1, 4096, 4096, 0}, "file");
   add({1, 4096, 1000, 0}, "arena");
   add({1, 4096, 3000, 0}, "arena");
-  const std::vector<double> variances = VariancesOf(WithRecords(p));
+  const std::vector<double> variances = VariancesOf(testing::WithRecords(p));
   ASSERT_EQ(variances.size(), 20u);
   const auto of_resident = [&](size_t sample) { return variances[sample * 4 + 2]; };
   EXPECT_NEAR(of_resident(0) + of_resident(1), 100 * 100, 1e-6);

@@ -5,7 +5,6 @@
 
 #include "fmt/format.h"
 #include "report/analysis/waiting_list.h"
-#include "report/pprof/old_comments.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {
@@ -36,11 +35,7 @@ class LockClasses : public ::testing::Test {
                                       number, waiter, delay_ns));
     }
   }
-  Profile Translated() const {
-    Profile profile = profile_;
-    ReadOldComments(&profile);
-    return profile;
-  }
+  Profile Translated() const { return WithRecords(profile_); }
   std::vector<std::string> Names() {
     const Profile profile = Translated();
     Plumbing plumbing = Plumbing::Make(profile, {}).value();

@@ -93,7 +93,7 @@ TEST(ForwardsByName, ByHowTheNameEnds) {
 }
 
 std::string OwnerOfFirst(const std::vector<Stack>& stacks, const std::vector<std::string>& patterns = {}) {
-  const Profile p = StackProfile(stacks);
+  const Profile p = testing::WithRecords(StackProfile(stacks));
   auto plumbing = Plumbing::Make(p, patterns);
   EXPECT_TRUE(plumbing.ok());
   return plumbing->OwnerName(p.FramesOf(p.samples[0]));
@@ -139,8 +139,7 @@ TEST(Plumbing, WhatNearlyAllStacksPassOnTheirWayToMallocIsNeverTheAnswer) {
 
 std::string OwnerOfMapping(const std::vector<Stack>& stacks) {
   Profile p = StackProfile(stacks);
-  p.comments.clear();
-  p.AddComment("kind: map");
+  p.mutable_process()->kind = "map";
   auto plumbing = Plumbing::Make(p, {});
   EXPECT_TRUE(plumbing.ok());
   return plumbing->OwnerName(p.FramesOf(p.samples[0]));
@@ -277,7 +276,7 @@ TEST(Plumbing, WorkInALibraryIsTheLibrarys) {
 }
 
 std::string Headline(const std::vector<Stack>& stacks, bool with_branches = true) {
-  const auto profile = std::make_shared<const Profile>(StackProfile(stacks));
+  const auto profile = std::make_shared<const Profile>(testing::WithRecords(StackProfile(stacks)));
   Plumbing plumbing = Plumbing::Make(*profile, {}).value();
   const FilteredStacks built = FilteredStacks::Build(profile, {3}, {}).value();
   const auto biggest = Owners(built, {}, &plumbing).BiggestOf(FlatTable(built), with_branches);

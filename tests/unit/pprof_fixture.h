@@ -16,7 +16,6 @@
 #include <string_view>
 #include <utility>
 
-#include "report/pprof/old_comments.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/typed_records.h"
 
@@ -85,10 +84,7 @@ inline Rows GoTop(const std::string& file, const std::string& metric, const std:
 }
 
 // Returns the profile with the records of its comments, as after it was written and read.
-inline Profile WithRecords(Profile profile) {
-  ReadOldComments(&profile);
-  return profile;
-}
+inline Profile WithRecords(const Profile& profile) { return *DecodePprof(EncodePprof(profile), "with records"); }
 
 // main → parse → grow, with an inlined function and labels; 4 metrics as in a heap profile.
 inline Profile SmallProfile() {

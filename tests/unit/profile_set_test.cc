@@ -278,7 +278,7 @@ TEST(PeakOf, SaysHowFarTheHeightMayBeOff) {
     p.AddComment(std::string("interval: ") + interval);
     p.AddComment("peak: 104857600 bytes at 2026-11-24T10:00:00.000Z");
     if (error != nullptr) p.AddComment(std::string("peak error: ") + error);
-    return PeakOf(WithRecords(p));
+    return PeakOf(testing::WithRecords(p));
   };
   EXPECT_EQ(peak("524288 bytes", nullptr), "100MiB at 2026-11-24T10:00:00.000Z");
   EXPECT_EQ(peak("1 bytes", nullptr), "100MiB at 2026-11-24T10:00:00.000Z");

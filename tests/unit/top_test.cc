@@ -321,25 +321,26 @@ TEST(Losses, EachHasATextOfItsOwn) {
   std::set<std::string> texts;
   for (const char* name : kLossNames) {
     Profile p;
-    p.AddComment("lost " + std::string(name) + ": 7");
-    const std::vector<std::string> losses = LossesOf(WithRecords(p));
+    p.mutable_records()->loss.push_back({name, 7});
+    const std::vector<std::string> losses = LossesOf(p);
     ASSERT_EQ(losses.size(), 1u) << name;
     EXPECT_GT(losses[0].size(), 20u) << name << ": " << losses[0];
     EXPECT_TRUE(texts.insert(losses[0]).second) << name;
   }
   Profile p;
-  p.AddComment("lost mappings-full: 7");
-  EXPECT_THAT(LossesOf(WithRecords(p)).at(0), ::testing::HasSubstr("7 mappings and unmappings"));
+  p.mutable_records()->loss.push_back({"mappings-full", 7});
+  EXPECT_THAT(LossesOf(p).at(0), ::testing::HasSubstr("7 mappings and unmappings"));
 }
 
 // Where every block is recorded, of few of them the age is known: no "every one" beside a ±.
 TEST(SamplingText, OfLifetimesAtInterval1IsNotEveryOne) {
   Profile p;
-  p.AddComment("kind: lifetimes");
-  p.AddComment("interval: 1 bytes");
-  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one");
-  p.AddComment("ages known: of one block in 384, chosen at random");
-  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one recorded, the ages of few: see ages");
+  p.mutable_process()->kind = "lifetimes";
+  record::Sampling& sampling = p.mutable_records()->sampling.emplace();
+  sampling.interval.push_back({.mean = 1, .unit = "bytes"});
+  EXPECT_EQ(SamplingOf(p), "every one");
+  sampling.aged_one_in = 384;
+  EXPECT_EQ(SamplingOf(p), "every one recorded, the ages of few: see ages");
 }
 
 }  // namespace
