@@ -34,7 +34,7 @@ const record::Profile& Profile::records() const {
 }
 
 record::Profile* Profile::mutable_records() {
-  if (records_ == nullptr || records_.use_count() > 1) records_ = std::make_shared<record::Profile>(records());
+  if (records_ == nullptr) records_ = std::make_shared<record::Profile>();
   return records_.get();
 }
 
