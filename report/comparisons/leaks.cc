@@ -28,7 +28,7 @@
 #include "report/growth/rate_unit.h"
 #include "report/growth/telling_stacks.h"
 #include "report/missing_names/how_to_name.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"

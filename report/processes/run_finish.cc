@@ -20,7 +20,7 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/pprof/pprof.h"
-#include "report/pprof/records.h"
+#include "report/pprof/typed_records.h"
 #include "report/processes/program_check.h"
 #include "report/processes/started_programs.h"
 #include "report/processes/still_exporter.h"
@@ -235,7 +235,8 @@ std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) 
     if (!profile.ok()) continue;
     const std::optional<record::Allocator>& allocator = profile->records().allocator;
     if (!allocator.has_value()) return "";
-    if (!allocator->incomplete.empty()) return fmt::format("the heap profile is incomplete: {}.", allocator->incomplete);
+    if (!allocator->incomplete.empty())
+      return fmt::format("the heap profile is incomplete: {}.", allocator->incomplete);
     return allocator->is_seen ? "" : fmt::format("{}.", allocator->outcome);
   }
   return "";
