@@ -26,11 +26,14 @@ struct ElfSymbols {
   const char* names = nullptr;
 };
 
-// The address that a dynamic entry points to. ld.so relocates the section in place, except if it is read-only (the
-// vDSO). The bias of an object that is loaded below the addresses in its file is negative.
-inline uintptr_t AddressIn(const Elf64_Dyn& entry, uintptr_t bias) {
-  const bool is_relocated = entry.d_un.d_ptr >= bias || static_cast<intptr_t>(bias) < 0;
-  return is_relocated ? entry.d_un.d_ptr : entry.d_un.d_ptr + bias;
+// Returns the address that an entry of the section at `dynamic` points to. ld.so relocates the section in place, except
+// if it is read-only (the vDSO). A relocated address is in the same object as the section, and no object is larger than
+// kMostObjectBytes. The bias does not tell: it is negative if the object is below the addresses in its file.
+inline constexpr uintptr_t kMostObjectBytes = uintptr_t{1} << 32;
+inline uintptr_t AddressIn(const Elf64_Dyn& entry, const Elf64_Dyn* dynamic, uintptr_t bias) {
+  const uintptr_t address = entry.d_un.d_ptr, section = reinterpret_cast<uintptr_t>(dynamic);
+  const bool is_relocated = address - section + kMostObjectBytes < 2 * kMostObjectBytes;
+  return is_relocated ? address : address + bias;
 }
 
 // `dynamic` may be null: an object without symbols. Stops as soon as all is found, because every start calls it for
@@ -40,7 +43,7 @@ inline ElfSymbols SymbolsAt(const Elf64_Dyn* dynamic, uintptr_t bias) {
   found.bias = bias;
   for (const Elf64_Dyn* entry = dynamic; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag > DT_SYMTAB && entry->d_tag != DT_GNU_HASH) continue;
-    const uintptr_t address = AddressIn(*entry, bias);
+    const uintptr_t address = AddressIn(*entry, dynamic, bias);
     if (entry->d_tag == DT_GNU_HASH) found.hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_HASH) found.old_hash = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(address);
