@@ -92,7 +92,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   }
   if (Environment("HOLDFAST_ENABLE") == "0")
     findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library passes everything through");
-  if (check.exit_code == 0) DescribeObjects(ObjectsOfProgram(check.path), "", library, &findings);
+  if (check.exit_code == 0) DescribeObjects(ObjectsOfProgram(check.path), "", library, {}, &findings);
   DescribeKernel("self", &findings);
   DescribeExporter("self", DefaultTableFolders(), &findings);
   DescribeLimits("self", &findings);
@@ -284,8 +284,10 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   } else {
     WhyProcessHasNoTable(process, objects, &findings);
   }
-  DescribeObjects(objects, access((root + objects[0]).c_str(), R_OK) == 0 ? root : "", library, &findings,
-                  allocator_is_described);
+  const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
+  const bool is_bound = HasObject(objects, "libholdfast.so");
+  DescribeObjects(objects, files, library, is_bound ? OpenMpUsersUnseen(pid, files) : std::set<std::string>(),
+                  &findings, allocator_is_described);
   DescribeKernel(process, &findings);
   DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
   DescribeLimits(process, &findings);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -156,27 +157,47 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   }
 }
 
-bool NeedsAny(const Object& object, std::initializer_list<const char*> names) {
-  return std::any_of(names.begin(), names.end(), [&](const char* name) { return object.file.needs.contains(name); });
+// Calls of OpenMP's runtimes that the library replaces (interpose/openmp/openmp.inc).
+constexpr std::string_view kOpenMpLocks[] = {
+    "GOMP_critical_start", "GOMP_critical_name_start",  "GOMP_atomic_start", "GOMP_ordered_start",
+    "__kmpc_critical",     "__kmpc_critical_with_hint", "__kmpc_ordered",    "omp_set_lock",
+    "omp_set_nest_lock"};
+constexpr std::string_view kOpenMpBarriers[] = {"GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "__kmpc_barrier"};
+
+constexpr std::string_view kOpenMpRegions[] = {"GOMP_parallel", "__kmpc_fork_call"};
+constexpr std::string_view kOpenMpTasks[] = {
+    "GOMP_task",      "GOMP_taskloop", "GOMP_taskloop_ull", "__kmpc_omp_task", "__kmpc_omp_task_with_deps",
+    "__kmpc_taskloop"};
+
+bool NeedsAny(const Object& object, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return object.file.needs.contains(std::string(name)); });
 }
 
-// Calls of OpenMP's runtimes that the library replaces (interpose/openmp/openmp.inc), and what it cannot see there.
-void DescribeOpenMp(const std::vector<Object>& objects, std::vector<std::string>* seen, Findings* findings) {
+// Those calls, and what the library cannot see of OpenMP.
+void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::string>& unbound,
+                    std::vector<std::string>* seen, Findings* findings) {
   bool has_runtime = false, has_locks = false, has_barriers = false, has_tasks = false, uses = false;
+  std::vector<std::string> plugins;
   for (const Object& object : objects) {
     const bool is_runtime =
         object.file.defines.contains("GOMP_barrier") || object.file.defines.contains("__kmpc_barrier");
     has_runtime |= is_runtime;
     if (is_runtime) continue;
-    uses |= NeedsAny(object, {"GOMP_parallel", "__kmpc_fork_call"});
-    has_locks |= NeedsAny(object, {"GOMP_critical_start", "GOMP_critical_name_start", "GOMP_atomic_start",
-                                   "GOMP_ordered_start", "__kmpc_critical", "__kmpc_critical_with_hint",
-                                   "__kmpc_ordered", "omp_set_lock", "omp_set_nest_lock"});
-    has_barriers |= NeedsAny(object, {"GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "__kmpc_barrier"});
-    has_tasks |= NeedsAny(object, {"GOMP_task", "GOMP_taskloop", "GOMP_taskloop_ull", "__kmpc_omp_task",
-                                   "__kmpc_omp_task_with_deps", "__kmpc_taskloop"});
+    if (unbound.contains(object.path)) {
+      plugins.emplace_back(BaseName(object.path));
+      continue;
+    }
+    uses |= NeedsAny(object, kOpenMpRegions);
+    has_locks |= NeedsAny(object, kOpenMpLocks);
+    has_barriers |= NeedsAny(object, kOpenMpBarriers);
+    has_tasks |= NeedsAny(object, kOpenMpTasks);
   }
   if (!has_runtime) return;
+  if (!plugins.empty())
+    findings->Note("locks", fmt::format("OpenMP: waits in {} are not seen: the program loaded it after its start "
+                                        "(LD_PRELOAD loads it at the start)",
+                                        Listed(plugins)));
   if (has_locks) seen->emplace_back("OpenMP's critical sections, locks and turns");
   if (has_barriers && !has_tasks) seen->emplace_back("OpenMP's barriers");
   if (has_tasks)
@@ -186,7 +207,8 @@ void DescribeOpenMp(const std::vector<Object>& objects, std::vector<std::string>
     findings->Note("locks", "OpenMP: waits at the end of parallel regions are not seen");
 }
 
-void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library, Findings* findings) {
+void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library,
+                   const std::set<std::string>& unbound, Findings* findings) {
   std::vector<std::string> seen, unseen;
   for (const auto& [kind, functions] : WaitingFunctions()) {
     bool used = false, covered = true;
@@ -200,7 +222,7 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
     }
     if (used) (covered ? seen : unseen).push_back(kind);
   }
-  DescribeOpenMp(objects, &seen, findings);
+  DescribeOpenMp(objects, unbound, &seen, findings);
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
   if (seen.empty() && unseen.empty())
@@ -238,7 +260,7 @@ void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& 
 }  // namespace
 
 void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
-                     Findings* findings, bool allocator_is_described) {
+                     const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
     if (BaseName(path) == "libholdfast.so") continue;
@@ -252,18 +274,22 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
   DescribeAllocator(objects, root, allocator_is_described, findings);
   DescribeRuntime(objects, findings);
-  DescribeLocks(objects, own.ok() ? *own : DynamicNames(), findings);
+  DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
   DescribeExceptions(objects, findings);
   DescribeDeepPlugins(objects, root, findings);
   DescribeSymbols(objects, root, findings);
 }
 
-void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings) {
-  struct Mapped {
-    uint64_t base = 0, end = 0;
-    std::string path;
-  };
-  std::vector<Mapped> modules;  // in address order
+namespace {
+
+struct Mapped {
+  uint64_t base = 0, end = 0;
+  std::string path;
+};
+
+// In address order.
+std::vector<Mapped> MappedModules(int pid) {
+  std::vector<Mapped> modules;
   const std::string maps = ReadOfProcess(pid, "maps");
   for (const std::string_view line : Split(maps, "\n")) {
     unsigned long start = 0, end = 0, offset = 0;
@@ -275,30 +301,65 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
     if (offset == 0) modules.push_back({start, end, std::string(line.substr(path))});
     if (!modules.empty() && modules.back().path == line.substr(path)) modules.back().end = end;
   }
-  const auto at = [&modules](uint64_t address) {
-    return std::find_if(modules.begin(), modules.end(),
-                        [address](const Mapped& module) { return address >= module.base && address < module.end; });
-  };
+  return modules;
+}
+
+// Returns the paths of the modules to which the module's slots for these names lead.
+std::vector<std::string> TargetsOfSlots(const Mapped& module, const std::string& root,
+                                        const std::vector<std::string_view>& names, const ProcessMemory& memory,
+                                        const std::vector<Mapped>& modules) {
+  const FileDescriptor file(open((root + module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  std::vector<std::string> targets;
+  if (elf == nullptr || !elf->is_x86_64()) return targets;
+  // The first segment is at the base; a file may have addresses of its own.
+  uint64_t first = UINT64_MAX;
+  for (const Elf64_Phdr& segment : elf->segments()) {
+    if (segment.p_type == PT_LOAD) first = std::min(first, segment.p_vaddr & ~uint64_t{4095});
+  }
+  for (const ImportSlot& slot : ImportSlotsOf(*elf, names)) {
+    uint64_t target = 0;
+    if (!memory.Read(module.base + slot.address - first, &target, sizeof target)) continue;
+    const auto found = std::find_if(modules.begin(), modules.end(), [target](const Mapped& other) {
+      return target >= other.base && target < other.end;
+    });
+    if (found != modules.end()) targets.push_back(found->path);
+  }
+  return targets;
+}
+
+}  // namespace
+
+void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings) {
+  const std::vector<Mapped> modules = MappedModules(pid);
   const ProcessMemory memory(pid);
   for (const Mapped& module : modules) {
     if (module.path.find(".so") == std::string::npos || IsSystemLibrary(module.path) || noted.contains(module.path))
       continue;
-    const FileDescriptor file(open((root + module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
-    if (elf == nullptr || !elf->is_x86_64()) continue;
-    for (const ImportSlot& slot : ImportSlotsOf(*elf, {"free"})) {
-      uint64_t target = 0;
-      if (!memory.Read(module.base + slot.address, &target, sizeof target)) continue;
-      const auto found = at(target);
+    for (const std::string& target : TargetsOfSlots(module, root, {"free"}, memory, modules)) {
       // The slot still points into the module itself: not bound yet.
-      if (found == modules.end() || found->path == module.path || BaseName(found->path) == "libholdfast.so") continue;
+      if (target == module.path || BaseName(target) == "libholdfast.so") continue;
       findings->Note("frees",
                      fmt::format("{} calls the free of {} (RTLD_DEEPBIND, or a free of its own): what it allocates "
                                  "and frees itself is not seen, and what libc allocates for it counts as freed",
-                                 module.path, BaseName(found->path)));
+                                 module.path, BaseName(target)));
       break;
     }
   }
+}
+
+std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root) {
+  std::vector<std::string_view> names(std::begin(kOpenMpLocks), std::end(kOpenMpLocks));
+  names.insert(names.end(), std::begin(kOpenMpBarriers), std::end(kOpenMpBarriers));
+  const std::vector<Mapped> modules = MappedModules(pid);
+  const ProcessMemory memory(pid);
+  std::set<std::string> unseen;
+  for (const Mapped& module : modules) {
+    const std::vector<std::string> targets = TargetsOfSlots(module, root, names, memory, modules);
+    const auto leads_to_us = [](const std::string& target) { return BaseName(target) == "libholdfast.so"; };
+    if (!targets.empty() && std::none_of(targets.begin(), targets.end(), leads_to_us)) unseen.insert(module.path);
+  }
+  return unseen;
 }
 
 // Runs the system's own loader with --list, which maps the program and runs none of its code. Never starts the

@@ -12,10 +12,14 @@
 namespace holdfast {
 
 // `objects`: paths of the program and its libraries in the dynamic loader's search order. `root` is prepended to each
-// path. `library`: our own library; its exports determine what can be seen. `allocator_is_described`: the process's table
+// path. `library`: our own library; its exports determine what can be seen. `unbound`: what OpenMpUsersUnseen returns. `allocator_is_described`: the process's table
 // has already described the executable's allocator.
 void DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
-                     Findings* findings, bool allocator_is_described = false);
+                     const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described = false);
+
+// Returns the modules of a running process that call an OpenMP runtime without the library's wrappers: the library sets
+// the entries of the objects of the start, not those of plugins.
+std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root);
 
 // Adds a note for each module of a running program that calls another free than the library's. Such plugins were loaded
 // with RTLD_DEEPBIND or define their own free. Reads the words through which each module calls free. `root` is
