@@ -169,6 +169,7 @@ void InstallSnapshotSignal() {
 void InChild() {
   OperatorsInForkedChild();
   ThrowFunctionsInForkedChild();
+  OpenMpInForkedChild();
   InForkedChild();
 }
 

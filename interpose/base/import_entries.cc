@@ -1,8 +1,10 @@
 #include "interpose/base/import_entries.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <sys/mman.h>
 
+#include "interpose/base/defined_names.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/syscalls.h"
@@ -13,12 +15,82 @@ extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 namespace holdfast {
 namespace {
 
-bool SetEntry(const ImportingObject& object, uintptr_t* entry, const void* real, void* wrapper, bool is_lazy) {
+// ---- Versions of symbols ----
+
+constexpr Elf64_Half kVersionMask = 0x7fff;  // the highest bit hides a definition from references without a version
+constexpr Elf64_Half kOldestVersion = 2;     // in the order of the object; 1: no version
+
+template <typename Record>
+const Record* Behind(const void* record, size_t bytes) {
+  return reinterpret_cast<const Record*>(static_cast<const char*>(record) + bytes);
+}
+
+// Null: none.
+const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
+  if (object.versions == nullptr || object.needed == nullptr) return nullptr;
+  const Elf64_Half number = object.versions[symbol] & kVersionMask;
+  for (const Elf64_Verneed* file = object.needed;; file = Behind<Elf64_Verneed>(file, file->vn_next)) {
+    const auto* version = Behind<Elf64_Vernaux>(file, file->vn_aux);
+    for (int i = 0; i < file->vn_cnt; ++i, version = Behind<Elf64_Vernaux>(version, version->vna_next)) {
+      if ((version->vna_other & kVersionMask) == number) return object.names + version->vna_name;
+    }
+    if (file->vn_next == 0) return nullptr;
+  }
+}
+
+struct DefinedVersions {
+  const Elf64_Half* numbers = nullptr;
+  const Elf64_Verdef* names = nullptr;
+};
+
+// ld.so relocates DT_VERSYM in place, but neither DT_VERDEF nor DT_VERNEED.
+DefinedVersions DefinedVersionsOf(const link_map& map) {
+  DefinedVersions found;
+  for (const Elf64_Dyn* entry = map.l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_VERSYM)
+      found.numbers = reinterpret_cast<const Elf64_Half*>(AddressIn(*entry, map.l_ld, map.l_addr));
+    if (entry->d_tag == DT_VERDEF) found.names = reinterpret_cast<const Elf64_Verdef*>(map.l_addr + entry->d_un.d_ptr);
+  }
+  return found;
+}
+
+bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* name) {
+  for (const Elf64_Verdef* version = versions.names; version != nullptr;
+       version = Behind<Elf64_Verdef>(version, version->vd_next)) {
+    if ((version->vd_ndx & kVersionMask) == number)
+      return strcmp(names + Behind<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name) == 0;
+    if (version->vd_next == 0) break;
+  }
+  return false;
+}
+
+// Whether the dynamic linker will bind a symbol that the object imports to `real`, the first definition in the order of
+// objects. Any version of a name may be another function.
+bool WillLeadTo(const ImportingObject& object, uint32_t symbol, const void* real) {
+  const link_map* definer = ObjectOf(real);
+  if (definer == nullptr || object.symbols[symbol].st_shndx != SHN_UNDEF) return false;
+  const ElfSymbols defined = SymbolsAt(definer->l_ld, definer->l_addr);
+  const DefinedVersions versions = DefinedVersionsOf(*definer);
+  const char* needed = NeededVersion(object, symbol);
+  const auto fits = [&](const Elf64_Sym& found) {
+    const bool is_chosen_at_run_time = ELF64_ST_TYPE(found.st_info) == STT_GNU_IFUNC;
+    if (!IsDefinition(found) || (!is_chosen_at_run_time && AddressOf(defined, found) != real)) return false;
+    if (versions.numbers == nullptr) return true;  // no version of an object without any differs
+    const Elf64_Half number = versions.numbers[&found - defined.symbols] & kVersionMask;
+    return needed != nullptr ? IsNamed(versions, number, defined.names, needed) : number <= kOldestVersion;
+  };
+  return FindSymbol(defined, object.names + object.symbols[symbol].st_name, fits) != nullptr;
+}
+
+// ---- Entries ----
+
+// `symbol` 0: the entry is never bound lazily.
+bool SetEntry(const ImportingObject& object, uintptr_t* entry, const void* real, void* wrapper, uint32_t symbol) {
   const auto at = reinterpret_cast<uintptr_t>(entry);
   if (at % sizeof *entry != 0) return false;
   const uintptr_t leads_to = *entry;
-  if (leads_to != reinterpret_cast<uintptr_t>(real) && (!is_lazy || leads_to < object.start || leads_to >= object.end))
-    return false;
+  const bool is_unbound = symbol != 0 && leads_to >= object.start && leads_to < object.end;
+  if (leads_to != reinterpret_cast<uintptr_t>(real) && (!is_unbound || !WillLeadTo(object, symbol, real))) return false;
   const bool sealed = at >= object.relro_start && at < object.relro_end;
   const uintptr_t page = at & ~(kPageBytes - 1);
   if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, kPageBytes, PROT_READ | PROT_WRITE))) return false;
@@ -36,10 +108,11 @@ bool SetEntries(const ImportingObject& object, const Relocations& of, const Repl
     // without us.
     const bool is_data = type == R_X86_64_64 && relocation.r_addend == 0;
     if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && !is_data) continue;
-    const int number = by.number_of(object.names + object.symbols[ELF64_R_SYM(relocation.r_info)].st_name);
+    const auto symbol = static_cast<uint32_t>(ELF64_R_SYM(relocation.r_info));
+    const int number = by.number_of(object.names + object.symbols[symbol].st_name);
     if (number < 0 || by.reals[number] == nullptr) continue;
     auto* entry = reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset);
-    any |= SetEntry(object, entry, by.reals[number], by.wrappers[number], !is_data);
+    any |= SetEntry(object, entry, by.reals[number], by.wrappers[number], is_data ? 0 : symbol);
   }
   return any;
 }
@@ -49,7 +122,7 @@ bool SetEntries(const ImportingObject& object, const Relocations& of, const Repl
 bool DescribeImports(const link_map* map, ImportingObject* object) {
   object->map = map;
   for (const Elf64_Dyn* entry = map->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
-    const uintptr_t address = AddressIn(*entry, map->l_addr);
+    const uintptr_t address = AddressIn(*entry, map->l_ld, map->l_addr);
     switch (entry->d_tag) {
       case DT_SYMTAB:
         object->symbols = reinterpret_cast<const Elf64_Sym*>(address);
@@ -68,6 +141,12 @@ bool DescribeImports(const link_map* map, ImportingObject* object) {
         break;
       case DT_RELASZ:
         object->data.bytes = entry->d_un.d_val;
+        break;
+      case DT_VERSYM:
+        object->versions = reinterpret_cast<const Elf64_Half*>(address);
+        break;
+      case DT_VERNEED:
+        object->needed = reinterpret_cast<const Elf64_Verneed*>(map->l_addr + entry->d_un.d_ptr);
         break;
       default:
         break;

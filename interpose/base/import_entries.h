@@ -30,6 +30,8 @@ struct ImportingObject {
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
   Relocations calls, data;
+  const Elf64_Half* versions = nullptr;      // number of the version of each symbol; null: the object has none
+  const Elf64_Verneed* needed = nullptr;     // their names, for those of other objects
   uintptr_t start = 0, end = 0;              // its mapping
   uintptr_t relro_start = 0, relro_end = 0;  // read-only after relocation
 };
@@ -40,8 +42,9 @@ HOLDFAST_HIDDEN bool DescribeImports(const link_map* map, ImportingObject* objec
 // Whether this is the library itself.
 HOLDFAST_HIDDEN bool IsOwnLibrary(const ImportingObject& object);
 
-// The functions to replace, by number. An entry is replaced if it leads to the real function or, before the first call,
-// back into its object (lazy binding).
+// The functions to replace, by number. An entry is replaced if it leads to the real function. Before the first call it
+// leads back into its object (lazy binding). Then it is replaced if the dynamic linker would bind it to the real
+// function: other versions of the name, or another object, may have other functions.
 struct Replacements {
   int (*number_of)(const char* name);  // −1: none of them. Called for each entry: fast for other names
   void* const* reals;                  // null: not there

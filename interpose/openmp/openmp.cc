@@ -112,10 +112,17 @@ inline void Release(const CallerRegisters& caller, const void* lock, Call call) 
   EndUnlock(caller, true, &hold);
 }
 
+// Not below 0: a child of fork may leave a section that its parent has entered.
+inline void CountOneLess(std::atomic<uint32_t>* inside) {
+  uint32_t count = inside->load(std::memory_order_relaxed);
+  while (count != 0 && !inside->compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
+  }
+}
+
 template <typename Call>
 inline void LeaveSection(const CallerRegisters& caller, const void* lock, Call call) {
   // First: a thread that comes after the release finds nobody.
-  if (Section* section = SectionOf(lock)) section->inside.fetch_sub(1, std::memory_order_relaxed);
+  if (Section* section = SectionOf(lock)) CountOneLess(&section->inside);
   Release(caller, lock, call);
 }
 
@@ -171,30 +178,67 @@ template <int kName>
 void UnsetLock(void* lock) {
   Release(HOLDFAST_CALLER(), lock, [=] { Real<kName, void(void*)>()(lock); });
 }
+// Only the last unset of a holder releases the lock. The holder's test succeeds, and returns how often the lock is set.
+template <int kName>
+void UnsetNestLock(void* lock) {
+  constexpr int kTest = kName == k_omp_unset_nest_lock ? k_omp_test_nest_lock : k_omp_test_nest_lock_;
+  const auto unset = [=] { Real<kName, void(void*)>()(lock); };
+  if (LIKELY(NoneWatched()) || reals[kTest] == nullptr || !MayRecord()) return unset();
+  const int count = Real<kTest, int(void*)>()(lock);
+  if (count > 0) unset();
+  if (count > 2) return unset();
+  Release(HOLDFAST_CALLER(), lock, unset);
+}
 
 // ---- Turns and barriers ----
 
-// Below it nobody waited: it was the thread's turn, or the thread was the last to come.
-constexpr int64_t kNoWaitNs = 1'000;
+// A shorter call has not waited.
+constexpr int64_t kNoWaitNs = 2'000;
+
+// Threads that have come to a barrier, of all teams. The last of its team does not wait: nobody comes after it, except
+// if another team has a barrier just then, or a thread that it wakes is quick to come to the next.
+constinit std::atomic<uint64_t> arrivals = 0;
 
 template <typename Call>
-inline auto WaitForOthers(const CallerRegisters& caller, const void* what, WaitKind kind, Call call) {
+inline auto WaitAtBarrier(const CallerRegisters& caller, const void* what, Call call) {
+  const uint64_t own = arrivals.fetch_add(1, std::memory_order_relaxed) + 1;
   if (!MayRecord()) return call();
   LockWait wait;
-  BeginWait(caller, what, kind, WaitStyle::kWhole, &wait);
+  BeginWait(caller, what, WaitKind::kBarrier, WaitStyle::kWhole, &wait);
+  CoverInnerWaits(wait);  // LLVM's threads sleep by pthread_cond_wait
   EnterWait(false, &wait);
+  if (!wait.active()) return call();
+  const bool was_early = arrivals.load(std::memory_order_relaxed) != own;
+  const int64_t called_ns = MonotonicNs();  // after the capture, which is not a wait
   const auto result = call();
-  if (wait.active() && MonotonicNs() - wait.start_ns() < kNoWaitNs) {
-    DropWait(&wait);
-  } else {
+  const bool others_came = arrivals.load(std::memory_order_relaxed) != own;
+  if (was_early || (others_came && MonotonicNs() - called_ns >= kNoWaitNs)) {
     EndWait(&wait, true);
+  } else {
+    DropWait(&wait);
   }
   return result;
 }
 
+template <typename Call>
+inline void WaitForTurn(const CallerRegisters& caller, const void* what, Call call) {
+  if (!MayRecord()) return call();
+  LockWait wait;
+  BeginWait(caller, what, WaitKind::kCustom, WaitStyle::kWhole, &wait);
+  EnterWait(false, &wait);
+  if (!wait.active()) return call();
+  const int64_t called_ns = MonotonicNs();
+  call();
+  if (MonotonicNs() - called_ns >= kNoWaitNs) {
+    EndWait(&wait, true);
+  } else {
+    DropWait(&wait);
+  }
+}
+
 template <int kName>
 void GnuOrderedStart() {
-  WaitForOthers(HOLDFAST_CALLER(), reals[kName], WaitKind::kCustom, [] { return Real<kName, void()>()(), 0; });
+  WaitForTurn(HOLDFAST_CALLER(), reals[kName], [] { Real<kName, void()>()(); });
 }
 template <int kName>
 void GnuOrderedEnd() {
@@ -202,16 +246,15 @@ void GnuOrderedEnd() {
 }
 template <int kName>
 void GnuBarrier() {
-  WaitForOthers(HOLDFAST_CALLER(), reals[kName], WaitKind::kBarrier, [] { return Real<kName, void()>()(), 0; });
+  WaitAtBarrier(HOLDFAST_CALLER(), reals[kName], [] { return Real<kName, void()>()(), 0; });
 }
 template <int kName>
 bool GnuBarrierCancel() {
-  return WaitForOthers(HOLDFAST_CALLER(), reals[kName], WaitKind::kBarrier, [] { return Real<kName, bool()>()(); });
+  return WaitAtBarrier(HOLDFAST_CALLER(), reals[kName], [] { return Real<kName, bool()>()(); });
 }
 template <int kName>
 void LlvmOrdered(void* place, int thread) {
-  WaitForOthers(HOLDFAST_CALLER(), reals[kName], WaitKind::kCustom,
-                [=] { return Real<kName, void(void*, int)>()(place, thread), 0; });
+  WaitForTurn(HOLDFAST_CALLER(), reals[kName], [=] { Real<kName, void(void*, int)>()(place, thread); });
 }
 template <int kName>
 void LlvmEndOrdered(void* place, int thread) {
@@ -219,13 +262,11 @@ void LlvmEndOrdered(void* place, int thread) {
 }
 template <int kName>
 void LlvmBarrier(void* place, int thread) {
-  WaitForOthers(HOLDFAST_CALLER(), reals[kName], WaitKind::kBarrier,
-                [=] { return Real<kName, void(void*, int)>()(place, thread), 0; });
+  WaitAtBarrier(HOLDFAST_CALLER(), reals[kName], [=] { return Real<kName, void(void*, int)>()(place, thread), 0; });
 }
 template <int kName>
 int LlvmCancelBarrier(void* place, int thread) {
-  return WaitForOthers(HOLDFAST_CALLER(), reals[kName], WaitKind::kBarrier,
-                       [=] { return Real<kName, int(void*, int)>()(place, thread); });
+  return WaitAtBarrier(HOLDFAST_CALLER(), reals[kName], [=] { return Real<kName, int(void*, int)>()(place, thread); });
 }
 
 // ---- Binding ----
@@ -327,8 +368,16 @@ void BindOpenMp() {
     // Not one that is linked into the program.
     if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != _r_debug.r_map) reals[i] = found;
   }
+  // A lock of one runtime is none of another's.
+  for (const int set : {k_omp_set_lock, k_omp_set_nest_lock, k_omp_set_lock_, k_omp_set_nest_lock_}) {
+    if (ObjectOf(reals[TestOf(set)]) != ObjectOf(reals[set])) reals[TestOf(set)] = nullptr;
+  }
   ForEachUser([](const ImportingObject& object) { has_tasks = has_tasks || ImportsAny(object, MakesTask); });
   ForEachUser([](const ImportingObject& object) { ReplaceImports(object, {NumberToReplace, reals, wrappers}); });
+}
+
+void OpenMpInForkedChild() {
+  for (Section& section : sections) section.inside.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

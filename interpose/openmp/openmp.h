@@ -23,6 +23,9 @@ namespace holdfast {
 // runtime it only reads the names of the objects.
 void BindOpenMp();
 
+// Call in a child of fork: the threads of its parent have not entered its critical sections.
+void OpenMpInForkedChild();
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_INTERPOSE_OPENMP_OPENMP_H_

@@ -29,6 +29,7 @@ struct NotedWait {
   LockSlot* slot;
   int64_t start_ns;
   WaitKind kind;
+  bool covers_inner;  // waits of this thread during this one are part of it
   // The handler registered with libc for it (interpose/locks/cancellation.h), and the previous head of libc's list:
   // bytes from `wait` to there. 0: nothing.
   int16_t cleanup;

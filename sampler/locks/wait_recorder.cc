@@ -129,8 +129,13 @@ void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const voi
 
 void MakeCurrent(ThreadState& thread, WaitState* wait) {
   wait->outer = thread.current_wait;
-  const NotedWait noted = {
-      .wait = wait, .slot = nullptr, .start_ns = wait->start_ns, .kind = wait->kind, .cleanup = 0, .former_cleanup = 0};
+  const NotedWait noted = {.wait = wait,
+                           .slot = nullptr,
+                           .start_ns = wait->start_ns,
+                           .kind = wait->kind,
+                           .covers_inner = wait->kind == WaitKind::kCustom,
+                           .cleanup = 0,
+                           .former_cleanup = 0};
   thread.current_wait = {noted, wait->outer};
 }
 
@@ -156,8 +161,8 @@ SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   GiveBackRoom(recorded, thread);
   PublishWait();
   DropAbandonedWait(recorded, thread, wait);
-  // Inside a wait that the program reports itself, by whatever means it waits: the outer one counts.
-  if (thread.current_wait.wait != nullptr && thread.current_wait.kind == WaitKind::kCustom) return nullptr;
+  // The program or a runtime reports the outer wait, by whatever means it waits: that one counts.
+  if (thread.current_wait.wait != nullptr && thread.current_wait.covers_inner) return nullptr;
   wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
   wait->active = true;
@@ -238,6 +243,11 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
   }
   BeginOngoing(recorded, thread, caller, nullptr, wait);
   CaptureIfChosen(caller, recorded, thread, style, wait);
+}
+
+void CoverInnerWaits(const LockWait& wait) {
+  CurrentWait& current = thread_state.current_wait;
+  if (current.wait == StateOf(&wait)) current.covers_inner = true;
 }
 
 void StillWaiting(const CallerRegisters& caller, LockWait* opaque) {

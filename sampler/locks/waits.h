@@ -45,6 +45,8 @@ enum class WaitStyle {
 // Call before a wait that is sure to happen. `holder`: the address of the lock; null if it has none (a thread).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
 void StillWaiting(const CallerRegisters& caller, LockWait* wait);
+// After BeginWait: the real function may wait by other wrapped functions (a runtime's barrier, by a condition).
+void CoverInnerWaits(const LockWait& wait);
 // After BeginWait and StillWaiting, just before the real function. If the lock is free now, it was released during the
 // capture, and the rest of that time was our own work: it is subtracted from the wait and from the hand-off delay.
 void EnterWait(bool free_now, LockWait* wait);

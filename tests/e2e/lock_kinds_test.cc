@@ -167,9 +167,13 @@ TEST_F(LockKinds, AbseilsMutexIsSeenAndWhoHeldIt) {
   EXPECT_GE(Below(Newest(folder, "mutex"), "culprit_lets_go", "futex").at("delay"), 150'000'000);
 }
 
-TEST_F(LockKinds, OpenMpsConstructsAreSeenAndWhoHeldThem) {
-  if (access(ProgramPath("openmp_known").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
-  const std::string folder = RunUntilRight("openmp_known", 0.1, true);
+// By gcc with libgomp, and by clang with libomp.
+class OpenMpKinds : public LockKinds, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(OpenMpKinds, AreSeenAndWhoHeldThem) {
+  const std::string program = GetParam();
+  if (access(ProgramPath(program).c_str(), X_OK) != 0) GTEST_SKIP() << "needs " << program << ": OpenMP";
+  const std::string folder = RunUntilRight(program, 0.1, true);
   std::istringstream lines(LinesWith("holds ", output_));
   std::string word, function;
   int holders = 0;
@@ -180,9 +184,32 @@ TEST_F(LockKinds, OpenMpsConstructsAreSeenAndWhoHeldThem) {
     EXPECT_LT(static_cast<double>(held.at("delay")), 1.1 * waited) << function;
   }
   EXPECT_EQ(holders, 5);
-  EXPECT_THAT(RunTool({"locks", folder}).out, ::testing::HasSubstr("GOMP_critical_start (libgomp"));
-  const RunResult doctor = RunTool({"doctor", "--", ProgramPath("openmp_known")});
+  // gcc names no variable for the section that has no name.
+  EXPECT_THAT(RunTool({"locks", folder}).out,
+              ::testing::ContainsRegex("GOMP_critical_start \\(lib|gomp_critical_user_"));
+  const RunResult doctor = RunTool({"doctor", "--", ProgramPath(program)});
   EXPECT_THAT(doctor.out, ::testing::HasSubstr("OpenMP's critical sections, locks and turns, OpenMP's barriers"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpenMpKinds, ::testing::Values("openmp_known", "openmp_known_llvm"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// A name has several versions, each another function: in one runtime, or in two.
+TEST_F(LockKinds, CallsOfTwoOpenMpRuntimesReachTheirOwn) {
+  if (access(ProgramPath("openmp_runtimes").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  RunUntilRight("openmp_runtimes", 0.1, true);
+  EXPECT_THAT(output_, ::testing::HasSubstr("unchanged 4\nlock 100\n"));
+}
+
+TEST_F(LockKinds, DoctorSaysThatOpenMpOfAPluginIsNotSeen) {
+  if (access(ProgramPath("loads_openmp").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  Running running(CommandFor(Launch::kPreload, {"loads_openmp", ProgramPath("openmp_plugin.so")}));
+  ASSERT_TRUE(running.WaitForOutput("waits\n"));
+  const RunResult doctor = RunTool({"doctor", std::to_string(running.pid()), "--tables", tables()});
+  EXPECT_THAT(doctor.out, ::testing::HasSubstr("OpenMP: waits in openmp_plugin.so are not seen"));
+  EXPECT_THAT(doctor.out, ::testing::Not(::testing::HasSubstr("OpenMP's critical sections")));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
 }
 
 TEST_F(LockKinds, RustsLocksAreSeen) { RunUntilRight("rust_waits", 0.1, false); }

@@ -182,15 +182,6 @@ TEST_F(Rearranged, ALibraryMayBeLoadedBelowItsAddresses) {
   ExpectWholeStacks(RunAndSettle(command));
 }
 
-// Where those addresses are in use, the loader puts the library below them: the difference is negative.
-TEST_F(Rearranged, ALibraryMayBeLoadedBelowItsAddresses) {
-  const std::string first = ProgramPath("rearranged_library_far.so"), second = folder() + "/rearranged_second.so";
-  WriteFile(second, ReadFile(first));
-  Command command = CommandFor(Launch::kPreload, {ProgramPath("rearranged"), second}, {{"heap-interval", "1"}});
-  command.env["LD_PRELOAD"] += " " + first + " " + second;
-  ExpectWholeStacks(RunAndSettle(command));
-}
-
 // The stack of a holder that does not wait is read from outside.
 TEST_F(Rearranged, StacksThatAreReadFromOutsideAreWhole) {
   const std::string program = Copy("rearranged", WithHeadersAtTheEnd);

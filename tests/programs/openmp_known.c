@@ -1,9 +1,10 @@
 // One thread of an OpenMP program waits for the other in each of its constructs, for a length that the waiter measures.
-//     waits FUNCTION LABEL contentions delay_ns
+//     waits FUNCTION LABEL contentions delay_ns       0 0 for the other thread
 //     holds FUNCTION                                  who makes it wait
 #define _GNU_SOURCE
 #include <omp.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "clocks.h"
 #include "known.h"
@@ -92,7 +93,8 @@ static void Both(const char* waiter, const char* label, const char* holder, void
       WaitFor(wait);
   }
   printf("waits %s %s 1 %llu\n", waiter, label, (unsigned long long)waited);
-  if (holder != NULL) printf("holds %s %llu\n", holder, (unsigned long long)waited);
+  printf("waits %s %s 0 0\n", holder, label);
+  if (strcmp(label, "custom") == 0) printf("holds %s %llu\n", holder, (unsigned long long)waited);
 }
 
 int main(void) {
@@ -102,7 +104,7 @@ int main(void) {
   Both("waits_named", "custom", "holds_named", holds_named, waits_named);
   Both("waits_lock", "custom", "holds_lock", holds_lock, waits_lock);
   Both("waits_nest_lock", "custom", "holds_nest_lock", holds_nest_lock, waits_nest_lock);
-  Both("waits_barrier", "barrier", NULL, holds_barrier, waits_barrier);
+  Both("waits_barrier", "barrier", "holds_barrier", holds_barrier, waits_barrier);
   held = coming = 0;
 #pragma omp parallel for ordered schedule(static, 1) num_threads(2)
   for (int i = 0; i < 2; ++i) {
@@ -112,6 +114,7 @@ int main(void) {
       WaitFor(waits_ordered);
   }
   printf("waits waits_ordered custom 1 %llu\n", (unsigned long long)waited);
+  printf("waits holds_ordered custom 0 0\n");
   printf("holds holds_ordered %llu\n", (unsigned long long)waited);
   return 0;
 }
