@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   int (*counts)(void) = (int (*)(void))dlsym(plugin, "counts");
   printf("%d\nwaits\n", counts());
   fflush(stdout);
-  while (getchar() != EOF) {}
+  while (getchar() != EOF) {
+  }
   return 0;
 }

@@ -1,8 +1,8 @@
 // A runtime of OpenMP's, as LLVM's is: its symbols have another version than those of GNU, and its barrier waits by a
 // condition. To set a lock adds kSet to it.
-#include <pthread.h>
-
 #include "openmp_runtime.h"
+
+#include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
