@@ -13,13 +13,14 @@
 namespace holdfast {
 namespace {
 
+// In two parts, so that they are not in our own files.
 constexpr struct {
-  std::string_view text, allocator;
+  std::string_view start, end, allocator;
 } kMessages[] = {
-    {"<jemalloc>: ", "jemalloc"},
-    {"mimalloc: ", "mimalloc"},
-    {"tcmalloc: large alloc ", "tcmalloc"},
-    {"central cache freelist", "tcmalloc"},
+    {"<jemal", "loc>: ", "jemalloc"},
+    {"mimal", "loc: ", "mimalloc"},
+    {"tcmal", "loc: large alloc ", "tcmalloc"},
+    {"central", " cache freelist", "tcmalloc"},
 };
 
 constexpr uint64_t kTextPieceBytes = 1 << 20;
@@ -37,8 +38,8 @@ std::string AllocatorByText(const std::string& path) {
     for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kTextPieceBytes) {
       const uint64_t wanted = std::min(segment.p_filesz - done, kTextPieceBytes + kOverlap);
       const std::string piece = elf->ReadUpTo(segment.p_offset + done, wanted);
-      for (const auto& [text, allocator] : kMessages) {
-        if (piece.find(text) != std::string::npos) return std::string(allocator);
+      for (const auto& [start, end, allocator] : kMessages) {
+        if (piece.find(std::string(start).append(end)) != std::string::npos) return std::string(allocator);
       }
       left -= std::min(left, kTextPieceBytes);
     }

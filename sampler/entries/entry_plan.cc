@@ -111,28 +111,41 @@ bool AnyAlloc(const char* text, size_t bytes, Found found) {
   return false;
 }
 
-// Messages of listed allocators, as they are in stripped files: before and after "lloc".
+// Messages of listed allocators, as they are in stripped files: the parts before and after "lloc". In two parts, so that
+// they are not in our own files.
 struct Message {
-  char text[24];
-  size_t before;
+  char before[8], after[20];
 };
-constexpr Message kMessages[] = {
-    {"<jemalloc>: ", 5}, {"mimalloc: ", 4}, {"tcmalloc: large alloc ", 4}, {"snmalloc", 4}};
-
+constexpr Message kMessages[] = {{"<jema", ">: "}, {"mima", ": "}, {"tcma", ": large alloc "}, {"snma", ""}};
 // Of tcmalloc's account of its memory.
-constexpr char kAccount[] = "central cache freelist";
+constexpr Message kAccount = {"central", " cache freelist"};
+
+bool IsAt(const char* text, size_t bytes, size_t at, const char* part) {
+  const size_t length = strlen(part);
+  return at <= bytes && length <= bytes - at && memcmp(text + at, part, length) == 0;
+}
+
+bool HasAccount(const char* text, size_t bytes) {
+  const size_t length = strlen(kAccount.after), before = strlen(kAccount.before);
+  const char* at = text;
+  while ((at = static_cast<const char*>(memmem(at, bytes - static_cast<size_t>(at - text), kAccount.after, length)))) {
+    const auto offset = static_cast<size_t>(at - text);
+    if (offset >= before && IsAt(text, bytes, offset - before, kAccount.before)) return true;
+    ++at;
+  }
+  return false;
+}
 
 bool HasMessage(const char* text, size_t bytes) {
-  if (memmem(text, bytes, kAccount, sizeof kAccount - 1) != nullptr) return true;
-  return AnyAlloc(text, bytes, [text, bytes](size_t lloc) {
-    for (const Message& message : kMessages) {
-      const size_t length = strlen(message.text);
-      if (lloc >= message.before && lloc - message.before + length <= bytes &&
-          memcmp(text + lloc - message.before, message.text, length) == 0)
-        return true;
-    }
-    return false;
-  });
+  return HasAccount(text, bytes) || AnyAlloc(text, bytes, [text, bytes](size_t lloc) {
+           for (const Message& message : kMessages) {
+             const size_t before = strlen(message.before);
+             if (lloc >= before && IsAt(text, bytes, lloc - before, message.before) &&
+                 IsAt(text, bytes, lloc + 4, message.after))
+               return true;
+           }
+           return false;
+         });
 }
 
 bool IsFunction(const Elf64_Sym& symbol) {

@@ -28,6 +28,11 @@ TEST_F(LinkedAllocators, RunSaysWhyThereIsNoHeapProfile) {
   EXPECT_THAT(r.err, HasSubstr("own_malloc has an allocator linked in; the executable's allocator is not seen: "));
 }
 
+// The tool looks for messages of allocators, and must not find its own.
+TEST_F(LinkedAllocators, TheToolHasNone) {
+  EXPECT_THAT(RunTool({"doctor", "--", Tool()}).out, Not(HasSubstr("linked in, without symbols")));
+}
+
 // A stripped allocator is known by its messages alone.
 TEST_F(LinkedAllocators, DoctorNamesOneWithoutSymbols) {
   const std::string path = folder() + "/stripped";
