@@ -24,6 +24,7 @@ using ::testing::Not;
 using testing::RandomProfile;
 using testing::Rows;
 using testing::SmallProfile;
+using testing::WithRecords;
 
 // The rows that RunTop printed as plain numbers.
 Rows ParseTop(const std::string& text) {
