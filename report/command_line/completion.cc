@@ -216,9 +216,8 @@ std::string OptionsSection(const CLI::App& command) {
 }
 
 constexpr char kExitStatus[] =
-    ".SH EXIT STATUS\n0: fine. 1: a finding that was asked for (a leak, a budget that is not kept). 2: wrong usage. 3: "
-    "it could not "
-    "be done. \\fBholdfast run\\fR ends as the program does; 125, 126, 127 are its own.\n";
+    ".SH EXIT STATUS\n"
+    "0: fine. 1: a finding (a leak, an exceeded budget). 2: wrong usage. 3: the command could not do it. \\fBholdfast run\\fR exits with the status of the program; 125, 126 and 127 are its own.\n";
 
 }  // namespace
 
@@ -226,14 +225,15 @@ absl::StatusOr<std::string> CompletionFor(std::string_view shell, const CLI::App
   if (shell == "bash") return Bash(app);
   if (shell == "zsh") return Zsh(app);
   if (shell == "fish") return Fish(app);
-  return absl::InvalidArgumentError(fmt::format("completion {}: no such shell. Take bash, zsh or fish.", shell));
+  return absl::InvalidArgumentError(fmt::format("completion {}: no such shell. Use bash, zsh or fish.", shell));
 }
 
 std::vector<std::pair<std::string, std::string>> ManPages(const CLI::App& app) {
   std::vector<std::pair<std::string, std::string>> pages;
-  std::string list, also;
+  std::string list, group;
   for (const CLI::App* command : Commands(app)) {
     const std::string name = "holdfast-" + command->get_name();
+    if (command->get_group() != group) list += fmt::format(".SS {}\n", Roff(group = command->get_group()));
     list += fmt::format(".TP\n\\fB{}\\fR(1)\n{}\n", Roff(name), Roff(command->get_description()));
     std::string synopsis = fmt::format("\\fBholdfast {}\\fR [\\fIOPTIONS\\fR]", Roff(command->get_name()));
     if (command->get_name() == "run") synopsis += " [\\-\\-] \\fIPROGRAM\\fR [\\fIARGS\\fR...]";

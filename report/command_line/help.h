@@ -48,7 +48,7 @@ inline CLI::Validator Share() {
     double share = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
     const bool fine = error == std::errc() && end == text.data() + text.size() && share >= 0 && share <= 1;
-    return fine ? std::string() : "\"" + text + "\" is not a share from 0 to 1, such as 0.01";
+    return fine ? std::string() : "\"" + text + "\" is not a fraction from 0 to 1, such as 0.01";
   };
   return CLI::Validator(check, "");
 }

@@ -57,7 +57,7 @@ void AddProjectPatterns(const std::string& folder, std::vector<std::string>* plu
     const std::string_view pattern = line.starts_with("plumbing ") ? Trimmed(line.substr(9)) : std::string_view();
     const auto compiled = Pattern::Compile(fmt::format("{}:{}", path, number), pattern);
     if (pattern.empty()) {
-      Say(fmt::format("{}:{}: \"{}\" is passed over. Write plumbing REGEX.", path, number, line));
+      Say(fmt::format("{}:{}: ignored \"{}\". Write plumbing REGEX.", path, number, line));
     } else if (!compiled.ok()) {
       Say(std::string(compiled.status().message()));
     } else {

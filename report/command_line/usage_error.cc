@@ -32,7 +32,7 @@ std::string UsageError(const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string what = Around(text, "not expected: ").second;
     if (what.starts_with("-")) return fmt::format("{}: no such option", what.substr(0, what.find_first_of(" =")));
-    if (!what.empty()) return fmt::format("\"{}\" is more than it takes", what);
+    if (!what.empty()) return fmt::format("unexpected argument \"{}\"", what);
   }
   if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
     const auto [one, other] = Around(text, " excludes ");
@@ -40,7 +40,7 @@ std::string UsageError(const CLI::ParseError& error) {
   }
   if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
     const auto [one, other] = Around(text, " requires ");
-    if (!one.empty()) return fmt::format("{} needs {} beside it", one, other);
+    if (!one.empty()) return fmt::format("{} requires {}", one, other);
   }
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
     if (const auto [name, value] = Around(Around(text, "Could not convert: ").second, " = "); !name.empty()) {
@@ -56,9 +56,9 @@ std::string UsageError(const CLI::ParseError& error) {
     const std::string name = override ? Around(text, " was given").first : Around(text, ": ").first;
     if (override) return name + " takes no value";
     if (text.find("missing") != std::string::npos || text.find("but received 0") != std::string::npos) {
-      return name + " needs a value behind it";
+      return name + " requires a value";
     }
-    if (!name.empty()) return name + " may be given once only";
+    if (!name.empty()) return name + " may be given only once";
   }
   return text;
 }

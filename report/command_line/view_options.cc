@@ -1,5 +1,6 @@
 #include "report/command_line/view_options.h"
 
+#include "fmt/format.h"
 #include "report/command_line/help.h"
 #include "report/command_line/project_file.h"
 
@@ -7,7 +8,7 @@ namespace holdfast {
 namespace {
 
 constexpr char kFiles[] =
-    "Profiles in pprof's format, gzip or plain; a folder of them; a PID: takes a snapshot of it now;\n"
+    "Profiles in pprof's format (gzip or plain), folders of them, or PIDs (takes a snapshot now);\n"
     "- is standard input";
 
 }  // namespace
@@ -19,7 +20,7 @@ void AddCount(CLI::App* command, size_t* count, const char* what) {
       ->capture_default_str();
 }
 void AddOutput(CLI::App* command, std::string* path) {
-  command->add_option("-o,--output,--out", *path, "Where to, - = standard output")
+  command->add_option("-o,--output,--out", *path, "The file to write; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
 }
@@ -29,8 +30,8 @@ void AddCumulative(CLI::App* command, ViewOptions* options) {
 void AddPlumbing(CLI::App* command, std::vector<std::string>* patterns) {
   command
       ->add_option("--plumbing", *patterns,
-                   "What else counts for its callers: functions, source files and objects that match; also several,\n"
-                   "and a line each, plumbing REGEX, in a file .holdfast here or above")
+                   "Also attribute matching functions, source files and objects to their callers (repeatable;\n"
+                   "or in a file .holdfast here or in a folder above, one line plumbing REGEX for each)")
       ->type_name("REGEX")
       ->expected(1)
       ->take_all()
@@ -53,11 +54,12 @@ void AddFold(CLI::App* command, bool* folds, std::vector<std::string>* patterns,
 }
 
 void AddErrors(CLI::App* command, ViewOptions* options) {
-  command->add_flag("--error", options->errors,
-                    "Show ± half the 95 % interval of each value, recomputed from the file");
+  command->add_flag("--error", options->errors, "Show the 95 % half-width (±) of each value");
 }
 void AddFraction(CLI::App* command, double* fraction) {
-  command->add_option("--nodefraction", *fraction, "Sum up what holds less of the total than this, 0 = nothing")
+  command
+      ->add_option("--nodefraction", *fraction,
+                   "Group everything below this fraction of the total; 0 = show everything")
       ->type_name("F")
       ->check(Share())
       ->capture_default_str();
@@ -66,26 +68,39 @@ void AddFraction(CLI::App* command, double* fraction) {
 void AddFileOptions(CLI::App* command, ViewOptions* options) {
   command->add_option("FILE", options->files, kFiles)->required();
   command
-      ->add_option(
-          "--metric,--sample_index,--sample-index", options->metric,
-          "The value to show, such as inuse_space or delay (default: the profile's own; holdfast info lists them)")
-      ->type_name("NAME");
-  command
-      ->add_option(
-          "--kind", options->kind,
-          "Of a folder only this kind: heap, mutex, block, map, threads, exceptions, peak, lifetimes\nor resident")
+      ->add_option("--kind", options->kind,
+                   "The kind of profile to take from a folder: heap, mutex, block, map, threads, exceptions,\n"
+                   "peak, lifetimes or resident")
       ->type_name("KIND");
+}
+
+void AddMetric(CLI::App* command, ViewOptions* options, const char* what) {
+  command->add_option("--metric,--sample_index,--sample-index", options->metric, what)->type_name("NAME");
+}
+
+void AddEnded(CLI::App* command, ViewOptions* options) {
   command->add_flag("--ended", options->ended,
-                    "Of what is in use, add what processes of a folder held when they ended before the others");
+                    "For a folder, include what processes that exited before the others had in use");
+}
+
+void AddUnit(CLI::App* command, ViewOptions* options) {
   command->add_option("--unit", options->unit, "auto, bytes, KiB, MiB, GiB, ns, us, ms or s")
       ->type_name("UNIT")
       ->capture_default_str();
 }
 
 void AddPeak(CLI::App* command, ViewOptions* options) {
-  command->add_flag(
-      "--peak", options->peak,
-      "What was in use at the most: of the processes whose files or folders\nare given, the peak profiles");
+  command->add_flag("--peak", options->peak,
+                    "Show the peak: the moment when the processes of these files or folders had most in use");
+}
+
+void AddViewedFiles(CLI::App* command, ViewOptions* options) {
+  AddFileOptions(command, options);
+  AddMetric(command, options,
+            "The metric to show, such as inuse_space or delay [default: the profile's own; holdfast info\n"
+            "lists them]");
+  AddEnded(command, options);
+  AddPeak(command, options);
 }
 
 void AddFilterOptions(CLI::App* command, ViewOptions* options) {
@@ -93,28 +108,16 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
   const auto add = [&](const char* name, std::string* value, const char* what) {
     command->add_option(name, *value, what)->type_name("REGEX");
   };
-  add("--focus", &stacks->focus, "Only stacks with a function, source file or object that matches");
-  add("--ignore", &stacks->ignore, "No stacks with a match");
-  add("--hide", &stacks->hide, "Drop frames that match; what they used counts for their callers");
-  add("--show", &stacks->show, "Only frames that match");
-  add("--show-from,--show_from", &stacks->show_from, "Cut what is above the outermost match");
-  CLI::Option* tag_focus = command
-                               ->add_option("--tagfocus", stacks->tag_focus,
-                                            "Only samples with the label: wait=mutex, bytes=1KiB:64KiB, or a regex")
-                               ->type_name("LABEL");
+  add("--focus", &stacks->focus, "Keep only stacks with a matching function, source file or object");
+  add("--ignore", &stacks->ignore, "Drop stacks with a matching function, source file or object");
+  add("--hide", &stacks->hide, "Drop matching frames; their callers get their values");
+  add("--show", &stacks->show, "Keep only matching frames");
+  add("--show-from,--show_from", &stacks->show_from, "Drop the frames above the outermost match");
   command
-      ->add_option_function<std::string>(
-          "--only",
-          [stacks](const std::string& what) {
-            if (what != "waiting-now")
-              throw CLI::ValidationError("--only",
-                                         "\"" + what + "\" is not waiting-now, the only thing that is asked for so");
-            stacks->tag_focus = "state=waiting";
-          },
-          "waiting-now: of a block profile the waits that went on when it was\ntaken, with the time until then")
-      ->type_name("waiting-now")
-      ->excludes(tag_focus);
-  command->add_option("--tagignore", stacks->tag_ignore, "No samples with the label")->type_name("LABEL");
+      ->add_option("--tagfocus", stacks->tag_focus,
+                   "Keep only samples with this label: wait=mutex, bytes=1KiB:64KiB, or a regular expression")
+      ->type_name("LABEL");
+  command->add_option("--tagignore", stacks->tag_ignore, "Drop samples with this label")->type_name("LABEL");
   command
       ->add_option_function<std::vector<std::string>>(
           "--fold",
@@ -140,13 +143,32 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
       ->allow_extra_args(false);
   AddPlumbing(command, &stacks->plumbing);
   command->add_flag("!--noinlines,!--no-inlines", stacks->inlines,
-                    "Count inlined functions for the function around them");
+                    "Attribute inlined functions to the function that they were inlined into");
+}
+
+void AddWaitingNow(CLI::App* command, ViewOptions* options) {
+  StackOptions* stacks = &options->stacks;
   command
-      ->add_option("--by", stacks->by,
-                   "What a row is: function, line, file, object, package, thread\n"
-                   "(by what it was started with), or a label such as wait;\n"
-                   "age: how old what is in use is, the oldest first;\n"
-                   "top: size, a histogram of block sizes")
+      ->add_option_function<std::string>(
+          "--only",
+          [stacks](const std::string& what) {
+            if (what != "waiting-now") {
+              throw CLI::ValidationError("--only", "\"" + what + "\" is not waiting-now");
+            }
+            stacks->tag_focus = "state=waiting";
+          },
+          "waiting-now: show only waits of a block profile that were in progress at the snapshot, with\n"
+          "the time until then")
+      ->type_name("waiting-now")
+      ->excludes(command->get_option("--tagfocus"));
+}
+
+void AddRowOption(CLI::App* command, ViewOptions* options, const char* also) {
+  command
+      ->add_option("--by", options->stacks.by,
+                   fmt::format("What one row represents: function, line, file, object, package, thread (by its start\n"
+                               "function), or a label such as wait{}",
+                               also))
       ->type_name("WHAT")
       ->capture_default_str();
 }
@@ -156,15 +178,16 @@ void AddStyleOptions(CLI::App* command, ViewOptions* options) {
   command->add_option("--color", options->color, "auto (on a terminal), always or never")
       ->type_name("WHEN")
       ->capture_default_str();
-  command->add_flag("-v,--verbose", options->full_names, "Names of functions in full, as they are in the file");
-  command->add_option("--width", options->width, "Columns of a line, 0 = any (default: the terminal's)")
+  command->add_option("--width", options->width, "Width of a line; 0 = unlimited [default: the terminal's width]")
       ->check(WholeNumber())
       ->type_name("N");
   AddPager(command, &options->pager);
 }
 
-void AddPager(CLI::App* command, bool* pager) {
-  command->add_flag("!--no-pager", *pager, "Straight to the terminal, also what is longer than the screen");
+void AddFullNames(CLI::App* command, ViewOptions* options) {
+  command->add_flag("-v,--verbose", options->full_names, "Show function names in full, as they are in the file");
 }
+
+void AddPager(CLI::App* command, bool* pager) { command->add_flag("!--no-pager", *pager, "Do not use a pager"); }
 
 }  // namespace holdfast

@@ -80,16 +80,21 @@ void AddSources(const Profile& profile, Contents* contents) {
 
 std::string Readme(const std::string& name, const Contents& contents) {
   std::string text = fmt::format(
-      "Profiles of what a program held (memory) and what held it up (locks), made by Holdfast. Function names, source\n"
-      "lines and inlined functions are in the profiles: the program itself is not needed to read them.\n\n"
+      "Profiles of what a program held (memory) and what held it up (locks), made by Holdfast. They contain function names,\n"
+      "source lines and inlined functions, so the program itself is not needed to read them.\n"
+      "\n"
       "  cd {0}\n"
       "  holdfast top {1}\n"
-      "  go tool pprof -trim_path / -source_path source {1}\n\n",
+      "  go tool pprof -trim_path / -source_path source {1}\n"
+      "\n",
       name, contents.profiles.begin()->first);
   for (const std::string& found : contents.found) text += found + "\n";
-  text += fmt::format("\nsource/ has the text of {} source files that the profiles name.\n", contents.sources.size());
+  text += fmt::format(
+      "\n"
+      "source/ contains {} source files that the profiles name.\n",
+      contents.sources.size());
   if (!contents.missing_sources.empty()) {
-    text += fmt::format("{} more were not on the machine, were changed since, or are too large:\n",
+    text += fmt::format("{} more source files were missing, have changed since, or are too large:\n",
                         contents.missing_sources.size());
     for (const std::string& path : contents.missing_sources) text += "  " + path + "\n";
   }
@@ -145,7 +150,7 @@ int RunBundle(const BundleOptions& options) {
   const auto counted = [](size_t count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  Say(fmt::format("{}: {} and {}. It holds command lines and program text: look before you send it.",
+  Say(fmt::format("{}: {} and {}. It contains command lines and source code: check it before you send it.",
                   out == "-" ? "standard output" : out, counted(contents.profiles.size(), "profile"),
                   counted(contents.sources.size(), "source file")));
   return kFine;
@@ -155,26 +160,26 @@ int RunBundle(const BundleOptions& options) {
 
 void AddBundleCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<BundleOptions>();
-  CLI::App* command = app.add_subcommand("bundle", "Profiles and what is needed to read them, in one file to send");
+  CLI::App* command =
+      app.add_subcommand("bundle", "Pack profiles and what is needed to read them into one file to send");
   command->footer(
-      "Writes a .tar.gz with the profiles, with names, lines and inlined functions in them as `symbolize` adds them, "
-      "the\n"
-      "text of the source files that they name, and a README that says how to read it all. Who gets it needs neither\n"
-      "the program nor this machine. A source file that was changed after the profile was taken is left out.\n"
+      "Writes a .tar.gz with the profiles (symbolized, as `symbolize` does it), the source files that they name, and a README\n"
+      "that explains how to read them. The recipient needs neither the program nor this machine. A source file that\n"
+      "changed after the profile was taken is omitted.\n"
       "\n"
       "  holdfast bundle app.4242.0003.*.pb.gz                   writes app.4242.0003.block.bundle.tar.gz\n"
-      "  holdfast bundle -o run.tar.gz holdfast.app.4242         everything of one run\n"
+      "  holdfast bundle -o run.tar.gz holdfast.app.4242         all profiles of one run\n"
       "  holdfast bundle --no-source -o leak.tar.gz *.heap.pb.gz\n"
-      "  tar xzf leak.tar.gz && holdfast top leak/*.heap.pb.gz    on the other side\n");
+      "  tar xzf leak.tar.gz && holdfast top leak/*.heap.pb.gz    on the recipient's machine\n");
   command
       ->add_option("FILE", options->files,
-                   "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
+                   "Profiles in pprof's format (gzip or plain), or folders of them; - is standard input")
       ->required();
   command
       ->add_option("-o,--out,--output", options->out,
-                   "The file to write, - for standard output (default: the first profile's name, .bundle.tar.gz)")
+                   "The file to write; - is standard output [default: the first profile's name with .bundle.tar.gz]")
       ->type_name("PATH");
-  command->add_flag("!--no-source", options->source, "Leave the program's text out");
+  command->add_flag("!--no-source", options->source, "Omit the source files");
   AddDebugDirOption(command, &options->debug_dirs);
   command->callback([options, invocation] { invocation->exit_code = Finished(RunBundle(*options)); });
 }

@@ -73,13 +73,13 @@ class Collection {
   static absl::StatusOr<uid_t> UserOf(const std::string& text) {
     if (geteuid() != 0)
       return absl::PermissionDeniedError(
-          "--user: only root can read other users' tables. Do this as that user, or as root.");
+          "--user: only root can read other users' tables. Run holdfast collect as that user, or as root.");
     uid_t user = 0;
     if (absl::SimpleAtoi(text, &user)) return user;
     const passwd* entry = getpwnam(text.c_str());
     if (entry == nullptr)
       return absl::NotFoundError(
-          fmt::format("--user {}: there is no such user. Name one, or a number.", Printable(text)));
+          fmt::format("--user {}: no such user. Give a user's name or number.", Printable(text)));
     return entry->pw_uid;
   }
 
@@ -122,7 +122,7 @@ class Collection {
             by_out[{table->out(), id.device, id.inode}].push_back(*std::move(table));
           }
         } else if (every_out && user == geteuid() && !absl::IsNotFound(table.status())) {
-          Fail(path + "/" + name, table.status(), "It was left where it is.");
+          Fail(path + "/" + name, table.status(), "It was left in place.");
         }
       }
     };
@@ -141,7 +141,7 @@ class Collection {
       }
       if (!taken) {
         Say(fmt::format(
-            "{}: belongs to another user, and keeps exporters away. Remove it, or let tables lie in a folder of your own (--tables).",
+            "{}: belongs to another user and keeps exporters away. Remove it, or keep tables in a folder of your own (--tables).",
             Printable(lock.path())));
       }
       std::set<uid_t> others;
@@ -202,28 +202,28 @@ class Collection {
 
   void Report() const {
     std::string line =
-        options_.discard ? fmt::format("holdfast: {}: {} of ended processes thrown away", options_.from,
+        options_.discard ? fmt::format("holdfast: {}: deleted {} of exited processes", options_.from,
                                        Count(discarded_, "table", "tables"))
                          : fmt::format("holdfast: {}: {} from {}", options_.out.empty() ? options_.from : options_.out,
                                        Count(files_, "profile", "profiles"), Count(processes_, "process", "processes"));
-    const char* hint = options_.discard ? "" : " (--live takes those too)";
+    const char* hint = options_.discard ? "" : " (--live includes those)";
     if (live_ > 0) line += fmt::format("; {} still running{}", live_, hint);
-    if (unknown_ > 0) line += fmt::format("; {} of which it cannot be seen whether they run{}", unknown_, hint);
+    if (unknown_ > 0) line += fmt::format("; {} that may or may not be running{}", unknown_, hint);
     for (const auto& [user, count] : not_taken_) {
-      line += fmt::format(
-          "; {} of {} left alone, as nothing shows that a program of root's became that user (--user {} takes {})",
-          Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
+      line +=
+          fmt::format("; skipped {} of {}: no proof that a program of root became that user (--user {} collects {})",
+                      Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
     }
     if (served_ > 0 && !still_exporter_.empty()) {
-      line += fmt::format("; {} not taken: {}", Count(served_, "table", "tables"), still_exporter_);
+      line += fmt::format("; skipped {}: {}", Count(served_, "table", "tables"), still_exporter_);
     } else if (served_ > 0) {
-      line += fmt::format("; {} left to the exporter that is at work", served_);
+      line += fmt::format("; left {} to the running exporter", Count(served_, "table", "tables"));
     }
     fmt::print(stderr, "{}.\n", line);
   }
 
   const CollectOptions& options_;
-  static constexpr char kLeft[] = "The table was left where it is: -o writes elsewhere, --discard throws it away.";
+  static constexpr char kLeft[] = "The table was left in place: -o writes elsewhere, --discard deletes it.";
 
   std::string folder_;  // DIR, absolute
   FolderId id_;
@@ -240,29 +240,31 @@ class Collection {
 
 void AddCollectCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<CollectOptions>();
-  CLI::App* command = app.add_subcommand("collect", "Write the profiles of ended programs that no exporter served");
+  CLI::App* command = app.add_subcommand("collect", "Write the profiles of exited programs that no exporter served");
   command->footer(
-      "A program that was preloaded with HOLDFAST_EXPORTER=no, or whose exporter was killed with it, leaves its table\n"
-      "in memory. This turns such tables into profiles in DIR (the program's HOLDFAST_OUT), prints the names of the\n"
-      "files, and removes the tables. DIR may also be a folder of tables: then all of those are taken, and each\n"
-      "program's profiles go to its own output folder.\n\n"
+      "A program that runs with HOLDFAST_EXPORTER=no, or that is killed together with its exporter, leaves its table in\n"
+      "memory. This command turns such tables into profiles in DIR (the program's HOLDFAST_OUT), prints the names of the\n"
+      "files, and removes the tables. DIR may also be a folder of tables: then all of them are collected, and each\n"
+      "program's profiles go to its own output folder.\n"
+      "\n"
       "  HOLDFAST_EXPORTER=no HOLDFAST_OUT=/tmp/p LD_PRELOAD=…/libholdfast.so ./server\n"
       "  holdfast collect /tmp/p\n"
-      "  holdfast collect -o here /full/disk       what could not be written there\n"
-      "  holdfast collect --discard /tmp/p         frees the memory, writes nothing");
-  command->add_option("-o,--out", options->out, "Write them here, not where the program was told to")->type_name("DIR");
-  command->add_option("DIR", options->from, "Output folder that the programs were started with, or a folder of tables")
-      ->required();
+      "  holdfast collect -o here /full/disk       writes elsewhere if that disk is full\n"
+      "  holdfast collect --discard /tmp/p         frees the memory without writing profiles");
+  command->add_option("-o,--out", options->out, "Write to DIR instead of the program's output folder")
+      ->type_name("DIR");
+  command->add_option("DIR", options->from, "The programs' output folder, or a folder of tables")->required();
   command->add_option("--tables", options->tables,
                       "Folder of the table files [default: /dev/shm and $XDG_RUNTIME_DIR]");
   command
-      ->add_option("--user", options->users,
-                   "As root, also take tables of this user that name DIR (what root's\n"
-                   "programs became is taken without being asked)")
+      ->add_option(
+          "--user", options->users,
+          "As root, also collect tables of this user that name DIR (repeatable; tables of root's programs that\n"
+          "changed to another user are collected anyway)")
       ->type_name("USER")
       ->allow_extra_args(false);
-  command->add_flag("--live", options->live, "Also write profiles of programs that still run (their tables stay)");
-  command->add_flag("--discard", options->discard, "Throw the tables of ended programs away, and write nothing")
+  command->add_flag("--live", options->live, "Also write the profiles of running programs (their tables stay)");
+  command->add_flag("--discard", options->discard, "Delete the tables of exited programs without writing profiles")
       ->excludes("--live")
       ->excludes("--out");
   command->callback([options, invocation] {

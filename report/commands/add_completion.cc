@@ -11,7 +11,7 @@ namespace holdfast {
 
 void AddCompletionCommand(CLI::App& app, Invocation* invocation) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* completion = app.add_subcommand("completion", "A completion script for bash, zsh or fish");
+  CLI::App* completion = app.add_subcommand("completion", "Print a completion script for bash, zsh or fish");
   completion->footer(
       "  source <(holdfast completion bash)                       in ~/.bashrc\n"
       "  holdfast completion zsh > ~/.zfunc/_holdfast             a folder of $fpath\n"
@@ -26,8 +26,8 @@ void AddCompletionCommand(CLI::App& app, Invocation* invocation) {
 
 void AddManPagesCommand(CLI::App& app, Invocation* invocation) {
   auto folder = std::make_shared<std::string>();
-  CLI::App* man = app.add_subcommand("man-pages", "Writes the man pages into a folder")->group("");
-  man->add_option("DIR", *folder, "Where to")->required();
+  CLI::App* man = app.add_subcommand("man-pages", "Write the man pages into a folder");
+  man->add_option("DIR", *folder, "The folder to write to")->required();
   man->callback([&app, folder, invocation] {
     std::error_code error;
     std::filesystem::create_directories(*folder, error);

@@ -35,9 +35,9 @@
 namespace holdfast {
 namespace {
 
-constexpr char kOverhead[] = "expected: " HOLDFAST_MALLOC_COST " instructions for malloc and free, " HOLDFAST_LOCK_COST
-                             " for an uncontended lock and unlock, about 1us for each 512KiB "
-                             "allocated, 0.15ms at the start; a table of some 0.3MiB, at most 64MiB";
+constexpr char kOverhead[] =
+    "expected: " HOLDFAST_MALLOC_COST " instructions for malloc and free, " HOLDFAST_LOCK_COST
+    " for an uncontended lock and unlock, about 1us for each 512KiB allocated, 0.15ms at the start; a table of about 0.3MiB, at most 64MiB";
 
 std::string Environment(const char* name) {
   const char* value = getenv(name);
@@ -58,7 +58,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   const StartedCommand started = FollowStarters(command, LookUpIn(getenv("PATH")));
   for (const std::string& by : started.by) findings.Note("started", by);
   if (!started.unknown.empty()) {
-    findings.Note("started", fmt::format("which program is not known before it runs: {}", started.unknown));
+    findings.Note("started", fmt::format("which program it starts is known only when it runs: {}", started.unknown));
   }
   if (!started.words.empty()) {
     const ProgramCheck inner = CheckProgram(started.words, getenv("PATH"), library);
@@ -73,12 +73,12 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     findings.No(
         "recording",
         started.drops_by.empty()
-            ? fmt::format("{} starts it without LD_PRELOAD: nothing is preloaded. Put holdfast after it: {} … "
-                          "holdfast run -- {}",
-                          started.drops_preload, started.drops_preload, name)
-            : fmt::format("{} starts it without LD_PRELOAD ({}): nothing is preloaded. Profile the program itself: "
-                          "holdfast run -- {}",
-                          started.drops_preload, started.drops_by, name));
+            ? fmt::format(
+                  "{} starts it without LD_PRELOAD, so nothing is preloaded. Put holdfast after it: {} … holdfast run -- {}",
+                  started.drops_preload, started.drops_preload, name)
+            : fmt::format(
+                  "{} starts it without LD_PRELOAD ({}), so nothing is preloaded. Profile the program itself: holdfast run -- {}",
+                  started.drops_preload, started.drops_by, name));
   }
   if (check.exit_code != 0) {
     findings.No("recording", check.message);
@@ -87,11 +87,11 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   } else {
     const ExecutableKind file = ReadExecutableKind(check.path);
     findings.Ok("recording",
-                fmt::format("takes the library: 64-bit x86, linked dynamically ({})",
+                fmt::format("loads the library: 64-bit x86, linked dynamically ({})",
                             file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
   }
   if (Environment("HOLDFAST_ENABLE") == "0")
-    findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library passes everything through");
+    findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library records nothing");
   if (check.exit_code == 0) DescribeObjects(ObjectsOfProgram(check.path), "", library, {}, &findings);
   DescribeKernel("self", &findings);
   DescribeExporter("self", DefaultTableFolders(), &findings);
@@ -149,7 +149,7 @@ bool HasObject(const std::vector<std::string>& objects, const char* part) {
 void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::string>& objects, Findings* findings) {
   const ExecutableKind file = objects.empty() ? ExecutableKind() : ReadExecutableKind(root + objects[0]);
   if (file.kind == ExecutableKind::Kind::kElf && (!file.is_64_bit || !file.machine.empty())) {
-    findings->No("recording", "is no 64-bit x86 program: nothing of it can be seen");
+    findings->No("recording", "is not a 64-bit x86 program, so nothing can be recorded");
   } else if (file.kind == ExecutableKind::Kind::kElf && file.interpreter.empty()) {
     findings->No("recording", "is linked statically, so no library can be preloaded");
   } else if (HasObject(objects, "ld-musl")) {
@@ -157,26 +157,25 @@ void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::str
   } else if (IsSecure(pid)) {
     findings->No(
         "recording",
-        "was started with more rights than its starter had (setuid, capabilities): the loader took no library");
+        "was started with raised privileges (setuid, setgid or capabilities), so the loader ignored LD_PRELOAD");
   } else {
     findings->No(
         "recording",
-        "was started without the library; nothing can be added to a running program. Start it by holdfast run");
+        "was started without the library, which cannot be added to a running program. Start it with holdfast run");
   }
 }
 
 void WhyProcessHasNoTable(const std::string& process, const std::vector<std::string>& objects, Findings* findings) {
   if (VariableOf(process, "HOLDFAST_ENABLE") == "0") {
-    findings->No("recording", "it was started with HOLDFAST_ENABLE=0: the library passes everything through");
+    findings->No("recording", "it was started with HOLDFAST_ENABLE=0: the library records nothing");
   } else if (HasObject(objects, "libasan.so") || HasObject(objects, "libtsan.so") || HasObject(objects, "vgpreload_")) {
-    findings->No(
-        "recording",
-        "runs under a sanitizer or valgrind, which have their own malloc: the library passes everything through");
+    findings->No("recording",
+                 "runs under a sanitizer or valgrind, which have their own malloc: the library records nothing");
   } else if (VariableOf(process, "HOLDFAST_CHILDREN") == "no") {
     findings->No("recording",
-                 "it is a child of the program that HOLDFAST_CHILDREN=no leaves out, or nothing was sampled yet");
+                 "it is a child process that HOLDFAST_CHILDREN=no excludes, or nothing has been sampled yet");
   } else {
-    findings->No("recording", "nothing was sampled yet, or no table could be made (see below)");
+    findings->No("recording", "nothing has been sampled yet, or no table could be created (see below)");
   }
 }
 
@@ -198,7 +197,7 @@ bool AboutLinkedAllocator(const Snapshot& snapshot, Findings* findings) {
 bool AboutTable(const ProcessTable& process, Findings* findings) {
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) {
-    findings->No("recording", fmt::format("its table {}/{} is not whole ({})", process.folder, process.table.name(),
+    findings->No("recording", fmt::format("its table {}/{} is damaged ({})", process.folder, process.table.name(),
                                           std::string(snapshot.status().message())));
     return false;
   }
@@ -219,10 +218,11 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
     findings->Note("losses", causes);
   }
   for (const auto& [path, sum] : snapshot->frees_not_seen) {
-    findings->Note("frees",
-                   fmt::format("{} calls another free than the library's (RTLD_DEEPBIND, or one of its own): {} of its "
-                               "blocks count as freed, as nobody sees whether they are",
-                               path, FormatSize(static_cast<int64_t>(sum.bytes))));
+    findings->Note(
+        "frees",
+        fmt::format(
+            "{} calls a free other than the library's (RTLD_DEEPBIND, or its own): {} of its blocks count as freed, because their free cannot be seen",
+            path, FormatSize(static_cast<int64_t>(sum.bytes))));
   }
   std::set<std::string> noted;
   for (const auto& [path, sum] : snapshot->frees_not_seen) noted.insert(path);
@@ -232,26 +232,26 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
   const std::string still = WhyExporterIsStopped(process.folder, process.table.out(), process.table.OutIdHere());
   if (!still.empty()) {
-    findings->Note("profiles", fmt::format("nobody writes them: {}", still));
+    findings->Note("profiles", fmt::format("not written: {}", still));
   } else if (ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere())) {
     findings->Ok("profiles", fmt::format("go to {}", process.out()));
   } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()) ==
              Service::kBarred) {
     findings->Note(
         "profiles",
-        fmt::format("another user's file lies where the exporter of {} has its lock, and keeps it away: holdfast dump "
-                    "{} writes them now. Let tables lie in a folder of your own (--tables)",
-                    process.out(), process.pid.value_or(0)));
+        fmt::format(
+            "another user's file blocks the lock of the exporter of {}: holdfast dump {} writes them now. Keep tables in a folder of your own (--tables)",
+            process.out(), process.pid.value_or(0)));
   } else {
     findings->Note(
         "profiles",
-        fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the end",
+        fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the program exits",
                     process.out(), process.pid.value_or(0)));
   }
   const double elapsed_ns = static_cast<double>(snapshot->elapsed_ns);
   const auto own_ns = static_cast<int64_t>(snapshot->totals.sample_ns);
   findings->Ok("overhead",
-               fmt::format("{} for its samples so far ({} of the time since its start); and {}", FormatTimeNs(own_ns),
+               fmt::format("{} for samples so far ({} of its running time); and {}", FormatTimeNs(own_ns),
                            FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
                            std::string(kOverhead).substr(sizeof "expected: " - 1)));
   return AboutLinkedAllocator(*snapshot, findings);
@@ -261,7 +261,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   struct stat info;
   const std::string process = fmt::format("{}", pid), root = fmt::format("/proc/{}/root", pid);
   if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
-    Say(fmt::format("process {}: there is none. holdfast ls shows what is profiled.", pid));
+    Say(fmt::format("process {}: no such process. holdfast ls lists the profiled processes.", pid));
     return kCouldNot;
   }
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
@@ -272,7 +272,8 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   NameAsStarted(pid, root, &objects);
   if (objects.empty() || ReadOfProcess(pid, "maps", 1).empty()) {
     Say(fmt::format(
-        "process {}: the kernel does not show what it runs (another user's, or protected). Do this as root.", pid));
+        "process {}: its executable cannot be read (another user's process, or protected). Run holdfast doctor as root.",
+        pid));
     return kCouldNot;
   }
   Findings findings;
@@ -304,21 +305,21 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
 void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
   auto pid = std::make_shared<std::string>();
   auto folders = std::make_shared<std::vector<std::string>>();
-  CLI::App* doctor = app.add_subcommand("doctor", "What will and will not be seen of a program or a process, and why");
+  CLI::App* doctor = app.add_subcommand("doctor", "Tell what can be recorded of a program or process, and what cannot");
   doctor->footer(
-      "Looks at a program without starting it, or at a running process: whether it can be recorded, whose malloc it uses,\n"
-      "which objects have names for their functions, which waits for locks are seen, kernel, limits, and where tables and\n"
-      "profiles go. Exit status 1 if something will not be seen at all.\n"
+      "Examines a program without starting it, or a running process: whether it can be recorded, which malloc it uses,\n"
+      "which objects have function names, which waits for locks are seen, the kernel, limits, and where tables and profiles\n"
+      "are written. Exit status 1 if something will not be recorded at all.\n"
       "\n"
       "  holdfast doctor -- redis-server --port 7000\n"
       "  holdfast doctor 4242");
-  doctor->add_option("PID", *pid, "A running process; or, behind --, a program and its arguments");
-  doctor->add_option("--tables", *folders, "Folder of table files to look into [default: all that are in use]")
+  doctor->add_option("PID", *pid, "A running process; or, after --, a program and its arguments");
+  doctor->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   doctor->callback([pid, folders, invocation] {
     const std::vector<std::string>& program = invocation->program;
     if (pid->empty() == program.empty()) {
-      throw CLI::ValidationError(pid->empty() ? "name a PID, or a program behind --"
+      throw CLI::ValidationError(pid->empty() ? "name a PID, or a program after --"
                                               : "both a PID and a program are given");
     }
     const absl::StatusOr<std::string> own_path = OwnPath();

@@ -62,7 +62,7 @@ class Dumper {
         ++alive;
         Dump(std::move(table));
       }
-      if (alive == 0 && !failed_) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+      if (alive == 0 && !failed_) Say("this user has no profiled process. Start one with: holdfast run -- PROGRAM");
     }
     for (const std::string& text : options_.pids) {
       const absl::StatusOr<pid_t> pid = ParsePid(text);
@@ -120,16 +120,16 @@ class Dumper {
     if (!folder.ok()) {
       // The folder belongs to another user, and that user's exporter serves this program.
       if (options_.out.empty() && absl::IsPermissionDenied(folder.status()) && AskExporter(process).value_or(false)) {
-        return Say(fmt::format("{}: its exporter wrote a snapshot into {}, where user {} cannot look.", name,
+        return Say(fmt::format("{}: its exporter wrote a snapshot to {}, which user {} cannot read.", name,
                                Printable(path), geteuid()));
       }
-      return Fail(fmt::format("{}: its snapshot cannot be written ({}). Name another folder by -o.", name,
+      return Fail(fmt::format("{}: cannot write its snapshot ({}). Name another folder with -o.", name,
                               std::string(folder.status().message())));
     }
     // The path may lead elsewhere since the mark was compared, because it begins at the program's own root folder.
     if (options_.out.empty() && process.table.ReadWith().has_value() && !(folder->id() == process.table.OutIdHere())) {
       return Fail(
-          fmt::format("{}: {} is no longer its output folder. Name another folder by -o.", name, Printable(path)));
+          fmt::format("{}: {} is no longer its output folder. Name another folder with -o.", name, Printable(path)));
     }
     const std::map<std::string, ProfileName> before = NewestOfProcess(*folder, program, pid);
     if (const absl::Status written = DumpOne(std::move(process), *folder); !written.ok()) {
@@ -146,9 +146,9 @@ class Dumper {
     }
     SayLines(DeadlocksIn(files));  // standard output holds only file names
     if (after.empty()) {
-      Say(fmt::format("{}: nothing was sampled yet, so there is no file.", name));
+      Say(fmt::format("{}: nothing has been sampled yet, so there is no file.", name));
     } else if (!any_new) {
-      Say(fmt::format("{}: nothing new was sampled since its last snapshot, which is named here.", name));
+      Say(fmt::format("{}: nothing new has been sampled since its last snapshot; that file is named here.", name));
     }
   }
 
@@ -181,13 +181,13 @@ class Dumper {
       if (waited_ms % 200 == 100 && !serves()) return false;
       if (progress.IsStill(process.folder.c_str(), out.c_str(), process.table.OutIdHere())) {
         return absl::DeadlineExceededError(
-            fmt::format("{}; -o DIR writes it without the exporter", WhyStill(progress)));
+            fmt::format("{}; write it without the exporter with -o DIR", WhyStill(progress)));
       }
       const timespec pause = {0, 5'000'000};
       nanosleep(&pause, nullptr);
     }
     return absl::DeadlineExceededError(
-        "its exporter does not write it: the folder may be full or gone; -o DIR writes it elsewhere");
+        "its exporter does not write it: the folder may be full or deleted; write it elsewhere with -o DIR");
   }
 
   const DumpOptions& options_;
@@ -201,16 +201,16 @@ void AddDumpCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<DumpOptions>();
   CLI::App* dump = app.add_subcommand("dump", "Write a snapshot of running programs now");
   dump->footer(
-      "Writes a profile of each kind that has something new, and prints the names of the newest files. The program takes\n"
-      "no part in it: one that is stopped, hangs or is deadlocked gives its snapshot as any other.\n"
+      "Writes a profile of each kind that has new data, and prints the names of the newest files. This works without the\n"
+      "program's help, even if it is stopped, hung or deadlocked.\n"
       "\n"
       "  holdfast dump 4242                       into the program's own output folder\n"
-      "  holdfast top $(holdfast dump 4242)       who holds the memory now\n"
+      "  holdfast top $(holdfast dump 4242)       the functions that hold memory now\n"
       "  holdfast dump --all -o /tmp/now          every profiled process of this user");
-  dump->add_option("PID", options->pids, "Processes, as holdfast ls shows them");
+  dump->add_option("PID", options->pids, "Process ids, as holdfast ls lists them");
   dump->add_flag("--all", options->all, "Every profiled process of this user");
-  dump->add_option("-o,--out,--output", options->out, "Folder to write to [default: that of the program]");
-  dump->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
+  dump->add_option("-o,--out,--output", options->out, "The folder to write to [default: the program's output folder]");
+  dump->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   dump->callback([options, invocation] {
     if (options->all == !options->pids.empty()) {

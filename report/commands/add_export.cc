@@ -15,7 +15,7 @@ void AddExportCommand(CLI::App& app, Invocation* invocation) {
     std::string to = "folded", output = "-";
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "The profile in the format of another tool");
+  CLI::App* command = app.add_subcommand("export", "Convert a profile to the format of another tool");
   command->footer(
       "  holdfast export --to folded app.4242.0003.heap.pb.gz | flamegraph.pl > heap.svg\n"
       "  holdfast export --to speedscope -o heap.speedscope.json app.4242.0003.heap.pb.gz   all metrics in one file\n"
@@ -23,12 +23,17 @@ void AddExportCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast export --to csv app.4242.0003.heap.pb.gz > heap.csv                       a row for each sample\n"
       "  holdfast export --to heap -o app.heap app.4242.0003.heap.pb.gz && google-pprof --text app app.heap\n");
   AddFileOptions(command, &options->view);
+  AddMetric(command, &options->view,
+            "The metric that folded writes and speedscope shows first [default: the profile's own]");
+  AddEnded(command, &options->view);
   AddPeak(command, &options->view);
   command->add_option("--to", options->to, "folded, speedscope, callgrind, csv or heap (tcmalloc's old text)")
       ->type_name("FORMAT")
       ->capture_default_str();
   AddOutput(command, &options->output);
   AddFilterOptions(command, &options->view);
+  AddWaitingNow(command, &options->view);
+  AddRowOption(command, &options->view, "");
   command->callback([options, invocation] {
     const auto run = [&] {
       const auto view = OpenView(options->view, std::cerr);

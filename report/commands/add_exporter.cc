@@ -62,21 +62,21 @@ void IgnoreSignalsAndStandardStreams() {
 void AddExporterCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<ExporterOptions>();
   CLI::App* command = app.add_subcommand(
-      "exporter", "Writes the profiles of running programs (started by `run` and by the library, not by hand)");
-  command->group("");  // hidden: not in the list of commands
-  command->add_option("--out", options->out, "Output folder, absolute")->required();
-  command->add_option("--tables", options->tables, "Folder of the table files")->required();
+      "exporter", "Write the profiles of running programs (started by `run` and by the library, not by users)");
+  command->add_option("--out", options->out, "The output folder, an absolute path")->required();
+  command->add_option("--tables", options->tables, "The folder of the table files")->required();
   auto id = std::make_shared<std::string>();
   command->add_option("--out-id", *id, "Device and inode of the output folder, as the program sees it: DEVICE:INODE");
-  command->add_option("--parent", options->parent, "Stay as long as this process lives");
-  command->add_option("--max-disk", options->max_disk_bytes, "Cap on the output folder in bytes; 0 = none");
+  command->add_option("--parent", options->parent, "Run until this process exits");
+  command->add_option("--max-disk", options->max_disk_bytes,
+                      "The maximum size of the output folder in bytes; 0 = unlimited");
   auto answers = std::make_shared<bool>(false), only_answers = std::make_shared<bool>(false);
   command->add_flag(
       kAnswerOption, *answers,
       fmt::format("Write one byte to standard output once the folder is served; end with status {} before "
                   "that if a program would see this process as its child",
                   kNoticedStatus));
-  command->add_flag(kOnlyAnswerOption, *only_answers, "As --answer, without serving");
+  command->add_flag(kOnlyAnswerOption, *only_answers, "Like --answer, without serving");
   command->callback([options, id, answers, only_answers, invocation] {
     const std::vector<std::string> numbers = absl::StrSplit(*id, ':');
     if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &options->out_id.device) ||

@@ -69,7 +69,7 @@ int RunHtml(CommandOptions& options) {
     return kCouldNot;
   }
   if (options.open && !OpenInBrowser(output)) {
-    Say(fmt::format("{}: written, but no browser could be started (xdg-open). Open it by hand.", output));
+    Say(fmt::format("{}: written, but xdg-open could not start a browser. Open the file yourself.", output));
     return kCouldNot;
   }
   if (!options.open)
@@ -81,23 +81,19 @@ int RunHtml(CommandOptions& options) {
 
 void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<CommandOptions>();
-  CLI::App* html = app.add_subcommand("html", "One HTML file to look at, mail or attach to a ticket");
+  CLI::App* html = app.add_subcommand("html", "Write one HTML page to look at, mail or attach to a ticket");
   html->footer(
-      "Writes one self-contained HTML file: flame graph, functions, trees, timeline, leaks, locks, comparison. It "
-      "needs\n"
-      "no network and asks for none. All kinds, processes and snapshots that are given stand in it; a folder stands "
-      "for\n"
-      "the profiles in it.\n"
-      "Function names, paths and the command line are in it, and lines of source around those that frames name where "
-      "the\n"
-      "sources lie on this machine (--no-source leaves them out).\n"
+      "Writes one self-contained HTML file with a flame graph, functions, trees, a timeline, leaks, locks and a comparison. It\n"
+      "makes no network requests. It contains all kinds, processes and snapshots that are given.\n"
+      "It also contains function names, paths, command lines and, if the sources are on this machine, the source lines\n"
+      "around each frame (--no-source omits them).\n"
       "\n"
       "  holdfast html holdfast.server.4242                        everything that `holdfast run` wrote\n"
-      "  holdfast html --open -o now.html app.4242.0003.*.pb.gz    one snapshot, all kinds, opened\n"
-      "  holdfast html --base monday/ tuesday/ -o diff.html        what has changed since monday\n");
+      "  holdfast html --open -o now.html app.4242.0003.*.pb.gz    one snapshot, all kinds, opened in a browser\n"
+      "  holdfast html --base monday/ tuesday/ -o diff.html        what has changed since Monday\n");
   html->add_option("FILE", options->html.files, "Profiles in pprof's format, or folders of them; - is standard input")
       ->required();
-  html->add_option("--base", options->html.base, "Profiles or a folder to compare with; may be given several times")
+  html->add_option("--base", options->html.base, "A profile or folder to compare with (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
   html->add_option("-o,--output,--out", options->html.output, "The file to write; - is standard output")
@@ -105,9 +101,9 @@ void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
       ->capture_default_str();
   AddPlumbing(html, &options->html.plumbing);
   html->add_flag("--open", options->open, "Open it in the desktop's browser");
-  html->add_flag("--no-source", options->no_source, "Leave out lines of source");
+  html->add_flag("--no-source", options->no_source, "Omit source lines");
   html->add_option("--embed", options->embed,
-                   "Put the newest profiles into it for download when they are no larger than this; 0 = never")
+                   "Embed the newest profiles for download if they are at most this large; 0 = never")
       ->type_name("SIZE")
       ->capture_default_str();
   html->callback([options, invocation] { invocation->exit_code = RunHtml(*options); });

@@ -14,15 +14,16 @@ namespace holdfast {
 
 void AddInfoCommand(CLI::App& app, Invocation* invocation) {
   auto files = std::make_shared<std::vector<std::string>>();
-  CLI::App* info = app.add_subcommand("info", "What a profile says about itself: types, times, totals, losses");
+  CLI::App* info = app.add_subcommand("info", "Show what a profile contains: metrics, times, totals, losses");
   info->footer(
-      "Prints what profiles hold: metrics and their totals with 95 % intervals, times, counts, mappings and every\n"
-      "comment (process, command, sampling interval, losses, our own cost).\n"
+      "Prints metrics and their totals with 95 % intervals, times, counts, mappings and every comment (process, command,\n"
+      "sampling interval, losses, the cost of profiling).\n"
       "\n"
       "  holdfast info app.4242.0003.heap.pb.gz\n"
       "  holdfast info holdfast.app.4242           the newest of each process and kind\n");
-  info->add_option("FILE", *files,
-                   "Profiles in pprof's format, gzip or plain; a folder stands for its newest; - is standard input")
+  info->add_option(
+          "FILE", *files,
+          "Profiles in pprof's format (gzip or plain), or folders of them (shows the newest); - is standard input")
       ->required();
   auto pager = std::make_shared<bool>(true);
   AddPager(info, pager.get());

@@ -13,51 +13,51 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LeaksOptions>();
   options->view.unit = "auto";
   options->view.stacks.fold_plumbing = true;
-  CLI::App* leaks =
-      app.add_subcommand("leaks", "Stacks that hold more and more memory, over the snapshots of a process");
+  CLI::App* leaks = app.add_subcommand("leaks", "Find stacks that hold more and more memory over time");
   leaks->footer(
-      "Says of a process, and of each of its stacks, whether what is in use grows: growing, grows in steps, level, or\n"
-      "cannot tell. Growth is what more is in use now, with the error of the samples that came or went; it is a leak if it\n"
-      "goes on. Caches that warm up, buffers that fill and tables made once are none: --all shows what each stack is.\n"
-      "Level means that no leak is faster than the bound that is printed. Mappings and threads are judged the same way.\n"
-      "memory says what all resident memory did, and which part of it: what neither the heap nor mappings explain is an answer\n"
-      "of its own, such as free memory that malloc keeps. Of a folder with several programs the one that grows most is shown,\n"
-      "or else the one that holds most; others names the rest, and --all shows each.\n"
-      "Exit status: 0 level, 1 growing or growing in steps, 4 cannot tell; then the answer says what is missing.\n"
-      "Where the process has lifetimes profiles, half and oldest say how old what is in use is: half of it is older than the\n"
-      "first, some of it than the second. Nothing there: it is not known.\n"
-      "JSON and CSV: slopes are an hour's, in bytes and in objects; kind says of what, and threads are objects alone.\n"
+      "Judges the memory in use of a process and of each of its stacks: growing, grows in steps, level, or cannot tell.\n"
+      "Steady growth is a leak. Caches that warm up, buffers that fill and tables allocated once are not: --all shows the\n"
+      "verdict on every stack. Level means that no leak is faster than the printed bound. Mappings and threads are judged\n"
+      "the same way.\n"
+      "The line memory shows how resident memory changed, and which part of it; if neither the heap nor mappings explain\n"
+      "the change, it names the cause, such as free memory that malloc keeps. For a folder with several programs the\n"
+      "fastest growing one is shown, or else the largest; others lists the rest, and --all shows each of them.\n"
+      "Exit status: 0 level, 1 growing or growing in steps, 4 cannot tell; the answer then names what is missing.\n"
+      "If the process has lifetimes profiles, half and oldest show the median and the greatest age of the memory in use;\n"
+      "blank if unknown.\n"
+      "JSON and CSV: slopes are per hour, in bytes and in objects; kind is heap, map or threads (objects only).\n"
       "\n"
       "  holdfast leaks holdfast.app.4242                         what leaks, and how fast\n"
-      "  holdfast leaks --kind threads holdfast.app.4242          threads that are created and do not end, alone\n"
+      "  holdfast leaks --kind threads holdfast.app.4242          only threads that are created and never exit\n"
       "  holdfast leaks --limit 2GiB holdfast.app.4242            when 2 GiB will be in use\n"
-      "  holdfast leaks --follow holdfast.app.4242                again with each new snapshot\n"
+      "  holdfast leaks --follow holdfast.app.4242                repeat with each new snapshot\n"
       "  holdfast leaks --suppressions known.txt holdfast.app.4242\n"
-      "                                                           lines such as leak:libfoo.so are known and left "
-      "out\n");
+      "                                                           ignore known leaks (lines such as leak:libfoo.so)\n");
   leaks->add_option("FILE", options->view.files, "The folder of a process, or its heap profiles")->required();
   leaks
       ->add_option("--kind", options->kind,
-                   "Only heap, only map (mappings), or only threads that do not end (threads); default: all")
+                   "Look only at heap, map (mappings) or threads (that never exit) [default: all]")
       ->type_name("KIND");
-  leaks->add_option("--limit", options->limit, "Say when so much will be in use")->type_name("SIZE");
-  leaks->add_option("--suppressions", options->suppressions, "A file of known leaks, leak:PATTERN a line; also several")
+  leaks->add_option("--limit", options->limit, "Predict when this much memory will be in use")->type_name("SIZE");
+  leaks
+      ->add_option("--suppressions", options->suppressions,
+                   "A file of known leaks, one leak:PATTERN per line (repeatable)")
       ->type_name("FILE")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  leaks->add_flag("--follow", options->follow, "Go on with each new snapshot, until interrupted");
+  leaks->add_flag("--follow", options->follow, "Repeat with each new snapshot until interrupted");
   leaks->add_flag("--all", options->all,
-                  "Also stacks that do not grow, with what they do, and each program of a folder");
-  leaks
-      ->add_option("--depth", options->depth,
-                   "Functions, from the innermost, that tell one stack from another, 0 = all")
+                  "Also show stacks that do not grow, with their verdict, and every program of a folder");
+  leaks->add_option("--depth", options->depth, "Compare stacks by their innermost N functions; 0 = all")
       ->check(WholeNumber())
       ->type_name("N")
       ->capture_default_str();
-  AddCount(leaks, &options->view.node_count, "How many stacks, 0 = all");
+  AddCount(leaks, &options->view.node_count, "Show at most N stacks; 0 = all");
   AddFilterOptions(leaks, &options->view);
+  AddRowOption(leaks, &options->view, "");
   AddStyleOptions(leaks, &options->view);
+  AddFullNames(leaks, &options->view);
   leaks->callback([options, invocation] {
     invocation->exit_code = Paged(options->view.pager && !options->follow,
                                   [&](std::ostream& out) { return RunLeaks(*options, out, std::cerr); });

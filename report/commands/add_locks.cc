@@ -11,37 +11,35 @@ namespace holdfast {
 
 void AddLocksCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LocksOptions>();
-  CLI::App* locks = app.add_subcommand("locks", "The hottest locks, and who waited for whom");
+  CLI::App* locks = app.add_subcommand("locks", "Show the most contended locks, with their holders and waiters");
   locks->footer(
-      "One line for each lock that was waited for, the longest delay first, and last what idle threads wait for\n"
-      "(conditions, semaphores …, and futexes that are no locks): how often and how long (counted, not estimated;\n"
-      "p99: of 100 waits 99 are no longer, within 12 %; held: while somebody waited), the function that most waiting was\n"
-      "attributed to, the function that waited most, and what the lock is: a symbol, an offset in a block that is known from\n"
-      "the heap profile, or its address.\n"
-      "Any mutex or block profile of a process says the same; of several snapshots the newest counts.\n"
+      "Prints one line per contended lock, the longest total delay first; conditions, semaphores and other futexes that idle\n"
+      "threads wait for come last. Waits are counted, not estimated; p99 is within 12 %; held counts only while a thread\n"
+      "waited. Top holder is the function that most waiting is charged to, top waiter the function that waited most. A lock\n"
+      "is named by its symbol, by an offset in a block of the heap profile, or by its address.\n"
+      "The mutex and block profiles of a process give the same answer; the newest snapshot is used.\n"
       "\n"
-      "  holdfast locks holdfast.server.4242                      the locks of everything in the folder\n"
+      "  holdfast locks holdfast.server.4242                      the locks of all processes in the folder\n"
       "  holdfast locks --holder flush_log app.4242.0003.mutex.pb.gz\n"
-      "                                                           whom flush_log kept waiting\n"
+      "                                                           the waiters that flush_log delayed\n"
       "  holdfast locks --waiter '^handle_' app.4242.0003.mutex.pb.gz\n"
-      "                                                           for whom the handlers waited\n");
+      "                                                           the holders that the handlers waited for\n");
   locks
       ->add_option("FILE", options->files,
-                   "Mutex or block profiles that holdfast wrote; a folder of them; - is standard input")
+                   "Mutex or block profiles written by holdfast, or folders of them; - is standard input")
       ->required();
-  locks->add_option("--holder", options->holder, "The waiters that holders with such a function delayed")
+  locks->add_option("--holder", options->holder, "List the waiters that holders with a matching function delayed")
       ->type_name("REGEX");
-  locks->add_option("--waiter", options->waiter, "The holders that waiters with such a function waited for")
+  locks->add_option("--waiter", options->waiter, "List the holders that waiters with a matching function waited for")
       ->type_name("REGEX");
-  locks->add_flag(
-      "--each", options->each,
-      "Each lock by itself [default: locks of one class in one line: of one array, of blocks from one function, or\n"
-      "with the same holder and waiter]");
-  locks->add_flag("--wide", options->wide, "Whole names, also where a line is then wider than the terminal");
-  locks->add_flag("-v,--verbose", options->details, "Under each row its texts in full");
+  locks->add_flag("--each", options->each,
+                  "List every lock [default: one line per class: the locks of one array, of blocks from one function,\n"
+                  "or with the same holder and waiter]");
+  locks->add_flag("--wide", options->wide, "Do not shorten names, even if lines become wider than the terminal");
+  locks->add_flag("-v,--verbose", options->details, "Show names in full below each row");
   AddFold(locks, &options->fold, &options->plumbing,
-          "plumbing: name the first function that is the user's own, or a library's; none: that which called libc");
-  AddCount(locks, &options->count, "How many lines, 0 = all");
+          "plumbing: name the first function that is not plumbing [default]; none: name the caller of libc");
+  AddCount(locks, &options->count, "Show at most N lines; 0 = all");
   locks->add_option("--format", options->format, "table, json or csv")->type_name("FORMAT")->capture_default_str();
   locks->add_option("--color", options->color, "auto (on a terminal), always or never")
       ->type_name("WHEN")

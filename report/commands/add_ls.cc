@@ -137,8 +137,8 @@ Listed ListOwn(const LsOptions& options) {
   for (const ProcessTable& table : found.tables) {
     const absl::StatusOr<TableSums> sums = ReadSums(table.table);
     if (!sums.ok()) {
-      listed.messages.push_back(fmt::format("{}/{}: not a whole table ({}). It can be removed.", table.folder,
-                                            table.table.name(), std::string(sums.status().message())));
+      listed.messages.push_back(fmt::format("{}/{}: damaged table ({}). Delete it.", table.folder, table.table.name(),
+                                            std::string(sums.status().message())));
       continue;
     }
     const Service service = ServiceOf(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
@@ -220,10 +220,11 @@ int RunLs(const LsOptions& options) {
   }
   for (const std::string& line : listed.messages) Say(line);
   if (none && listed.messages.empty())
-    Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+    Say("this user has no profiled process. Start one with: holdfast run -- PROGRAM");
   if (!listed.dead_out.empty()) {
-    Say(fmt::format("tables of ended programs that no exporter serves wait for: holdfast collect {}",
-                    ShellQuoted(listed.dead_out)));
+    Say(fmt::format(
+        "exited programs left tables that no exporter serves. Write their profiles with: holdfast collect {}",
+        ShellQuoted(listed.dead_out)));
   }
   return !listed.messages.empty() ? kCouldNot : exit_code;
 }
@@ -233,17 +234,17 @@ int RunLs(const LsOptions& options) {
 void AddLsCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* ls = app.add_subcommand(
-      "ls", "The profiled processes of this user (for root: of all users), and tables that outlived theirs");
+      "ls", "List the profiled processes of this user (root: of all users), and tables of exited processes");
   ls->footer(
-      "One line for each table: the process and whether it runs, is stopped, or has ended; the intervals in force (heap:\n"
-      "mean bytes, lock: mean time waited between samples); what its heap holds by estimate; what its table takes; whether\n"
-      "an exporter writes its profiles, and into which folder; the conditions for extra snapshots, if any. What holds most comes first; an arrow marks the column that\n"
-      "the lines are sorted by. Where a terminal is too narrow for all columns, … ends the titles.\n"
+      "Prints one line per table: the process and its state (running, stopped, ended); the current sampling intervals (heap:\n"
+      "mean bytes, lock: mean waited time); its estimated heap in use; the size of its table; whether an exporter writes its\n"
+      "profiles, and to which folder; and its conditions for extra snapshots, if any. The largest comes first; an arrow marks\n"
+      "the sort column. If the terminal is too narrow for all columns, the titles end with ….\n"
       "\n"
       "  holdfast ls\n"
       "  holdfast ls --sort program\n"
-      "  holdfast dump PID         a snapshot of one of them, now");
-  ls->add_option("--sort", options->sort, "memory or age: most first; program or pid")
+      "  holdfast dump PID         writes a snapshot of one of them now");
+  ls->add_option("--sort", options->sort, "memory or age (largest first), program or pid")
       ->check(OneOf({"memory", "age", "program", "pid"}))
       ->type_name("BY")
       ->capture_default_str();
@@ -251,7 +252,7 @@ void AddLsCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("WHEN")
       ->capture_default_str();
   AddPager(ls, &options->pager);
-  ls->add_option("--tables", options->folders, "Folder of table files to look into [default: all that are in use]")
+  ls->add_option("--tables", options->folders, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   ls->callback([options, invocation] { invocation->exit_code = RunLs(*options); });
 }

@@ -110,7 +110,7 @@ class ProgramRun {
 
 int ProgramRun::Prepare() {
   if (command_.empty()) {
-    return Fail(kRunFailed, "run: no program is named. Example: holdfast run -- sort big.txt");
+    return Fail(kRunFailed, "run: no program given. Example: holdfast run -- sort big.txt");
   }
   const absl::StatusOr<std::string> own_path = OwnPath();
   if (!own_path.ok()) return Fail(own_path.status());
@@ -188,32 +188,29 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
   if (!path.ok()) return Fail(path.status());
   if (const absl::Status made = out_.Make(*path); !made.ok()) return Fail(made);
   if (!out_.weakness().empty() && !options_.quiet) {
-    Say(fmt::format("{}: {}. Profiles are kept there all the same; a folder of your own is safer.", out_.path(),
+    Say(fmt::format("{}: {}. Profiles are written there anyway; a folder of your own is safer.", out_.path(),
                     out_.weakness()));
   }
   names_before_ = out_.Names();
   if (tables_.empty()) tables_ = UsualTablesFolder(out_.path());
   if (wants_exporter_ && !Setting("HOLDFAST_ON_SNAPSHOT").empty() && !options_.quiet &&
       ExporterServes(tables_.c_str(), out_.path().c_str(), FolderIdOf(out_.path()))) {
-    Say(
-        fmt::format("{}: another run's exporter writes there, and runs the command of that run, or none, not this "
-                    "--on-snapshot. Give this run a folder of its own (-o).",
-                    out_.path()));
+    Say(fmt::format(
+        "{}: the exporter of another run serves this folder and ignores this --on-snapshot. Use another folder for this run (-o).",
+        out_.path()));
   }
   if (!options_.quiet) SayWhatNeverComes();
   const Launched launched = wants_exporter_ ? Launch() : Launched::kServes;
   if (launched == Launched::kNoticed && !options_.quiet) {
     const auto parent = WhoNoticesOrphans("self", {tables_});
     Say(fmt::format(
-        "no exporter is started: {} would see it as a child. Afterwards: holdfast collect {}. Without --exec the "
-        "exporter is a child of holdfast run.",
+        "no exporter started: {} would see it as a child. Run holdfast collect {} afterwards, or leave out --exec: then the exporter is a child of holdfast run.",
         parent.has_value() ? parent->name : "another process", ShellQuoted(out_.path())));
   }
   if (launched == Launched::kFailed && !options_.quiet) {
-    Say(
-        fmt::format("the exporter, which writes the profiles, does not answer. The program runs; if no profile comes: "
-                    "holdfast collect {}",
-                    ShellQuoted(tables_)));
+    Say(fmt::format(
+        "the exporter does not answer. The program runs; if no profiles are written, run: holdfast collect {}",
+        ShellQuoted(tables_)));
   }
   found_no_room_ = !WhyNoTable(tables_).empty();
   return 0;
@@ -303,10 +300,10 @@ void ProgramRun::SayWhatNeverComes() const {
     const std::string resident = Setting("HOLDFAST_RESIDENT");
     if (resident == "yes" || resident == "1")
       Say(Setting("HOLDFAST_LOCK_INTERVAL") == "0"
-              ? "--resident: of nothing, as --heap-interval and --lock-interval are 0"
-              : "--resident: of mappings alone, as --heap-interval is 0 and no block is sampled");
+              ? "--resident: no profile will be written, because --heap-interval and --lock-interval are 0"
+              : "--resident: covers only mappings, because --heap-interval is 0 and no block is sampled");
     if (Setting("HOLDFAST_LIFETIMES") == "yes")
-      Say("--lifetimes yes: there will be no such profile, as --heap-interval is 0");
+      Say("--lifetimes yes: no profile will be written, because --heap-interval is 0");
   }
   const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
   TriggerList triggers;
@@ -316,8 +313,8 @@ void ProgramRun::SayWhatNeverComes() const {
     if (trigger.quantity == TriggerQuantity::kResident) continue;
     const bool of_locks = trigger.quantity == TriggerQuantity::kDelay;
     if (Setting(of_locks ? "HOLDFAST_LOCK_INTERVAL" : "HOLDFAST_HEAP_INTERVAL") != "0") continue;
-    Say(fmt::format("--snapshot-when {}: never true, as --{}-interval is 0", text.substr(trigger.start, trigger.bytes),
-                    of_locks ? "lock" : "heap"));
+    Say(fmt::format("--snapshot-when {}: never true, because --{}-interval is 0",
+                    text.substr(trigger.start, trigger.bytes), of_locks ? "lock" : "heap"));
   }
 }
 
@@ -399,7 +396,7 @@ void ProgramRun::WriteReport(pid_t child) {
   if (!status.ok()) {
     Say(std::string(status.message()));
   } else if (!options_.quiet) {
-    SayLines(left_out.str() + fmt::format("holdfast: the report to look at:\n    {}\n", Printable(path)));
+    SayLines(left_out.str() + fmt::format("holdfast: HTML report:\n    {}\n", Printable(path)));
   }
 }
 
@@ -414,14 +411,13 @@ void AddRunCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Start a program and profile it");
   run->footer(
-      "Starts PROGRAM, looked up in PATH, with the library preloaded, and an exporter that writes its profiles beside "
-      "it.\n"
-      "Everything behind PROGRAM is its own. The exit status is the program's; 125: holdfast could not do it,\n"
-      "126: PROGRAM cannot be executed, 127: PROGRAM was not found.\n"
-      "Each option has a variable, for programs that are preloaded without `run`: --heap-interval is\n"
-      "HOLDFAST_HEAP_INTERVAL, and so on; HOLDFAST_ENABLE=0 switches the library off.\n"
+      "Starts PROGRAM (searched in PATH) with the library preloaded, and an exporter process that writes its profiles.\n"
+      "All arguments after PROGRAM are its own. The exit status is the program's; 125: holdfast failed, 126: PROGRAM cannot\n"
+      "be executed, 127: PROGRAM was not found.\n"
+      "Each option is also a variable, for programs preloaded without `run`: --heap-interval is HOLDFAST_HEAP_INTERVAL, and\n"
+      "so on. HOLDFAST_ENABLE=0 switches the library off.\n"
       "\n"
-      "  holdfast run -- redis-server --port 7000              default rates: at home in production\n"
+      "  holdfast run -- redis-server --port 7000              default rates, fit for production\n"
       "  holdfast run --exact -o prof -- ./test                every allocation and wait, profiles in prof/\n"
       "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
   AddRunOptions(*run, options.get());

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (lock) wishes.push_back({.back_on = value == "on"});
     return wishes;
   }
-  return bad("there are heap-interval=SIZE, lock-interval=TIME, and resident, heap, lock, all =on or =off");
+  return bad("use heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock or all with =on or =off");
 }
 
 // Returns the newest interval that was not "off", or `fallback`.
@@ -76,8 +76,8 @@ std::string Shown(bool heap, uint64_t interval) {
 
 absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
   if (wish.resident.has_value()) {
-    if (!process.table.SetResident(*wish.resident)) return absl::UnavailableError("its table could not be written");
-    Say(fmt::format("{}: resident {}, from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
+    if (!process.table.SetResident(*wish.resident)) return absl::UnavailableError("cannot write its table");
+    Say(fmt::format("{}: resident {} from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
     return absl::OkStatus();
   }
   const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
@@ -94,7 +94,7 @@ absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
   if (!changed.ok()) return changed.status();
   const std::string name = wish.heap ? "heap-interval" : "lock-interval";
   if (!*changed) {
-    Say(fmt::format("{}: {} is {} already.", process.Name(), name, Shown(wish.heap, interval)));
+    Say(fmt::format("{}: {} is already {}.", process.Name(), name, Shown(wish.heap, interval)));
     return absl::OkStatus();
   }
   Say(fmt::format("{}: {} {} → {}, in each thread {}.", process.Name(), name, Shown(wish.heap, changes.back().interval),
@@ -113,7 +113,7 @@ bool Apply(const ProcessTable& process, const std::vector<Wish>& wishes) {
   bool done = true;
   for (const Wish& wish : wishes) {
     if (const absl::Status status = SendWish(process, wish); !status.ok()) {
-      Say(fmt::format("{}: it stays as it is ({}).", process.Name(), std::string(status.message())));
+      Say(fmt::format("{}: not changed ({}).", process.Name(), std::string(status.message())));
       done = false;
     }
   }
@@ -140,7 +140,7 @@ SetForAll ApplyToAll(const std::vector<Wish>& wishes, const std::vector<std::str
     });
     int alive = 0, failed = 1;
     if (sscanf(answer.c_str(), "%d %d", &alive, &failed) != 2)
-      Say(fmt::format("user {}: the programs of this user could not be looked at.", user));
+      Say(fmt::format("user {}: cannot read the tables of this user's programs.", user));
     result.alive += alive;
     result.failed = result.failed || failed != 0;
   }
@@ -162,7 +162,7 @@ int RunSet(const std::vector<std::string>& words, bool all, const std::vector<st
     if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
     wishes.insert(wishes.end(), parsed->begin(), parsed->end());
   }
-  if (wishes.empty()) throw CLI::ValidationError("nothing to set is given: NAME=VALUE");
+  if (wishes.empty()) throw CLI::ValidationError("nothing to set: give NAME=VALUE");
   if (all == !pids.empty()) throw CLI::ValidationError(all ? "both --all and a PID are given" : "name a PID, or --all");
 
   bool failed = false;
@@ -173,7 +173,7 @@ int RunSet(const std::vector<std::string>& words, bool all, const std::vector<st
   if (all) {
     const SetForAll result = ApplyToAll(wishes, folders);
     failed = result.failed;
-    if (result.alive == 0) Say("nothing of this user is profiled. Start something by: holdfast run -- PROGRAM");
+    if (result.alive == 0) Say("this user has no profiled process. Start one with: holdfast run -- PROGRAM");
   }
   for (const pid_t pid : pids) {
     if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
@@ -196,28 +196,28 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto folders = std::make_shared<std::vector<std::string>>();
   auto all = std::make_shared<bool>(false);
-  CLI::App* set = app.add_subcommand(
-      "set", "Change the intervals of running programs, or switch them off and on; look at what is resident");
+  CLI::App* set =
+      app.add_subcommand("set", "Change the sampling intervals of running programs, or switch sampling off and on");
   set->footer(
-      "No signal is sent: the program finds the new value in its table when it next looks there. A thread looks at the\n"
-      "heap interval within the next 1 MiB that it allocates, at the lock interval at its next wait. Children that it\n"
-      "forks from then on begin with it. Estimates stay right: each sample weighs what its own interval says, and the\n"
-      "profiles name every interval and since when it held. An interval can be changed 31 times.\n"
+      "Sends no signal: the program reads the new value from its table. Each thread reads the\n"
+      "heap interval within the next 1 MiB that it allocates, and the lock interval at its next wait. Children forked later\n"
+      "inherit it. Estimates stay correct: each sample is weighted by its own interval, and profiles list every interval and when it began. An interval\n"
+      "can be changed 31 times.\n"
       "\n"
-      "  holdfast set 4242 heap-interval=64KiB        look closer\n"
-      "  holdfast set 4242 lock=off                   no locks any more\n"
-      "  holdfast set 4242 resident=on                with each snapshot: what of blocks and mappings is resident\n"
-      "  holdfast set --all all=off                   nothing is sampled any more, anywhere\n"
-      "  holdfast set --all all=on                    again, at the intervals of before");
+      "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
+      "  holdfast set 4242 lock=off                   stop sampling locks\n"
+      "  holdfast set 4242 resident=on                add resident profiles to snapshots\n"
+      "  holdfast set --all all=off                   stop all sampling in all programs\n"
+      "  holdfast set --all all=on                    resume with the previous intervals");
   // One positional list holds PIDs and settings, because CLI11 allows no '=' in the name of an argument.
   set->add_option(
          "PID", *words,
-         "Processes, and what to set: heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock, all =on\n"
-         "or =off")
+         "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock or all\n"
+         "with =on or =off")
       ->type_name("NAME=VALUE")
       ->required();
   set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");
-  set->add_option("--tables", *folders, "Folder of table files to look into [default: all that are in use]")
+  set->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   set->callback([words, folders, all, invocation] { invocation->exit_code = RunSet(*words, *all, *folders); });
 }

@@ -136,9 +136,9 @@ absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbol
                        EncodePprof(asked->process.profile));
   });
   const size_t first = answer.find('\n'), second = answer.find('\n', first + 1);
-  if (first == std::string::npos) return absl::NotFoundError(fmt::format("process {}: could not be looked at.", pid));
+  if (first == std::string::npos) return absl::NotFoundError(fmt::format("process {}: cannot be examined.", pid));
   if (answer.starts_with("failed\n")) return absl::NotFoundError(Printable(answer.substr(first + 1)));
-  if (second == std::string::npos) return absl::DataLossError(fmt::format("process {}: could not be looked at.", pid));
+  if (second == std::string::npos) return absl::DataLossError(fmt::format("process {}: cannot be examined.", pid));
   absl::StatusOr<Profile> profile =
       DecodePprof(std::string_view(answer).substr(second + 1), fmt::format("process {}", pid));
   if (!profile.ok()) return profile.status();
@@ -156,7 +156,7 @@ int RunStuck(const StuckOptions& options) {
   if (!pids.ok()) return Failed(pids.status());
   const bool is_one = options.pids.size() == 1 && !options.children;
   if (pids->empty()) {
-    Say("no process of this user is profiled now: holdfast run PROGRAM, or name a PID");
+    Say("this user has no profiled process. Start one with: holdfast run -- PROGRAM, or name a PID");
     return kCouldNot;
   }
   ModuleSymbolizer symbolizer;
@@ -173,7 +173,8 @@ int RunStuck(const StuckOptions& options) {
     has_deadlock = has_deadlock || HasDeadlock(asked->process.profile);
     if (options.json) std::cout << StuckJson(asked->process.profile, pid, options.shown);
     if (!asked->has_locks) {
-      Say(asked->process.name + ": locks are not profiled (--lock-interval 0): holdfast set PID lock-interval=100us");
+      Say(asked->process.name +
+          ": locks are not profiled (--lock-interval 0). Switch them on with: holdfast set PID lock-interval=100us");
     }
     processes.push_back(std::move(asked->process));
   }
@@ -189,33 +190,33 @@ int RunStuck(const StuckOptions& options) {
 
 void AddStuckCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<StuckOptions>();
-  CLI::App* stuck = app.add_subcommand("stuck", "Who waits for whom now, in a running program; deadlocks first");
+  CLI::App* stuck = app.add_subcommand("stuck", "Show who waits for whom in a running program; deadlocks first");
   stuck->footer(
-      "For a program that hangs, or nearly: every thread that waits for a lock, a condition, a semaphore, another thread …\n"
-      "now, for what, since when, and who holds it. Threads that wait for each other come first, in a line that begins\n"
-      "with `deadlock:`. Of a holder that does not wait it says what it does: its stack, its system call. The program takes\n"
-      "no part in it, is not stopped, and may itself be stopped or deadlocked.\n"
+      "For a program that hangs or is slow: shows every thread that waits now (for a lock, a condition, a semaphore, another\n"
+      "thread …), what it waits for, since when, and who holds it. Deadlocks come first, in a line that begins with\n"
+      "`deadlock:`. For a holder that does not wait, the stack and system call are shown. The program is not stopped, and may\n"
+      "itself be stopped or deadlocked.\n"
       "\n"
       "  holdfast stuck 4242                  one screen\n"
-      "  holdfast stuck --children 4242       a server of many processes: those that 4242 started, too\n"
-      "  holdfast stuck                       every process of yours that is profiled\n"
+      "  holdfast stuck --children 4242       also the processes that 4242 started\n"
+      "  holdfast stuck                       all your profiled processes\n"
       "  holdfast stuck --fold none 4242      with the frames of libc and of locking\n"
-      "  holdfast stuck --json 4242           every wait, with whole stacks; a line a process\n"
+      "  holdfast stuck --json 4242           every wait with its whole stack; one line per process\n"
       "  holdfast stuck 4242 >/dev/null || echo deadlocked\n"
       "\n"
-      "  T2 is the second oldest thread that lives, T1 is main. `transfer ← handle`: handle calls transfer, which waits.\n"
-      "  A mutex and a reader-writer lock that is written name their holder; futexes (std::sync of Rust, absl::Mutex,\n"
-      "  std::atomic::wait), spin locks and readers do not: then who got it last after a wait is named, if anybody did.\n"
-      "  What a stuck program leaves is in every snapshot, too: holdfast dump 4242, then holdfast locks, top, html.\n"
+      "  T1 is the main thread, T2 the second oldest live thread. `transfer ← handle`: handle calls transfer, which waits.\n"
+      "  Mutexes and write-locked reader-writer locks name their holder. Futexes (std::sync of Rust, absl::Mutex,\n"
+      "  std::atomic::wait), spin locks and read locks do not: then the last thread that acquired the lock after a wait is\n"
+      "  named, if any. Snapshots contain the same waits: holdfast dump 4242, then holdfast locks, top or html.\n"
       "\n"
-      "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it could not be done.");
-  stuck->add_option("PID", options->pids, "The processes, as holdfast ls shows them [default: all of this user's]");
-  stuck->add_flag("--children", options->children, "Also the processes that they started");
-  stuck->add_flag("--each", options->shown.each, "Each lock by itself [default: locks of one class together]");
-  stuck->add_flag("--json", options->json, "All of it, for programs");
+      "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it cannot be examined.");
+  stuck->add_option("PID", options->pids, "Process ids, as holdfast ls lists them [default: all of this user's]");
+  stuck->add_flag("--children", options->children, "Include the processes that they started");
+  stuck->add_flag("--each", options->shown.each, "List every lock [default: one line per class]");
+  stuck->add_flag("--json", options->json, "Print everything as JSON");
   AddFold(stuck, &options->shown.folds, &options->shown.plumbing,
-          "Which calls are left out: plumbing: standard libraries and locking; none [default: plumbing]");
-  stuck->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
+          "Calls to omit: plumbing (standard libraries and locking) or none [default: plumbing]");
+  stuck->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   stuck->callback([options, invocation] { invocation->exit_code = RunStuck(*options); });
 }

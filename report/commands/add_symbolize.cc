@@ -41,8 +41,8 @@ class Command {
     std::error_code error;
     const bool into_folder = !options_.out.empty() && std::filesystem::is_directory(options_.out, error);
     if (found->size() > 1 && !options_.out.empty() && !into_folder && !IsDevice(options_.out)) {
-      Say(fmt::format("{}: not a folder, and {} files are to be written. Make it, or name one file.", options_.out,
-                      found->size()));
+      Say(fmt::format("{}: not a folder, but {} files must be written. Create the folder, or name one FILE.",
+                      options_.out, found->size()));
       return kWrongUsage;
     }
     int exit_code = kFine;
@@ -54,8 +54,9 @@ class Command {
                (file == "-" ? "standard-input.pb.gz" : std::filesystem::path(file).filename().string()))
                   .string();
         if (!written.insert(out).second) {
-          Say(fmt::format("{}: not written, {} holds another file of this name already. Give the folders one by one.",
-                          file, options_.out));
+          Say(fmt::format(
+              "{}: not written, because {} already contains a file with this name. Symbolize one folder at a time.",
+              file, options_.out));
           exit_code = kCouldNot;
           continue;
         }
@@ -93,7 +94,7 @@ class Command {
       ElfAddresses moved = UseElfAddresses(*profile, symbolizer_);
       *profile = std::move(moved.profile);
       if (!moved.kept.empty()) {
-        said += fmt::format("; runtime addresses stay in {}, whose layout is not known", fmt::join(moved.kept, ", "));
+        said += fmt::format("; kept runtime addresses in {} (unknown layout)", fmt::join(moved.kept, ", "));
       }
     }
     if (!options_.quiet) Say(fmt::format("{}: {}.", file == "-" ? "standard input" : file, said));
@@ -114,36 +115,35 @@ void AddSymbolizeCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* command =
       app.add_subcommand("symbolize", "Add function names, source lines and inlined functions to profiles");
   command->footer(
-      "Files that Holdfast writes have names already, and lines where those could be had in time. This adds what is\n"
-      "missing, from whatever is here: the programs themselves, their debug files under /usr/lib/debug and "
-      "--debug-dir,\n"
-      "and debuginfod servers if DEBUGINFOD_URLS is set. Only a file with the build id that was profiled is used.\n"
-      "Each FILE is replaced when it is done; -o writes elsewhere. Says on standard error what is still missing.\n"
+      "Profiles written by Holdfast already contain names, and usually source lines. This command adds what is missing, from\n"
+      "the programs themselves, debug files in /usr/lib/debug and --debug-dir, and debuginfod servers if DEBUGINFOD_URLS is\n"
+      "set. It uses only files with the build id of the profile. It replaces each FILE; -o writes elsewhere. It reports on\n"
+      "standard error what is still missing.\n"
       "\n"
-      "  holdfast symbolize holdfast.server.4242                       files that were profiled on this machine\n"
-      "  holdfast symbolize --debug-dir ./release-1.2 app.heap.pb.gz   binaries and debug files copied from a build\n"
+      "  holdfast symbolize holdfast.server.4242                       profiles made on this machine\n"
+      "  holdfast symbolize --debug-dir ./release-1.2 app.heap.pb.gz   debug files copied from a build\n"
       "  DEBUGINFOD_URLS=https://debuginfod.example.org holdfast symbolize -o full.pb.gz app.heap.pb.gz\n"
-      "  holdfast symbolize --symbols none --addresses elf -o bare.pb.gz app.heap.pb.gz    equal from run to run\n");
+      "  holdfast symbolize --symbols none --addresses elf -o bare.pb.gz app.heap.pb.gz    identical in every run\n");
   command
       ->add_option("FILE", options->files,
-                   "Profiles in pprof's format, gzip or plain; a folder of them; - is standard input")
+                   "Profiles in pprof's format (gzip or plain), or folders of them; - is standard input")
       ->required();
-  command->add_option("-o,--out,--output", options->out, "Where to write: a file, a folder, or - for standard output")
+  command->add_option("-o,--out,--output", options->out, "A file or folder to write to; - is standard output")
       ->type_name("PATH");
   command
       ->add_option("--symbols", options->symbols,
-                   "full: names, lines and inlined functions; symtab: names only; none: remove what is there")
+                   "full: names, lines and inlined functions; symtab: only names; none: remove names and lines")
       ->type_name("WHAT")
       ->check(OneOf({"full", "symtab", "none"}))
       ->capture_default_str();
   command
       ->add_option("--addresses", options->addresses,
-                   "runtime: as they were in the process; elf: as they are in the files, equal from run to run")
+                   "runtime: as in the process; elf: as in the executable files, identical in every run")
       ->type_name("WHICH")
       ->check(OneOf({"runtime", "elf"}))
       ->capture_default_str();
   AddDebugDirOption(command, &options->debug_dirs);
-  command->add_flag("-q,--quiet", options->quiet, "Only say what went wrong");
+  command->add_flag("-q,--quiet", options->quiet, "Print nothing but errors");
   command->callback([options, invocation] { invocation->exit_code = Finished(Command(*options).Run()); });
 }
 

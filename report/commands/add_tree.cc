@@ -13,36 +13,39 @@ namespace {
 
 void AddOptionsOfTrees(CLI::App* command, TreeOptions* options, bool bottom_up) {
   options->view.node_count = 0;
-  AddFileOptions(command, &options->view);
-  AddPeak(command, &options->view);
+  AddViewedFiles(command, &options->view);
+  AddUnit(command, &options->view);
   if (bottom_up) {
-    command->add_option("--of", options->of, "Begin at the functions that match, not at the leaves")
+    command->add_option("--of", options->of, "Start at the matching functions instead of the leaves")
         ->type_name("REGEX");
   }
-  AddCount(command, &options->view.node_count, "At most so many branches, the largest, 0 = all");
+  AddCount(command, &options->view.node_count, "Show at most N branches, the largest; 0 = all");
   AddFraction(command, &options->node_fraction);
-  command->add_option("--depth", options->depth, "At most so many levels, 0 = all")
+  command->add_option("--depth", options->depth, "Show at most N levels; 0 = all")
       ->check(WholeNumber())
       ->type_name("N")
       ->capture_default_str();
   AddErrors(command, &options->view);
   AddFilterOptions(command, &options->view);
+  AddWaitingNow(command, &options->view);
+  AddRowOption(command, &options->view, ";\nage: how long memory in use has lived");
   AddStyleOptions(command, &options->view);
+  AddFullNames(command, &options->view);
 }
 
 }  // namespace
 
 void AddTreeCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TreeOptions>();
-  CLI::App* tree = app.add_subcommand("tree", "From the outermost function down to what used it");
+  CLI::App* tree = app.add_subcommand("tree", "Show the call tree from main down");
   tree->footer(
-      "Prints the call tree: what each function used on this path. total = self + children; branches below\n"
-      "--nodefraction of everything are summed up, so that the sums add up.\n"
+      "Prints the call tree with the value of each function on each path: total = self + children. Branches below\n"
+      "--nodefraction of the total are grouped, so that the sums stay exact.\n"
       "\n"
-      "  holdfast tree app.4242.0003.heap.pb.gz                   where the memory in use was allocated\n"
+      "  holdfast tree app.4242.0003.heap.pb.gz                   where memory in use was allocated\n"
       "  holdfast tree --show-from handle_request --fold system holdfast.app.4242\n"
       "                                                           below one function, without libc's frames\n"
-      "  holdfast tree --by wait app.4242.0003.block.pb.gz        each kind of wait apart\n");
+      "  holdfast tree --by wait app.4242.0003.block.pb.gz        one tree per kind of wait\n");
   AddOptionsOfTrees(tree, options.get(), false);
   tree->callback([options, invocation] {
     invocation->exit_code =
@@ -52,14 +55,14 @@ void AddTreeCommand(CLI::App& app, Invocation* invocation) {
 
 void AddCallersCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<TreeOptions>();
-  CLI::App* callers = app.add_subcommand("callers", "From what was used directly up to who called it");
+  CLI::App* callers = app.add_subcommand("callers", "Show the inverted call tree, from leaves up to callers");
   callers->footer(
-      "Prints the tree bottom up: the functions that used something directly, and below each its callers.\n"
-      "total% is of everything, top% of the function at the top.\n"
+      "Prints the inverted tree: the functions with a value of their own, and below each its callers. total% is a share of\n"
+      "everything, top% of the function at the top.\n"
       "\n"
-      "  holdfast callers app.4242.0003.heap.pb.gz                who makes the allocating functions allocate\n"
+      "  holdfast callers app.4242.0003.heap.pb.gz                the callers of the allocating functions\n"
       "  holdfast callers --of '^zmalloc' holdfast.redis-server.4242\n"
-      "                                                           the callers of chosen functions\n");
+      "                                                           the callers of matching functions\n");
   AddOptionsOfTrees(callers, options.get(), true);
   callers->callback([options, invocation] {
     invocation->exit_code =

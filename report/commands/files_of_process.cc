@@ -101,7 +101,8 @@ absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid) {
   }
   const std::filesystem::path file(place->second);
   const auto name = ParseProfileName(file.filename().string());
-  if (!name.has_value()) return absl::NotFoundError(fmt::format("{}: no profile of ours", place->second));
+  if (!name.has_value())
+    return absl::NotFoundError(fmt::format("{}: not a profile written by holdfast", place->second));
   const int64_t began_ns = BeganNs(pid);
   std::vector<std::string> files;
   std::error_code error;

@@ -52,30 +52,32 @@ absl::Status RunAgent(AgentOptions* options) {
 
 void AddAgentCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<AgentOptions>();
-  CLI::App* agent = app.add_subcommand("agent", "push, serve and sweep for all programs of this user, as a service");
+  CLI::App* agent = app.add_subcommand("agent", "Push, serve and sweep for all programs of this user, as a service");
   agent->footer(
-      "One process for a machine, or a pod: what `push` and `serve` do, and what programs and exporters that were killed\n"
-      "left in the folders of tables is removed, as each exporter does when it starts.\n"
+      "One process per machine or pod: does what `push` and `serve` do, and deletes the files that killed programs and\n"
+      "exporters left in the folders of tables.\n"
       "\n"
       "  holdfast agent http://pyroscope:4040 --tenant shop       and http://127.0.0.1:6060 answers\n"
       "  holdfast agent --listen unix:/run/user/1000/holdfast.sock   serves and sweeps, pushes nothing\n"
       "  holdfast agent http://pyroscope:4040 --listen no\n"
       "\n"
-      "docs/fleet.md has a unit file, and what a thousand processes cost.");
-  agent->add_option("URL", options->push.push.server.url, "Of the server that takes profiles [default: none are sent]");
+      "See docs/fleet.md for a unit file, and for the cost with a thousand processes.");
+  agent->add_option("URL", options->push.push.server.url, "The server to send profiles to [default: none]");
   agent->add_option("PID|DIR", options->push.what,
-                    "Processes, and output folders whose processes are meant [default: all of this user]");
-  agent->add_option("--listen", options->serve.listen, "HOST:PORT or unix:PATH to serve at; no: do not")
+                    "Process ids, or output folders of processes [default: all processes of this user]");
+  agent->add_option("--listen", options->serve.listen, "HOST:PORT or unix:PATH to listen on; no: do not serve")
       ->capture_default_str();
   agent->add_option("--listen-token-file", options->serve.token_file,
-                    "Who asks must know the token in this file; needed beyond this machine");
+                    "Require the token in this file (needed if other machines can connect)");
   CLI::Option* certificate =
-      agent->add_option("--listen-cert", options->serve.certificate, "Serve by TLS with this certificate chain (PEM)");
-  agent->add_option("--listen-key", options->serve.key, "Its private key (PEM) [default: in the same file]")
+      agent->add_option("--listen-cert", options->serve.certificate, "Serve TLS with this certificate chain (PEM)");
+  agent
+      ->add_option("--listen-key", options->serve.key,
+                   "The private key of the certificate (PEM) [default: in the same file]")
       ->needs(certificate);
   agent
       ->add_option("--listen-host", options->serve.hosts,
-                   "A name by which the server may be reached, beside addresses and localhost")
+                   "Another host name of this server, besides addresses and localhost (repeatable)")
       ->allow_extra_args(false);
   AddPushOptions(agent, &options->push);
   agent->callback([options, invocation] {

@@ -40,27 +40,27 @@ absl::Status PushNow(PushCommand* command) {
 
 void AddPushCommand(CLI::App& app, Invocation* invocation) {
   auto command = std::make_shared<PushCommand>();
-  CLI::App* push = app.add_subcommand("push", "Send what is new in running programs to Pyroscope or OpenTelemetry");
+  CLI::App* push = app.add_subcommand("push", "Send profiles of running programs to Pyroscope or OpenTelemetry");
   push->footer(
-      "A process beside the programs, for all that this user has running under the library, or for those named. It sends\n"
-      "memory in use as it is; what was allocated, contentions and delays as they came since the last time.\n"
+      "Runs as a separate process, for all profiled processes of this user or for the given ones. It sends the current memory\n"
+      "in use, and the allocations, contentions and delays since the last time.\n"
       "\n"
       "  holdfast push http://localhost:4040\n"
       "  holdfast push https://profiles.example.org --tenant shop --token-file /etc/holdfast/token 4242\n"
-      "  holdfast push http://localhost:4040 /var/tmp/profiles      programs whose profiles go there; what waits there\n"
+      "  holdfast push http://localhost:4040 /var/tmp/profiles      programs that write to this folder; also sends what waits there\n"
       "  holdfast push http://localhost:4318 --to otlp              an OpenTelemetry Collector\n"
       "\n"
-      "While the server is away, profiles wait in the programs' output folders, in .push, within --max-disk, and are sent\n"
-      "later in order, also by another `holdfast push`; Pyroscope takes none that is older than an hour. What it\n"
-      "refuses is set aside there.\n"
+      "While the server is unreachable, profiles wait in .push in the programs' output folders, within --max-disk, and are sent\n"
+      "later in order, even by another `holdfast push`. Pyroscope accepts none that are older than an hour. Profiles that it\n"
+      "rejects are set aside there.\n"
       "\n"
-      "Labels: service_name, program, host, pid, version or build_id; container, pod, namespace, node where known.\n"
+      "Labels: service_name, program, host, pid, version or build_id; container, pod, namespace and node if known.\n"
       "Proxies are taken from the environment (https_proxy, no_proxy). See docs/fleet.md.");
-  push->add_option("URL", command->push.server.url, "Of the server, such as http://localhost:4040")->required();
+  push->add_option("URL", command->push.server.url, "The server, such as http://localhost:4040")->required();
   push->add_option("PID|DIR", command->what,
-                   "Processes, and output folders whose processes are meant [default: all of this user]");
+                   "Process ids, or output folders of processes [default: all processes of this user]");
   AddPushOptions(push, command.get());
-  push->add_flag("--once", command->push.once, "Send what there is now, and end");
+  push->add_flag("--once", command->push.once, "Send the current profiles once, then exit");
   push->add_flag("--follow", command->push.follow)->group("");  // set by an exporter; our standard input is its pipe
   push->callback([command, invocation] {
     const absl::Status status = PushNow(command.get());

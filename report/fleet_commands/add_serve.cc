@@ -22,31 +22,35 @@ absl::Status Serve(const ServeOptions& options) {
 
 void AddServeCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App* serve = app.add_subcommand("serve", "Answer at /debug/pprof as a Go program does, for running programs");
+  CLI::App* serve =
+      app.add_subcommand("serve", "Serve a live page and /debug/pprof (as Go programs do) for running programs");
   serve->footer(
-      "A server beside the programs, for all that this user has running under the library, or for those named. It reads\n"
-      "their tables when somebody asks; the programs take no part in it.\n"
+      "Runs as a separate process, for all profiled processes of this user or for the given ones. It reads their tables for\n"
+      "each request; the programs themselves do nothing.\n"
       "\n"
-      "  holdfast serve                                               http://127.0.0.1:6060/ in a browser: live\n"
-      "  go tool pprof http://127.0.0.1:6060/debug/pprof/heap         of the only one; else add ?pid=4242\n"
+      "  holdfast serve                                               live page: http://127.0.0.1:6060/\n"
+      "  go tool pprof http://127.0.0.1:6060/debug/pprof/heap         with several programs: add ?pid=4242\n"
       "  go tool pprof http://127.0.0.1:6060/p/4242/debug/pprof/mutex?seconds=5\n"
-      "  holdfast serve --listen unix:/run/user/1000/holdfast.sock    for this user alone\n"
+      "  holdfast serve --listen unix:/run/user/1000/holdfast.sock    only for this user\n"
       "\n"
-      "/metrics is for Prometheus, /targets for its HTTP service discovery. Everybody on this machine can ask a port of\n"
+      "/metrics is for Prometheus, /targets for its HTTP service discovery. Every user of this machine can connect to\n"
       "127.0.0.1; a token or a unix socket keeps others out. See docs/fleet.md.");
   serve->add_option("PID|DIR", options->what,
-                    "Processes, and output folders whose processes are meant [default: all of this user]");
-  serve->add_option("--listen", options->listen, "HOST:PORT or unix:PATH; port 0 takes a free one")
+                    "Process ids, or output folders of processes [default: all processes of this user]");
+  serve->add_option("--listen", options->listen, "HOST:PORT or unix:PATH to listen on; port 0: any free port")
       ->capture_default_str();
-  serve->add_option("--token-file", options->token_file,
-                    "Ask for the token in this file (Bearer, or the password of Basic); needed beyond this machine");
-  CLI::Option* certificate = serve->add_option("--cert", options->certificate, "TLS with this certificate chain (PEM)");
-  serve->add_option("--key", options->key, "Its private key (PEM) [default: in the same file]")->needs(certificate);
+  serve->add_option(
+      "--token-file", options->token_file,
+      "Require the token in this file, as Bearer or as the password of Basic (needed if other machines can connect)");
+  CLI::Option* certificate =
+      serve->add_option("--cert", options->certificate, "Serve TLS with this certificate chain (PEM)");
+  serve->add_option("--key", options->key, "The private key of the certificate (PEM) [default: in the same file]")
+      ->needs(certificate);
   serve
       ->add_option("--host", options->hosts,
-                   "A name by which this server may be reached, beside addresses and localhost")
+                   "Another host name of this server, besides addresses and localhost (repeatable)")
       ->allow_extra_args(false);
-  serve->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
+  serve->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   serve->callback([options, invocation] {
     const absl::Status status = Serve(*options);

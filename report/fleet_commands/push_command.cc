@@ -29,7 +29,7 @@ absl::Status TakeLabels(PushCommand* command) {
   }
   if (command->push.labels.size() > kMostUserLabels) {
     return absl::InvalidArgumentError(
-        fmt::format("--label: {} labels; with ours more than {} are too many for the server.",
+        fmt::format("--label: {} labels given; the server accepts at most {} besides holdfast's own.",
                     command->push.labels.size(), kMostUserLabels));
   }
   return absl::OkStatus();
@@ -70,7 +70,7 @@ absl::Status TakePushOptions(PushCommand* command) {
 }
 
 void AddPushOptions(CLI::App* push, PushCommand* command) {
-  push->add_option("--every", command->every, "How often")
+  push->add_option("--every", command->every, "Time between pushes")
       ->type_name("TIME")
       ->capture_default_str()
       ->envname("HOLDFAST_PUSH_EVERY");
@@ -83,33 +83,34 @@ void AddPushOptions(CLI::App* push, PushCommand* command) {
   push->add_option("--service-name", command->service_name,
                    "Label service_name [default: OTEL_SERVICE_NAME of the program, or its name]")
       ->envname("HOLDFAST_PUSH_SERVICE_NAME");
-  push->add_option("--label", command->labels, "Another label, NAME=VALUE; may be given several times")
-      ->allow_extra_args(false);
-  push->add_option("--tenant", command->push.server.tenant, "X-Scope-OrgID, of servers with several tenants")
+  push->add_option("--label", command->labels, "Another label, NAME=VALUE (repeatable)")->allow_extra_args(false);
+  push->add_option("--tenant", command->push.server.tenant, "The X-Scope-OrgID, for servers with several tenants")
       ->envname("HOLDFAST_PUSH_TENANT");
-  push->add_option("--user-file", command->push.server.user_file, "File whose first line is NAME:PASSWORD")
+  push->add_option("--user-file", command->push.server.user_file, "A file with NAME:PASSWORD in its first line")
       ->envname("HOLDFAST_PUSH_USER_FILE");
-  push->add_option("--token-file", command->push.server.token_file, "File whose first line is a bearer token")
+  push->add_option("--token-file", command->push.server.token_file, "A file with a bearer token in its first line")
       ->envname("HOLDFAST_PUSH_TOKEN_FILE");
   push->add_option("--ca", command->push.server.ca_file,
-                   "Trust certificates that these signed (PEM) [default: the system's]")
+                   "Trust these certificate authorities (PEM) [default: the system's]")
       ->envname("HOLDFAST_PUSH_CA");
   CLI::Option* certificate = push->add_option("--cert", command->push.server.certificate,
-                                              "Our own certificate, where the server asks for one (PEM)");
-  push->add_option("--key", command->push.server.key, "Its private key (PEM) [default: in the same file]")
+                                              "The client certificate, if the server requires one (PEM)");
+  push->add_option("--key", command->push.server.key,
+                   "The private key of the certificate (PEM) [default: in the same file]")
       ->needs(certificate);
-  push->add_option("--proxy", command->push.server.proxy, "Such as http://proxy:3128 [default: by the environment]");
+  push->add_option("--proxy", command->push.server.proxy,
+                   "A proxy, such as http://proxy:3128 [default: from the environment]");
   push->add_option("--max-disk", command->max_disk,
-                   "Cap on an output folder, with what waits there [default: as the program was started]")
+                   "Maximum size of an output folder, including waiting profiles [default: that of the program]")
       ->type_name("SIZE");
-  push->add_option("--linger", command->linger, "At the end, how long to go on with what waits")
+  push->add_option("--linger", command->linger, "How long to keep sending waiting profiles at the end")
       ->type_name("TIME")
       ->capture_default_str();
   push->add_option("--since-start-within", command->within,
-                   "Of programs that began at most so long ago, also what they did before; of others from now on")
+                   "Include earlier activity of programs that started at most this long ago")
       ->type_name("TIME")
       ->capture_default_str();
-  push->add_option("--tables", command->tables, "Folder of table files to look into [default: all that are in use]")
+  push->add_option("--tables", command->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
 }
 

@@ -48,8 +48,7 @@ absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& opti
   if (!listener.ok()) return listener.status();
   if (!listener->is_loopback && server.rules.token.empty()) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}: others than this machine reach this address, and profiles are not for everybody. Name a token by "
-        "{}, or listen at 127.0.0.1 or unix:PATH.",
+        "{}: other machines can reach this address. Require a token with {}, or listen on 127.0.0.1 or unix:PATH.",
         options.listen, options.token_option));
   }
   server.rules.check_host = !listener->is_unix;

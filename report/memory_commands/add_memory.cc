@@ -51,8 +51,7 @@ absl::StatusOr<int64_t> LatestOf(const std::string& text, int64_t newest_ns) {
     if (absl::ParseTime(form, text, &time, &why)) return absl::ToUnixNanos(time + absl::Milliseconds(1)) - 1;
   }
   return absl::InvalidArgumentError(fmt::format(
-      "--at {}: not a time. Take one as holdfast info prints it, such as 2026-11-23T13:20:11Z, or how long before the "
-      "newest snapshot, such as 10m",
+      "--at {}: not a time. Give a time as holdfast info prints it, such as 2026-11-23T13:20:11Z, or the time before the newest snapshot, such as 10m",
       Printable(text)));
 }
 
@@ -127,13 +126,12 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
   }
   if (!last.account.has_value() && last.is_sum) {
     return absl::NotFoundError(fmt::format(
-        "{}: {} was merged from several files, and has no account of memory. Give those files, or their folder",
+        "{}: {} is merged from several files and has no memory account. Give the original files, or their folder",
         Printable(group.program), Printable(group.newest().path)));
   }
   if (!last.account.has_value()) {
     return absl::NotFoundError(fmt::format(
-        "{}: no account of its memory in {}: it lived less than a second, had more than 1 GiB resident, its /proc files "
-        "may not be read, or an older holdfast wrote that",
+        "{}: no memory account in {}: the process ran for less than a second, had more than 1 GiB resident, its /proc files are not readable, or an older holdfast wrote the file",
         Printable(group.program), Printable(group.newest().path)));
   }
   for (size_t i = 0; i < newest && !first.account.has_value(); ++i) {
@@ -144,7 +142,7 @@ absl::Status PrintOfGroup(const ProfileGroup& group, const std::string& at, bool
   const int64_t before = group.newest().time_nanos - last.time_ns;
   const std::string name = is_asked      ? fmt::format("{}, at {}", group.program, FormatWallTime(last.time_ns))
                            : before <= 0 ? group.program
-                                         : fmt::format("{}, {} before its newest snapshot, which has no account",
+                                         : fmt::format("{}, {} before its newest snapshot, which has no memory account",
                                                        group.program, FormatDuration(before));
   separate();
   PrintAccount(*last.account, name, last.pid, first.account.has_value() ? &*first.account : nullptr, nullptr, json);
@@ -176,8 +174,8 @@ int RunMemory(const MemoryOptions& options) {
       continue;
     }
     if (!options.at.empty()) {
-      code = Failed(absl::InvalidArgumentError(
-          fmt::format("--at is of files: process {} is shown as it is now. Give the folder of its profiles", text)));
+      code = Failed(absl::InvalidArgumentError(fmt::format(
+          "--at applies only to files, and process {} is shown as it is now. Give the folder of its profiles", text)));
       continue;
     }
     separate();
@@ -202,14 +200,14 @@ int RunMemory(const MemoryOptions& options) {
     constexpr size_t kNamed = 3;
     if (printed && without.size() > kNamed) {
       Say(fmt::format(
-          "{} processes are left out: they lived less than a second, or have no account for another reason, "
-          "which holdfast memory FILE says.",
+          "skipped {} processes: they ran for less than a second, or have no memory account for another reason (see holdfast memory FILE).",
           without.size()));
       return absl::OkStatus();
     }
     for (size_t i = 0; i < without.size() && i < kNamed; ++i) code = Failed(without[i]);
-    if (without.size() > kNamed)
-      Say(fmt::format("of {} more in this folder there is none, too.", without.size() - kNamed));
+    if (const size_t more = without.size() - std::min(without.size(), kNamed); more > 0)
+      Say(fmt::format("{} more process{} in this folder ha{} none either.", more, more == 1 ? "" : "es",
+                      more == 1 ? "s" : "ve"));
     return absl::OkStatus();
   };
   if (files.empty() || (files.size() > 1 && print_files(files).ok())) return code;
@@ -224,40 +222,39 @@ int RunMemory(const MemoryOptions& options) {
 
 void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<MemoryOptions>();
-  CLI::App* memory = app.add_subcommand("memory", "Where the resident memory of a program is, to the last byte");
+  CLI::App* memory = app.add_subcommand("memory", "Account for all resident memory of a program");
   memory->footer(
-      "For the question after every heap profile: the process has 4 GiB resident, and the profile says 1.5. Every resident\n"
-      "byte is in one line, and the lines add up to what the kernel says. The program takes no part in it and is not stopped.\n"
+      "Answers the question after a heap profile: the process has 4 GiB resident, but the profile shows 1.5. Every resident\n"
+      "byte is in exactly one line, and the lines add up to the kernel's number. The program is not stopped.\n"
       "\n"
       "  holdfast memory 4242          one screen\n"
-      "  holdfast memory prof          of each process in a folder, as its last heap profile has it: what is there when it is\n"
-      "                                not any more; and how much each line grew since the first one\n"
+      "  holdfast memory prof          of each process in a folder, from its last heap profile; also works after it exited,\n"
+      "                                and shows how much each line grew since the first profile\n"
       "  holdfast memory prof --at 2026-11-23T13:20:11Z\n"
-      "                                as it was then: of each process the newest snapshot that was made by that time; or --at 10m,\n"
-      "                                ten minutes before the newest one\n"
-      "  holdfast memory --json 4242   for programs, a line a process; in bytes\n"
+      "                                from the newest snapshot of each process up to that time; --at 10m: ten minutes\n"
+      "                                before the newest one\n"
+      "  holdfast memory --json 4242   one line per process, in bytes\n"
       "\n"
-      "  live blocks       what was allocated and not freed, as far as it is resident: estimated from the sampled blocks, whose\n"
-      "                    pages are looked up in the page table; ± is the 95 % interval. Of a running process on glibc the\n"
-      "                    free chunks are counted, and the rest of its heaps lives\n"
-      "  rounding          by how much live blocks are larger than what was asked for (glibc, jemalloc)\n"
-      "  allocator beyond  free blocks: what is resident of the allocator's mappings, less the two lines above.\n"
-      "                    Its mappings are those in which sampled live blocks lie, the heap, and glibc's arenas.\n"
-      "                    Of a running process below it: what of that glibc has free, and what would give it back\n"
-      "  own mappings      what the program has mapped without malloc (holdfast top --kind map has it by stack)\n"
-      "  the rest          memory without a name that nobody was seen to map, in which no sampled block lies\n"
+      "  live blocks       the resident part of memory that was allocated and not freed: estimated from sampled blocks and\n"
+      "                    the page table; ± is the 95 % half-width. For a running process on glibc, free chunks are counted\n"
+      "                    instead, and everything else in its heaps is live\n"
+      "  rounding          unused parts of live blocks (glibc, jemalloc)\n"
+      "  allocator beyond  free blocks: the resident part of the allocator's mappings, minus the two lines above. These\n"
+      "                    mappings are the heap, glibc's arenas, and those that contain sampled live blocks. For a running\n"
+      "                    process, the lines below show how much glibc has free, and what would return it\n"
+      "  own mappings      memory that the program mapped without malloc (by stack: holdfast top --kind map)\n"
+      "  the rest          anonymous memory from an unknown caller, without sampled blocks\n"
       "\n"
-      "Exit status: 0 fine, 2 wrong usage, 3 it could not be done.");
+      "Exit status: 0 fine, 2 wrong usage, 3 the memory cannot be read.");
   memory
       ->add_option("PID|FILES", options->of,
-                   "Processes, as holdfast ls shows them; or heap profiles and folders of them")
+                   "Process ids, as holdfast ls lists them; or heap profiles, or folders of them")
       ->required();
-  memory->add_option("--at", options->at, "Of files: the account of the newest snapshot that was made by then")
+  memory->add_option("--at", options->at, "For files: use the newest snapshot up to this time")
       ->type_name("TIME")
-      ->check(
-          [](const std::string& at) { return at.empty() ? "a time is needed, such as 10m or 2026-11-24T02:34" : ""; });
-  memory->add_flag("--json", options->json, "All of it, for programs");
-  memory->add_option("--tables", options->tables, "Folder of table files to look into [default: all that are in use]")
+      ->check([](const std::string& at) { return at.empty() ? "needs a time, such as 10m or 2026-11-24T02:34" : ""; });
+  memory->add_flag("--json", options->json, "Print everything as JSON");
+  memory->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   memory->callback([options, invocation] { invocation->exit_code = RunMemory(*options); });
 }

@@ -112,7 +112,8 @@ Normalized OnSnapshot(const std::string& value) {
   // The file's name is appended: after one of these characters it would be a command of its own.
   const bool is_open = last != std::string::npos && std::string_view("&;|").find(value[last]) == std::string_view::npos;
   if (is_open && value.size() < kOnSnapshotBytes && value.find('\0') == std::string::npos) return value;
-  return Takes(value, "a command of 1 to 1023 bytes that may have a file's name behind it, such as 'cp -t /backup'");
+  return Takes(value,
+               "a command of 1 to 1023 bytes that takes a file's name as its last argument, such as 'cp -t /backup'");
 }
 
 Normalized Signal(const std::string& value) {
@@ -146,55 +147,58 @@ const std::vector<Setting>& Settings() {
        "wait, 0 = off",
        NormalizedTime},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
-       "A snapshot of every kind each so often, the first ones\n"
-       "closer together; 0 = only at the end",
+       "Time between snapshots of every kind (the first ones are\n"
+       "closer together); 0 = only at the end",
        NormalizedTime},
       {"keep", "HOLDFAST_KEEP", "N", "100",
-       "Snapshots kept of each process and kind: unless N is\n"
-       "given the newest 60, then hourly, then daily; 0 = all",
+       "Snapshots to keep of each process and kind; 0 = all.\n"
+       "Without --keep: the newest 60, then hourly, then daily",
        NormalizedKeep},
-      {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Cap on the output folder", Size},
-      {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block,map,threads,exceptions", "Which kinds", Profiles},
-      {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "A signal that asks for a snapshot now, such as USR2", Signal},
-      {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile what the program forks and executes", YesNo},
+      {"max-disk", "HOLDFAST_MAX_DISK", "SIZE", "1GiB", "Maximum size of the output folder", Size},
+      {"profiles", "HOLDFAST_PROFILES", "LIST", "heap,mutex,block,map,threads,exceptions",
+       "The kinds of profiles to write", Profiles},
+      {"signal", "HOLDFAST_SIGNAL", "NAME", "none", "Signal that requests a snapshot, such as USR2", Signal},
+      {"children", "HOLDFAST_CHILDREN", "yes|no", "yes", "Also profile child processes", YesNo},
       {"merge-children", "HOLDFAST_MERGE_CHILDREN", "yes|no", "no",
-       "One file for all short processes of a program (builds,\n"
-       "shells); those that outlive an interval keep their own.\n"
-       "Their peak is that of the one that had most; lifetimes are\n"
-       "of those that last a second, unless --lifetimes yes",
+       "Write one file for all short processes of a program\n"
+       "(builds, shells); processes that run for longer than\n"
+       "--snapshot-every have their own. The peak is the highest of\n"
+       "one process; lifetimes cover processes that run for a\n"
+       "second, unless --lifetimes yes",
        YesNo},
-      {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no",
-       "Keep samples of different locks apart, by a label lock_address", YesNo},
+      {"lock-label", "HOLDFAST_LOCK_LABEL", "yes|no", "no", "Label samples with the address of the lock (lock_address)",
+       YesNo},
       {"thread-label", "HOLDFAST_THREAD_LABEL", "yes|no|folded", "no",
-       "Keep samples of threads apart by their names, by a label\n"
-       "thread; folded: io-1 and io-2 are io-*",
+       "Label samples with the name of the thread (thread);\n"
+       "folded: io-1 and io-2 become io-*",
        ThreadLabels},
-      {"peak", "HOLDFAST_PEAK", "yes|no", "yes", "Keep the state at the most that was in use (.peak.pb.gz)", YesNo},
+      {"peak", "HOLDFAST_PEAK", "yes|no", "yes", "Record the peak of memory in use (.peak.pb.gz)", YesNo},
       {"lifetimes", "HOLDFAST_LIFETIMES", "yes|no|auto", "auto",
-       "How long blocks live (.lifetimes.pb.gz); auto: of\n"
-       "processes that last a second",
+       "Record how long blocks live (.lifetimes.pb.gz); auto: for\n"
+       "processes that run for at least a second",
        YesNoAuto},
       {"entries", "HOLDFAST_ENTRIES", "auto|yes|no", "auto",
        "Redirect the functions of an allocator that is linked into\n"
        "the executable; auto: of jemalloc, tcmalloc, mimalloc and\n"
        "snmalloc, if all can be redirected",
        YesNoAuto},
-      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "What of blocks and mappings is resident (.resident.pb.gz)",
+      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "Record which blocks and mappings are resident\n"
+"(.resident.pb.gz)",
        YesNo},
       {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",
-       "Extra snapshots, 10 at most: inuse>2GiB, rss>80%limit,\n"
-       "growth>100MiB/min, delay>10s/min; may be repeated",
+       "Take up to 10 extra snapshots (repeatable): inuse>2GiB,\n"
+       "rss>80%limit, growth>100MiB/min, delay>10s/min",
        SnapshotWhen},
       {"on-snapshot", "HOLDFAST_ON_SNAPSHOT", "CMD", "none",
-       "Run this for each file that is written, with its name as\n"
-       "the last argument; it is ended after 60s",
+       "Run a command for each written file, with the file's name\n"
+       "as its last argument; it is killed after 60s",
        OnSnapshot},
-      {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Cap on the tables of one process", MaxMemory},
+      {"max-memory", "HOLDFAST_MAX_MEMORY", "SIZE", "64MiB", "Maximum size of the tables of one process", MaxMemory},
       {"push", "HOLDFAST_PUSH", "URL", "none",
-       "Send what is new to this Pyroscope, while the program\n"
-       "runs and at its end: see holdfast push --help",
+       "Send new profiles to this Pyroscope server while the\n"
+       "program runs and when it exits (see holdfast push --help)",
        PushUrl},
-      {"seed", "HOLDFAST_SEED", "N", "random", "Reproducible sampling", Seed},
+      {"seed", "HOLDFAST_SEED", "N", "random", "Seed for reproducible sampling", Seed},
   };
   return settings;
 }
@@ -223,15 +227,15 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
         ->type_name("DIR")
         ->take_last();
   };
-  folder("-o,--out", "--out", &options->out, "Output folder, made when missing")
+  folder("-o,--out", "--out", &options->out, "Output folder, created if missing")
       ->default_str("./holdfast.<program>.<pid>");
   run.add_flag("--exec", options->exec,
-               "Become the program instead of staying as its parent\n"
-               "(containers, systemd): its pid, parent, terminal and\n"
-               "signals are its own, and nothing is printed");
+               "Replace holdfast by the program (containers, systemd): pid,\n"
+               "parent, terminal and signals are the program's own; prints\n"
+               "nothing");
   run.add_flag("--html", options->html,
-               "At the end, also write one HTML report of all profiles\n"
-               "of this run: DIR/<program>.<pid>.html")
+               "At the end, also write an HTML report of all profiles of\n"
+               "this run: DIR/<program>.<pid>.html")
       ->excludes("--exec");
   CLI::Option* exact = run.add_flag_function(
       "--exact",
@@ -240,8 +244,8 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
         options->variables["HOLDFAST_LOCK_INTERVAL"] = "1ns";
         options->variables.emplace("HOLDFAST_MAX_MEMORY", std::to_string(kExactMaxMemory));
       },
-      "Record every allocation and every wait, in tables of up\n"
-      "to 1GiB unless --max-memory says otherwise");
+      "Record every allocation and every wait, in tables of up to\n"
+      "1GiB (or --max-memory)");
   for (const Setting& setting : Settings()) {
     const std::string name = std::string("--") + setting.option;
     CLI::Option* added = run.add_option_function<std::string>(
@@ -262,10 +266,9 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
     }
     if (name == "--heap-interval" || name == "--lock-interval") exact->excludes(added);
   }
-  folder("--tables", "--tables", &options->tables, "Where the table files lie: a folder on a tmpfs")
-      ->default_str("/dev/shm");
-  run.add_flag("-q,--quiet", options->quiet, "Print nothing but errors");
-  run.add_flag("-v,--verbose", options->verbose, "Print more, also from the library in the program");
+  folder("--tables", "--tables", &options->tables, "Folder of the table files, on a tmpfs")->default_str("/dev/shm");
+  run.add_flag("-q,--quiet", options->quiet, "Print only errors");
+  run.add_flag("-v,--verbose", options->verbose, "Print more, including messages of the preloaded library");
 }
 
 size_t SplitProgram(const CLI::App& run, const std::vector<std::string>& arguments, std::vector<std::string>* program) {

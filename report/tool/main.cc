@@ -32,45 +32,53 @@ struct Command {
   AddCommand* add;
 };
 
-// In the order in which --help lists them.
-constexpr Command kCommands[] = {
-    {"run", AddRunCommand},
-    {"top", AddTopCommand},
-    {"tree", AddTreeCommand},
-    {"callers", AddCallersCommand},
-    {"peek", AddPeekCommand},
-    {"list", AddListCommand},
-    {"graph", AddGraphCommand},
-    {"export", AddExportCommand},
-    {"diff", AddDiffCommand},
-    {"merge", AddMergeCommand},
-    {"leaks", AddLeaksCommand},
-    {"lifetimes", AddLifetimesCommand},
-    {"check", AddCheckCommand},
-    {"completion", AddCompletionCommand},
-    {"man-pages", AddManPagesCommand},
-    {"html", AddHtmlCommand},
-    {"info", AddInfoCommand},
-    {"locks", AddLocksCommand},
-    {"ls", AddLsCommand},
-    {"dump", AddDumpCommand},
-    {"stuck", AddStuckCommand},
-    {"memory", AddMemoryCommand},
-    {"set", AddSetCommand},
-    {"symbolize", AddSymbolizeCommand},
-    {"bundle", AddBundleCommand},
-    {"collect", AddCollectCommand},
-    {"exporter", AddExporterCommand},
-    {"doctor", AddDoctorCommand},
-    {"serve", AddServeCommand},
-    {"push", AddPushCommand},
-    {"agent", AddAgentCommand},
+struct CommandGroup {
+  const char* title;
+  std::vector<Command> commands;
 };
 
-const Command* FindCommand(std::string_view name) {
-  const auto found = std::find_if(std::begin(kCommands), std::end(kCommands),
-                                  [name](const Command& command) { return command.name == name; });
-  return found == std::end(kCommands) ? nullptr : found;
+// In the order in which --help lists them.
+const std::vector<CommandGroup>& Groups() {
+  static const auto& groups = *new std::vector<CommandGroup>{
+      {"Record", {{"run", AddRunCommand}, {"collect", AddCollectCommand}, {"doctor", AddDoctorCommand}}},
+      {"Look at profiles",
+       {{"top", AddTopCommand},
+        {"tree", AddTreeCommand},
+        {"callers", AddCallersCommand},
+        {"peek", AddPeekCommand},
+        {"list", AddListCommand},
+        {"locks", AddLocksCommand},
+        {"leaks", AddLeaksCommand},
+        {"lifetimes", AddLifetimesCommand},
+        {"html", AddHtmlCommand},
+        {"diff", AddDiffCommand},
+        {"check", AddCheckCommand},
+        {"info", AddInfoCommand},
+        {"merge", AddMergeCommand},
+        {"symbolize", AddSymbolizeCommand},
+        {"bundle", AddBundleCommand},
+        {"export", AddExportCommand},
+        {"graph", AddGraphCommand}}},
+      {"Look at live programs",
+       {{"ls", AddLsCommand},
+        {"dump", AddDumpCommand},
+        {"stuck", AddStuckCommand},
+        {"memory", AddMemoryCommand},
+        {"set", AddSetCommand}}},
+      {"Operate",
+       {{"serve", AddServeCommand},
+        {"push", AddPushCommand},
+        {"agent", AddAgentCommand},
+        {"completion", AddCompletionCommand}}},
+      {"", {{"man-pages", AddManPagesCommand}, {"exporter", AddExporterCommand}}}};  // hidden: users do not call them
+  return groups;
+}
+
+bool IsCommand(std::string_view name) {
+  return std::any_of(Groups().begin(), Groups().end(), [name](const CommandGroup& group) {
+    return std::any_of(group.commands.begin(), group.commands.end(),
+                       [name](const Command& command) { return command.name == name; });
+  });
 }
 
 // Describing the options of all commands takes a millisecond, and each profiled program waits for that twice. Only the
@@ -78,26 +86,25 @@ const Command* FindCommand(std::string_view name) {
 void AddCommands(CLI::App& app, const std::vector<std::string>& arguments, Invocation* invocation) {
   const std::string_view first = arguments.empty() ? std::string_view() : arguments[0];
   if (first == "--version") return;
-  const bool is_of_all = first == "completion" || first == "man-pages";
-  const Command* chosen = FindCommand(first);
-  if (chosen != nullptr && !is_of_all) {
-    chosen->add(app, invocation);
-  } else {
-    for (const Command& command : kCommands) command.add(app, invocation);
+  const bool needs_all = first == "completion" || first == "man-pages" || !IsCommand(first);
+  for (const CommandGroup& group : Groups()) {
+    for (const Command& command : group.commands) {
+      if (!needs_all && command.name != first) continue;
+      command.add(app, invocation);
+      app.get_subcommand(std::string(command.name))->group(group.title);
+    }
   }
 }
 
 // {}: the path of the installed library.
 constexpr char kTeaches[] =
-    "Holdfast shows what a native program holds (memory) and what holds it up (locks). Nothing is rebuilt: a library "
-    "is\n"
-    "preloaded into the program, and the answer is profiles in pprof's format.\n"
+    "Holdfast shows what a native program holds (memory) and what holds it up (locks). The program is not rebuilt:\n"
+    "a library is preloaded into it, and profiles in pprof's format are written.\n"
     "\n"
-    "  holdfast run -- redis-server --port 7000              run a program and profile it; files in "
-    "./holdfast.redis-server.PID\n"
+    "  holdfast run -- redis-server --port 7000              run and profile a program; writes ./holdfast.redis-server.PID\n"
     "  holdfast top holdfast.redis-server.*/*.heap.pb.gz     the functions that hold the memory\n"
     "  LD_PRELOAD={} HOLDFAST_OUT=/tmp ./server\n"
-    "                                                        the same with no launcher\n";
+    "                                                        the same without a launcher\n";
 
 int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
@@ -111,22 +118,22 @@ int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, c
     const std::string said = wrong.substr(0, wrong.find(':'));
     const bool is_one = std::find(options.begin(), options.end(), said) != options.end();  // its value is invalid
     const std::string meant = said.starts_with("--") && !is_one ? DidYouMean(said, options) : "";
-    Say(fmt::format("{}: {}.{} holdfast {} --help says what it takes.", name, wrong, meant, name));
+    Say(fmt::format("{}: {}.{} See holdfast {} --help.", name, wrong, meant, name));
     return name == "run" ? kRunFailed : kWrongUsage;
   }
   if (arguments.empty()) {
-    Say("no command is given. Start with: holdfast run -- PROGRAM, and see holdfast --help");
+    Say("no command given. Start with: holdfast run -- PROGRAM, and see holdfast --help");
   } else if (arguments[0].starts_with("-")) {
-    Say(fmt::format("{}: no such option. holdfast --help shows what there is.", arguments[0]));
+    Say(fmt::format("{}: no such option. See holdfast --help.", arguments[0]));
   } else {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
       if (!command->get_group().empty()) names.push_back(command->get_name());
     }
     if (const std::string meant = DidYouMean(arguments[0], names); !meant.empty()) {
-      Say(fmt::format("{}: no such command.{} holdfast --help shows all of them.", arguments[0], meant));
+      Say(fmt::format("{}: no such command.{} See holdfast --help.", arguments[0], meant));
     } else {
-      Say(fmt::format("{}: no such command. There are {}; holdfast --help explains them.", arguments[0],
+      Say(fmt::format("{}: no such command. The commands are {}; see holdfast --help.", arguments[0],
                       fmt::join(names, ", ")));
     }
   }
@@ -146,7 +153,7 @@ std::vector<std::string> WithOptionsForWords(std::vector<std::string> arguments)
   if (arguments[0] != "help") return arguments;
   arguments.erase(arguments.begin());
   arguments.resize(std::min<size_t>(arguments.size(), 1));
-  if (arguments.empty() || FindCommand(arguments[0]) != nullptr) arguments.emplace_back("--help");
+  if (arguments.empty() || IsCommand(arguments[0])) arguments.emplace_back("--help");
   return arguments;
 }
 
@@ -155,8 +162,11 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<std::string> own_path = OwnPath();
   const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
   CLI::App app(fmt::format(kTeaches, library.ok() ? *library : "…/libholdfast.so"), "holdfast");
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help", "Print this text, or that of a command");
+  const auto formatter = std::make_shared<HelpFormatter>();
+  formatter->label("SUBCOMMAND", "COMMAND");
+  formatter->label("Positionals", "Arguments");
+  app.formatter(formatter);
+  app.set_help_flag("-h,--help", "Print this help, or the help of a command");
   app.require_subcommand(1);
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
   SetFilesOfProcess(SnapshotAndFilesOf);

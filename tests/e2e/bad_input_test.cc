@@ -132,7 +132,7 @@ TEST_F(BadInput, HelpAndVersionAreWordsToo) {
   EXPECT_THAT(RunTool({"run", "--resident", "maybe", "--", "true"}).err,
               ::testing::Not(::testing::HasSubstr("Did you mean")));
   EXPECT_THAT(RunTool({"run", "--lifetimes", "yes", "--heap-interval", "0", "-o", out(), "--", "true"}).err,
-              ::testing::HasSubstr("--lifetimes yes: there will be no such profile, as --heap-interval is 0\n"));
+              ::testing::HasSubstr("--lifetimes yes: no profile will be written, because --heap-interval is 0\n"));
   ExpectOneLine(RunTool({"memory", "--at", "5", out()}), 2, "--at 5: not a time");
 }
 
@@ -145,6 +145,34 @@ TEST_F(BadInput, HelpSaysNothingOfHowOptionsAreChecked) {
   const RunResult shell = RunTool({"completion", "zsh"});
   EXPECT_THAT(shell.out, ::testing::HasSubstr("--debug-dir"));
   EXPECT_THAT(shell.out, ::testing::Not(::testing::HasSubstr("DIR:DIR")));
+}
+
+TEST_F(BadInput, HelpGroupsTheCommands) {
+  const std::string help = RunTool({"--help"}).out;
+  size_t at = 0;
+  for (const char* line : {"\nRecord:\n", "\n  run ", "\nLook at profiles:\n", "\n  top ", "\n  leaks ",
+                           "\nLook at live programs:\n", "\n  stuck ", "\nOperate:\n", "\n  push "}) {
+    const size_t found = help.find(line, at);
+    ASSERT_NE(found, std::string::npos) << line << help;
+    at = found;
+  }
+  for (const char* hidden : {"\n  exporter ", "\n  man-pages ", "Subcommands"})
+    EXPECT_THAT(help, ::testing::Not(::testing::HasSubstr(hidden)));
+}
+
+TEST_F(BadInput, HelpListsOnlyOptionsThatHaveAnEffect) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> without_effect = {
+      {"list", {"--by", "--verbose"}}, {"diff", {"--ended"}},     {"merge", {"--ended", "--unit", "--by"}},
+      {"export", {"--unit"}},          {"lifetimes", {"--only"}}, {"leaks", {"--only"}}};
+  for (const auto& [command, options] : without_effect) {
+    const std::string help = RunTool({command, "--help"}).out;
+    for (const std::string& option : options) {
+      EXPECT_THAT(help, ::testing::Not(::testing::HasSubstr(option + " "))) << command;
+      ExpectOneLine(RunTool({command, option, "x", "x"}), 2, option + ": no such option");
+    }
+  }
+  EXPECT_THAT(RunTool({"top", "--help"}).out,
+              ::testing::AllOf(::testing::HasSubstr("--by "), ::testing::HasSubstr("--ended ")));
 }
 
 TEST_F(BadInput, ProgramsThatCannotBeStarted) {
