@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -37,14 +38,19 @@ struct Life {
   bool ReachesTo(int64_t moment) const { return start < moment && moment <= end; }
 };
 
-// Returns the moment at which the sum over all processes is largest. Considers the moments near the end at which a
-// process exited.
+// Returns the moment at which the sum over all processes is largest. Considers the end of the last process, and the
+// moments near it at which a process exited that ran for most of the time, such as a worker of a server. A short helper
+// that exits while the program goes on is not such a process.
 int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector<Life>& lives, size_t metric) {
-  int64_t newest = 0, moment = 0;
-  for (const Life& life : lives) newest = std::max(newest, life.end);
+  int64_t newest = 0, oldest = std::numeric_limits<int64_t>::max(), moment = 0;
+  for (const Life& life : lives) {
+    newest = std::max(newest, life.end);
+    oldest = std::min(oldest, life.start);
+  }
   double most = -1;
   for (const Life& at : lives) {
-    if (at.end < newest - kAtTheEnd) continue;
+    const bool ran_long = at.end - at.start >= (newest - oldest) / 2;
+    if (at.end != newest && (!ran_long || at.end < newest - kAtTheEnd)) continue;
     double sum = 0;
     for (size_t i = 0; i < files.size(); ++i) {
       if (lives[i].ReachesTo(at.end) && files[i]->profile != nullptr)

@@ -2,7 +2,8 @@
 //
 //     a forking server: 3 processes run, 1,170 have exited      shows the sum over the 3; the others are counted separately
 //     no process runs any more                                  shows one moment near the end: the one with the largest sum
-//                                                               of all moments at which a process exited
+//                                                               of the moments at which a long-running process exited
+//     a server and a short helper, both exited                  shows the server
 //     a shell that executed the program                         counts only the program: it is the same process
 //
 // Memory that was in use when a process exited is no longer in use. Adding it up over time gives an amount that never

@@ -131,35 +131,55 @@ TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
   EXPECT_EQ(files.size(), 2u);
 }
 
-// A script: a helper, the server that it executes with two workers, and a helper that ends last. What the server and its workers held
-// was held at one moment.
-TEST(ProfileSet, OfEndedProcessesThoseCountThatHeldMostTogether) {
-  constexpr int64_t kSecond = 1'000'000'000, kStart = 1000 * kSecond;
-  Folder folder;
-  int files = 0;
-  const auto add = [&](const std::string& process, int64_t start, int64_t end, int64_t bytes) {
+// Writes heap profiles of exited processes into a folder.
+class Exited {
+ public:
+  // Times are in seconds.
+  void Add(const std::string& process, int64_t start, int64_t end, int64_t bytes) {
+    constexpr int64_t kSecond = 1'000'000'000, kStart = 1000 * kSecond;
     Profile p = testing::StackProfile({testing::Stack{"main;a", bytes}});
     p.comments.clear();
     for (const std::string& comment : {std::string("kind: heap"), std::string("program: app"), "process: " + process,
                                        "elapsed: " + std::to_string(end - start) + "s"})
       p.AddComment(comment);
     p.time_nanos = kStart + end * kSecond;
-    folder.Write("app." + std::to_string(++files) + ".0001.heap.pb.gz", EncodePprof(p));
-  };
-  add("host/1/10/5/shell", 0, 1, 900);  // executes the server
-  add("host/1/11/6/helper", 0, 1, 5000);
-  add("host/1/10/5/server", 1, 8, 3000);
-  add("host/1/12/7/worker", 2, 7, 2000);
-  add("host/1/13/8/worker", 2, 7, 2000);
-  add("host/1/14/9/cleanup", 9, 10, 100);
-  const auto set = ReadProfileSet({folder.path()}, {});
-  ASSERT_TRUE(set.ok()) << set.status();
-  std::vector<const ProfileFile*> kept = NewestOf(*set);
-  const std::vector<const ProfileFile*> ended = TakeEnded(&kept, 3);
-  int64_t held = 0;
-  for (const ProfileFile* file : kept) held += file->profile->Total(3);
-  EXPECT_EQ(held, 7000);
-  EXPECT_EQ(ended.size(), 3u);
+    folder_.Write("app." + std::to_string(++files_) + ".0001.heap.pb.gz", EncodePprof(p));
+  }
+  // Returns the sum of the processes that count, and how many do not.
+  std::pair<int64_t, size_t> HeldAndEnded() const {
+    const auto set = ReadProfileSet({folder_.path()}, {});
+    EXPECT_TRUE(set.ok()) << set.status();
+    std::vector<const ProfileFile*> kept = NewestOf(*set);
+    const size_t ended = TakeEnded(&kept, 3).size();
+    int64_t held = 0;
+    for (const ProfileFile* file : kept) held += file->profile->Total(3);
+    return {held, ended};
+  }
+
+ private:
+  Folder folder_;
+  int files_ = 0;
+};
+
+// A script: a helper, the server that it executes with two workers, and a helper that exits last. The server and its
+// workers held their memory at one moment.
+TEST(ProfileSet, OfEndedProcessesThoseCountThatHeldMostTogether) {
+  Exited exited;
+  exited.Add("host/1/10/5/shell", 0, 1, 900);  // executes the server
+  exited.Add("host/1/11/6/helper", 0, 1, 5000);
+  exited.Add("host/1/10/5/server", 1, 8, 3000);
+  exited.Add("host/1/12/7/worker", 2, 7, 2000);
+  exited.Add("host/1/13/8/worker", 2, 7, 2000);
+  exited.Add("host/1/14/9/cleanup", 9, 10, 100);
+  EXPECT_EQ(exited.HeldAndEnded(), std::pair(int64_t{7000}, size_t{3}));
+}
+
+// A server that forks a child to save its data shortly before it exits.
+TEST(ProfileSet, AShortHelperIsNotAddedToTheProgram) {
+  Exited exited;
+  exited.Add("host/1/10/5/server", 0, 60, 3000);
+  exited.Add("host/1/11/6/saves", 55, 57, 500);
+  EXPECT_EQ(exited.HeldAndEnded(), std::pair(int64_t{3000}, size_t{1}));
 }
 
 TEST(ProfileSet, ALiveProcessLeavesTheEndedOnesOut) {
@@ -267,7 +287,7 @@ TEST(ProfileSet, ADamagedFileOfAFolderIsAWarningANamedOneAnError) {
 TEST(ProfileSet, AFolderWithoutProfilesSaysSo) {
   Folder folder;
   EXPECT_THAT(std::string(ReadProfileSet({folder.path()}, {}).status().message()),
-              HasSubstr("no profiles in this folder (*.pb.gz). Give the folder that holdfast run named."));
+              HasSubstr("no profiles in this folder (*.pb.gz). Give the folder that holdfast run printed."));
   EXPECT_FALSE(ReadProfileSet({folder.File("none")}, {}).ok());
 }
 
