@@ -15,7 +15,7 @@ absl::StatusOr<Pattern> Pattern::Compile(std::string_view option, std::string_vi
   pattern.expression_ = std::make_shared<re2::RE2>(re2::StringPiece(text.data(), text.size()), options);
   if (pattern.expression_->ok()) return pattern;
   return absl::InvalidArgumentError(
-      fmt::format("{} {}: not a regular expression ({}). Quote what is meant literally: \\Q{}\\E.", option, text,
+      fmt::format("{} {}: not a regular expression ({}). To match it literally, write \\Q{}\\E.", option, text,
                   pattern.expression_->error(), text));
 }
 

@@ -33,7 +33,7 @@ int Finished(int exit_code) {
   if (std::cout) return exit_code;
   const int error = errno != 0 ? errno : EIO;
   SayTo(std::cerr, std::string("standard output: could not write (") + std::strerror(error) +
-                       "). Check where it is redirected to.");
+                       "). Check the file or pipe that it is redirected to.");
   return kCouldNot;
 }
 

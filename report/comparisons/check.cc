@@ -53,7 +53,7 @@ absl::StatusOr<Budget> ParseBudget(const std::string& text, bool optional) {
 // Reads one budget a line, as for --max, or after "optional " as for --max-optional; # begins a comment.
 absl::Status ReadBudgets(const std::string& path, std::vector<Budget>* budgets) {
   std::ifstream file(path);
-  if (!file) return absl::InvalidArgumentError(fmt::format("--budgets {}: could not be read. Check the path.", path));
+  if (!file) return absl::InvalidArgumentError(fmt::format("--budgets {}: cannot be read. Check the path.", path));
   constexpr std::string_view kBlank = " \t\r", kOptional = "optional ";
   size_t number = 0, found = 0;
   for (std::string line; std::getline(file, line);) {
@@ -76,9 +76,9 @@ absl::Status ReadBudgets(const std::string& path, std::vector<Budget>* budgets) 
     budgets->push_back(*budget);
     ++found;
   }
-  if (file.bad()) return absl::InvalidArgumentError(fmt::format("--budgets {}: could not be read.", path));
+  if (file.bad()) return absl::InvalidArgumentError(fmt::format("--budgets {}: cannot be read.", path));
   if (found == 0)
-    return absl::InvalidArgumentError(fmt::format("--budgets {}: no budget is in it. Write one a line.", path));
+    return absl::InvalidArgumentError(fmt::format("--budgets {}: contains no budget. Write one per line.", path));
   return absl::OkStatus();
 }
 
@@ -99,7 +99,7 @@ std::string Shown(const Budget& budget, int64_t value, std::string_view unit, co
 std::string Excess(const Budget& budget, int64_t value, int64_t limit, std::string_view unit,
                    const std::string& output_unit) {
   if (value <= limit || Shown(budget, value, unit, output_unit) != Shown(budget, limit, unit, output_unit)) return "";
-  return fmt::format(" ({} too much)", Shown(budget, WrappedDifference(value, limit), unit, output_unit));
+  return fmt::format(" ({} over)", Shown(budget, WrappedDifference(value, limit), unit, output_unit));
 }
 
 absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewOptions& options) {
@@ -138,7 +138,7 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
   // A budget for a renamed or misspelt function would always be satisfied.
   if (!budget.optional && !pattern->empty() && std::find(matches.begin(), matches.end(), true) == matches.end()) {
     outcome.failed = true;
-    outcome.why = "no function of the profile matches (--max-optional allows that; holdfast top shows the names)";
+    outcome.why = "no function in the profile matches (allowed with --max-optional; holdfast top lists the names)";
   }
   outcome.uncertain =
       std::abs(static_cast<double>(value) - static_cast<double>(*limit)) <= half_width && half_width > 0;
@@ -206,7 +206,7 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
   double percent = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), percent);
   if (error != std::errc() || end != digits.data() + digits.size() || !(percent >= 0)) {
-    return absl::InvalidArgumentError(fmt::format("--fail-above {}: not a percentage. Write it as 5%.", text));
+    return absl::InvalidArgumentError(fmt::format("--fail-above {}: not a percentage. Write 5%, for example.", text));
   }
   return percent;
 }
@@ -241,7 +241,7 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
     }
   }
   if (more > 0)
-    outcomes->push_back({.name = fmt::format("and {} functions more", more), .value = "", .limit = "", .failed = true});
+    outcomes->push_back({.name = fmt::format("and {} more functions", more), .value = "", .limit = "", .failed = true});
   return absl::OkStatus();
 }
 
@@ -282,7 +282,7 @@ absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::os
     Outcome outcome{.name = fmt::format("growth {}{}", growth.program, growth.kind == "heap" ? "" : ", " + growth.kind),
                     .value = leak ? fmt::format("{} ± {}", rate(growth.slope), rate(growth.half_width))
                              : std::isfinite(growth.answer.bound) ? "at most " + rate(growth.answer.bound)
-                                                                  : "not known: too few snapshots",
+                                                                  : "unknown: too few snapshots",
                     .limit = options.max_growth};
     outcome.failed = leak && growth.slope > limit;
     outcome.uncertain = leak ? std::abs(growth.slope - limit) <= growth.half_width : !(growth.answer.bound <= limit);
@@ -297,7 +297,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
   const std::string& format = options.view.format;
   if (format != "text" && format != "markdown" && format != "junit") {
     return Failed(
-        absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take text, markdown or junit.", format)),
+        absl::InvalidArgumentError(fmt::format("--format {}: no such format. Use text, markdown or junit.", format)),
         err);
   }
   if (options.max.empty() && options.max_optional.empty() && options.budgets.empty() && options.fail_above.empty() &&
@@ -308,7 +308,7 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
         err);
   }
   if (options.fail_above.empty() != options.base.empty()) {
-    return Failed(absl::InvalidArgumentError("check: --base and --fail-above belong together. Give both."), err);
+    return Failed(absl::InvalidArgumentError("check: --base and --fail-above need each other. Give both."), err);
   }
   std::vector<Outcome> outcomes;
   std::vector<Budget> budgets;
@@ -346,11 +346,11 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
       }
     }
     if (of_first && absl::IsNotFound(view.status())) {
-      return Failed(absl::InvalidArgumentError(fmt::format("{} {}: no {} profile in {}, and none was recorded. Give "
-                                                           "--kind for another kind, or run with --profiles {}.",
-                                                           OptionOf(budget.optional), budget.text, own.kind,
-                                                           own.files.front(), own.kind)),
-                    err);
+      return Failed(
+          absl::InvalidArgumentError(fmt::format(
+              "{} {}: no {} profile in {}; none was recorded. Name another kind with --kind, or run with --profiles {}.",
+              OptionOf(budget.optional), budget.text, own.kind, own.files.front(), own.kind)),
+          err);
     }
     if (!view.ok()) return Failed(view.status(), err);
     const auto outcome = Look(budget, *view, own);

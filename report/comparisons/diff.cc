@@ -38,9 +38,8 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
           "change   {}{}", signed_value(delta),
           base_total == 0 ? "" : fmt::format(", {}{}", delta < 0 ? "-" : "+", FormatPercent(delta, base_total)))};
   if (!view.sampling.empty()) table.header.push_back(fmt::format("sampled  {}", view.sampling));
-  table.header.push_back(
-      fmt::format("showing  {} of {} functions that differ, {} of them within the sampling error (≈)", changes.size(),
-                  all, within));
+  table.header.push_back(fmt::format("showing  {} of {} changed functions, {} of them within the sampling error (≈)",
+                                     changes.size(), all, within));
   table.members = {{"program", JsonString(view.program)},         {"metric", JsonString(view.metric_name)},
                    {"unit", JsonString(view.unit_name)},          {"base_total", fmt::format("{}", base_total)},
                    {"head_total", fmt::format("{}", head_total)}, {"within_error", fmt::format("{}", within)}};

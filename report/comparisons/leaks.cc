@@ -57,7 +57,8 @@ class Finder {
       if (const auto read = suppressions_.AddFile(file); !read.ok()) return read;
     }
     if (!options_.kind.empty() && options_.kind != "heap" && options_.kind != "map" && options_.kind != "threads")
-      return absl::InvalidArgumentError(fmt::format("--kind {}: take heap, map or threads.", options_.kind));
+      return absl::InvalidArgumentError(
+          fmt::format("--kind {}: no such kind. Use heap, map or threads.", options_.kind));
     if (options_.limit.empty()) return absl::OkStatus();
     const auto limit = ParseByteSize(options_.limit);
     if (!limit.ok()) return absl::InvalidArgumentError("--limit " + std::string(limit.status().message()) + ".");
@@ -105,7 +106,7 @@ class Finder {
           (!threads && !map && (only_threads || options_.kind == "map"))) {
         if (file.from_folder) continue;
         return absl::InvalidArgumentError(
-            fmt::format("{}: of kind {}, not {}. Leave --kind out.", file.path, described.kind, options_.kind));
+            fmt::format("{}: its kind is {}, not {}. Leave out --kind.", file.path, described.kind, options_.kind));
       }
       is_chosen_ = is_chosen_ && file.from_folder;
       program_of_.try_emplace(described.process, FamilyOf(described));
@@ -244,8 +245,7 @@ class Finder {
       table.header.push_back(
           fmt::format("in use   {}{}", FormatSize(series.TotalNow()), series.is_by_births() ? "" : course));
       if (kind == kResidentKind)
-        table.header.push_back(
-            "note     of kind resident: of what is in use, whether it is resident or not (inuse_space)");
+        table.header.push_back("note     resident profiles: shows all memory in use, resident or not (inuse_space)");
       const std::vector<LeakSeries::Entry>& entries = of.entries;
       const GrowthAnswer& answer = of.answer;
       table.header.push_back("answer   " + TextOf(answer, series.Hours()));
@@ -309,7 +309,7 @@ class Finder {
       leaks += growing;
       worst = std::max(worst, Grows::kYes);
       const Growth total = series.Total();
-      table.header.push_back(fmt::format("threads  {} of {} alive, {:+.4g} {}: they are created and do not end",
+      table.header.push_back(fmt::format("threads  {} of {} alive, {:+.4g} {}: threads are created and never exit",
                                          series.TotalNow(), program, total.slope / rate.an_hour, rate.words));
     }
     const std::vector<std::string> texts =
@@ -317,10 +317,10 @@ class Finder {
     for (size_t i = 0; i < texts.size(); ++i) table.rows[i].cells[kStackCell].shown = texts[i];
     if (!others.empty()) table.header.push_back("others   " + others);
     if (fewer > 0)
-      table.header.push_back(fmt::format("left out {} process{} with fewer than {} snapshots", fewer,
+      table.header.push_back(fmt::format("skipped  {} process{} with fewer than {} snapshots", fewer,
                                          fewer == 1 ? "" : "es", kLeastSnapshots));
     if (suppressed > 0)
-      table.header.push_back(fmt::format("left out {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
+      table.header.push_back(fmt::format("skipped  {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(
         leaks == 0 ? std::string("leaks    no stack grows ") + (worst == Grows::kUndecided ? "surely" : "all the time")
                    : fmt::format("leaks    {} stack{} grow{} {}", leaks, leaks == 1 ? "" : "s", leaks == 1 ? "s" : "",
@@ -332,7 +332,7 @@ class Finder {
     }
     if (holds_shown)
       table.header.push_back(
-          "rows     all that was in use at the last snapshot, before exit handlers, as the run was exact and short");
+          "rows     all memory in use at the last snapshot before exit handlers, because the run was exact and short");
     table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
                      {"leaks", fmt::format("{}", leaks)},
                      {"suppressed", fmt::format("{}", suppressed)}};
@@ -404,7 +404,7 @@ class Finder {
         series->AddFamily(all, together);
         judged.series.push_back(
             {members.back()->first,
-             fmt::format("{}, {} processes {}", name, members.size(), together ? "together" : "one after the other"),
+             fmt::format("{}, {} processes {}", name, members.size(), together ? "together" : "in succession"),
              members.back()->first.second, std::move(series), true});
       }
     }
@@ -491,7 +491,7 @@ class Finder {
       if (kept.empty() || (rank.leaks && kept.size() < kMostProcesses)) kept.insert(process);
     }
     std::vector<std::string> left_out;
-    if (own.size() > kept.size()) left_out.push_back(fmt::format("{} more of it", own.size() - kept.size()));
+    if (own.size() > kept.size()) left_out.push_back(fmt::format("{} more of this program", own.size() - kept.size()));
     size_t unnamed = 0;
     for (const auto& [other, rank] : programs) {
       if (other == program) continue;
@@ -539,13 +539,15 @@ class Finder {
   std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
     const auto now = static_cast<double>(series.TotalNow());
     if (now >= limit_)
-      return fmt::format("{} is reached already", FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit));
+      return fmt::format("{} has already been reached",
+                         FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit));
     // Leaks will continue; other growth may not.
     const double slope = leak_slope > 0 ? leak_slope : IsLeak(total.growth_class) ? total.slope : 0;
     if (slope <= 0)
-      return fmt::format("{} will not be reached by what grows now",
+      return fmt::format("{} will not be reached: nothing grows steadily",
                          FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit));
-    return fmt::format("{} in use is reached in {}", FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit),
+    return fmt::format("{} in use will be reached in {}",
+                       FormatLike(static_cast<int64_t>(limit_), "bytes", options_.limit),
                        HoursText((limit_ - now) / slope));
   }
 

@@ -101,7 +101,7 @@ absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, s
     return sides;
   }
   return absl::InvalidArgumentError(fmt::format(
-      "{}: nothing to compare: no process has two snapshots there. Give a base and a head: holdfast diff BASE HEAD.",
+      "{}: nothing to compare, because no process has two snapshots there. Give a base and a head: holdfast diff BASE HEAD.",
       options.files[0]));
 }
 
@@ -339,8 +339,7 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
   if (by_label) {
     if (how.base_label.empty() || how.head_label.empty() || !how.base.empty() || !options.stacks.tag_focus.empty()) {
       return absl::InvalidArgumentError(
-          "diff: --base-label and --head-label go together, without --base and --tagfocus: holdfast diff --base-label "
-          "wait=mutex --head-label wait=condition FILE.");
+          "diff: --base-label and --head-label need each other, and exclude --base and --tagfocus. Example: holdfast diff --base-label wait=mutex --head-label wait=condition FILE.");
     }
     base_files = head_files;
   } else if (one_folder) {
@@ -350,7 +349,7 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
   } else if (how.base.empty()) {
     if (options.files.size() != 2) {
       return absl::InvalidArgumentError(
-          "diff: takes a base and a head. Name more than one file of a side with --base FILE … and HEAD ….");
+          "diff: give one base and one head. For several files: holdfast diff --base FILE … HEAD ….");
     }
     base_files = {options.files[0]};
     head_files = {options.files[1]};
@@ -391,8 +390,9 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
     }
   }
   if (before->types != after->types) {
-    return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
-                                                  after->path, after->kind, before->path, before->kind));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: its kind ({}) differs from that of {} ({}). Give files of one kind.", after->path, after->kind,
+                    before->path, before->kind));
   }
   // A side that has freed everything shows allocations by default. Compare both sides by one metric.
   if (before->view.metric != after->view.metric) {

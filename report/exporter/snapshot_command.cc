@@ -104,7 +104,7 @@ void SnapshotCommand::Add(const std::string& file) {
     return;
   }
   if (!std::exchange(said_left_out_, true))
-    Note(fmt::format("{} files wait for it already; it is not run for {} and others that come too fast", kMostWaiting,
+    Note(fmt::format("{} files already wait for it; skipping it for {} and others until it catches up", kMostWaiting,
                      file));
 }
 
@@ -140,7 +140,7 @@ void SnapshotCommand::Ended(int status, bool too_long) {
   const std::string how = too_long              ? fmt::format("killed after {}", FormatDuration(kMostTime))
                           : WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status))
                                                 : fmt::format("exit status {}", WEXITSTATUS(status));
-  Note(how + "; said once");
+  Note(how + "; reported only once");
 }
 
 void SnapshotCommand::Tend(int64_t now_ns) {
@@ -163,7 +163,7 @@ void SnapshotCommand::Finish() {
     if (pid_ == 0 && waiting_.empty()) return;
     poll(nullptr, 0, 10);
   }
-  if (!waiting_.empty()) Note(fmt::format("not run for {} files that were left at the end", waiting_.size()));
+  if (!waiting_.empty()) Note(fmt::format("skipped for {} files at the end", waiting_.size()));
   waiting_.clear();
 }
 

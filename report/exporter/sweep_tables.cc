@@ -160,19 +160,18 @@ std::string WhyNoTable(const std::string& path) {
   if (!room.has_value()) return "";
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     return absl::StrCat(path, errno == EROFS ? " is read-only" : " cannot be written",
-                        ". Name another folder in memory by --tables");
+                        ". Name another folder in memory with --tables");
   }
   if (room->free < kFirstTableBytes)
-    return absl::StrCat(path, " is full. Make room there, or name another folder in memory by --tables");
+    return absl::StrCat(path, " is full. Free space there, or name another folder in memory with --tables");
   if (room->taken + kFirstTableBytes <= room->share()) return "";
   const size_t waiting = WaitingTables(*folder, path).size();
-  return absl::StrCat("this user's tables take ", FormatSize(static_cast<int64_t>(room->taken)), " in ", path,
-                      " of at most ", FormatSize(static_cast<int64_t>(room->share())),
-                      waiting > 0 ? absl::StrCat("; ", waiting,
-                                                 " of them wait for holdfast collect, holdfast ls names "
-                                                 "their folders")
-                                  : "",
-                      ". Name another folder in memory by --tables");
+  return absl::StrCat(
+      "this user's tables use ", FormatSize(static_cast<int64_t>(room->taken)), " in ", path, " of at most ",
+      FormatSize(static_cast<int64_t>(room->share())),
+      waiting > 0 ? absl::StrCat("; ", waiting, " of them wait for holdfast collect (holdfast ls lists their folders)")
+                  : "",
+      ". Name another folder in memory with --tables");
 }
 
 }  // namespace holdfast

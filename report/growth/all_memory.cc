@@ -136,7 +136,7 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
       if (at == from) heap.before = heap.now, mapped.before = mapped.now, variance_before = variance_now;
     }
     heap.error = 1.96 * std::sqrt(variance_before + variance_now);
-    MemoryAnswer::Part rest{"what no profile shows", answer.before - heap.before - mapped.before,
+    MemoryAnswer::Part rest{"in no profile", answer.before - heap.before - mapped.before,
                             answer.now - heap.now - mapped.now, heap.error, false};
     answer.parts = {std::move(heap), std::move(mapped), std::move(rest)};
   }
@@ -172,7 +172,7 @@ std::vector<std::string> TextsOf(const MemoryAnswer& answer) {
   std::vector<std::string> texts = {std::move(text)};
   if (answer.kept > 0)
     texts.push_back(fmt::format(
-        "{} of it is free memory that {} keeps: fragmentation, or arenas that give nothing back (holdfast memory PID)",
+        "{} of it is free memory that {} keeps: fragmentation, or arenas that return nothing (see holdfast memory PID)",
         FormatSize(answer.kept), answer.allocator));
   return texts;
 }

@@ -155,12 +155,12 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
   std::string text = std::string(GrowsName(answer.grows)) + ": ";
   const bool bounded = std::isfinite(answer.bound);
   const std::string bound =
-      answer.bound <= 0 ? "nothing that stays" : fmt::format("at most {} (95 %)", RateText(answer.bound, hours_seen));
+      answer.bound <= 0 ? "zero" : fmt::format("at most {} (95 %)", RateText(answer.bound, hours_seen));
   if (answer.grows == Grows::kNo) return text + (answer.bound <= 0 ? "nothing grows" : "a leak is " + bound);
   if (answer.rises) {
     text += answer.now > answer.before ? fmt::format("{} → {} in {}, still rising", FormatSize(answer.before),
                                                      FormatSize(answer.now), HoursText(answer.hours))
-                                       : FormatSize(answer.now) + " in use, and no more than before";
+                                       : FormatSize(answer.now) + " in use, no more than before";
     if (const std::string_view by = WhoseWord(answer); !by.empty())
       text += fmt::format(", {} {}", by, ShortName(answer.largest.front()));
     constexpr double kAlways = 0.9;
@@ -170,7 +170,7 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
       text += fmt::format("; {} while there is traffic", RateText(rate, hours_seen));
     }
   } else {
-    text += bounded ? "a leak is " + bound : "there is one snapshot";
+    text += bounded ? "a leak is " + bound : "there is only one snapshot";
   }
   if (answer.grows != Grows::kUndecided) return text;
   std::vector<std::string> missing;

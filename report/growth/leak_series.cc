@@ -46,9 +46,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   const auto space = FindMetric(profile, threads ? "alive" : "inuse_space"),
              objects = threads ? space : FindMetric(profile, "inuse_objects");
   if (!space.ok() || !objects.ok()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: has no inuse_space and inuse_objects. Leaks are found in heap and threads profiles: give those.",
-        file.path));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no inuse_space and inuse_objects. Give heap or threads profiles.", file.path));
   }
   // Allocated bytes give the turnover; profiles of other tools may lack them.
   std::vector<size_t> columns = {*space, *objects};

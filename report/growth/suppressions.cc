@@ -36,8 +36,7 @@ absl::Status Suppressions::AddFile(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file)
-    return absl::InvalidArgumentError(fmt::format("--suppressions {}: could not be read. Check the path.", path));
+  if (!file) return absl::InvalidArgumentError(fmt::format("--suppressions {}: cannot be read. Check the path.", path));
   return AddText(text.str(), path);
 }
 
@@ -52,7 +51,7 @@ absl::Status Suppressions::AddText(std::string_view text, std::string_view name)
     const size_t colon = line.find(':');
     if (colon == std::string::npos || colon + 1 == line.size()) {
       return absl::InvalidArgumentError(
-          fmt::format("{}:{}: \"{}\" is no suppression. Write leak:PATTERN.", name, number, line));
+          fmt::format("{}:{}: \"{}\" is not a suppression. Write leak:PATTERN.", name, number, line));
     }
     if (line.substr(0, colon) == "leak") patterns_.push_back(line.substr(colon + 1));
   }

@@ -83,7 +83,7 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Rep
   }
   for (const std::string& warning : set->warnings) SayTo(err, warning);
   for (const std::string& file : twice) {
-    err << fmt::format("holdfast: {}: left out, the same snapshot as another file.\n", Printable(file));
+    err << fmt::format("holdfast: {}: skipped, because another file has the same snapshot.\n", Printable(file));
   }
   return absl::OkStatus();
 }
@@ -114,8 +114,7 @@ std::string Embedded(const std::vector<std::string>& files, uint64_t max_bytes, 
   if (bytes <= max_bytes) return blocks;
   if (max_bytes > 0) {
     err << fmt::format(
-        "holdfast: {} profile{} of {}: not embedded for download, the report would become too large (--embed sets the "
-        "limit).\n",
+        "holdfast: {} profile{} of {}: not embedded for download, because the report would become too large (--embed sets the limit).\n",
         files.size(), files.size() == 1 ? "" : "s", FormatSize(static_cast<int64_t>(bytes)));
   }
   return "";
@@ -137,7 +136,7 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;
   if (!data.CanCompare()) {
     return absl::FailedPreconditionError(
-        fmt::format("--base {}: has no value type in common with {}. Compare profiles of one kind.", options.base[0],
+        fmt::format("--base {}: has no metric in common with {}. Compare profiles of one kind.", options.base[0],
                     options.files[0]));
   }
   if (absl::Status status = leaks.Find(options.plumbing, &data); !status.ok()) return status;
@@ -156,7 +155,7 @@ absl::Status WriteHtml(const std::string& path, const std::string& html, Readers
     in.read(start.data(), static_cast<std::streamsize>(start.size()));
     if (in.gcount() > 0 && start != "<!doctype html>") {
       return absl::FailedPreconditionError(fmt::format(
-          "{}: is there already and is no HTML report, so it was not replaced. Choose another name with -o.", path));
+          "{}: already exists and is not an HTML report, so it was not replaced. Choose another name with -o.", path));
     }
   }
   AtomicFile file(path, std::cout, readers);

@@ -73,17 +73,17 @@ HttpResponse Refused(int status, std::string why) {
 std::optional<HttpResponse> Refusal(const AdmissionRules& rules, const HttpRequest& request, const HeaderField& field) {
   const std::string_view host = field("Host");
   if (rules.check_host && !host.empty() && !IsOurs(rules, host)) {
-    return Refused(403, fmt::format("{}: not a name of this server. Use its address, or allow the name by --host.",
+    return Refused(403, fmt::format("{}: not a name of this server. Use its address, or allow the name with --host.",
                                     Printable(host)));
   }
   const std::string_view origin = field("Origin");
   if (!origin.empty() && origin != fmt::format("{}://{}", rules.tls ? "https" : "http", host)) {
-    return Refused(403, "pages of other origins are not answered");
+    return Refused(403, "requests from pages of other origins are refused");
   }
   const std::string_view site = field("Sec-Fetch-Site");
   if (!site.empty() && site != "same-origin" && site != "none" &&
       !(field("Sec-Fetch-Mode") == "navigate" && field("Sec-Fetch-Dest") == "document")) {
-    return Refused(403, "pages of other sites are not answered");
+    return Refused(403, "requests from pages of other sites are refused");
   }
   if (!rules.token.empty() && !HasToken(field("Authorization"), rules.token)) {
     HttpResponse response = Refused(401, "a token is needed: Authorization: Bearer TOKEN");
@@ -104,11 +104,11 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!file.valid() || fstat(file.get(), &info) != 0) {
-    return absl::NotFoundError(fmt::format("{}: the token cannot be read ({}).", Printable(path), strerror(errno)));
+    return absl::NotFoundError(fmt::format("{}: cannot read the token ({}).", Printable(path), strerror(errno)));
   }
   if ((info.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
     return absl::PermissionDeniedError(
-        fmt::format("{}: others may read or change this token. chmod 600 it first.", Printable(path)));
+        fmt::format("{}: other users can read or change this token. Run chmod 600 on it first.", Printable(path)));
   }
   std::string text(kLongestToken + 1, '\0');
   const ssize_t got = read(file.get(), text.data(), text.size());
@@ -116,9 +116,9 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   text.resize(std::min(text.find('\n'), text.size()));
   text = std::string(absl::StripAsciiWhitespace(text));
   if (text.size() < kShortestToken || text.size() > kLongestToken) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: its first line is not a token ({} to {} bytes). head -c 32 /dev/urandom | base64 makes one.",
-                    Printable(path), kShortestToken, kLongestToken));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: its first line is not a token ({} to {} bytes). Make one with head -c 32 /dev/urandom | base64.",
+        Printable(path), kShortestToken, kLongestToken));
   }
   return text;
 }

@@ -159,7 +159,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Listener listener,
   unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL;
   if (!kept.certificate.empty()) {
     if ((*http)->is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
-      return absl::UnavailableError("the libmicrohttpd that is installed has no TLS.");
+      return absl::UnavailableError(
+          "the installed libmicrohttpd does not support TLS. Install another build, or leave out --cert.");
     }
     flags |= MHD_USE_TLS;
     items.push_back({MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(kept.certificate.c_str())});
@@ -171,8 +172,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Listener listener,
   if (server->daemon_ == nullptr) {
     return absl::UnavailableError(
         kept.certificate.empty()
-            ? fmt::format("{}: the server does not start ({}).", server->listener_.address, strerror(errno))
-            : "the server does not start: are --cert and --key a certificate and its private key, in PEM?");
+            ? fmt::format("{}: cannot start the server ({}).", server->listener_.address, strerror(errno))
+            : "cannot start the server. Check that --cert and --key are a certificate and its private key, in PEM.");
   }
   return server;
 }

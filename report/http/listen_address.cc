@@ -20,11 +20,11 @@ namespace holdfast {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr char kForms[] = "it takes HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH";
+constexpr char kForms[] = "use HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH";
 
 absl::Status CannotListen(const std::string& address, const char* why) {
   return absl::FailedPreconditionError(
-      fmt::format("{}: cannot listen there ({}). Name another address by --listen.", Printable(address), why));
+      fmt::format("{}: cannot listen ({}). Name another address with --listen.", Printable(address), why));
 }
 
 // Removes a socket that a dead server has left, and nothing else.
@@ -42,8 +42,8 @@ absl::StatusOr<Listener> ListenAtPath(const std::string& text, const std::string
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return absl::InvalidArgumentError(fmt::format("{}: not a path that a socket can have (1 to {} bytes).",
-                                                  Printable(text), sizeof address.sun_path - 1));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: not a valid path of a socket (1 to {} bytes).", Printable(text), sizeof address.sun_path - 1));
   }
   memcpy(address.sun_path, path.c_str(), path.size());
   FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -85,7 +85,7 @@ absl::StatusOr<Listener> Listen(const std::string& text) {
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string::npos ||
       std::stoi(port) > 65535) {
-    return absl::InvalidArgumentError(fmt::format("\"{}\": not an address to listen at: {}.", Printable(text), kForms));
+    return absl::InvalidArgumentError(fmt::format("\"{}\": not an address to listen on: {}.", Printable(text), kForms));
   }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

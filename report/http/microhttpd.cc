@@ -43,7 +43,7 @@ absl::StatusOr<Microhttpd> LoadOnce(bool with_tls) {
       !Find(library, "MHD_lookup_connection_value", &http.lookup_connection_value) ||
       !Find(library, "MHD_get_connection_info", &http.get_connection_info) ||
       !Find(library, "MHD_is_feature_supported", &http.is_feature_supported)) {
-    return absl::UnavailableError("libmicrohttpd.so.12 is not the library that is known.");
+    return absl::UnavailableError("libmicrohttpd.so.12 is not a known version of the library.");
   }
   return http;
 }

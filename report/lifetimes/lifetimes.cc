@@ -38,7 +38,8 @@ absl::StatusOr<double (*)(const AgeSums&)> SortKey(const std::string& sort) {
   for (const auto& [name, key] : keys) {
     if (sort == name) return key;
   }
-  return absl::InvalidArgumentError(fmt::format("--sort {}: take freed, objects, temporary, mean or alive.", sort));
+  return absl::InvalidArgumentError(
+      fmt::format("--sort {}: no such order. Use freed, objects, temporary, mean or alive.", sort));
 }
 
 // Returns the node for a stack's row: the function that used the memory directly, or the requested label.
@@ -158,7 +159,7 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
     std::string text = "alive    " + view.Value(Whole(all.alive));
     if (!view.variances.empty())
       text += fmt::format(" ± {} (95 %)", view.Value(Whole(HalfWidthOf(all.alive_variance))));
-    text += " in live blocks, not in the ages above";
+    text += " in live blocks (not included above)";
     if (std::isfinite(all.AliveLongerThan(kSecondNs)))
       text += fmt::format(": {:.0f}% older than 1s, {:.0f}% older than 100s", share(all.AliveLongerThan(kSecondNs)),
                           share(all.AliveLongerThan(100 * kSecondNs)));

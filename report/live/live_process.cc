@@ -88,7 +88,7 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
       // A server that runs as root reads no other user's tables; otherwise any client could make root do so.
       if (const std::optional<uid_t> user = OtherUserOf(*pid); user.has_value()) {
         return absl::FailedPreconditionError(fmt::format(
-            "process {}: runs as user {}; root serves and pushes root's own programs only. Do this as that user (sudo -u).",
+            "process {}: runs as user {}, but root serves and pushes only root's own programs. Run holdfast as that user (sudo -u).",
             *pid, *user));
       }
       choice.pids.push_back(*pid);
@@ -105,9 +105,8 @@ std::string WhoIsNotServed(const ProcessChoice& choice) {
   if (!choice.pids.empty() || !choice.outs.empty()) return "";
   const std::vector<uid_t> users = OtherUsers(choice.tables);
   if (users.empty()) return "";
-  return fmt::format(
-      "{} other {} profiled programs, which are not served: a server is for the programs of its own user", users.size(),
-      users.size() == 1 ? "user has" : "users have");
+  return fmt::format("not serving the programs of {} other {}: a server serves only its own user's programs",
+                     users.size(), users.size() == 1 ? "user" : "users");
 }
 
 std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended) {

@@ -32,9 +32,9 @@ absl::StatusOr<Snapshot> LivePrograms::Take(const ProcessTable& process, int fil
   const bool threads = maps || file == static_cast<int>(ProfileKind::kThreads);
   if (!threads && !resident) return process.table.TakeSnapshot();
   if (resident && !process.table.WantsResident()) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: what is resident is not asked for: holdfast set {} resident=on, or run --resident yes",
-                    process.Name(), PidOf(process)));
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: resident memory is not recorded. Switch it on with: holdfast set {} resident=on, or run --resident yes",
+        process.Name(), PidOf(process)));
   }
   const std::shared_ptr<Program> known = ProgramOf(process);
   const std::lock_guard lock(known->mutex);

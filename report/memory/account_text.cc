@@ -40,8 +40,8 @@ Estimate Beyond(const MemoryAccount& account) {
 }
 
 std::string RoundingText(const MemoryAccount& account) {
-  return account.allocator_name == "jemalloc" ? "live blocks are that much larger: jemalloc's size classes"
-                                              : "live blocks are that much larger: heads, alignment";
+  return account.allocator_name == "jemalloc" ? "unused parts of live blocks: jemalloc's size classes"
+                                              : "unused parts of live blocks: headers, alignment";
 }
 
 Estimate Rest(const MemoryAccount& account) {
@@ -58,7 +58,7 @@ std::string ChangeText(double now, double before) {
 std::string Where(const MemoryAccount& account) {
   const std::string heaps = Counted(account.heaps, "mapping");
   const std::string arenas =
-      account.arenas == 0 ? heaps : fmt::format("{}, {} of arenas beside the main one", heaps, account.arenas);
+      account.arenas == 0 ? heaps : fmt::format("{}, {} of secondary arenas", heaps, account.arenas);
   return account.allocator_name.empty() ? arenas : fmt::format("{}: {}", account.allocator_name, arenas);
 }
 
@@ -87,8 +87,8 @@ std::vector<AccountLine> AccountLines(const MemoryAccount& account) {
   lines.push_back({counted(account.shared), "shared memory", ""});
   lines.push_back({counted(account.stacks), "stacks", Counted(account.threads, "thread") + " found"});
   lines.push_back({counted(account.own), "Holdfast's own", "table and library"});
-  lines.push_back({counted(account.mapped), "own mappings", "made without malloc: holdfast top --kind map"});
-  lines.push_back({Rest(account), "the rest", "not known who mapped it; no sampled block lies there"});
+  lines.push_back({counted(account.mapped), "own mappings", "mapped by the program itself: holdfast top --kind map"});
+  lines.push_back({Rest(account), "the rest", "mapped by an unknown caller, without sampled blocks"});
   return lines;
 }
 
@@ -103,8 +103,10 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
       first != nullptr && first->has_pages == account.has_pages ? AccountLines(*first) : std::vector<AccountLine>();
   if (!before.empty()) {
     text.pop_back();
-    text += fmt::format("  {} since the first snapshot; the fourth column is of each line\n\n",
-                        ChangeText(static_cast<double>(account.total), static_cast<double>(first->total)));
+    text += fmt::format(
+        "  {} since the first snapshot; the fourth column is the change of each line\n"
+        "\n",
+        ChangeText(static_cast<double>(account.total), static_cast<double>(first->total)));
   }
   size_t width = 0;
   for (const AccountLine& line : lines) width = std::max(width, line.what.size());
@@ -122,7 +124,7 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
     text += "\n";
   }
   text += fmt::format("\n  in use by the heap profile: {}{}", WithError(account.in_use),
-                      account.sampled == 0 ? ", as no block that lives was sampled" : "");
+                      account.sampled == 0 ? ", because no live block was sampled" : "");
   if (account.has_pages) {
     const double untouched = account.in_use.value - account.in_use_resident.value - account.in_use_swapped.value;
     if (untouched >= 1) text += fmt::format("; {} of it never touched", Size(untouched));
@@ -130,12 +132,11 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
   }
   text += "\n";
   if (account.parent != 0) {
-    text +=
-        fmt::format("  forked from process {}: what it has of that process's memory is in \"{}\" and \"the rest\"\n",
-                    account.parent, account.is_counted ? "live blocks" : "allocator beyond");
+    text += fmt::format("  forked from process {}: memory inherited from that process is in \"{}\" and \"the rest\"\n",
+                        account.parent, account.is_counted ? "live blocks" : "allocator beyond");
   }
   if (account.hugetlb > 0) {
-    text += fmt::format("  beside that {} of the kernel's pool of huge pages (hugetlb), which no line has, nor VmRSS\n",
+    text += fmt::format("  additionally {} from the kernel's huge page pool (hugetlb), which VmRSS does not include\n",
                         FormatSize(static_cast<int64_t>(account.hugetlb)));
   }
   if (account.huge > 0) text += fmt::format("  in huge pages: {}\n", FormatSize(static_cast<int64_t>(account.huge)));
@@ -149,15 +150,14 @@ std::string FreeMemoryText(const FreeMemory& free, uint64_t resident) {
   const auto line = [&text](uint64_t bytes, std::string_view what) {
     if (bytes >= kPage) text += fmt::format("  {:>10}  {}\n", FormatSize(static_cast<int64_t>(bytes)), what);
   };
-  line(free.pages, "in whole pages between blocks: malloc_trim(0) gives them back");
+  line(free.pages, "in whole pages between blocks: malloc_trim(0) returns them");
   line(free.main_top,
-       "behind the last block of the main heap: malloc_trim(0) gives it back, and free() above M_TRIM_THRESHOLD");
-  line(free.tops, "behind the last blocks of other arenas: kept until these are freed");
-  line(free.pieces,
-       fmt::format("in {} pieces that share their pages with blocks: no call gives these back", free.piece_count));
-  line(free.unread, "changed while it was read: not known whether free");
+       "after the last block of the main heap: returned by malloc_trim(0), and by free() above M_TRIM_THRESHOLD");
+  line(free.tops, "after the last blocks of other arenas: kept until these blocks are freed");
+  line(free.pieces, fmt::format("in {} pieces that share pages with blocks: no call returns them", free.piece_count));
+  line(free.unread, "changed while it was read: may or may not be free");
   if (free.arenas > kFewArenas && free.in_arenas > free.all() / 2) {
-    text += fmt::format("  {} of it in {} arenas beside the main one. MALLOC_ARENA_MAX=2 lets threads share arenas\n",
+    text += fmt::format("  {} of it in {} secondary arenas. MALLOC_ARENA_MAX=2 makes threads share arenas\n",
                         FormatSize(static_cast<int64_t>(free.in_arenas)), free.arenas);
   }
   return text;

@@ -82,14 +82,15 @@ static absl::StatusOr<std::vector<MemoryMapping>> ReadFrom(pid_t pid, const char
   const std::string path = fmt::format("/proc/{}/{}", pid, name);
   const FileDescriptor file = OpenOfProcess(pid, name);
   if (!file.valid() && (errno == ENOENT || errno == ESRCH))
-    return absl::NotFoundError(absl::StrCat(path, ": not there: the process has ended"));
+    return absl::NotFoundError(absl::StrCat(path, ": no such file: the process has exited"));
   if (!file.valid()) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        path, ": ", strerror(errno), errno == EACCES || errno == EPERM ? " (as its user, or as root)" : ""));
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, ": ", strerror(errno),
+                     errno == EACCES || errno == EPERM ? " (run holdfast as its user, or as root)" : ""));
   }
   std::vector<MemoryMapping> mappings = ParseMappings(ReadWhole(file));
   if (mappings.empty())
-    return absl::NotFoundError(absl::StrCat(path, ": empty: the process has ended, or is no program"));
+    return absl::NotFoundError(absl::StrCat(path, ": empty: the process has exited, or is a kernel thread"));
   return mappings;
 }
 

@@ -22,7 +22,7 @@ class TableReader {
 
   absl::StatusOr<std::unique_ptr<TableHeader>> Head() const {
     auto head = std::make_unique<TableHeader>();
-    if (!ReadAt(0, head.get(), sizeof *head)) return absl::DataLossError("the table was cut short");
+    if (!ReadAt(0, head.get(), sizeof *head)) return absl::DataLossError("the table is truncated");
     if (CounterValue(head->magic) != kTableMagic || head->version != kLayoutVersion)
       return absl::FailedPreconditionError("the table is of another version of holdfast");
     return head;

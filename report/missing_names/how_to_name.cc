@@ -111,7 +111,7 @@ std::string StepsTo(const std::vector<UnnamedCode::Object>& objects, const std::
   }
   // These files were tried already and would fail again.
   if (!unread.empty()) {
-    steps.push_back(fmt::format("replace what could not be read ({})", fmt::join(unread, "; ")));
+    steps.push_back(fmt::format("replace the unreadable file ({})", fmt::join(unread, "; ")));
   }
   std::string command = "holdfast symbolize";
   if (!own.empty()) command += " --debug-dir DIR";
@@ -172,13 +172,13 @@ std::string DebuginfodServer(const std::string& root) {
 std::string HowToName(const UnnamedCode& code, const std::vector<std::string>& files, const std::string& root) {
   std::string text;
   if (!code.objects.empty()) {
-    text = fmt::format("{:.0f}% lies in code without names, of {}. To name it: {}", 100 * code.share,
+    text = fmt::format("{:.0f}% is in code of {} without function names. To name it: {}", 100 * code.share,
                        Listed(NamesOf(code.objects)), StepsTo(code.objects, files, root));
   }
   if (!code.how_to_map.empty()) {
-    text +=
-        fmt::format("{}{:.0f}% is called by code of a runtime that no perf map names. To name it, run it again as {}",
-                    text.empty() ? "" : ". ", 100 * code.without_map, code.how_to_map);
+    text += fmt::format(
+        "{}{:.0f}% is called by JIT or interpreter code without a perf map. To name it, run the program again as {}",
+        text.empty() ? "" : ". ", 100 * code.without_map, code.how_to_map);
   }
   return text;
 }
@@ -212,15 +212,14 @@ std::string HowToNameLocks(const std::vector<NamesOfLocks>& processes, const std
   std::vector<std::string> parts;
   if (in_files > 0) {
     const std::string steps = StepsTo(objects, files, root);
-    parts.push_back(fmt::format("{} of {} locks {} data of {} without names. To name {}: {}", in_files, all,
+    parts.push_back(fmt::format("{} of {} locks {} data of {} without symbols. To name {}: {}", in_files, all,
                                 in_files == 1 ? "is" : "are", Listed(NamesOf(objects)), in_files == 1 ? "it" : "them",
                                 said.ends_with(steps) ? "the same" : steps));
   }
   if (elsewhere > 0) {
     parts.push_back(fmt::format(
-        "{} of {} locks {} in no file and in no block that the heap profile sampled: a smaller --heap-interval tells more of "
-        "them by who allocated them",
-        elsewhere, all, elsewhere == 1 ? "lies" : "lie"));
+        "{} of {} locks {} neither in a file nor in a sampled heap block: a smaller --heap-interval names more of them by their allocation",
+        elsewhere, all, elsewhere == 1 ? "is" : "are"));
   }
   return fmt::format("{}", fmt::join(parts, ". "));
 }

@@ -23,14 +23,14 @@ template <typename... Args>
 // Replaces protozero's own texts, which name its classes.
 inline std::string Explained(const protozero::exception& error) {
   if (dynamic_cast<const protozero::unknown_pbf_wire_type_exception*>(&error) != nullptr)
-    return "a field of no known type";
+    return "a field of unknown type";
   if (dynamic_cast<const protozero::varint_too_long_exception*>(&error) != nullptr)
     return "a number of more than 10 bytes";
-  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr)
-    return "a field goes on behind the end";
-  if (dynamic_cast<const protozero::invalid_tag_exception*>(&error) != nullptr) return "a field has no valid number";
-  if (dynamic_cast<const protozero::invalid_length_exception*>(&error) != nullptr) return "a field has no valid length";
-  return "no protocol buffer";
+  if (dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr) return "a field extends past the end";
+  if (dynamic_cast<const protozero::invalid_tag_exception*>(&error) != nullptr) return "a field has an invalid number";
+  if (dynamic_cast<const protozero::invalid_length_exception*>(&error) != nullptr)
+    return "a field has an invalid length";
+  return "not a protocol buffer";
 }
 
 }  // namespace holdfast

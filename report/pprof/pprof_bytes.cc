@@ -29,12 +29,14 @@ char* ByteBuffer::Room(size_t more) {
 }
 
 static absl::Status NoMemory(std::string_view name) {
-  return absl::ResourceExhaustedError(fmt::format("{}: not enough memory to read it. Use a machine with more.", name));
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: not enough memory to read it. Use a machine with more memory.", name));
 }
 
 static absl::Status TooLarge(std::string_view name, uint64_t max_bytes) {
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: larger than {} MiB unpacked, which no profile is. Check the file's source.", name, max_bytes >> 20));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: larger than {} MiB when unpacked, so it is not a profile. Check where the file comes from.",
+                  name, max_bytes >> 20));
 }
 
 absl::StatusOr<ByteBuffer> ReadAll(const std::string& path, std::string_view name, uint64_t max_bytes) {
@@ -129,8 +131,9 @@ absl::StatusOr<ByteBuffer> Gunzip(std::string_view packed, std::string_view name
     bytes.Add(kStep - stream.avail_out);
     if (bytes.size() > max_bytes) return TooLarge(name, max_bytes);
     if (before == 0 && bytes.size() > 0 && !CanBeginProfile(static_cast<unsigned char>(bytes.view()[0]))) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: gzip, but no pprof profile inside. Name a file like app.4242.0001.heap.pb.gz.", name));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: a gzip file that does not contain a pprof profile. Name a file such as app.4242.0001.heap.pb.gz.",
+          name));
     }
     if (try_whole && before == 0 && UnpackWhole(packed, expected, &bytes)) return bytes;
     if (result == Z_STREAM_END) {

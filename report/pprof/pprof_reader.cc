@@ -98,7 +98,7 @@ class Decoder {
 
   StringId Text(uint64_t index) const {
     if (index >= strings_.size()) {
-      Fail("string {} is used, the table has {}", static_cast<int64_t>(index), strings_.size());
+      Fail("string {} is used, but the table has {}", static_cast<int64_t>(index), strings_.size());
     }
     return strings_[index];
   }
@@ -298,7 +298,7 @@ class Decoder {
         }
       });
       if (values.size() != profile_.sample_types.size()) {
-        Fail("sample {} has {} values, the profile has {} sample types", profile_.samples.size() + 1, values.size(),
+        Fail("sample {} has {} values, but the profile has {} sample types", profile_.samples.size() + 1, values.size(),
              profile_.sample_types.size());
       }
       profile_.AddSample(frames, values, labels);
@@ -341,11 +341,11 @@ absl::StatusOr<Profile> DecodeMessages(std::string_view bytes, std::string_view 
     what = Explained(error);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        fmt::format("{}: not enough memory to read it. Use a machine with more.", name));
+        fmt::format("{}: not enough memory to read it. Use a machine with more memory.", name));
   }
   if (!was_gzip) {
     return absl::DataLossError(fmt::format(
-        "{}: not a pprof profile (no gzip, and as protobuf: {}). Name a file like app.4242.0001.heap.pb.gz.", name,
+        "{}: not a pprof profile (not gzip; as protobuf: {}). Name a file such as app.4242.0001.heap.pb.gz.", name,
         what));
   }
   return absl::DataLossError(

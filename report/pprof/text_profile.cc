@@ -86,13 +86,13 @@ class TextDecoder {
                          : line_.starts_with(kJemalloc) ? ReadJemalloc()
                                                         : ReadContention();
     if (is_java_) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: a Java profile, which is not read. Convert it: go tool pprof -proto -output app.pb.gz {}",
-                      name_, name_));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: a Java profile, which holdfast cannot read. Convert it with: go tool pprof -proto -output app.pb.gz {}",
+          name_, name_));
     }
     if (!is_read) {
       return absl::DataLossError(fmt::format(
-          "{}: damaged at line {} (a text profile of gperftools or jemalloc). Write it again.", name_, number_));
+          "{}: damaged at line {} (a text profile of gperftools or jemalloc). Create it again.", name_, number_));
     }
     PlaceLocations();
     return std::move(profile_);

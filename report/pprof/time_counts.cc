@@ -59,7 +59,7 @@ int64_t TimeCounts::Percentile(double share, int64_t longest_ns) const {
 }
 
 std::string TimeCounts::LengthsText(int64_t longest_ns) const {
-  if (!complete_) return "not known: there was no room to count them all";
+  if (!complete_) return "unknown: there was no space to count them all";
   if (empty()) return "";
   const auto at = [&](double share) { return FormatRoughTimeNs(Percentile(share, longest_ns)); };
   return fmt::format("p50 {}  p90 {}  p99 {}  longest {}", at(0.5), at(0.9), at(0.99), FormatRoughTimeNs(longest_ns));

@@ -81,12 +81,12 @@ struct Runtime {
   std::string_view object, says;
 };
 constexpr Runtime kRuntimes[] = {
-    {"libjli.so", "Java's own heap and monitors are not seen, only what the JVM and native code take from malloc"},
-    {"libjvm.so", "Java's own heap and monitors are not seen, only what the JVM and native code take from malloc"},
-    {"libnode.so", "V8's own heap is not seen, only what node and native code take from malloc (buffers, say)"},
-    {"node", "V8's own heap is not seen, only what node and native code take from malloc (buffers, say)"},
-    {"libpython3", "small Python objects lie in arenas that are mapped: PYTHONMALLOC=malloc shows each"},
-    {"python3", "small Python objects lie in arenas that are mapped: PYTHONMALLOC=malloc shows each"},
+    {"libjli.so", "Java's own heap and monitors are not seen, only malloc calls of the JVM and native code"},
+    {"libjvm.so", "Java's own heap and monitors are not seen, only malloc calls of the JVM and native code"},
+    {"libnode.so", "V8's own heap is not seen, only malloc calls of node and native code (such as buffers)"},
+    {"node", "V8's own heap is not seen, only malloc calls of node and native code (such as buffers)"},
+    {"libpython3", "small Python objects are in mapped arenas: PYTHONMALLOC=malloc shows each object"},
+    {"python3", "small Python objects are in mapped arenas: PYTHONMALLOC=malloc shows each object"},
     {"php", "PHP's own heap is not seen: USE_ZEND_ALLOC=0 shows it"},
 };
 
@@ -146,14 +146,15 @@ void DescribeSymbols(const std::vector<Object>& objects, const std::string& root
   }
   if (!full.empty()) findings->Ok("symbols", fmt::format("all functions have names in {}", Listed(full)));
   if (!exported.empty()) {
-    findings->Note("symbols",
-                   fmt::format("only exported functions have names in {}: install their -dbgsym packages, or "
-                               "keep .symtab (strip --strip-debug)",
-                               Listed(exported)));
+    findings->Note(
+        "symbols",
+        fmt::format(
+            "only exported functions have names in {}: install the -dbgsym packages, or keep .symtab (strip --strip-debug)",
+            Listed(exported)));
   }
   if (!no_build_id.empty()) {
-    findings->Note("symbols",
-                   fmt::format("no build id in {}: names can only be found on this machine", Listed(no_build_id)));
+    findings->Note("symbols", fmt::format("no build id in {}: its functions can be named only on this machine",
+                                          Listed(no_build_id)));
   }
 }
 
@@ -226,7 +227,7 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
   if (seen.empty() && unseen.empty())
-    findings->Note("locks", "it calls no function that waits for a lock, or finds them at run time");
+    findings->Note("locks", "it calls no function that waits for a lock, or looks such functions up at run time");
 }
 
 void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) {
@@ -239,10 +240,12 @@ void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) 
            (needs.contains("_Unwind_RaiseException") && !object.file.defines.contains("__cxa_throw"));
   }
   if (!unseen.empty())
-    findings->Note("exceptions", fmt::format("{} has the C++ runtime or the unwinder linked in (-static-libstdc++, "
-                                             "-static-libgcc): what is thrown by it is not seen",
-                                             Listed(unseen)));
-  if (seen) findings->Ok("exceptions", "what is thrown is seen, with its type");
+    findings->Note(
+        "exceptions",
+        fmt::format(
+            "{} links the C++ runtime or the unwinder statically (-static-libstdc++, -static-libgcc): its exceptions are not seen",
+            Listed(unseen)));
+  if (seen) findings->Ok("exceptions", "exceptions are seen, with their types");
 }
 
 // Libraries of the system open such plugins themselves (libmount opens libcryptsetup).
@@ -251,9 +254,9 @@ void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& 
     if (IsSystemLibrary(object.path) || !OpensPluginsDeep(root + object.path)) continue;
     findings->Note(
         "plugins",
-        fmt::format("{} opens plugins with RTLD_DEEPBIND: what such a plugin allocates and frees itself is not "
-                    "seen, and what libc allocates for it counts as freed",
-                    object.path));
+        fmt::format(
+            "{} opens plugins with RTLD_DEEPBIND: their own allocations and frees are not seen, and blocks that libc allocates for them count as freed",
+            object.path));
   }
 }
 
@@ -340,8 +343,7 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
       // The slot still points into the module itself: not bound yet.
       if (target == module.path || BaseName(target) == "libholdfast.so") continue;
       findings->Note("frees",
-                     fmt::format("{} calls the free of {} (RTLD_DEEPBIND, or a free of its own): what it allocates "
-                                 "and frees itself is not seen, and what libc allocates for it counts as freed",
+                     fmt::format("{} calls the free of {} (RTLD_DEEPBIND, or its own free): its own allocations and frees are not seen, and blocks that libc allocates for it count as freed",
                                  module.path, BaseName(target)));
       break;
     }

@@ -96,45 +96,46 @@ void DescribeKernel(const std::string& process, Findings* findings) {
   if (AtLeast(names, 5, 14)) {
     findings->Ok("kernel", fmt::format("Linux {}: tables grow in small steps", names.release));
   } else {
-    findings->Note("kernel", fmt::format("Linux {}: before 5.14 a table cannot grow in steps, and is 8MiB at most",
+    findings->Note("kernel", fmt::format("Linux {}: before 5.14 tables cannot grow in steps and are limited to 8MiB",
                                          names.release));
   }
   if (!AtLeast(names, 4, 14))
-    findings->Note("kernel", "before 4.14 each sample asks for its pid, so that forked children know themselves");
+    findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
   const std::string filter = StatusField(process, "Seccomp");
   if (filter == "1")
-    findings->Note("kernel", "seccomp strict mode: its table cannot grow any more, its children are not recorded");
+    findings->Note("kernel", "seccomp strict mode: its table cannot grow, and its children are not recorded");
   if (filter == "2") {
-    findings->Note("kernel",
-                   "a seccomp filter is in place: if it was there before the program, it must allow mmap, openat, "
-                   "ftruncate, madvise, clone and execve; Docker's and systemd's usual ones do");
+    findings->Note(
+        "kernel",
+        "a seccomp filter is in place: if it was there before the program, it must allow mmap, openat, ftruncate, madvise, clone and execve; the defaults of Docker and systemd do");
   }
   int subreaper = 0;
   prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
   if (process == "self" && subreaper != 0)
-    findings->Note("kernel", "this process is a subreaper: so is no program started from it");
+    findings->Note("kernel", "this process is a subreaper; programs started from it are not");
   // "NSpid: 4242 1": the last number is the pid in the process's own namespace.
   const std::string pids = StatusField(process, "NSpid");
   if (process != "self" && pids.substr(pids.find_last_of("\t ") + 1) == "1") {
-    findings->Note("kernel",
-                   "it is PID 1 of a container: killed by SIGKILL it takes the exporter and, unless HOLDFAST_TABLES "
-                   "names a tmpfs volume that stays, the table with it; the last interval's profiles remain");
+    findings->Note(
+        "kernel",
+        "it is PID 1 of a container: SIGKILL also ends the exporter and, unless HOLDFAST_TABLES names a persistent tmpfs volume, loses the table; the profiles of the last interval remain");
   }
 }
 
 void DescribeExporter(const std::string& process, const std::vector<std::string>& tables, Findings* findings) {
   if (const auto parent = WhoNoticesOrphans(process, tables); parent.has_value()) {
-    findings->Note("exporter",
-                   fmt::format("is not started without `holdfast run`: {} would see the exporter as a child. The "
-                               "tables wait for `holdfast collect`",
-                               parent->name));
+    findings->Note(
+        "exporter",
+        fmt::format(
+            "no exporter starts without `holdfast run`, because {} would see it as a child. Write the profiles with `holdfast collect`",
+            parent->name));
   }
   if (const auto reaper = WhoEndsWithTheProgram(process); reaper.has_value()) {
     findings->Note(
         "exporter",
-        fmt::format("{} ends the container as soon as its child ends: after a crash or SIGKILL the last profile is "
-                    "missing. Start the program as {} -- holdfast run -- PROGRAM",
-                    *reaper, reaper->substr(0, reaper->find(' '))));
+        fmt::format(
+            "{} ends the container as soon as its child exits, so the last profile is missing after a crash or SIGKILL. Start the program as {} -- holdfast run -- PROGRAM",
+            *reaper, reaper->substr(0, reaper->find(' '))));
   }
 }
 
@@ -145,33 +146,32 @@ void DescribeLimits(const std::string& process, Findings* findings) {
     findings->Note("limits", std::move(text));
   };
   if (const auto size = LimitOf(process, "Max file size"); size.has_value() && *size < (64u << 20)) {
-    note(fmt::format("RLIMIT_FSIZE is {}: a table is no larger than that", FormatSize(static_cast<int64_t>(*size))));
+    note(fmt::format("RLIMIT_FSIZE is {}: this limits the size of the table", FormatSize(static_cast<int64_t>(*size))));
   }
   if (const auto space = LimitOf(process, "Max address space"); space.has_value()) {
-    note(fmt::format("RLIMIT_AS is {}: the table's 64MiB and a filter of 4MiB count against it",
+    note(fmt::format("RLIMIT_AS is {}: the table (64MiB) and a filter (4MiB) count against it",
                      FormatSize(static_cast<int64_t>(*space))));
   }
   if (const auto count = LimitOf(process, "Max processes"); count.has_value() && *count < 16) {
-    note(fmt::format("RLIMIT_NPROC is {}: the exporter counts as one process, for a moment as three", *count));
+    note(fmt::format("RLIMIT_NPROC is {}: the exporter counts as one process (three while it starts)", *count));
   }
   if (const std::optional<MemoryRoom> room = MemoryRoomOf(process); room.has_value()) {
     note(fmt::format(
-        "the cgroup may use {} of memory ({}), and {} of that are left: the table (at most 64MiB, --max-memory) and the "
-        "exporter (4MiB at rest, about {} while it writes; a snapshot that finds less is put off) count against it",
+        "the cgroup's memory limit is {} ({}), {} of it free: the table (at most 64MiB, --max-memory) and the exporter (4MiB idle, about {} while it writes; with less free memory snapshots are postponed) count against it",
         FormatSize(room->limit_bytes), room->limit_name, FormatSize(room->left_bytes), FormatSize(kSnapshotBytes)));
   }
   if (const std::string count = CgroupValue(process, "pids.max"); !count.empty()) {
-    note(fmt::format("the cgroup may hold {} processes and holds {}: the exporter is one more", count,
+    note(fmt::format("the cgroup's process limit is {}, with {} in use: the exporter is one more", count,
                      CgroupValue(process, "pids.current")));
   }
-  if (before == 0) findings->Ok("limits", "no limit in the way (file size, address space, processes, cgroup)");
+  if (before == 0) findings->Ok("limits", "no relevant limits (file size, address space, processes, cgroup)");
 }
 
 void DescribePlaces(const std::string& tables_variable, const std::string& out_variable, Findings* findings) {
   const std::string out = out_variable.empty() ? "." : out_variable;
   const std::string tables = tables_variable.empty() ? UsualTablesFolder(out) : tables_variable;
   if (const absl::StatusOr<std::string> folder = TablesFolder(tables); !folder.ok()) {
-    findings->No("tables", fmt::format("no table can be made: {}", std::string(folder.status().message())));
+    findings->No("tables", fmt::format("no table can be created: {}", std::string(folder.status().message())));
   } else if (access(folder->c_str(), W_OK) != 0) {
     findings->No("tables", fmt::format("{} cannot be written: nothing can be recorded", *folder));
   } else {
@@ -180,11 +180,12 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
     struct statfs info {};
     statfs(folder->c_str(), &info);
     const auto free_bytes = static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_bsize);
-    findings->Ok("tables", fmt::format("in {}, {} free: all tables of this user take at most {} of it", *folder,
+    findings->Ok("tables", fmt::format("in {}, {} free: all tables of this user use at most {} of it", *folder,
                                        FormatSize(free_bytes), FormatSize(free_bytes / 4)));
     if (free_bytes / 4 < (64 << 20)) {
-      findings->Note("tables",
-                     "that is less than one table may take (64MiB): with many stacks some are lost, and counted");
+      findings->Note(
+          "tables",
+          "that is less than the maximum size of one table (64MiB): with many stacks, some samples are lost and counted");
     }
   }
   char whole[PATH_MAX];
@@ -195,7 +196,7 @@ void DescribePlaces(const std::string& tables_variable, const std::string& out_v
       findings->No("profiles", fmt::format("{} cannot be written: set HOLDFAST_OUT, or use holdfast run -o", whole));
     }
   } else {
-    findings->Ok("profiles", fmt::format("go to {}, which is made when there is one", out));
+    findings->Ok("profiles", fmt::format("go to {}, which is created with the first profile", out));
   }
 }
 

@@ -153,8 +153,8 @@ std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& 
   for (const auto& [reason, alike] : by_reason) {
     const std::string& first = alike[0]->path;
     lines.push_back(alike.size() == 1
-                        ? fmt::format("{}: cannot be read ({}). It was left where it is.", first, reason)
-                        : fmt::format("{} tables cannot be read, one of them {} ({}). They were left where they are.",
+                        ? fmt::format("{}: cannot be read ({}). It was left in place.", first, reason)
+                        : fmt::format("{} tables cannot be read, one of them {} ({}). They were left in place.",
                                       alike.size(), first, reason));
   }
   return lines;
@@ -194,15 +194,16 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
     for (const ProcessTable& table : Read(PlacesIn(folders)).tables) {
       if (table.table.owner().pid == static_cast<uint32_t>(pid) && table.liveness == Liveness::kDead) {
         return absl::NotFoundError(fmt::format(
-            "process {}: has ended; its table is still there. To make profiles of it: holdfast collect {}  (-o DIR: elsewhere)",
+            "process {}: has exited, but its table is still there. To write its profiles: holdfast collect {}  (-o DIR: elsewhere)",
             pid, Printable(table.table.out())));
       }
     }
-    return absl::NotFoundError(fmt::format("process {}: there is none. holdfast ls shows what is profiled.", pid));
+    return absl::NotFoundError(
+        fmt::format("process {}: no such process. holdfast ls lists the profiled processes.", pid));
   }
   if (info.st_uid != geteuid() && geteuid() != 0) {
-    return absl::PermissionDeniedError(
-        fmt::format("process {}: belongs to another user ({}). Do this as that user, or as root.", pid, info.st_uid));
+    return absl::PermissionDeniedError(fmt::format(
+        "process {}: belongs to another user ({}). Run holdfast as that user, or as root.", pid, info.st_uid));
   }
   std::set<Place> places = PlacesIn(folders);
   AddPlacesOf(pid, &places, user);
@@ -213,15 +214,13 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
   }
   if (newest != nullptr) return std::move(*newest);
   if (!HasLibrary(pid)) {
-    return absl::NotFoundError(
-        fmt::format("process {}: is not profiled (no libholdfast.so in it). Start it by holdfast run, or see holdfast "
-                    "doctor {}.",
-                    pid, pid));
+    return absl::NotFoundError(fmt::format(
+        "process {}: is not profiled (libholdfast.so is not loaded). Start it with holdfast run, or see holdfast doctor {}.",
+        pid, pid));
   }
-  return absl::NotFoundError(
-      fmt::format("process {}: has the library and no table: nothing was sampled yet, or nothing can be. See holdfast "
-                  "doctor {}.",
-                  pid, pid));
+  return absl::NotFoundError(fmt::format(
+      "process {}: has loaded the library but has no table: nothing has been sampled yet, or nothing can be. See holdfast doctor {}.",
+      pid, pid));
 }
 
 std::optional<uid_t> OtherUserOf(pid_t pid) {
@@ -243,8 +242,9 @@ absl::Status BecomeUserOf(pid_t pid) {
   }
   KeepReaderAsRoot(info.st_uid);
   if (!BecomeUser(info.st_uid, info.st_gid).ok()) {
-    return absl::PermissionDeniedError(fmt::format("process {}: cannot become its user {} ({}). Do this as that user.",
-                                                   pid, info.st_uid, strerror(errno)));
+    return absl::PermissionDeniedError(
+        fmt::format("process {}: cannot switch to its user {} ({}). Run holdfast as that user.", pid, info.st_uid,
+                    strerror(errno)));
   }
   return absl::OkStatus();
 }
@@ -310,7 +310,7 @@ absl::StatusOr<pid_t> ParsePid(const std::string& text) {
   pid_t pid = 0;
   if (!absl::SimpleAtoi(text, &pid) || pid <= 0) {
     return absl::InvalidArgumentError(
-        fmt::format("\"{}\": not a process id. holdfast ls shows them.", Printable(text)));
+        fmt::format("\"{}\": not a process id. holdfast ls lists them.", Printable(text)));
   }
   return pid;
 }

@@ -53,10 +53,11 @@ absl::StatusOr<std::string> FindLibrary(const std::string& own_path) {
   const std::string library = fmt::format("{}/lib/holdfast/libholdfast.so", folder.substr(0, folder.rfind('/')));
   if (access(library.c_str(), R_OK) != 0) {
     return Unusable(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
-                    "It belongs to ../lib/holdfast beside the folder of holdfast: install both together.");
+                    "It belongs in ../lib/holdfast, relative to the folder of holdfast. Install both together.");
   }
   if (library.find_first_of(" :$") != std::string::npos) {
-    return Unusable(library, "LD_PRELOAD cannot hold a path with a blank, ':' or '$'", "Install holdfast elsewhere.");
+    return Unusable(library, "LD_PRELOAD cannot contain a path with a blank, ':' or '$'",
+                    "Install holdfast in another folder.");
   }
   return library;
 }
@@ -67,7 +68,7 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
     char here[PATH_MAX];
     if (getcwd(here, sizeof here) == nullptr) {
       return Unusable(".", fmt::format("the working folder has no path ({})", strerror(errno)),
-                      "Start from another one.");
+                      "Start holdfast from another folder.");
     }
     whole = fmt::format("{}/{}", here, path);
   }
@@ -98,8 +99,7 @@ absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
   }
   if (!S_ISDIR(info.st_mode)) return Unusable(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
   if (!LiesInMemory(*folder)) {
-    return Unusable(fmt::format("--tables: {}", *folder),
-                    "does not lie in memory, and a disk would slow the program down", kNext);
+    return Unusable(fmt::format("--tables: {}", *folder), "is on a disk, which would slow the program down", kNext);
   }
   return folder;
 }
@@ -113,18 +113,18 @@ std::string UsualTablesFolder(const std::string& out) {
 
 absl::Status OutFolder::Make(const std::string& path) {
   path_ = path;
-  constexpr std::string_view kNext = "Choose another output folder by --out.";
+  constexpr std::string_view kNext = "Name another output folder with --out.";
   if (path.size() >= kMostPathBytes)
     return Unusable(path, "the path of the output folder is too long (1023 bytes)", kNext);
   if (const int error = MakeFolders(path, &made_); error != 0) {
     const absl::Status status =
-        Unusable(path, fmt::format("the output folder cannot be made ({})", strerror(error)), kNext);
+        Unusable(path, fmt::format("the output folder cannot be created ({})", strerror(error)), kNext);
     RemoveIfEmpty();
     return status;
   }
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return Unusable(path, "the output folder cannot be made (a file is in its place)", kNext);
+    return Unusable(path, "the output folder cannot be created (a file has this name)", kNext);
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     const absl::Status status =

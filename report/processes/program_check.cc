@@ -100,8 +100,7 @@ void CheckStarted(const std::vector<std::string>& command, const char* path_vari
     if (file.kind != ExecutableKind::Kind::kElf || !file.is_musl) continue;
     check->recordable = false;
     check->message = fmt::format(
-        "{}: starts {}, which uses the C library musl and does not start with the library preloaded. So it runs, and "
-        "nothing is recorded. To profile the rest, start that program there by: env -u LD_PRELOAD {}",
+        "{}: starts {}, which uses the C library musl and cannot start with the library preloaded, so nothing is recorded. To profile the rest, start that program there with: env -u LD_PRELOAD {}",
         started.script.empty() ? command[0] : started.script, started.path, started.path);
     return;
   }
@@ -117,19 +116,16 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
   const auto refuse = [&](const std::string& why) { *check = Refuse(kRunFailed, fmt::format("{} {}", shown, why)); };
   if (!file.machine.empty() || !file.is_64_bit) {
     const std::string kind = file.is_64_bit ? fmt::format("a program for {}", file.machine) : "a 32-bit program";
-    return refuse(fmt::format("is {}: nothing of it would be seen. Holdfast profiles 64-bit x86 programs.", kind));
+    return refuse(fmt::format("is {}: nothing in it can be recorded. Holdfast profiles 64-bit x86 programs.", kind));
   }
   if (file.interpreter.empty()) {
-    return refuse(
-        fmt::format("is linked statically, so no library can be preloaded: nothing of it would be seen. Link it "
-                    "dynamically; if only the programs that it starts matter, start it with LD_PRELOAD={} instead.",
-                    library));
+    return refuse(fmt::format(
+        "is linked statically, so no library can be preloaded and nothing in it can be recorded. Link it dynamically; to profile only the programs that it starts, start it with LD_PRELOAD={} instead.",
+        library));
   }
   if (file.is_musl) {
     return refuse(fmt::format(
-        "uses the C library musl ({}): nothing of it would be seen, and with the library preloaded it does "
-        "not start. Holdfast profiles programs that use glibc. Start it without holdfast run; from a script "
-        "that is profiled: env -u LD_PRELOAD {}",
+        "uses the C library musl ({}) and cannot start with the library preloaded. Holdfast profiles programs that use glibc. Start it without holdfast run; in a profiled script: env -u LD_PRELOAD {}",
         file.interpreter, path));
   }
   if (access(file.interpreter.c_str(), F_OK) != 0) {
@@ -139,15 +135,14 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
     return;
   }
   if (const std::string rights = GainedRights(path); !rights.empty()) {
-    return refuse(
-        fmt::format("{}, so the loader takes no preloaded library: nothing of it would be seen. Profile a copy without "
-                    "these rights, or as the user whose rights it takes.",
-                    rights));
+    return refuse(fmt::format(
+        "{}, so the loader ignores LD_PRELOAD and nothing in it can be recorded. Profile a copy without these privileges, or run it as the user with these privileges.",
+        rights));
   }
   if (!file.sanitizer.empty()) {
     check->recordable = false;
     check->message = fmt::format(
-        "{} was built with {}, which has its own malloc: it runs, and nothing is recorded. Profile a build without it.",
+        "{} was built with {}, which has its own malloc: it runs, but nothing is recorded. Profile a build without it.",
         shown, file.sanitizer);
   }
 }
@@ -185,7 +180,7 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
       return Refuse(
           kNotExecutable,
           fmt::format(
-              "{}: its interpreter {} cannot be executed ({}). Correct its first line, or install the interpreter.",
+              "{}: its interpreter {} cannot be executed ({}). Correct the first line of the script, or install the interpreter.",
               path, interpreter, strerror(error)));
     }
     if (BaseName(interpreter) == "env") {
@@ -221,15 +216,15 @@ ProgramCheck ExecFailed(const std::string& program, int error) {
       if (program.find('/') != std::string::npos) {
         return Refuse(kNotFound, fmt::format("{}: not found ({}). Check the path.", program, strerror(error)));
       }
-      return Refuse(kNotFound, fmt::format("{}: not found in PATH. Check its name, or give its path.", program));
+      return Refuse(kNotFound, fmt::format("{}: not found in PATH. Check the name, or give a path.", program));
     case EISDIR:
-      return Refuse(kNotExecutable, fmt::format("{}: is a folder. Name a program in it.", program));
+      return Refuse(kNotExecutable, fmt::format("{}: is a folder. Name a program.", program));
     case EACCES:
       return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}). Check its permissions (chmod +x).",
                                                 program, strerror(error)));
     case ENOEXEC:
-      return Refuse(kNotExecutable,
-                    fmt::format("{}: is not a program ({}). Check that the file is whole.", program, strerror(error)));
+      return Refuse(kNotExecutable, fmt::format("{}: is not a program ({}). Check that the file is complete.", program,
+                                                strerror(error)));
     default:
       return Refuse(kNotExecutable, fmt::format("{}: cannot be executed ({}).", program, strerror(error)));
   }

@@ -188,18 +188,18 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
       Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}});
   const bool freed_at_end = heap.has_value() && WasFreedAtEnd(*heap);
   if (freed_at_end)
-    commands.emplace_back("holdfast top " + quoted(run.out), "in use before the program freed it at its end");
+    commands.emplace_back("holdfast top " + quoted(run.out), "in use before the program freed it on exit");
   else if (heap.has_value())
     commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
   if (heap.has_value() && heap->snapshots >= kSnapshotsForLeaks) {
     commands.emplace_back("holdfast leaks " + quoted(run.out),
-                          fmt::format("what grows, over {} snapshots", heap->snapshots));
+                          fmt::format("what grows, from {} snapshots", heap->snapshots));
   }
   auto waits = Fullest(run, processes, "block", {{"delay", " waited"}});
   if (!waits.has_value()) waits = Fullest(run, processes, "mutex", {{"delay", " waited"}});
   if (waits.has_value()) {
     if (commands.empty()) commands.emplace_back("holdfast top " + quoted(waits->path), waits->text);
-    commands.emplace_back("holdfast locks " + quoted(run.out), "for which locks, and who held them");
+    commands.emplace_back("holdfast locks " + quoted(run.out), "the contended locks and their holders");
   }
   using Metrics = std::vector<std::pair<std::string, std::string>>;
   const std::pair<const char*, Metrics> kOthers[] = {
@@ -212,9 +212,9 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
       commands.emplace_back("holdfast top " + quoted(other->path), other->text);
   }
   if (commands.empty())
-    commands.emplace_back("holdfast info " + quoted(run.out), "nothing was sampled in them");
+    commands.emplace_back("holdfast info " + quoted(run.out), "nothing was sampled");
   else
-    commands.emplace_back("holdfast html " + quoted(run.out) + " -o report.html", "all of it, as a page");
+    commands.emplace_back("holdfast html " + quoted(run.out) + " -o report.html", "everything on one page");
   size_t width = 0;
   for (const auto& [command, why] : commands) width = std::max(width, command.size());
   std::string text = "holdfast: what to type next:\n";
@@ -251,7 +251,7 @@ std::string HowToSeeMore(const FinishedRun& run, const StartedCommand& started) 
   if (run.lock_interval != "1ns") {
     hints.push_back(fmt::format("--lock-interval (now {}; 1ns records every wait)", run.lock_interval));
   }
-  if (hints.empty()) return "It allocated nothing and waited for no lock, or ended before it could.";
+  if (hints.empty()) return "It allocated nothing and waited for no lock.";
   return fmt::format("To see more, lower {}.", fmt::join(hints, " or "));
 }
 
@@ -305,9 +305,8 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     text += fmt::format("holdfast: profiles of {} in {}:\n", Counted(processes.size(), "process", "processes"),
                         Printable(FromHere(run.out)));
     for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
-      text += processes[i].pid == 0
-                  ? fmt::format("  {} (its short processes together)\n", Printable(processes[i].program))
-                  : fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
+      text += processes[i].pid == 0 ? fmt::format("  {} (all its short processes)\n", Printable(processes[i].program))
+                                    : fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
     }
     if (processes.size() > kMostProcessesShown) {
@@ -326,7 +325,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
     const std::string no_room = run.found_no_room ? WhyNoTable(run.tables) : "";
     text += no_room.empty() ? fmt::format("holdfast: {} (pid {}): nothing was sampled. {}\n", Printable(run.program),
                                           run.pid, HowToSeeMore(run, started))
-                            : fmt::format("holdfast: {} (pid {}): no table could be made: {}.\n",
+                            : fmt::format("holdfast: {} (pid {}): no table could be created: {}.\n",
                                           Printable(run.program), run.pid, Printable(no_room));
   }
   if (has_main && run.heap_interval != "off") {
@@ -351,23 +350,23 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   };
   if (!own.empty()) {
     text += fmt::format("holdfast: {} not written as profiles ({}):\n", Counted(own.size(), "table is", "tables are"),
-                        Printable(WhyNotWritable(run).value_or("not before run ended")));
+                        Printable(WhyNotWritable(run).value_or("not before run exited")));
     name(own);
-    text += fmt::format("holdfast: to make profiles of {}{}:\n", own.size() == 1 ? "it" : "them",
-                        run.has_exporter && WhyNotWritable(run).has_value() ? ", once that is mended" : "");
+    text += fmt::format("holdfast: to write profiles from {}{}:\n", own.size() == 1 ? "it" : "them",
+                        run.has_exporter && WhyNotWritable(run).has_value() ? ", once that is fixed" : "");
     text += collect("");
   }
   for (const auto& [user, tables] : foreign) {
-    text += fmt::format(
-        "holdfast: {} of {} not written as profiles (nothing shows that a program of root's became that user):\n",
-        Counted(tables.size(), "table", "tables"), Printable(UserName(user)));
+    text +=
+        fmt::format("holdfast: {} of {} not written as profiles (no proof that a program of root became that user):\n",
+                    Counted(tables.size(), "table", "tables"), Printable(UserName(user)));
     name(tables);
-    text += fmt::format("holdfast: to make profiles of {}, if you know {}:\n", tables.size() == 1 ? "it" : "them",
+    text += fmt::format("holdfast: to write profiles from {}, if you trust {}:\n", tables.size() == 1 ? "it" : "them",
                         tables.size() == 1 ? "it" : "them");
     text += collect(fmt::format("--user {} ", user));
   }
   if (still_profiled > 0) {
-    text += fmt::format("holdfast: {} on, profiled into {}.\n",
+    text += fmt::format("holdfast: {} on; profiles go to {}.\n",
                         Counted(still_profiled, "process runs", "processes run"), Printable(FromHere(run.out)));
   }
   return text;

@@ -342,7 +342,7 @@ StartedCommand FollowStarters(const std::vector<std::string>& given, const Progr
       if (one == nullptr) break;
       if (one->is_unknown) {
         started.unknown = one->text;
-        started.by.push_back(fmt::format("{} starts something else", inner->shown));
+        started.by.push_back(fmt::format("{} starts another program", inner->shown));
         break;
       }
       how = one->without_library;

@@ -8,18 +8,19 @@
 namespace holdfast {
 
 std::string WhyStill(const ExporterProgress& progress) {
-  if (progress.pid() == 0) return "its exporter, in another container, does not move";
+  if (progress.pid() == 0) return "its exporter, in another container, does not respond";
   const std::string exporter = fmt::format("its exporter, process {},", progress.pid());
   switch (progress.state()) {
     case 'T':
-      return fmt::format("{} is stopped; kill -CONT {} resumes it", exporter, progress.pid());
+      return fmt::format("{} is stopped; resume it with kill -CONT {}", exporter, progress.pid());
     case 't':
       return fmt::format("{} is held by a debugger", exporter);
     case 'Z':
     case 'X':
-      return fmt::format("{} has ended, and a child of it holds its lock", exporter);
+      return fmt::format("{} has exited, but a child of it holds its lock", exporter);
     default:
-      return fmt::format("{} does not move: it is frozen, or waits for a file system that does not answer", exporter);
+      return fmt::format("{} does not respond: it is frozen, or waits for a file system that does not answer",
+                         exporter);
   }
 }
 

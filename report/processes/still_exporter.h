@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// Call after progress.IsStill() was true. Returns "its exporter, process 4242, is stopped; kill -CONT 4242 resumes it".
+// Call after progress.IsStill() was true. Returns "its exporter, process 4242, is stopped; resume it with kill -CONT 4242".
 std::string WhyStill(const ExporterProgress& progress);
 
 // Checks for some milliseconds whether the exporter of a folder is stopped. Returns "" if it is not.

@@ -38,10 +38,10 @@ std::string Quoted(const std::vector<std::string>& words) {
 std::string WhyNoFile(const std::string& folder) {
   rlimit limit;
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    return fmt::format("No table could be made in {} ({}): --tables DIR names another folder.", folder,
+    return fmt::format("No table could be created in {} ({}). Name another folder with --tables DIR.", folder,
                        strerror(errno));
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < kSmallestTable) {
-    return fmt::format("No table could be made: files may have at most {} here (ulimit -f). Raise that limit.",
+    return fmt::format("No table could be created: files are limited to {} here (ulimit -f). Raise that limit.",
                        FormatSize(static_cast<int64_t>(limit.rlim_cur)));
   }
   return "";
@@ -107,21 +107,21 @@ std::string WhyNothing(const FinishedRun& run, const StartedCommand& started) {
   }
   if (!started.words.empty()) {
     const std::string why = WhyNotRecorded(run, started.words);
-    if (!why.empty()) return fmt::format("{}, and of that nothing can be seen. {}", started.by.back(), why);
+    if (!why.empty()) return fmt::format("{}, and nothing in it can be recorded. {}", started.by.back(), why);
     return fmt::format("{}, and neither recorded anything. Profile the program itself: holdfast run -- {}",
                        started.by.back(), Quoted(started.words));
   }
   if (!started.unknown.empty()) {
     return fmt::format(
-        "It is a script, and nothing that it started recorded anything either ({}). Profile that program "
-        "itself, or see holdfast doctor -- PROGRAM.",
+        "It is a script, and the programs that it started recorded nothing either ({}). Profile such a program itself, or see holdfast doctor -- PROGRAM.",
         started.unknown);
   }
   for (const std::string& program : run.without_library) {
     const std::string why = WhyNotRecorded(run, {program});
     if (!why.empty()) return fmt::format("It starts {}. {}", program, why);
-    return fmt::format("Nothing was preloaded into {}, which was started without LD_PRELOAD: holdfast run -- {}",
-                       program, ShellQuoted(program));
+    return fmt::format(
+        "{} was started without LD_PRELOAD, so nothing was recorded. Profile the program itself: holdfast run -- {}",
+        program, ShellQuoted(program));
   }
   return WhyNotRecorded(run, run.command);
 }

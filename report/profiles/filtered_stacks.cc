@@ -53,7 +53,7 @@ class StacksBuilder {
       const bool has_no_age = options_.by == "age" && FindMetric(p_, "alive_space").ok();
       if (!by_thread_start_ && !has_no_age && !keys.contains(options_.by)) {
         keys.insert("thread");
-        return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label. Take {}, {}.",
+        return absl::InvalidArgumentError(fmt::format("--by {}: the profile has no such label. Use {}, {}.",
                                                       options_.by, fmt::join(kLevels, ", "), fmt::join(keys, ", ")));
       }
     }

@@ -81,7 +81,7 @@ absl::StatusOr<LabelFilter> LabelFilter::ParseText(std::string_view option, std:
   }
   if (filter.patterns_.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: no value is given. Write it as in {} wait=mutex.", option, option));
+        fmt::format("{}: no value given. Write {} wait=mutex, for example.", option, option));
   }
   return filter;
 }

@@ -18,23 +18,23 @@ namespace {
 // What a user should do about each cause of loss, in the order of kLossNames.
 constexpr std::string_view kLossTexts[kLosses] = {
     "samples in [overflow]: the stack table was full (raise --max-memory)",
-    "samples not followed to their free: the table of live blocks was full (raise --max-memory)",
-    "stacks cut: deeper than 256 frames, or not walkable",
-    "samples without a stack: too little of the thread's stack was left",
+    "samples without a recorded free: the table of live blocks was full (raise --max-memory)",
+    "truncated stacks: deeper than 256 frames, or not walkable",
+    "samples without a stack: the thread had too little stack left",
     "modules not recorded: their functions have no name (raise --max-memory)",
-    "samples with no table to keep them in (see holdfast doctor)",
-    "steps of growth refused by the kernel: too little room where the tables lie (see --tables)",
-    "steps of growth not tried behind a seccomp filter",
-    "samples of locks that holdfast locks does not list: more than 4,096 locks or 8,192 pairs (the profiles have them)",
-    "waits whose holder is not in the mutex profile: more than 1,024 locks, 8 of one place, or 15,360 waiters of one, at once",
-    "times that a sum had no room for more (292 years of waiting): it stays as it is",
-    "waits that no snapshot saw while they lasted: too many threads waited at once",
-    "waits and holds whose length was not counted: their locks have no percentiles (raise --max-memory)",
+    "samples without a table (see holdfast doctor)",
+    "growth steps refused by the kernel: too little space in the folder of the tables (see --tables)",
+    "growth steps not tried because of a seccomp filter",
+    "samples of locks that holdfast locks does not list: more than 4,096 locks or 8,192 pairs (the profiles contain them)",
+    "waits without a holder in the mutex profile: more than 1,024 locks, 8 of one place, or 15,360 waiters of one, at once",
+    "sums that saturated (292 years of waiting)",
+    "waits in progress that no snapshot shows: too many threads waited at once",
+    "waits and holds without a recorded length: their locks have no percentiles (raise --max-memory)",
     "labels that became [overflow]: more than 4,032 different sets, one of more than 512 bytes, or more than 64 names of threads",
-    "freed blocks whose age was not noted: the table was full (raise --max-memory)",
-    "threads that count as ended: more than 16,128 lived at once",
-    "exceptions whose type became [overflow]: more than 1,024 types",
-    "mappings and unmappings that were not seen, or had no room (raise --max-memory)",
+    "freed blocks without a recorded age: the table was full (raise --max-memory)",
+    "threads counted as exited: more than 16,128 were alive at once",
+    "exceptions with type [overflow]: more than 1,024 types",
+    "mappings and unmappings that were not seen or not stored (raise --max-memory)",
 };
 static_assert(!kLossTexts[kLosses - 1].empty());
 
@@ -62,7 +62,7 @@ absl::StatusOr<size_t> FindMetric(const Profile& profile, std::string_view name)
   size_t index = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
   if (error == std::errc() && end == name.data() + name.size() && index < names.size()) return index;
-  return absl::NotFoundError(fmt::format("no metric \"{}\". There are: {}.", name, fmt::join(names, ", ")));
+  return absl::NotFoundError(fmt::format("no metric \"{}\". The profile has: {}.", name, fmt::join(names, ", ")));
 }
 
 std::optional<double> HalfWidth(const Profile& profile, size_t metric) {
@@ -102,14 +102,14 @@ bool HasIntervalsInPart(const Profile& profile) {
 
 std::string SamplingOf(const Profile& profile) {
   if (ProfileKindOf(profile) == "exceptions")
-    return "every one up to 100 in each tenth of a second of a thread; above that at random";
+    return "all of up to 100 per tenth of a second and thread, a random sample of more";
   // If every block is recorded, ages are known for only some of them.
   const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);
   std::vector<std::string> texts;
   for (const Interval& interval : IntervalsOf(profile)) {
     texts.push_back(interval.mean == 0               ? "off"
-                    : few_ages && interval.mean == 1 ? "every one recorded, the ages of few: see ages"
-                    : interval.mean == 1             ? "every one"
+                    : few_ages && interval.mean == 1 ? "all recorded, but only some ages: see ages"
+                    : interval.mean == 1             ? "all"
                                                      : "1 in " + FormatValue(interval.mean, interval.unit, "auto"));
   }
   constexpr size_t kShown = 4;

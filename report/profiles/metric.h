@@ -46,8 +46,8 @@ struct Interval {
 };
 std::vector<Interval> IntervalsOf(const Profile& profile);
 
-// Returns "every one", "1 in 512KiB", "1 in 10us" or "off". If the interval was changed: "1 in 512KiB, then every one".
-// For a sum of files: "every one, 1 in 512KiB". Returns "" if the profile does not state it.
+// Returns "all", "1 in 512KiB", "1 in 10us" or "off". If the interval was changed: "1 in 512KiB, then all". For a sum of
+// files: "all, 1 in 512KiB". Returns "" if the profile does not state it.
 std::string SamplingOf(const Profile& profile);
 // Whether the intervals are those of the files of a sum.
 bool HasIntervalsInPart(const Profile& profile);

@@ -172,7 +172,7 @@ absl::Status ProfileMerger::AddScaled(const Profile& from, std::span<const doubl
     const Profile::ValueType type = type_of(i);
     same = type.type == profile_->sample_types[i].type && type.unit == profile_->sample_types[i].unit;
   }
-  if (!same) return absl::InvalidArgumentError("its value types are others than those of the first file");
+  if (!same) return absl::InvalidArgumentError("its metrics differ from those of the first file");
   profile_->time_nanos = std::max(profile_->time_nanos, from.time_nanos);
   profile_->period = std::max(profile_->period, from.period);  // as pprof does
   if (variances.empty() && !from.samples.empty()) variances_known_ = false;

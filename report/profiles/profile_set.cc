@@ -227,11 +227,11 @@ absl::Status AddFound(const std::string& argument, std::vector<std::string> name
   const bool is_folder = !AsProcess(argument).has_value();
   const std::string_view place = is_folder ? "in this folder" : "of this process";
   if (others.empty()) {
-    return absl::NotFoundError(fmt::format("{}: no profiles {}{}. Give the folder that holdfast run named.", argument,
+    return absl::NotFoundError(fmt::format("{}: no profiles {}{}. Give the folder that holdfast run printed.", argument,
                                            place, is_folder ? " (*.pb.gz)" : ""));
   }
   return absl::NotFoundError(
-      fmt::format("{}: no {} profiles {}. It holds {}.", argument, kind, place, fmt::join(others, ", ")));
+      fmt::format("{}: no {} profiles {}. It has {}.", argument, kind, place, fmt::join(others, ", ")));
 }
 
 }  // namespace
@@ -276,7 +276,7 @@ absl::StatusOr<std::vector<FoundFile>> FindProfiles(const std::vector<std::strin
     }
     if (error) {
       return absl::NotFoundError(
-          fmt::format("{}: could not list the folder ({}). Check its permissions.", argument, error.message()));
+          fmt::format("{}: cannot list the folder ({}). Check its permissions.", argument, error.message()));
     }
     if (const absl::Status added = AddFound(argument, std::move(names), kind, &found); !added.ok()) return added;
   }
@@ -315,7 +315,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
       newest_file = entry->path().string();
     }
     if (newest_file.empty()) {
-      return absl::NotFoundError(fmt::format("{}: no {} profile of this process beside it (*.{}.pb.gz). {}", argument,
+      return absl::NotFoundError(fmt::format("{}: no {} profile of this process next to it (*.{}.pb.gz). {}", argument,
                                              kind, kind, without(*profile)));
     }
     if (std::find(files.begin(), files.end(), newest_file) == files.end()) files.push_back(newest_file);
@@ -324,21 +324,20 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
 }
 
 constexpr std::string_view kNoLifetimes =
-    "Processes that end within a second have none unless they are run with --lifetimes yes; or it was run with --lifetimes no.";
+    "Processes that exit within a second have none without --lifetimes yes; or it was run with --lifetimes no.";
 
 // A heap profile states the height of the peak. Its stacks are those of the peak only if nearly as much is in use.
 std::string WhyNoPeak(const Profile& profile) {
   const std::optional<int64_t> highest = PeakBytesOf(profile);
   if (!highest.has_value() || ProfileKindOf(profile) != "heap")
-    return "It was run with --peak no, or nothing was ever in use.";
+    return "It was run with --peak no, or never had memory in use.";
   const std::string height = PeakOf(profile);
   const auto metric = FindMetric(profile, "inuse_space");
   const double in_use = metric.ok() ? static_cast<double>(profile.Total(*metric)) : 0;
   if (in_use >= 0.98 * static_cast<double>(*highest))
-    return fmt::format("Its peak was {}, and this heap profile has nearly all of that: leave --peak out.", height);
+    return fmt::format("Its peak was {}, and this heap profile shows nearly all of that. Leave out --peak.", height);
   return fmt::format(
-      "Its peak was {}, and nobody has seen its stacks: the process was too short, or ran with --peak no. This heap profile has "
-      "those of another moment.",
+      "Its peak was {}, but the stacks were not recorded: the process was too short, or ran with --peak no. This heap profile shows another moment.",
       height);
 }
 
@@ -381,8 +380,8 @@ absl::StatusOr<std::vector<std::string>> LifetimesFilesFor(const std::vector<std
 absl::StatusOr<std::vector<std::string>> ResidentFilesFor(const std::vector<std::string>& arguments) {
   return FilesFor(
       arguments, kResidentKind, "",
-      Always("It is there where it was asked for: holdfast run --resident yes, or holdfast set PID resident=on. "
-             "Where it could not be read, the heap profile says why (holdfast info)."));
+      Always(
+          "It is written only on request: holdfast run --resident yes, or holdfast set PID resident=on. If it could not be written, the heap profile says why (holdfast info)."));
 }
 
 absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& arguments, const ReadSetOptions& options) {
@@ -404,7 +403,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
     }
     ProfileFile described = DescribeFile(file.path, *profile);
     if (!options.kind.empty() && described.kind != options.kind) {
-      other_kind = fmt::format("{}: holds {}, not {}", file.path, described.kind, options.kind);
+      other_kind = fmt::format("{}: contains {}, not {}", file.path, described.kind, options.kind);
       continue;
     }
     ++kept;
@@ -416,7 +415,7 @@ absl::StatusOr<ProfileSet> ReadProfileSet(const std::vector<std::string>& argume
   if (kept == 0) {
     if (!other_kind.empty()) return absl::InvalidArgumentError(other_kind + ". Give files of that kind.");
     if (!warnings.empty()) return absl::DataLossError(warnings[0]);
-    return absl::NotFoundError(fmt::format("{}: no profile could be read. Give the folder that holdfast run named.",
+    return absl::NotFoundError(fmt::format("{}: no profile can be read. Give the folder that holdfast run printed.",
                                            arguments.empty() ? "" : arguments[0]));
   }
   if (!options.after_exit) grouper.LeaveOutFreedAtExit();

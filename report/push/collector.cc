@@ -54,7 +54,8 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   elsewhere_.erase(out);
   if (!opened.ok()) {  // try again later: the pusher that holds it may exit
     if (absl::IsFailedPrecondition(opened.status())) elsewhere_.insert(out);
-    SayOnce(fmt::format("{} Nothing of that folder is pushed meanwhile.", std::string(opened.status().message())));
+    SayOnce(
+        fmt::format("{} Profiles of that folder are not pushed until then.", std::string(opened.status().message())));
     return nullptr;
   }
   std::shared_ptr<Spool>& spool = spools_[out];
@@ -62,12 +63,13 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   all_spools_.push_back(spool);
   if (spool->in_doubt()) {
     Say(fmt::format(
-        "{}: a push was killed before it had the server's answer. That profile is sent again, under the same id.",
+        "{}: an earlier push was killed before the server answered. Sending that profile again, with the same id.",
         Printable(out)));
   }
   if (spool->taken_over() != 0) {
-    Say(fmt::format("{}: {} profiles that waited for another tenant, whom the server refused, are sent as this one's.",
-                    Printable(out), spool->taken_over()));
+    Say(fmt::format(
+        "{}: sending {} profiles that waited for another tenant, which the server rejected, as this tenant.",
+        Printable(out), spool->taken_over()));
   }
   use_(spool);
   return spool;
@@ -202,7 +204,7 @@ void Collector::TellAgain(Watched* watched) {
 
 void Collector::SayUnwritten(const absl::Status& status) {
   ++counts_.unwritten;
-  SayOnce(fmt::format("{}. What is new is told later.", std::string(status.message())));
+  SayOnce(fmt::format("{}. New profiles will be sent later.", std::string(status.message())));
 }
 
 bool Collector::TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet,
@@ -247,7 +249,7 @@ absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, int f
   counts_.cut_stacks += made.cut_stacks;
   counts_.cut_labels += made.cut_labels;
   if (!made.left_out.empty()) {
-    SayOnce(fmt::format("{}: servers take {} labels a series; of its samples' these are left out: {}.",
+    SayOnce(fmt::format("{}: servers accept {} labels per series, so these labels of samples are dropped: {}.",
                         Printable(told.program), kMostServerLabels, Printable(absl::StrJoin(made.left_out, ", "))));
   }
   counts_.too_large += made.too_large;
@@ -279,7 +281,7 @@ void Collector::ShrinkSpools() {
     const uint64_t dropped = spool->Shrink(max_bytes);
     if (dropped == 0) continue;
     counts_.dropped += dropped;
-    SayOnce(fmt::format("{}: what waits there and the profiles have reached --max-disk: the oldest are dropped.",
+    SayOnce(fmt::format("{}: waiting and other profiles have reached --max-disk. Dropping the oldest waiting ones.",
                         Printable(spool->out())));
   }
 }

@@ -28,9 +28,10 @@ absl::StatusOr<Curl> LoadOnce() {
       !Find(library, "curl_easy_setopt", &curl.set) || !Find(library, "curl_easy_perform", &curl.perform) ||
       !Find(library, "curl_easy_getinfo", &curl.get) || !Find(library, "curl_easy_strerror", &curl.error_text) ||
       !Find(library, "curl_slist_append", &curl.append) || !Find(library, "curl_slist_free_all", &curl.free_list)) {
-    return absl::UnavailableError("libcurl.so.4 is not the library that is known.");
+    return absl::UnavailableError("libcurl.so.4 is not a known version of the library.");
   }
-  if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return absl::UnavailableError("libcurl does not start.");
+  if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    return absl::UnavailableError("libcurl cannot be initialized.");
   return curl;
 }
 

@@ -64,7 +64,7 @@ absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
 absl::StatusOr<std::string> CheckedUrl(std::string_view url) {
   const auto wrong = [&](std::string_view why) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: {}. A server is named as http://localhost:4040 or https://HOST.", Printable(url), why));
+        fmt::format("{}: {}. Give a URL such as http://localhost:4040 or https://HOST.", Printable(url), why));
   };
   const size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return wrong("no URL");
@@ -73,9 +73,9 @@ absl::StatusOr<std::string> CheckedUrl(std::string_view url) {
   const std::string_view host = rest.substr(0, rest.find('/'));
   if (host.find('@') != std::string_view::npos) {
     return absl::InvalidArgumentError(
-        "the URL holds a password, which everybody sees in the list of processes: use --user-file.");
+        "the URL contains a password, which the process list shows to everybody. Use --user-file instead.");
   }
-  if (host.empty() || host[0] == ':') return wrong("it names no host");
+  if (host.empty() || host[0] == ':') return wrong("it has no host");
   if (rest.find_first_of("?# ") != std::string_view::npos) return wrong("it has a query, a fragment or a blank");
   while (url.ends_with('/')) url.remove_suffix(1);
   return std::string(url);
@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<PushClient>> PushClient::Make(const ServerOptions
   }
   std::unique_ptr<PushClient> client(new PushClient(*curl, checked));
   client->handle_ = (*curl)->init();
-  if (client->handle_ == nullptr) return absl::UnavailableError("libcurl does not start.");
+  if (client->handle_ == nullptr) return absl::UnavailableError("libcurl cannot be initialized.");
   return client;
 }
 

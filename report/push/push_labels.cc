@@ -63,8 +63,8 @@ absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) return wrong("it has no '='");
   const std::string_view name = text.substr(0, equals), value = text.substr(equals + 1);
-  if (!IsLabelName(name)) return wrong("its name is not made of letters, digits and '_'");
-  if (name.starts_with("__")) return wrong("names that begin with \"__\" are the server's");
+  if (!IsLabelName(name)) return wrong("its name may contain only letters, digits and '_'");
+  if (name.starts_with("__")) return wrong("names that begin with \"__\" are reserved by the server");
   if (value.empty() || value.size() > kLongestValue || ValidUtf8Prefix(value) != value.size()) {
     return wrong("its value is empty, longer than 2,048 bytes, or not UTF-8");
   }

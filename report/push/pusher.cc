@@ -90,7 +90,7 @@ void SaySummary(const Collector& collector, const Sender& sender, size_t waiting
     if (count != 0) text += fmt::format(", {} {}", count, what);
   };
   add(sent.set_aside, "set aside");
-  add(counts.dropped, "dropped for want of room");
+  add(counts.dropped, "dropped for lack of disk space");
   add(counts.cut_stacks, "stacks cut at 1,000 frames");
   add(counts.cut_labels, "samples without some of their labels");
   add(counts.too_large, "samples too large");
@@ -181,7 +181,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
     if (spool->waiting() != 0) folders += " " + ShellQuoted(spool->out());
   }
   return absl::UnavailableError(
-      fmt::format("{}: {} profiles wait on disk. `holdfast push {}{}` sends them.", url, waiting, url, folders));
+      fmt::format("{}: {} profiles wait on disk. Send them with: holdfast push {}{}", url, waiting, url, folders));
 }
 
 }  // namespace holdfast

@@ -241,7 +241,7 @@ void Sender::SetAsideWhatIsTooOld(Request* request) {
   std::erase_if(*request, [&](const Outgoing& one) {
     if (one.entry.until_ns >= oldest_ns) return false;
     series_under_way_.erase(one.waiting.series);
-    if (!CorrectTime(one)) SetAside(one, "it is older than an hour, which the server takes from nobody");
+    if (!CorrectTime(one)) SetAside(one, "it is older than an hour, and the server rejects such profiles");
     return true;
   });
 }
@@ -322,7 +322,7 @@ void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
   if (outcome == Outcome::kTryAgain || outcome == Outcome::kWrongSettings) return TryLater(reply, outcome);
   if (!trouble_.empty() && reply.status != 0) {
     const auto lasted = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - trouble_since_).count();
-    Say(fmt::format("{}: takes profiles again, after {}; sending what waited.", url_, FormatDuration(lasted)));
+    Say(fmt::format("{}: accepts profiles again after {}. Sending those that waited.", url_, FormatDuration(lasted)));
     trouble_.clear();
   }
   tries_ = 0;
@@ -335,8 +335,8 @@ void Sender::SetAside(const Outgoing& one, const std::string& why) {
   ++counts_.set_aside;
   const std::string known = why.substr(0, 80);  // without the part that differs between profiles
   if (said_refusals_.size() >= kMostRefusalsSaid || !said_refusals_.insert(known).second) return;
-  Say(fmt::format("{}: a profile was not taken ({}). It is set aside in {}/.push; it is not said again.", url_, why,
-                  Printable(one.spool->out())));
+  Say(fmt::format("{}: rejected a profile ({}). Set it aside in {}/.push; further rejections are not reported.", url_,
+                  why, Printable(one.spool->out())));
 }
 
 void Sender::TryLater(const Reply& reply, Outcome outcome) {
@@ -364,18 +364,17 @@ void Sender::SayTrouble(const Reply& reply, Outcome outcome) {
   if (trouble_ == known) return;
   if (trouble_.empty()) trouble_since_ = Clock::now();
   trouble_ = known;
-  std::string advice = "Profiles wait on disk until it does";
+  std::string advice = "Profiles wait on disk until then";
   if (outcome == Outcome::kWrongSettings) {
     advice =
         reply.status == 404 || reply.status == 405
             ? (protocol_ == PushProtocol::kOtlp
-                   ? "No collector that takes profiles answers there: check the URL, its pipeline for profiles, and its feature "
-                     "gate service.profilesSupport"
-                   : "No Pyroscope of 1.0 or newer answers there: check the URL, or add --to ingest for an older one")
+                   ? "No collector that accepts profiles answers there. Check the URL, its profiles pipeline, and its feature gate service.profilesSupport"
+                   : "No Pyroscope 1.0 or newer answers there. Check the URL, or add --to ingest for an older one")
         : reply.status == 401 || reply.status == 403 ? "Check --token-file, --user-file and --tenant"
                                                      : "Check the URL and the proxy";
   }
-  Say(fmt::format("{}: does not take profiles ({}). {}; trying again.", url_, what, advice));
+  Say(fmt::format("{}: does not accept profiles ({}). {}; retrying.", url_, what, advice));
 }
 
 }  // namespace holdfast

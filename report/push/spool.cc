@@ -63,7 +63,7 @@ absl::StatusOr<FileDescriptor> OpenSubfolder(int above, const std::string& name,
     return absl::ErrnoToStatus(errno, fmt::format("{}/{}", Printable(path), name));
   }
   if (info.st_uid != geteuid() && geteuid() != 0) {
-    return absl::PermissionDeniedError(fmt::format("{}/{}: another user's folder.", Printable(path), name));
+    return absl::PermissionDeniedError(fmt::format("{}/{}: belongs to another user.", Printable(path), name));
   }
   return folder;
 }
@@ -194,9 +194,8 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const
   if (!spool->lock_.valid()) return absl::ErrnoToStatus(errno, fmt::format("{}/.push/{}/lock", Printable(out), name));
   if (flock(spool->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     std::string pid = ReadFileAt(spool->folder_.get(), "lock");
-    return absl::FailedPreconditionError(
-        fmt::format("{}: what is written there is pushed to that server already, by process {}.", Printable(out),
-                    pid.empty() ? "?" : Printable(pid)));
+    return absl::FailedPreconditionError(fmt::format("{}: process {} already pushes these profiles to that server.",
+                                                     Printable(out), pid.empty() ? "?" : Printable(pid)));
   }
   const std::string pid = fmt::format("{}", getpid());
   if (ftruncate(spool->lock_.get(), 0) != 0 || pwrite(spool->lock_.get(), pid.data(), pid.size(), 0) < 0) {
@@ -438,7 +437,7 @@ absl::Status Spool::Write(const std::string& name, std::string_view bytes, const
   }
   const int error = errno;
   unlinkat(folder_.get(), under.c_str(), 0);
-  return absl::ErrnoToStatus(error, fmt::format("{}/.push: cannot be written to", Printable(out_)));
+  return absl::ErrnoToStatus(error, fmt::format("{}/.push: cannot be written", Printable(out_)));
 }
 
 absl::Status Spool::WriteFreely(const std::string& name, std::string_view bytes) {

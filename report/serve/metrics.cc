@@ -57,30 +57,30 @@ struct Family {
 };
 
 struct Families {
-  Family in_use{"holdfast_heap_inuse_bytes", "bytes", "Memory that the heap holds, by estimate.", false};
-  Family in_use_error{"holdfast_heap_inuse_error_bytes", "bytes", "Half the width of the 95 % interval of that.",
-                      false};
+  Family in_use{"holdfast_heap_inuse_bytes", "bytes", "Estimated heap memory in use.", false};
+  Family in_use_error{"holdfast_heap_inuse_error_bytes", "bytes",
+                      "The 95 % half-width of the estimated heap memory in use.", false};
   Family highest{"holdfast_heap_inuse_highest_bytes", "bytes",
-                 "The most memory that the heap ever held, by estimate; not at interval 1.", false};
-  Family objects{"holdfast_heap_inuse_objects", "", "Blocks that the heap holds, by estimate.", false};
-  Family allocated{"holdfast_heap_allocated_bytes", "bytes", "Memory that was allocated since the start.", true};
+                 "Estimated peak of heap memory in use; missing at interval 1.", false};
+  Family objects{"holdfast_heap_inuse_objects", "", "Estimated heap blocks in use.", false};
+  Family allocated{"holdfast_heap_allocated_bytes", "bytes", "Memory allocated since the start.", true};
   Family heap_verdict{"holdfast_heap_growth_verdict", "",
                       "Whether the heap grows: 2 growing, 1 in steps, 0 level, -1 cannot tell.", false};
   Family heap_growth{"holdfast_heap_growth_bytes_per_second", "",
-                     "How fast the stacks that grow do, together; 0 if none does.", false};
-  Family heap_bound{"holdfast_heap_growth_bound_bytes_per_second", "", "No leak is faster, with 95 % confidence.",
-                    false};
-  Family map_verdict{"holdfast_mapped_growth_verdict", "", "The same of the program's own mappings.", false};
-  Family map_growth{"holdfast_mapped_growth_bytes_per_second", "", "The same of the program's own mappings.", false};
-  Family map_bound{"holdfast_mapped_growth_bound_bytes_per_second", "", "The same of the program's own mappings.",
+                     "Total growth of the growing stacks; 0 if none grows.", false};
+  Family heap_bound{"holdfast_heap_growth_bound_bytes_per_second", "",
+                    "Upper bound of the growth of a leak, with 95 % confidence.", false};
+  Family map_verdict{"holdfast_mapped_growth_verdict", "", "The same for the program's own mappings.", false};
+  Family map_growth{"holdfast_mapped_growth_bytes_per_second", "", "The same for the program's own mappings.", false};
+  Family map_bound{"holdfast_mapped_growth_bound_bytes_per_second", "", "The same for the program's own mappings.",
                    false};
   Family waits{"holdfast_lock_waits", "", "Waits, by what was waited for.", true};
   Family wait_seconds{"holdfast_lock_wait_seconds", "seconds", "Time waited, by what was waited for.", true};
-  Family mapped{"holdfast_mapped_bytes", "bytes", "Memory that the program holds by mappings of its own.", false};
-  Family threads{"holdfast_threads_alive", "", "Threads that the program created and that have not ended.", false};
+  Family mapped{"holdfast_mapped_bytes", "bytes", "Memory in the program's own mappings.", false};
+  Family threads{"holdfast_threads_alive", "", "Threads that the program created and that have not exited.", false};
   Family created{"holdfast_threads_created", "", "Threads that the program created.", true};
   Family thrown{"holdfast_exceptions", "", "Exceptions thrown, by estimate.", true};
-  Family lost{"holdfast_lost", "", "What could not be recorded, by cause.", true};
+  Family lost{"holdfast_lost", "", "Events that could not be recorded, by cause.", true};
   Family exporter{"holdfast_exporter_up", "", "Whether an exporter writes the profiles of the process.", false};
   Family own_seconds{"holdfast_own_seconds", "seconds", "Estimated time that sampling took in the process.", true};
   Family own_bytes{"holdfast_own_table_bytes", "bytes", "Memory of the table of the process.", false};

@@ -32,7 +32,7 @@ HttpResponse NotCollected(const absl::Status& why) {
 
 // Closes the connection, because others need it.
 HttpResponse TooManyWait() {
-  HttpResponse response = PprofError(503, "too many requests wait for their seconds= already: try again later");
+  HttpResponse response = PprofError(503, "too many requests with seconds= are waiting: try again later");
   response.fields.emplace_back("Retry-After", "10");
   response.fields.emplace_back("Connection", "close");
   return response;

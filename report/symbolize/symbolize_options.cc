@@ -37,8 +37,8 @@ std::string List(const Reasons& reasons) {
 void AddDebugDirOption(CLI::App* command, std::vector<std::string>* debug_dirs) {
   command
       ->add_option("--debug-dir", *debug_dirs,
-                   "Also look here for the program's files and debug files, by build id, whatever their names\n"
-                   "(before /usr/lib/debug)")
+                   "Also search DIR for the program's files and debug files, by build id (before\n"
+                   "/usr/lib/debug)")
       ->type_name("DIR")
       ->check([](const std::string& path) {
         std::error_code error;

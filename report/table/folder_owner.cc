@@ -17,7 +17,7 @@ bool IsTrusted(uid_t owner) { return owner == geteuid() || owner == 0; }
 
 absl::Status Refused(const std::string& path, std::string_view what, uid_t owner) {
   return absl::PermissionDeniedError(
-      fmt::format("{}: {} belongs to {}, who may have put it where everybody can", path, what, UserName(owner)));
+      fmt::format("{}: {} belongs to {}, who could create it in this shared folder", path, what, UserName(owner)));
 }
 
 }  // namespace
@@ -60,9 +60,9 @@ absl::StatusOr<FileDescriptor> OpenOwnFolder(const std::string& path) {
 std::string WhatOthersMayDo(const FileDescriptor& folder) {
   struct stat info;
   if (fstat(folder.get(), &info) != 0) return "";
-  if (!IsTrusted(info.st_uid)) return fmt::format("{}, whose it is, can remove what is in it", UserName(info.st_uid));
+  if (!IsTrusted(info.st_uid)) return fmt::format("{} owns it and can delete its files", UserName(info.st_uid));
   const bool writable = (info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0;
-  return writable ? fmt::format("everybody can remove what is in it (mode {:04o})", info.st_mode & 07777) : "";
+  return writable ? fmt::format("everybody can delete its files (mode {:04o})", info.st_mode & 07777) : "";
 }
 
 }  // namespace holdfast

@@ -64,7 +64,7 @@ class SnapshotReader {
       return absl::DataLossError(absl::StrCat("only ", size_, " bytes, a table has at least ", sizeof(TableHeader)));
     }
     head_ = reinterpret_cast<const TableHeader*>(bytes_);
-    if (CounterValue(head_->magic) == 0) return absl::UnavailableError("the table is still being made");
+    if (CounterValue(head_->magic) == 0) return absl::UnavailableError("the table is still being created");
     if (CounterValue(head_->magic) != kTableMagic) return absl::DataLossError("not a holdfast table");
     if (head_->version != kLayoutVersion || head_->header_bytes != sizeof(TableHeader)) {
       return absl::FailedPreconditionError(absl::StrCat("layout version ", head_->version, ", this holdfast reads ",
@@ -73,7 +73,7 @@ class SnapshotReader {
     }
     limit_ = uint64_t{std::min(CounterValue(head_->used), CounterValue(head_->backed))} * kUnit;
     if (limit_ > size_) limit_ = size_;
-    if (limit_ < sizeof(TableHeader)) return absl::DataLossError("nothing is marked as used");
+    if (limit_ < sizeof(TableHeader)) return absl::DataLossError("it is empty");
 
     ProcessIdentity& process = snapshot->process;
     process.host = HeaderText(head_->host);
@@ -200,7 +200,7 @@ class SnapshotReader {
       ends = add(node->frames, kNodeFrames);
       at = node->parent;
     }
-    if (!ends) return Corrupt("endless stack", offset);
+    if (!ends) return Corrupt("circular stack", offset);
     return absl::OkStatus();
   }
 
@@ -248,7 +248,7 @@ class SnapshotReader {
 
   absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
     RowInfo info{};
-    if (!ReadRowInfo(row, offset, &info)) return Corrupt("row of no known kind", offset);
+    if (!ReadRowInfo(row, offset, &info)) return Corrupt("row of unknown kind", offset);
     info.stack = stack;
     if (snapshot->stacks[stack].overflow) info.class_bytes = 0;
     if (row.profile == ProfileKind::kHeap && row.owner != 0) {  // its own thread's row counts only here

@@ -76,7 +76,7 @@ class LockReader {
     const auto lock = index_.find(pair.lock);
     if (lock == index_.end()) {
       // The lock is new: its list was already copied, but the list of its pairs was not.
-      return At<LockRecord>(pair.lock) != nullptr ? absl::OkStatus() : Corrupt("pair of a lock that is none", at);
+      return At<LockRecord>(pair.lock) != nullptr ? absl::OkStatus() : Corrupt("pair with an unknown lock", at);
     }
     const auto stack = [this](Offset row) {
       const auto found = stack_of_row_.find(row);

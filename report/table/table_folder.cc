@@ -91,7 +91,7 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
     return fallback;
   };
   if (field(offsetof(TableHeader, magic), uint64_t{0}) != kTableMagic) {
-    return absl::UnavailableError("not a table, or still being made");
+    return absl::UnavailableError("not a table, or still being created");
   }
   const auto version = field(offsetof(TableHeader, version), uint32_t{0});
   if (version != kLayoutVersion) {
@@ -165,7 +165,7 @@ bool TableFile::IsSameFile(const TableFile& other) const {
 absl::StatusOr<ControlWords> TableFile::ReadWords() const {
   ControlWords words;
   if (!ReadRange(file_.get(), reinterpret_cast<char*>(&words), kWordsOffset, kWordsOffset + sizeof words)) {
-    return absl::DataLossError("the table was cut short");
+    return absl::DataLossError("the table is truncated");
   }
   return words;
 }
@@ -244,7 +244,7 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
     const absl::StatusOr<uint64_t> in_use = UsedBytes(fd);
     if (!in_use.ok()) return in_use.status();
     const uint64_t used = *in_use;
-    if (used < end) return absl::DataLossError("a table that shrinks");
+    if (used < end) return absl::DataLossError("the table shrinks");
     if (used > capacity) {
       capacity = (used + used / 8 + (1 << 20)) / 64 * 64;
       std::unique_ptr<char, Free> larger(static_cast<char*>(aligned_alloc(alignof(TableHeader), capacity)));
@@ -252,17 +252,17 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
       if (end > 0) memcpy(larger.get(), copy.get(), end);
       copy = std::move(larger);
     }
-    if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table was cut short");
+    if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table is truncated");
     auto* head = reinterpret_cast<TableHeader*>(copy.get());
     // Read again after the heads of the stacks, so that no stack passes through a module that is missing in the copy.
     if (round == 0) first_modules = head->modules.exchange(Field<Offset>(fd, offsetof(TableHeader, modules), 0));
     head->used = head->backed = static_cast<uint32_t>(used / kUnit);
     end = used;
   }
-  if (!ReadModulesAgain(fd, copy.get(), end, first_modules)) return absl::DataLossError("the table was cut short");
+  if (!ReadModulesAgain(fd, copy.get(), end, first_modules)) return absl::DataLossError("the table is truncated");
   const int64_t monotonic_ns = ReadOngoingAgain(fd, copy.get(), end);
   // Checked after the copy: anything that a program writes after giving up its rights is not in it.
-  if (ReadWith().has_value()) return absl::AbortedError("its program may be another user by now");
+  if (ReadWith().has_value()) return absl::AbortedError("its program may have changed its user");
   absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns, program_ns);
   if (!snapshot.ok()) return snapshot;
   if (snapshot->exit_request != 0)
@@ -382,7 +382,7 @@ absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uin
   if (newest.interval == interval) return false;
   if (count == kIntervals) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no room for another change"));
+        absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no space for another change"));
   }
   // The target reads the count, so write the interval first.
   if (!write(changes + count * sizeof(IntervalChange), IntervalChange{NowNs(CLOCK_REALTIME), interval}) ||

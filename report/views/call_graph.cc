@@ -68,14 +68,14 @@ std::set<const CallEdge*> HeaviestPath(const std::vector<CallEdge>& edges, uint3
 // Runs `dot` from PATH. It reads a temporary file, so that neither process waits for the other's pipe.
 absl::StatusOr<std::string> Drawn(const std::string& dot, const std::string& format) {
   FILE* source = tmpfile();
-  if (source == nullptr) return absl::InternalError("graph: no temporary file could be made. Check TMPDIR.");
+  if (source == nullptr) return absl::InternalError("graph: cannot create a temporary file. Check TMPDIR.");
   fwrite(dot.data(), 1, dot.size(), source);
   fflush(source);
   rewind(source);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     fclose(source);
-    return absl::InternalError("graph: no pipe could be made. Close some files.");
+    return absl::InternalError("graph: cannot create a pipe. Raise the limit of open files (ulimit -n).");
   }
   const std::string wanted = "-T" + format;
   const pid_t child = fork();
@@ -96,16 +96,16 @@ absl::StatusOr<std::string> Drawn(const std::string& dot, const std::string& for
   if (child > 0) waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
     return absl::NotFoundError(
-        fmt::format("graph: dot is not here, which draws {}. Install graphviz, or take --format dot.", format));
+        fmt::format("graph: dot is not installed, but draws {}. Install graphviz, or use --format dot.", format));
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || drawing.empty()) {
-    return absl::InternalError("graph: dot could not draw it. Take --format dot and a smaller --nodecount.");
+    return absl::InternalError("graph: dot failed. Use --format dot, or a smaller --nodecount.");
   }
   return drawing;
 }
 
 constexpr std::string_view kFormats[] = {"dot", "svg", "png", "pdf", "callgrind"};
-constexpr std::string_view kNextFormat = "Take dot, svg, png, pdf or callgrind.";
+constexpr std::string_view kNextFormat = "Use dot, svg, png, pdf or callgrind.";
 
 // Returns the format by the extension of the file; "" means dot. A file named as a picture must not contain text.
 absl::StatusOr<std::string> FormatFor(const GraphOptions& options) {
@@ -124,8 +124,8 @@ absl::StatusOr<std::string> FormatFor(const GraphOptions& options) {
   if (ending == "gv" || ending == "txt") return "dot";
   if (known(ending)) return ending;
   return absl::InvalidArgumentError(
-      fmt::format("graph -o {}: .{} is no format that is drawn here. Name another file, or say --format. {}",
-                  options.output, ending, kNextFormat));
+      fmt::format("graph -o {}: .{} is not a known format. Name another file, or give --format. {}", options.output,
+                  ending, kNextFormat));
 }
 
 }  // namespace

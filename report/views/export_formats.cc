@@ -149,7 +149,7 @@ absl::Status HeapText(const FilteredStacks& stacks, TextWriter* text) {
   }
   if (columns.size() != 4) {
     return absl::InvalidArgumentError(
-        "export heap: takes a heap profile (alloc and inuse, objects and space). Give one, or take another format.");
+        "export heap: needs a heap profile (alloc and inuse, objects and space). Give one, or use another format.");
   }
   const auto line = [&](auto value_of) {
     text->Print("{:6}: {:8} [{:6}: {:8}] @", value_of(columns[0]), value_of(columns[1]), value_of(columns[2]),
@@ -181,7 +181,7 @@ absl::Status HeapText(const FilteredStacks& stacks, TextWriter* text) {
 absl::Status ExportTo(std::string_view format, const View& view, const ViewOptions& options, const TextSink& sink) {
   if (std::find(std::begin(kExportFormats), std::end(kExportFormats), format) == std::end(kExportFormats)) {
     return absl::InvalidArgumentError(
-        fmt::format("--to {}: no such format. Take {}.", format, fmt::join(kExportFormats, ", ")));
+        fmt::format("--to {}: no such format. Use {}.", format, fmt::join(kExportFormats, ", ")));
   }
   std::vector<size_t> columns = {view.metric};
   if (format != "folded") {

@@ -31,9 +31,9 @@ bool IsBracketed(std::string_view name) {
 void PrintTimes(const Profile& profile, std::ostream& out) {
   const absl::Time time = absl::FromUnixNanos(profile.time_nanos);
   const std::string taken =
-      profile.time_nanos == 0 ? "not said" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
+      profile.time_nanos == 0 ? "unknown" : absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", time, absl::UTCTimeZone());
   out << fmt::format("taken       {}\n", taken);
-  out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process began)"
+  out << fmt::format("duration    {}\n", profile.duration_nanos == 0 ? "0 (cumulative: since the process started)"
                                                                      : FormatDuration(profile.duration_nanos));
   if (profile.period != 0 || profile.period_type.type != 0) {
     out << fmt::format("period      {} {} of {}\n", profile.period,

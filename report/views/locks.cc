@@ -74,7 +74,7 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
     add(side == LockSide::kHolder ? "  held" : "  waits", lengths.times.LengthsText(lengths.longest_ns));
     if (lengths.alone_ns > 0) {
       lines.push_back(
-          fmt::format("  alone it was the only reader for {:.0f} % of what was waited for it",
+          fmt::format("  alone it was the only reader for {:.0f} % of the waited time",
                       100.0 * static_cast<double>(lengths.alone_ns) / static_cast<double>(lengths.delay_ns)));
     }
   }
@@ -171,11 +171,10 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   });
   if (locks.empty() || locks[0].second->rank != WaitRank::kLock) {
     table.header.push_back(fmt::format("note     no thread waited for a lock{}",
-                                       locks.empty() ? "" : ": these are waits for what nobody holds"));
+                                       locks.empty() ? "" : ": these waits are for things that nobody holds"));
   }
   if (std::any_of(locks.begin(), locks.end(), [](const auto& lock) { return lock.second->rank == WaitRank::kLock; })) {
-    table.header.push_back(
-        "note     an uncontended acquisition is not counted; held: how long locks were held while somebody waited");
+    table.header.push_back("note     uncontended acquisitions are not counted; held: while a thread waited");
   }
   if (count != 0 && locks.size() > count) {
     table.header.push_back(fmt::format("showing  {} of {}{} locks", count, capped ? "the hottest " : "", locks.size()));
@@ -184,7 +183,8 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   if (std::any_of(locks.begin(), locks.end(), [](const auto& lock) {
         return !lock.second->wait_times.complete() || !lock.second->hold_times.complete();
       })) {
-    table.header.push_back("some waits were not counted by their length (raise --max-memory): no percentiles there");
+    table.header.push_back(
+        "some waits have no recorded length (raise --max-memory), so their locks have no percentiles");
   }
   for (const auto& [one, lock] : locks) {
     const auto waited = [lock = lock](double share) {
@@ -343,9 +343,8 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (options.wide) style->width = 0;
   style->details = options.details;
   if (!options.holder.empty() && !options.waiter.empty()) {
-    return wrong(
-        absl::InvalidArgumentError("--holder and --waiter: give one of them. The other side is what is listed."),
-        kWrongUsage);
+    return wrong(absl::InvalidArgumentError("--holder and --waiter: give only one. The other side is listed."),
+                 kWrongUsage);
   }
   const auto pattern = options.holder.empty() ? Pattern::Compile("--waiter", options.waiter)
                                               : Pattern::Compile("--holder", options.holder);
@@ -391,10 +390,9 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   }
   const std::string unseen = UnseenWaitsIn(*set);
   if (profiles.empty() && !SaysThatNobodyWaited(*set, options.files)) {
-    return wrong(
-        absl::NotFoundError(fmt::format("{}: no single locks in it. Give a mutex or block profile that holdfast wrote.",
-                                        options.files[0])),
-        kCouldNot);
+    return wrong(absl::NotFoundError(fmt::format(
+                     "{}: contains no locks. Give a mutex or block profile written by holdfast.", options.files[0])),
+                 kCouldNot);
   }
   std::vector<std::string> header;
   if (style->format == Format::kTable) {
@@ -412,8 +410,8 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       if (!deadlocks.empty() && said_deadlocks.insert(deadlocks).second) out << deadlocks << "\n";
     }
     if (!unseen.empty()) {
-      header.push_back("note     threads waited elsewhere at the last snapshot: " + unseen +
-                       ". Those waits are by system calls of their own, which holdfast does not see");
+      header.push_back("note     other waits at the last snapshot: " + unseen +
+                       ". They use system calls directly, which holdfast does not see");
     }
   }
   if (options.holder.empty() && options.waiter.empty()) {
@@ -425,7 +423,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     TextTable table = OtherSide(profiles, *pattern, holders ? LockSide::kHolder : LockSide::kWaiter, options.count);
     if (table.rows.empty()) {
       return wrong(
-          absl::NotFoundError(fmt::format("{}: no {} matches. Look at the names with holdfast locks.",
+          absl::NotFoundError(fmt::format("{}: no {} matches. List the names with holdfast locks.",
                                           holders ? "--holder " + options.holder : "--waiter " + options.waiter,
                                           holders ? "holder of a lock" : "waiter for a lock with a known holder")),
           kCouldNot);

@@ -58,7 +58,7 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
     }
     if (group.process.empty() || group.files.size() < 2) {
       err << "holdfast: " << Printable(group.newest().path)
-          << ": left out, its process has no earlier snapshot here to take away.\n";
+          << ": skipped, because its process has no earlier snapshot to subtract.\n";
       continue;
     }
     chosen.files.push_back(&group.files.back());
@@ -122,7 +122,7 @@ void DescribeMerge(const Chosen& chosen, const MergeOptions& options, const Merg
   }
   if (intervals.size() > 1) {
     for (const auto& interval : intervals) say("interval in part: " + with_unit(interval));
-    SayTo(err, "the files have different intervals, or one that was changed; errors of single rows are rough.");
+    SayTo(err, "the files have different sampling intervals, or one was changed, so the errors of single rows are approximate.");
   }
   AddAgesKnown(profiles, &profile);
   record::Merged& made = records.merged.emplace();
@@ -181,7 +181,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   }
   if (chosen->files.empty()) {
     return Failed(absl::NotFoundError(fmt::format(
-                      "merge: no file has a total of {} between these bounds. Widen --min-total or --max-total.",
+                      "merge: no file has a total of {} within these bounds. Change --min-total or --max-total.",
                       view->metric_name)),
                   err);
   }

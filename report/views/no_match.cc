@@ -30,10 +30,10 @@ absl::Status NoFunctionMatches(std::string_view asked, const Pattern& pattern, c
   }
   if (kinds.empty()) {
     return absl::NotFoundError(
-        fmt::format("{}: no function of the profile matches. Look at the names with holdfast top.", asked));
+        fmt::format("{}: no function in the profile matches. List the names with holdfast top.", asked));
   }
   return absl::NotFoundError(
-      fmt::format("{}: no function of this kind of profile matches, but one of another kind does: --kind {}", asked,
+      fmt::format("{}: no function in this kind of profile matches, but another kind has one: --kind {}", asked,
                   fmt::join(kinds, " or --kind ")));
 }
 

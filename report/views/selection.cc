@@ -33,17 +33,17 @@ bool HasMetric(const ProfileFile& file, std::string_view metric) {
 absl::Status CheckUnit(const std::string& unit) {
   if (IsOutputUnit(unit)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("--unit {}: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.", unit));
+      fmt::format("--unit {}: not a unit. Use auto, bytes, KiB, MiB, GiB, ns, us, ms or s.", unit));
 }
 
 absl::Status CheckUnitOf(const View& view) {
   if (FitsUnit(view.unit_name, view.output_unit)) return absl::OkStatus();
   const std::string_view others = OutputUnitsOf(view.unit_name);
-  return absl::InvalidArgumentError(others.empty() ? fmt::format("--unit {}: {} is a number of {}. Leave --unit out.",
-                                                                 view.output_unit, view.metric_name,
-                                                                 view.unit_name == "count" ? "things" : view.unit_name)
-                                                   : fmt::format("--unit {}: {} is in {}. Take {}.", view.output_unit,
-                                                                 view.metric_name, view.unit_name, others));
+  return absl::InvalidArgumentError(
+      others.empty()
+          ? fmt::format("--unit {}: {} is a number of {}. Leave --unit out.", view.output_unit, view.metric_name,
+                        view.unit_name == "count" ? "things" : view.unit_name)
+          : fmt::format("--unit {}: {} is in {}. Use {}.", view.output_unit, view.metric_name, view.unit_name, others));
 }
 
 // Joins the different texts in the order of the files, up to the length of a line.
@@ -89,7 +89,7 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
     const std::string kind = chosen != std::end(kOrder) ? std::string(*chosen) : kinds[0];
     if (kind != "heap") {
       std::erase(kinds, kind);
-      SayTo(err, fmt::format("no heap profile there: this is the {} profile (--kind also takes {}).", kind,
+      SayTo(err, fmt::format("no heap profile found: showing the {} profile (--kind also accepts {}).", kind,
                              fmt::join(kinds, ", ")));
     }
     set->KeepKind(kind);
@@ -98,8 +98,9 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
   const ProfileFile& first = set->groups[0].files[0];
   for (const ProfileGroup& group : set->groups) {
     if (group.kind == first.kind) continue;
-    return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
-                                                  group.files[0].path, group.kind, first.path, first.kind));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: its kind ({}) differs from that of {} ({}). Give files of one kind.", group.files[0].path,
+                    group.kind, first.path, first.kind));
   }
   return absl::OkStatus();
 }
@@ -124,7 +125,7 @@ std::string ClockText(int64_t time_nanos, bool with_millis) {
 // Returns "freed at exit, 12:34:12; shown: 12:34:11 (UTC)".
 std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& moments) {
   if (moments.size() > 1)
-    return fmt::format("freed at exit: {} processes are shown before their exit handlers", moments.size());
+    return fmt::format("freed at exit: {} processes are shown as they were before their exit handlers", moments.size());
   const auto& [shown, freed] = moments.front();
   const bool with_millis = shown / kSecond == freed / kSecond;
   return fmt::format("freed at exit, {}; shown: {} (UTC)", ClockText(freed, with_millis),
@@ -168,8 +169,7 @@ bool HasFilter(const StackOptions& o) {
 }
 
 absl::Status NothingLeft() {
-  return absl::NotFoundError(
-      "no stack is left by these filters. Look at the names with holdfast top, or leave one out.");
+  return absl::NotFoundError("these filters leave no stack. List the names with holdfast top, or remove a filter.");
 }
 
 Cell View::ErrorCell(double variance, bool known) const {
@@ -189,15 +189,15 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
       if (group.Counts(file)) {
         files.push_back(&file);
       } else if (!file.from_folder) {
-        left_out.push_back(fmt::format("{}: left out, a snapshot of the same process as {}, which holds all of it.",
-                                       file.path, group.NewestCumulative()->path));
+        left_out.push_back(
+            fmt::format("{}: skipped, because {} is a later snapshot of the same process and includes it.", file.path,
+                        group.NewestCumulative()->path));
       }
     }
   }
   constexpr size_t kNamed = 3;
   if (left_out.size() > kNamed) {
-    left_out = {fmt::format("{} older snapshots left out: of each process the newest counts, which holds all of them.",
-                            left_out.size())};
+    left_out = {fmt::format("skipped {} older snapshots: the newest of each process includes them.", left_out.size())};
   }
   for (const std::string& line : left_out) SayTo(err, line);
   return files;
@@ -226,8 +226,9 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   bool stated = true;
   for (const ProfileFile* file : files) {
     if (file->types != files[0]->types) {
-      return absl::InvalidArgumentError(fmt::format("{}: of another kind ({}) than {} ({}). Give files of one kind.",
-                                                    file->path, file->types, files[0]->path, files[0]->types));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: its kind ({}) differs from that of {} ({}). Give files of one kind.", file->path,
+                      file->types, files[0]->path, files[0]->types));
     }
     programs.emplace_back(Magnitude(file->profile->Total(view.metric)), file->program);
     samplings.push_back(SamplingOf(*file->profile));
@@ -345,10 +346,11 @@ void SayMissingPeaks(const ViewOptions& options, const std::vector<const Profile
   std::sort(missing.rbegin(), missing.rend());
   std::vector<std::string> named;
   for (const auto& [peak, program] : missing) named.push_back(fmt::format("{} had {}", program, FormatSize(peak)));
-  SayTo(err, fmt::format(
-                 "{} process{} without a peak profile {} left out (too short, or --peak no): {}. Their heap profiles "
-                 "may have these stacks: holdfast top --kind heap FILE.",
-                 missing.size(), missing.size() == 1 ? "" : "es", missing.size() == 1 ? "is" : "are", Joined(named)));
+  SayTo(
+      err,
+      fmt::format(
+          "{} process{} without a peak profile {} skipped (too short, or --peak no): {}. Their heap profiles may show these stacks: holdfast top --kind heap FILE.",
+          missing.size(), missing.size() == 1 ? "" : "es", missing.size() == 1 ? "is" : "are", Joined(named)));
 }
 
 }  // namespace
@@ -407,7 +409,7 @@ void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* plu
   if (!view.unfinished.empty()) {
     const bool no_names = view.unfinished.front().empty();
     table->header.push_back(
-        fmt::format("names    {} not ready when {} written: look again in a moment, or holdfast symbolize {}",
+        fmt::format("names    {} not ready when {} written: try again in a moment, or run holdfast symbolize {}",
                     no_names ? "the names of functions were"
                              : fmt::format("inlined functions and lines of {} were", Joined(view.unfinished)),
                     view.files == 1 ? "this was" : "some files were", fmt::join(options.files, " ")));
@@ -424,10 +426,11 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->header.push_back(
       fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)));
   if (view.all_was_freed && view.kind == "threads")
-    table->header.push_back("note     none is alive any more, so these are all that were created (created)");
+    table->header.push_back(
+        "note     no thread is alive any more, so this shows all threads that were created (created)");
   else if (view.all_was_freed)
     table->header.push_back(fmt::format(
-        "note     {} in use any more, so this is all that was allocated (alloc_space)",
+        "note     {} in use any more, so this shows all allocations (alloc_space)",
         view.profile->Total(view.default_metric) == 0
             ? "nothing is"
             : fmt::format("hardly anything is ({})", view.Value(view.profile->Total(view.default_metric)))));
@@ -447,22 +450,22 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   }
   if (view.ended > 0) {
     table->header.push_back(fmt::format(
-        "ended    {} more {} ended earlier with {} in use, not in the total (--ended adds {})", view.ended,
+        "ended    {} more {} exited earlier with {} in use, not included in the total (--ended adds {})", view.ended,
         view.ended == 1 ? "process" : "processes", view.Value(view.ended_value), view.ended == 1 ? "it" : "them"));
   }
   for (const std::string& peak : view.peaks) table->header.push_back("peak     " + peak);
   if (view.resident_files > 0 && view.unit_name == "bytes") {
-    table->header.push_back(fmt::format(
-        "resident {}, all that the kernel counts for {}", view.Value(view.resident_bytes),
-        view.files == 1                     ? "the process"
-        : view.files == view.resident_files ? fmt::format("{} processes", view.files)
+    table->header.push_back(fmt::format("resident {}, as the kernel counts it for {}", view.Value(view.resident_bytes),
+                                        view.files == 1 ? "the process"
+                                        : view.files == view.resident_files
+                                            ? fmt::format("{} processes", view.files)
                                             : fmt::format("{} of {} processes", view.resident_files, view.files)));
   }
   if (view.files_with_pages > 0 && view.unit_name == "bytes") {
     const bool knows_huge = view.files_with_huge == view.files_with_pages;
-    table->header.push_back(fmt::format(
-        "pages    {} swapped, {}", view.Value(view.swapped_bytes),
-        knows_huge ? view.Value(view.huge_bytes) + " on huge pages" : "on huge pages not known (Linux 6.7)"));
+    table->header.push_back(
+        fmt::format("pages    {} swapped, {}", view.Value(view.swapped_bytes),
+                    knows_huge ? view.Value(view.huge_bytes) + " on huge pages" : "on huge pages unknown (Linux 6.7)"));
   }
   std::optional<double> selected_error;
   if (stacks.has_variances()) selected_error = HalfWidthOf(stacks.SelectedVariance(0));

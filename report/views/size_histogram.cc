@@ -86,7 +86,7 @@ absl::Status PrintSizes(const View& view, const ViewOptions& options, const Styl
                   [&](const Profile::Sample& sample) { return LabelledSize(profile, sample) != 0; });
   if (!has_labels && !(objects.ok() && bytes.ok())) {
     return absl::InvalidArgumentError(fmt::format(
-        "--by size: {} has no sizes. Profiles of kind heap, peak, map and lifetimes have them.", view.metric_name));
+        "--by size: {} has no sizes. Use a profile of kind heap, peak, map or lifetimes.", view.metric_name));
   }
   std::vector<size_t> columns = {view.metric};
   if (objects.ok()) columns.push_back(*objects);
@@ -103,7 +103,7 @@ absl::Status PrintSizes(const View& view, const ViewOptions& options, const Styl
   TextTable table;
   AddHeader(view, *stacks, options, &table);
   if (!has_labels && style.format == Format::kTable)
-    table.header.emplace_back("sizes    the file has none: the mean of each stack counts");
+    table.header.emplace_back("sizes    the file has no sizes: uses the mean size of each stack");
   table.columns = {{"size", "size", Column::kLeft},
                    {"objects", objects.ok() ? "objects" : "", Column::kRight, 7, 2},
                    {"self", "self", Column::kRight, 5, 2},

@@ -93,8 +93,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
   if (listings.empty()) {
     if (!matches) return Failed(NoFunctionMatches(options.function, *pattern, options.view), err);
     const std::string why = fmt::format(
-        "{}: the profile has no source lines for it. Add them with holdfast symbolize, where its debug information is at "
-        "hand.",
+        "{}: the profile has no source lines for this function. Add them with holdfast symbolize on a machine with its debug information.",
         options.function);
     return Failed(absl::NotFoundError(why), err);
   }
@@ -125,7 +124,7 @@ int RunList(const ListOptions& options, std::ostream& out, std::ostream& err) {
       table.rows.push_back({std::move(cells), 0.005, {}, 0, is_heading});
     };
     text_row(fmt::format("{}  {}{}", listing.function, listing.file.empty() ? "(no file)" : listing.file,
-                         source.empty() ? "  (the source is not here: --source-path)" : ""),
+                         source.empty() ? "  (source not found: use --source-path)" : ""),
              true);
     int64_t last = 0;
     const auto context = static_cast<int64_t>(options.context);

@@ -220,14 +220,14 @@ absl::StatusOr<Format> ParseFormat(std::string_view text) {
   if (text == "table" || text == "text") return Format::kTable;
   if (text == "json") return Format::kJson;
   if (text == "csv") return Format::kCsv;
-  return absl::InvalidArgumentError(fmt::format("--format {}: no such format. Take table, json or csv.", text));
+  return absl::InvalidArgumentError(fmt::format("--format {}: no such format. Use table, json or csv.", text));
 }
 
 absl::StatusOr<Style> StyleFor(std::string_view format, std::string_view color, std::optional<size_t> width) {
   const auto parsed = ParseFormat(format);
   if (!parsed.ok()) return parsed.status();
   if (color != "auto" && color != "always" && color != "never") {
-    return absl::InvalidArgumentError(fmt::format("--color {}: not known. Take auto, always or never.", color));
+    return absl::InvalidArgumentError(fmt::format("--color {}: unknown value. Use auto, always or never.", color));
   }
   Style style{.format = *parsed};
   const bool terminal = isatty(STDOUT_FILENO) != 0;

@@ -100,14 +100,13 @@ void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable&
   }
   if (!is_part) return;
   const int64_t locks = WrappedDifference(stacks.Selected(0), WrappedSum(owners.unheld(), owners.idle()));
-  table->header.push_back(fmt::format("locks    {} of it, waits for what somebody holds: first", view.Value(locks)));
+  table->header.push_back(fmt::format("locks    {} of it: waits for held locks, shown first", view.Value(locks)));
   if (owners.unheld() != 0) {
     table->header.push_back(
-        fmt::format("events   {} of it, waits for what nobody holds: after the locks", view.Value(owners.unheld())));
+        fmt::format("events   {} of it: waits for events, shown after the locks", view.Value(owners.unheld())));
   }
   if (owners.idle() != 0) {
-    table->header.push_back(
-        fmt::format("idle     {} of it, waits for something to do: after the others", view.Value(owners.idle())));
+    table->header.push_back(fmt::format("idle     {} of it: idle threads, shown last", view.Value(owners.idle())));
   }
 }
 
@@ -153,10 +152,9 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   table.header.push_back(
       fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
   if (by_label && what == "age" && style->format == Format::kTable)
-    table.header.emplace_back("age      of each row at most so much; the oldest first");
+    table.header.emplace_back("age      upper bound per row, oldest first");
   if (by_label && options.stacks.by == "thread" && style->format == Format::kTable && !HasThreadLabel(*view->profile)) {
-    table.header.emplace_back(
-        "threads  by the function that they were started with; in brackets what they were called when a snapshot was made");
+    table.header.emplace_back("threads  by start function; in brackets their names at a snapshot");
   }
   if (style->format == Format::kTable) {
     AddMissingNames(*view, options, &*plumbing, &table);

@@ -42,19 +42,24 @@ class Stuck {
     const std::string deadlocks = Deadlocks() + PerhapsDeadlocks();
     if (!deadlocks.empty()) text += "\n" + deadlocks;
     const std::string locks = Section(WaitRank::kLock, kMostHeldShown, "\nwaits for locks\n");
-    const std::string events = Section(WaitRank::kEvent, kMostUnheldShown, "\nwaits for what nobody holds\n");
+    const std::string events = Section(WaitRank::kEvent, kMostUnheldShown,
+                                       "\n"
+                                       "waits for events\n");
     text += locks + events;
     if (deadlocks.empty() && locks.empty() && events.empty()) {
       // One of these waits may be what all threads wait for.
-      const std::string idle = Section(WaitRank::kIdle, kMostUnheldShown, "\nwaits for what nobody holds\n");
-      text += idle.empty() ? "" : idle + "  in their threads' own loops: idle, or a wake-up was lost\n";
+      const std::string idle = Section(WaitRank::kIdle, kMostUnheldShown,
+                                       "\n"
+                                       "waits for events\n");
+      text += idle.empty() ? "" : idle + "  in the threads' own loops: idle, or a wake-up was lost\n";
     } else {
       text += Idle();
     }
     text += Others();
     if (!list_.unknown.empty()) {
       text += fmt::format(
-          "\nholders are those that were found when each wait began, and where they are now is not known: {}\n",
+          "\n"
+          "holders are from the start of each wait; what they do now is unknown: {}\n",
           Printable(list_.unknown));
     }
     return text;
@@ -87,7 +92,7 @@ class Stuck {
         if (at == start) break;
       }
       if (at != start || way.empty() || is_sure) continue;
-      text += fmt::format("perhaps a deadlock: {} threads wait for locks that each other got last, since {}\n",
+      text += fmt::format("possible deadlock: {} threads wait for locks that another of them acquired last, since {}\n",
                           way.size(), FormatDuration(words_.SinceNs(way))) +
               Rows(way);
     }
@@ -101,8 +106,8 @@ class Stuck {
       const WaitingList::Wait& wait = words_.WaitOf(circle[i]);
       const bool is_joined = behind.kind == "join";
       rows.push_back({words_.ThreadName(circle[i]),
-                      is_joined                                      ? " has to end"
-                      : behind.source == record::HolderSource::kLast ? " got last "
+                      is_joined                                      ? " must exit"
+                      : behind.source == record::HolderSource::kLast ? " last acquired "
                                                                      : " holds ",
                       is_joined ? "" : words_.LockName(behind), " waits for ", words_.LockName(wait),
                       " " + words_.Calls(wait.stack)});
@@ -124,7 +129,7 @@ class Stuck {
                                  : fmt::format("{} for locks, the longest for {}",
                                                Threads(static_cast<size_t>(held), "wait"), FormatDuration(longest_ns));
     if (events > 0 || idle == 0) {
-      text += fmt::format("; {}{} for what nobody holds", events, held > 0 ? "" : events == 1 ? " waits" : " wait");
+      text += fmt::format("; {}{} for events", events, held > 0 ? "" : events == 1 ? " waits" : " wait");
     }
     if (idle > 0) text += fmt::format("; {} idle", idle);
     return text;
@@ -229,7 +234,7 @@ class Stuck {
     const std::string text = words_.HolderText(*group.longest);
     return group.locks == 1 || text.empty() || group.holders.size() < 2
                ? text
-               : fmt::format("{} holders; of the longest wait: {}", group.holders.size(), text);
+               : fmt::format("{} holders; for the longest wait: {}", group.holders.size(), text);
   }
 
   std::string Section(WaitRank rank, size_t most, std::string_view title) const {
@@ -243,13 +248,12 @@ class Stuck {
         continue;
       }
       text += fmt::format("  {}: {}{}, {}{}\n", WhatIsWaitedFor(group), Threads(group.count, "wait"),
-                          group.locks == 1 || group.locks != group.count ? "" : ", one for each",
+                          group.locks == 1 || group.locks != group.count ? "" : ", one per lock",
                           group.count == 1 ? "for " : "the longest for ", FormatDuration(group.longest->delay_ns));
       if (const std::string holder = HolderText(group); !holder.empty()) text += fmt::format("    {}\n", holder);
       text += Waiters(group);
     }
-    if (more > 0)
-      text += fmt::format("  and {} more, for which {}: --json names all\n", more, Threads(more_threads, "wait"));
+    if (more > 0) text += fmt::format("  and {} more, for which {}: see --json\n", more, Threads(more_threads, "wait"));
     return text.empty() ? "" : std::string(title) + text;
   }
 
@@ -273,7 +277,7 @@ class Stuck {
     }
     std::string text = AlignedWith(rows, below);
     if (ways.size() > kMostGroupsShown)
-      text += fmt::format("    and by {} other ways\n", ways.size() - kMostGroupsShown);
+      text += fmt::format("    and {} other call paths\n", ways.size() - kMostGroupsShown);
     return text;
   }
 
@@ -322,7 +326,7 @@ class Stuck {
     if (rows.empty()) return "";
     return fmt::format("\nidle, or a wake-up was lost: {} in {} own loop{}\n", Threads(threads, "wait"),
                        threads == 1 ? "its" : "their", threads == 1 ? "" : "s") +
-           Aligned(rows) + (more > 0 ? fmt::format("  and {} more: --json names all\n", more) : "");
+           Aligned(rows) + (more > 0 ? fmt::format("  and {} more: see --json\n", more) : "");
   }
 
   // Threads that neither wait nor hold a lock: a server that waits for another process is stuck as well. Threads in the

@@ -87,7 +87,7 @@ std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const Cal
                         Printable(alike.does), NamesOf(alike.processes));
     text += WrappedCalls(alike.way, "    ", kWidth);
   }
-  if (more > 0) text += fmt::format("  and {} more {}: --json names all\n", more, more == 1 ? "thread" : "threads");
+  if (more > 0) text += fmt::format("  and {} more {}: see --json\n", more, more == 1 ? "thread" : "threads");
   return text;
 }
 

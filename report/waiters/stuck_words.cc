@@ -90,20 +90,20 @@ size_t StuckWords::FunctionCount(int stack) const {
 }
 
 std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
-  const std::string died = wait.owner_died ? " (the owner before died with it, and nobody has made it consistent)" : "";
-  if (wait.source == record::HolderSource::kFree) return "nobody holds it at this moment" + died;
+  const std::string died = wait.owner_died ? " (its previous owner died, and no thread has made it consistent)" : "";
+  if (wait.source == record::HolderSource::kFree) return "not held at this moment" + died;
   if (wait.source == record::HolderSource::kReaders) {
-    return wait.readers == 1 ? "held by 1 reader; the lock does not say which"
-                             : fmt::format("held by {} readers; the lock does not say which", wait.readers);
+    return wait.readers == 1 ? "held by 1 reader; the lock does not record which"
+                             : fmt::format("held by {} readers; the lock does not record which", wait.readers);
   }
   if (wait.holder == WaitingList::kUnknown) {
-    return wait.kind == "futex" || wait.kind == "spin" || wait.kind == "custom" ? "who holds it is not kept in the lock"
+    return wait.kind == "futex" || wait.kind == "spin" || wait.kind == "custom" ? "the lock does not record its holder"
                                                                                 : "";
   }
   std::string text =
       wait.kind == "join" ? fmt::format("that thread {}", DoingText(wait.holder, 0))
       : wait.source == record::HolderSource::kLast
-          ? fmt::format("who holds it is not kept in the lock; the last that got it after a wait is {}, which {}",
+          ? fmt::format("the lock does not record its holder; the last thread that acquired it after a wait is {}, which {}",
                         ThreadName(wait.holder), DoingText(wait.holder, 0))
           : fmt::format("held by {}{}, which {}", ThreadName(wait.holder),
                         wait.source == record::HolderSource::kStart ? " when the wait began" : "",
@@ -120,7 +120,7 @@ std::string StuckWords::HolderCalls(const WaitingList::Wait& wait) const {
 // Describes what a holder does; if it waits, for which holder, and so on.
 std::string StuckWords::DoingText(int thread, int depth) const {
   const WaitingList::Thread& it = ThreadAt(thread);
-  if (it.gone) return "has ended: nobody will let it go";
+  if (it.gone) return "has exited: nobody will release it";
   if (it.wait == WaitingList::kUnknown) {
     const std::string calls = Calls(it.stack);
     const std::string does = it.does.empty() ? "does not wait for a lock" : Printable(it.does);

@@ -171,11 +171,11 @@ TEST_F(Memory, WhatGlibcHasFreeIsWhatTrimmingGivesBack) {
     if (of.arguments[0] == "pieces") {
       EXPECT_THAT(screen.out, ::testing::ContainsRegex("in [12][0-9]{4} pieces that share"));
     } else {
-      EXPECT_THAT(screen.out, HasSubstr("whole pages between blocks: malloc_trim(0) gives them back"));
+      EXPECT_THAT(screen.out, HasSubstr("whole pages between blocks: malloc_trim(0) returns them"));
     }
     EXPECT_EQ(free("arenas"), of.arguments.size() > 1 ? 6 : 0);
     if (of.arguments.size() > 1) {
-      EXPECT_THAT(screen.out, HasSubstr("in 6 arenas beside the main one. MALLOC_ARENA_MAX=2"));
+      EXPECT_THAT(screen.out, HasSubstr("in 6 secondary arenas. MALLOC_ARENA_MAX=2"));
       EXPECT_NEAR(free("in_arenas"), (of.pages + of.pieces) * kMiB + free("tops"), 0.05 * of.pages * kMiB);
     }
     program.Write("\n");
@@ -217,7 +217,7 @@ TEST_F(Memory, OfAFolderWithManyShortProcessesIsThatOfTheLongOne) {
   EXPECT_TRUE(memory.exited(0)) << memory.Describe();
   EXPECT_TRUE(memory.out.starts_with("sh (pid ") || memory.out.starts_with("two_peaks (pid ")) << memory.out;
   EXPECT_THAT(memory.out, HasSubstr("two_peaks (pid "));
-  EXPECT_THAT(memory.err, ::testing::MatchesRegex("holdfast: [45] processes are left out: [^\n]*\n"));
+  EXPECT_THAT(memory.err, ::testing::MatchesRegex("holdfast: skipped [45] processes: [^\n]*\n"));
   // Nothing has one: why is said of some.
   for (const auto& file : std::filesystem::directory_iterator(out())) {
     if (file.path().filename().string().starts_with("two_peaks") || file.path().filename().string().starts_with("sh."))
@@ -226,8 +226,8 @@ TEST_F(Memory, OfAFolderWithManyShortProcessesIsThatOfTheLongOne) {
   memory = RunTool({"memory", out()});
   EXPECT_TRUE(memory.exited(3)) << memory.Describe();
   EXPECT_EQ(memory.out, "");
-  EXPECT_THAT(memory.err, HasSubstr("it lived less than a second"));
-  EXPECT_THAT(memory.err, ::testing::EndsWith("holdfast: of 1 more in this folder there is none, too.\n"));
+  EXPECT_THAT(memory.err, HasSubstr("ran for less than a second"));
+  EXPECT_THAT(memory.err, ::testing::EndsWith("holdfast: 1 more process in this folder has none either.\n"));
 }
 
 // A look at what was never written would make pages of zeros there, and their page tables: 64 MiB for each TiB.
@@ -281,7 +281,7 @@ TEST_F(Memory, OfAForkedChildSaysWhoseTheRestIs) {
   std::string child;
   const std::string pid = std::to_string(program.pid());
   ASSERT_TRUE(std::ifstream("/proc/" + pid + "/task/" + pid + "/children") >> child);
-  const std::string tells = "  forked from process " + pid + ": what it has of that";
+  const std::string tells = "  forked from process " + pid + ": memory inherited from that";
   const RunResult answer = RunTool({"memory", "--tables", tables(), child});
   EXPECT_THAT(answer.out, HasSubstr(tells));
   EXPECT_EQ(Ask(program).out.find("forked from"), std::string::npos);

@@ -110,9 +110,9 @@ TEST_F(FirstCommands, AFolderWithoutHeapProfilesIsShownByAnotherKind) {
   const RunResult top = RunTool({"top", out()});
   EXPECT_TRUE(top.exited(0)) << top.Describe();
   EXPECT_THAT(top.out, HasSubstr("(block)"));
-  EXPECT_THAT(top.err, HasSubstr("no heap profile there: this is the block profile"));
+  EXPECT_THAT(top.err, HasSubstr("no heap profile found: showing the block profile"));
   EXPECT_THAT(RunTool({"top", "--kind", "heap", out()}).err,
-              HasSubstr("no heap profiles in this folder. It holds block, mutex, threads"));
+              HasSubstr("no heap profiles in this folder. It has block, mutex, threads"));
 }
 
 TEST_F(FirstCommands, WhatToTypeNextNamesTheProcessThatHoldsMost) {

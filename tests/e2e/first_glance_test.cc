@@ -89,8 +89,9 @@ TEST_F(FirstGlance, AStrippedProgramSaysHowToNameItAndTheCommandDoes) {
   ASSERT_EQ(Execute({.argv = {"strip", program}}).status, 0);
   const RunResult run = RunAs(Launch::kRun, {program}, {{"heap-interval", "1"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
-  const std::string how = "lies in code without names, of stripped. To name it: holdfast symbolize --debug-dir DIR " +
-                          out() + ", with the unstripped stripped or its debug file in DIR";
+  const std::string how =
+      "is in code of stripped without function names. To name it: holdfast symbolize --debug-dir DIR " + out() +
+      ", with the unstripped stripped or its debug file in DIR";
   EXPECT_THAT(run.err, HasSubstr(how));
   const std::vector<std::string> top = {"top", "-n", "0", "--metric", "alloc_space", out()};
   const RunResult before = RunTool(top);
@@ -172,7 +173,7 @@ TEST_F(FirstGlance, ResidentMemoryStandsBesideTheHeap) {
   EXPECT_LT(resident, 100 << 20);
   const RunResult top = RunTool({"top", file});
   EXPECT_THAT(top.out, HasSubstr("\nresident ")) << top.Describe();
-  EXPECT_THAT(top.out, HasSubstr("B, all that the kernel counts for the process\n")) << top.Describe();
+  EXPECT_THAT(top.out, HasSubstr("B, as the kernel counts it for the process\n")) << top.Describe();
   EXPECT_THAT(RunTool({"top", "--format", "json", file}).out, HasSubstr("\"resident\": " + std::to_string(resident)));
   // Of objects it says nothing.
   EXPECT_THAT(RunTool({"top", "--metric", "inuse_objects", file}).out, Not(HasSubstr("\nresident ")));

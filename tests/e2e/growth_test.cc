@@ -129,7 +129,7 @@ TEST_F(ScarceRoom, WhyThereIsNoTableIsSaid) {
     return r.err;
   };
   const auto reason = [](const std::string& why) {
-    return ::testing::HasSubstr(": no table could be made: " + why +
+    return ::testing::HasSubstr(": no table could be created: " + why +
                                 "; nothing is recorded. Set HOLDFAST_TABLES to a folder in memory that has room\n");
   };
   EXPECT_THAT(said(folder() + "/none"), reason(folder() + "/none does not exist"));
@@ -142,7 +142,7 @@ TEST_F(ScarceRoom, WhyThereIsNoTableIsSaid) {
   EXPECT_THAT(doctor.out, ::testing::HasSubstr(room_ + " cannot be written: nothing can be recorded"))
       << doctor.Describe();
   const RunResult run = Execute(CommandFor(Launch::kRun, {"endings", "exit"}, {{"tables", room_}}));
-  EXPECT_THAT(run.err, ::testing::HasSubstr("no table could be made: " + room_ + " is read-only")) << run.Describe();
+  EXPECT_THAT(run.err, ::testing::HasSubstr("no table could be created: " + room_ + " is read-only")) << run.Describe();
   ASSERT_EQ(mount("", room_.c_str(), "", MS_REMOUNT, "size=64m"), 0);
   WriteFile(room_ + "/rest", std::string(kRoom - (64 << 10), 'x'));
   EXPECT_THAT(said(room_), reason(room_ + " is full"));
@@ -195,7 +195,7 @@ TEST_F(Waiting, WhereThereIsNoRoomForATableRunAndDoctorSaySo) {
   ASSERT_EQ(mount("room", room_.c_str(), "tmpfs", MS_REMOUNT, "size=256k"), 0);
   const RunResult r =
       Execute(CommandFor(Launch::kRun, {"endings", "exit"}, {{"heap-interval", "4KiB"}, {"tables", room_}}));
-  EXPECT_THAT(r.err, ::testing::HasSubstr("no table could be made: this user's tables take 0 in " + room_));
+  EXPECT_THAT(r.err, ::testing::HasSubstr("no table could be created: this user's tables use 0 in " + room_));
   EXPECT_THAT(r.err, ::testing::HasSubstr("--tables"));
   EXPECT_THAT(r.err, ::testing::Not(::testing::HasSubstr("lower --heap-interval")));
   const RunResult doctor = Execute({.argv = {Tool(), "doctor", "--", "true"}, .env = {{"HOLDFAST_TABLES", room_}}});

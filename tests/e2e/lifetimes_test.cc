@@ -267,7 +267,7 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   ASSERT_TRUE(ran.exited(0)) << ran.Describe();
   RunResult result = RunTool({"lifetimes", out()});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
-  for (const char* part : {"at_once", "handed_over", "median", "temp%", "in live blocks, not in the ages above",
+  for (const char* part : {"at_once", "handed_over", "median", "temp%", "in live blocks (not included above)",
                            "of each block that was sampled"})
     EXPECT_THAT(result.out, HasSubstr(part));
   result = RunTool({"lifetimes", "--sort", "temporary", "-n", "1", out()});
@@ -284,7 +284,7 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   result = RunTool({"top", "--by", "age", "--error", out()});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
   EXPECT_THAT(result.out, HasSubstr("alive_space (lifetimes)"));
-  EXPECT_THAT(result.out, HasSubstr("the oldest first"));
+  EXPECT_THAT(result.out, HasSubstr("oldest first"));
   result = RunTool({"top", "--kind", "lifetimes", "--error", "--focus", "at_once", out()});
   EXPECT_THAT(result.out, HasSubstr("freed_space"));
 }

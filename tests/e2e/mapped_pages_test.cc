@@ -152,14 +152,14 @@ TEST_F(MappedPages, OfManyMappingsNoneIsForgotten) {
 TEST_F(MappedPages, AreToldAlsoWhereNoBlockIsSampled) {
   const RunResult r = Run("0", {"3"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
-  EXPECT_THAT(r.err, HasSubstr("--resident: of mappings alone, as --heap-interval is 0"));
+  EXPECT_THAT(r.err, HasSubstr("--resident: covers only mappings, because --heap-interval is 0"));
   Truth truth = TruthOf(r.out);
   truth.functions.erase("pool");
   truth.functions.erase("take_from_pool");
   const Decoded profile = FileOf("touched_in_part");
   for (const auto& [function, of] : truth.functions) ExpectIs(profile, function, of);
   EXPECT_EQ(Of(profile.SumLeafWhere("pool", "mapping", "anonymous"), "resident_space"), 256 * 4096);
-  EXPECT_THAT(Run("0", {"3"}, 1, "0").err, HasSubstr("--resident: of nothing, as"));
+  EXPECT_THAT(Run("0", {"3"}, 1, "0").err, HasSubstr("--resident: no profile will be written, because"));
 }
 
 TEST_F(MappedPages, OfThreadsStacksAreOfWhoCreatedThem) {

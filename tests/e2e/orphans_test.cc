@@ -224,13 +224,17 @@ TEST_F(Orphans, DoctorNamesWhoWouldSeeTheExporter) {
   NEEDS_PID_NAMESPACES();
   Command doctor{.argv = {Tool(), "doctor", "--", ProgramPath("nothing")}};
   const RunResult r = Execute(AsPidOne(MasterOf(doctor, "plain")));
-  EXPECT_THAT(r.out, HasSubstr("exporter    is not started without `holdfast run`: takes_orphans (pid 1) would see the "
-                               "exporter as a child. The tables wait for `holdfast collect`"))
+  EXPECT_THAT(
+      r.out,
+      HasSubstr("exporter    no exporter starts without `holdfast run`, because takes_orphans (pid 1) would see it "
+                "as a child. Write the profiles with `holdfast collect`"))
       << r.Describe();
   const RunResult tini = Execute(AsPidOne(MasterOf(doctor, "plain", CopyAs("tini"))));
-  EXPECT_THAT(tini.out,
-              HasSubstr("tini (pid 1) ends the container as soon as its child ends: after a crash or SIGKILL the "
-                        "last profile is missing. Start the program as tini -- holdfast run -- PROGRAM"))
+  EXPECT_THAT(
+      tini.out,
+      HasSubstr(
+          "tini (pid 1) ends the container as soon as its child exits, so the last profile is missing after a crash or "
+          "SIGKILL. Start the program as tini -- holdfast run -- PROGRAM"))
       << tini.Describe();
 }
 
@@ -253,7 +257,7 @@ TEST_F(Orphans, DoctorOfAProcessSaysWhyItHasNoExporter) {
   }
   ASSERT_NE(pid, "");
   const RunResult r = RunTool({"doctor", pid, "--tables", tables()});
-  EXPECT_THAT(r.out, HasSubstr("takes_orphans (pid 1) would see the exporter as a child")) << r.Describe();
+  EXPECT_THAT(r.out, HasSubstr("takes_orphans (pid 1) would see it as a child")) << r.Describe();
   running.CloseInput();
   running.Wait();
 }

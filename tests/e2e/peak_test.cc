@@ -191,8 +191,8 @@ TEST_F(Peak, OfAShortProcessItIsSaidWhatTheHeapProfileHasOfIt) {
     const RunResult top = RunTool({"top", "--peak", argument});
     EXPECT_TRUE(top.exited(3)) << top.Describe();
     EXPECT_THAT(top.err, HasSubstr("Its peak was 1.95MiB at "));
-    EXPECT_THAT(top.err, HasSubstr("nobody has seen its stacks"));
-    EXPECT_THAT(top.err, Not(HasSubstr("leave --peak out")));
+    EXPECT_THAT(top.err, HasSubstr("but the stacks were not recorded"));
+    EXPECT_THAT(top.err, Not(HasSubstr("Leave out --peak")));
   }
 }
 
@@ -236,7 +236,7 @@ TEST_F(Peak, NoMeansNone) {
   ASSERT_EQ(NewestHeap().size(), 1u);
   const RunResult top = RunTool({"top", "--peak", NewestHeap()[0].path});
   EXPECT_TRUE(top.exited(3)) << top.Describe();
-  EXPECT_THAT(top.err, HasSubstr("no peak profile of this process beside it"));
+  EXPECT_THAT(top.err, HasSubstr("no peak profile of this process next to it"));
 }
 
 // What is forked, and what is executed in the place of another program.

@@ -84,7 +84,7 @@ TEST_F(ProcessCommands, DumpSaysWhenThereIsNothingNewAndNamesTheLastFile) {
   EXPECT_TRUE(second.exited(0)) << second.Describe();
   EXPECT_EQ(second.out, first.out);
   EXPECT_EQ(first.err, "");
-  EXPECT_THAT(second.err, HasSubstr("nothing new was sampled since"));
+  EXPECT_THAT(second.err, HasSubstr("nothing new has been sampled since"));
   Lines(running, 1, &done);
   EXPECT_THAT(Tool({"dump", Pid(running)}).out, HasSubstr(".0002.heap.pb.gz"));
 }
@@ -172,11 +172,11 @@ TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
            {{"set", pid, "heap-interval=5parsecs"}, 2, "takes a size"},
            {{"set", pid, "lock-interval=5"}, 2, "takes a time"},
            {{"set", pid, "lock=maybe"}, 2, "takes on or off"},
-           {{"set", pid, "colour=red"}, 2, "there are heap-interval=SIZE"},
+           {{"set", pid, "colour=red"}, 2, "use heap-interval=SIZE"},
            {{"set", pid, "--all", "heap=on"}, 2, "both"},
            {{"set", "0", "heap=on"}, 2, "not a process id"},
-           {{"set", pid, "heap-interval=1"}, 0, "is 1B already"},
-           {{"set", "4194999", "heap=off"}, 3, "there is none"},
+           {{"set", pid, "heap-interval=1"}, 0, "is already 1B"},
+           {{"set", "4194999", "heap=off"}, 3, "no such process"},
            {{"set", std::to_string(getpid()), "heap=off"}, 3, "is not profiled"},
        }) {
     const RunResult r = Tool(c.arguments);
@@ -187,7 +187,7 @@ TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
     ASSERT_TRUE(Tool({"set", pid, "heap-interval=" + std::to_string(1000 + i)}).exited(0)) << i;
   const RunResult full = Tool({"set", pid, "heap-interval=7"});
   EXPECT_TRUE(full.exited(3)) << full.Describe();
-  EXPECT_THAT(full.err, HasSubstr("no room for another change"));
+  EXPECT_THAT(full.err, HasSubstr("no space for another change"));
 }
 
 // ---- ls, and tables that are none ----
@@ -210,7 +210,7 @@ TEST_F(ProcessCommands, LsShowsWhatRunsAndWhatHasEnded) {
   EXPECT_THAT(ended.err, HasSubstr("holdfast collect " + out()));
   const RunResult dump = Tool({"dump", Pid(running)});
   EXPECT_TRUE(dump.exited(3)) << dump.Describe();
-  EXPECT_THAT(dump.err, HasSubstr("has ended; its table is still there"));
+  EXPECT_THAT(dump.err, HasSubstr("has exited, but its table is still there"));
   EXPECT_TRUE(RunTool({"collect", out(), "--tables", tables()}).exited(0));
 }
 
@@ -253,7 +253,7 @@ TEST_F(ProcessCommands, AHostileTableIsNamedAndFollowedNowhere) {
                            "2 tables cannot be read, one of them .*/holdfast\\.[0-9]+\\.[67]\\..*regular file"));
     // Whole at its head, and nobody's: only who reads on finds that it was cut.
     if (command[0] == "ls") {
-      EXPECT_THAT(r.err, HasSubstr(name(2) + ": not a whole table"));
+      EXPECT_THAT(r.err, HasSubstr(name(2) + ": damaged table"));
     }
     if (IsRoot()) {
       EXPECT_THAT(r.err, HasSubstr("belongs to user 65534"));
@@ -332,7 +332,7 @@ TEST_F(ProcessCommands, DoctorOfAProgram) {
   const RunResult usual = RunTool({"doctor", "--", ProgramPath("threads_exact"), "--its-own-option"});
   EXPECT_TRUE(usual.exited(0)) << usual.Describe();
   for (const char* part :
-       {"ok    recording   takes the library", "allocator   malloc and free are those of glibc", "locks ", "symbols ",
+       {"ok    recording   loads the library", "allocator   malloc and free are those of glibc", "locks ", "symbols ",
         "threads_exact", "kernel ", "limits ", "tables      in /dev/shm", "profiles    go to", "overhead "}) {
     EXPECT_THAT(usual.out, HasSubstr(part));
   }
@@ -376,11 +376,9 @@ TEST_F(ProcessCommands, DoctorKnowsPluginsThatFreeElsewhere) {
                                   "sys.stdin.read()\n"},
                              kEvery));
   ASSERT_TRUE(running.WaitForOutput("ready"));
-  EXPECT_THAT(
-      Tool({"doctor", Pid(running)}).out,
-      HasSubstr(plugin + " calls the free of libc.so.6 (RTLD_DEEPBIND, or a free of its own): what it allocates"));
-  const std::string opens =
-      " opens plugins with RTLD_DEEPBIND: what such a plugin allocates and frees itself is not seen";
+  EXPECT_THAT(Tool({"doctor", Pid(running)}).out,
+              HasSubstr(plugin + " calls the free of libc.so.6 (RTLD_DEEPBIND, or its own free): its own allocations"));
+  const std::string opens = " opens plugins with RTLD_DEEPBIND: their own allocations and frees are not seen";
   EXPECT_THAT(Tool({"doctor", "--", ProgramPath("loads_deep")}).out, HasSubstr("loads_deep" + opens));
   EXPECT_THAT(Tool({"doctor", "--", ProgramPath("loads_plugins")}).out, ::testing::Not(HasSubstr(opens)));
 }
@@ -393,9 +391,8 @@ TEST_F(ProcessCommands, DoctorOfAProcess) {
   // Until the exporter has been started up.
   Eventually([&] { return (r = Tool({"doctor", Pid(running)})).out.find("go to " + out()) != std::string::npos; });
   EXPECT_TRUE(r.exited(0)) << r.Describe();
-  for (const char* part :
-       {"ok    recording   heap every 1B, locks every 100us", "losses      none",
-        "allocator   malloc and free are those of glibc", "waits_for_input", "for its samples so far"}) {
+  for (const char* part : {"ok    recording   heap every 1B, locks every 100us", "losses      none",
+                           "allocator   malloc and free are those of glibc", "waits_for_input", "for samples so far"}) {
     EXPECT_THAT(r.out, HasSubstr(part));
   }
   EXPECT_THAT(r.out, HasSubstr("go to " + out()));

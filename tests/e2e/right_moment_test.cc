@@ -195,9 +195,9 @@ TEST_P(Triggers, ACommandThatFailsIsSaidOnceAndOneThatLastsHoldsNobodyUp) {
     return Eventually([&] { return std::filesystem::exists(log) && ReadFile(log).find(text) != std::string::npos; });
   };
   EXPECT_TRUE(says("oops"));
-  EXPECT_TRUE(says("--on-snapshot exit 3 #: exit status 3; said once")) << ReadFile(log);
+  EXPECT_TRUE(says("--on-snapshot exit 3 #: exit status 3; reported only once")) << ReadFile(log);
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
-  const std::string all = ReadFile(log), once = "exit status 1; said once";
+  const std::string all = ReadFile(log), once = "exit status 1; reported only once";
   EXPECT_NE(all.find(once), std::string::npos) << all;
   EXPECT_EQ(all.find(once), all.rfind(once)) << all;
   const RunResult r =
@@ -227,7 +227,7 @@ TEST_P(Triggers, WhatACommandPrintsIsBoundedAndItsFailureIsSaidAllTheSame) {
   const std::string all = ReadFile(log);
   EXPECT_GT(all.size(), 32u << 10);
   EXPECT_LE(all.size(), 64u << 10);
-  EXPECT_NE(all.find("exit status 1; said once"), std::string::npos);
+  EXPECT_NE(all.find("exit status 1; reported only once"), std::string::npos);
 }
 
 // Root's exporter writes the files of programs that root's became: what these say is another user's word.

@@ -173,7 +173,7 @@ TEST_F(RunTest, NextStepsAreOfWhatTheFilesHold) {
     const RunResult view = RunTool({command, out()});
     EXPECT_THAT(view.out, HasSubstr("metric   alloc_space (heap)\n")) << view.Describe();
     EXPECT_THAT(view.out,
-                HasSubstr("note     nothing is in use any more, so this is all that was allocated (alloc_space)\n"));
+                HasSubstr("note     nothing is in use any more, so this shows all allocations (alloc_space)\n"));
     EXPECT_THAT(view.out, HasSubstr("passing_blocks"));
   }
   EXPECT_THAT(RunTool({"top", "--metric", "inuse_space", out()}).out, HasSubstr("total    0")) << "it was asked for";
@@ -310,7 +310,7 @@ TEST_F(RunTest, SaysThatADaemonRunsOn) {
                          kEvery));
   std::ofstream(pipe) << "end\n";
   EXPECT_TRUE(r.exited(3)) << r.Describe();
-  EXPECT_THAT(r.err, HasSubstr("1 process runs on, profiled into " + out() + "."));
+  EXPECT_THAT(r.err, HasSubstr("1 process runs on; profiles go to " + out() + "."));
   EXPECT_TRUE(Settled());
   int daemons = 0;
   for (const ProfileName& name : ListProfiles(out())) daemons += name.program == "cat";

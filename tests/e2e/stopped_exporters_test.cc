@@ -67,12 +67,12 @@ TEST_F(StoppedExporter, RunEndsAndSaysWhy) {
   run.timeout_seconds = 30;  // it would wait for 60
   const RunResult r = Execute(run);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
-  const std::string why = "its exporter, process " + std::to_string(exporter) + ", is stopped; kill -CONT " +
-                          std::to_string(exporter) + " resumes it";
+  const std::string why = "its exporter, process " + std::to_string(exporter) +
+                          ", is stopped; resume it with kill -CONT " + std::to_string(exporter);
   EXPECT_THAT(r.err, HasSubstr("1 table is not written as profiles (" + why + "):\n"));
   EXPECT_THAT(RunTool({"collect", out(), "--tables", tables()}).err, HasSubstr(why));
   const std::string pid = std::to_string(waiter->pid());
-  EXPECT_THAT(RunTool({"doctor", pid, "--tables", tables()}).out, HasSubstr("nobody writes them: " + why));
+  EXPECT_THAT(RunTool({"doctor", pid, "--tables", tables()}).out, HasSubstr("not written: " + why));
   const RunResult dump = RunTool({"dump", pid, "--tables", tables()});
   EXPECT_TRUE(dump.exited(3)) << dump.Describe();
   EXPECT_THAT(dump.err, HasSubstr(why));

@@ -95,14 +95,13 @@ TEST_F(StuckServers, MariadbsBlockedStatementsComeBeforeItsIdlePools) {
   RunResult answer;
   EXPECT_TRUE(Eventually([&] {
     answer = Stuck({std::to_string(running.pid())});
-    return answer.out.find("; 3 wait for what nobody holds; ") != std::string::npos;
+    return answer.out.find("; 3 wait for events; ") != std::string::npos;
   })) << answer.Describe();
   EXPECT_TRUE(answer.exited(0)) << answer.Describe();
   // They come first, by the functions that their statements came through; pools and caches of threads are said to be idle.
-  EXPECT_THAT(
-      answer.out,
-      ContainsRegex("no thread waits for a lock; 3 wait for what nobody holds; [0-9]+ idle\n\n"
-                    "waits for what nobody holds\n  3 conditions: 3 threads wait, one for each, the longest for "));
+  EXPECT_THAT(answer.out,
+              ContainsRegex("no thread waits for a lock; 3 wait for events; [0-9]+ idle\n\n"
+                            "waits for events\n  3 conditions: 3 threads wait, one per lock, the longest for "));
   for (const char* function : {"ha_index_read_map", "mysql_update", "mysql_execute_command", "do_command"}) {
     EXPECT_LT(answer.out.find(function), answer.out.find("\nidle, or a wake-up was lost: ")) << answer.out;
   }

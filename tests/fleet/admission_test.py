@@ -92,7 +92,7 @@ class Admission(FleetTest):
 
     def test_bad_addresses_are_named(self):
         for address, code, text in (("nonsense", 2, "not an address"), ("127.0.0.1:99999", 2, "not an address"),
-                                    ("unix:", 2, "not a path"), ("unix:/nowhere/x", 3, "cannot listen")):
+                                    ("unix:", 2, "not a valid path"), ("unix:/nowhere/x", 3, "cannot listen")):
             refused = self.run_tool("serve", "--listen", address)
             self.assertIn(text, refused.stderr)
             self.assertEqual(refused.returncode, code, refused.stderr)

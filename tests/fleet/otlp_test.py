@@ -77,14 +77,14 @@ class Otlp(FleetTest):
         program = self.start()
         pusher = self.push(server.url)
         program.step()
-        self.assertIn("not taken (200: no wa)", pusher.wait_for("was not taken"))
+        self.assertIn("rejected a profile (200: no wa)", pusher.wait_for("rejected a profile"))
         self.assertTrue(os.listdir(os.path.join(self.out, ".push", os.listdir(self.out + "/.push")[0], "aside")))
 
     def test_a_server_of_another_kind_is_explained(self):
         server = StandIn(self)
         server.fail = reply(404)
         self.start().step()
-        self.assertIn("service.profilesSupport", self.push(server.url, linger="0s").wait_for("does not take"))
+        self.assertIn("service.profilesSupport", self.push(server.url, linger="0s").wait_for("does not accept"))
 
     @unittest.skipUnless(servers_tool("profcheck"), "profcheck is not here (scripts/servers says how to have it)")
     def test_profcheck_accepts_it(self):
@@ -116,7 +116,7 @@ class Otlp(FleetTest):
         self.expect_all(behind, 2)
         collector.kill()  # what comes meanwhile waits
         program.step(3)
-        pusher.wait_for("does not take profiles")
+        pusher.wait_for("does not accept profiles")
         collector.start()
         self.expect_all(behind, 5)
         self.assertEqual(pusher.stop(), 0)

@@ -284,7 +284,7 @@ class Profiles(PushTest):
         server.fail = reply(422)
         self.start().step()
         pusher = self.push(server, "--to", "ingest")
-        pusher.wait_for("does not take profiles (422")
+        pusher.wait_for("does not accept profiles (422")
         server.fail = None
         self.expect_all(server, 1)
 
@@ -376,19 +376,19 @@ class Trouble(PushTest):
 
     def test_a_server_that_answers_500(self):
         pusher = self.while_it_fails(reply(500, b"no room"))
-        self.assertIn("does not take profiles (500: no room)", pusher.wait_for("does not take"))
-        pusher.wait_for("takes profiles again")
+        self.assertIn("does not accept profiles (500: no room)", pusher.wait_for("does not accept"))
+        pusher.wait_for("accepts profiles again")
 
     def test_a_server_that_has_enough(self):
         pusher = self.while_it_fails(reply(429, connect_error("resource_exhausted", "push rate limit"), {"Retry-After": "1"}))
-        self.assertIn("push rate limit", pusher.wait_for("does not take"))
+        self.assertIn("push rate limit", pusher.wait_for("does not accept"))
 
     def test_a_server_that_resets_connections(self):
         self.while_it_fails(reset())
 
     def test_a_server_that_knows_nobody(self):
         pusher = self.while_it_fails(reply(401, b"who?"))
-        self.assertIn("Check --token-file", pusher.wait_for("does not take"))
+        self.assertIn("Check --token-file", pusher.wait_for("does not accept"))
 
     def test_a_server_that_is_gone(self):
         server = StandIn(self)
@@ -397,12 +397,12 @@ class Trouble(PushTest):
         program.step()
         self.expect_all(server, 1)
         server.stop()
-        pusher.wait_for("does not take profiles")
+        pusher.wait_for("does not accept profiles")
         program.step(2)
         other = StandIn(self, port=server.port)
         program.step()
         eventually(lambda: self.allocated(server) + self.allocated(other) == 4 * PER_STEP, "every step is told")
-        pusher.wait_for("takes profiles again")
+        pusher.wait_for("accepts profiles again")
 
     def test_a_slow_server_holds_up_nothing_else(self):
         server = StandIn(self)
@@ -474,7 +474,7 @@ class Trouble(PushTest):
         for program in programs:
             program.step()
             program.end()
-        pusher.wait_for("does not take profiles (503")
+        pusher.wait_for("does not accept profiles (503")
         eventually(lambda: len(self.waiting(server)) >= 8 * 5, "all of it waits")
         answers = []
 
@@ -523,7 +523,7 @@ class Trouble(PushTest):
         pusher = self.push(server, "--tenant", "chop")
         program.step(2)
         program.end()
-        pusher.wait_for("does not take profiles (401")
+        pusher.wait_for("does not accept profiles (401")
         eventually(lambda: self.waiting(server), "it waits")
         self.assertEqual(pusher.stop(), 3)
         for name in os.listdir(self.tables):  # as an exporter does
@@ -537,7 +537,7 @@ class Trouble(PushTest):
     def test_what_waits_for_a_token_is_sent_once_that_is_corrected(self):
         server = StandIn(self, check_authorization=lambda got: got == "Bearer right")
         token = os.path.join(self.folder, "token")
-        for text, wait in (("wrong", "does not take profiles (401"), ("right", "takes profiles again")):
+        for text, wait in (("wrong", "does not accept profiles (401"), ("right", "accepts profiles again")):
             with open(token, "w") as file:
                 file.write(text + "\n")
             if text == "wrong":
@@ -570,7 +570,7 @@ class Trouble(PushTest):
         for name in os.listdir(self.tables):  # as an exporter does
             if ".%d." % program.pid in name:
                 os.unlink(os.path.join(self.tables, name))
-        pusher.wait_for("Nothing of that folder is pushed meanwhile")
+        pusher.wait_for("Profiles of that folder are not pushed until then")
         time.sleep(0.3)  # some looks more, none of which finds room
         os.unlink(os.path.join(self.out, "filler"))
         self.expect_all(server, 4)
@@ -693,14 +693,14 @@ class Trouble(PushTest):
         pusher.wait_for("have reached --max-disk")
         self.assertLessEqual(sum(os.path.getsize(path) for path in self.waiting(server)), 20000)
         self.assertEqual(pusher.stop(), 3)
-        self.assertRegex(pusher.wait_for("sent "), "dropped for want of room")
+        self.assertRegex(pusher.wait_for("sent "), "dropped for lack of disk space")
 
     def test_one_pusher_for_a_folder_and_server(self):
         server = StandIn(self)
         self.start().step()
         first = self.push(server, self.out)
         second = self.push(server, self.out)
-        self.assertIn("already, by process %d" % first.process.pid, second.wait_for("already"))
+        self.assertIn("process %d already pushes" % first.process.pid, second.wait_for("already"))
 
 
 class Exporters(PushTest):
@@ -825,10 +825,10 @@ class Access(PushTest):
         for arguments, text in (
             (["localhost:4040"], "no URL"),
             (["ftp://x"], "neither http nor https"),
-            (["http://a:b@x"], "use --user-file"),
+            (["http://a:b@x"], "Use --user-file"),
             (["http://x", "--label", "a-b=c"], "letters, digits and '_'"),
             (["http://x", "--label", "a"], "it has no '='"),
-            (["http://x", "--label", "__name__=x"], "the server's"),
+            (["http://x", "--label", "__name__=x"], "reserved by the server"),
             (["http://x", "--every", "1ms"], "between 100ms and 1h"),
             (["http://x", "--to", "carbon"], "--to"),
             (["http://x", "--token-file", "/nonexistent"], "cannot be read"),

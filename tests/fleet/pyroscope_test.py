@@ -206,7 +206,7 @@ class Trouble(RealTest):
             program.step()
             steps += 1
             time.sleep(0.1)
-        pusher.wait_for("does not take profiles")
+        pusher.wait_for("does not accept profiles")
         server.begin()
         program.step()
         self.expect_steps(server, steps + 1)
@@ -218,7 +218,7 @@ class Trouble(RealTest):
         program = self.start()
         pusher = self.push(server, every="100ms")
         program.step()
-        pusher.wait_for("does not take profiles (429")
+        pusher.wait_for("does not accept profiles (429")
         program.step(3)
         program.end()
         self.expect_steps(server, 4)
@@ -330,7 +330,7 @@ class Series(RealTest):
         subprocess.run(command, check=True, env=clean_environment())
         eventually(lambda: self.total(server, COUNTERS["heap"][1], "serve") == 1000, "all of it is there")
         eventually(lambda: "sent " in self.log(), "the pusher has ended")
-        self.assertRegex(self.log(), "servers take 30 labels a series; of its samples' these are left out: .*zc")
+        self.assertRegex(self.log(), "servers accept 30 labels per series, so these labels of samples are dropped: .*zc")
         self.assertNotIn("set aside", self.log())
 
 

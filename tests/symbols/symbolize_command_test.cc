@@ -245,7 +245,7 @@ TEST_F(SymbolizeCommand, AFolderStandsForTheProfilesInIt) {
   // One name twice: neither overwrites the other.
   const CommandResult twice = Symbolize("-q -o " + copies + " " + out + " " + out);
   EXPECT_EQ(twice.status, 3);
-  EXPECT_THAT(twice.output, HasSubstr("holds another file of this name already"));
+  EXPECT_THAT(twice.output, HasSubstr("already contains a file with this name"));
   EXPECT_EQ(Symbolize("-q " + copies + "/nothing").status, 3);
   EXPECT_EQ(Symbolize("-q -o /dev/null " + out).status, 0);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));

@@ -79,7 +79,7 @@ TEST(AccountRecords, PagesOfTheKernelsPoolAreBesideTheRest) {
   ASSERT_EQ(mappings.size(), 1u);
   EXPECT_EQ(mappings[0].resident, 0u);
   EXPECT_EQ(mappings[0].hugetlb, 8u << 20);
-  EXPECT_THAT(AccountText(Account(), "x"), HasSubstr("\n  beside that 8MiB of the kernel's pool"));
+  EXPECT_THAT(AccountText(Account(), "x"), HasSubstr("\n  additionally 8MiB from the kernel's huge page pool"));
 }
 
 TEST(AccountRecords, WithoutPagesThereIsNoEstimateOfThem) {

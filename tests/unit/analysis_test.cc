@@ -243,7 +243,7 @@ TEST_F(MergeTest, SumsProcessesAndNeverSnapshotsOfOne) {
   const std::string c = Save("app.2.0001.heap.pb.gz", Snapshot("two", 2, {Stack{"main;f", 50}, Stack{"main;g", 7}}));
   const Profile merged = Merged({.view = {.files = {a, b, c}}});
   EXPECT_EQ(merged.Total(3), 357);
-  EXPECT_THAT(err_, HasSubstr("0001.heap.pb.gz: left out, a snapshot of the same process"));
+  EXPECT_THAT(err_, HasSubstr("0001.heap.pb.gz: skipped, because "));
   EXPECT_EQ(merged.CommentValue("merged"), "sum of 2 files");
   EXPECT_EQ(merged.CommentValue("process"), "");
   EXPECT_EQ(merged.CommentValue("total inuse_space"), "357 ± 0");
@@ -283,15 +283,14 @@ TEST_F(MergeTest, SaysEachIntervalOfItsFiles) {
     return top.out.substr(at, top.out.find('\n', at) - at);
   };
   const Profile merged = Merged({.view = {.files = {every, rare}}});
-  EXPECT_EQ(sampled(merged), "sampled  every one, 1 in 512KiB");
-  EXPECT_THAT(err_, HasSubstr("different intervals"));
+  EXPECT_EQ(sampled(merged), "sampled  all, 1 in 512KiB");
+  EXPECT_THAT(err_, HasSubstr("different sampling intervals"));
   EXPECT_EQ(merged.CommentValue("interval"), "524288 bytes") << "most of the error comes from there";
   EXPECT_EQ(merged.period, 524288);
   const auto variances = VariancesOf(merged);
   ASSERT_EQ(variances.size(), 4u);
   EXPECT_GT(variances[3], 0) << "not exact, as its first file is";
-  EXPECT_EQ(sampled(Merged({.view = {.files = {rare, every, changed}}})),
-            "sampled  every one, 1 in 64KiB, 1 in 512KiB");
+  EXPECT_EQ(sampled(Merged({.view = {.files = {rare, every, changed}}})), "sampled  all, 1 in 64KiB, 1 in 512KiB");
   const std::string other = with("d", "four", {"interval: 524288 bytes"}, 524288);
   EXPECT_EQ(sampled(Merged({.view = {.files = {rare, other}}})), "sampled  1 in 512KiB");
   EXPECT_EQ(err_, "");
@@ -350,7 +349,7 @@ TEST_F(Analysis, APeakWithoutAProfileIsNamed) {
   const Result top =
       testing::Catch([&](auto& out, auto& err) { return RunTop({.files = {folder_.path()}, .peak = true}, out, err); });
   EXPECT_EQ(top.exit_code, 0) << top.err;
-  EXPECT_THAT(top.err, HasSubstr("1 process without a peak profile is left out (too short, or --peak no): two"));
+  EXPECT_THAT(top.err, HasSubstr("1 process without a peak profile is skipped (too short, or --peak no): two"));
   EXPECT_THAT(top.err, HasSubstr("had 7MiB"));
   EXPECT_THAT(top.err, Not(HasSubstr("one")));
 }
@@ -377,7 +376,7 @@ TEST_F(CheckTest, BudgetsAreKeptOrNot) {
   EXPECT_EQ(total("2kb", "auto"), "FAIL  inuse_space: 2.51KB ± 0, at most 2KB\n");
   EXPECT_EQ(total("2000B", "auto"), "FAIL  inuse_space: 2510B ± 0, at most 2000B\n");
   EXPECT_EQ(total("0.1MB", "KiB"), "ok    inuse_space: 2.45KiB ± 0KiB, at most 97.66KiB\n");
-  EXPECT_EQ(total("2.509KB", "auto"), "FAIL  inuse_space: 2.51KB (1B too much) ± 0, at most 2.51KB\n");
+  EXPECT_EQ(total("2.509KB", "auto"), "FAIL  inuse_space: 2.51KB (1B over) ± 0, at most 2.51KB\n");
   const Result markdown =
       Check({.view = {.files = {file}, .format = "markdown"}, .max = {"inuse_space:ParseJson=2KB"}, .base = {}});
   EXPECT_EQ(markdown.out,
@@ -448,8 +447,8 @@ TEST_F(CheckTest, AFileOfBudgetsThatIsNoneIsNamed) {
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("line 2: not a budget: inuse_space 1MB"));
   std::ofstream(path) << "# none\n";
-  EXPECT_THAT(Check({.view = {.files = {file}}, .budgets = {path}}).err, HasSubstr("no budget is in it"));
-  EXPECT_THAT(Check({.view = {.files = {file}}, .budgets = {path + ".gone"}}).err, HasSubstr("could not be read"));
+  EXPECT_THAT(Check({.view = {.files = {file}}, .budgets = {path}}).err, HasSubstr("contains no budget"));
+  EXPECT_THAT(Check({.view = {.files = {file}}, .budgets = {path + ".gone"}}).err, HasSubstr("cannot be read"));
 }
 
 // A comment takes 64 KiB: of many budgets, or of long names, the summary says less.
@@ -519,14 +518,15 @@ TEST_F(CheckTest, ABudgetOfNoFunctionFailsUnlessItIsOptional) {
   const std::vector<std::string> renamed = {"inuse_space:ParseJsen=1MB"};
   const Result failed = Check({.view = {.files = {file}}, .max = renamed});
   EXPECT_EQ(failed.exit_code, 1);
-  EXPECT_EQ(failed.out,
-            "FAIL  inuse_space:ParseJsen: no function of the profile matches (--max-optional allows that; holdfast top "
-            "shows the names)\n");
+  EXPECT_EQ(
+      failed.out,
+      "FAIL  inuse_space:ParseJsen: no function in the profile matches (allowed with --max-optional; holdfast top "
+      "lists the names)\n");
   EXPECT_THAT(Check({.view = {.files = {file}, .format = "markdown"}, .max = renamed}).out,
-              HasSubstr("| **FAIL: no function of the profile matches"));
+              HasSubstr("| **FAIL: no function in the profile matches"));
   const Result junit = Check({.view = {.files = {file}, .format = "junit"}, .max = renamed});
   EXPECT_THAT(junit.out, HasSubstr("failures=\"1\""));
-  EXPECT_THAT(junit.out, HasSubstr("<failure message=\"inuse_space:ParseJsen: no function of the profile matches"));
+  EXPECT_THAT(junit.out, HasSubstr("<failure message=\"inuse_space:ParseJsen: no function in the profile matches"));
   const Result optional = Check({.view = {.files = {file}}, .max_optional = renamed});
   EXPECT_EQ(optional.exit_code, 0);
   EXPECT_EQ(optional.out, "ok    inuse_space:ParseJsen: 0 ± 0, at most 1MB\n");

@@ -85,7 +85,7 @@ TEST_F(Collect, LeavesToAnExporterWhatItServes) {
   ASSERT_TRUE(lock.Take());
   const Result result = Run(out_);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("1 left to the exporter"));
+  EXPECT_THAT(result.err, HasSubstr("left 1 table to the running exporter"));
   EXPECT_TRUE(std::filesystem::exists(target.path()));
 }
 
@@ -106,7 +106,7 @@ TEST_F(Collect, ATableThatCannotBeReadIsNamedAndStays) {
   const Result result = Run(out_);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("bad module at byte"));
-  EXPECT_THAT(result.err, HasSubstr("left where it is"));
+  EXPECT_THAT(result.err, HasSubstr("left in place"));
   EXPECT_TRUE(std::filesystem::exists(target.path()));
 }
 
@@ -117,7 +117,7 @@ TEST_F(Collect, WritesElsewhereWhenAsked) {
   target.Kill();
   const Result failed = Run(out_);
   EXPECT_EQ(failed.exit_code, 3);
-  EXPECT_THAT(failed.err, HasSubstr("-o writes elsewhere, --discard throws it away"));
+  EXPECT_THAT(failed.err, HasSubstr("-o writes elsewhere, --discard deletes it"));
   const std::string other = folder_.File("other");
   const Result result = Run("-o " + other + " " + out_);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -131,7 +131,7 @@ TEST_F(Collect, ThrowsTablesOfEndedProcessesAway) {
   const Result result = Run("--discard " + out_);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("1 table of ended processes thrown away; 1 still running"));
+  EXPECT_THAT(result.err, HasSubstr("deleted 1 table of exited processes; 1 still running"));
   EXPECT_FALSE(std::filesystem::exists(target.path()));
   EXPECT_TRUE(std::filesystem::exists(live.path()));
   EXPECT_FALSE(std::filesystem::exists(out_));

@@ -28,7 +28,8 @@ TEST(SuppressionsTest, AreThoseOfLeakSanitizer) {
   EXPECT_FALSE(known.Matches("my_init_crc_table"));
   EXPECT_FALSE(known.Matches("init_crc_tables"));
   EXPECT_FALSE(known.Matches("other"));
-  EXPECT_EQ(known.AddText("leak\n", "bad.txt").message(), "bad.txt:1: \"leak\" is no suppression. Write leak:PATTERN.");
+  EXPECT_EQ(known.AddText("leak\n", "bad.txt").message(),
+            "bad.txt:1: \"leak\" is not a suppression. Write leak:PATTERN.");
 }
 
 // ---- Leaks ----
@@ -185,7 +186,7 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
   EXPECT_THAT(leaks.out, HasSubstr("program  app: 30 snapshots over 29min\n"));
   EXPECT_THAT(leaks.out, HasSubstr("leaks    1 stack grows all the time\n"));
   // 60,000 bytes an hour; 92,500 in use at the end: (1,000,000 − 92,500) / 60,000 hours.
-  EXPECT_THAT(leaks.out, HasSubstr("limit    1MB in use is reached in 15h 7min\n")) << leaks.out;
+  EXPECT_THAT(leaks.out, HasSubstr("limit    1MB in use will be reached in 15h 7min\n")) << leaks.out;
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("\\+58.59KiB +±0 +60 +29.30KiB +30  growing +leak ← main"));
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("one-off +table ← main"));
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex("plateau +ring ← main"));
@@ -194,7 +195,7 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
   LeaksOptions suppressed = options;
   suppressed.suppressions = {known};
   EXPECT_EQ(Leaks(suppressed).exit_code, 0) << Leaks(suppressed).out;
-  EXPECT_THAT(Leaks(suppressed).out, HasSubstr("left out 1 leak by suppressions\n"));
+  EXPECT_THAT(Leaks(suppressed).out, HasSubstr("skipped  1 leak by suppressions\n"));
 }
 
 // What is resident has no history of its own here: what is in use counts, and that is said.
@@ -208,7 +209,7 @@ TEST_F(LeaksTest, OfWhatIsResidentGoByWhatIsInUseAndSaySo) {
     files.push_back(Save("app.1." + std::to_string(i) + ".resident.pb.gz", p));
   }
   EXPECT_THAT(Leaks({.view = {.files = files}}).out,
-              HasSubstr("note     of kind resident: of what is in use, whether it is resident or not (inuse_space)\n"));
+              HasSubstr("note     resident profiles: shows all memory in use, resident or not (inuse_space)\n"));
 }
 
 // A server that begins to leak in the last third of its run, one that has only just begun, and one that stopped.
@@ -324,9 +325,10 @@ TEST_F(FolderOfPrograms, TheOneThatGrowsMostIsShown) {
   EXPECT_THAT(leaks.out, HasSubstr("still rising, by keep_fast"));
   for (const char* other : {"(pid 1)", "(pid 2)", "(pid 4)", "keep_slow"})
     EXPECT_EQ(leaks.out.find(other), std::string::npos) << leaks.out;
-  EXPECT_THAT(leaks.out,
-              HasSubstr("others   1 more of it, large (level), slow (growing) (of 4 processes this grows most; --all "
-                        "shows each)\n"));
+  EXPECT_THAT(
+      leaks.out,
+      HasSubstr("others   1 more of this program, large (level), slow (growing) (of 4 processes this grows most; --all "
+                "shows each)\n"));
   for (const Result& all :
        {Leaks({.view = {.files = {folder_.path()}}, .all = true}), Leaks({.view = {.files = files_}})}) {
     for (const char* each : {"large (pid 1)", "slow (pid 2)", "fast (pid 3)", "fast (pid 4)"})
@@ -433,7 +435,7 @@ TEST_F(LeaksTest, FewSnapshotsAreNoVerdictAndLocksAnError) {
   const std::string file = Save("app.1.0001.heap.pb.gz", Snapshot("one", 1, {Stack{"main", 1}}));
   const Result few = Leaks({.view = {.files = {folder_.path()}}});
   EXPECT_EQ(few.exit_code, 4) << few.err;
-  EXPECT_THAT(few.out, HasSubstr("answer   cannot tell: there is one snapshot; 3 more snapshots will tell\n"));
+  EXPECT_THAT(few.out, HasSubstr("answer   cannot tell: there is only one snapshot; 3 more snapshots will tell\n"));
   Profile locks = StackProfile({Stack{"main", 1}});
   for (auto& type : locks.sample_types) type.type = locks.strings.Intern("contentions");
   EXPECT_EQ(Leaks({.view = {.files = {Save("locks", locks)}}}).exit_code, 2);

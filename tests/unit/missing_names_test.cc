@@ -76,7 +76,7 @@ TEST_F(HowTo, ThePackageIsNamedWhereDpkgKnowsTheFile) {
   EXPECT_EQ(PackageOfFile("/usr/bin/appl", root_), "");
   EXPECT_EQ(PackageOfFile("/usr/lib/libx.so.1", root_), "libx1");
   EXPECT_EQ(Said("/usr/bin/app", "b1d0"),
-            "62% lies in code without names, of app. To name it: apt install app-tools-dbgsym (or export "
+            "62% is in code of app without function names. To name it: apt install app-tools-dbgsym (or export "
             "DEBUGINFOD_URLS=https://debuginfod.debian.net); then holdfast symbolize 'out of app'");
 }
 
@@ -144,11 +144,11 @@ TEST_F(HowTo, LocksThatAreAddressesSayWhatWouldNameThem) {
   EXPECT_EQ(how({"queue (app)", "16 into a block of 64B from make_queue"}), "");
   const std::string steps =
       "apt install app-tools-dbgsym (or export DEBUGINFOD_URLS=https://debuginfod.debian.net); then holdfast symbolize prof";
-  EXPECT_EQ(how({"queue (app)", "app!0x4a080"}), "1 of 2 locks is data of app without names. To name it: " + steps);
-  EXPECT_EQ(how({"app!0x4a080", "app!0x4a0c0"}, "40% lies in code without names, of app. To name it: " + steps),
-            "2 of 2 locks are data of app without names. To name them: the same");
+  EXPECT_EQ(how({"queue (app)", "app!0x4a080"}), "1 of 2 locks is data of app without symbols. To name it: " + steps);
+  EXPECT_EQ(how({"app!0x4a080", "app!0x4a0c0"}, "40% is in code of app without function names. To name it: " + steps),
+            "2 of 2 locks are data of app without symbols. To name them: the same");
   EXPECT_THAT(how({"app!0x4a080", "0x7f0010", "0x7f0020"}),
-              HasSubstr(". 2 of 3 locks lie in no file and in no block that the heap profile sampled: "));
+              HasSubstr(". 2 of 3 locks are neither in a file nor in a sampled heap block: "));
   EXPECT_EQ(how({"gone.so!0x10"}), "") << "nothing is known of that file";
 }
 

@@ -387,7 +387,7 @@ TEST(TimeCounts, WhereSomeWereNotCountedThereAreNoPercentiles) {
   TimeCounts sum;
   sum.Add(times);
   EXPECT_FALSE(sum.complete());
-  EXPECT_THAT(sum.LengthsText(5), HasSubstr("not known"));
+  EXPECT_THAT(sum.LengthsText(5), HasSubstr("unknown"));
 }
 
 TEST(PprofRecords, OldTextOfLengthsMayBeAnything) {
@@ -622,18 +622,18 @@ TEST(PprofErrors, DamagedGzip) {
 }
 
 TEST(PprofErrors, NotAProfileAtAll) {
-  EXPECT_THAT(ErrorOf("#!/bin/sh\necho hello\n"),
-              HasSubstr("x.pb.gz: not a pprof profile (no gzip, and as protobuf: "));
-  EXPECT_EQ(ErrorOf(Gzip("\x7f"
-                         "ELF is no profile")),
-            "x.pb.gz: gzip, but no pprof profile inside. Name a file like app.4242.0001.heap.pb.gz.");
+  EXPECT_THAT(ErrorOf("#!/bin/sh\necho hello\n"), HasSubstr("x.pb.gz: not a pprof profile (not gzip; as protobuf: "));
+  EXPECT_EQ(
+      ErrorOf(Gzip("\x7f"
+                   "ELF is no profile")),
+      "x.pb.gz: a gzip file that does not contain a pprof profile. Name a file such as app.4242.0001.heap.pb.gz.");
 }
 
 TEST(PprofErrors, BadVarintAndBadLength) {
   EXPECT_THAT(ErrorOf(Gzip(std::string("\x48") + std::string(11, '\xff'))),
               HasSubstr("damaged or not a pprof profile (a number of more than 10 bytes)"));
-  EXPECT_THAT(ErrorOf(Gzip("\x0a\x7f")), HasSubstr("damaged or not a pprof profile (a field goes on behind the end)"));
-  EXPECT_THAT(ErrorOf("\x0b\x01"), HasSubstr("as protobuf: a field of no known type)"));
+  EXPECT_THAT(ErrorOf(Gzip("\x0a\x7f")), HasSubstr("damaged or not a pprof profile (a field extends past the end)"));
+  EXPECT_THAT(ErrorOf("\x0b\x01"), HasSubstr("as protobuf: a field of unknown type)"));
 }
 
 TEST(PprofErrors, EachIndexOutOfRangeIsNamed) {
@@ -643,14 +643,14 @@ TEST(PprofErrors, EachIndexOutOfRangeIsNamed) {
     return ErrorOf(Gzip(profile.SerializeAsString()));
   };
   EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(9); }),
-              HasSubstr("(string 9 is used, the table has 2)"));
+              HasSubstr("(string 9 is used, but the table has 2)"));
   EXPECT_THAT(error([](pb::Profile* p) { p->mutable_sample_type(0)->set_type(-1); }),
-              HasSubstr("(string -1 is used, the table has 2)"));
-  EXPECT_THAT(error([](pb::Profile* p) { p->add_comment(2); }), HasSubstr("(string 2 is used, the table has 2)"));
+              HasSubstr("(string -1 is used, but the table has 2)"));
+  EXPECT_THAT(error([](pb::Profile* p) { p->add_comment(2); }), HasSubstr("(string 2 is used, but the table has 2)"));
   EXPECT_THAT(error([](pb::Profile* p) { p->add_sample()->add_location_id(4); }),
               HasSubstr("(location id 4 is used but not defined)"));
   EXPECT_THAT(error([](pb::Profile* p) { p->add_sample(); }),
-              HasSubstr("(sample 1 has 0 values, the profile has 1 sample types)"));
+              HasSubstr("(sample 1 has 0 values, but the profile has 1 sample types)"));
   EXPECT_THAT(error([](pb::Profile* p) { p->add_mapping(); }), HasSubstr("(a mapping has id 0)"));
   EXPECT_THAT(error([](pb::Profile* p) {
                 p->add_function()->set_id(5);
@@ -695,9 +695,10 @@ TEST(PprofErrors, ABombIsRefusedAtTheLimit) {
   std::string strings;  // a profile so far: empty strings without end
   for (int i = 0; i < 2 << 20; ++i) strings += std::string("\x32\x00", 2);
   EXPECT_EQ(ErrorOf(Gzip(strings), 1 << 20),
-            "x.pb.gz: larger than 1 MiB unpacked, which no profile is. Check the file's source.");
+            "x.pb.gz: larger than 1 MiB when unpacked, so it is not a profile. Check where the file comes from.");
   // And early where it cannot be a profile: zeros are no field.
-  EXPECT_THAT(ErrorOf(Gzip(std::string(16 << 20, '\0'))), HasSubstr("gzip, but no pprof profile inside"));
+  EXPECT_THAT(ErrorOf(Gzip(std::string(16 << 20, '\0'))),
+              HasSubstr("a gzip file that does not contain a pprof profile"));
 }
 
 TEST(PprofErrors, FilesAboveTheLimitAreNotEvenRead) {

@@ -649,7 +649,7 @@ TEST_F(SpoolTest, HasOneOwnerForEachServer) {
   EXPECT_NE(Open("http://localhost:4040 shop"), nullptr);
   const absl::Status second = Spool::Open(out_, "http://localhost:4040").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(second.message()), HasSubstr("by process " + std::to_string(getpid())));
+  EXPECT_THAT(std::string(second.message()), HasSubstr("process " + std::to_string(getpid()) + " already pushes"));
 }
 
 TEST_F(SpoolTest, BeyondItsCapTheOldestGo) {

@@ -34,7 +34,7 @@ TEST(RunSummary, OfWhatWasFreedAtTheEndTheFolderIsNamed) {
   folder.Write(last, HeapWith(100));
   const std::string freed = Summary(run, {first, last}, {}, 0);
   EXPECT_THAT(freed, HasSubstr("holdfast top " + run.out + " ")) << freed;
-  EXPECT_THAT(freed, HasSubstr("# in use before the program freed it at its end\n"));
+  EXPECT_THAT(freed, HasSubstr("# in use before the program freed it on exit\n"));
 
   folder.Write(last, HeapWith(500));
   const std::string held = Summary(run, {first, last}, {}, 0);

@@ -81,7 +81,7 @@ TEST_F(SizeHistogram, AFileWithoutSizesCountsTheMeanOfEachStack) {
   Profile profile = StackProfile({Stack{"main;a", 1000, 10}, Stack{"main;b", 3000, 1}}, "");
   for (Profile::Sample& sample : profile.samples) sample.labels = 0;
   const Result top = Top(profile);
-  EXPECT_THAT(top.out, HasSubstr("the mean of each stack counts"));
+  EXPECT_THAT(top.out, HasSubstr("uses the mean size of each stack"));
   EXPECT_THAT(top.out, HasSubstr("up to 128B       10    1000B"));
   EXPECT_THAT(top.out, HasSubstr("up to 4KiB        1  2.93KiB"));
 }

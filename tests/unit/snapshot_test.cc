@@ -196,7 +196,7 @@ TEST(ReadSnapshot, ListsThatGoRoundInACircleEnd) {
   frames.AddHeapRow(deep, 1, 1, 0);
   const Offset node = frames.At<Stack>(deep).parent;
   frames.At<Node>(node).parent = node;
-  ExpectCorrupt(frames, "endless stack");
+  ExpectCorrupt(frames, "circular stack");
 }
 
 // One that another thread was faster to add stays in its list: it is no stack of its own.
@@ -306,10 +306,10 @@ TEST(ReadSnapshot, ARowOfNoKnownKindIsAnError) {
   MadeTable table;
   Row& row = table.At<Row>(table.AddHeapRow(table.AddStack({0x10}), 1, 1, 0));
   row.size_class = 60000;
-  ExpectCorrupt(table, "row of no known kind");
+  ExpectCorrupt(table, "row of unknown kind");
   row.size_class = 1;
   row.profile = static_cast<ProfileKind>(kProfileKinds);
-  ExpectCorrupt(table, "row of no known kind");
+  ExpectCorrupt(table, "row of unknown kind");
 }
 
 TEST(ReadSnapshot, SumsThatAreNoNumbersAreZero) {

@@ -157,7 +157,8 @@ TEST(Top, WhatSamplesCannotTellFromNothingIsNotCalledInUse) {
   };
   EXPECT_THAT(metric_of(3000, 30), HasSubstr("metric   inuse_space"));
   EXPECT_THAT(metric_of(3000, 4000), HasSubstr("metric   alloc_space"));
-  EXPECT_THAT(metric_of(3001, 4000), HasSubstr("note     hardly anything is (3001) in use any more, so this is all"));
+  EXPECT_THAT(metric_of(3001, 4000),
+              HasSubstr("note     hardly anything is (3001) in use any more, so this shows all"));
   EXPECT_THAT(metric_of(20'000, 30'000), HasSubstr("metric   inuse_space"));
 }
 
@@ -179,8 +180,8 @@ TEST(Top, OfSnapshotsOfOneProcessTheNewestCounts) {
     const Result top = Top({.files = files, .unit = "bytes"});
     EXPECT_EQ(top.exit_code, 0);
     EXPECT_THAT(top.out, HasSubstr("total    5000 ± 50 (95 %)"));
-    EXPECT_EQ(top.err, "holdfast: " + older + ": left out, a snapshot of the same process as " + newer +
-                           ", which holds all of it.\n");
+    EXPECT_EQ(top.err, "holdfast: " + older + ": skipped, because " + newer +
+                           " is a later snapshot of the same process and includes it.\n");
   }
   EXPECT_EQ(Top({.files = {folder.path()}, .unit = "bytes"}).err, "") << "who gives a folder expects it";
 }
@@ -199,8 +200,8 @@ TEST(Top, DifferentKindsAreAnErrorThatSaysSo) {
   const std::string other = Save(folder, "lifetimes", OfProcess("2", 10, 3000, 30, "lifetimes"));
   const Result top = Top({.files = {heap, other}});
   EXPECT_EQ(top.exit_code, 2);
-  EXPECT_EQ(top.err,
-            "holdfast: " + other + ": of another kind (lifetimes) than " + heap + " (heap). Give files of one kind.\n");
+  EXPECT_EQ(top.err, "holdfast: " + other + ": its kind (lifetimes) differs from that of " + heap +
+                         " (heap). Give files of one kind.\n");
   EXPECT_EQ(top.out, "");
 }
 
@@ -209,18 +210,19 @@ TEST(Top, AnUnknownMetricIsAnErrorThatListsTheKnown) {
   const std::string file = Save(folder, "a", SmallProfile());
   const Result top = Top({.files = {file}, .metric = "inuse"});
   EXPECT_EQ(top.exit_code, 2);
-  EXPECT_EQ(top.err, "holdfast: " + file +
-                         ": no metric \"inuse\". There are: alloc_objects, alloc_space, inuse_objects, inuse_space.\n");
+  EXPECT_EQ(top.err,
+            "holdfast: " + file +
+                ": no metric \"inuse\". The profile has: alloc_objects, alloc_space, inuse_objects, inuse_space.\n");
 }
 
 TEST(Top, ABadUnitAndAMissingFileAreErrors) {
   Folder folder;
   EXPECT_EQ(Top({.files = {"x"}, .unit = "parsecs"}).exit_code, 2);
   EXPECT_EQ(Top({.files = {"x"}, .unit = "parsecs"}).err,
-            "holdfast: --unit parsecs: not a unit. Take auto, bytes, KiB, MiB, GiB, ns, us, ms or s.\n");
+            "holdfast: --unit parsecs: not a unit. Use auto, bytes, KiB, MiB, GiB, ns, us, ms or s.\n");
   const std::string file = Save(folder, "a", SmallProfile());
   EXPECT_EQ(Top({.files = {file}, .unit = "ns"}).err,
-            "holdfast: --unit ns: inuse_space is in bytes. Take auto, bytes, KiB, MiB or GiB.\n");
+            "holdfast: --unit ns: inuse_space is in bytes. Use auto, bytes, KiB, MiB or GiB.\n");
   EXPECT_EQ(Top({.files = {file}, .metric = "alloc_objects", .unit = "KiB"}).err,
             "holdfast: --unit KiB: alloc_objects is a number of things. Leave --unit out.\n");
   EXPECT_EQ(Top({.files = {file}, .unit = "ns"}).exit_code, 2);
@@ -259,18 +261,18 @@ TEST(Metric, WhatTheProfileDoesNotSayIsNotInvented) {
   p.period = 0;
   EXPECT_EQ(SamplingOf(WithRecords(p)), "");
   p.period = 1;
-  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "all");
 }
 
 // `holdfast set` while the program ran.
 TEST(Metric, EachIntervalThatWasInForceIsNamed) {
   Profile p = SmallProfile();
   p.AddComment("interval: 1 bytes");
-  EXPECT_EQ(SamplingOf(WithRecords(p)), "every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "all");
   p.AddComment("interval since 2026-11-22T10:00:00.000Z: 524288 bytes");
   p.AddComment("interval since 2026-11-22T10:00:01.000Z: 0 bytes");
   p.AddComment("interval since 2026-11-22T10:00:02.000Z: 1 bytes");
-  EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB, then off, then every one");
+  EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB, then off, then all");
   // The errors are those of the samples from before, though now every allocation is recorded.
   const std::vector<double> variances = VariancesOf(WithRecords(p));
   ASSERT_EQ(variances.size(), p.samples.size() * p.sample_types.size());
@@ -292,7 +294,7 @@ TEST(Info, PrintsAllThatAProfileSays) {
                            "\n"
                            "kind        heap\n"
                            "taken       2023-11-14 22:13:20.123 UTC\n"
-                           "duration    0 (cumulative: since the process began)\n"
+                           "duration    0 (cumulative: since the process started)\n"
                            "period      524288 bytes of space\n"
                            "metric      alloc_objects in count: 14\n"
                            "metric      alloc_space in bytes: 1096 = 1.07KiB\n"
@@ -333,15 +335,15 @@ TEST(Losses, EachHasATextOfItsOwn) {
   EXPECT_THAT(LossesOf(p).at(0), ::testing::HasSubstr("7 mappings and unmappings"));
 }
 
-// Where every block is recorded, of few of them the age is known: no "every one" beside a ±.
+// Where every block is recorded, of few of them the age is known: no "all" beside a ±.
 TEST(SamplingText, OfLifetimesAtInterval1IsNotEveryOne) {
   Profile p;
   p.mutable_process()->kind = "lifetimes";
   record::Sampling& sampling = p.mutable_records()->sampling.emplace();
   sampling.interval.push_back({.mean = 1, .unit = "bytes"});
-  EXPECT_EQ(SamplingOf(p), "every one");
+  EXPECT_EQ(SamplingOf(p), "all");
   sampling.aged_one_in = 384;
-  EXPECT_EQ(SamplingOf(p), "every one recorded, the ages of few: see ages");
+  EXPECT_EQ(SamplingOf(p), "all recorded, but only some ages: see ages");
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ TEST_F(Views, ByObjectFilePackageLineAndLabel) {
   const Result unknown = Top({.files = {file}, .stacks = {.by = "color"}});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(unknown.err,
-            "holdfast: --by color: the profile has no such label. Take function, line, file, object, package, bytes, "
+            "holdfast: --by color: the profile has no such label. Use function, line, file, object, package, bytes, "
             "thread.\n");
 }
 
@@ -197,8 +197,7 @@ TEST_F(Views, ByThreadWithoutALabelIsByWhatItWasStartedWith) {
   EXPECT_EQ(threads.at("main"), Pair(1, 1));
   EXPECT_EQ(threads.at("worker"), Pair(320, 320));
   EXPECT_EQ(threads.at("app::Pool::run()"), Pair(4000, 4000));
-  EXPECT_THAT(Top({.files = {Save(p)}, .stacks = {.by = "thread"}}).out,
-              HasSubstr("threads  by the function that they were started with"));
+  EXPECT_THAT(Top({.files = {Save(p)}, .stacks = {.by = "thread"}}).out, HasSubstr("threads  by start function"));
   EXPECT_EQ(threads.at("calloc"), Pair(50000, 50000));
 }
 
@@ -259,7 +258,7 @@ TEST_F(Views, ListShowsLinesBesideTheirSource) {
   const Result none = Catch(
       [&](auto& out, auto& err) { return RunList({.view = {.files = {Save(p)}}, .function = "nothing"}, out, err); });
   EXPECT_EQ(none.exit_code, 3);
-  EXPECT_EQ(none.err, "holdfast: nothing: no function of the profile matches. Look at the names with holdfast top.\n");
+  EXPECT_EQ(none.err, "holdfast: nothing: no function in the profile matches. List the names with holdfast top.\n");
 }
 
 TEST_F(Views, AFunctionOfAnotherKindIsFound) {
@@ -268,8 +267,7 @@ TEST_F(Views, AFunctionOfAnotherKindIsFound) {
   waits.comments = {waits.strings.Intern("kind: mutex")};
   profiles.Write("app.7.0001.heap.pb.gz", EncodePprof(requests_));
   profiles.Write("app.7.0001.mutex.pb.gz", EncodePprof(waits));
-  const std::string expected =
-      "no function of this kind of profile matches, but one of another kind does: --kind mutex\n";
+  const std::string expected = "no function in this kind of profile matches, but another kind has one: --kind mutex\n";
   const std::vector<std::string> files = {profiles.File("")};
   EXPECT_EQ(Callers({.view = {.files = files}, .of = "clean_cache"}).err, "holdfast: --of clean_cache: " + expected);
   EXPECT_EQ(Peek({.files = files}, "clean_cache").err, "holdfast: clean_cache: " + expected);
@@ -308,8 +306,7 @@ TEST_F(Views, JsonHoldsEverything) {
 TEST_F(Views, AFilterThatLeavesNothingSaysSo) {
   const Result top = Top({.files = {Save(requests_)}, .stacks = {.focus = "nothing"}});
   EXPECT_EQ(top.exit_code, 3);
-  EXPECT_EQ(top.err,
-            "holdfast: no stack is left by these filters. Look at the names with holdfast top, or leave one out.\n");
+  EXPECT_EQ(top.err, "holdfast: these filters leave no stack. List the names with holdfast top, or remove a filter.\n");
   EXPECT_EQ(Top({.files = {Save(requests_)}, .stacks = {.focus = "("}}).exit_code, 2);
 }
 

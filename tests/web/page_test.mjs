@@ -162,7 +162,7 @@ test("holdfast run --html writes a report of its own files, as private as they a
   assert.equal(reports.length, 1);
   assert.match(reports[0], /^uses_libraries\.\d+\.html$/);
   assert.equal(statSync(join(out, reports[0])).mode & 0o777, 0o600);
-  assert.match(first.stderr, new RegExp(`the report to look at:\n +\\S+${reports[0]}`));
+  assert.match(first.stderr, new RegExp(`HTML report:\n +\\S+${reports[0]}`));
   assert.match(readFileSync(join(out, reports[0]), "utf8"), /<title>uses_libraries/);
   const both = run("--html", "--exec");
   assert.deepEqual([both.status, /--exec/.test(both.stderr)], [125, true]);
