@@ -149,7 +149,7 @@ TEST_F(Memory, FilesHoldItWhenTheProcessIsGone) {
 }
 
 // The program's own malloc says how much is free, and malloc_trim how much of that goes back.
-TEST_F(Memory, WhatGlibcHasFreeIsWhatTrimmingGivesBack) {
+TEST_F(Memory, FreeMemoryOfGlibcIsWhatTrimmingReturns) {
   struct Case {
     std::vector<std::string> arguments;
     double pages, pieces;  // MiB
@@ -189,7 +189,7 @@ TEST_F(Memory, WhatGlibcHasFreeIsWhatTrimmingGivesBack) {
 }
 
 // With these seeds the samples estimate more live blocks than there are.
-TEST_F(Memory, WhatIsFreeFitsIntoItsLineWhateverTheSamplesSay) {
+TEST_F(Memory, FreeMemoryFitsItsLineForAnySamples) {
   for (const char* seed : {"5", "6"}) {
     Running program(CommandFor(Launch::kPreload, {"holds_free_memory", "pieces"},
                                {{"heap-interval", "512KiB"}, {"seed", seed}, {"snapshot-every", "0"}}));
@@ -206,7 +206,7 @@ TEST_F(Memory, WhatIsFreeFitsIntoItsLineWhateverTheSamplesSay) {
 }
 
 // A script that starts python, a build: what is short has no account, and is one line rather than one each.
-TEST_F(Memory, OfAFolderWithManyShortProcessesIsThatOfTheLongOne) {
+TEST_F(Memory, AFolderWithManyShortProcessesShowsTheLongOne) {
   const std::string shorts = ProgramPath("endings") + " return >/dev/null; ";
   const RunResult ran = RunAs(
       Launch::kRun,
@@ -262,7 +262,7 @@ TEST_F(Memory, LinesAddUpWhereBlocksWereGivenBack) {
 }
 
 // Under the process's own id /proc then says nothing of its memory.
-TEST_F(Memory, OfAProcessWhoseMainThreadHasEnded) {
+TEST_F(Memory, IsReadAfterTheMainThreadExited) {
   Running program(CommandFor(Launch::kPreload, {"memory_corners", "leaves_main"},
                              {{"heap-interval", "1"}, {"snapshot-every", "1500ms"}}));
   ASSERT_TRUE(program.WaitForOutput("ready"));
@@ -274,7 +274,7 @@ TEST_F(Memory, OfAProcessWhoseMainThreadHasEnded) {
   KillAndSettle(&program);
 }
 
-TEST_F(Memory, OfAForkedChildSaysWhoseTheRestIs) {
+TEST_F(Memory, AForkedChildNamesItsParentsMemory) {
   Running program(CommandFor(Launch::kPreload, {"memory_corners", "forks"},
                              {{"heap-interval", "1"}, {"snapshot-every", "1500ms"}}));
   ASSERT_TRUE(program.WaitForOutput("ready"));

@@ -25,7 +25,7 @@ class Api : public Profiled {
 // However the program was compiled and linked: the address of the table comes from the dynamic linker.
 class ApiPrograms : public Api, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(ApiPrograms, ToldOfItsPoolAProfileHasItsBlocks) {
+TEST_P(ApiPrograms, AnAnnouncedPoolHasItsBlocksInTheProfile) {
   const RunResult bare = RunAs(Launch::kBare, {GetParam()});
   ASSERT_TRUE(bare.exited(0)) << bare.Describe();
   const RunResult profiled = RunAs(Launch::kPreload, {GetParam()}, {{"heap-interval", "1"}});

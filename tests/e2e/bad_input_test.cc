@@ -136,7 +136,7 @@ TEST_F(BadInput, HelpAndVersionAreWordsToo) {
   ExpectOneLine(RunTool({"memory", "--at", "5", out()}), 2, "--at 5: not a time");
 }
 
-TEST_F(BadInput, HelpSaysNothingOfHowOptionsAreChecked) {
+TEST_F(BadInput, HelpDoesNotShowHowOptionsAreChecked) {
   for (const char* command : {"top", "graph", "symbolize", "bundle"}) {
     const RunResult r = RunTool({command, "--help"});
     for (const char* inside : {"{false}", ":FLOAT", "DIR:DIR", ":{"})

@@ -146,7 +146,7 @@ class PoorContainers : public Profiled {
 
 constexpr const char* kReadOnly = "mount -o remount,bind,ro /";
 
-TEST_F(PoorContainers, OfAReadOnlyRootOnlyTheOutputFolderNeedsToBeWritten) {
+TEST_F(PoorContainers, AReadOnlyRootNeedsOnlyAWritableOutputFolder) {
   const RunResult r =
       RunAfter(std::string("mount --bind \"$0/out\" \"$0/out\" && ") + kReadOnly + " && ! touch \"$0/x\" 2>/dev/null",
                Program());
@@ -155,7 +155,7 @@ TEST_F(PoorContainers, OfAReadOnlyRootOnlyTheOutputFolderNeedsToBeWritten) {
   ExpectKnownHeap(r.out);
 }
 
-TEST_F(PoorContainers, WhereNothingButTablesCanBeWrittenTheyAreThereForCollect) {
+TEST_F(PoorContainers, TablesAloneSufficeForCollect) {
   const RunResult r = RunAfter(kReadOnly, Program());
   ExpectAsBare(r);
   ASSERT_EQ(Tables().size(), 1u);
@@ -163,7 +163,7 @@ TEST_F(PoorContainers, WhereNothingButTablesCanBeWrittenTheyAreThereForCollect) 
   ExpectKnownHeap(r.out);
 }
 
-TEST_F(PoorContainers, WhereNothingCanBeWrittenTheProgramRunsOn) {
+TEST_F(PoorContainers, TheProgramRunsOnIfNothingCanBeWritten) {
   ExpectAsBare(RunAfter(std::string("mount -o remount,bind,ro /dev/shm && ") + kReadOnly, Program()));
   EXPECT_TRUE(Tables().empty());
   EXPECT_TRUE(NewestHeap().empty());
@@ -197,7 +197,7 @@ TEST_F(PoorContainers, WithoutDevShmTablesLieInTheOutputFolderWhereThatIsInMemor
 }
 
 // No process may be made beside the program: no exporter.
-TEST_F(PoorContainers, WithPidsMaxOf1TheTablesAreThereForCollect) {
+TEST_F(PoorContainers, TablesAreCollectedUnderPidsMaxOf1) {
   const std::string group = "/sys/fs/cgroup/pids/holdfast-test." + std::to_string(getpid());
   if (mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no cgroup can be made in /sys/fs/cgroup/pids";
   std::ofstream(group + "/pids.max") << "1";

@@ -105,7 +105,7 @@ TEST_F(Orderly, RunSaysWhatItWroteAndWhatToTypeNext) {
   EXPECT_NE(r.err.find("holdfast top"), std::string::npos) << r.err;
 }
 
-TEST_F(Orderly, WhereNothingWasSampledThereIsNoFileAndRunSaysHowToGetOne) {
+TEST_F(Orderly, WithoutSamplesRunWritesNoFileAndSaysHowToGetOne) {
   const RunResult r = RunAs(Launch::kRun, {"nothing"});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_EQ(r.out, "");

@@ -124,7 +124,7 @@ TEST_F(Exact, RandomTreesAreRecordedTheSame) {
 }
 
 // Above interval 1 stacks are remembered, too, up to kLargestReplayed: the same samples are drawn, and stand on the same stacks.
-TEST_F(Exact, SamplesOfASmallIntervalStandOnTheSameStacks) {
+TEST_F(Exact, SamplesOfASmallIntervalHaveTheSameStacks) {
   for (const char* program : {"random_trees", "realloc_cases", "mixed_sizes", "uses_libraries", "fork_profiles"}) {
     std::vector<std::map<std::string, Values>> by_way[2];
     for (const int replay : {0, 1}) {

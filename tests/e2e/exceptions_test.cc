@@ -75,7 +75,7 @@ TEST_F(Exceptions, AboveARateAreSampledAndTheirSumIsRight) {
 }
 
 // An allocator's, or a pool's that is full: the thread is muted there, as the block counts once.
-TEST_F(Exceptions, OfAnOperatorNewThatIsNotTheLanguages) {
+TEST_F(Exceptions, AreCountedInAForeignOperatorNew) {
   for (const char* interval : {"1", "512KiB"}) {
     const RunResult result = RunAs(Launch::kPreload, {"events_in_operator"}, {{"heap-interval", interval}});
     ASSERT_TRUE(result.exited(0)) << result.out << result.err;
@@ -88,14 +88,14 @@ TEST_F(Exceptions, OfAnOperatorNewThatIsNotTheLanguages) {
 }
 
 // Each thread has a rate of its own.
-TEST_F(Exceptions, OfManyThreadsAreAllCounted) {
+TEST_F(Exceptions, AllInManyThreadsAreCounted) {
   const RunResult result = RunAs(Launch::kPreload, {"known_throws", "3", "1000"}, {{"lock-interval", "0"}});
   ASSERT_TRUE(result.exited(0)) << result.err;
   EXPECT_EQ(Only().SumLeaf("throws_for_rate").at("exceptions"), 3000) << Only().Summary();
 }
 
 // Also where the handler has interrupted a sample of ours: then without its stack.
-TEST_F(Exceptions, OfASignalHandlerAreAllCounted) {
+TEST_F(Exceptions, AllInASignalHandlerAreCounted) {
   const RunResult result = RunAs(Launch::kPreload, {"known_throws", "handler"});
   ASSERT_TRUE(result.exited(0)) << result.out << result.err;
   const Decoded profile = Only();
@@ -106,7 +106,7 @@ TEST_F(Exceptions, OfASignalHandlerAreAllCounted) {
   EXPECT_EQ(Count(profile, all[0]) + Count(profile, without_stack), all[0].count) << profile.Summary();
 }
 
-TEST_F(Exceptions, OfAPluginInAProgramWithoutARuntimeOfItsOwn) {
+TEST_F(Exceptions, AreCountedInAPluginOfACProgram) {
   const RunResult result = RunAs(Launch::kRun, {"throws_in_plugin"});
   ASSERT_TRUE(result.exited(0)) << result.out << result.err;
   const Decoded profile = Only();
@@ -114,7 +114,7 @@ TEST_F(Exceptions, OfAPluginInAProgramWithoutARuntimeOfItsOwn) {
     EXPECT_EQ(Count(profile, known), known.count) << known.function << "\n" << profile.Summary();
 }
 
-TEST_F(Exceptions, OfARuntimeThatIsLinkedStaticallyPassUntouched) {
+TEST_F(Exceptions, PassUntouchedThroughAStaticRuntime) {
   const RunResult result = RunAs(Launch::kRun, {"static_throws"});
   EXPECT_TRUE(result.exited(0)) << result.out << result.err;
   EXPECT_TRUE(Newest(out(), "exceptions").empty()) << AllSummaries();

@@ -138,7 +138,7 @@ TEST_P(Failures, RunAsBare) {
 
 // A child that shares the memory makes the first allocation of all, and ends: all of it is the parent's.
 using Vfork = Profiled;
-TEST_F(Vfork, WhatTheChildAllocatesIsItsParents) {
+TEST_F(Vfork, AllocationsOfTheChildBelongToItsParent) {
   const RunResult r = RunAs(Launch::kPreload, {"hard_processes", "first_in_vfork"}, {{"heap-interval", "1"}});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   const std::vector<ProfileName> names = ListProfiles(out());

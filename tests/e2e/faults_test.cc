@@ -86,7 +86,7 @@ TEST_F(Faults, StartingTheExporterMayFailAnywhere) {
     RunWith({"nth", std::to_string(call), std::to_string(call % 2 == 0 ? EAGAIN : EMFILE)});
 }
 
-TEST_F(Faults, FromSomeMomentOnEveryCallFails) {
+TEST_F(Faults, EveryCallMayFailFromSomeMomentOn) {
   Use({"endings", "exit"});
   const int calls = RunWith({"nth", "0", "0"}, "no");
   for (int call = 1; call <= calls; call += 5)

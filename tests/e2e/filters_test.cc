@@ -102,7 +102,7 @@ TEST_F(Filters, EachCallThatTheLibraryNeedsIsListedAsTheProgramsEnd) {
   EXPECT_GE(killed, 10);
 }
 
-TEST_F(Filters, WhatTheExporterMayNotCallCostsProfilesAndNothingElse) {
+TEST_F(Filters, AForbiddenCallOfTheExporterCostsOnlyProfiles) {
   Calls calls = Row("the exporter");
   calls.merge(Row("what starts the exporter"));
   ASSERT_GT(calls.size(), 15u);
@@ -114,7 +114,7 @@ TEST_F(Filters, WhatTheExporterMayNotCallCostsProfilesAndNothingElse) {
   }
 }
 
-TEST_F(Filters, WithWhatIsListedAllowedAndAllElseKilledTheProfilesAreThere) {
+TEST_F(Filters, TheListedCallsSufficeForProfiles) {
   // What the program, env and a C++ program call anyway.
   const std::string traced = folder() + "/calls";
   Calls allowed;

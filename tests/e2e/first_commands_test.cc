@@ -69,7 +69,7 @@ TEST_F(FirstCommands, DoctorNamesTheProgramAsItWasStarted) {
 }
 
 // In a preloaded shell: head is none of what the user profiles.
-TEST_F(FirstCommands, WhoReadsOurOutputLeavesNoProfile) {
+TEST_F(FirstCommands, ReadersOfOurOutputLeaveNoProfile) {
   RunAs(Launch::kPreload, {"nothing"}, {{"heap-interval", "1"}});
   RunAs(Launch::kPreload,
         {"/bin/sh", "-c", Tool() + " top " + out() + " | tail -n +2 | head -3; cat /dev/null | head -1"},
@@ -115,7 +115,7 @@ TEST_F(FirstCommands, AFolderWithoutHeapProfilesIsShownByAnotherKind) {
               HasSubstr("no heap profiles in this folder. It has block, mutex, threads"));
 }
 
-TEST_F(FirstCommands, WhatToTypeNextNamesTheProcessThatHoldsMost) {
+TEST_F(FirstCommands, NextStepsNameTheLargestProcess) {
   const RunResult r = RunAs(Launch::kRun, {"child_holds_most"}, {{"heap-interval", "1"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const std::string child = r.out.substr(sizeof "child " - 1, r.out.find('\n') - (sizeof "child " - 1));

@@ -159,7 +159,7 @@ TEST_F(FirstGlance, ThreadsThatOnlyAllocateAreCalledByTheirNames) {
   EXPECT_THAT(RunGoPprof({"-top", NewestHeap().at(0).path}).out, Not(HasSubstr("io-0")));
 }
 
-TEST_F(FirstGlance, ResidentMemoryStandsBesideTheHeap) {
+TEST_F(FirstGlance, ResidentMemoryIsShownNextToTheHeap) {
   Running running(
       CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}, {"snapshot-every", "50ms"}}));
   StepThroughSnapshots(&running, 3);
@@ -244,7 +244,7 @@ TEST_F(FirstGlance, TwoLeaksThatPartFarFromMallocDoNotLookTheSame) {
   EXPECT_THAT(narrow, HasSubstr("ToBackups")) << narrow;
 }
 
-TEST_F(FirstGlance, WhatIsLongerThanTheScreenGoesThroughThePager) {
+TEST_F(FirstGlance, LongOutputUsesThePager) {
   ProfileLongNames();
   const std::vector<std::string> top = {"top", "-n", "0", out()}, leaks = {"leaks", out()};
   const std::string pager = folder() + "/pager";

@@ -119,7 +119,7 @@ TEST_F(ScarceRoom, AProgramThatCrashesAndIsRestartedLeavesNoTableBehind) {
 }
 
 // Tables that wait for `collect`, of a folder that takes no profiles, and programs that run meanwhile with good ones.
-TEST_F(ScarceRoom, WhyThereIsNoTableIsSaid) {
+TEST_F(ScarceRoom, AMissingTableIsExplained) {
   WriteFile(folder() + "/file", "");
   const auto said = [&](const std::string& tables) {
     Command command = CommandFor(Launch::kPreload, {"endings", "exit"}, {{"heap-interval", "1"}, {"tables", tables}});
@@ -174,7 +174,7 @@ class Waiting : public ScarceRoom {
   }
 };
 
-TEST_F(Waiting, ThatAnExporterLeavesTakeHalfOfTheShare) {
+TEST_F(Waiting, TablesThatAnExporterLeavesUseHalfOfTheShare) {
   WriteFile(folder() + "/file", "no folder can be made below it");
   FillRoom(true);
   EXPECT_TRUE(Eventually([&] { return BytesInTables() <= kShare / 2; })) << BytesInTables();
@@ -182,7 +182,7 @@ TEST_F(Waiting, ThatAnExporterLeavesTakeHalfOfTheShare) {
   ExpectAProfile(Launch::kPreload);
 }
 
-TEST_F(Waiting, ThatNobodyServesGiveWayToARunningProgram) {
+TEST_F(Waiting, UnservedTablesYieldToARunningProgram) {
   WriteFile(folder() + "/file", "no folder can be made below it");
   FillRoom(false);
   ExpectAProfile(Launch::kPreload);
@@ -191,7 +191,7 @@ TEST_F(Waiting, ThatNobodyServesGiveWayToARunningProgram) {
   ExpectAProfile(Launch::kRun);
 }
 
-TEST_F(Waiting, WhereThereIsNoRoomForATableRunAndDoctorSaySo) {
+TEST_F(Waiting, RunAndDoctorReportMissingRoomForATable) {
   ASSERT_EQ(mount("room", room_.c_str(), "tmpfs", MS_REMOUNT, "size=256k"), 0);
   const RunResult r =
       Execute(CommandFor(Launch::kRun, {"endings", "exit"}, {{"heap-interval", "4KiB"}, {"tables", room_}}));
@@ -234,13 +234,13 @@ class ManyLeft : public ScarceRoom {
 };
 constexpr long kByChance = 50;  // calls that are made again, or by a thread that waits
 
-TEST_F(ManyLeft, WhereThereIsRoomNoneIsLookedAt) {
+TEST_F(ManyLeft, AmpleRoomNeedsNoChecks) {
   const long alone = CallsBeside(0, "size=8g");
   EXPECT_GT(alone, 0);
   EXPECT_LE(CallsBeside(2000, "size=8g"), alone + kByChance);
 }
 
-TEST_F(ManyLeft, WhereRoomIsScarceABoundedNumberIsLookedAt) {
+TEST_F(ManyLeft, ScarceRoomBoundsTheNumberOfChecks) {
   const long beside_few = CallsBeside(1500, "size=64m");
   EXPECT_LE(CallsBeside(4000, "size=64m"), beside_few + kByChance);
 }

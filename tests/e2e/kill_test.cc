@@ -41,7 +41,7 @@ class SharedCounts {
 
 class Kill : public Profiled, public ::testing::WithParamInterface<Launch> {};
 
-TEST_P(Kill, AtAnyMomentLosesNothingThatWasCounted) {
+TEST_P(Kill, LosesNothingCountedAtAnyMoment) {
   constexpr int kAtOnce = 4;
   const int kills = Full() ? 500 : 100;
   std::mt19937 random(20260101);  // the moments, from before main to some thousand calls later

@@ -51,7 +51,7 @@ class ApiLabels : public Profiled {
 };
 
 class ApiLabelsExamples : public ApiLabels, public ::testing::WithParamInterface<const char*> {};
-TEST_P(ApiLabelsExamples, MemoryIsWhoseLabelItHas) {
+TEST_P(ApiLabelsExamples, MemoryHasTheLabelOfItsAllocation) {
   const RunResult bare = RunAs(Launch::kBare, {GetParam()});
   ASSERT_TRUE(bare.exited(0)) << bare.Describe();
   const RunResult profiled = RunAs(Launch::kPreload, {GetParam()}, {{"heap-interval", "1"}});
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(All, ApiLabelsCases,
                                   (std::get<1>(info.param)[0] == '0' ? "_long" : "");
                          });
 
-TEST_F(ApiLabels, WhatHasNoRoomIsSaid) {
+TEST_F(ApiLabels, LabelsWithoutRoomAreReported) {
   RunAs(Launch::kPreload, {"labelled", "many"}, {{"heap-interval", "1"}});
   EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("lost labels-full: 5968"));
   std::filesystem::remove_all(out());
@@ -124,7 +124,7 @@ TEST_F(ApiLabels, GoReadsThem) {
   EXPECT_THAT(tags.out, HasSubstr("acme"));
 }
 
-TEST_F(ApiLabels, ALockSaysForWhomItWasHeldAndForWhomWaited) {
+TEST_F(ApiLabels, ALockRecordsTheLabelsOfItsHolderAndWaiter) {
   for (const char* interval : {"1ns", "100us"}) {
     std::filesystem::remove_all(out());
     const RunResult r = RunAs(Launch::kPreload, {"api_labels_cxx"}, {{"lock-interval", interval}});
@@ -142,7 +142,7 @@ TEST_F(ApiLabels, ALockSaysForWhomItWasHeldAndForWhomWaited) {
   }
 }
 
-TEST_F(ApiLabels, WhoWaitsNowSaysForWhom) {
+TEST_F(ApiLabels, WaitsInProgressHaveLabels) {
   Running running(CommandFor(Launch::kPreload, {"labelled", "waits"}, {{"lock-interval", "1ns"}}));
   ASSERT_TRUE(running.WaitForOutput("waiting"));
   const std::string pid = std::to_string(running.pid());

@@ -219,7 +219,7 @@ TEST_F(LifetimesTest, AtInterval1WithoutTheShortWayEachIsKnown) {
   ExpectKnownAges(Only(), WhatItSaid(result.out), 1);
 }
 
-TEST_F(LifetimesTest, OfAForkedChildAreItsOwnAndOfAKilledProcessAreThere) {
+TEST_F(LifetimesTest, AForkedChildHasItsOwnAndAKilledProcessHasThem) {
   RunResult result = Run("1", 3, {"40000", "3", "300", "fork"});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
   ExpectKnownAges(Only(), WhatItSaid(result.out), 1.0 / 384);
@@ -229,7 +229,7 @@ TEST_F(LifetimesTest, OfAForkedChildAreItsOwnAndOfAKilledProcessAreThere) {
 }
 
 // Of a process that has ended while nobody served it: as old as they were then, and no older because somebody looks later.
-TEST_F(LifetimesTest, OfATableThatIsCollectedLaterAreThoseOfItsEnd) {
+TEST_F(LifetimesTest, ACollectedTableHasThoseOfItsEnd) {
   Command command = CommandFor(Launch::kPreload, {"known_lifetimes", "400", "1", "3000"},
                                {{"heap-interval", "1KiB"}, {"lifetimes", "yes"}});
   command.env["HOLDFAST_EXPORTER"] = "no";
@@ -325,7 +325,7 @@ TEST_F(LifetimesTest, AreTheAgesOfWhatLeaks) {
   EXPECT_TRUE(RunTool({"leaks", "--kind", "heap", out()}).exited(1));
 }
 
-TEST_F(LifetimesTest, AsJsonHaveWhatStandsAboveTheTable) {
+TEST_F(LifetimesTest, JsonHasTheLinesAboveTheTable) {
   ASSERT_TRUE(Run("1KiB", 1, {"4000", "20", "3000"}).exited(0));
   const std::string json = RunTool({"lifetimes", "--format", "json", out()}).out;
   for (const char* part : {"\"sampled\": \"1 in 1KiB\"", "\"ages_known\": \"of each block that was sampled\"",
@@ -335,7 +335,7 @@ TEST_F(LifetimesTest, AsJsonHaveWhatStandsAboveTheTable) {
 }
 
 // At interval 1 the heap profile knows what lives to the byte, the ages of it are of few blocks.
-TEST_F(LifetimesTest, WhatLivesIsWhatTheHeapProfileOfTheMomentHas) {
+TEST_F(LifetimesTest, LiveBlocksEqualThoseOfTheHeapProfile) {
   const auto member = [](const std::string& json, const std::string& key) -> std::string {
     const size_t at = json.find("\"" + key + "\": "), start = at + key.size() + 4;
     return at == std::string::npos ? "none" : json.substr(start, json.find_first_of(",\n}", start) - start);
@@ -369,7 +369,7 @@ std::string NameOf(const DecodedSample& sample) {
 }
 
 // Few ages are known, or none: what is alive is in some row all the same.
-TEST_F(LifetimesTest, WhatIsAliveAddsUpWhetherOrNotItsAgeIsKnown) {
+TEST_F(LifetimesTest, LiveBlocksAddUpEvenWithUnknownAges) {
   for (const auto& [interval, blocks] :
        std::vector<std::pair<const char*, const char*>>{{"1", "10"}, {"1", "4000"}, {"16KiB", "400"}}) {
     SCOPED_TRACE(std::string(interval) + " " + blocks);
@@ -398,7 +398,7 @@ TEST_F(LifetimesTest, WhatIsAliveAddsUpWhetherOrNotItsAgeIsKnown) {
 }
 
 // A folder of several processes is a sum of files.
-TEST_F(LifetimesTest, OfSeveralProcessesSayTheErrorOfTheirAges) {
+TEST_F(LifetimesTest, SeveralProcessesReportTheErrorOfTheirAges) {
   ASSERT_TRUE(Run("1", 5, {"4000", "3", "300"}).exited(0));
   const std::string alone = RunTool({"lifetimes", "--width", "200", out()}).out;
   ASSERT_TRUE(Run("1", 6, {"4000", "3", "300"}).exited(0));
@@ -416,7 +416,7 @@ TEST_F(LifetimesTest, OfSeveralProcessesSayTheErrorOfTheirAges) {
   EXPECT_EQ(error_of(RunTool({"lifetimes", "--width", "200", out() + "/sum.pb.gz"}).out), error_of(both));
 }
 
-TEST_F(LifetimesTest, OfChildrenThatAreMergedAreOneFileWhereTheyAreAskedFor) {
+TEST_F(LifetimesTest, MergedChildrenShareOneFileOnRequest) {
   const RunResult result =
       Run("1KiB", 1, {"4000", "3", "3000", "fork"}, {{"merge-children", "yes"}, {"snapshot-every", "60s"}});
   ASSERT_TRUE(result.exited(0)) << result.Describe();

@@ -40,7 +40,7 @@ TEST_F(LittleStack, EachCallLivesWithHardlyMoreThanItNeedsBare) {
 }
 
 // 4 blocks each. With enough left they have their stack, with less none, with still less they are counted as lost.
-TEST_F(LittleStack, WhatIsRecordedWithoutAStackIsCounted) {
+TEST_F(LittleStack, SamplesWithoutAStackAreCounted) {
   const struct {
     const char* left;
     bool stack, sampled;

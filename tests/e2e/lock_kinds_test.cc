@@ -242,7 +242,7 @@ TEST_F(LockKinds, ThreadsThatDieInAWaitAreTakenOut) {
               0.001 * victims);
 }
 
-TEST_F(LockKinds, WhoTriedAndGotItIsAttributedLikeAnyHolder) {
+TEST_F(LockKinds, ATryLockIsChargedLikeAnyHolder) {
   const std::string folder = RunUntilRight("try_holders", 0.1, true);
   const std::map<std::string, std::string> labels = {{"for_trylock", "mutex"},
                                                      {"for_mtx_trylock", "mutex"},
@@ -280,7 +280,7 @@ TEST_F(LockKinds, HardUsesOfLocksHarmNeitherTheProgramNorTheSums) {
   EXPECT_GT(lost, 0);  // 14 locks for 8 places
 }
 
-TEST_F(LockKinds, WhatIsWaitedIsHeldOrHandedOn) {
+TEST_F(LockKinds, WaitsAreHoldsOrHandOvers) {
   for (int seed = 1; seed <= 8; ++seed) {
     const std::string folder = out() + "/" + std::to_string(seed);
     const RunResult r = RunAndSettle(

@@ -146,7 +146,7 @@ TEST_F(LockList, OtherToolsPrintAtMostTwentyCommentsAndPassOverTheRecords) {
   }
 }
 
-TEST_F(LockList, WhatNobodyHoldsComesLast) {
+TEST_F(LockList, EventsComeLast) {
   const RunResult r = RunAs(Launch::kPreload, {"condition_parts"}, {{"lock-interval", "1ns"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const std::string table = RunTool({"locks", out()}).out;

@@ -170,7 +170,7 @@ TEST_F(LockNumbers, AReaderIsAloneOnceTheOthersAreGone) {
 }
 
 // A thread that got its lock since it was looked at is no waiter any more. Each look finds the eight threads in other places.
-TEST_F(LockNumbers, InAConvoyNobodyWaitsForItself) {
+TEST_F(LockNumbers, NoThreadOfAConvoyWaitsForItself) {
   Running program(CommandFor(Launch::kPreload, {"convoy"}, kEveryWait));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   for (int look = 0; look < 20; ++look) {

@@ -133,7 +133,7 @@ TEST_F(MappedPages, AreExactAtTheDefaultToo) {
   }
 }
 
-TEST_F(MappedPages, OfManyMappingsNoneIsForgotten) {
+TEST_F(MappedPages, NoneOfManyMappingsIsForgotten) {
   Running program(CommandFor(Launch::kPreload, {"known_resident_maps", "1", "many", "wait"},
                              {{"heap-interval", "512KiB"}, {"snapshot-every", "0"}, {"resident", "yes"}}));
   ASSERT_TRUE(program.WaitForOutput("ready"));
@@ -149,7 +149,7 @@ TEST_F(MappedPages, OfManyMappingsNoneIsForgotten) {
   ExpectIs(FileOf("one_of_many"), "one_of_many", truth.functions.at("one_of_many"));
 }
 
-TEST_F(MappedPages, AreToldAlsoWhereNoBlockIsSampled) {
+TEST_F(MappedPages, AreRecordedEvenIfNoBlockIsSampled) {
   const RunResult r = Run("0", {"3"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_THAT(r.err, HasSubstr("--resident: covers only mappings, because --heap-interval is 0"));
@@ -162,7 +162,7 @@ TEST_F(MappedPages, AreToldAlsoWhereNoBlockIsSampled) {
   EXPECT_THAT(Run("0", {"3"}, 1, "0").err, HasSubstr("--resident: no profile will be written, because"));
 }
 
-TEST_F(MappedPages, OfThreadsStacksAreOfWhoCreatedThem) {
+TEST_F(MappedPages, StacksOfThreadsBelongToTheCreator) {
   const RunResult r = Run("1", {"2", "stacks"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const Truth truth = TruthOf(r.out);
@@ -179,7 +179,7 @@ TEST_F(MappedPages, OfThreadsStacksAreOfWhoCreatedThem) {
 }
 
 // Only where there is a swap device.
-TEST_F(MappedPages, ThatAreSwappedAreToldFromThoseThatAreHere) {
+TEST_F(MappedPages, SwappedPagesAreDistinguishedFromResidentOnes) {
   std::ifstream swaps("/proc/swaps");
   std::string line;
   if (!std::getline(swaps, line) || !std::getline(swaps, line)) GTEST_SKIP() << "no swap device is in use";
@@ -193,7 +193,7 @@ TEST_F(MappedPages, ThatAreSwappedAreToldFromThoseThatAreHere) {
 }
 
 // Nobody looks at what is gone, and nobody waits for it.
-TEST_F(MappedPages, OfAProcessThatIsKilledTheFileIsWholeOrAbsent) {
+TEST_F(MappedPages, AKilledProcessLeavesACompleteFileOrNone) {
   const RunResult r = Run("1", {"3", "vanish"});
   for (const Decoded& each : Newest(out(), "resident")) {
     EXPECT_EQ(each.error, "");
@@ -201,7 +201,7 @@ TEST_F(MappedPages, OfAProcessThatIsKilledTheFileIsWholeOrAbsent) {
   }
 }
 
-TEST_F(MappedPages, AreToldApartInViews) {
+TEST_F(MappedPages, AreKeptApartInViews) {
   const RunResult r = Run("16KiB", {"5"});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const RunResult files =

@@ -129,7 +129,7 @@ TEST_F(Maps, AChildHasItsOwn) {
   }
 }
 
-TEST_F(Maps, ThreadsStacksAreOfWhoCreatedThem) {
+TEST_F(Maps, ThreadStacksBelongToTheCreator) {
   for (const char* profiles : {"map", "map,threads"}) {
     const RunResult run = RunMappings(Launch::kPreload, {"stacks"}, {{"profiles", profiles}});
     ASSERT_TRUE(run.exited(0)) << run.Describe();

@@ -82,7 +82,7 @@ TEST_P(OptionsIn, LockIntervalZeroIsOff) {
       << NewestBlock()[0].Summary();
 }
 
-TEST_P(OptionsIn, TablesLieWhereToldAndOnlyForThisUser) {
+TEST_P(OptionsIn, TablesAreInTheGivenFolderAndPrivate) {
   Running running(CommandFor(GetParam(), {"waits_for_input"}, {{"heap-interval", "1"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   running.Write("line\n");

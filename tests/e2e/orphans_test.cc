@@ -83,7 +83,7 @@ TEST_F(Orphans, BelowASubreaperThatIsNotProfiledNoExporterIsStarted) {
 }
 
 // /proc shows such a process as a zombie, without an executable.
-TEST_F(Orphans, ASubreaperWhoseMainThreadHasEndedIsKnown) {
+TEST_F(Orphans, ASubreaperWithoutItsMainThreadIsRecognized) {
   ExpectNoStrangers(Execute(MasterOf(CommandFor(Launch::kPreload, {"threads_exact"}, kEvery), "main-ended")));
   ExpectTablesForCollect();
 }
@@ -263,7 +263,7 @@ TEST_F(Orphans, DoctorOfAProcessSaysWhyItHasNoExporter) {
 }
 
 // /proc shows PID 1 of the namespace under another number: the exporter must not take it for another, ended process.
-TEST_F(Orphans, WithTheOuterProcAProcessIsAliveUntilItEnds) {
+TEST_F(Orphans, AProcessSeenThroughTheOuterProcIsAliveUntilItExits) {
   NEEDS_PID_NAMESPACES();
   Running running(AsPidOne(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery), ""));
   ASSERT_TRUE(running.WaitForOutput("ready"));

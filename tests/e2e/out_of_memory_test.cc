@@ -76,7 +76,7 @@ TEST_P(OutOfMemory, TheLastProfileIsThere) {
 
 // Near the limit the exporter takes snapshots, and who builds one goes first when the killer comes. The program grows on and
 // goes next: somebody must be left for its last profile. The test kills in the killer's place: whoever offers itself.
-TEST_P(OutOfMemory, WhoIsKilledWhileItBuildsASnapshotIsNotWhoWritesTheLastOne) {
+TEST_P(OutOfMemory, AnotherProcessWritesTheLastSnapshotAfterAKill) {
   if (std::stoi("0" + ReadFile("/proc/self/oom_score_adj")) != 0) GTEST_SKIP() << "this process offers itself already";
   const std::string said = folder() + "/said";
   Running running(InGroup(CommandFor(GetParam(), {"grows_until_killed", "30", said},

@@ -120,7 +120,7 @@ TEST_F(Peak, IsWhatWasInUseWhenMostWas) {
   }
 }
 
-TEST_F(Peak, AnInstantIsKnownByItsHeightAndItIsSaidWhoseStacksThoseAre) {
+TEST_F(Peak, AShortPeakHasItsHeightAndNamesTheMomentOfItsStacks) {
   const RunResult result = RunPeaks(Launch::kPreload, {"64KiB", "65536"}, "1");
   ASSERT_TRUE(result.exited(0)) << result.Describe();
   const Decoded profile = OnlyPeak();
@@ -181,7 +181,7 @@ TEST_F(Peak, TheHeightIsExactHoweverShortThePeakIs) {
 }
 
 // No stack of it was seen: its last heap profile is not its peak.
-TEST_F(Peak, OfAShortProcessItIsSaidWhatTheHeapProfileHasOfIt) {
+TEST_F(Peak, AShortProcessReportsHowMuchItsHeapProfileShows) {
   const auto run = [this](std::vector<std::string> command) {
     std::filesystem::remove_all(out());
     EXPECT_TRUE(RunAs(Launch::kPreload, std::move(command), {{"heap-interval", "1"}, {"peak", "no"}}).exited(0));
@@ -197,7 +197,7 @@ TEST_F(Peak, OfAShortProcessItIsSaidWhatTheHeapProfileHasOfIt) {
 }
 
 // Within a second, and with nearly as much in use at its end: the heap profile has as many bytes, and other stacks.
-TEST_F(Peak, OfAShortProcessThatEndsWithOtherBlocksIsThere) {
+TEST_F(Peak, AShortProcessThatEndsWithOtherBlocksHasOne) {
   for (const Case& of : {Case{"1", "65536"}, Case{"1", "1024"}}) {  // of an estimate the end might be higher
     SCOPED_TRACE(of.block);
     std::filesystem::remove_all(out());
@@ -260,7 +260,7 @@ TEST_F(Peak, EachProcessHasItsOwn) {
 }
 
 // Each was at another time, so nothing is added up: of three of which two are over before anybody looks, it is the third one's.
-TEST_F(Peak, OfProcessesThatShareAFileIsThatOfTheOneThatHadMost) {
+TEST_F(Peak, ProcessesThatShareAFileHaveTheHighestOfOne) {
   const std::string program = ProgramPath("two_peaks");
   const auto one = [&](const char* ms) { return program + " " + ms + " 65536 0 </dev/null; "; };
   const RunResult result =

@@ -192,7 +192,7 @@ TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
 
 // ---- ls, and tables that are none ----
 
-TEST_F(ProcessCommands, LsShowsWhatRunsAndWhatHasEnded) {
+TEST_F(ProcessCommands, LsShowsRunningAndExitedPrograms) {
   EXPECT_THAT(Tool({"ls"}).out, Not(HasSubstr("waits_for_input")));
   Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
   command.env["HOLDFAST_EXPORTER"] = "no";
@@ -309,7 +309,7 @@ TEST_F(ProcessCommands, TablesAreTheirOwnersAlone) {
   EXPECT_THAT(r.err, HasSubstr("belongs to another user"));
 }
 
-TEST_F(ProcessCommands, RootBecomesTheUserWhoseProcessItNames) {
+TEST_F(ProcessCommands, RootSwitchesToTheOwnerOfTheProcess) {
   if (!IsRoot()) GTEST_SKIP() << "needs root";
   chmod(tables().c_str(), 0777);
   std::filesystem::create_directories(out());

@@ -147,7 +147,7 @@ TEST_F(Resident, CanBeSwitchedOnWhileItRuns) {
 }
 
 // Nobody can look at a process that is gone: no file, and the heap profile says why.
-TEST_F(Resident, IsLeftOutAndSaidWhereNobodyCouldLook) {
+TEST_F(Resident, IsOmittedAndReportedIfUnreadable) {
   const RunResult r = Run("1", 1, {"8", "500", "vanish"}, Launch::kPreload);
   ASSERT_EQ(NewestHeap().size(), 1u) << r.Describe() << AllSummaries();
   if (Newest(out(), "resident").empty()) {

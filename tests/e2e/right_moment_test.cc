@@ -163,7 +163,7 @@ TEST_P(Triggers, AForkedChildHasItsOwn) {
   program.Wait();
 }
 
-TEST_P(Triggers, WhatIsNoConditionIsNamed) {
+TEST_P(Triggers, AnInvalidConditionIsNamed) {
   const RunResult r = Execute(CommandFor(GetParam(), {"nothing"}, {{"snapshot-when", "inuse>5 parsecs"}}));
   EXPECT_THAT(r.err, HasSubstr("inuse>2GiB, rss>80%limit, growth>100MiB/min, delay>10s/min"));
   EXPECT_TRUE(r.exited(GetParam() == Launch::kRun ? 125 : 0)) << r.Describe();
@@ -186,7 +186,7 @@ TEST_P(Triggers, ACommandGetsEachFile) {
   for (const ProfileName& file : files) EXPECT_THAT(Lines(list), ::testing::Contains("first " + file.path));
 }
 
-TEST_P(Triggers, ACommandThatFailsIsSaidOnceAndOneThatLastsHoldsNobodyUp) {
+TEST_P(Triggers, AFailingCommandIsReportedOnceAndALongOneBlocksNothing) {
   const std::string log = out() + "/.on-snapshot.log", begun = folder() + "/begun", over = folder() + "/over";
   RunAs(GetParam(), {"told_moments"}, {{"heap-interval", "1"}, {"on-snapshot", "echo oops >&2; false"}});
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
@@ -209,7 +209,7 @@ TEST_P(Triggers, ACommandThatFailsIsSaidOnceAndOneThatLastsHoldsNobodyUp) {
 }
 
 // In whatever group: timeout makes its own.
-TEST_P(Triggers, WhatACommandLeavesInItsSessionEndsWithIt) {
+TEST_P(Triggers, LeftoverProcessesOfACommandEndWithIt) {
   const std::string left = folder() + "/left";
   RunAs(GetParam(), {"told_moments"},
         {{"heap-interval", "1"}, {"on-snapshot", "timeout 40 sleep 40 & echo $! >>" + left + "; sleep 1; true"}});
@@ -220,7 +220,7 @@ TEST_P(Triggers, WhatACommandLeavesInItsSessionEndsWithIt) {
     EXPECT_TRUE(Eventually([&] { return kill(std::stoi(pid), 0) != 0; }, 5)) << "timeout is still there";
 }
 
-TEST_P(Triggers, WhatACommandPrintsIsBoundedAndItsFailureIsSaidAllTheSame) {
+TEST_P(Triggers, ACommandsOutputIsBoundedAndItsFailureStillReported) {
   const std::string log = out() + "/.on-snapshot.log";
   RunAs(GetParam(), {"told_moments"}, {{"heap-interval", "1"}, {"on-snapshot", "yes | head -c 3000000; false"}});
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));

@@ -164,7 +164,7 @@ TEST_F(RunTest, TheFolderIsNamedAfterProgramAndPid) {
   EXPECT_THAT(r.err, HasSubstr("holdfast top holdfast.bash." + pid + "/bash." + pid + ".0001.heap.pb.gz"));
 }
 
-TEST_F(RunTest, NextStepsAreOfWhatTheFilesHold) {
+TEST_F(RunTest, NextStepsFitTheFiles) {
   const RunResult r = RunAndSettle(CommandFor(Launch::kRun, {"frees_all"}, {{"heap-interval", "1"}}));
   EXPECT_THAT(r.err, HasSubstr("# 6.25MiB allocated, all freed\n")) << r.Describe();
   EXPECT_THAT(r.err, ::testing::Not(HasSubstr("holdfast locks"))) << "it waited for none";

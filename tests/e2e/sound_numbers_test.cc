@@ -103,7 +103,7 @@ TEST_F(SoundNumbers, SumsThatComeToTheEndOfTheirRowGoOnInAnother) {
 }
 
 // A slot counts 15,360 waiters: the others are attributed to no holder, and it is said. Both sides stay equal.
-TEST_F(SoundNumbers, MoreWaitersThanASlotCountsAreSaid) {
+TEST_F(SoundNumbers, MoreWaitersThanASlotCountsAreReported) {
   const RunResult r = RunAs(Launch::kPreload, {"many_waiters", "17000"}, {{"lock-interval", "1ms"}});
   if (r.exited(77)) GTEST_SKIP() << r.out;
   ASSERT_TRUE(r.exited(0)) << r.Describe();

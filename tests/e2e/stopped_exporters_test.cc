@@ -86,7 +86,7 @@ TEST_F(StoppedExporter, RunEndsAndSaysWhy) {
 #define NEEDS_TRACER(tracer) \
   if (!(tracer).attached()) GTEST_SKIP() << "the exporter cannot be traced here (kernel.yama.ptrace_scope)"
 
-TEST_F(StoppedExporter, InTheMiddleOfWritingItDelaysNobodyAndTheFileIsWholeAfterwards) {
+TEST_F(StoppedExporter, StoppingWhileItWritesDelaysNobodyAndTheFileIsComplete) {
   const auto waiter = StartWaiter();
   const pid_t exporter = Exporters().at(0);
   const Tracer tracer(exporter);

@@ -52,7 +52,7 @@ class Stuck : public Profiled {
   }
 };
 
-TEST_F(Stuck, TwoThreadsInTwoOrdersAreADeadlockAndSaidFirst) {
+TEST_F(Stuck, TwoThreadsInTwoOrdersAreADeadlockAndShownFirst) {
   const auto program = Start({"stuck", "abba"});
   const RunResult answer = Ask(*program, "deadlock: 2");
   EXPECT_TRUE(answer.exited(1)) << answer.Describe();
@@ -166,7 +166,7 @@ TEST_F(Stuck, AHolderThatSleepsIsNamedWithWhereItSleeps) {
   KillAndSettle(program.get());
 }
 
-TEST_F(Stuck, ALockOnAStackIsCalledByTheFunctionItIsLocalTo) {
+TEST_F(Stuck, ALockOnAStackIsNamedByItsFunction) {
   const auto program = Start({"stuck", "locals"});
   RunResult answer;  // of each thread once it sleeps
   for (const std::string function : {"keep_jobs", "run_server", "want_requests"}) {
@@ -184,7 +184,7 @@ TEST_F(Stuck, ALockOnAStackIsCalledByTheFunctionItIsLocalTo) {
   KillAndSettle(program.get());
 }
 
-TEST_F(Stuck, ALostWakeUpIsAWaitForWhatNobodyHolds) {
+TEST_F(Stuck, ALostWakeUpIsAWaitForAnEvent) {
   const auto program = Start({"stuck", "lost"});
   const RunResult answer = Ask(*program, "wait_until_ready");
   EXPECT_TRUE(answer.exited(0)) << answer.Describe();
@@ -193,7 +193,7 @@ TEST_F(Stuck, ALostWakeUpIsAWaitForWhatNobodyHolds) {
   KillAndSettle(program.get());
 }
 
-TEST_F(Stuck, ARobustMutexNamesWhoGotItAfterTheDeath) {
+TEST_F(Stuck, ARobustMutexNamesItsNextHolder) {
   const auto program = Start({"stuck", "robust"});
   const RunResult answer = Ask(*program, "post_to_ledger");
   EXPECT_THAT(answer.out, ContainsRegex("held by T[0-9]+ recoverer \\(tid [0-9]+\\), which sleeps in clock_nanosleep .*"
@@ -202,14 +202,14 @@ TEST_F(Stuck, ARobustMutexNamesWhoGotItAfterTheDeath) {
   KillAndSettle(program.get());
 }
 
-TEST_F(Stuck, AMutexWhoseOwnerEndedIsHeldByNobodyThatCouldLetItGo) {
+TEST_F(Stuck, AMutexOfAnExitedOwnerIsHeldForever) {
   const auto program = Start({"stuck", "orphan"});
   const RunResult answer = Ask(*program, "post_to_ledger");
   EXPECT_THAT(answer.out, ContainsRegex("held by tid [0-9]+, which has exited: nobody will release it"));
   KillAndSettle(program.get());
 }
 
-TEST_F(Stuck, FutexesOfRustNameWhoGotThemLast) {
+TEST_F(Stuck, FutexesOfRustNameTheLastHolder) {
   const auto program = Start({"stuck_rust"});
   const RunResult answer = Ask(*program, "reconcile");
   EXPECT_TRUE(answer.exited(0)) << answer.Describe();

@@ -285,7 +285,7 @@ TEST_F(Surroundings, TheToolAndItsExporterLoadNothingFromTheWorkingDirectory) {
   RemoveTables();
 }
 
-TEST_F(Surroundings, AnInstalledTreeWorksWhereverItLies) {
+TEST_F(Surroundings, AnInstalledTreeCanBeMoved) {
   const std::string tree = folder() + "/moved-tree";
   std::filesystem::create_directories(tree + "/bin");
   std::filesystem::create_directories(tree + "/lib/holdfast");

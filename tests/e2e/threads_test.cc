@@ -54,7 +54,7 @@ TEST_P(Threads, AreCountedWhereTheyAreCreatedAndAliveUntilTheyEnd) {
 }
 
 // Of those that were cancelled or ended by a system call nobody is told: the exporter looks while the process lives.
-TEST_F(Threads, ThatWereCancelledAreGoneInSnapshotsToo) {
+TEST_F(Threads, CancelledThreadsDisappearFromSnapshots) {
   Running running(CommandFor(Launch::kExec, {"known_threads", "cdl", "wait"}, {{"snapshot-every", "200ms"}}));
   ASSERT_TRUE(running.WaitForOutput("threads leaks 7 7"));
   const auto alive = [this] {
@@ -81,7 +81,7 @@ TEST_F(Threads, ThatPileUpAreLeaks) {
   EXPECT_THAT(top.out, HasSubstr("metric   alive (threads)")) << top.err;
 }
 
-TEST_F(Threads, OfAnOperatorNewThatIsNotTheLanguages) {
+TEST_F(Threads, AreCountedInAForeignOperatorNew) {
   const RunResult result = RunAs(Launch::kPreload, {"events_in_operator"});
   ASSERT_TRUE(result.exited(0)) << result.err;
   ExpectKnown(result.out);

@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BecomesAnother, ::testing::ValuesIn(Ways()), [](c
 });
 
 // As gosu does it, which is static: the kernel shows that root is behind it.
-TEST_F(Users, WhoBecomesAnotherUnseenIsVouchedForWhileItLives) {
+TEST_F(Users, AnUnseenChangeOfUserIsVouchedForWhileItLives) {
   for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
     std::filesystem::remove_all(out());
     Running running(CommandFor(launch, {"becomes_another", "own_call_executes"}, kEvery));
@@ -180,7 +180,7 @@ TEST_F(Users, CollectTakesWhatRootsProgramsBecame) {
   EXPECT_THAT(NamesIn(tables()), IsEmpty());
 }
 
-TEST_F(Users, DumpOfWhatRootsProgramBecameAsksRootsExporter) {
+TEST_F(Users, DumpOfAProgramThatLeftRootAsksRootsExporter) {
   Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
   command.argv.insert(command.argv.begin(), {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"});
   Running running(command);
@@ -264,7 +264,7 @@ TEST_F(Users, RootSeesWhatAProgramDoesThatGaveUpRoot) {
 // Two containers of root's that share /dev/shm, with a folder of the same path each, and what root's programs became there.
 class EachContainer : public Users, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(EachContainer, HasItsOwnOfWhatRootsProgramsBecame) {
+TEST_P(EachContainer, HasItsOwnTablesOfProgramsThatLeftRoot) {
   const std::string place = folder() + "/above/place", a = folder() + "/a", b = folder() + "/b";
   for (const std::string& each : {place, a, b}) std::filesystem::create_directories(each);
   chmod(folder().c_str(), 0755);
@@ -412,7 +412,7 @@ TEST_F(Users, AFolderThatSomebodyElsePutThereIsRefused) {
 }
 
 // A folder of Docker's host: whoever made it there meant it for us.
-TEST_F(Users, WhatRootWritesBelongsToWhomTheFolderBelongsTo) {
+TEST_F(Users, FilesOfRootBelongToTheOwnerOfTheFolder) {
   std::filesystem::create_directories(out());
   ASSERT_EQ(chown(out().c_str(), kNobody, kNobody), 0);
   const RunResult r = RunAs(Launch::kRun, {"endings", "return"}, kEvery);
@@ -425,7 +425,7 @@ TEST_F(Users, WhatRootWritesBelongsToWhomTheFolderBelongsTo) {
 }
 
 // To thin them by --keep, whoever writes the next one reads the earlier ones: files that somebody may have put there.
-TEST_F(Users, WhatAnEarlierExporterWroteIsReadAsNobody) {
+TEST_F(Users, FilesOfAnEarlierExporterAreReadAsNobody) {
   Command command = CommandFor(Launch::kPreload, {"waits_for_input"},
                                {{"heap-interval", "1"}, {"keep", "2"}, {"snapshot-every", "0"}});
   command.env["HOLDFAST_EXPORTER"] = "no";  // each `dump` writes, and knows nothing of those before it
@@ -454,7 +454,7 @@ TEST_F(Users, WhatAnEarlierExporterWroteIsReadAsNobody) {
   EXPECT_EQ(ListProfiles(out()).size(), 2u);
 }
 
-TEST_F(Users, AFolderWhereEverybodyMayRemoveIsSaid) {
+TEST_F(Users, AFolderWhereEverybodyMayDeleteIsReported) {
   std::filesystem::create_directories(out());
   chmod(out().c_str(), 0777);
   const RunResult r = RunAs(Launch::kRun, {"endings", "return"}, kEvery);

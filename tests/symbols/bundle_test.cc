@@ -63,7 +63,7 @@ TEST_F(Bundle, TextIsLeftOutWhenAskedOrChangedSince) {
   EXPECT_THAT(Do("tar xzOf changed.tar.gz changed/README.txt"), HasSubstr(source_ + "/holds.cc"));
 }
 
-TEST_F(Bundle, AFolderStandsForTheProfilesInIt) {
+TEST_F(Bundle, AFolderMeansTheProfilesInIt) {
   folder_.Write("out/damaged.pb.gz", "nothing");
   EXPECT_THAT(Do(kTool + " bundle -o all.tar.gz out"), HasSubstr("damaged.pb.gz"));
   const std::string listed = Do("tar tzf all.tar.gz");
@@ -73,7 +73,7 @@ TEST_F(Bundle, AFolderStandsForTheProfilesInIt) {
   EXPECT_EQ(Command(kTool + " bundle -o " + folder_.File("x.tar.gz") + " " + folder_.File("none")).status, 3);
 }
 
-TEST_F(Bundle, FilesOfOneNameStandBesideEachOtherAndDamagedOnesAreAnError) {
+TEST_F(Bundle, FilesOfOneNameAreKeptApartAndDamagedOnesAreAnError) {
   Do("mkdir other && cp holds.heap.pb.gz other/");
   Do(kTool + " bundle -o two.tar.gz holds.heap.pb.gz other/holds.heap.pb.gz");
   EXPECT_THAT(Do("tar tzf two.tar.gz"), HasSubstr("two/2.holds.heap.pb.gz"));

@@ -92,7 +92,7 @@ TEST(HostileDwarf, ReferencesInACircleEnd) {
   EXPECT_EQ(debug.Text(debug.FramesAt(0x1010)[0].function), "");
 }
 
-TEST(HostileDwarf, WhatIsNotInTimeIsLeftAndComesLater) {
+TEST(HostileDwarf, UnfinishedWorkIsLeftForLater) {
   const auto fd = OpenRegular(HOLDFAST_SAMPLES "/gcc-5-pie/sample");
   ASSERT_TRUE(fd.ok());
   auto file = OpenDebugFile(FileDescriptor(dup(fd->get())), 1 << 20);

@@ -166,7 +166,7 @@ TEST_F(SymbolizeCommand, AFileWithElfAddressesIsEqualFromRunToRun) {
   EXPECT_GT(raws[0].size(), 10000u);
 }
 
-TEST_F(SymbolizeCommand, WhatWasRemovedComesBack) {
+TEST_F(SymbolizeCommand, RemovedNamesComeBack) {
   const std::string file = Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample");
   ASSERT_EQ(Symbolize(file).status, 0);
   const std::string before = Raw(file);
@@ -228,7 +228,7 @@ TEST_F(SymbolizeCommand, AFileIsFoundByItsBuildIdWhateverItsName) {
               ::testing::AllOf(Not(HasSubstr("no names")), Not(HasSubstr("no lines: app"))));
 }
 
-TEST_F(SymbolizeCommand, AFolderStandsForTheProfilesInIt) {
+TEST_F(SymbolizeCommand, AFolderMeansTheProfilesInIt) {
   Run(HOLDFAST_SAMPLES "/gcc-5-pie/sample");
   const std::string out = folder_.File("out"), copies = folder_.File("copies");
   ASSERT_EQ(Symbolize("-q --symbols none " + out).status, 0);
@@ -283,7 +283,7 @@ TEST_F(SymbolizeCommand, ReadsStandardInputAndWritesStandardOutput) {
   EXPECT_GT(Read(out).functions.size(), 50u);
 }
 
-TEST_F(SymbolizeCommand, WrongUseIsSaid) {
+TEST_F(SymbolizeCommand, WrongUseIsReported) {
   EXPECT_EQ(Symbolize("").status, 2);
   EXPECT_EQ(Symbolize("--symbols much x.pb.gz").status, 2);
   EXPECT_EQ(Symbolize("-o " + folder_.File("nothing") + " a.pb.gz b.pb.gz").status, 2);

@@ -91,7 +91,7 @@ TEST(AccountRecords, WithoutPagesThereIsNoEstimateOfThem) {
   EXPECT_EQ(AccountText(*back, "x"), AccountText(account, "x"));
 }
 
-TEST(AccountRecords, WhatMakesNoSenseIsPassedOver) {
+TEST(AccountRecords, InvalidRecordsAreIgnored) {
   EXPECT_FALSE(OfOldComments({}).has_value());
   EXPECT_FALSE(OfOldComments({"memory file: 12 x"}).has_value());
   const auto back = OfOldComments({"memory: total 12 total -3 live nan live_variance -1 in_use 1e300 new 5 odd",

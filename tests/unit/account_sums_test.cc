@@ -53,7 +53,7 @@ TEST(Account, AnEstimateAboveTheTruthIsCutToItsMappings) {
 }
 
 // The free chunks of the heap, not the samples, say what lives there.
-TEST(Account, WhereFreeChunksAreCountedLiveBlocksFollowFromThem) {
+TEST(Account, CountedFreeChunksGiveTheLiveBlocks) {
   Made made;
   made.input.blocks = {{0x1000100, 1000, 1}, {0x2000100, 64 * kPage, 1}};
   MemoryAccount account = made.Account();

@@ -31,7 +31,7 @@ TEST(AgeSums, AMedianIsAtMostTwiceTheMean) {
   EXPECT_LE(both.MedianNs(), 1000);
 }
 
-TEST(AgeSums, AMedianLiesInItsBucket) {
+TEST(AgeSums, AMedianIsWithinItsBucket) {
   const int bucket = AgeBucket(40'000'000);  // from 20 to 50 ms
   EXPECT_EQ(Freed(bucket, 100, 22e6).MedianNs(), 31'622'776);
   // Of sums that do not fit together, as rounding makes them.

@@ -23,7 +23,7 @@ using testing::Stack;
 using testing::StackProfile;
 
 // Of a profile of what is resident: mappings are exact, an allocator's as sure as all blocks, and blocks have what the file states.
-TEST(VarianceTest, OfMappingsBesideBlocks) {
+TEST(VarianceTest, MappingsNextToBlocks) {
   Profile p;
   const auto text = [&](std::string_view t) { return p.strings.Intern(t); };
   for (const auto& [type, unit] : {std::pair{"inuse_objects", "count"},
@@ -57,7 +57,7 @@ TEST(VarianceTest, OfMappingsBesideBlocks) {
 
 class DiffTest : public Analysis {};
 
-TEST_F(DiffTest, OfAFileWithItselfIsEmpty) {
+TEST_F(DiffTest, OneFileWithItselfIsEmpty) {
   for (const unsigned seed : {1u, 2u, 3u}) {
     const std::string file = Save("a", RandomProfile(seed));
     for (const char* metric : {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}) {
@@ -137,7 +137,7 @@ TEST_F(DiffTest, SnapshotsOfOneProcessAreSurerThanTwoProcesses) {
   EXPECT_NEAR(error_of(base, other), 1.96 * std::sqrt(2400 * each), 2);
 }
 
-TEST_F(DiffTest, OfTwoValuesOfALabel) {
+TEST_F(DiffTest, ComparesTwoValuesOfALabel) {
   const std::string file = Save("random", RandomProfile(5));
   const auto half = [&](const char* label) {
     const Result top = testing::Catch([&](auto& out, auto& err) {
@@ -215,7 +215,7 @@ TEST_F(DiffTest, NoNameIsShownAsAddedAndAsRemoved) {
   for (const char* last : {"int", "long", "char", "short"}) EXPECT_THAT(diff.out, HasSubstr(std::string(", ") + last));
 }
 
-TEST_F(DiffTest, InOneBuildOverloadsAndLambdasStayApart) {
+TEST_F(DiffTest, OverloadsAndLambdasOfOneBuildStayApart) {
   const std::string base = Save("base", StackProfile({Stack{"main;app::f(int)", 100}, Stack{"main;{lambda()#1}", 10}}));
   const std::string head =
       Save("head", StackProfile({Stack{"main;app::f(long)", 100}, Stack{"main;{lambda()#2}", 10}}));
@@ -251,7 +251,7 @@ TEST_F(MergeTest, SumsProcessesAndNeverSnapshotsOfOne) {
   EXPECT_EQ(GoPprof("-top", folder_.File("merged.pb.gz")).status, 0);
 }
 
-TEST_F(MergeTest, DifferenceOfWhatOnlyGrowsAndTheNewestOfWhatIsInUse) {
+TEST_F(MergeTest, CountersAreSubtractedAndTheNewestInUseIsKept) {
   Save("app.1.0001.heap.pb.gz", Snapshot("one", 1000, {Stack{"main;f", 100, 1}}));
   Save("app.1.0002.heap.pb.gz", Snapshot("one", 5000, {Stack{"main;f", 300, 3}, Stack{"main;g", 9}}));
   const Profile merged = Merged({.view = {.files = {folder_.path()}}, .mode = MergeMode::kDifference});
@@ -439,7 +439,7 @@ TEST_F(CheckTest, APipelineGetsACommentAndJunit) {
             0);
 }
 
-TEST_F(CheckTest, AFileOfBudgetsThatIsNoneIsNamed) {
+TEST_F(CheckTest, AnInvalidFileOfBudgetsIsNamed) {
   const std::string file = Save("a", StackProfile({Stack{"main", 2000}}));
   const std::string path = ::testing::TempDir() + "/wrong.budgets";
   std::ofstream(path) << "inuse_space=1MB\ninuse_space 1MB\n";

@@ -125,7 +125,7 @@ TEST_F(Collect, WritesElsewhereWhenAsked) {
   EXPECT_FALSE(std::filesystem::exists(target.path()));
 }
 
-TEST_F(Collect, ThrowsTablesOfEndedProcessesAway) {
+TEST_F(Collect, DeletesTablesOfExitedProcesses) {
   FakeTarget target(tables_.path(), out_), live(tables_.path(), out_);
   target.Kill();
   const Result result = Run("--discard " + out_);

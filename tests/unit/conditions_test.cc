@@ -46,7 +46,7 @@ class Conditions : public Waits {
   int condition_ = 0;
 };
 
-TEST_F(Conditions, WhoRanOutOfTimeLeavesTheSignalToTheOther) {
+TEST_F(Conditions, ATimedOutWaiterLeavesTheSignalToTheOther) {
   Both both;
   BeginBoth(false, &both);
   End(&both.second, false);
@@ -77,7 +77,7 @@ TEST_F(Conditions, OneMayNotBeAsleepWhileAnotherThreadHoldsTheMutex) {
 }
 
 // Its mutex was free, or looked at, before it came: it may not sleep yet.
-TEST_F(Conditions, WhoComesAfterTheOthersWereCountedIsNotWoken) {
+TEST_F(Conditions, ALateWaiterIsNotWoken) {
   Both both;
   BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &both.first);
   const ConditionWaiters waiters = WaitersOfCondition(&condition_);
@@ -142,7 +142,7 @@ TEST_F(Conditions, AreHeldByNobody) {
 }
 
 // Else every signal of the program would look closely, for ever.
-TEST_F(Conditions, ThatAreSignalledForNobodyGiveUpTheirSlot) {
+TEST_F(Conditions, SignalsWithoutWaitersReleaseTheSlot) {
   LockWait wait;
   BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &wait);
   End(&wait, false);
@@ -165,7 +165,7 @@ TEST_F(Conditions, KeepTheirSlotAsLongAsASignalIsLeft) {
 }
 
 // The waiter runs out of time and its slot becomes another condition's, at whatever point of the signal.
-TEST_F(Conditions, ThatLoseTheirSlotWhileTheyAreSignalledLeaveNobodyWaiting) {
+TEST_F(Conditions, LosingTheSlotDuringASignalLeavesNobodyWaiting) {
   const std::vector<const void*> others = InSetOf(&condition_);
   int steps_without_slot = 0;
   for (SingleSteps steps(3);; steps.Next()) {

@@ -71,7 +71,7 @@ TEST(ElfFile, AWholeFileHasSegmentsSectionsNamesAndABuildId) {
   EXPECT_EQ(file->TextAt(file->sections()[2], 8, 5), "") << "longer than asked for";
 }
 
-TEST(ElfFile, FromADescriptorItIsTheSame) {
+TEST(ElfFile, ADescriptorGivesTheSame) {
   const FileDescriptor fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const auto file = ElfFile::Open(fd.get());
   const auto memory = ElfFile::InMemory(OwnBytes());

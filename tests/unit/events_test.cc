@@ -90,7 +90,7 @@ TEST(ThrownTypes, TooManyBecomeOneAndAreCounted) {
   EXPECT_TRUE(numbers.contains(NumberOfType(table, "17")));
 }
 
-TEST(ThrownTypes, OfThreadsThatComeTogetherHaveOneNumberEach) {
+TEST(ThrownTypes, ConcurrentThreadsGetOneNumberPerType) {
   SharedTable* table = UseAnonymousTable();
   constexpr int kThreads = 4, kTypes = 100;
   std::vector<std::vector<uint16_t>> found(kThreads);

@@ -322,7 +322,7 @@ TEST_F(ExporterTest, AFolderThatCannotBeWrittenLeavesTheTableAndAnswersAllTheSam
   EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
 }
 
-TEST_F(ExporterTest, AFailedWriteIsToldInTheNextFile) {
+TEST_F(ExporterTest, AFailedWriteIsReportedInTheNextFile) {
   FakeTarget target(tables_.path(), out_);
   const pid_t pid = target.pid();
   folder_.Write("out", "a file in its place");
@@ -367,7 +367,7 @@ TEST_F(ExporterTest, DeadTablesOlderThanADayAreSweptLiveAndYoungOnesNot) {
   EXPECT_THAT(Tables(), ::testing::UnorderedElementsAre(young.path(), live.path(), jumped.path()));
 }
 
-TEST_F(ExporterTest, WhatIsBeingMadeOrLockedIsNoLeftover) {
+TEST_F(ExporterTest, AnUnfinishedOrLockedFileIsNotALeftover) {
   const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
   const std::string made = tables_.File(prefix + "1.1.0000000000000001.new");
   tables_.Write(prefix + "1.1.0000000000000001.new", "at work");
@@ -399,7 +399,7 @@ TEST_F(ExporterTest, AFolderOfThatPathElsewhereIsNotServed) {
 }
 
 // Its user cannot see the folder. What is known is in which mount namespace it looked for it.
-TEST_F(ExporterTest, AFolderThatTheProgramDidNotSeeIsToldByWhatItsPathNamesThere) {
+TEST_F(ExporterTest, AFolderOfAnotherMountNamespaceIsRecognized) {
   std::filesystem::create_directory(out_);
   const auto elsewhere = [](MadeTable& table) {
     FakeTarget::AddOneRow(table);
@@ -443,7 +443,7 @@ TEST_F(ExporterTest, ItsBeatGoesOn) {
 }
 
 // 16 MiB in all: the tables of a folder that can take nothing are left, but not without end.
-TEST_F(ExporterTest, OfTablesThatCannotBeExportedTheNewestAreLeft) {
+TEST_F(ExporterTest, TheNewestTablesThatCannotBeExportedStay) {
   folder_.Write("out", "a file in its place");
   std::vector<std::unique_ptr<FakeTarget>> targets;
   for (int i = 0; i < 5; ++i) {

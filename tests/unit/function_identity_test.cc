@@ -11,7 +11,7 @@
 namespace holdfast::testing {
 namespace {
 
-TEST(FunctionIdentity, InOneBuildAFunctionIsOneWithItsClones) {
+TEST(FunctionIdentity, AFunctionAndItsClonesAreOneInOneBuild) {
   const std::pair<const char*, const char*> names[] = {
       {"parse_body", "parse_body"},
       {"parse_body.constprop.0", "parse_body"},
@@ -46,7 +46,7 @@ TEST(FunctionIdentity, InOneBuildAFunctionIsOneWithItsClones) {
   for (const auto& [name, source] : names) EXPECT_EQ(SourceName(name), source) << name;
 }
 
-TEST(FunctionIdentity, InTwoBuildsNumbersDoNotCount) {
+TEST(FunctionIdentity, NumbersDoNotCountBetweenTwoBuilds) {
   const std::pair<const char*, const char*> pairs[] = {
       {"main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#2}::operator()(int) const"},
       {"main()::{lambda(int)#1}::operator()", "main()::{lambda load.cc:7}::operator()"},

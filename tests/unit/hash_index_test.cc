@@ -67,7 +67,7 @@ TEST(HashIndex, FindsEachOfAMillionAgainAndLooksAtHardlyAnyOther) {
 }
 
 // Hashes that agree in all bits that choose a slot.
-TEST(HashIndex, ThatAllBelongInOneSlotAreFoundUntilThereIsNoRoom) {
+TEST(HashIndex, HashesOfOneSlotAreFoundUntilItIsFull) {
   SharedTable* table = UseAnonymousTable(1 << 20);  // allows generations of up to 256 KiB
   Records records(table);
   std::vector<Offset> made;
@@ -91,7 +91,7 @@ TEST(HashIndex, HasRoomForMoreThanATableOfItsCapHas) {
   }
 }
 
-TEST(HashIndex, HashesWhoseUpperHalfIsTheSameAreToldApartByTheRecord) {
+TEST(HashIndex, HashesWithTheSameUpperHalfDifferByTheirRecords) {
   SharedTable* table = UseAnonymousTable();
   Records records(table);
   const Offset one = records.FindOrAdd(0x1234567800000001), two = records.FindOrAdd(0x1234567800000002);
@@ -101,14 +101,14 @@ TEST(HashIndex, HashesWhoseUpperHalfIsTheSameAreToldApartByTheRecord) {
 }
 
 // As soon as all of it is copied.
-TEST(HashIndex, WhatIsNotThereIsLookedForInOneGeneration) {
+TEST(HashIndex, AMissingHashIsSearchedInOneGeneration) {
   SharedTable* table = UseAnonymousTable(64 << 20);
   Records records(table);
   for (const uint64_t hash : Hashes(50'000)) ASSERT_NE(records.FindOrAdd(hash), 0u);
   EXPECT_EQ(records.index().generations_in_use(), 1);
 }
 
-TEST(HashIndex, WhatCannotBeMadeIsNotThereAndIsNoneLater) {
+TEST(HashIndex, AFailedInsertionLeavesNothing) {
   SharedTable* table = UseAnonymousTable();
   Records records(table);
   EXPECT_EQ(records.FindOrAdd(5, false), 0u);
@@ -173,7 +173,7 @@ struct Known {
 
 // While a thread stands still, after any of its instructions, others make the index grow: more than once, and some of them add what it is
 // about to add.
-TEST(HashIndex, WhereAThreadStandsStillNothingIsLostOrThereTwice) {
+TEST(HashIndex, AStoppedThreadLosesAndDuplicatesNothing) {
   constexpr uint64_t kBytes = 8 << 20, kOwn = 0x7e57'0000'1111'2222;
   const std::vector<uint64_t> hashes = Hashes(20'000);
   for (const bool in_growth : {false, true}) {
@@ -208,7 +208,7 @@ TEST(HashIndex, WhereAThreadStandsStillNothingIsLostOrThereTwice) {
 }
 
 // What another thread has added meanwhile may have been the last for which there was room in the smaller window.
-TEST(HashIndex, WhereAThreadStandsStillNothingIsRefusedForWhichThereIsRoom) {
+TEST(HashIndex, AStoppedThreadRefusesNothingThatFits) {
   constexpr uint64_t kBytes = 128 << 10;  // allows only the first generation
   const auto hash = [](uint64_t i) { return i << 32 | uint64_t{0xffe} << 52; };
   for (SingleSteps steps(997);; steps.Next()) {

@@ -118,7 +118,7 @@ TEST_F(HeapGaps, DrawnAnewAtEachForkAreStillRight) {
 }
 
 // The child goes on from a copy of all this.
-TEST_F(HeapGaps, OfSiblingsHaveNothingInCommon) {
+TEST_F(HeapGaps, GapsOfSiblingsAreIndependent) {
   Use(65536);
   Allocate(1 << 20);
   std::vector<int64_t> gaps;

@@ -23,7 +23,7 @@ class Holds : public Waits {
 };
 
 // The lock's word does not show them yet.
-TEST_F(Holds, AreAttributedTheWaitingOfThoseWhoseStackIsBeingCaptured) {
+TEST_F(Holds, AreChargedForWaitersThatAreStillBeingCaptured) {
   LockWait wait;
   Begin(&wait);
   Backdate(&wait, kSecond);
@@ -87,7 +87,7 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsContendedNoMore) {
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
 }
 
-TEST_F(Holds, ForWhichAllRanOutOfTimeAreAsLongAsTheyWaited) {
+TEST_F(Holds, HoldsOfTimedOutWaitersLastAsLongAsTheWaits) {
   Wait(false);
   Unlock();
   const LockRecord& record = *FindLockRecord(table_, &lock_, WaitKind::kMutex);
@@ -104,7 +104,7 @@ TEST_F(Holds, DuringWhichSomebodyWaitedInSlicesBeginWithTheFirst) {
   EXPECT_LE(record.held_ns, Sum(&LockCounters::wait_ns));
 }
 
-TEST_F(Holds, OfReadersAreTheOnesWhoLetTheWriterIn) {
+TEST_F(Holds, HoldsOfReadersAreThoseBeforeTheWriter) {
   const auto unlock = [this](uint32_t readers) {
     LockHold hold;
     BeginReaderUnlock(&lock_, &hold);
@@ -196,7 +196,7 @@ TEST_F(Holds, ThatWereAttributedByOthersMeanwhileAreNotAttributedTwice) {
 }
 
 // Divided among those who wait, as far as their stacks are known.
-TEST_F(Holds, OfSeveralWaitersAreEachOnesInPart) {
+TEST_F(Holds, HoldsAreDividedAmongSeveralWaiters) {
   struct {
     LockWait second, first;
   } waits;

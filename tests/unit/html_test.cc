@@ -86,7 +86,7 @@ TEST_F(HtmlTest, SourcesAreLinesAroundThoseThatAreNamed) {
   EXPECT_EQ(source.chunks[1].first, 44);
 }
 
-TEST_F(HtmlTest, WhatIsNoSourceIsNotRead) {
+TEST_F(HtmlTest, FilesThatAreNotSourcesAreNotRead) {
   Put("id_rsa", "secret\nsecret\n");
   std::filesystem::create_directory(Path("folder.cc"));
   for (const std::string name : {"id_rsa", "folder.cc", "missing.cc"}) {

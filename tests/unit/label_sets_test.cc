@@ -53,14 +53,14 @@ TEST_F(LabelSets, AreTheSameInWhateverOrderTheyAreSet) {
 }
 
 // Names of which one begins another, bytes of which one has the highest bit.
-TEST_F(LabelSets, KeysAreToldApartByAllOfThem) {
+TEST_F(LabelSets, KeysAreComparedInFull) {
   uint16_t set = 0;
   for (const char* key : {"ab", "a", "abc", "\xc3\xa4", "b"}) set = WithLabel(set, key, key);
   EXPECT_EQ(Text(set), "a=a,ab=ab,abc=abc,b=b,\xc3\xa4=\xc3\xa4,");
   EXPECT_EQ(WithLabel(set, "ab", "ab"), set);
 }
 
-TEST_F(LabelSets, WhatIsTooLongIsCutBetweenCharacters) {
+TEST_F(LabelSets, LongTextIsCutBetweenCharacters) {
   const std::string x(kMostLabelValue - 1, 'x');
   EXPECT_EQ(Text(WithLabel(0, "k", (x + "yz").c_str())), "k=" + x + "y,");
   EXPECT_EQ(Text(WithLabel(0, "k", (x + "\xc3\xa4").c_str())), "k=" + x + ",");
@@ -80,7 +80,7 @@ TEST_F(LabelSets, ASetThatIsTooLargeSaysSoAndIsCounted) {
   EXPECT_EQ(Text(WithLabel(set, "d", "short")).size(), Text(set).size() - 115);
 }
 
-TEST_F(LabelSets, ANumberThatIsNoneIsKnownAsSuch) {
+TEST_F(LabelSets, AnInvalidNumberIsRecognized) {
   const uint16_t set = WithLabel(0, "some", "label");
   EXPECT_TRUE(IsLabelSet(0));
   EXPECT_TRUE(IsLabelSet(set));

@@ -200,7 +200,7 @@ TEST_F(LastWalks, RowsThatWereForgottenForgetIt) {
   });
 }
 
-TEST_F(LastWalks, WhatIsTooDeepIsCutOffAsEver) {
+TEST_F(LastWalks, DeepStacksAreTruncatedAsUsual) {
   Recurse(kMaxDepth - 60, [this] {
     ASSERT_TRUE(Walk());
     for (int inner = 0; inner < 90; inner += 5) Recurse(inner, [this] { Walk(); });

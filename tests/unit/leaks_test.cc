@@ -199,7 +199,7 @@ TEST_F(LeaksTest, SaysWhatEachStackDoesAndWhenTheLimitComes) {
 }
 
 // What is resident has no history of its own here: what is in use counts, and that is said.
-TEST_F(LeaksTest, OfWhatIsResidentGoByWhatIsInUseAndSaySo) {
+TEST_F(LeaksTest, ResidentProfilesAreJudgedByMemoryInUse) {
   std::vector<std::string> files;
   for (int i = 0; i < 6; ++i) {
     Profile p = Snapshot("app", i * int64_t{60'000'000'000}, {{"main;leak", (i + 1) * 1000, i + 1, 9000, 9}});
@@ -238,7 +238,7 @@ TEST_F(LeaksTest, NeverGivesTheAllClearWhileTheTotalClimbs) {
 }
 
 // Whoever adds up a column adds up one unit, and what one process has of several kinds is not one series.
-TEST_F(LeaksTest, KindsStandApart) {
+TEST_F(LeaksTest, KindsAreKeptApart) {
   std::vector<std::string> files;
   for (int minute = 0; minute < 12; ++minute) {
     const auto save = [&](const std::string& kind, const Stack& stack) {
@@ -336,7 +336,7 @@ TEST_F(FolderOfPrograms, TheOneThatGrowsMostIsShown) {
   }
 }
 
-TEST_F(FolderOfPrograms, WhereNoneGrowsTheOneThatHoldsMostIsShown) {
+TEST_F(FolderOfPrograms, TheLargestIsShownIfNoneGrows) {
   SaveProgram("small", 1, 0, 1000);
   SaveProgram("large", 2, 0, 90'000'000);
   const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
@@ -388,21 +388,21 @@ TEST_F(ResidentTest, FreeMemoryThatComesOfOneFreeIsNoGrowth) {
   EXPECT_THAT(leaks.out, Not(HasSubstr("answer   growing")));
 }
 
-TEST_F(ResidentTest, WhatTheProgramMapsItselfIsSaidToBeThat) {
+TEST_F(ResidentTest, MappingsOfTheProgramAreLabelledSo) {
   const Result leaks = Rising([](MemoryAccount* account, int64_t rise) { account->mapped += rise; });
   EXPECT_EQ(leaks.exit_code, 0) << "the map profile has the verdict: " << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("memory   resident 25MiB → 175MiB in 11min: own mappings +150MiB\n"));
   EXPECT_THAT(leaks.out, Not(HasSubstr("fragmentation")));
 }
 
-TEST_F(ResidentTest, WhatStaysTheSameRaisesNoAlarm) {
+TEST_F(ResidentTest, SteadyMemoryRaisesNoAlarm) {
   const Result leaks = Rising([](MemoryAccount*, int64_t) {});
   EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("memory   resident 25MiB → 25MiB in 11min\n"));
 }
 
 // main's locals are destroyed before main returns: that is no evidence against growth while the program ran.
-TEST_F(LeaksTest, WhatIsFreedAtTheEndOfTheProcessWasALeakUntilThen) {
+TEST_F(LeaksTest, MemoryFreedOnExitWasALeakUntilThen) {
   for (int minute = 0; minute < 12; ++minute) {
     const int64_t kept = minute < 10 ? 1'000'000 * (minute + 1) : 0;
     Profile p = Snapshot("app", minute * kMinute + 1, {Stack{"main;remember", kept, kept / 1000, 10'000'000, 10'000}});
@@ -416,7 +416,7 @@ TEST_F(LeaksTest, WhatIsFreedAtTheEndOfTheProcessWasALeakUntilThen) {
 }
 
 // In the first snapshots the pool has one caller: nothing says that it is one.
-TEST_F(LeaksTest, WhatIsPlumbingTheNewestSnapshotSays) {
+TEST_F(LeaksTest, TheNewestSnapshotDecidesWhatIsPlumbing) {
   for (int minute = 0; minute < 12; ++minute) {
     const int64_t grown = 1'000'000 * (minute + 1);
     std::vector<Stack> stacks = {Stack{"main;index;fresh", grown, grown / 1000}};
@@ -469,7 +469,7 @@ TEST(GrowthTest, FewOrConstantSnapshotsSayNothing) {
   EXPECT_TRUE(std::isinf(FitGrowth(Exact({1}, {1})).bound));
 }
 
-TEST(GrowthTest, WhatBeganLateGrowsFromThereOn) {
+TEST(GrowthTest, ALateStartGrowsFromThere) {
   std::vector<double> times, values;
   for (int i = 0; i < 60; ++i) {
     times.push_back(i);
@@ -485,7 +485,7 @@ TEST(GrowthTest, WhatBeganLateGrowsFromThereOn) {
   EXPECT_EQ(FitGrowth(Exact(times, values)).growth_class, GrowthClass::kUndecided) << "three snapshots say little";
 }
 
-TEST(GrowthTest, WhatStaysIsSurerThanWhatIsTurnedOver) {
+TEST(GrowthTest, KeptBlocksAreMoreCertainThanReplacedOnes) {
   Series leak = Leak(90), cache = leak;
   for (double& allocated : cache.allocated) allocated *= 100;
   cache.allocated_variances = cache.allocated;
@@ -559,7 +559,7 @@ TEST(GrowthTest, ARateThatFallsAsTheLogarithmOfTimeIsACache) {
 }
 
 // The rate of allocation rises as what is in use does, and most is freed. Without ages nobody knows.
-TEST(GrowthTest, WhatRisesWithItsLoadIsUndecidedWithoutAges) {
+TEST(GrowthTest, ARiseWithTheLoadIsUndecidedWithoutAges) {
   Series load = Exact({0, 1, 2, 3, 4, 5, 6, 7, 8}, {20, 30, 40, 50, 60, 70, 80, 90, 100}), leak = load;
   double allocated = 0;
   for (size_t i = 0; i < load.times.size(); ++i) {
@@ -571,7 +571,7 @@ TEST(GrowthTest, WhatRisesWithItsLoadIsUndecidedWithoutAges) {
   EXPECT_EQ(FitGrowth(leak).growth_class, GrowthClass::kGrowing);
 }
 
-TEST(GrowthTest, WhatIsYoungIsNoLeak) {
+TEST(GrowthTest, AYoungStackIsNotALeak) {
   Series load = Exact({0, 1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 30, 40, 50, 60, 70, 80, 90});
   EXPECT_EQ(FitGrowth(load).growth_class, GrowthClass::kGrowing);
   // All of it was allocated after the seventh snapshot.

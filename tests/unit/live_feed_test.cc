@@ -57,7 +57,7 @@ TEST_F(LiveFeedsTest, AllWhoAskWithinAPaceGetOneAnswer) {
   EXPECT_EQ(feeds.size(), 1u);
 }
 
-TEST_F(LiveFeedsTest, WhatNobodyAsksForIsForgottenWithAllThatWasReadForIt) {
+TEST_F(LiveFeedsTest, UnrequestedProcessesAreForgottenCompletely) {
   const FakeTarget target(folder_.path(), "/some/where");
   const ProcessTable process = TableOf(target);
   LiveFeeds feeds(std::chrono::milliseconds(20));
@@ -73,7 +73,7 @@ TEST_F(LiveFeedsTest, WhatNobodyAsksForIsForgottenWithAllThatWasReadForIt) {
   EXPECT_EQ(feeds.size(), 1u);
 }
 
-TEST_F(LiveFeedsTest, OfManyProcessesThoseAskedForLastAreKept) {
+TEST_F(LiveFeedsTest, TheMostRecentlyRequestedProcessesAreKept) {
   LiveFeeds feeds;
   std::vector<std::unique_ptr<FakeTarget>> targets;
   for (size_t i = 0; i < LiveFeeds::kMostFeeds + 3; ++i) {

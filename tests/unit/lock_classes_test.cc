@@ -58,14 +58,14 @@ class LockClasses : public ::testing::Test {
 };
 
 // new Shard[64]: the offsets differ, and no symbol says that it is an array.
-TEST_F(LockClasses, OfAnArrayInOneBlockAreOne) {
+TEST_F(LockClasses, AnArrayInOneBlockIsOneClass) {
   for (int i = 1; i <= 4; ++i)
     AddLock(i, 5'000'000 - i, fmt::format("block: 1920 bytes, {} into it, stack 3", 64 * i + 8), 1);
   EXPECT_EQ(Names(), Texts{"4 locks: in blocks of 1.88KiB from make_session, the hottest 5ms"});
 }
 
 // Two locks of one structure are two classes, also where one function waits for both.
-TEST_F(LockClasses, OfTwoMembersAreTwo) {
+TEST_F(LockClasses, TwoMembersAreTwoClasses) {
   for (int i = 1; i <= 4; ++i)
     AddLock(i, 5'000'000 - i, fmt::format("block: 200 bytes, {} into it, stack 3", i % 2 == 0 ? 104 : 144), 1);
   EXPECT_EQ(Names().size(), 2u);
@@ -84,7 +84,7 @@ TEST_F(LockClasses, ASumOfLocksCountsAsItsLocks) {
   EXPECT_EQ(list.locks[0].hottest_ns, 5'000'000);
 }
 
-TEST_F(LockClasses, OfOneArrayAreOne) {
+TEST_F(LockClasses, OneArrayIsOneClass) {
   AddLock(1, 5'000'000, "name: server.accounts_[3].mutex (server)");
   AddLock(2, 2'000'000, "name: server.accounts_[12].mutex (server)");
   AddLock(3, 1'000'000, "name: server.log_mutex_ (server)");
@@ -92,14 +92,14 @@ TEST_F(LockClasses, OfOneArrayAreOne) {
             (Texts{"2 locks: server.accounts_[*].mutex (server), the hottest 5ms", "server.log_mutex_ (server)"}));
 }
 
-TEST_F(LockClasses, OfOneSymbolAreOneWithoutDebugInformation) {
+TEST_F(LockClasses, OneSymbolIsOneClassWithoutDebugInformation) {
   AddLock(1, 5'000'000, "name: queues+64 (server)");
   AddLock(2, 2'000'000, "name: queues (server)");
   AddLock(3, 1'000'000, "name: queues+64 (other)");
   EXPECT_EQ(Names(), (Texts{"2 locks: queues (server), the hottest 5ms", "queues+64 (other)"}));
 }
 
-TEST_F(LockClasses, OfBlocksFromOneFunctionAreOne) {
+TEST_F(LockClasses, BlocksFromOneFunctionAreOneClass) {
   AddLock(1, 3'000'000, "block: 64 bytes, 16 into it, stack 3");
   AddLock(2, 9'000'000, "block: 64 bytes, 16 into it, stack 3");
   AddLock(3, 1'000'000, "block: 64 bytes, 24 into it, stack 3");
@@ -107,7 +107,7 @@ TEST_F(LockClasses, OfBlocksFromOneFunctionAreOne) {
                             "24 into a block of 64B from make_session"}));
 }
 
-TEST_F(LockClasses, OfWhichOnlyAddressesAreKnownAreOneWithTheSameWaiter) {
+TEST_F(LockClasses, UnnamedLocksWithTheSameWaiterAreOne) {
   AddLock(1, 3'000'000, "", 1);
   AddLock(2, 2'000'000, "", 1);
   AddLock(3, 1'000'000, "", 2);
@@ -118,7 +118,7 @@ TEST_F(LockClasses, OfWhichOnlyAddressesAreKnownAreOneWithTheSameWaiter) {
 }
 
 // As in redis: main holds one for each I/O thread while there is no work.
-TEST_F(LockClasses, ByWhichThreadsAreParkedComeLast) {
+TEST_F(LockClasses, LocksOfParkedThreadsComeLast) {
   AddLock(1, 3'000'000'000, "name: parking[1] (server)", 1);
   AddLock(2, 2'000'000'000, "name: parking[2] (server)", 1);
   AddLock(3, 1'000'000, "name: log_mutex (server)", 2);
@@ -131,7 +131,7 @@ TEST_F(LockClasses, ByWhichThreadsAreParkedComeLast) {
   EXPECT_EQ(Names(), (Texts{"log_mutex (server)", "2 locks: parking[*] (server), the hottest 3s"}));
 }
 
-TEST_F(LockClasses, OfTwoKindsAreTwo) {
+TEST_F(LockClasses, TwoKindsAreTwoClasses) {
   AddLock(1, 3'000'000, "name: pool[1] (server)");
   AddLock(2, 2'000'000, "name: pool[2] (server)", 0, "spin");
   EXPECT_EQ(Names().size(), 2u);

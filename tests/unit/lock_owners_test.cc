@@ -88,7 +88,7 @@ TEST(LookAtWaits, AReaderWriterLockNamesItsWriterAndCountsItsReaders) {
   pthread_rwlock_unlock(&lock);
 }
 
-TEST(LookAtWaits, WhereTheKernelDoesNotLetUsLookItSaysWhatToDo) {
+TEST(LookAtWaits, MissingPermissionsAreExplained) {
   using ::testing::EndsWith;
   using ::testing::HasSubstr;
   const std::string as_root = "as root: holdfast stuck 4242";

@@ -189,7 +189,7 @@ TEST_F(IdleSlots, CalmUnlocksLookOnceInSoMany) {
 }
 
 // Their number must never be carried into the times beside it.
-TEST_F(Waits, MoreWaitersThanASlotCountsAreSaidAndKeptApart) {
+TEST_F(Waits, MoreWaitersThanASlotCountsAreReportedAndKeptApart) {
   struct {
     LockWait late, wait;  // as on a stack
   } of;
@@ -233,7 +233,7 @@ TEST_F(Waits, TheLastOneLastsUntilItsHolderReadTheClock) {
 }
 
 // Attributed up to a moment, and then the waiter says that it had gone before: the next wait makes up for it, or the end.
-TEST_F(Waits, WhatWasAttributedButNotWaitedIsAddedToTheWaitsInTheEnd) {
+TEST_F(Waits, ChargedButUnfinishedWaitsAreAddedAtTheEnd) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);

@@ -42,7 +42,7 @@ KEPT void HasALocal(Sleeper* sleeper) {
   EXPECT_EQ(local, 1u);
 }
 
-TEST(OutsideStacks, WhatOnlyLooksLikeAFrameIsNotTakenForOne) {
+TEST(OutsideStacks, FalseFramesAreNotAccepted) {
   Sleeper sleeper;
   std::thread thread([&] { HasALocal(&sleeper); });
   std::optional<BlockedCall> call;

@@ -135,7 +135,7 @@ TEST_F(LocksView, TheWidthIsThatOfColumnsWhereItIsGiven) {
   unsetenv("COLUMNS");
 }
 
-TEST_F(LocksView, WhereLengthsWereNotCountedThereIsADashAndTheReason) {
+TEST_F(LocksView, MissingLengthsShowADashAndTheReason) {
   Profile p = LockProfile();
   p.AddComment("lock 3 wait_times: incomplete 196608:4500");
   const std::string file = folder_.Write("app.2.0001.mutex.pb.gz", EncodePprof(p));

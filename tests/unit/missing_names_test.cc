@@ -34,7 +34,7 @@ TEST(UnnamedCode, IsWhatTheOwnerOrHalfOfTheStackHasNoNameIn) {
   EXPECT_EQ(code.objects[1].path, "/usr/bin/app");
 }
 
-TEST(UnnamedCode, IsNotSaidWhereItIsLittleOrOnlyOfPlumbing) {
+TEST(UnnamedCode, IsIgnoredIfSmallOrOnlyPlumbing) {
   EXPECT_TRUE(CodeOf({{"main;Load;libx.so!libx.so!0x12", 19}, {"main;Save", 81}}).objects.empty());
   EXPECT_FALSE(CodeOf({{"main;Load;libx.so!libx.so!0x12", 21}, {"main;Save", 79}}).objects.empty());
   EXPECT_TRUE(CodeOf({{"libc.so.6!libc.so.6!0x1;main;Load;libc.so.6!libc.so.6!0x2", 100}}).objects.empty());
@@ -80,7 +80,7 @@ TEST_F(HowTo, ThePackageIsNamedWhereDpkgKnowsTheFile) {
             "DEBUGINFOD_URLS=https://debuginfod.debian.net); then holdfast symbolize 'out of app'");
 }
 
-TEST_F(HowTo, WithAServerAskedOrADebugFileHereTheCommandIsEnough) {
+TEST_F(HowTo, WithAServerOrADebugFileTheCommandIsEnough) {
   BeDebian();
   const std::string command = "To name it: holdfast symbolize 'out of app'";
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
@@ -98,7 +98,7 @@ TEST_F(HowTo, WithAServerAskedOrADebugFileHereTheCommandIsEnough) {
   unsetenv("DEBUGINFOD_URLS");
 }
 
-TEST_F(HowTo, WhatIsOfNoPackageWantsItsOwnDebugFile) {
+TEST_F(HowTo, AFileOutsideOfPackagesNeedsItsOwnDebugFile) {
   BeDebian();
   Put("/opt/mine");
   EXPECT_THAT(

@@ -318,7 +318,7 @@ TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
   EXPECT_NE(after, left);
 }
 
-TEST_F(ModuleTable, WhereTooManyModulesLayTheLaterOnesHaveNoNamesAndAreCountedOnce) {
+TEST_F(ModuleTable, TooManyModulesLeaveTheLaterOnesUnnamedAndCountedOnce) {
   constexpr int kMost = (1 << kTagBits) - 1;
   const auto lost = [] { return table()->header()->losses[static_cast<int>(Loss::kModuleTableFull)].load(); };
   auto fakes = std::make_unique<Fakes>();
@@ -361,7 +361,7 @@ TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
   EXPECT_LE(unrecorded, kRounds / 50);
 }
 
-TEST_F(ModuleTable, CodeThatLiesWhereAPluginLayIsNotThePlugins) {
+TEST_F(ModuleTable, CodeAtTheAddressOfAnUnloadedPluginIsNotThePlugins) {
   Plugin plugin(HOLDFAST_PLUGIN_1);
   const auto page = reinterpret_cast<uintptr_t>(plugin.call) & ~uintptr_t{4095};
   EXPECT_EQ(TagInTrace(plugin), 0);

@@ -54,7 +54,7 @@ TEST(Options, AMisspeltVariableIsNamed) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(Options, ACommandIsTakenOnlyFromWhomMayPreload) {
+TEST(Options, ACommandIsAcceptedOnlyWithOurLibraryPreloaded) {
   EXPECT_EQ(Read({"HOLDFAST_ON_SNAPSHOT=cp"}).on_snapshot, nullptr);
   EXPECT_EQ(Read({"LD_PRELOAD=/lib/other.so", "HOLDFAST_ON_SNAPSHOT=cp"}).on_snapshot, nullptr);
   EXPECT_EQ(Read({"XLD_PRELOAD=libholdfast.so", "HOLDFAST_ON_SNAPSHOT=cp"}).on_snapshot, nullptr);

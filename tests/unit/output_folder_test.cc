@@ -126,7 +126,7 @@ TEST_F(OutputFolderTest, SeqGoesOnAboveTheHighestOfAnyKind) {
   EXPECT_EQ(output_->NextSeq("a", 1), 21u);
 }
 
-TEST_F(OutputFolderTest, ShrinkRemovesTheOldestOfWhatIsOwnAndNothingElse) {
+TEST_F(OutputFolderTest, ShrinkRemovesTheOldestOwnFilesAndNothingElse) {
   folder_.Write("other.txt", std::string(100, 'x'));
   folder_.Write("notes.7.0001.heap.pb.gz", std::string(100, 'x'));  // named as ours, and somebody's
   const std::vector<ProfileName> own = {{"a", 2, 1, "heap"}, {"a", 2, 2, "heap"}};
@@ -210,7 +210,7 @@ TEST_F(OutputFolderTest, KnowsWhatOthersDoInTheFolder) {
   EXPECT_EQ(output_->List().size(), 1u);
 }
 
-TEST_F(OutputFolderTest, WhatKilledWritersLeftIsRemovedAfterAnHour) {
+TEST_F(OutputFolderTest, LeftoversOfKilledWritersAreRemovedAfterAnHour) {
   const std::string old = folder_.Write(".holdfast.1.a.1.0001.heap.pb.gz.new", "half");
   const std::string young = folder_.Write(".holdfast.2.a.1.0001.heap.pb.gz.new", "half");
   const std::string other = folder_.Write(".other.new", "theirs");

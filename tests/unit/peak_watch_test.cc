@@ -153,7 +153,7 @@ TEST_F(PeakTest, AStateThatLastsIsReadAtOnceAlsoWhereRowsAreMany) {
 }
 
 // Where every allocation is recorded.
-TEST_F(PeakTest, WhatThreadsHaveInUseIsAddedUp) {
+TEST_F(PeakTest, MemoryOfThreadsIsAddedUp) {
   const Offset row = AddRow(table_.AddStack({0x1000}), 50, 0);
   table_.At<Row>(row).owner = 3;
   TableHeader& head = table_.head();
@@ -203,7 +203,7 @@ TEST_F(PeakTest, TheMostThatMayHaveBeenInUseIsKnownWhereEveryAllocationIsRecorde
   EXPECT_EQ(most(), 700) << "never less than the height";
 }
 
-TEST_F(PeakTest, WhatASnapshotReadCountsAsALook) {
+TEST_F(PeakTest, ReadingASnapshotCountsAsALook) {
   const Offset stack = table_.AddStack({0x1000});
   const Offset row = AddRow(stack, 50, 20);
   const auto snapshot = ReadSnapshot(table_.bytes(), table_.size(), 77);
@@ -214,7 +214,7 @@ TEST_F(PeakTest, WhatASnapshotReadCountsAsALook) {
   EXPECT_EQ(watch.state().wall_ns, 77);
 }
 
-TEST_F(PeakTest, HowMuchOfTheStateIsStillThereIsToldRowByRow) {
+TEST_F(PeakTest, EachRowKnowsHowMuchOfTheStateRemains) {
   const Offset stack = table_.AddStack({0x1000});
   const Offset first = AddRow(stack, 100, 0), both = AddRow(stack, 10, 0);
   const auto consider = [&](PeakWatch* watch) {
@@ -231,7 +231,7 @@ TEST_F(PeakTest, HowMuchOfTheStateIsStillThereIsToldRowByRow) {
   EXPECT_THAT(BytesOf(watch.state()), ::testing::UnorderedElementsAre(std::pair(first, 10000), std::pair(both, 1000)));
 }
 
-TEST_F(PeakTest, ATableThatLiesIsReadToAnEnd) {
+TEST_F(PeakTest, AnInconsistentTableIsReadToTheEnd) {
   std::vector<Offset> stacks;
   for (uint64_t i = 0; i < 200; ++i) stacks.push_back(table_.AddStack({0x1000 + i * 16}));
   for (const Offset stack : stacks) AddRow(stack, 5, 2);

@@ -77,7 +77,7 @@ TEST(ShortName, TakesAnyBytes) {
   EXPECT_FALSE(ShortName(deep).empty());
 }
 
-TEST(ForwardsByName, ByHowTheNameEnds) {
+TEST(ForwardsByName, DependsOnTheEndOfTheName) {
   for (const char* name : {"zmalloc", "zmalloc_usable", "ztrymalloc_usable_internal", "g_malloc0_n", "xcalloc",
                            "CRYPTO_zalloc", "PyMem_RawMalloc", "sqlite3Malloc", "av_mallocz", "xstrdup", "palloc",
                            "_xrealloc", "app::Pool::malloc(unsigned long)"}) {
@@ -119,7 +119,7 @@ TEST(Plumbing, AnAllocatorOnlyForwardsWhereNothingElseIsBelowIt) {
 }
 
 // Three callers, and more than nine tenths of all stacks: the name need not say so.
-TEST(Plumbing, WhatNearlyAllStacksPassOnTheirWayToMallocIsNeverTheAnswer) {
+TEST(Plumbing, AWrapperOfNearlyAllStacksIsNeverTheAnswer) {
   const auto owner = [](const char* name) {
     const std::string funnel = std::string(";") + name;
     return OwnerOfFirst({{"main;serve;open" + funnel, 10},
@@ -159,7 +159,7 @@ TEST(Plumbing, CodeWithoutANameBelowAnAllocatorIsPassedOver) {
 }
 
 // What a program maps itself it hands out in parts: one stack for many of its callers.
-TEST(Plumbing, InMappingsAPoolIsNeverTheAnswer) {
+TEST(Plumbing, APoolIsNeverTheAnswerForMappings) {
   const Stack log = {"main;log_event;slab_alloc(unsigned long);Slab::get(unsigned long)", 1 << 20};
   EXPECT_EQ(OwnerOfMapping({{"main;index_document;slab_alloc(unsigned long);Slab::get(unsigned long)", 1 << 20}, log}),
             "index_document");
@@ -198,7 +198,7 @@ TEST(Plumbing, AnArenaOnMallocIsNotTheAnswerEither) {
   EXPECT_EQ(OwnerOfFirst({{"main;a;remember", 65536}, {"main;b;remember", 65536}}), "remember");
 }
 
-TEST(Plumbing, WhatLocksIsPlumbingByItsNameAlone) {
+TEST(Plumbing, LockingFunctionsArePlumbingByName) {
   for (const char* name : {"psi_mutex_lock", "PGSemaphoreLock(PGSemaphoreData*)", "TTASEventMutex<P>::enter()",
                            "app::RwLock::rdlock()", "lf_rwlock_wrlock"}) {
     EXPECT_EQ(OwnerOfFirst({{std::string("main;flush;") + name, 10}}), "flush") << name;
@@ -247,7 +247,7 @@ TEST(Plumbing, JitCodeAndInterpretersCountForWhatTheyRun) {
 }
 
 // With a perf map the user's function is the leaf, also if the runtime allocates more for itself.
-TEST(Plumbing, WhatComesWithARuntimeCountsForWhoCallsIt) {
+TEST(Plumbing, RuntimeFunctionsCountForTheirCallers) {
   // The owner of the first stack, beside stacks of the runtime alone.
   const auto owner = [](const std::string& object, std::string stack) {
     const std::string runtime = object + "!main;" + object;
@@ -286,7 +286,7 @@ std::string Headline(const std::vector<Stack>& stacks, bool with_branches = true
 }
 
 // C has no standard containers: next to the allocator lies the program's own string, which everything is made of.
-TEST(Owners, InCTheBranchIsNamedNotTheStringThatAllAreMadeOf) {
+TEST(Owners, TheBranchIsNamedInCNotItsStrings) {
   const std::vector<Stack> redis = {
       {"main;loop;read;process;call;hset;hashSet;sdsdup;_sdsnew;zmalloc", 43},
       {"main;loop;read;process;call;hset;hashSet;dictAdd;zmalloc", 7},
@@ -298,13 +298,13 @@ TEST(Owners, InCTheBranchIsNamedNotTheStringThatAllAreMadeOf) {
   EXPECT_EQ(Headline(redis, false), "_sdsnew 78, for process");
 }
 
-TEST(Owners, InCxxTheInnermostFunctionIsNamedAsItsContainersArePlumbing) {
+TEST(Owners, TheInnermostFunctionIsNamedInCxxNotItsContainers) {
   EXPECT_EQ(Headline({{"main;app::Serve();app::Login();app::Sessions::Add(int);std::vector<int>::push_back(int&&)", 60},
                       {"main;app::Serve();app::Logout();std::vector<int>::push_back(int&&)", 40}}),
             "app::Sessions::Add(int) 60, for app::Login()");
 }
 
-TEST(Owners, WhatManyUseAlikeIsNamedItself) {
+TEST(Owners, ASharedHelperIsNamedItself) {
   std::vector<Stack> stacks;
   for (const char* user : {"a", "b", "c", "d", "e", "f"}) {
     stacks.push_back({std::string("main;serve;") + user + ";cache_insert;malloc", 15});
@@ -313,7 +313,7 @@ TEST(Owners, WhatManyUseAlikeIsNamedItself) {
   EXPECT_EQ(Headline(stacks), "cache_insert 90");
 }
 
-TEST(Owners, WhatEverythingGoesThroughIsNoBranch) {
+TEST(Owners, ACommonPathIsNotABranch) {
   EXPECT_EQ(Headline({{"main;run;work;malloc", 95}, {"main;init;malloc", 5}}), "work 95");
   // One way, of which each function calls the next: nothing tells them apart.
   EXPECT_EQ(Headline({{"worker;serve;parse;malloc", 60}, {"main;load;malloc", 40}}), "parse 60, for worker");

@@ -380,7 +380,7 @@ TEST(TimeCounts, AddUpAndAreTakenAway) {
   EXPECT_EQ(a, Times({{16777216, 9.5}})) << "never below 0";
 }
 
-TEST(TimeCounts, WhereSomeWereNotCountedThereAreNoPercentiles) {
+TEST(TimeCounts, UncountedTimesLeaveNoPercentiles) {
   TimeCounts times = Times({{1048576, 90}});
   times.set_incomplete();
   EXPECT_EQ(times.Percentile(0.5, 2'000'000), -1);
@@ -405,7 +405,7 @@ TEST(PprofRecords, OldTextOfLengthsMayBeAnything) {
   }
 }
 
-TEST(PprofWriter, WhatIsWrittenIsReadBack) {
+TEST(PprofWriter, WrittenProfilesAreReadBack) {
   Profile profile = SmallProfile();
   profile.locations[1].is_folded = true;
   profile.locations[0].is_tail_call = true;

@@ -140,7 +140,7 @@ TEST(ThreadsProfile, ThoseThatAreGoneAreNotAlive) {
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(9, 3));
 }
 
-TEST(ExceptionsProfile, AreToldApartByTypeAndRethrow) {
+TEST(ExceptionsProfile, AreKeptApartByTypeAndRethrow) {
   Snapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   s.thrown_types = {{1, "St13runtime_error"}, {2, "*N3app7RefusedE"}, {3, "no name"}};
@@ -357,7 +357,7 @@ TEST(Mappings, TwoModulesWithOneTagGiveNoNamesRatherThanWrongOnes) {
   EXPECT_EQ(p.locations[0].mapping, Profile::kNone);
 }
 
-TEST(SyntheticFrames, StandForWhatCouldNotBeKept) {
+TEST(SyntheticFrames, ReplaceStacksThatWereLost) {
   Snapshot s = Process();
   s.stacks.push_back({.frames = {}, .truncated = false, .overflow = true, .missing = false});
   s.stacks.push_back({.frames = {}, .truncated = false, .overflow = false, .missing = true});
@@ -430,7 +430,7 @@ TEST(LockRecords, ConditionsTakeNoLocksPlace) {
   }
 }
 
-TEST(Comments, SayWhoseProfileItIsAndHowItWasSampled) {
+TEST(Comments, NameTheProcessAndTheSampling) {
   Snapshot s = Process();
   s.process.command_line = "app\n-v\x1b[31m";
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
@@ -567,7 +567,7 @@ TEST(Comments, CountLossesByCause) {
 }
 
 // The law that collectors stand on: from one snapshot to the next nothing decreases for the same stack and labels.
-TEST(HeapProfile, WhatWasAllocatedNeverDecreasesFromSnapshotToSnapshot) {
+TEST(HeapProfile, AllocationsNeverDecreaseBetweenSnapshots) {
   Snapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 104, {.objects = 0, .space = 0});

@@ -65,7 +65,7 @@ std::string At(const std::string& moment, int64_t time, const char* kind = "heap
 }
 
 // What exit handlers freed the program held until then.
-TEST(ProfileSet, OfAFolderTheStateBeforeExitHandlersCounts) {
+TEST(ProfileSet, AFolderUsesTheStateBeforeExitHandlers) {
   const Folder folder;
   folder.Write("app.1.0001.heap.pb.gz", Of("one", 100));
   folder.Write("app.1.0002.heap.pb.gz", At("before exit handlers", 200));
@@ -81,7 +81,7 @@ TEST(ProfileSet, OfAFolderTheStateBeforeExitHandlersCounts) {
 }
 
 // main's locals are destroyed before main returns: before the exit handlers there is nothing left to see.
-TEST(ProfileSet, OfAFolderTheStateBeforeTheProgramTookItselfDownCounts) {
+TEST(ProfileSet, AFolderUsesTheStateBeforeTheProgramShutDown) {
   const Folder folder;
   folder.Write("app.1.0001.heap.pb.gz", At("", 100, "heap", 1000));
   folder.Write("app.1.0002.heap.pb.gz", At("", 200, "heap", 900));
@@ -116,7 +116,7 @@ std::vector<const ProfileFile*> NewestOf(const ProfileSet& set) {
 }
 
 // Of a server that forks: what processes held when they ended is no amount that ever was in use.
-TEST(ProfileSet, ProcessesThatEndedEarlierAreApart) {
+TEST(ProfileSet, ProcessesThatExitedEarlierAreKeptApart) {
   constexpr int64_t kMinute = 60'000'000'000;
   Folder folder;
   folder.Write("app.1.0001.heap.pb.gz", Of("master", 9 * kMinute));
@@ -163,7 +163,7 @@ class Exited {
 
 // A script: a helper, the server that it executes with two workers, and a helper that exits last. The server and its
 // workers held their memory at one moment.
-TEST(ProfileSet, OfEndedProcessesThoseCountThatHeldMostTogether) {
+TEST(ProfileSet, ExitedProcessesCountAtTheMomentOfTheLargestSum) {
   Exited exited;
   exited.Add("host/1/10/5/shell", 0, 1, 900);  // executes the server
   exited.Add("host/1/11/6/helper", 0, 1, 5000);

@@ -138,7 +138,7 @@ TEST_F(ProgramCheckTest, PathIsSearchedAsExecvpDoes) {
   EXPECT_EQ(CheckProgram({"sh"}, nullptr, "").path, "/bin/sh");
 }
 
-TEST_F(ProgramCheckTest, WhatIsNoProgramIs126) {
+TEST_F(ProgramCheckTest, AFileThatIsNotAProgramIs126) {
   EXPECT_EQ(Check(folder_).exit_code, 126);
   EXPECT_THAT(Check(folder_).message, HasSubstr("is a folder"));
   EXPECT_EQ(Check(Write("plain", "#!/bin/sh\n", 0644)).exit_code, 126);
@@ -183,7 +183,7 @@ TEST_F(ProgramCheckTest, ATextWithoutAnInterpreterIsForTheShell) {
   EXPECT_THAT(check.arguments, ElementsAre("/bin/sh", path, "-x"));
 }
 
-TEST_F(ProgramCheckTest, WhatTheLibraryCannotBeLoadedIntoIs125WithTheReason) {
+TEST_F(ProgramCheckTest, ProgramsThatCannotLoadTheLibraryAre125) {
   TinyElf fixed;
   fixed.header.e_type = ET_EXEC;
   fixed.segments.push_back(Segment(PT_LOAD, 0, 64));

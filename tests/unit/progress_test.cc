@@ -44,7 +44,7 @@ class Terminal {
   std::string seen_;
 };
 
-TEST(ProgressTest, LongWorkIsSaidAndTheLineIsTakenAwayAgain) {
+TEST(ProgressTest, LongWorkShowsALineThatIsRemovedAgain) {
   Terminal terminal;
   Progress progress("reading profile");
   progress.Show(11, 80);

@@ -112,7 +112,7 @@ TEST(ServerProfile, DeepStacksKeepTheirOuterFrames) {
   EXPECT_EQ(parts[0].locations[frames[0]].address, 0x1000u + 6 * 8);
 }
 
-TEST(ServerProfile, OfTooManyLabelsOursStayAndTheFirstByName) {
+TEST(ServerProfile, OwnLabelsAndTheFirstByNameAreKept) {
   Profile profile = Heap(0, 1);
   const auto label = [&](const std::string& name) {
     return Profile::Label{.key = profile.strings.Intern(name), .text = profile.strings.Intern("1")};
@@ -211,7 +211,7 @@ TEST(PushEntry, AnAnswerNamesThoseThatWereNotTaken) {
   EXPECT_EQ(NotTakenOf("", all), std::nullopt);
 }
 
-TEST(Outcome, IsByWhoseFaultItIs) {
+TEST(Outcome, NamesTheSideThatFailed) {
   for (const int status : {200, 202, 204}) EXPECT_EQ(OutcomeOf(status), Outcome::kSent);
   for (const int status : {0, 408, 429, 500, 502, 503, 504}) EXPECT_EQ(OutcomeOf(status), Outcome::kTryAgain);
   for (const int status : {301, 302, 401, 403, 404, 407}) EXPECT_EQ(OutcomeOf(status), Outcome::kWrongSettings);
@@ -365,7 +365,7 @@ TEST_F(SpoolTest, GoesOnInOrderWhereTheLastOneWas) {
   EXPECT_EQ(FirstProfile(spool.get()), "fourth");
 }
 
-TEST_F(SpoolTest, WhatWasNotCommittedIsNotThere) {
+TEST_F(SpoolTest, UncommittedProfilesAreNotKept) {
   {
     const auto spool = Open();
     PutWhole(spool.get(), "a", "first");
@@ -378,7 +378,7 @@ TEST_F(SpoolTest, WhatWasNotCommittedIsNotThere) {
   EXPECT_EQ(FirstProfile(spool.get()), "first");
 }
 
-TEST_F(SpoolTest, WhatIsInUseNeedsNoCommit) {
+TEST_F(SpoolTest, MemoryInUseNeedsNoCommit) {
   ASSERT_TRUE(Open()->Put("a", SomeEntry("in use"), /*counts=*/false).ok());
   const auto spool = Open();
   ASSERT_EQ(spool->waiting(), 1u);
@@ -387,7 +387,7 @@ TEST_F(SpoolTest, WhatIsInUseNeedsNoCommit) {
   EXPECT_EQ(Open("another")->waiting(), 0u);
 }
 
-TEST_F(SpoolTest, WhatIsInUseIsInMemoryAsLongAsTheServerTakesIt) {
+TEST_F(SpoolTest, MemoryInUseStaysInMemoryWhileTheServerAccepts) {
   const auto spool = Open();
   const auto files = [&] {
     return std::count_if(std::filesystem::recursive_directory_iterator(out_),
@@ -424,7 +424,7 @@ TEST_F(SpoolTest, ManyOfThemAreWrittenDownAllTheSame) {
 }
 
 // As it is left by a pusher that was killed behind the note and before the file was gone.
-TEST_F(SpoolTest, WhatWasNotedAsSentIsNotSentAgain) {
+TEST_F(SpoolTest, ProfilesMarkedAsSentAreNotSentAgain) {
   std::filesystem::path folder;
   {
     const auto spool = Open();
@@ -446,7 +446,7 @@ TEST_F(SpoolTest, WhatWasNotedAsSentIsNotSentAgain) {
   EXPECT_EQ(FirstProfile(spool.get()), "second");
 }
 
-TEST_F(SpoolTest, WhatWasUnderWayIsSentAgainAndSaid) {
+TEST_F(SpoolTest, AnInterruptedPushIsRepeatedAndReported) {
   {
     const auto spool = Open();
     PutWhole(spool.get(), "a", "first");
@@ -475,7 +475,7 @@ TEST_F(SpoolTest, NumbersGoOnWhereAllIsSent) {
   EXPECT_GT(First(spool.get()).first.number, number);  // else it would pass for sent
 }
 
-TEST_F(SpoolTest, FilesOfWhatWasSentAreUsedAgain) {
+TEST_F(SpoolTest, FilesOfSentProfilesAreReused) {
   const auto spool = Open();
   const auto files = [&] {
     std::set<std::string> names;
@@ -531,14 +531,14 @@ TEST(Otlp, ARequestIsPackedAndForAll) {
   EXPECT_FALSE(RequestOf(SomeEntry("no profile"), PushProtocol::kOtlp).body.empty());
 }
 
-TEST(Otlp, WhatWasRejectedIsRead) {
+TEST(Otlp, RejectionsAreRead) {
   EXPECT_FALSE(RejectedByOtlp("").has_value());
   EXPECT_FALSE(RejectedByOtlp("\xff\xff").has_value());
   EXPECT_FALSE(RejectedByOtlp(std::string("\x0a\x06\x12\x04warn", 8)).has_value());  // a warning alone
   EXPECT_EQ(RejectedByOtlp(std::string("\x0a\x07\x08\x02\x12\x03why", 9)), "why");
 }
 
-TEST_F(SpoolTest, OfAProcessThatHasEndedNothingStaysOnceAllIsSent) {
+TEST_F(SpoolTest, NothingOfAnExitedProcessStaysAfterTheLastSend) {
   const auto spool = Open();
   PutWhole(spool.get(), "a", "first");
   spool->Finish({.process = "a"});
@@ -547,7 +547,7 @@ TEST_F(SpoolTest, OfAProcessThatHasEndedNothingStaysOnceAllIsSent) {
   EXPECT_FALSE(spool->ToldOf("a").has_value());
 }
 
-TEST_F(SpoolTest, OfASeriesOneIsUnderWayAtATime) {
+TEST_F(SpoolTest, OneProfileOfASeriesIsSentAtATime) {
   const auto spool = Open();
   for (const char* pprof : {"first", "second"}) {
     for (const char* family : {"memory", "mutex"}) PutWhole(spool.get(), "a", pprof, family);
@@ -565,7 +565,7 @@ TEST_F(SpoolTest, OfASeriesOneIsUnderWayAtATime) {
 }
 
 // The server may have taken it: by the id and the time it knows the copy.
-TEST_F(SpoolTest, WhatIsInUseAndUnderWayWhenAPusherIsKilledIsSentAgainAsItWas) {
+TEST_F(SpoolTest, MemoryInUseIsSentAgainUnchangedAfterAKill) {
   PushEntry entry = SomeEntry("in use");
   DoAndBeKilled([&](Spool* spool) {
     if (spool->Put("a", entry, /*counts=*/false).ok()) BeginAll(spool);
@@ -585,7 +585,7 @@ TEST_F(SpoolTest, WhatIsInUseAndUnderWayWhenAPusherIsKilledIsSentAgainAsItWas) {
   EXPECT_EQ(Open()->waiting(), 0u);
 }
 
-TEST_F(SpoolTest, RemembersProcessesOfWhichAllWasTold) {
+TEST_F(SpoolTest, RemembersCompletelySentProcesses) {
   {
     const auto spool = Open();
     EXPECT_FALSE(spool->IsDone("a"));
@@ -598,7 +598,7 @@ TEST_F(SpoolTest, RemembersProcessesOfWhichAllWasTold) {
   EXPECT_FALSE(spool->IsDone("b"));
 }
 
-TEST_F(SpoolTest, OfProcessesThatAnOlderReleaseKnewNoneIsToldAgain) {
+TEST_F(SpoolTest, ProcessesOfAnOlderReleaseAreNotSentAgain) {
   const std::filesystem::path folder = [&] {
     const auto spool = Open();
     return std::filesystem::directory_iterator(out_ + "/.push")->path();
@@ -608,7 +608,7 @@ TEST_F(SpoolTest, OfProcessesThatAnOlderReleaseKnewNoneIsToldAgain) {
   EXPECT_GT(Open()->done_since_ns(), 0);
 }
 
-TEST_F(SpoolTest, WhatWaitsForATenantWhomTheServerRefusedIsTakenOver) {
+TEST_F(SpoolTest, ProfilesOfARejectedTenantAreTakenOver) {
   const std::string url = "http://localhost:4040";
   const auto open_for = [&](const std::string& tenant) { return *Spool::Open(out_, url, tenant); };
   {

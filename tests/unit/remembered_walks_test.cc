@@ -142,7 +142,7 @@ TEST_F(RememberedWalks, NorMayTheLabelsOfItsThread) {
 }
 
 // Two words a frame and the labels: as many as there is room for, and one more.
-TEST_F(RememberedWalks, WithLabelsTheDeepestHaveRoomForThem) {
+TEST_F(RememberedWalks, TheDeepestStacksHaveRoomForLabels) {
   memory_->KeepLabelsApart();
   for (int depth = 40; depth < 130; ++depth) {
     Recurse(depth, [this] {
@@ -211,7 +211,7 @@ TEST_F(RememberedWalks, ManyCallersOfOneFunctionAreFound) {
 }
 
 // In a loop: what comes after a walk depends on those before it. So each is found without a look at where it began.
-TEST_F(RememberedWalks, WhatCameNextIsComparedFirst) {
+TEST_F(RememberedWalks, TheUsualNextFrameIsComparedFirst) {
   fixture_ = this;
   RememberedWalk* (*const callers[])() = {&Caller<0>, &Caller<1>, &Caller<2>};
   std::vector<RememberedWalk*> kept;

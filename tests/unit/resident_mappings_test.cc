@@ -66,7 +66,7 @@ TEST_F(ResidentMappings, PiecesAreOneObjectAndSwappedIsApart) {
   EXPECT_FALSE(Of(kFirst).has_blocks);
 }
 
-TEST_F(ResidentMappings, WhatBlocksHaveIsNotCountedTwice) {
+TEST_F(ResidentMappings, MemoryOfBlocksIsNotCountedTwice) {
   pagemap_.Set(0x1000000, MadePagemap::kHere, 8);
   pagemap_.Set(0x1008000, MadePagemap::kSwapped, 8);
   ranges_ = {{0x1000000, 0x1010000, false, kFirst, 7}, {0x1020000, 0x1030000, false, kOther, 8}};
@@ -84,7 +84,7 @@ TEST_F(ResidentMappings, WhatBlocksHaveIsNotCountedTwice) {
 }
 
 // An allocator in the program that maps chunk by chunk on different stacks: all of it is full of blocks, of which only one was sampled.
-TEST_F(ResidentMappings, WhatIsEstimatedTooHighForARowIsTakenOffThoseOfTheSameFunction) {
+TEST_F(ResidentMappings, AnOverestimateOfARowIsTakenFromItsFunction) {
   pagemap_.Set(0x1000000, MadePagemap::kHere, 64);
   ranges_ = {{0x1000000, 0x1010000, false, kFirst, 7},
              {0x1010000, 0x1020000, false, kSecond, 8},
@@ -122,7 +122,7 @@ TEST_F(ResidentMappings, LibcsOwnAreBesideThem) {
   EXPECT_TRUE(heap.has_blocks);
 }
 
-TEST_F(ResidentMappings, ThatOverlapAreCountedOnce) {
+TEST_F(ResidentMappings, OverlapsAreCountedOnce) {
   pagemap_.Set(0x1000000, MadePagemap::kHere, 16);
   ranges_ = {{0x1000000, 0x1008000, false, kFirst, 7}, {0x1004000, 0x1010000, false, kOther, 8}};
   Look();

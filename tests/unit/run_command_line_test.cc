@@ -44,7 +44,7 @@ TEST_F(RunOptionsTest, TheProgramBeginsBehindTwoDashes) {
   EXPECT_THAT(program_, ElementsAre("--weird", "-o"));
 }
 
-TEST_F(RunOptionsTest, ValuesStandBesideOrInTheirOption) {
+TEST_F(RunOptionsTest, ValuesFollowTheirOptionOrAnEqualsSign) {
   EXPECT_EQ(Split({"--out=dir", "prog"}), 1u);
   EXPECT_EQ(Split({"-odir", "prog"}), 1u);
   EXPECT_EQ(Split({"-qo", "dir", "prog"}), 2u);
@@ -78,14 +78,14 @@ TEST_F(RunOptionsTest, OptionsBecomeVariablesAsPlainNumbers) {
   EXPECT_EQ(options_.variables, expected);
 }
 
-TEST_F(RunOptionsTest, WhatIsNotGivenIsLeftToTheLibrary) {
+TEST_F(RunOptionsTest, UnsetOptionsAreLeftToTheLibrary) {
   Parse({});
   EXPECT_THAT(options_.variables, IsEmpty());
   EXPECT_EQ(options_.out + options_.tables, "");
   EXPECT_FALSE(options_.exec || options_.quiet || options_.verbose > 0);
 }
 
-TEST_F(RunOptionsTest, OfOneOptionGivenTwiceTheLastCounts) {
+TEST_F(RunOptionsTest, TheLastOfARepeatedOptionCounts) {
   Parse({"--seed", "1", "-o", "a", "--seed", "2", "--out", "b", "-vv"});
   EXPECT_EQ(options_.variables["HOLDFAST_SEED"], "2");
   EXPECT_EQ(options_.out, "b");

@@ -25,7 +25,7 @@ std::string HeapWith(int64_t in_use) {
   return EncodePprof(profile);
 }
 
-TEST(RunSummary, OfWhatWasFreedAtTheEndTheFolderIsNamed) {
+TEST(RunSummary, MemoryFreedOnExitNamesTheFolder) {
   const Folder folder;
   const std::string first = "app.7.0001.heap.pb.gz", last = "app.7.0002.heap.pb.gz";
   FinishedRun run;

@@ -92,7 +92,7 @@ TEST_F(RunningProgramTest, AnIdThatAnotherThreadGotSinceHasNoName) {
   EXPECT_EQ(Look({{thread.id(), NowNs() - 5 * kSecond}}).noted_threads[0].name, "");
 }
 
-TEST_F(RunningProgramTest, WhatAThreadWasCalledIsKnownAfterItsEnd) {
+TEST_F(RunningProgramTest, TheNameOfAThreadIsKnownAfterItsEnd) {
   NamedThread thread("brief");
   const int64_t sampled_ns = NowNs();
   EXPECT_EQ(Look({{thread.id(), sampled_ns}}).noted_threads[0].name, "brief");

@@ -96,7 +96,7 @@ TEST_F(ShadowMap, ASizeThatIsLeftBehindIsNoBlock) {
   EXPECT_EQ(BytesRead(kStart), 30u);
 }
 
-TEST_F(ShadowMap, WhatIsPutBackIsAsItWas) {
+TEST_F(ShadowMap, APutBackBlockIsUnchanged) {
   for (const uint64_t bytes : {9ul, 90ul}) {
     const Offset row = Put(kStart, bytes);
     PutBackExact(table_, Take(kStart), reinterpret_cast<const void*>(kStart));
@@ -108,7 +108,7 @@ TEST_F(ShadowMap, WhatIsPutBackIsAsItWas) {
 }
 
 // Another allocator's free, say. The block that follows in a part of its place is as it should be, and so is its neighbour.
-TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsAboutAsLargeAsItWas) {
+TEST_F(ShadowMap, ABlockWithAnUnseenFreeHasAboutItsSize) {
   for (const uint64_t bytes : {20ul, 500ul}) {
     const Offset row = Put(kStart, bytes), other = Put(kStart + kShadowGrain, 8);
     EXPECT_EQ(BytesRead(kStart), std::nullopt);
@@ -120,7 +120,7 @@ TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsAboutAsLargeAsItWas) {
 }
 
 // One that begins in its place, or 16 bytes before it. In the second 16 bytes of one of up to 16 bytes another may begin.
-TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsFoundByTheNext) {
+TEST_F(ShadowMap, ABlockWithAnUnseenFreeIsFoundByTheNextOne) {
   for (const uintptr_t before : {uintptr_t{0}, uintptr_t{kShadowGrain}}) {
     const uintptr_t second = kStart + before;
     const Offset stale = Put(second, 16);
@@ -131,7 +131,7 @@ TEST_F(ShadowMap, ABlockOfWhichTheFreeWasNotSeenIsFoundByTheNext) {
   }
 }
 
-TEST(ShadowedBytes, OfTwoBlocksAreNone) {
+TEST(ShadowedBytes, BytesOfTwoBlocksAreNone) {
   const auto class_of = [](uint64_t bytes) { return static_cast<uint32_t>(SizeClass(bytes)); };
   EXPECT_EQ(CheckedShadowedBytes(class_of(100), kShadowSize + 100), 100u);
   EXPECT_EQ(CheckedShadowedBytes(class_of(100), kShadowSize + 200), std::nullopt);
@@ -141,7 +141,7 @@ TEST(ShadowedBytes, OfTwoBlocksAreNone) {
   EXPECT_EQ(CheckedShadowedBytes(UINT32_MAX, kShadowSize + 100), std::nullopt) << "of a row that cannot be read";
 }
 
-TEST(ShadowedBytes, OfARowOfAllSizesAreInTheSecondWord) {
+TEST(ShadowedBytes, BlocksOfARowOfAllSizesAreInTheSecondWord) {
   for (const uint32_t bytes : {17u, 100u, uint32_t{kLargestShadowed}}) {
     EXPECT_EQ(ShadowedBytes(kNoSizeClass, ShadowedSize(bytes)), bytes);
     EXPECT_EQ(CheckedShadowedBytes(kNoSizeClass, ShadowedSize(bytes)), bytes);

@@ -53,7 +53,7 @@ TEST_F(SizeHistogram, ARowIsAPowerOfTwoAndNoneIsLeftOut) {
             "up to 8KiB        1   8000 85.16% ████████████████████\n");
 }
 
-TEST_F(SizeHistogram, OfOneFunctionRowsAreWhatItAllocated) {
+TEST_F(SizeHistogram, TheRowsOfOneFunctionAreItsAllocations) {
   const Profile profile = StackProfile({Stack{"main;a;x", 640, 10}, Stack{"main;b", 64, 1}, Stack{"main;a", 128, 1}});
   const auto rows = ParseCsv(Top(profile, {.files = {}, .stacks = {.focus = "^a$"}, .format = "csv"}).out);
   ASSERT_EQ(rows.size(), 2u);

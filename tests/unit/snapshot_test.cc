@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::MadeTable;
 using testing::Read;
 
-TEST(ReadSnapshot, ReadsWhatStandsInTheTable) {
+TEST(ReadSnapshot, ReadsTheTable) {
   MadeTable table;
   TableHeader& head = table.head();
   strcpy(head.host, "here");
@@ -71,7 +71,7 @@ TEST(ReadSnapshot, ReadsWhatStandsInTheTable) {
   EXPECT_EQ(heap.sums[kFreeSpace], 100);
 }
 
-TEST(ReadSnapshot, AModuleThatWasRecordedTwiceStandsThereOnce) {
+TEST(ReadSnapshot, AModuleThatWasRecordedTwiceIsListedOnce) {
   MadeTable table;
   table.AddModule("/lib/a.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}});
   table.AddModule("/lib/a.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}});
@@ -144,7 +144,7 @@ TEST(ReadSnapshot, AStackWithoutRowsIsLeftOut) {
   EXPECT_TRUE(snapshot->stacks.empty());
 }
 
-TEST(ReadSnapshot, WhatIsNoTableIsNamed) {
+TEST(ReadSnapshot, AnInvalidTableIsNamed) {
   MadeTable table;
   table.head().magic = 1;
   ExpectCorrupt(table, "not a holdfast table");
@@ -213,7 +213,7 @@ TEST(ReadSnapshot, StacksOfAllListsAreFoundButThoseWithoutRows) {
 }
 
 // 292 years, as a value of pprof can be: 1,000 threads that wait for work come there in 106 days.
-TEST(ReadSnapshot, CountersThatNoProfileCanHoldStayAtItsLargestValueAndItIsSaid) {
+TEST(ReadSnapshot, CountersSaturateAndAreReported) {
   MadeTable table;
   for (LockCounters& shard : table.head().lock_counters) {
     shard.wait_ns[static_cast<int>(WaitKind::kCondition)] = uint64_t{1} << 62;

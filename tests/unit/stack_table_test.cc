@@ -147,7 +147,7 @@ TEST(StackTable, FullTableSpillsIntoOverflowAndCounts) {
   EXPECT_NE(table->OffsetOf(InternStack(table, Trace({1}))), table->header()->overflow_stack);
 }
 
-TEST(StackTable, WhatFindsTheTableFullIsCountedOnceAndAddedToOneRowOfEachKind) {
+TEST(StackTable, AFullTableCountsOnceAndUsesOneRowOfEachKind) {
   SharedTable* table = UseAnonymousTable((sizeof(TableHeader) + 16384 + 4095) / 4096 * 4096);
   ASSERT_TRUE(MakeSpecialStacks(table));
   Stack* overflow = table->At<Stack>(table->header()->overflow_stack);
@@ -331,7 +331,7 @@ TEST(StackTable, ChildrenOfOneAreFoundHoweverManyThereAreAndThreadsAgree) {
   }
 }
 
-TEST(StackTable, InAFullTableWhatIsNotThereIsLookedForInTheListAlone) {
+TEST(StackTable, AFullTableSearchesOnlyTheList) {
   for (const Child kind : {Child::kNode, Child::kStack, Child::kRow}) {
     SharedTable* table = UseAnonymousTable(8 << 20);
     ASSERT_TRUE(MakeSpecialStacks(table));
@@ -366,7 +366,7 @@ TEST(StackTable, InAFullTableWhatIsNotThereIsLookedForInTheListAlone) {
 
 // After each instruction of what finds or makes one, beside so many others: another thread makes more, among them the same, or the
 // thread jumps out of a signal handler.
-TEST(StackTable, WhereAThreadStandsStillOrJumpsOutEachChildIsThereOnce) {
+TEST(StackTable, AStoppedOrEscapedThreadDuplicatesNoChild) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer's own code cannot be stopped at each instruction";
 #endif

@@ -87,7 +87,7 @@ TEST_F(StartedPrograms, TextsInAScriptAreNoCommands) {
   EXPECT_THAT(OfScript("#!/bin/sh\n./server\nexit 0\nexec no\n").words, ElementsAre("./server"));
 }
 
-TEST_F(StartedPrograms, OfSeveralExecsTheLastThatIsThereCounts) {
+TEST_F(StartedPrograms, TheLastExistingExecCounts) {
   missing_ = {"/opt/new/server"};
   EXPECT_THAT(OfScript("#!/bin/sh\n[ -x /opt/old/server ] && exec /opt/old/server\nexec /opt/new/server\n").words,
               ElementsAre("/opt/old/server"));
@@ -95,7 +95,7 @@ TEST_F(StartedPrograms, OfSeveralExecsTheLastThatIsThereCounts) {
               ElementsAre("./server"));
 }
 
-TEST_F(StartedPrograms, WhatOnlyTheShellKnowsIsNamed) {
+TEST_F(StartedPrograms, ACommandKnownOnlyToTheShellIsNamed) {
   const StartedCommand started = OfScript("#!/bin/sh\nexec \"$UNKNOWN_HOME/bin/java\" -jar x.jar\n");
   EXPECT_THAT(started.words, IsEmpty());
   EXPECT_THAT(started.unknown, HasSubstr("$UNKNOWN_HOME/bin/java"));
@@ -104,7 +104,7 @@ TEST_F(StartedPrograms, WhatOnlyTheShellKnowsIsNamed) {
   EXPECT_THAT(OfScript("#!/bin/sh\nwhile [ $# -gt 0 ]; do shift; done\nexec \"$@\"\n", {"a"}).words, IsEmpty());
 }
 
-TEST_F(StartedPrograms, WhoTakesThePreloadAwayIsNamed) {
+TEST_F(StartedPrograms, AStarterThatDropsThePreloadIsNamed) {
   const StartedCommand env = Follow({"env", "-i", "PATH=/bin", "./server", "x"});
   EXPECT_EQ(env.drops_preload, "env -i");
   EXPECT_THAT(env.words, ElementsAre("./server", "x"));

@@ -125,12 +125,12 @@ TEST(Demangle, CppAndRustNames) {
   EXPECT_EQ(Demangle("_RNvCs15kBYyAo9fc_7mycrate7example"), "mycrate::example");
 }
 
-TEST(Demangle, WhatIsNotMangledHasNoOtherName) {
+TEST(Demangle, AnUnmangledNameHasNoOtherName) {
   for (const char* name : {"", "main", "_Z", "_R", "_Zgarbage", "_start", "__libc_start_main"})
     EXPECT_EQ(Demangle(name), "") << name;
 }
 
-TEST(Demangle, ANameThatStandsForMoreTextThanThereIsMemoryStaysMangled) {
+TEST(Demangle, ANameThatExpandsBeyondMemoryStaysMangled) {
   std::string bomb = "_Z1f1PIiiE";  // P<int,int>, P<P<int,int>,P<int,int>>, … doubling 30 times
   const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   for (int i = 0; i < 30; ++i) {
@@ -170,7 +170,7 @@ TEST(SymbolRanges, TheInnermostSymbolHoldsAnAddress) {
               ElementsAre(std::tuple(0, 0x10, 1), std::tuple(0x10, 0x20, 2), std::tuple(0x20, 0x60, 1)));
 }
 
-TEST(SymbolRanges, AtOneAddressGlobalIsBeforeLocalBeforeWeak) {
+TEST(SymbolRanges, GlobalComesBeforeLocalBeforeWeakAtOneAddress) {
   EXPECT_THAT(Flat({{0, 8, 8, 1, 2, "weak"}, {0, 8, 8, 2, 1, "local"}, {0, 8, 8, 3, 0, "global_name"}}),
               ElementsAre(std::tuple(0, 8, 3)));
   EXPECT_THAT(Flat({{0, 8, 8, 1, 0, "__malloc"}, {0, 8, 8, 2, 0, "malloc"}}), ElementsAre(std::tuple(0, 8, 2)));
@@ -379,7 +379,7 @@ TEST(Symbolize, NameAndSystemNameAlwaysDiffer) {
   for (const auto& function : p.functions) EXPECT_NE(function.name, function.system_name);
 }
 
-TEST(Symbolize, WhatNothingNamesGetsItsElfAddress) {
+TEST(Symbolize, UnnamedCodeGetsItsElfAddress) {
   Profile p = ProfileAt("/no/such/libfoo.so.1", "aabb", 0x7f1200000000, {0x1234});
   p.mappings.push_back({.start = 0x7fff00000000,
                         .limit = 0x7fff00001000,

@@ -31,7 +31,7 @@ class TableFolder : public ::testing::Test {
   TablesFolder folder_;
 };
 
-TEST_F(TableFolder, OpensATableAndKnowsWhoseItIs) {
+TEST_F(TableFolder, OpensATableAndKnowsItsOwner) {
   const FakeTarget target(folder_.path(), "/some/where");
   const absl::StatusOr<TableFile> table = Open(target.path());
   ASSERT_TRUE(table.ok()) << table.status();
@@ -42,7 +42,7 @@ TEST_F(TableFolder, OpensATableAndKnowsWhoseItIs) {
   EXPECT_THAT(ListTableNames(*OpenFolder(folder_.path())), ::testing::ElementsAre(table->name()));
 }
 
-TEST_F(TableFolder, WhatIsNoTableOfOursIsNotOpened) {
+TEST_F(TableFolder, ForeignFilesAreNotOpened) {
   const std::string prefix = "holdfast." + std::to_string(geteuid()) + ".";
   MadeTable table;
   table.WriteTo(folder_.File(prefix + "good.table"));

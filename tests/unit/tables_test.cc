@@ -80,7 +80,7 @@ TEST(LockTimes, OfManyThreadsNoneIsLost) {
 }
 
 // Threads take room for several records at once, each from its shard, and two of them from the same.
-TEST(SharedTable, NoRecordLiesWhereAnotherDoes) {
+TEST(SharedTable, RecordsDoNotOverlap) {
   constexpr uint32_t kBytes = 4 << 20;
   SharedTable* table = UseAnonymousTable(kBytes);
   const uint32_t before = table->header()->used;
@@ -124,7 +124,7 @@ TEST(SharedTable, NoRecordLiesWhereAnotherDoes) {
 }
 
 // Whoever copies the table while the program runs comes by the head of a list before it copies what that leads to.
-TEST(SharedTable, WhatAListInARecordLeadsToLiesBehindIt) {
+TEST(SharedTable, ListsInARecordPointPastIt) {
   SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   const auto of_shard = [](uint16_t shard) { thread_state.shard = shard; };
@@ -169,7 +169,7 @@ TEST(SharedTable, AgesLeaveRoomForWhatKnowsWhichBlocksLive) {
   EXPECT_GE(InsertLive(table, 0x10000, {}), 0);
 }
 
-TEST(LiveTable, WhatWasInsertedIsTakenOnce) {
+TEST(LiveTable, AnInsertedBlockIsTakenOnce) {
   SharedTable* table = UseAnonymousTable();
   ASSERT_GE(InsertLive(table, 0x1000, {.size = 64, .row = 7}), 0);
   TakenLive taken = TakeLive(table, 0x1000);

@@ -43,7 +43,7 @@ TEST(FittedText, HelpGoesOnBelowWhatItSays) {
   EXPECT_EQ(FittedHelp("no line ends", 20), "no line ends\n");
 }
 
-TEST(FittedText, WhatIsLeftOutGoesInTheOrderOfItsWorth) {
+TEST(FittedText, PartsAreOmittedInTheOrderOfTheirValue) {
   const std::string name = "app::Table<int, std::string>::Get(std::string const&)";
   const std::string whole = name + "  (libtable.so)";
   EXPECT_EQ(ShortenedTo(whole, 0), whole);

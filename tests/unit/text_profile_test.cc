@@ -51,7 +51,7 @@ TEST(TextProfile, AHeapOfGperftools) {
 }
 
 // An object of 512 bytes under 512 KiB weighs 1/(1 − e^(−1/1024)).
-TEST(TextProfile, WhatWasSampledIsScaled) {
+TEST(TextProfile, SampledProfilesAreScaled) {
   for (const std::string text : {"heap profile: 1: 512 [1: 512] @ heap_v2/524288\n1: 512 [1: 512] @ 0x400100\n",
                                  "heap profile: 1: 512 [1: 512] @ heap/1048576\n1: 512 [1: 512] @ 0x400100\n",
                                  "heap_v2/524288\n  t*: 1: 512 [0: 0]\n@ 0x400100\n  t*: 1: 512 [0: 0]\n"}) {

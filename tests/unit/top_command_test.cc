@@ -74,7 +74,7 @@ TEST_F(Commands, TopTakesItsOptionsUnderBothNames) {
 }
 
 // Of options that may be given several times each takes one text, and leaves FILE to the command.
-TEST_F(Commands, OptionsMayStandBeforeAndBehindTheFile) {
+TEST_F(Commands, OptionsMayComeBeforeAndAfterTheFile) {
   const Result result = Holdfast("top --plumbing x_alloc --plumbing nothing " + file_ + " -n 1");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("showing  1 of 4 functions\n"));
@@ -122,7 +122,7 @@ std::string Wrong(const std::string& command_line) {
   return "fine";
 }
 
-TEST(DidYouMeanTest, ASlipIsMendedAndAGuessIsNotMade) {
+TEST(DidYouMeanTest, ATypoIsCorrectedAndNothingIsGuessed) {
   const std::vector<std::string> commands = {"run", "top", "tree", "callers", "locks", "leaks", "diff", "completion"};
   EXPECT_EQ(NearestName("tpo", commands), "top");
   EXPECT_EQ(NearestName("leak", commands), "leaks");
@@ -135,7 +135,7 @@ TEST(DidYouMeanTest, ASlipIsMendedAndAGuessIsNotMade) {
   EXPECT_EQ(DidYouMean("--zzz", {"--cum", "--nodecount"}), "");
 }
 
-TEST_F(Commands, WhatIsWrongIsSaidInOurWords) {
+TEST_F(Commands, ErrorsAreInOurOwnWords) {
   EXPECT_EQ(Wrong("top"), "FILE is missing");
   EXPECT_EQ(Wrong("top x --frobnicate"), "--frobnicate: no such option");
   EXPECT_EQ(Wrong("top x --frobnicate=3"), "--frobnicate: no such option");

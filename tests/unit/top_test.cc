@@ -147,7 +147,7 @@ TEST(Top, ShowsTheNumberOfFunctionsThatWasAskedFor) {
   EXPECT_THAT(Top({.files = {file}, .node_count = 2}).out, HasSubstr("showing  2 of "));
 }
 
-TEST(Top, WhatSamplesCannotTellFromNothingIsNotCalledInUse) {
+TEST(Top, AnInsignificantEstimateIsNotCalledInUse) {
   Folder folder;
   const auto metric_of = [&](int64_t in_use, int half_width) {
     Profile p = OfProcess("1", 10, in_use, half_width);
@@ -172,7 +172,7 @@ TEST(Top, DifferentProcessesAddUp) {
   EXPECT_EQ(top.err, "");
 }
 
-TEST(Top, OfSnapshotsOfOneProcessTheNewestCounts) {
+TEST(Top, OnlyTheNewestSnapshotOfAProcessCounts) {
   Folder folder;
   const std::string older = Save(folder, "app.1.0001.heap.pb.gz", OfProcess("1", 10, 3000, 30));
   const std::string newer = Save(folder, "app.1.0002.heap.pb.gz", OfProcess("1", 20, 5000, 50));
@@ -253,7 +253,7 @@ TEST(Metric, AnEntryIsFoundByNameByNumberAndByDefault) {
   EXPECT_EQ(DefaultMetric(without), 3u);  // the last, as pprof does
 }
 
-TEST(Metric, WhatTheProfileDoesNotSayIsNotInvented) {
+TEST(Metric, MissingFactsAreNotInvented) {
   Profile p = SmallProfile();
   EXPECT_EQ(*HalfWidth(WithRecords(p), 3), 12);
   EXPECT_FALSE(HalfWidth(WithRecords(p), 0).has_value());
@@ -336,7 +336,7 @@ TEST(Losses, EachHasATextOfItsOwn) {
 }
 
 // Where every block is recorded, of few of them the age is known: no "all" beside a ±.
-TEST(SamplingText, OfLifetimesAtInterval1IsNotEveryOne) {
+TEST(SamplingText, OfLifetimesAtInterval1IsNotAll) {
   Profile p;
   p.mutable_process()->kind = "lifetimes";
   record::Sampling& sampling = p.mutable_records()->sampling.emplace();

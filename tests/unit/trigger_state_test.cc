@@ -36,7 +36,7 @@ TEST(Triggers, EachQuantityIsTaken) {
   EXPECT_EQ(One("delay>1s/2h").within_ns, 7200u * kSecond);
 }
 
-TEST(Triggers, SeveralStandWithCommasBetween) {
+TEST(Triggers, SeveralAreSeparatedByCommas) {
   const std::string text = "inuse>1MiB, delay>1s/min ,";
   TriggerList list{};
   ASSERT_TRUE(ParseTriggers(text.c_str(), &list));
@@ -46,7 +46,7 @@ TEST(Triggers, SeveralStandWithCommasBetween) {
   EXPECT_EQ(list.count, 0);
 }
 
-TEST(Triggers, WhatIsNoConditionIsRefused) {
+TEST(Triggers, AnInvalidConditionIsRejected) {
   TriggerList list{};
   for (const char* text : {"2GiB",
                            "inuse",
@@ -174,7 +174,7 @@ TEST(LimitState, TheLastOneHasNearlyAllAndTheFirstComesInTime) {
   }
 }
 
-TEST(LimitState, WhoStaysNearHasOne) {
+TEST(LimitState, StayingNearTheLimitTriggersOnce) {
   LimitState state;
   int64_t now = kSecond;
   int due = 0, looks = 0;
@@ -185,7 +185,7 @@ TEST(LimitState, WhoStaysNearHasOne) {
   EXPECT_LE(looks, 3600 * 25 + 10);
 }
 
-TEST(LimitState, WhoComesBackHasTheNextHalfAMinuteLaterButADeeperOneAtOnce) {
+TEST(LimitState, AReturnTriggersAfterHalfAMinuteOrAtOnceIfDeeper) {
   LimitState state;
   constexpr int64_t kLimit = 1 << 30, kTakes = 8 << 20;
   int64_t now = kSecond;

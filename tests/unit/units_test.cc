@@ -35,7 +35,7 @@ TEST(Units, TimesAreRead) {
   EXPECT_EQ(*ParseTimeNs("1h"), 3600000000000u);
 }
 
-TEST(Units, WhatIsNoSizeIsAnErrorThatSaysWhatIs) {
+TEST(Units, AnInvalidSizeIsAnErrorThatShowsAValidOne) {
   for (const char* bad : {"", " ", "KiB", "-1", "+1", "1 KiB", "1KiBs", "1e3", "inf", "nan", "0x10", "99999999999GiB",
                           "18446744073709551616", "1.5.5", "."}) {
     EXPECT_FALSE(ParseByteSize(bad).ok()) << bad;
@@ -67,7 +67,7 @@ TEST(Units, TimesArePrinted) {
 }
 
 // The same ones as in tests/web/core_test.mjs.
-TEST(Units, DurationsAreSaidInOneWay) {
+TEST(Units, DurationsHaveOneFormat) {
   const std::vector<std::pair<int64_t, std::string>> said = {{0, "0"},
                                                              {1500, "1.50us"},
                                                              {250'900'000, "250ms"},

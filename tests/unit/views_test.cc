@@ -181,7 +181,7 @@ TEST_F(Views, ByObjectFilePackageLineAndLabel) {
 }
 
 // Files of Holdfast have no label for threads: the function that each was started with stands for it.
-TEST_F(Views, ByThreadWithoutALabelIsByWhatItWasStartedWith) {
+TEST_F(Views, ByThreadWithoutALabelUsesTheStartFunction) {
   const Profile p =
       StackProfile({Stack{"libc.so.6!_start;libc.so.6!__libc_start_main;main;app::serve()", 1},
                     Stack{"libc.so.6!clone3;libc.so.6!start_thread;worker;app::serve()", 20},
@@ -226,7 +226,7 @@ TEST_F(Views, PackagesOfNames) {
 }
 
 // tests/web/core_test.mjs holds the HTML report and `holdfast top` to the same table.
-TEST_F(Views, WhatFramesBelongToIsWhatTheTableSays) {
+TEST_F(Views, FramesBelongToWhatTheTableSays) {
   std::ifstream table(HOLDFAST_TESTS "/golden/frame_origins.txt");
   constexpr std::string_view kOrigins[] = {"user", "library", "system", "unknown"};
   int rows = 0;

@@ -61,7 +61,7 @@ TEST(WaitRank, ThreadsOfRuntimesAreKnownByTheirNames) {
     EXPECT_FALSE(IsRuntimeThread(name)) << name;
 }
 
-TEST(WaitRank, WhatWorkWaitsForComesBeforeWhatIsIdleInTop) {
+TEST(WaitRank, WaitsOfWorkComeBeforeIdleOnesInTop) {
   Profile p = StackProfile({{"main;loop;pthread_cond_wait", 300},
                             {"main;serve;handle;query;acquire;wait_for_connection", 200},
                             {"main;update", 100}});

@@ -38,7 +38,7 @@ class OwnWork : public Waits {
 // 1 s after the capture is the waiter's, and hand-off delay; what was waited until the release is the holder's.
 TEST_F(OwnWork, OfALockThatCameFreeDuringTheCaptureIsTakenOff) { EXPECT_EQ(After(true, 4), (Lengths{5, 1})); }
 TEST_F(OwnWork, OfALockThatCameFreeBeforeTheCaptureIsAllTakenOff) { EXPECT_EQ(After(true, 1), (Lengths{2, 1})); }
-TEST_F(OwnWork, OfALockThatNobodySaidWasFreeIsHalfTakenOff) { EXPECT_EQ(After(true, 0), (Lengths{6, 6})); }
+TEST_F(OwnWork, OfALockThatWasNeverReportedFreeIsHalfSubtracted) { EXPECT_EQ(After(true, 0), (Lengths{6, 6})); }
 TEST_F(OwnWork, OfALockThatStillIsTakenDelaysNobody) { EXPECT_EQ(After(false, 4), (Lengths{10, 6})); }
 
 // ---- Sums that are added after the unlock ----
@@ -139,7 +139,7 @@ TEST_F(CallSites, AreCapturedAtTheirFirstWaitAndThenNowAndAgainAndSampledAlways)
   EXPECT_NEAR(looks, kRounds / double{kLookAgain}, 50);  // 125 ± 11
 }
 
-TEST_F(CallSites, WhosePlaceIsAnothersAreCapturedByChanceAndWeighSo) {
+TEST_F(CallSites, ThoseThatShareASlotAreSampledAndWeighted) {
   int chosen = 0;
   constexpr int kRounds = 1'000;
   for (int i = 0; i < kRounds; ++i) {
@@ -198,7 +198,7 @@ TEST_F(CallSites, AreUnknownWhereAThreadMayNotAskForItsId) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(At(WaitKind::kMutex).chance, 1.0F / kShare);
 }
 
-TEST_F(CallSites, WhereNoStackCouldBeTakenAreNotKnown) {
+TEST_F(CallSites, WithoutAStackStayUnknown) {
   std::vector<ThreadState> others(2048);
   size_t taken = 0;
   while (taken < others.size() && TakeScratch(others[taken]) != nullptr) ++taken;
@@ -240,7 +240,7 @@ TEST_F(CallSites, AreCapturedAtOnceAfterAWaitThatWasLong) {
   }
 }
 
-TEST_F(CallSites, ThatAreNotKnownAreCapturedWhenAWaitOutlastsItsFirstPart) {
+TEST_F(CallSites, UnknownOnesAreCapturedWhenAWaitOutlastsItsFirstPart) {
   LockWait wait;
   do {
     UseInterval(100'000);
@@ -259,7 +259,7 @@ TEST_F(CallSites, ThatAreNotKnownAreCapturedWhenAWaitOutlastsItsFirstPart) {
 }
 
 // It may last for ever, and its stack is to be seen while it does.
-TEST_F(CallSites, ThatAreNotKnownAreCapturedAtOnceWhereTheyCannotBeCapturedLater) {
+TEST_F(CallSites, UnknownOnesAreCapturedAtOnceIfImpossibleLater) {
   for (int i = 0; i < 2; ++i) {
     const WaitState wait = At(WaitKind::kSemaphore, WaitStyle::kWhole);
     EXPECT_EQ(wait.chance, 1);

@@ -30,7 +30,7 @@ TEST(Weight, IntervalOneIsExactForEverySizeAlsoZero) {
   }
 }
 
-TEST(Weight, ABlockOfOneIntervalStandsFor158Objects) {
+TEST(Weight, ABlockOfOneIntervalRepresents158Objects) {
   const Weight weight = WeightOf(512 << 10, 512 << 10);
   EXPECT_NEAR(static_cast<double>(weight.count) / (1 << kCountFractionBits), 1 / (1 - std::exp(-1)), 1e-5);
 }

@@ -56,12 +56,12 @@ TEST_F(WithoutRights, ItWritesOnlySoMuch) {
   EXPECT_EQ(shared_[0] + shared_[1], 2);
 }
 
-TEST_F(WithoutRights, AFailureAndACrashAreSaid) {
+TEST_F(WithoutRights, AFailureAndACrashAreReported) {
   EXPECT_FALSE(RunWithoutRights(kNobody, kNobody, {}, 0, [] { return false; }).ok());
   EXPECT_FALSE(RunWithoutRights(kNobody, kNobody, {}, 0, [] { return raise(SIGKILL) == 0; }).ok());
 }
 
-TEST(InChild, ThatItWasKilledIsToldApart) {
+TEST(InChild, AKillIsDistinguishedFromAFailure) {
   EXPECT_TRUE(RunInChild([] { return true; }).ok());
   EXPECT_EQ(RunInChild([] { return false; }).code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(absl::IsAborted(RunInChild([] { return raise(SIGKILL) == 0; })));
