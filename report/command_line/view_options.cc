@@ -133,9 +133,9 @@ void AddFilterOptions(CLI::App* command, ViewOptions* options) {
               stacks->fold_plumbing = what == "plumbing";
             }
           },
-          "Count for their callers: system: frames of libc, ld.so, libstdc++ and the like;\n"
-          "plumbing: those, other standard libraries, allocators that only forward, and locking; none.\n"
-          "recursion, alone or beside these: show a function that calls itself, directly or through others, once")
+          "Attribute frames to their callers: system: those of libc, ld.so, libstdc++ and the like;\n"
+          "plumbing: also other standard libraries, allocators that only forward, and locking; none.\n"
+          "recursion (also in addition): show a function that calls itself, directly or indirectly, once")
       ->type_name("WHAT")
       ->expected(1)
       ->take_all()

@@ -250,10 +250,9 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
   }
   const double elapsed_ns = static_cast<double>(snapshot->elapsed_ns);
   const auto own_ns = static_cast<int64_t>(snapshot->totals.sample_ns);
-  findings->Ok("overhead",
-               fmt::format("{} for samples so far ({} of its running time); and {}", FormatTimeNs(own_ns),
-                           FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
-                           std::string(kOverhead).substr(sizeof "expected: " - 1)));
+  findings->Ok("overhead", fmt::format("{} for samples so far ({} of its running time); and {}", FormatTimeNs(own_ns),
+                                       FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
+                                       std::string(kOverhead).substr(sizeof "expected: " - 1)));
   return AboutLinkedAllocator(*snapshot, findings);
 }
 

@@ -342,9 +342,11 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
     for (const std::string& target : TargetsOfSlots(module, root, {"free"}, memory, modules)) {
       // The slot still points into the module itself: not bound yet.
       if (target == module.path || BaseName(target) == "libholdfast.so") continue;
-      findings->Note("frees",
-                     fmt::format("{} calls the free of {} (RTLD_DEEPBIND, or its own free): its own allocations and frees are not seen, and blocks that libc allocates for it count as freed",
-                                 module.path, BaseName(target)));
+      findings->Note(
+          "frees",
+          fmt::format(
+              "{} calls the free of {} (RTLD_DEEPBIND, or its own free): its own allocations and frees are not seen, and blocks that libc allocates for it count as freed",
+              module.path, BaseName(target)));
       break;
     }
   }

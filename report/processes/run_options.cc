@@ -182,8 +182,9 @@ const std::vector<Setting>& Settings() {
        "the executable; auto: of jemalloc, tcmalloc, mimalloc and\n"
        "snmalloc, if all can be redirected",
        YesNoAuto},
-      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no", "Record which blocks and mappings are resident\n"
-"(.resident.pb.gz)",
+      {"resident", "HOLDFAST_RESIDENT", "yes|no", "no",
+       "Record which blocks and mappings are resident\n"
+       "(.resident.pb.gz)",
        YesNo},
       {"snapshot-when", "HOLDFAST_SNAPSHOT_WHEN", "EXPR", "none",
        "Take up to 10 extra snapshots (repeatable): inuse>2GiB,\n"

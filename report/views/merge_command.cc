@@ -122,7 +122,9 @@ void DescribeMerge(const Chosen& chosen, const MergeOptions& options, const Merg
   }
   if (intervals.size() > 1) {
     for (const auto& interval : intervals) say("interval in part: " + with_unit(interval));
-    SayTo(err, "the files have different sampling intervals, or one was changed, so the errors of single rows are approximate.");
+    SayTo(
+        err,
+        "the files have different sampling intervals, or one was changed, so the errors of single rows are approximate.");
   }
   AddAgesKnown(profiles, &profile);
   record::Merged& made = records.merged.emplace();

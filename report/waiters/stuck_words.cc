@@ -103,8 +103,9 @@ std::string StuckWords::HolderText(const WaitingList::Wait& wait) const {
   std::string text =
       wait.kind == "join" ? fmt::format("that thread {}", DoingText(wait.holder, 0))
       : wait.source == record::HolderSource::kLast
-          ? fmt::format("the lock does not record its holder; the last thread that acquired it after a wait is {}, which {}",
-                        ThreadName(wait.holder), DoingText(wait.holder, 0))
+          ? fmt::format(
+                "the lock does not record its holder; the last thread that acquired it after a wait is {}, which {}",
+                ThreadName(wait.holder), DoingText(wait.holder, 0))
           : fmt::format("held by {}{}, which {}", ThreadName(wait.holder),
                         wait.source == record::HolderSource::kStart ? " when the wait began" : "",
                         DoingText(wait.holder, 0));

@@ -144,7 +144,8 @@ TEST_F(Commands, ErrorsAreInOurOwnWords) {
   EXPECT_EQ(Wrong("top x --unit ns --unit ms"), "--unit may be given only once");
   EXPECT_EQ(Wrong("top x --cum=perhaps"), "--cum does not take \"perhaps\"");
   EXPECT_EQ(Wrong("graph x --nodefraction 2"), "--nodefraction: \"2\" is not a fraction from 0 to 1, such as 0.01");
-  EXPECT_EQ(Wrong("graph x --edgefraction some"), "--edgefraction: \"some\" is not a fraction from 0 to 1, such as 0.01");
+  EXPECT_EQ(Wrong("graph x --edgefraction some"),
+            "--edgefraction: \"some\" is not a fraction from 0 to 1, such as 0.01");
   EXPECT_EQ(Wrong("top x --fold all"), "--fold: \"all\" is not none, system, plumbing or recursion");
   EXPECT_EQ(Wrong("merge x --difference --average"), "--difference and --average exclude each other");
   EXPECT_EQ(Wrong("symbolize x --symbols some"), "--symbols: \"some\" is not full, symtab or none");
