@@ -194,6 +194,33 @@ HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Wa
   }
 }
 
+// Threads with stacks that are too deep for WalkDeep: it has not reached the end. While a stack is as deep, WalkDeep is
+// called once in kTryAgain times only, as it takes half a millisecond. Threads that share an entry call it more often.
+struct TooDeep {
+  std::atomic<uintptr_t> thread, sp;
+  std::atomic<uint32_t> passed;
+};
+constexpr uintptr_t kTooDeepEntries = 64;
+constexpr uint32_t kTryAgain = 64;
+constexpr uintptr_t kLargestStack = uintptr_t{64} << 20;
+constinit TooDeep too_deep[kTooDeepEntries] = {};
+
+TooDeep& TooDeepOfThread() { return too_deep[(ThreadPointer() * 0x9e3779b97f4a7c15 >> 32) % kTooDeepEntries]; }
+
+bool IsTooDeep(uintptr_t sp) {
+  TooDeep& known = TooDeepOfThread();
+  const uintptr_t failed_at = known.sp.load(std::memory_order_relaxed);
+  if (known.thread.load(std::memory_order_relaxed) != ThreadPointer() || failed_at - sp > kLargestStack) return false;
+  return known.passed.fetch_add(1, std::memory_order_relaxed) % kTryAgain != kTryAgain - 1;
+}
+
+void NoteTooDeep(uintptr_t sp) {
+  TooDeep& known = TooDeepOfThread();
+  known.sp.store(sp, std::memory_order_relaxed);
+  known.passed.store(0, std::memory_order_relaxed);
+  known.thread.store(ThreadPointer(), std::memory_order_relaxed);
+}
+
 // Walks on from the frame after kMaxDepth others, which are in `trace`. Only the innermost and the outermost frames are
 // kept (deep_stacks.h). False: the outermost frame was not reached, and `trace` is unchanged.
 HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, StackReader* stack, StackTrace* trace) {
@@ -250,7 +277,11 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       break;
     }
     if (UNLIKELY(depth == kMaxDepth)) {
-      whole = WalkDeep(InMemory(at), &walk, &stack, trace);
+      const uintptr_t sp = at.sp;
+      if (!IsTooDeep(sp)) {
+        whole = WalkDeep(InMemory(at), &walk, &stack, trace);
+        if (!whole) NoteTooDeep(sp);
+      }
       trace->depth = whole ? kMostKeptFrames : kMaxDepth;
       trace->truncated = !whole;
       notes->GiveUp();

@@ -109,6 +109,14 @@ TEST_F(DeepStacks, BeyondWhatIsWalkedTheInnermostFramesRemain) {
   EXPECT_GE(heap.CommentNumber("lost stack-truncated"), 3);
 }
 
+// The end of such a stack is looked for once, not at each sample. Pages of a thread's stack are probed on the way.
+TEST_F(DeepStacks, BeyondWhatIsWalkedTheEndIsSeldomLookedFor) {
+  const Options options = {{"heap-interval", "1"}};
+  const int64_t once = Run({"20000"}, options).CommentNumber("own memory_probes");
+  EXPECT_GT(once, 100);
+  EXPECT_LT(Run({"20000x30"}, options).CommentNumber("own memory_probes"), 3 * once);
+}
+
 TEST_F(DeepStacks, ViewsFoldTheRecursionOnRequest) {
   Run({"1000"}, {{"heap-interval", "1"}});
   const RunResult plain = RunTool({"tree", out(), "--width", "0", "--nodefraction", "0"});
