@@ -204,13 +204,32 @@ class OutsideStacks::Image {
     const auto tables = std::find_if(headers.begin(), headers.end(),
                                      [](const Elf64_Phdr& header) { return header.p_type == PT_GNU_EH_FRAME; });
     if (tables == headers.end()) return;
-    for (const Elf64_Phdr& header : headers) {
-      if (header.p_type != PT_LOAD || tables->p_vaddr - header.p_vaddr >= header.p_filesz) continue;
-      const uint64_t offset = module.bias + header.p_vaddr - module.start;
-      if (offset >= bytes_ || header.p_filesz > std::min(kMostTables, bytes_ - offset)) return;
-      if (!memory.Read(module.start + offset, memory_ + offset, header.p_filesz)) return;
-      tables_ = memory_ + (module.bias + tables->p_vaddr - module.start);
-    }
+    const auto contains = [](const Elf64_Phdr& header, uint64_t address) {
+      return header.p_type == PT_LOAD && address - header.p_vaddr < header.p_filesz;
+    };
+    const auto copy = [&](uint64_t address) {
+      const auto found =
+          std::find_if(headers.begin(), headers.end(), [&](const auto& h) { return contains(h, address); });
+      if (found == headers.end()) return false;
+      const uint64_t offset = module.bias + found->p_vaddr - module.start;
+      return offset < bytes_ && found->p_filesz <= std::min(kMostTables, bytes_ - offset) &&
+             memory.Read(module.start + offset, memory_ + offset, found->p_filesz);
+    };
+    if (!copy(tables->p_vaddr)) return;
+    tables_ = memory_ + (module.bias + tables->p_vaddr - module.start);
+    // The entries of a rearranged file are in another segment than their table: where it says that .eh_frame is.
+    struct {
+      uint8_t version, frame_encoding, count_encoding, table_encoding;
+      int32_t to_frame;
+    } head_of_tables;
+    static_assert(sizeof head_of_tables == 8);
+    constexpr uint8_t kFromHere4 = 0x1b;  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
+    if (tables->p_filesz < sizeof head_of_tables) return;
+    memcpy(&head_of_tables, tables_, sizeof head_of_tables);
+    const uint64_t entries = tables->p_vaddr + 4 + static_cast<uint64_t>(int64_t{head_of_tables.to_frame});
+    const auto of_tables =
+        std::find_if(headers.begin(), headers.end(), [&](const auto& h) { return contains(h, tables->p_vaddr); });
+    if (head_of_tables.frame_encoding == kFromHere4 && !contains(*of_tables, entries)) copy(entries);
   }
   ~Image() {
     if (memory_ != nullptr) munmap(memory_, bytes_);
