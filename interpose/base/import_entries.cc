@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 
 #include "interpose/base/defined_names.h"
 #include "sampler/arch/processor.h"
@@ -156,8 +157,9 @@ bool DescribeImports(const link_map* map, ImportingObject* object) {
   if (object->symbols == nullptr || object->names == nullptr || _dl_find_object(map->l_ld, &found) != 0) return false;
   object->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   object->end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
-  // There is only one thread yet.
-  const ProgramHeaders headers = FindProgramHeaders(found, HeaderSearch::kMappings);
+  // Constructors of libraries may have started threads, which record.
+  const ProgramHeaders headers =
+      FindProgramHeaders(found, __libc_single_threaded != 0 ? HeaderSearch::kMappings : HeaderSearch::kMemory);
   for (const Elf64_Phdr& header : headers) {
     const uintptr_t start = map->l_addr + header.p_vaddr, page = start & ~(kPageBytes - 1);
     if (header.p_type == PT_LOAD && page < object->start) object->start = page;

@@ -43,11 +43,24 @@ ProgramHeaders HeadersAt(uintptr_t at, uint64_t count, const dl_find_object& fou
   return Describe(headers, found) ? headers : ProgramHeaders{};
 }
 
-// The ELF header at `start`, if there is one. `mapped`: something is mapped there, which is assumed readable if no
-// system call may be made to check.
+// Headers that are `offset` bytes into the file. Whole pages are mapped. What is at `at` may be another copy, with other
+// contents than the file's headers: then no segment maps that part of the file there.
+ProgramHeaders HeadersOfFile(uintptr_t at, uint64_t offset, uint64_t count, const dl_find_object& found) {
+  const ProgramHeaders headers = HeadersAt(at, count, found);
+  for (const Elf64_Phdr& header : headers) {
+    const uint64_t start = PageOf(header.p_offset), end = PageOf(header.p_offset + header.p_filesz + kPageBytes - 1);
+    if (header.p_type == PT_LOAD && offset - start < end - start &&
+        found.dlfo_link_map->l_addr + header.p_vaddr - header.p_offset + offset == at)
+      return headers;
+  }
+  return {};
+}
+
+// The ELF header at `start`, if there is one. `mapped`: something is mapped there, which is assumed readable if the
+// kernel cannot be asked (a filter forbids it, or an emulator answers otherwise).
 const Elf64_Ehdr* ElfHeaderAt(uintptr_t start, bool mapped) {
   if (start % kPageBytes != 0 || start == 0) return nullptr;
-  if (no_system_calls.load(std::memory_order_relaxed) ? !mapped : !PageReadable(start)) return nullptr;
+  if (mapped ? PageForbidden(start) : !PageReadable(start)) return nullptr;
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(start);
   const bool fits = memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
                     header->e_phentsize == sizeof(Elf64_Phdr);
@@ -61,19 +74,19 @@ ProgramHeaders HeadersOfFileAt(uintptr_t start, bool mapped, const dl_find_objec
   const uint64_t bytes = uint64_t{header->e_phnum} * sizeof(Elf64_Phdr);
   const bool in_page = header->e_phoff <= kPageBytes && bytes <= kPageBytes - header->e_phoff;
   if (!in_page && !AllReadable(start + header->e_phoff, bytes)) return {};
-  return HeadersAt(start + header->e_phoff, header->e_phnum, found);
+  return HeadersOfFile(start + header->e_phoff, header->e_phoff, header->e_phnum, found);
 }
 
 // The search in /proc/self/maps.
 struct InMappings {
   const dl_find_object* found;
-  uint64_t count = 0, bytes = 0;
+  uint64_t offset = 0, count = 0, bytes = 0;
   ProgramHeaders headers = {};
 };
 
 bool IsTable(uintptr_t at, void* search) {
   auto* in = static_cast<InMappings*>(search);
-  if (AllReadable(at, in->bytes)) in->headers = HeadersAt(at, in->count, *in->found);
+  if (AllReadable(at, in->bytes)) in->headers = HeadersOfFile(at, in->offset, in->count, *in->found);
   return in->headers.first != nullptr;
 }
 
@@ -81,6 +94,7 @@ bool IsElfHeaderOfTable(uintptr_t at, void* search) {
   auto* in = static_cast<InMappings*>(search);
   const Elf64_Ehdr* header = ElfHeaderAt(at, false);
   if (header == nullptr || header->e_phnum == 0 || header->e_phnum > kMostHeaders) return false;
+  in->offset = header->e_phoff;
   in->count = header->e_phnum;
   in->bytes = in->count * sizeof(Elf64_Phdr);
   return true;
@@ -90,7 +104,7 @@ ProgramHeaders FindInMappings(const dl_find_object& found) {
   InMappings in{&found};
   const uintptr_t start = FindMappedOffset(StartOf(found), 0, IsElfHeaderOfTable, &in);
   if (start == 0) return {};
-  FindMappedOffset(StartOf(found), reinterpret_cast<const Elf64_Ehdr*>(start)->e_phoff, IsTable, &in);
+  FindMappedOffset(StartOf(found), in.offset, IsTable, &in);
   return in.headers;
 }
 
