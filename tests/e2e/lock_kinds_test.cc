@@ -182,6 +182,7 @@ TEST_P(OpenMpKinds, AreSeenAndWhoHeldThem) {
     // The holder sleeps for 30 ms while the other waits. Until the waiter runs, nobody holds it.
     EXPECT_GT(static_cast<double>(held.at("delay")), 15e6) << function;
     EXPECT_LT(static_cast<double>(held.at("delay")), 1.1 * waited) << function;
+    EXPECT_EQ(held.at("contentions"), 1) << function;  // the inner unset of a nest lock is no release
   }
   EXPECT_EQ(holders, 5);
   // gcc names no variable for the section that has no name.

@@ -52,6 +52,7 @@ KNOWN void holds_nest_lock(void) {
   omp_set_nest_lock(&nest_lock);
   HoldUntilTheOtherCame();
   omp_unset_nest_lock(&nest_lock);
+  Sleep(kHoldMs);
   omp_unset_nest_lock(&nest_lock);
 }
 KNOWN void waits_nest_lock(void) {
