@@ -94,12 +94,7 @@ int64_t LockList::Lock::all_delay_ns() const {
 
 WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list) {
   WaitTotals totals;
-  for (const LockList::Lock& lock : list.locks) {
-    totals.contentions = WrappedSum(totals.contentions, lock.contentions);
-    totals.delay_ns = WrappedSum(totals.delay_ns, lock.delay_ns);
-    totals.waiting = WrappedSum(totals.waiting, lock.waiting);
-    totals.waiting_ns = WrappedSum(totals.waiting_ns, lock.waiting_ns);
-  }
+  for (const LockList::Lock& lock : list.locks) totals.Add(lock);
   const auto contentions = FindMetric(profile, "contentions"), delay = FindMetric(profile, "delay");
   if (profile.process().kind != "block" || !contentions.ok() || !delay.ok()) return totals;
   // The counters of the process have every wait, sampled or not.

@@ -14,6 +14,7 @@
 #include "report/analysis/wait_rank.h"
 #include "report/pprof/profile.h"
 #include "report/pprof/time_counts.h"
+#include "report/profiles/filtered_stacks.h"
 #include "report/profiles/plumbing.h"
 
 namespace holdfast {
@@ -84,6 +85,15 @@ struct LockList {
 struct WaitTotals {
   int64_t contentions = 0, delay_ns = 0;  // finished waits
   int64_t waiting = 0, waiting_ns = 0;    // in progress at the snapshot, so far
+
+  // Takes other totals, or a lock.
+  template <typename Counted>
+  void Add(const Counted& counted) {
+    contentions = WrappedSum(contentions, counted.contentions);
+    delay_ns = WrappedSum(delay_ns, counted.delay_ns);
+    waiting = WrappedSum(waiting, counted.waiting);
+    waiting_ns = WrappedSum(waiting_ns, counted.waiting_ns);
+  }
 };
 WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list);
 

@@ -16,11 +16,6 @@ bool IsLarger(V a, Name a_name, V b, OtherName b_name) {
   return a != b ? a > b : a_name() < b_name();
 }
 
-// Recognizes C names such as "hashTypeSet" and "inflate.part.0": neither C++ nor Rust.
-bool IsC(std::string_view name) {
-  return !IsNameless(name) && !name.starts_with('[') && name.find_first_of(":(<") == std::string_view::npos;
-}
-
 // Numbers the nodes with at least a tenth of the total. They are few, and a smaller node is no branch.
 class LargeNodes {
  public:
@@ -58,6 +53,10 @@ class LargeNodes {
 };
 
 }  // namespace
+
+bool IsC(std::string_view name) {
+  return !IsNameless(name) && !name.starts_with('[') && name.find_first_of(":(<") == std::string_view::npos;
+}
 
 Owners::Owners(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, Plumbing* plumbing)
     : stacks_(stacks), plumbing_(plumbing), of_(stacks.size(), kNobody), unheld_stacks_(stacks.size()) {

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/analysis/flat_table.h"
@@ -41,6 +42,9 @@ struct Biggest {
   std::string other;
   bool is_branch = false;  // a branch of C code, not the innermost function
 };
+
+// Whether a name is of code in C, such as "hashTypeSet" and "inflate.part.0", and not of C++ or Rust.
+bool IsC(std::string_view name);
 
 // For the first column. All arguments must outlive this object.
 class Owners {

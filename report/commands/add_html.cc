@@ -100,6 +100,8 @@ void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("FILE")
       ->capture_default_str();
   AddPlumbing(html, &options->html.plumbing);
+  html->add_flag("--ended", options->html.ended,
+                 "Of what is in use, add what processes of a folder held when they ended before the others");
   html->add_flag("--open", options->open, "Open it in the desktop's browser");
   html->add_flag("--no-source", options->no_source, "Omit source lines");
   html->add_option("--embed", options->embed,

@@ -37,12 +37,19 @@ int RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err) {
       fmt::format(
           "change   {}{}", signed_value(delta),
           base_total == 0 ? "" : fmt::format(", {}{}", delta < 0 ? "-" : "+", FormatPercent(delta, base_total)))};
+  if (both->base_ended > 0) table.header.push_back("ended    base: " + both->base_ended_text);
+  if (view.ended > 0) table.header.push_back("ended    head: " + view.EndedText());
   if (!view.sampling.empty()) table.header.push_back(fmt::format("sampled  {}", view.sampling));
   table.header.push_back(fmt::format("showing  {} of {} changed functions, {} of them within the sampling error (≈)",
                                      changes.size(), all, within));
-  table.members = {{"program", JsonString(view.program)},         {"metric", JsonString(view.metric_name)},
-                   {"unit", JsonString(view.unit_name)},          {"base_total", fmt::format("{}", base_total)},
-                   {"head_total", fmt::format("{}", head_total)}, {"within_error", fmt::format("{}", within)}};
+  table.members = {{"program", JsonString(view.program)},
+                   {"metric", JsonString(view.metric_name)},
+                   {"unit", JsonString(view.unit_name)},
+                   {"base_total", fmt::format("{}", base_total)},
+                   {"head_total", fmt::format("{}", head_total)},
+                   {"within_error", fmt::format("{}", within)},
+                   {"base_ended", fmt::format("{}", both->base_ended)},
+                   {"head_ended", fmt::format("{}", view.ended)}};
   const bool by_total = options.view.by_total;
   table.columns = {{"base", "base", Column::kRight, 5, 1, kWide},
                    {"head", "head", Column::kRight, 5, 1, kRoomy},

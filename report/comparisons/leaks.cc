@@ -252,10 +252,8 @@ class Finder {
       if (!is_family && with_memory.insert(key.first).second) {
         if (const auto memory = MemoryOf(key.first); memory.has_value()) {
           for (const std::string& line : TextsOf(*memory)) table.header.push_back("memory   " + line);
-          if (const MemoryAnswer::Part* part = memory->Unexplained(); part != nullptr) {
-            table.header.push_back(fmt::format("answer   {}: {}, {} → {} in {}", GrowsName(memory->grows), part->what,
-                                               FormatSize(part->before), FormatSize(part->now),
-                                               HoursText(memory->hours)));
+          if (const std::string text = UnexplainedText(*memory); !text.empty()) {
+            table.header.push_back("answer   " + text);
             worst = std::max(worst, memory->grows);
           }
         }
@@ -409,8 +407,9 @@ class Finder {
       }
     }
     for (const auto& process : processes_) {
-      if (of_family.contains(process.first)) continue;
       const LeakSeries& series = process.second.second;
+      // The others of a family may hide that one grows which lived for long enough.
+      if (of_family.contains(process.first) && !LeaksAlone(series)) continue;
       if (Counts(series) && (judged.series.empty() || of_family.empty() || series.evidence() >= kLeastSnapshots)) {
         judged.series.push_back({process.first, process.second.first, process.first.second,
                                  std::shared_ptr<const LeakSeries>(std::shared_ptr<void>(), &series), false});
@@ -421,7 +420,11 @@ class Finder {
     return judged;
   }
 
-  // A series with its verdict.
+  static bool LeaksAlone(const LeakSeries& series) {
+    return series.evidence() >= kLeastSnapshots && IsLeak(AnswerOf(series, series.Entries()).grows);
+  }
+
+  // One series, judged.
   struct Shown {
     const Judged::One* one;
     std::vector<LeakSeries::Entry> entries;

@@ -26,6 +26,7 @@ constexpr double kSigmas = 3;
 struct Side {
   ProfileSet set;
   std::vector<const ProfileFile*> files;
+  std::vector<const ProfileFile*> ended = {};  // not in `files`, see EndedOf
 };
 
 // Returns a profile of zeros for a side without a file of `kind`, because nothing happened.
@@ -78,6 +79,7 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& arguments, const V
   auto files = FilesThatCount(&side.set, own, err);
   if (!files.ok()) return files.status();
   side.files = *std::move(files);
+  side.ended = EndedOf(&side.files, own);
   return side;
 }
 
@@ -103,6 +105,15 @@ absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, s
   return absl::InvalidArgumentError(fmt::format(
       "{}: nothing to compare, because no process has two snapshots there. Give a base and a head: holdfast diff BASE HEAD.",
       options.files[0]));
+}
+
+// Leaves out processes that ended before the others, of both sides.
+void LeaveOutEnded(const ViewOptions& options, std::pair<Side, Side>* sides) {
+  auto& [base, head] = *sides;
+  head.ended = EndedOf(&head.files, options);
+  std::set<std::string_view> ended;
+  for (const ProfileFile* file : head.ended) ended.insert(file->process);
+  std::erase_if(base.files, [&](const ProfileFile* file) { return ended.contains(file->process); });
 }
 
 std::string ProcessOf(const Side& side) {
@@ -151,6 +162,7 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
   auto view = ViewOf(side.files, own);
   if (!view.ok()) return view.status();
   Sums sums{.view = *std::move(view)};
+  sums.view.SetEnded(side.ended);
   const ProfileFile& first = *side.files[0];
   sums.path = first.path;
   sums.kind = first.kind;
@@ -371,7 +383,12 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
   };
   // Each side is read, added up and dropped before the next.
   absl::StatusOr<Sums> before, after;
+  const std::pair all_of_folder(sides.first.files, sides.second.files);
   const auto read_both = [&]() -> absl::Status {
+    if (one_folder) {
+      sides.first.files = all_of_folder.first, sides.second.files = all_of_folder.second;
+      LeaveOutEnded(chosen, &sides);
+    }
     before = sums_of(base_files, &sides.first, nullptr);
     if (!before.ok()) return before.status();
     after = sums_of(head_files, &sides.second, &*before);
@@ -408,7 +425,9 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
   ProfileDiff both{.view = std::move(after->view),
                    .base_program = before->view.program,
                    .base_total = before->selected,
-                   .head_total = after->selected};
+                   .head_total = after->selected,
+                   .base_ended = before->view.ended,
+                   .base_ended_text = before->view.ended > 0 ? before->view.EndedText() : ""};
   both.errors_known = before->variances_known && after->variances_known;
   both.variance = std::max(0.0, before->variance + after->variance);
   const Counterparts counterparts(&before->functions, &after->functions, two_builds && options.stacks.by == "function");

@@ -41,6 +41,8 @@ struct ProfileDiff {
   View view;  // of the head, without its profile
   std::string base_program = "";
   int64_t base_total = 0, head_total = 0;
+  size_t base_ended = 0;  // as View::ended
+  std::string base_ended_text = "";
   double variance = 0;               // of the difference of both totals
   std::vector<Change> changes = {};  // functions that differ, unordered
   bool errors_known = false;         // false: all variances are 0

@@ -157,6 +157,13 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   return answer;
 }
 
+std::string UnexplainedText(const MemoryAnswer& answer) {
+  const MemoryAnswer::Part* part = answer.Unexplained();
+  if (part == nullptr) return "";
+  return fmt::format("{}: {}, {} → {} in {}", GrowsName(answer.grows), part->what, FormatSize(part->before),
+                     FormatSize(part->now), HoursText(answer.hours));
+}
+
 std::vector<std::string> TextsOf(const MemoryAnswer& answer) {
   const int64_t change = answer.now - answer.before;
   std::string text =

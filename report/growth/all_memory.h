@@ -57,6 +57,9 @@ class AllMemory {
   std::map<int64_t, Moment> moments_;  // by time
 };
 
+// "growing: free memory that glibc keeps, 15MiB → 35MiB in 10s"; "" if the heap and mappings explain what grows.
+std::string UnexplainedText(const MemoryAnswer& answer);
+
 // Returns one line, and a second one if the allocator keeps much free memory.
 std::vector<std::string> TextsOf(const MemoryAnswer& answer);
 

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/owners.h"
 #include "report/base/value_units.h"
 #include "report/growth/rate_unit.h"
+#include "report/profiles/plumbing.h"
 #include "report/profiles/short_name.h"
 
 namespace holdfast {
@@ -39,7 +45,127 @@ bool OneHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& 
   });
 }
 
-// "40KiB a minute": the unit fits the observed time.
+// Finds the owner of a rise. Usually that is the innermost function. But C has no standard containers: the functions that make strings and
+// tables are called from everywhere, and `holdfast top` names the branch instead (report/analysis/owners.h). Here it is the innermost function that all of
+// the rise goes through and that does nothing for others. A function with half of the rise
+// keeps what it makes if nearly all of that rises. Code without a name is looked at in the same way.
+//
+//     main ─ call ┬ hsetCommand ─ hashTypeSet ┬ sdsdup ─ _sdsnewlen     60 % of the rise      _sdsnewlen works for others, too:
+//                 │                           └ dictAdd                 40 %                  the rise is hashTypeSet's
+//                 └ getCommand ─ addReply ─ _sdsnewlen                  freed soon
+//
+// If nearly everything goes through that function (main, a loop), the largest of its callees is looked at in the same way.
+class Risers {
+ public:
+  Risers(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries)
+      : series_(series), entries_(entries) {}
+
+  void Add(const LeakSeries::Entry& entry, int64_t bytes) {
+    const Names names = series_.NumbersOf(entry);
+    if (bytes > 0 && !names.empty())
+      rises_.push_back({names, static_cast<double>(bytes), static_cast<double>(series_.AllocatedOf(entry))});
+  }
+
+  struct Riser {
+    std::vector<std::string> frames = {};  // leaf first, from its own on; empty: nobody
+    double bytes = 0;
+  };
+  Riser Largest() const {
+    absl::flat_hash_map<StringId, double> by_function;
+    for (const Rise& rise : rises_) by_function[rise.names.front()] += rise.bytes;
+    const Rise* largest = nullptr;
+    double bytes = 0;
+    for (const Rise& rise : rises_) {
+      const double all = by_function.at(rise.names.front());
+      if (largest != nullptr && std::pair(all, rise.bytes) <= std::pair(bytes, largest->bytes)) continue;
+      bytes = all;
+      largest = &rise;
+    }
+    if (largest == nullptr) return {};
+    const StringId function = OwnerInC(largest->names, bytes).value_or(largest->names.front());
+    Riser riser;
+    for (const Rise& rise : rises_) riser.bytes += Has(rise.names, function) ? rise.bytes : 0;
+    if (function == largest->names.front()) riser.bytes = bytes;
+    const auto own = std::ranges::find(largest->names, function);
+    for (auto name = own; name != largest->names.end(); ++name) riser.frames.emplace_back(series_.NameOf(*name));
+    return riser;
+  }
+
+ private:
+  static constexpr double kAll = 0.98, kNearlyAll = 0.9, kMost = 0.75, kHalf = 0.5;
+  using Names = std::span<const StringId>;
+  struct Rise {
+    Names names;                      // leaf first
+    double bytes = 0, allocated = 0;  // allocated: ever
+  };
+
+  static bool Has(Names names, StringId name) { return std::ranges::find(names, name) != names.end(); }
+
+  // Nothing: the innermost function. `stack`: the largest of that function, which has `bytes` of the rise.
+  std::optional<StringId> OwnerInC(Names stack, double bytes) const {
+    const bool is_nameless = IsNameless(series_.NameOf(stack.front()));
+    if (!series_.turnover_known() || !(is_nameless || IsC(series_.NameOf(stack.front())))) return std::nullopt;
+    double rises = 0, allocated = 0, all = 0;
+    for (const Rise& rise : rises_) {
+      rises += Has(rise.names, stack.front()) ? rise.allocated : 0;
+      all += rise.bytes;
+    }
+    const bool has_half = bytes >= kHalf * all;
+    if (!is_nameless && has_half && rises >= kMost * AllocatedBy(stack.front(), stack.front())) return std::nullopt;
+    for (const LeakSeries::Entry& entry : entries_) allocated += static_cast<double>(series_.AllocatedOf(entry));
+    size_t at = stack.size() - 1;  // the outermost one
+    for (int step = 0; step < 2; ++step) {
+      const auto [owner, of_owner] = Innermost(stack, at);
+      const bool is_general = of_owner > kNearlyAll * allocated;
+      if (owner + 1 == stack.size() || is_general) {
+        if (owner == 0 || step > 0) return std::nullopt;
+        at = owner - 1;
+        if (RiseThrough(stack[at]) < kHalf * bytes) return std::nullopt;
+        continue;
+      }
+      const std::string_view name = series_.NameOf(stack[owner]);
+      return IsC(name) || (is_nameless && !IsNameless(name)) ? std::optional(stack[owner]) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  // From stack[at] inwards: the last function that has all of the rise of stack[at], and that works for no others. The second value:
+  // what it allocated, ever.
+  std::pair<size_t, double> Innermost(Names stack, size_t at) const {
+    const double all = RiseThrough(stack[at]);
+    double allocated = AllocatedBy(stack[at], stack[at]);
+    for (size_t next = at; next-- > 0;) {
+      if (stack[next] == stack[at]) continue;
+      if (RiseThrough(stack[next], stack[at]) < kAll * all) break;
+      const double by_it = AllocatedBy(stack[next], stack[next]);
+      if (AllocatedBy(stack[next], stack[at]) < kNearlyAll * by_it) break;
+      at = next;
+      allocated = by_it;
+    }
+    return {at, allocated};
+  }
+
+  double RiseThrough(StringId function) const { return RiseThrough(function, function); }
+  double RiseThrough(StringId function, StringId caller) const {
+    double bytes = 0;
+    for (const Rise& rise : rises_) bytes += Has(rise.names, function) && Has(rise.names, caller) ? rise.bytes : 0;
+    return bytes;
+  }
+  double AllocatedBy(StringId function, StringId caller) const {
+    double bytes = 0;
+    for (const LeakSeries::Entry& entry : entries_) {
+      const Names names = series_.NumbersOf(entry);
+      if (Has(names, function) && Has(names, caller)) bytes += static_cast<double>(series_.AllocatedOf(entry));
+    }
+    return bytes;
+  }
+
+  const LeakSeries& series_;
+  const std::vector<LeakSeries::Entry>& entries_;
+  std::vector<Rise> rises_;
+};
+
+// "40KiB a minute": in a unit that fits the time that was seen.
 std::string RateText(double bytes_an_hour, double hours_seen) {
   const RateUnit unit = RateUnitFor(hours_seen);
   return fmt::format("{} {}", FormatSize(static_cast<int64_t>(std::min(9e18, std::ceil(bytes_an_hour / unit.an_hour)))),
@@ -117,17 +243,13 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   answer.before = series.TotalAt(first);
   answer.hours = series.Hours() - since;
   answer.more_hours = std::max(answer.hours, series.Hours() / 4);
-  const LeakSeries::Entry* largest = nullptr;
-  int64_t largest_rise = 0;
+  Risers risers(series, entries);
   for (const LeakSeries::Entry& entry : entries) {
-    const int64_t rise = entry.bytes_now - series.BytesAt(entry, first);
-    // A stack that only comes and goes is not the cause.
+    // What only comes and goes is not the one that grows.
     const bool takes_part = answer.by_births && !IsLeak(answer.grows)
                                 ? entry.bytes.growth_class == GrowthClass::kUndecided
                                 : !IsLeak(answer.grows) || IsLeak(entry.bytes.growth_class) || !LeaksAny(entries);
-    if (rise <= largest_rise || !takes_part) continue;
-    largest_rise = rise;
-    largest = &entry;
+    if (takes_part) risers.Add(entry, entry.bytes_now - series.BytesAt(entry, first));
   }
   if (answer.by_births) {
     // Only what grows, without tables made at the start.
@@ -139,10 +261,10 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
       if (rises && !entry.suppressed) answer.before += series.BytesAt(entry, first);
     }
   }
-  if (largest == nullptr) return answer;
-  answer.largest = series.FramesOf(*largest);
-  answer.share = std::min(
-      1.0, static_cast<double>(largest_rise) / std::max<double>(1, static_cast<double>(answer.now - answer.before)));
+  Risers::Riser largest = risers.Largest();
+  if (largest.frames.empty()) return answer;
+  answer.largest = std::move(largest.frames);
+  answer.share = std::min(1.0, largest.bytes / std::max<double>(1, static_cast<double>(answer.now - answer.before)));
   return answer;
 }
 

@@ -25,8 +25,8 @@ struct GrowthAnswer {
   // For a rise: all bytes in use before it and now, and its duration.
   int64_t before = 0, now = 0;
   double hours = 0;
-  double active = 1;  // fraction of that time with traffic
-  // The stack with the largest part, functions leaf first, and its share, 0 … 1. Empty: none.
+  double active = 1;  // of that time: how much had traffic
+  // Whose the largest part of it is, functions leaf first from the owner on, and which part, 0 … 1. Empty: nobody's.
   std::vector<std::string> largest = {};
   double share = 0;
   double bound = 0;    // bytes an hour: no leak is faster, 95 %; infinite: too few snapshots

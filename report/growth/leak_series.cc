@@ -15,12 +15,6 @@ namespace {
 constexpr double kNanosAnHour = 3600e9;
 constexpr double kKnownAges = 0.5;  // of the bytes in use: survivors are unknown if fewer ages are known
 
-// Returns when the process began; 0: unknown.
-int64_t StartOf(const Profile& profile, int64_t time_nanos) {
-  const int64_t elapsed_ns = profile.process().elapsed_ns;
-  return elapsed_ns > 0 ? time_nanos - elapsed_ns : 0;
-}
-
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
 
 void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
@@ -65,8 +59,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.time_nanos, file.path, file.moment, profile.process().unchanged_snapshots});
-  if (const int64_t start = StartOf(profile, file.time_nanos); start != 0 && (started_ns_ == 0 || start < started_ns_))
-    started_ns_ = start;
+  if (file.start_nanos != 0 && (started_ns_ == 0 || file.start_nanos < started_ns_)) started_ns_ = file.start_nanos;
   if (!threads) {
     for (const Interval& interval : IntervalsOf(profile)) {
       if (interval.unit == "bytes") interval_ = std::max(interval_, interval.mean);
@@ -171,6 +164,14 @@ AliveAges LeakSeries::AgesOf(const Entry& entry) const {
   return found == ages.end() ? AliveAges() : found->second;
 }
 
+int64_t LeakSeries::AllocatedOf(const Entry& entry) const {
+  const auto stack = Shown().find(entry.key);
+  int64_t most = 0;
+  if (stack == Shown().end()) return most;
+  for (const auto& [snapshot, point] : stack->second.points) most = std::max(most, point.bytes_allocated);
+  return most;
+}
+
 LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
   const auto found = std::ranges::lower_bound(points, snapshot, {}, [](const auto& point) { return point.first; });
   return found == points.end() || found->first != snapshot ? Point() : found->second;
@@ -178,10 +179,13 @@ LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
 
 std::vector<std::string> LeakSeries::FramesOf(const Entry& entry) const {
   std::vector<std::string> frames;
-  const auto stack = Shown().find(entry.key);
-  if (stack == Shown().end()) return frames;
-  for (const StringId name : ShownNamesOf(stack->second)) frames.emplace_back(names_[name]);
+  for (const StringId name : NumbersOf(entry)) frames.emplace_back(names_[name]);
   return frames;
+}
+
+std::span<const StringId> LeakSeries::NumbersOf(const Entry& entry) const {
+  const auto stack = Shown().find(entry.key);
+  return stack == Shown().end() ? std::span<const StringId>() : ShownNamesOf(stack->second);
 }
 
 std::vector<uint32_t> LeakSeries::ByTime() const {

@@ -63,6 +63,12 @@ class LeakSeries {
   std::vector<Entry> Entries() const;
   // Returns the names of the stack's functions, leaf first.
   std::vector<std::string> FramesOf(const Entry& entry) const;
+  // The same as numbers, for comparisons; NameOf has the text.
+  std::span<const StringId> NumbersOf(const Entry& entry) const;
+  std::string_view NameOf(StringId number) const { return names_[number]; }
+  // Whether what was allocated, ever, is known; of an entry until the newest snapshot.
+  bool turnover_known() const { return turnover_known_; }
+  int64_t AllocatedOf(const Entry& entry) const;
   // Returns the bytes in use of an entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use

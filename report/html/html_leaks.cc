@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -19,10 +20,12 @@ constexpr size_t kFew = 4;  // functions of a stack
 
 }  // namespace
 
-ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, const LeakSeries& series,
+ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, std::string_view kind, const LeakSeries& series,
                                             const std::vector<LeakSeries::Entry>& entries) {
   ReportBuilder::Growths growths{.process = process,
-                                 .snapshots = series.snapshots(),
+                                 .kind = std::string(kind),
+                                 .snapshots = series.evidence(),
+                                 .by_births = series.is_by_births(),
                                  .hours = series.Hours(),
                                  .total = series.Total(),
                                  .total_now = series.TotalNow(),
@@ -50,16 +53,27 @@ ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, const Le
   return growths;
 }
 
+std::vector<std::string> HtmlLeaks::LinesOf(const AllMemory& memory) {
+  const auto answer = memory.Answer();
+  if (!answer.has_value()) return {};
+  std::vector<std::string> lines = TextsOf(*answer);
+  if (std::string text = UnexplainedText(*answer); !text.empty()) lines.push_back(std::move(text));
+  return lines;
+}
+
 void HtmlLeaks::See(const ProfileFile& file) {
-  if (!file.cumulative() || file.path == "-" || file.kind == "map" || file.kind == kResidentKind) return;
+  if (!file.cumulative() || file.path == "-" || file.kind == kResidentKind) return;
   if (file.kind == kLifetimesKind) {
     auto& newest = ages_at_[file.process];
     if (newest.second.empty() || newest.first <= file.time_nanos) newest = {file.time_nanos, file.path};
     return;
   }
-  if (FindMetric(*file.profile, "inuse_space").ok() && FindMetric(*file.profile, "inuse_objects").ok()) {
-    paths_[file.process].push_back(file.path);
-  }
+  const bool has_blocks =
+      FindMetric(*file.profile, "inuse_space").ok() && FindMetric(*file.profile, "inuse_objects").ok();
+  if (!has_blocks && file.kind != "threads") return;
+  Files& files = files_[file.process];
+  if (file.moment != ProfileMoment::kAfterHandlers) files.newest_ns = std::max(files.newest_ns, file.time_nanos);
+  if (has_blocks) (file.kind == "map" ? files.map : files.heap).push_back(file.path);
 }
 
 absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const {
@@ -69,35 +83,48 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
   folded.plumbing = plumbing;
   std::vector<ReportBuilder::Growths> all;
   std::vector<std::vector<std::string>> stacks;
-  for (const auto& [process, paths] : paths_) {
-    if (paths.size() < kLeastSnapshots) continue;
-    LeakSeries series(folded, 0, &none);
-    AllMemory memories;
-    for (const std::string& path : paths) {
-      auto profile = ReadProfileToView(path);
-      if (!profile.ok()) {
-        if (access(path.c_str(), F_OK) != 0) continue;  // replaced by a newer file meanwhile
-        return profile.status();
+  for (const auto& [process, files] : files_) {
+    const auto ages = ages_at_.find(process);
+    // One snapshot says nothing without ages.
+    if (files.heap.size() < 2 && files.map.size() < 2 && ages == ages_at_.end()) continue;
+    LeakSeries heap(folded, 0, &none), map(folded, 0, &none);
+    AllMemory memory;
+    const auto read = [&](const std::vector<std::string>& paths, LeakSeries* series) {
+      for (const std::string& path : paths) {
+        auto profile = ReadProfileToView(path);
+        if (!profile.ok()) {
+          if (access(path.c_str(), F_OK) != 0) continue;  // replaced by a newer one meanwhile
+          return profile.status();
+        }
+        ProfileFile file = DescribeFile(path, *profile);
+        file.profile = std::make_shared<Profile>(*std::move(profile));
+        if (const absl::Status added = series->Add(file); !added.ok()) return added;
+        if (!process.empty()) memory.Add(file);
       }
-      ProfileFile file = DescribeFile(path, *profile);
-      file.profile = std::make_shared<Profile>(*std::move(profile));
-      if (const absl::Status added = series.Add(file); !added.ok()) return added;
-      memories.Add(file);
+      return absl::OkStatus();
+    };
+    if (const absl::Status status = read(files.heap, &heap); !status.ok()) return status;
+    if (const absl::Status status = read(files.map, &map); !status.ok()) return status;
+    // A kind without a file did not change if other kinds have one of a later snapshot.
+    for (LeakSeries* series : {&heap, &map}) {
+      if (!process.empty() && series->snapshots() > 0) series->LastsUntil(files.newest_ns);
     }
-    if (series.snapshots() < kLeastSnapshots) continue;
-    if (const auto ages = ages_at_.find(process); ages != ages_at_.end()) {
-      // If the file is gone or unreadable, ages are omitted.
+    if (ages != ages_at_.end() && heap.snapshots() > 0) {
+      // Gone meanwhile, or not to be read: then nothing is said of ages.
       if (auto profile = ReadProfileToView(ages->second.second); profile.ok()) {
         ProfileFile file = DescribeFile(ages->second.second, *profile);
         file.profile = std::make_shared<Profile>(*std::move(profile));
-        if (absl::Status added = series.AddAges(file); !added.ok()) return added;
+        if (absl::Status added = heap.AddAges(file); !added.ok()) return added;
       }
     }
-    const std::vector<LeakSeries::Entry> entries = series.Entries();
-    ReportBuilder::Growths growths = GrowthsOf(process, series, entries);
-    for (const ReportBuilder::GrowingStack& stack : growths.stacks) stacks.push_back(stack.frames);
-    if (const auto memory = memories.Answer(); memory.has_value()) growths.memory = TextsOf(*memory);
-    all.push_back(std::move(growths));
+    std::vector<std::string> lines = LinesOf(memory);
+    for (const LeakSeries* series : {&heap, &map}) {
+      if (!HasAnswer(*series)) continue;
+      ReportBuilder::Growths growths = GrowthsOf(process, series == &heap ? "heap" : "map", *series, series->Entries());
+      for (const ReportBuilder::GrowingStack& stack : growths.stacks) stacks.push_back(stack.frames);
+      growths.memory = std::exchange(lines, {});
+      all.push_back(std::move(growths));
+    }
   }
   // Make rows distinguishable, even across two processes.
   const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);

@@ -2,17 +2,19 @@
 // the same files, so that the page and the command always agree.
 //
 //   HtmlLeaks leaks;
-//   leaks.See(file);              // each file as it is read; only heap profiles of enough snapshots are read again
+//   leaks.See(file);              // each file as it is read; heap and map profiles that may have an answer are read again
 //   leaks.Find(&data);            // last, before ReportBuilder::Encode
 //
-// The page gets all growing stacks, up to kMostGrowing, and the largest others. The cost is a second reading of the
-// heap profiles of processes with kLeastSnapshots or more. One thread at a time.
+// All stacks that grow go into the page, up to kMostGrowing, and the largest others. A process has an answer of each kind with
+// kLeastSnapshots, or if the ages of live blocks tell it. One thread at a time.
 #ifndef HOLDFAST_REPORT_HTML_HTML_LEAKS_H_
 #define HOLDFAST_REPORT_HTML_HTML_LEAKS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,9 +30,15 @@ class HtmlLeaks {
  public:
   static constexpr size_t kMostGrowing = 1000, kMostOthers = 40, kMostPoints = 48;
 
-  // Returns the growth of one process for the page. `entries` must belong to `series`.
-  static ReportBuilder::Growths GrowthsOf(const std::string& process, const LeakSeries& series,
+  // What the page has of one process and kind, heap or map. `entries` are those of `series`.
+  static ReportBuilder::Growths GrowthsOf(const std::string& process, std::string_view kind, const LeakSeries& series,
                                           const std::vector<LeakSeries::Entry>& entries);
+  // Whether the page has an answer for such a series.
+  static bool HasAnswer(const LeakSeries& series) {
+    return series.snapshots() > 0 && (series.evidence() >= kLeastSnapshots || series.is_by_births());
+  }
+  // What all resident memory did, in words.
+  static std::vector<std::string> LinesOf(const AllMemory& memory);
 
   void See(const ProfileFile& file);
   // Returns an error if a file has become unreadable; a file that was deleted is left out. `plumbing`: additional
@@ -38,7 +46,11 @@ class HtmlLeaks {
   absl::Status Find(const std::vector<std::string>& plumbing, ReportBuilder* data) const;
 
  private:
-  std::map<std::string, std::vector<std::string>> paths_;           // of heap profiles, by process
+  struct Files {
+    std::vector<std::string> heap, map;  // paths
+    int64_t newest_ns = 0;               // of any kind that `holdfast leaks` reads
+  };
+  std::map<std::string, Files> files_;                              // by process
   std::map<std::string, std::pair<int64_t, std::string>> ages_at_;  // of the newest lifetimes profile: time, path
 };
 

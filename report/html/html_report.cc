@@ -56,8 +56,8 @@ std::string Deflated(std::string_view bytes) {
 
 std::string Base64(std::string_view bytes) { return absl::Base64Escape(absl::string_view(bytes.data(), bytes.size())); }
 
-absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, ReportBuilder* data, HtmlLeaks* leaks,
-                    std::ostream& err) {
+absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, bool adds_ended, ReportBuilder* data,
+                    HtmlLeaks* leaks, std::ostream& err) {
   if (arguments.empty()) return absl::OkStatus();
   Progress progress("reading profiles");
   ReadSetOptions options;
@@ -81,6 +81,7 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, Rep
     file.profile = std::make_shared<Profile>(*std::move(profile));
     data->TakeDetails(file, is_base);
   }
+  if (!adds_ended) data->MarkEnded(*set, is_base);
   for (const std::string& warning : set->warnings) SayTo(err, warning);
   for (const std::string& file : twice) {
     err << fmt::format("holdfast: {}: skipped, because another file has the same snapshot.\n", Printable(file));
@@ -132,8 +133,9 @@ absl::StatusOr<std::string> RenderHtml(const HtmlOptions& options, std::ostream&
   if (const auto patterns = Plumbing::Make(Profile(), options.plumbing); !patterns.ok()) return patterns.status();
   ReportBuilder data(options.plumbing, AsNamed(options.files), !options.base.empty());
   HtmlLeaks leaks;
-  if (absl::Status status = AddAll(options.base, true, &data, nullptr, err); !status.ok()) return status;
-  if (absl::Status status = AddAll(options.files, false, &data, &leaks, err); !status.ok()) return status;
+  if (absl::Status status = AddAll(options.base, true, options.ended, &data, nullptr, err); !status.ok()) return status;
+  if (absl::Status status = AddAll(options.files, false, options.ended, &data, &leaks, err); !status.ok())
+    return status;
   if (!data.CanCompare()) {
     return absl::FailedPreconditionError(
         fmt::format("--base {}: has no metric in common with {}. Compare profiles of one kind.", options.base[0],

@@ -22,6 +22,7 @@ struct HtmlOptions {
   std::vector<std::string> base;           // the same, for comparison
   std::string output = "report.html";      // "-" is standard output
   std::vector<std::string> plumbing = {};  // additional patterns for plumbing (plumbing.h)
+  bool ended = false;                      // adds what processes held that ended before the others (live_processes.h)
   bool sources = true;                     // include source lines around those that frames name
   uint64_t max_embedded_bytes = 4 << 20;
 };

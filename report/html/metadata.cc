@@ -81,7 +81,8 @@ std::string ReportBuilder::GrowthsAsJson() const {
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
   json.Open('[');
   for (const Growths& growths : growths_) {
-    json.Open('{').Key("process").String(growths.process);
+    json.Open('{').Key("process").String(growths.process).Key("kind").String(growths.kind);
+    if (growths.by_births) json.Key("births").Bool(true);
     json.Key("snapshots").Number(static_cast<int64_t>(growths.snapshots)).Key("hours").Real(growths.hours);
     json.Key("slope").Real(finite(growths.total.slope)).Key("halfWidth").Real(finite(growths.total.half_width));
     json.Key("shape").String(GrowthClassName(growths.total.growth_class)).Key("now").Number(growths.total_now);
@@ -154,6 +155,7 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     json.Key("folder").String(slash == std::string::npos ? std::string_view() : BaseName(newest.substr(0, slash)));
     json.Key("sampling").String(series.sampling).Key("period").Number(series.period);
     if (series.freed_at_exit != 0) json.Key("freedAtExit").Real(static_cast<double>(series.freed_at_exit) / 1e6);
+    if (series.is_ended) json.Key("ended").Bool(true);
     json.Key("rows").Number(static_cast<int64_t>(series.rows.size()));
     json.Key("default").Number(static_cast<int64_t>(series.default_metric)).Key("metrics").Open('[');
     for (const auto& [name, unit] : series.metrics) json.Open('[').String(name).String(unit).Close(']');

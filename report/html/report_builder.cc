@@ -17,6 +17,7 @@
 #include "report/memory/account_records.h"
 #include "report/missing_names/how_to_name.h"
 #include "report/profiles/function_identity.h"
+#include "report/profiles/live_processes.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
 #include "report/waiters/stuck.h"
@@ -186,6 +187,23 @@ std::vector<std::string> ReportBuilder::Arrange(const ProfileSet& set, bool is_b
     if (series.snapshots.back().file != series.details_of) newest.push_back(series.snapshots.back().file);
   }
   return newest;
+}
+
+void ReportBuilder::MarkEnded(const ProfileSet& set, bool is_base) {
+  for (const std::string& kind : set.Kinds()) {
+    std::vector<const ProfileFile*> files;
+    for (const ProfileGroup& group : set.groups) {
+      if (group.kind != kind) continue;
+      for (const ProfileFile& file : group.files) {
+        if (group.Counts(file)) files.push_back(&file);
+      }
+    }
+    for (const ProfileFile* file : TakeEnded(&files)) {
+      for (Series& series : series_) {
+        if (series.is_base == is_base && series.kind == kind && series.process == file->process) series.is_ended = true;
+      }
+    }
+  }
 }
 
 void ReportBuilder::TakeDetails(const ProfileFile& file, bool is_base) {

@@ -63,6 +63,8 @@ class ReportBuilder {
   // their series: TakeDetails needs them again.
   std::vector<std::string> Arrange(const ProfileSet& set, bool is_base);
   void TakeDetails(const ProfileFile& file, bool is_base);
+  // Marks the series of processes that ended before the others, of one side: what they held is not in the sum (live_processes.h).
+  void MarkEnded(const ProfileSet& set, bool is_base);
 
   // Adds source lines around those that frames name, if the files can be read here.
   void AddSources(size_t max_bytes);
@@ -79,8 +81,9 @@ class ReportBuilder {
     std::vector<int64_t> course = {};              // bytes in use over the snapshots, thinned
   };
   struct Growths {
-    std::string process;
+    std::string process, kind = "heap";
     size_t snapshots = 0;
+    bool by_births = false;  // the ages of live blocks are the course (LeakSeries)
     double hours = 0;
     Growth total;
     int64_t total_now = 0;
@@ -160,6 +163,7 @@ class ReportBuilder {
     std::string sampling, program, pid;
     int64_t period = 0;
     int64_t freed_at_exit = 0;     // see ProfileFile
+    bool is_ended = false;         // see MarkEnded
     bool owned_was_freed = false;  // of a heap: report/analysis/owned_total.h
     std::vector<std::string> comments, losses;
     record::Profile records;                        // without single locks, waits, threads and the account

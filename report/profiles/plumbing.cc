@@ -347,8 +347,9 @@ struct Plumbing::Funnel {
   bool is_nameless = false;  // unnamed code: only its named callers count
   // The state of one round.
   bool is_refuted = false, is_containers = false;
-  bool is_above_telling = false;  // above a funnel with a clear name
-  size_t last = 0;                // the last stack counted
+  bool is_above_telling = false;  // above a funnel by its name
+  bool has_other_caller = false;  // one that does not call itself an allocator
+  size_t last = 0;                // stack that was counted
   size_t stacks = 0, from_start = 0;
   // The first few of each: callers in the middle of the program, and functions that a thread starts with.
   std::array<uint32_t, 3> callers = {Profile::kNone, Profile::kNone, Profile::kNone};
@@ -376,6 +377,7 @@ struct Plumbing::Funnel {
   // `all`: the number of stacks that contain a function of the program.
   bool Stays(size_t all) const {
     if (is_refuted) return false;
+    if (is_nameless && stacks > 0 && !has_other_caller) return true;  // a static function of an allocator
     switch (hint) {
       case FunnelHint::kSure:
         return true;
@@ -401,8 +403,10 @@ absl::StatusOr<Plumbing> Plumbing::Make(const Profile& profile, const std::vecto
   made.is_funnel_.assign(profile.functions.size(), false);
   made.interpreter_function_.assign(profile.functions.size(), -1);
   made.interpreter_object_.assign(profile.mappings.size() + 1, -1);
-  made.FindFunnels();
-  if (IsMemoryKind(ProfileKindOf(profile))) made.FindPools();
+  made.NumberNames();
+  const Starts starts = made.FindStarts();
+  made.FindFunnels(starts);
+  if (IsMemoryKind(ProfileKindOf(profile))) made.FindPools(starts);
   made.FindInterpreters();
   return made;
 }
@@ -451,33 +455,42 @@ bool Plumbing::IsInterpreterAt(uint32_t function, uint32_t mapping) {
   return answer != 0;
 }
 
-// Finds the functions that only forward: the candidates that no stack refutes.
-void Plumbing::FindFunnels() {
-  const size_t count = profile_.functions.size();
+void Plumbing::NumberNames() {
   absl::flat_hash_map<StringId, uint32_t> first;
-  name_of_.reserve(count);
+  name_of_.reserve(profile_.functions.size());
+  for (uint32_t i = 0; i < profile_.functions.size(); ++i)
+    name_of_.push_back(first.emplace(profile_.functions[i].name, i).first->second);
+}
+
+Plumbing::Starts Plumbing::FindStarts() {
+  Starts starts;
+  starts.of.reserve(profile_.samples.size());
+  for (const Profile::Sample& sample : profile_.samples) {
+    starts.of.push_back(StartOf(profile_.FramesOf(sample)));
+    starts.known += starts.of.back() != Profile::kNone ? 1 : 0;
+  }
+  return starts;
+}
+
+// Finds which functions only forward: of those that may, the ones that nothing refutes.
+void Plumbing::FindFunnels(const Starts& starts) {
+  const size_t count = profile_.functions.size();
   std::vector<Funnel> funnels(count);
   bool any = false;
   for (uint32_t i = 0; i < count; ++i) {
-    const auto [place, added] = first.emplace(profile_.functions[i].name, i);
-    name_of_.push_back(place->second);
-    if (!added) continue;
+    if (name_of_[i] != i) continue;
     const std::string_view name = profile_.strings[profile_.functions[i].name];
     funnels[i].is_nameless = IsNameless(name);
     funnels[i].hint = funnels[i].is_nameless ? FunnelHint::kWord : FunnelHintOf(name);
     funnels[i].is_candidate = IsTelling(funnels[i].hint);
     any = any || funnels[i].is_candidate;
   }
-  // A function without a clear name is a candidate only if nearly all stacks go through it.
-  std::vector<uint32_t> starts;
-  starts.reserve(profile_.samples.size());
-  size_t all = 0, number = 0;
-  for (const Profile::Sample& sample : profile_.samples) {
-    starts.push_back(StartOf(profile_.FramesOf(sample)));
-    if (starts.back() == Profile::kNone) continue;
-    ++all;
+  // Of the others only those come into question that nearly all stacks go through.
+  size_t number = 0;
+  for (size_t i = 0; i < starts.of.size(); ++i) {
+    if (starts.of[i] == Profile::kNone) continue;
     ++number;
-    for (const uint32_t frame : profile_.FramesOf(sample)) {
+    for (const uint32_t frame : profile_.FramesOf(profile_.samples[i])) {
       for (const Profile::Line& line : profile_.LinesOf(profile_.locations[frame])) {
         if (line.function == Profile::kNone) continue;
         Funnel& funnel = funnels[name_of_[line.function]];
@@ -486,11 +499,11 @@ void Plumbing::FindFunnels() {
     }
   }
   for (Funnel& funnel : funnels) {
-    if (funnel.is_candidate || 10 * funnel.stacks <= 9 * all) continue;
+    if (funnel.is_candidate || 10 * funnel.stacks <= 9 * starts.known) continue;
     funnel.is_candidate = any = true;
   }
-  // A candidate that drops out may have been below others, so repeat.
-  while (any && DropDoubtful(starts, all, &funnels)) {
+  // One that drops out was below others.
+  while (any && DropDoubtful(starts, &funnels)) {
   }
   for (size_t i = 0; i < count; ++i) is_funnel_[i] = funnels[name_of_[i]].is_candidate;
 }
@@ -510,9 +523,9 @@ uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
   return Profile::kNone;
 }
 
-bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std::vector<Funnel>* funnels) {
+bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) {
   for (Funnel& funnel : *funnels) {
-    funnel.is_refuted = funnel.is_containers = funnel.is_above_telling = false;
+    funnel.is_refuted = funnel.is_containers = funnel.is_above_telling = funnel.has_other_caller = false;
     funnel.stacks = funnel.from_start = 0;
     funnel.starts.fill(Profile::kNone);
     funnel.callers.fill(Profile::kNone);
@@ -525,9 +538,10 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
       return line.function != Profile::kNone && (*funnels)[name_of_[line.function]].is_candidate;
     }));
   }
-  std::vector<uint32_t> below;  // candidates between the leaf and this frame
-  for (size_t i = 0; i < starts.size(); ++i) {
-    if (starts[i] == Profile::kNone) continue;
+  std::vector<uint32_t> below;  // candidates from the leaf up to here
+  for (size_t i = 0; i < starts.of.size(); ++i) {
+    const uint32_t start = starts.of[i];
+    if (start == Profile::kNone) continue;
     below.clear();
     bool is_straight = true;  // only plumbing between this frame and the leaf
     uint32_t inner = Profile::kNone;
@@ -539,6 +553,8 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
         if (line.function == Profile::kNone) continue;
         const uint32_t function = name_of_[line.function], callee = std::exchange(inner, Profile::kNone);
         Funnel& funnel = (*funnels)[function];
+        if (callee != Profile::kNone && !(funnel.is_candidate && funnel.hint >= FunnelHint::kAlloc))
+          (*funnels)[callee].has_other_caller = true;
         if (IsPlain(line.function, location.mapping)) {
           // A container calls only functions that allocate for it; libc calls whatever it is given.
           if (is_straight && callee != Profile::kNone && !HoldsObject(location.mapping))
@@ -557,17 +573,18 @@ bool Plumbing::DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std
           if (!std::exchange(is_straight, false)) continue;
           for (const uint32_t candidate : below) {
             if (!((*funnels)[candidate].is_nameless && funnel.is_nameless))
-              (*funnels)[candidate].AddCaller(function, function == starts[i]);
+              (*funnels)[candidate].AddCaller(function, function == start);
           }
         }
       }
     }
     if (!is_straight) continue;
-    for (const uint32_t candidate : below) (*funnels)[candidate].AddCaller(starts[i], true);
+    if (inner != Profile::kNone) (*funnels)[inner].has_other_caller = true;
+    for (const uint32_t candidate : below) (*funnels)[candidate].AddCaller(start, true);
   }
   bool dropped = false;
   for (Funnel& funnel : *funnels) {
-    if (!funnel.is_candidate || funnel.Stays(all)) continue;
+    if (!funnel.is_candidate || funnel.Stays(starts.known)) continue;
     funnel.is_candidate = false;
     dropped = true;
   }
@@ -637,30 +654,23 @@ std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frame
   return owned.owner == Profile::kNone ? std::nullopt : std::optional(owned);
 }
 
-// Works from the leaf upwards: each round finds the owners of stacks, skipping the pools found so far.
-void Plumbing::FindPools() {
+// From the leaf on: each round looks at what the stacks belong to without the pools that are known by then.
+void Plumbing::FindPools(const Starts& starts) {
   constexpr int kMostRounds = 8;
   const bool is_map = ProfileKindOf(profile_) == "map";
   pool_states_.assign(profile_.functions.size(), PoolState::kNo);
-  std::vector<uint32_t> starts;
-  starts.reserve(profile_.samples.size());
-  size_t all = 0;
-  for (const Profile::Sample& sample : profile_.samples) {
-    starts.push_back(StartOf(profile_.FramesOf(sample)));
-    all += starts.back() != Profile::kNone ? 1 : 0;
-  }
   std::vector<bool> is_bytes;
   for (const Profile::ValueType& type : profile_.sample_types)
     is_bytes.push_back(profile_.strings[type.unit] == "bytes");
   absl::flat_hash_map<uint32_t, uint32_t> maybe_by_caller;
   for (int round = 0; round < kMostRounds; ++round) {
     absl::flat_hash_map<uint32_t, Pool> pools;
-    for (size_t i = 0; i < starts.size(); ++i) {
-      if (starts[i] == Profile::kNone) continue;
+    for (size_t i = 0; i < starts.of.size(); ++i) {
+      const uint32_t start = starts.of[i];
+      if (start == Profile::kNone) continue;
       const Profile::Sample& sample = profile_.samples[i];
-      const auto owned = OwnedBy(profile_.FramesOf(sample), starts[i]);
-      if (!owned.has_value() || owned->owner == starts[i] || pool_states_[owned->owner] == PoolState::kRefuted)
-        continue;
+      const auto owned = OwnedBy(profile_.FramesOf(sample), start);
+      if (!owned.has_value() || owned->owner == start || pool_states_[owned->owner] == PoolState::kRefuted) continue;
       Pool& pool = pools[owned->owner];
       ++pool.stacks;
       pool.from_start = pool.from_start || owned->is_start;
@@ -692,7 +702,7 @@ void Plumbing::FindPools() {
             pool.below == Profile::kNone ||
             PoolWordOf(WordsOf(name)) == PoolWordOf(WordsOf(profile_.strings[profile_.functions[pool.below].name]));
         if (is_kin || callers > 1) state = PoolState::kYes;
-      } else if (is_map && pool.below == Profile::kNone && 10 * pool.stacks > 9 * all) {
+      } else if (is_map && pool.below == Profile::kNone && 10 * pool.stacks > 9 * starts.known) {
         if (callers > 1) state = PoolState::kYes;
         if (callers == 1 && !pool.from_start && pool.callers[0] != kUnnamed && maybe_by_caller.empty())
           state = PoolState::kMaybe;

@@ -17,6 +17,7 @@
 //         ends in malloc, calloc, strdup …, or in lock, wait … after mutex, semaphore …   none: zmalloc_usable, psi_mutex_lock
 //         ends in alloc or allocate       two callers, or one that is a container          ngx_alloc
 //         contains such a word            three callers                                    init_alloc_root, LWLockAcquire
+//         is unknown                      three callers, or only funnels with such names   postgres!0x5c78fb below palloc
 //         says nothing                    three callers, more than nine tenths of all stacks go through it, and no funnel with
 //                                         a clear name is below it
 //     A caller is the first function above that is not plumbing. In the last two cases, main and other functions that a thread
@@ -99,12 +100,18 @@ class Plumbing {
   bool IsPlain(uint32_t function, uint32_t mapping);  // by name, file or object alone
   bool IsInterpreterAt(uint32_t function, uint32_t mapping);
   std::optional<Place> FirstOf(std::span<const uint32_t> frames, bool without_interpreters);
-  void FindFunnels();
+  // What the thread of each sample starts with, and how many samples have that.
+  struct Starts {
+    std::vector<uint32_t> of;
+    size_t known = 0;
+  };
+  void NumberNames();
+  Starts FindStarts();
+  void FindFunnels(const Starts& starts);
   uint32_t StartOf(std::span<const uint32_t> frames);
-  // One round: drops candidates that the evidence refutes. Returns whether it dropped any. `starts`: per sample; `all`:
-  // how many samples have one.
-  bool DropDoubtful(const std::vector<uint32_t>& starts, size_t all, std::vector<Funnel>* funnels);
-  void FindPools();
+  // One round: drops candidates that the evidence refutes. Returns whether it dropped any.
+  bool DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels);
+  void FindPools(const Starts& starts);
   std::optional<Owned> OwnedBy(std::span<const uint32_t> frames, uint32_t start);
   void RefutePools();
   void FindInterpreters();

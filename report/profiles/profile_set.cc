@@ -18,6 +18,7 @@
 #include "report/pprof/pprof.h"
 #include "report/pprof/profile_kind.h"
 #include "report/pprof/typed_records.h"
+#include "report/profiles/filtered_stacks.h"
 #include "report/profiles/function_identity.h"
 #include "report/profiles/metric.h"
 
@@ -198,8 +199,13 @@ ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   file.duration_nanos = profile.duration_nanos;
   file.sequence = PartsOf(path).sequence;
   file.moment = ProfileMomentOf(profile);
-  if (IsMemoryKind(file.kind)) {
-    const auto in_use = FindMetric(profile, file.kind == kLifetimesKind ? "alive_space" : "inuse_space");
+  if (const int64_t elapsed_ns = profile.process().elapsed_ns; elapsed_ns > 0)
+    file.start_nanos = WrappedDifference(file.time_nanos, elapsed_ns);
+  const bool is_threads = file.kind == "threads";
+  if (is_threads || IsMemoryKind(file.kind)) {
+    const auto in_use = FindMetric(profile, is_threads                    ? "alive"
+                                            : file.kind == kLifetimesKind ? "alive_space"
+                                                                          : "inuse_space");
     if (in_use.ok()) file.in_use = profile.Total(*in_use);
   }
   return file;

@@ -47,9 +47,10 @@ struct ProfileFile {
   std::string process;       // identity; "" if the file does not state it
   std::string program;       // "redis-server (pid 42)"
   int64_t time_nanos = 0, duration_nanos = 0;
-  uint64_t sequence = 0;  // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: another kind of name
+  int64_t start_nanos = 0;  // when the process began; 0: the file does not say
+  uint64_t sequence = 0;    // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: another kind of name
   ProfileMoment moment = ProfileMoment::kNone;
-  int64_t in_use = 0;                // bytes in use, of heap, map, lifetimes and resident profiles
+  int64_t in_use = 0;  // bytes, of heap, map, lifetimes and resident profiles; threads alive, of threads profiles
   int64_t freed_at_exit = 0;         // time_nanos of the next file, which FreedAtExit left out; 0: none
   std::shared_ptr<Profile> profile;  // nullptr: not kept
 

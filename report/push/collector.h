@@ -114,11 +114,12 @@ class Collector {
                            QuietProcess* quiet);
   absl::Status PutOne(Spool* spool, const ToldProcess& told, int file, bool counts, const ServerProfiles::Part& part,
                       int64_t duration_ns);
-  void TellByTables(Spool* spool);
-  void TellByFiles(Spool* spool);
-  // Returns the processes that recently left files in the folder, with those files.
+  class Tables;  // found once for all spools
+  void TellByTables(Spool* spool, Tables* tables);
+  void TellByFiles(Spool* spool, Tables* tables);
+  // Of each process that left files in the folder lately: those files.
   std::map<std::string, std::vector<OutputFolder::Entry>> UnseenIn(Spool* spool);
-  void TellByFolder(Spool* spool);
+  void TellByFolder(Spool* spool, Tables* tables);
   void TellByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
                   bool has_ended);
   bool BeginByFile(const Profile& profile, ToldProcess* told);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "report/base/split.h"
 #include "report/base/time_budget.h"
 #include "report/export/profile_builder.h"
 #include "report/export/written_files.h"
@@ -64,23 +63,11 @@ bool IsOfKind(const OutputFolder::Entry& file) {
          std::end(kProfileKindNames);
 }
 
-// Parses "host/4026531836/4242/1327410/0123456789abcdef". The host may differ, because each container is one.
-std::optional<TableOwner> OwnerIn(std::string_view process) {
-  const std::vector<std::string_view> parts = Split(process, "/");
-  TableOwner owner;
-  if (parts.size() != 5 || !absl::SimpleAtoi(std::string(parts[1]), &owner.pid_ns) ||
-      !absl::SimpleAtoi(std::string(parts[2]), &owner.pid) ||
-      !absl::SimpleAtoi(std::string(parts[3]), &owner.start_ticks)) {
-    return std::nullopt;
-  }
-  owner.table_name = "none";  // no process has mapped it
-  return owner;
-}
-
-// For a process that left files: whether it has exited and all files are written.
+// Of a process that left files: whether it has ended, with all of them written.
 Liveness LivenessOfWriter(const std::string& process, const std::vector<ProcessTable>& tables) {
-  const std::optional<TableOwner> owner = OwnerIn(process);
+  std::optional<TableOwner> owner = OwnerOnAnyHost(process);  // each container is a host
   if (!owner.has_value()) return Liveness::kUnknown;
+  owner->table_name = "none";  // no process has that mapped
   bool executed_another = false;
   for (const ProcessTable& table : tables) {
     if (!table.table.owner().SameProcess(*owner)) continue;
@@ -123,6 +110,30 @@ bool HasProfilesSince(const std::string& folder, int64_t since_ns) {
 
 }  // namespace
 
+class Collector::Tables {
+ public:
+  explicit Tables(const ProcessChoice& choice) : choice_(choice) {}
+
+  std::vector<ProcessTable>& All() {
+    if (found_ns_ == 0) FindAgain();
+    return tables_;
+  }
+  void FindAgain() {
+    found_ns_ = NowNs(CLOCK_REALTIME);
+    tables_ = FindTables(choice_.tables).tables;
+  }
+  // Whether a file is older than the list, so that its process is in the list or has written its last file.
+  bool IsNewerThan(const OutputFolder::Entry& file) const {
+    constexpr int64_t kTick = 20 * kMs;  // file times come from a clock that ticks
+    return file.modified_ns < found_ns_ - kTick;
+  }
+
+ private:
+  const ProcessChoice& choice_;
+  std::vector<ProcessTable> tables_;
+  int64_t found_ns_ = 0;
+};
+
 void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
   Watched watched(std::move(process));
   TellAsItIs(&watched, watched.table.table.RecordsHash(), std::move(snapshot));
@@ -144,19 +155,20 @@ void Collector::TellEndedUnseen(std::vector<ProcessTable> ended) {
 }
 
 void Collector::TellOfEarlier() {
+  Tables tables(options_.choice);
   for (const auto& spool : all_spools_) {
-    TellByTables(spool.get());
-    TellByFiles(spool.get());
+    TellByTables(spool.get(), &tables);
+    TellByFiles(spool.get(), &tables);
   }
 }
 
-// For processes that have a table and no files yet.
-void Collector::TellByTables(Spool* spool) {
+// Nobody has made a file of them yet.
+void Collector::TellByTables(Spool* spool, Tables* tables) {
   const std::vector<ToldProcess> all = spool->Earlier();
   const auto is_left = [&](const ToldProcess& told) { return !told_here_.contains(told.process); };
   if (std::none_of(all.begin(), all.end(), is_left)) return;
-  for (ProcessTable& process : FindTables(options_.choice.tables).tables) {
-    if (process.out() != spool->out()) continue;
+  const auto is_told = [&](ProcessTable& process) {
+    if (process.out() != spool->out()) return false;
     for (const ToldProcess& told : all) {
       if (!is_left(told) || process.table.owner().pid != told.pid) continue;
       if (process.liveness != Liveness::kDead) {
@@ -166,17 +178,19 @@ void Collector::TellByTables(Spool* spool) {
       absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
       if (!snapshot.ok() || ProcessId(snapshot->process) != told.process) continue;
       TellLast(std::move(process), *std::move(snapshot));
-      break;
+      return true;
     }
-  }
+    return false;
+  };
+  std::vector<ProcessTable>& found = tables->All();
+  for (auto process = found.begin(); process != found.end();)
+    process = is_told(*process) ? found.erase(process) : process + 1;
 }
 
-void Collector::TellByFiles(Spool* spool) {
-  std::optional<std::vector<ProcessTable>> tables;
+void Collector::TellByFiles(Spool* spool, Tables* tables) {
   for (const ToldProcess& told : spool->Earlier()) {
     if (told_here_.contains(told.process)) continue;
-    if (!tables.has_value()) tables = FindTables(options_.choice.tables).tables;
-    const Liveness liveness = LivenessOfWriter(told.process, *tables);
+    const Liveness liveness = LivenessOfWriter(told.process, tables->All());
     const std::vector<OutputFolder::Entry> files = spool->profiles().ListOf(ProgramForFileName(told.program), told.pid);
     if (!files.empty() && liveness != Liveness::kAlive)
       TellByFile(spool, told.process, files, liveness == Liveness::kDead);
@@ -186,10 +200,11 @@ void Collector::TellByFiles(Spool* spool) {
 void Collector::TellUnseen(const std::set<std::string>& tables) {
   if (options_.choice.pids.empty() && options_.choice.outs.empty()) OpenNoted(tables);
   const std::vector<std::shared_ptr<Spool>> all = all_spools_;
+  Tables found(options_.choice);
   for (const auto& spool : all) {
     const std::vector<std::string>& outs = options_.choice.outs;
     const bool is_named = std::find(outs.begin(), outs.end(), spool->out()) != outs.end();
-    if (is_named || (outs.empty() && options_.choice.pids.empty())) TellByFolder(spool.get());
+    if (is_named || (outs.empty() && options_.choice.pids.empty())) TellByFolder(spool.get(), &found);
   }
   CloseIdle();
 }
@@ -267,16 +282,21 @@ std::map<std::string, std::vector<OutputFolder::Entry>> Collector::UnseenIn(Spoo
   return unseen;
 }
 
-void Collector::TellByFolder(Spool* spool) {
-  if (UnseenIn(spool).empty()) return;
-  // Read the tables first: a process without a table has written all its files.
-  const std::vector<ProcessTable> tables = FindTables(options_.choice.tables).tables;
-  const std::map<std::string, std::vector<OutputFolder::Entry>> unseen = UnseenIn(spool);
-  // If more files come, the values are read again.
+void Collector::TellByFolder(Spool* spool, Tables* tables) {
+  std::map<std::string, std::vector<OutputFolder::Entry>> unseen = UnseenIn(spool);
+  if (unseen.empty()) return;
+  // The tables first: of a process without one all files are there by then.
+  const auto is_older = [&](const OutputFolder::Entry& file) { return tables->IsNewerThan(file); };
+  if (!std::all_of(unseen.begin(), unseen.end(),
+                   [&](const auto& one) { return std::all_of(one.second.begin(), one.second.end(), is_older); })) {
+    tables->FindAgain();
+    unseen = UnseenIn(spool);
+  }
+  // Where more comes, what was told is read again.
   std::erase_if(by_files_,
                 [&](const auto& one) { return one.second.out == spool->out() && !unseen.contains(one.first); });
   for (const auto& [process, files] : unseen) {
-    const Liveness liveness = LivenessOfWriter(process, tables);
+    const Liveness liveness = LivenessOfWriter(process, tables->All());
     if (liveness != Liveness::kAlive) TellByFile(spool, process, files, liveness == Liveness::kDead);
   }
 }

@@ -65,6 +65,7 @@ struct GrowthWatch::Watched {
   std::string process;         // identity, from the newest file
   int64_t newest_ns = 0;       // time of that file
   LeakSeries heap = NewSeries(), map = NewSeries();
+  AllMemory memory;
   std::vector<WatchedGrowth> growths;
   uint64_t version = 0;
   bool is_whole = false;  // all files have been read
@@ -101,25 +102,35 @@ GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadl
         if (file.time_nanos < watched.newest_ns) continue;  // of the previous image
         watched.heap = NewSeries();
         watched.map = NewSeries();
+        watched.memory = AllMemory();
       }
       watched.process = file.process;
       watched.newest_ns = std::max(watched.newest_ns, file.time_nanos);
       file.profile = std::make_shared<Profile>(*std::move(profile));
+      watched.memory.Add(file);
       is_new = (file.kind == "heap" ? watched.heap : watched.map).Add(file).ok() || is_new;
     }
   }
   if (!is_new || !watched.is_whole) return &watched;
   AddNewestAges(own.lifetimes, watched.process, &watched.heap);
   watched.growths.clear();
-  for (const LeakSeries* series : {&watched.heap, &watched.map}) {
+  // A kind without a file did not change if the other kind has one of a later snapshot.
+  int64_t newest_ns = 0;
+  for (const LeakSeries* series : {&watched.heap, &watched.map})
+    newest_ns = std::max(newest_ns, series->NewestEvidence());
+  std::vector<std::string> lines = HtmlLeaks::LinesOf(watched.memory);
+  for (LeakSeries* series : {&watched.heap, &watched.map}) {
     if (series->snapshots() == 0) continue;
+    series->LastsUntil(newest_ns);
     const std::vector<LeakSeries::Entry> entries = series->Entries();
     WatchedGrowth growth;
     growth.kind = series == &watched.heap ? "heap" : "map";
     growth.answer = AnswerOf(*series, entries);
     growth.rate = RateOf(*series, entries, growth.answer);
-    if (series == &watched.heap && series->snapshots() >= kLeastSnapshots)
-      growth.page = HtmlLeaks::GrowthsOf(watched.process, *series, entries);
+    if (HtmlLeaks::HasAnswer(*series)) {
+      growth.page = HtmlLeaks::GrowthsOf(watched.process, growth.kind, *series, entries);
+      growth.page.memory = std::exchange(lines, {});
+    }
     watched.growths.push_back(std::move(growth));
   }
   ++watched.version;

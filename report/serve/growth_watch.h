@@ -25,7 +25,7 @@ struct WatchedGrowth {
   std::string kind;  // heap, map
   GrowthAnswer answer;
   GrowthRate rate;
-  ReportBuilder::Growths page;  // of heap: for the live page
+  ReportBuilder::Growths page;  // for the live page; without snapshots: it has no answer
 };
 
 class GrowthWatch {

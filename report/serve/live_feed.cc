@@ -86,7 +86,7 @@ class LiveFeeds::Feed {
       builder.Add(file, false, true);
     }
     for (const WatchedGrowth& growth : growths) {
-      if (growth.page.snapshots >= kLeastSnapshots) builder.AddGrowths(growth.page);
+      if (growth.page.snapshots > 0) builder.AddGrowths(growth.page);
     }
     return builder.Encode();
   }

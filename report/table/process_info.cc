@@ -100,16 +100,20 @@ bool IsIt(pid_t pid, const TableOwner& owner) {
 
 bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || PidNamespaceOf("self") == pid_ns; }
 
-std::optional<TableOwner> OwnerOnThisHost(std::string_view process) {
-  char host[256] = {};
+std::optional<TableOwner> OwnerOnAnyHost(std::string_view process) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(process), '/');
   TableOwner owner;
-  if (parts.size() != 5 || gethostname(host, sizeof host - 1) != 0 || parts[0] != host ||
-      !absl::SimpleAtoi(parts[1], &owner.pid_ns) || !absl::SimpleAtoi(parts[2], &owner.pid) ||
+  if (parts.size() != 5 || !absl::SimpleAtoi(parts[1], &owner.pid_ns) || !absl::SimpleAtoi(parts[2], &owner.pid) ||
       !absl::SimpleAtoi(parts[3], &owner.start_ticks)) {
     return std::nullopt;
   }
   return owner;
+}
+
+std::optional<TableOwner> OwnerOnThisHost(std::string_view process) {
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) != 0 || process.substr(0, process.find('/')) != host) return std::nullopt;
+  return OwnerOnAnyHost(process);
 }
 
 std::optional<pid_t> FindProcess(const TableOwner& owner) {

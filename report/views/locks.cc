@@ -81,18 +81,7 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
   return lines;
 }
 
-WaitTotals SumOfTotals(const std::vector<OneProfile>& profiles) {
-  WaitTotals sum;
-  for (const OneProfile& one : profiles) {
-    sum.contentions = WrappedSum(sum.contentions, one.totals.contentions);
-    sum.delay_ns = WrappedSum(sum.delay_ns, one.totals.delay_ns);
-    sum.waiting = WrappedSum(sum.waiting, one.totals.waiting);
-    sum.waiting_ns = WrappedSum(sum.waiting_ns, one.totals.waiting_ns);
-  }
-  return sum;
-}
-
-// Adds the totals of the block profile: "1.3s in 38 waits: 36 ended, 2 go on (96ms so far)".
+// Says what the block profile has in total: "1.3s in 38 waits: 36 ended, 2 go on (96ms so far)".
 void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* table) {
   const int64_t waits = WrappedSum(totals.contentions, totals.waiting);
   const int64_t delay_ns = WrappedSum(totals.delay_ns, totals.waiting_ns);
@@ -119,7 +108,8 @@ void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* ta
 TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   TextTable table;
   table.has_details = true;
-  const WaitTotals totals = SumOfTotals(profiles);
+  WaitTotals totals;
+  for (const OneProfile& one : profiles) totals.Add(one.totals);
   const bool goes_on = totals.waiting > 0;
   // The columns that answer the question come first and are always shown; the others are shown if there is room.
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
@@ -158,10 +148,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       if (lock.rank == WaitRank::kIdle && lock.contentions == 0) continue;
       locks.emplace_back(&one, &lock);
       everything += static_cast<double>(lock.all_delay_ns());
-      listed.contentions = WrappedSum(listed.contentions, lock.contentions);
-      listed.delay_ns = WrappedSum(listed.delay_ns, lock.delay_ns);
-      listed.waiting = WrappedSum(listed.waiting, lock.waiting);
-      listed.waiting_ns = WrappedSum(listed.waiting_ns, lock.waiting_ns);
+      listed.Add(lock);
     }
   }
   AddTotals(totals, listed, &table);

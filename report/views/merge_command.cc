@@ -19,6 +19,7 @@
 #include "report/pprof/process_comments.h"
 #include "report/pprof/profile_kind.h"
 #include "report/pprof/typed_records.h"
+#include "report/profiles/live_processes.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
 #include "sampler/contract/layout.h"
@@ -36,9 +37,16 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view option, const std::string& 
   return static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
 }
 
-// The files that count and, for differences, the file that is subtracted from each.
+// The files that count, and for differences the one that each is taken from. `ended`: those of `files` that are of processes which ended
+// before the others; only what grows counts.
 struct Chosen {
   std::vector<const ProfileFile*> files, minus;
+  std::set<const ProfileFile*> ended = {};
+
+  void FindEnded() {
+    std::vector<const ProfileFile*> kept = files;
+    for (const ProfileFile* file : TakeEnded(&kept)) ended.insert(file);
+  }
 };
 
 absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std::ostream& err) {
@@ -47,6 +55,7 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
     auto files = FilesThatCount(set, options.view, err);
     if (!files.ok()) return files.status();
     chosen.files = *std::move(files);
+    if (!options.view.ended) chosen.FindEnded();
     return chosen;
   }
   std::ostream nowhere(nullptr);
@@ -68,6 +77,7 @@ absl::StatusOr<Chosen> Choose(ProfileSet* set, const MergeOptions& options, std:
     return absl::InvalidArgumentError(
         "merge --difference: no process has two snapshots. Give the folder that holds them.");
   }
+  if (options.mode == MergeMode::kDifference && !options.view.ended) chosen.FindEnded();
   return chosen;
 }
 
@@ -86,8 +96,10 @@ void DescribeMerge(const Chosen& chosen, const MergeOptions& options, const Merg
     profiles.push_back(file->profile.get());
     const std::optional<int64_t> of_file = ResidentBytesOf(*file->profile);
     const bool is_new = processes.insert(file->process).second;
-    resident = resident.has_value() && of_file.has_value() && is_new ? std::optional(WrappedSum(*resident, *of_file))
-                                                                     : std::nullopt;
+    if (!chosen.ended.contains(file)) {
+      resident = resident.has_value() && of_file.has_value() && is_new ? std::optional(WrappedSum(*resident, *of_file))
+                                                                       : std::nullopt;
+    }
     const auto& sampling = file->profile->records().sampling;
     if (sampling.has_value() && !sampling->interval.empty()) {
       for (const Interval& interval : IntervalsOf(*file->profile)) intervals.emplace(interval.mean, interval.unit);
@@ -137,6 +149,8 @@ void DescribeMerge(const Chosen& chosen, const MergeOptions& options, const Merg
                                                              : "mean of";
   say(fmt::format("merged: {} {} file{}{}", how, chosen.files.size(), chosen.files.size() == 1 ? "" : "s",
                   options.mode == MergeMode::kDifference ? " from earlier ones" : ""));
+  if (!chosen.ended.empty())
+    say(fmt::format("ended earlier: {} of these, what they held is left out", chosen.ended.size()));
   constexpr size_t kNamed = 100;
   for (size_t i = 0; i < chosen.files.size() && i < kNamed; ++i) made.from.push_back(chosen.files[i]->path);
   const size_t types = profile.sample_types.size();
@@ -178,6 +192,7 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   for (size_t i = chosen->files.size(); i-- > 0;) {
     const int64_t total = chosen->files[i]->profile->Total(view->metric);
     if (total >= *low && total <= *high) continue;
+    chosen->ended.erase(chosen->files[i]);
     chosen->files.erase(chosen->files.begin() + static_cast<ptrdiff_t>(i));
     if (!chosen->minus.empty()) chosen->minus.erase(chosen->minus.begin() + static_cast<ptrdiff_t>(i));
   }
@@ -187,20 +202,23 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
                       view->metric_name)),
                   err);
   }
-  ProfileMerger merger;
-  LockMerger locks(&merger);
-  for (const ProfileFile* file : chosen->files) {
-    const auto added = merger.Add(*file->profile, VariancesOf(*file->profile));
-    if (!added.ok())
-      return Failed(absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(added.message()))), err);
-    locks.Add(*file->profile, file->process);
-  }
-  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
   std::vector<size_t> growing;
   const Profile& first = *chosen->files[0]->profile;
   for (size_t i = 0; i < first.sample_types.size(); ++i) {
     if (IsCounter(first.strings[first.sample_types[i].type])) growing.push_back(i);
   }
+  ProfileMerger merger;
+  LockMerger locks(&merger);
+  for (const ProfileFile* file : chosen->files) {
+    const bool is_ended = chosen->ended.contains(file);
+    if (is_ended && growing.empty()) continue;
+    const auto added =
+        merger.Add(*file->profile, VariancesOf(*file->profile), 0, is_ended ? growing : std::vector<size_t>());
+    if (!added.ok())
+      return Failed(absl::InvalidArgumentError(fmt::format("{}: {}.", file->path, std::string(added.message()))), err);
+    locks.Add(*file->profile, file->process);
+  }
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
   for (const ProfileFile* file : chosen->minus) {
     const auto taken = merger.Subtract(*file->profile, VariancesOf(*file->profile), growing);
     if (!taken.ok())
@@ -214,6 +232,12 @@ int RunMerge(const MergeOptions& options, std::ostream& out, std::ostream& err) 
   merged.profile->time_nanos = end;
   if (options.mode == MergeMode::kDifference) merged.profile->duration_nanos = std::max<int64_t>(1, end - begin);
   DescribeMerge(*chosen, options, merged, err);
+  if (!chosen->ended.empty()) {
+    SayTo(err, fmt::format("{} of {} processes ended before the others: what {} held at {} is not in the sum (--ended "
+                           "adds it).",
+                           chosen->ended.size(), chosen->files.size(), chosen->ended.size() == 1 ? "it" : "they",
+                           chosen->ended.size() == 1 ? "its end" : "their ends"));
+  }
   if (options.mode != MergeMode::kAverage) locks.WriteTo(merged.profile.get());
   const auto written = WriteAtomically(options.output, EncodePprof(*merged.profile), out);
   return written.ok() ? 0 : Failed(written, err);

@@ -16,10 +16,11 @@
 #include "report/base/time_budget.h"
 #include "report/base/value_units.h"
 #include "report/missing_names/how_to_name.h"
+#include "report/pprof/profile_kind.h"
 #include "report/pprof/typed_records.h"
+#include "report/profiles/live_processes.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_merger.h"
-#include "report/views/live_processes.h"
 
 namespace holdfast {
 namespace {
@@ -178,6 +179,17 @@ Cell View::ErrorCell(double variance, bool known) const {
   return Cell::Real("±" + Value(static_cast<int64_t>(std::min(9e18, std::round(half_width)))), std::round(half_width));
 }
 
+void View::SetEnded(const std::vector<const ProfileFile*>& files_of_ended) {
+  ended = files_of_ended.size();
+  ended_value = 0;
+  for (const ProfileFile* file : files_of_ended) ended_value = WrappedSum(ended_value, file->profile->Total(metric));
+}
+
+std::string View::EndedText() const {
+  return fmt::format("{} more {} exited earlier with {} in use, not included in the total (--ended adds {})", ended,
+                     ended == 1 ? "process" : "processes", Value(ended_value), ended == 1 ? "it" : "them");
+}
+
 absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
                                                                std::ostream& err) {
   for (const std::string& warning : set->warnings) SayTo(err, warning);
@@ -201,6 +213,20 @@ absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, 
   }
   for (const std::string& line : left_out) SayTo(err, line);
   return files;
+}
+
+std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, const ViewOptions& options) {
+  if (options.ended || files->size() < 2) return {};
+  std::vector<const ProfileFile*> kept = *files;
+  std::vector<const ProfileFile*> ended = TakeEnded(&kept);
+  if (ended.empty()) return {};
+  const Profile& first = *kept.front()->profile;
+  const auto asked = FindMetric(first, options.metric);
+  if (!asked.ok()) return {};
+  const size_t metric = options.metric.empty() ? MetricWithValues(kept, *asked) : *asked;
+  if (IsCounter(first.strings[first.sample_types[metric].type])) return {};
+  *files = std::move(kept);
+  return ended;
 }
 
 absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOptions& options) {
@@ -312,21 +338,6 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const ViewOptions& options) {
   return options.files;
 }
 
-// Removes the files of exited processes from `files` if the metric is an amount at one moment.
-std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, const ViewOptions& options) {
-  const auto has_it = [&](const ProfileFile* file) { return file->types == files->front()->types; };
-  if (options.ended || files->size() < 2 || !std::all_of(files->begin(), files->end(), has_it)) return {};
-  const Profile& first = *files->front()->profile;
-  const auto asked = FindMetric(first, options.metric);
-  if (!asked.ok()) return {};
-  std::vector<const ProfileFile*> kept = *files;
-  std::vector<const ProfileFile*> ended = TakeEnded(&kept, *asked);
-  const size_t metric = options.metric.empty() ? MetricWithValues(kept, *asked) : *asked;
-  if (!IsHeldNow(first.strings[first.sample_types[metric].type])) return {};
-  *files = std::move(kept);
-  return ended;
-}
-
 // Names the processes in a folder that have no peak profile. The view omits them, however high their peaks were.
 void SayMissingPeaks(const ViewOptions& options, const std::vector<const ProfileFile*>& files, std::ostream& err) {
   std::vector<std::string> folders;
@@ -389,9 +400,7 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
   auto view = ViewOf(*files, options);
   if (!view.ok()) return view;
   view->thread_names = std::move(thread_names);
-  view->ended = ended.size();
-  for (const ProfileFile* file : ended)
-    view->ended_value = WrappedSum(view->ended_value, file->profile->Total(view->metric));
+  view->SetEnded(ended);
   return view;
 }
 
@@ -448,11 +457,7 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
                     view.stated_half_width > 0 ? with_error(whole, view.stated_half_width) : view.Value(whole),
                     FormatPercent(whole, *view.peak_bytes));
   }
-  if (view.ended > 0) {
-    table->header.push_back(fmt::format(
-        "ended    {} more {} exited earlier with {} in use, not included in the total (--ended adds {})", view.ended,
-        view.ended == 1 ? "process" : "processes", view.Value(view.ended_value), view.ended == 1 ? "it" : "them"));
-  }
+  if (view.ended > 0) table->header.push_back("ended    " + view.EndedText());
   for (const std::string& peak : view.peaks) table->header.push_back("peak     " + peak);
   if (view.resident_files > 0 && view.unit_name == "bytes") {
     table->header.push_back(fmt::format("resident {}, as the kernel counts it for {}", view.Value(view.resident_bytes),

@@ -73,6 +73,9 @@ struct View {
   // Processes that exited before the others and are left out, and what they held when they exited.
   size_t ended = 0;
   int64_t ended_value = 0;
+  void SetEnded(const std::vector<const ProfileFile*>& files_of_ended);
+  // "2 more processes exited earlier with 5MiB in use, not included in the total (--ended adds them)"
+  std::string EndedText() const;
   // For processes that are shown before their exit handlers ran: the moment shown, and the moment after the handlers.
   std::vector<std::pair<int64_t, int64_t>> freed_at_exit;
   // The processes of a heap profile for which a file states the resident memory.
@@ -101,6 +104,9 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
 // Returns the files of `set` that count (see above). Prints a message to `err` about those that do not.
 absl::StatusOr<std::vector<const ProfileFile*>> FilesThatCount(ProfileSet* set, const ViewOptions& options,
                                                                std::ostream& err);
+
+// Takes the files of ended processes out of those that count if the chosen metric is an amount at one moment (live_processes.h).
+std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, const ViewOptions& options);
 
 // Returns the stacks with the filters applied and with the chosen metric, or with `columns` if that is not empty.
 absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& options, std::vector<size_t> columns = {});

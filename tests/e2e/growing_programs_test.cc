@@ -114,5 +114,36 @@ INSTANTIATE_TEST_SUITE_P(Ways, PoolUsers,
                                            std::pair("arena", "index_document"), std::pair("direct", "index_more")),
                          [](const auto& info) { return std::string(info.param.first); });
 
+// What everything is made by, and the memory contexts of a server, are never the answer.
+class HelperUsers : public GrowingPrograms,
+                    public ::testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+TEST_P(HelperUsers, AreNamedInsteadOfTheHelper) {
+  const auto& [way, name] = GetParam();
+  const RunResult run =
+      RunAs(Launch::kRun, {"helper_users", way, "8"}, {{"snapshot-every", "0"}, {"heap-interval", "4KiB"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const RunResult leaks = RunTool({"leaks", "--color", "never", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr(std::string("by ") + name + "\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, HelperUsers,
+                         ::testing::Values(std::pair("strings", "set_key"), std::pair("contexts", "save_plan")),
+                         [](const auto& info) { return std::string(info.param.first); });
+
+// The heap and mappings stay as they are, and malloc keeps more and more that nobody uses.
+TEST_F(GrowingPrograms, FragmentationIsAnAnswer) {
+  const RunResult run =
+      RunAs(Launch::kRun, {"fragments", "16"}, {{"snapshot-every", "0"}, {"heap-interval", "256KiB"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const RunResult leaks = RunTool({"leaks", "--color", "never", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, ::testing::ContainsRegex(
+                             "answer   (growing|grows in steps): free memory that (glibc|the allocator) keeps, "));
+  EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
+  EXPECT_THAT(leaks.out, HasSubstr("fragmentation, or arenas that give nothing back"));
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -1,12 +1,15 @@
-"""A real Pyroscope, as scripts/servers builds it: in one process, or as several; and what its query API says.
+"""A real Pyroscope, as scripts/servers builds it: in one process, or as several; and what its query API says. FLEET_SERVERS names
+another folder of servers: a Pyroscope 2 there runs in one process only.
 
     server = Pyroscope(test)                                one process, all of its parts
     cluster = Cluster(test)                                 a distributor, three ingesters that each get everything, a querier
     server.ask(TYPE, '{service_name="shop"}', begin, end)   a Profile: what SelectMergeProfile gives; None where it has none
 """
+import functools
 import http.client
 import os
 import signal
+import subprocess
 import time
 
 from fleet import PATIENCE, Server, eventually, servers_tool
@@ -35,9 +38,18 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
+@functools.lru_cache
+def is_version_2():
+    """Profiles go to segment writers, and are answered when a segment is written."""
+    ran = subprocess.run([servers_tool("pyroscope"), "-help-all"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return b"-segment-writer.segment-duration" in ran.stdout
+
+
 class Pyroscope(Server):
     def __init__(self, test, target="all", name="pyroscope", options=(), ingesters=1):
         self.ingesters = ingesters
+        if is_version_2() and target != "all":
+            test.skipTest("Pyroscope 2 is run in one process")
         self.folder = os.path.join(test.folder, name)
         os.makedirs(self.folder, exist_ok=True)
         port, grpc, self.gossip = self.free_port(), self.free_port(), self.free_port()
@@ -51,6 +63,15 @@ class Pyroscope(Server):
         arguments += ["-ingester.lifecycler.addr=127.0.0.1", "-ingester.lifecycler.ID=" + name, "-store-gateway.sharding-ring.instance-addr=127.0.0.1"]
         arguments += ["-ingester.lifecycler.port=%d" % port, "-distributor.ring.instance-port=%d" % port]
         arguments += ["-query-frontend.instance-addr=127.0.0.1", "-ingester.min-ready-duration=0s", *options]
+        if is_version_2():
+            raft, all_grpc = "127.0.0.1:%d" % self.free_port(), "127.0.0.1:%d" % grpc
+            arguments += ["-architecture.storage=v2", "-write-path=segment-writer", "-config.show_banner=false"]
+            arguments += ["-storage.backend=filesystem", "-storage.filesystem.dir=" + self.folder + "/shared"]
+            arguments += ["-metastore.address=" + all_grpc, "-query-backend.address=" + all_grpc, "-metastore.min-ready-duration=0s"]
+            arguments += ["-metastore.raft.%s=%s" % (what, raft) for what in ("server-id", "bind-address", "advertise-address")]
+            arguments += ["-metastore.data-dir=" + self.folder + "/metastore", "-metastore.raft.dir=" + self.folder + "/raft"]
+            arguments += ["-metastore.raft.snapshots-dir=" + self.folder + "/snapshots", "-compaction-worker.temp-dir=" + self.folder]
+            arguments += ["-segment-writer.addr=127.0.0.1", "-segment-writer.min-ready-duration=0s"]
         super().__init__(test, [servers_tool("pyroscope"), *arguments], port)
         self.url = "http://127.0.0.1:%d" % port
 
@@ -74,7 +95,7 @@ class Pyroscope(Server):
 
     def ready(self):
         """It takes profiles, or would answer what it is asked: it knows the ingesters, which is not at once."""
-        return self.get("/ready")[0] == 200 and self.get("/ring")[1].count("ACTIVE") >= self.ingesters
+        return self.get("/ready")[0] == 200 and (is_version_2() or self.get("/ring")[1].count("ACTIVE") >= self.ingesters)
 
     def begin(self):
         """Again, after kill() or end(), and until it takes profiles."""

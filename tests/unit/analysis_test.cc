@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 
@@ -173,6 +174,33 @@ TEST_F(DiffTest, SetsFoldersAndShares) {
   EXPECT_EQ(Diff({.view = {.files = {a, b, c}}}).exit_code, 2);
 }
 
+// A worker ended a minute before the server: what it held is in use no more.
+TEST_F(DiffTest, ProcessesThatEndedBeforeTheOthersAreLeftOut) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  const testing::Folder newer;
+  const auto save = [&](const testing::Folder& folder, const std::string& process, int64_t at, int64_t bytes) {
+    folder.Write("app." + process + "." + std::to_string(at) + ".heap.pb.gz",
+                 EncodePprof(Snapshot(process, at * kSecond, {Stack{"main;f", bytes, 1, 1000, 1}})));
+  };
+  save(folder_, "1", 10, 100);
+  save(folder_, "1", 90, 300);
+  save(folder_, "2", 5, 7);
+  save(folder_, "2", 30, 9000);
+  save(newer, "1", 100, 500);
+  save(newer, "2", 30, 9000);
+  const Result times = Diff({.view = {.files = {folder_.path()}, .format = "csv"}});
+  EXPECT_EQ(Deltas(times.out)["f"], std::pair(int64_t{200}, int64_t{200})) << times.err;
+  const Result all = Diff({.view = {.files = {folder_.path()}, .ended = true, .format = "csv"}});
+  EXPECT_EQ(Deltas(all.out)["f"], std::pair(int64_t{9193}, int64_t{9193})) << all.err;
+  const Result folders = Diff({.view = {.files = {folder_.path(), newer.path()}, .unit = "bytes"}});
+  EXPECT_THAT(folders.out, HasSubstr("base     300\nhead     500\n"));
+  EXPECT_THAT(folders.out,
+              HasSubstr("ended    base: 1 more process exited earlier with 9000 in use, not included in the total"));
+  const Result allocated =
+      Diff({.view = {.files = {folder_.path(), newer.path()}, .metric = "alloc_space", .unit = "bytes"}});
+  EXPECT_THAT(allocated.out, HasSubstr("base     2000\nhead     2000\n")) << "what was allocated adds up";
+}
+
 // The same program, built again.
 Profile OtherBuild(const std::vector<Stack>& stacks) {
   Profile profile = StackProfile(stacks);
@@ -259,6 +287,24 @@ TEST_F(MergeTest, CountersAreSubtractedAndTheNewestInUseIsKept) {
   EXPECT_EQ(merged.Total(3), 309);
   EXPECT_EQ(merged.duration_nanos, 4000);
   EXPECT_EQ(merged.CommentValue("process"), "one");
+}
+
+// Of each metric the sum has what `top` shows for the folder.
+TEST_F(MergeTest, OfProcessesThatEndedBeforeTheOthersOnlyWhatGrowsCounts) {
+  constexpr int64_t kMinute = 60'000'000'000;
+  Save("app.1.0001.heap.pb.gz", Snapshot("one", 9 * kMinute, {Stack{"main;f", 300, 3, 1000, 10}}));
+  Save("app.2.0001.heap.pb.gz", Snapshot("two", kMinute, {Stack{"main;f", 50, 5, 2000, 20}, Stack{"main;g", 7, 1}}));
+  const Profile merged = Merged({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(merged.Total(3), 300);
+  EXPECT_EQ(merged.Total(2), 3);
+  EXPECT_EQ(merged.Total(1), 3007);
+  EXPECT_EQ(merged.CommentValue("merged"), "sum of 2 files");
+  EXPECT_EQ(merged.CommentValue("total inuse_space"), "300 ± 0");
+  EXPECT_THAT(
+      err_, HasSubstr("1 of 2 processes ended before the others: what it held at its end is not in the sum (--ended"));
+  std::filesystem::remove(folder_.File("merged.pb.gz"));
+  EXPECT_EQ(Merged({.view = {.files = {folder_.path()}, .ended = true}}).Total(3), 357);
+  EXPECT_EQ(err_, "");
 }
 
 // Of one that is exact and one that is not the sum is neither.

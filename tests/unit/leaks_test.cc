@@ -295,6 +295,24 @@ TEST_F(LeaksTest, ShortProcessesOfOneProgramAreJudgedTogether) {
   }
 }
 
+// A server with short sessions, and one that lasts and grows: less than the others hold together.
+TEST_F(LeaksTest, AProcessOfAFamilyThatGrowsIsShown) {
+  const auto save = [&](const std::string& process, int minute, int number, int64_t more) {
+    Profile p = Snapshot(process, minute * kMinute + 1,
+                         {Stack{"main;serve", 3'000'000 + 100'000 * (minute % 5), 20},
+                          Stack{"main;prepare", 1000 + more, 1 + more / 1000}});
+    Save("server." + process + "." + std::to_string(1000 + number) + ".heap.pb.gz", p);
+  };
+  for (int session = 1; session <= 8; ++session) {
+    for (int snapshot = 0; snapshot < 3; ++snapshot) save(std::to_string(session), session + snapshot, snapshot, 0);
+  }
+  for (int minute = 0; minute < 12; ++minute) save("9", minute, minute, 20'000 * minute);
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("9 processes together"));
+  EXPECT_THAT(leaks.out, HasSubstr("still rising, by prepare\n"));
+}
+
 // Snapshots of a program, with one stack that grows by `growth` bytes a minute.
 class FolderOfPrograms : public LeaksTest {
  protected:
@@ -343,6 +361,36 @@ TEST_F(FolderOfPrograms, TheLargestIsShownIfNoneGrows) {
   EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("program  large (pid 2)"));
   EXPECT_THAT(leaks.out, HasSubstr("others   small (level) (of 2 processes this holds most; --all shows each)\n"));
+}
+
+// Strings of a program in C: several functions make them, one keeps them.
+TEST_F(LeaksTest, WhatGrowsThroughAHelperIsItsCallers) {
+  for (int minute = 0; minute < 12; ++minute) {
+    const int64_t grown = 100'000 * (minute + 1), turned_over = 300'000 * (minute + 1);
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
+         Snapshot("app", minute * kMinute + 1,
+                  {Stack{"main;serve;hset;set_field;dup_string;new_string", grown, grown / 100},
+                   Stack{"main;serve;hset;set_field;add_entry", grown / 4, grown / 400},
+                   Stack{"main;serve;read;new_string", 900, 1, turned_over, turned_over / 900},
+                   Stack{"main;serve;reply;new_string", 0, 0, turned_over, turned_over / 900},
+                   Stack{"main;serve;table", 5'000'000, 10}}));
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("still rising, by set_field\n"));
+}
+
+// A loop that everything goes through is no answer, and a function that each caller makes rise keeps what it makes.
+TEST_F(LeaksTest, WhatGrowsByAllCallersIsTheFunctionsOwn) {
+  for (int minute = 0; minute < 12; ++minute) {
+    const int64_t grown = 100'000 * (minute + 1);
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
+         Snapshot("app", minute * kMinute + 1,
+                  {Stack{"main;serve;accept_tcp;new_session", grown, grown / 100},
+                   Stack{"main;serve;accept_unix;new_session", grown / 2, grown / 200},
+                   Stack{"main;serve;restore;new_session", grown / 3, grown / 300}}));
+  }
+  EXPECT_THAT(Leaks({.view = {.files = {folder_.path()}}}).out, HasSubstr("still rising, by new_session\n"));
 }
 
 // What all resident memory of a process did, by the accounts in its heap profiles.

@@ -151,6 +151,11 @@ TEST(Plumbing, CodeWithoutANameBelowAnAllocatorIsPassedOver) {
   EXPECT_EQ(OwnerOfFirst(
                 {{"main;serve;plan" + alloc, 10}, {"main;serve;parse" + alloc, 10}, {"main;serve;copy" + alloc, 10}}),
             "plan");
+  // A static function of the allocator has several calls of malloc, and each stack shows another address of it.
+  EXPECT_EQ(OwnerOfFirst({{"main;serve;plan;palloc;app!app!0x5c78fb", 10},
+                          {"main;serve;parse;palloc;app!app!0x5c785f", 10},
+                          {"main;serve;copy;palloc;app!app!0x5c785f", 10}}),
+            "plan");
   // Without names there is nothing better to say.
   const std::string one = ";app!app!0x9";
   EXPECT_EQ(

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/profiles/live_processes.h"
 #include "report/profiles/metric.h"
-#include "report/views/live_processes.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
@@ -125,7 +125,7 @@ TEST(ProfileSet, ProcessesThatExitedEarlierAreKeptApart) {
   const auto set = ReadProfileSet({folder.path()}, {});
   ASSERT_TRUE(set.ok());
   std::vector<const ProfileFile*> files = NewestOf(*set);
-  const std::vector<const ProfileFile*> ended = TakeEnded(&files, 0);
+  const std::vector<const ProfileFile*> ended = TakeEnded(&files);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0]->process, "ended");
   EXPECT_EQ(files.size(), 2u);
@@ -150,7 +150,7 @@ class Exited {
     const auto set = ReadProfileSet({folder_.path()}, {});
     EXPECT_TRUE(set.ok()) << set.status();
     std::vector<const ProfileFile*> kept = NewestOf(*set);
-    const size_t ended = TakeEnded(&kept, 3).size();
+    const size_t ended = TakeEnded(&kept).size();
     int64_t held = 0;
     for (const ProfileFile* file : kept) held += file->profile->Total(3);
     return {held, ended};
@@ -195,7 +195,7 @@ TEST(ProfileSet, ALiveProcessLeavesTheEndedOnesOut) {
   const auto set = ReadProfileSet({folder.path()}, {});
   ASSERT_TRUE(set.ok());
   std::vector<const ProfileFile*> files = NewestOf(*set);
-  const std::vector<const ProfileFile*> ended = TakeEnded(&files, 0);
+  const std::vector<const ProfileFile*> ended = TakeEnded(&files);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended[0]->process, HasSubstr("/1999999999/"));
 }

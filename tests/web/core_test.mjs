@@ -220,6 +220,51 @@ test("Leaks are those of holdfast leaks, number for number", () => {
   assert.deepEqual(core.findLeaks(report(snapshots.slice(0, 3)).growths), [], "three snapshots are too few");
 });
 
+test("Mappings that grow, and resident memory: as holdfast leaks has them", () => {
+  const out = mkdtempSync(join(folder, "maps-"));
+  for (let i = 0; i < 6; ++i) {
+    const at = { ms: 1_700_000_000_000 + i * 60_000, comments: [`resident_bytes: ${(20 + 10 * i) * 2 ** 20}`] };
+    writeProfile(join(out, `app.42.000${i + 1}.heap.pb.gz`), { ...at, samples: [heap(["main", "cache"], 4096, 1)] });
+    writeProfile(join(out, `app.42.000${i + 1}.map.pb.gz`), { ...at, kind: "map", samples: [heap(["main", "grow_index", "mmap"], (10 + 10 * i) * 2 ** 20, 40 + 40 * i)] });
+  }
+  const r = read([out]);
+  const leaks = spawnSync(process.env.HOLDFAST_TOOL, ["leaks", out], { encoding: "utf8" });
+  const lines = (name) => leaks.stdout.split("\n").filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(9));
+  assert.equal(leaks.status, 1, leaks.stderr);
+  assert.deepEqual(r.growths.map(({ kind }) => kind), ["heap", "map"]);
+  assert.deepEqual(r.growths.map(({ answer }) => answer.text).sort(), lines("answer").sort());
+  assert.deepEqual(r.growths.flatMap(({ memory }) => memory), lines("memory"));
+  assert.match(lines("memory")[0], /^resident 20MiB → 70MiB in 5min: own mappings \+50MiB/);
+  const [leak] = core.findLeaks(r.growths);
+  assert.deepEqual([leak.kind, leak.shape, leak.stack.map((fn) => r.names[fn])], ["map", "growing", ["grow_index", "main"]]);
+});
+
+test("What a process held that ended before the others is in no sum, as in holdfast top", () => {
+  const out = mkdtempSync(join(folder, "ended-"));
+  const at = (pid, number, second, values) => writeProfile(join(out, `app.${pid}.000${number}.heap.pb.gz`), { pid, process: `box/1/${pid}/7/0`, ms: 1_700_000_000_000 + 1000 * second, samples: [{ stack: ["main", "load"], values, labels: {} }] });
+  at(1, 1, 10, [1, 100, 1, 100]);
+  at(2, 1, 20, [9, 9000, 9, 9000]);
+  at(1, 2, 30, [2, 200, 2, 150]);
+  at(1, 3, 90, [3, 700, 2, 300]);
+  const r = read([out]);
+  const shown = (metric, change = {}, of = r) => core.valuesFor(of, { ...choice, metric: `heap/${metric}`, ...change }).total;
+  for (const metric of ["inuse_space", "inuse_objects", "alloc_space", "alloc_objects"]) {
+    const top = JSON.parse(execFileSync(process.env.HOLDFAST_TOOL, ["top", "--metric", metric, "--format", "json", out], { encoding: "utf8" }));
+    assert.equal(shown(metric), top.total, metric);
+  }
+  assert.equal(shown("inuse_space"), 300);
+  const metric = core.findMetric(r, "heap/inuse_space");
+  const moments = core.momentsOf(r, "heap", "");
+  assert.deepEqual(core.totalsOverTime(r, metric, "", moments), [100, 9100, 150, 300]);
+  assert.deepEqual(core.courseOf(r, metric, choice, moments, core.nodesThrough(r, r.names.indexOf("load"))), [100, 9100, 150, 300]);
+  assert.equal(shown("inuse_space", { to: moments[1] }), 9100, "it ran at that moment");
+  assert.deepEqual(core.endedBy(r, metric, "", moments, moments[3]), { processes: 1, value: 9000 });
+  assert.equal(shown("inuse_space", { process: "box/1/2/7/0" }), 9000, "alone it is what it was");
+  assert.equal(shown("inuse_space", { labels: [{ key: "pid", text: "2" }] }), 9000);
+  assert.equal(shown("inuse_space", { compare: { type: "time" } }), 300);
+  assert.equal(shown("inuse_space", {}, read(["--ended", out])), 9300);
+});
+
 test("Several processes: the newest of each, added up", () => {
   const r = report([
     { pid: 1, ms: 1000, samples: [heap(["main", "a"], 10)] },

@@ -106,6 +106,23 @@ test("Of a folder the page shows what there was before the exit handlers, and sa
   await named.close();
 });
 
+test("A process that ended before the others is not in the total, and the page says so", async () => {
+  const out = join(folder, "earlier");
+  mkdirSync(out);
+  const at = (pid, ms, kept) => writeProfile(join(out, `app.${pid}.0001.heap.pb.gz`), { pid, ms, samples: [heap(["main", "load"], kept)] });
+  at(1, minute(9), 1000);
+  at(2, minute(1), 5000);
+  const file = join(folder, "earlier.html");
+  execFileSync(tool, ["html", "-o", file, out]);
+  const { page, close, text, total } = await open(file);
+  assert.equal(await total(), "1000B");
+  assert.equal(await text("[data-testid=ended]"), "1 more process exited earlier with 4.88KiB in use, not included in the total");
+  await page.getByTestId("process").selectOption("box/1/2/7/0");
+  assert.equal(await total(), "4.88KiB");
+  assert.equal(await page.getByTestId("ended").count(), 0);
+  await close();
+});
+
 test("Locks and who waited for whom equal holdfast locks, on a real program", async () => {
   const printed = (...options) => JSON.parse(execFileSync(tool, ["locks", "--format", "json", "-n", "0", ...options, ...locked.mutex], { encoding: "utf8" })).rows;
   const { page, close, rows, hash, text } = await open(report([...locked.heap, ...locked.mutex, ...locked.block]));

@@ -8,6 +8,7 @@ import { gzipSync } from "node:zlib";
 
 const types = {
   heap: [["alloc_objects", "count"], ["alloc_space", "bytes"], ["inuse_objects", "count"], ["inuse_space", "bytes"]],
+  map: [["alloc_objects", "count"], ["alloc_space", "bytes"], ["inuse_objects", "count"], ["inuse_space", "bytes"]],
   block: [["contentions", "count"], ["delay", "nanoseconds"]],
   mutex: [["contentions", "count"], ["delay", "nanoseconds"]],
   peak: [["peak_objects", "count"], ["peak_space", "bytes"]],
@@ -139,10 +140,10 @@ export function encodeProfile({
     out.message(5, new Message().number(1, id).number(2, string(name)).number(4, string(file)).number(5, file === "" ? 0 : 1));
   }
   const all = [`kind: ${kind}`, `process: ${process}`, `program: ${program}`, `executable: /usr/bin/${program}`, `pid: ${pid}`];
-  all.push(`interval: ${interval} ${kind === "heap" ? "bytes" : "ns"}`, "losses: none", ...comments);
+  all.push(`interval: ${interval} ${kind === "heap" || kind === "map" ? "bytes" : "ns"}`, "losses: none", ...comments);
   const commentIds = all.map(string);
   const period = new Message().number(1, string(kind === "heap" ? "space" : "contentions")).number(2, string(kind === "heap" ? "bytes" : "count"));
-  const defaultType = string({ heap: "inuse_space", cpu: "cpu" }[kind] ?? "delay");
+  const defaultType = string({ heap: "inuse_space", map: "inuse_space", cpu: "cpu" }[kind] ?? "delay");
   const drop = string(dropFrames);
   for (const text of strings) out.part(6, Buffer.from(text, encoding));
   out.number(7, drop).number(9, ms * 1e6).message(11, period).number(12, kind === "heap" ? interval : 1);

@@ -41,8 +41,7 @@ function onPage(report, metric) {
 function onTerminal(out, metric, options, cwd) {
   const [kind, name] = metric.split("/");
   const unit = name === "delay" ? "ns" : "bytes";
-  // The page has a row for each process, ended ones too; top adds those only if it is asked to.
-  const top = ["top", "--ended", "--kind", kind, "--metric", name, "--unit", unit, ...options, out];
+  const top = ["top", "--kind", kind, "--metric", name, "--unit", unit, ...options, out];
   const text = execFileSync(tool, top, { encoding: "utf8", cwd });
   const line = /^biggest  (.*): (\d+)(?:ns|B)?(?: for locks)?, [<\d.]+%(?:, mostly (.*))?$/m.exec(text);
   if (line !== null) return { name: line[1], value: Number(line[2]), mostly: line[3] ?? "" };

@@ -2,7 +2,7 @@
 // processes.
 import { addColumn, type Report } from "./data";
 import type { Metric } from "./metrics";
-import { isChosen, labelFilter, passes, type LabelChoice } from "./select";
+import { isChosen, isGone, labelFilter, passes, type LabelChoice } from "./select";
 
 /** Returns 1 for each node of the report where a stack through the function ends. */
 export function nodesThrough(report: Report, func: number): Uint8Array {
@@ -23,6 +23,7 @@ export function courseOf(report: Report, metric: Metric, choice: { process: stri
     let next = 0; // index of the next snapshot
     let sum = 0;
     moments.forEach((ms, i) => {
+      if (isGone(series, metric, choice.process, ms, moments[moments.length - 1]!)) return;
       const before = next;
       for (; next < series.snapshots.length && series.snapshots[next]!.ms <= ms; ++next) {
         addColumn(series.columns[next * series.metrics.length + m]!, current);
@@ -97,7 +98,7 @@ export function residentOver(report: Report, metric: Metric, process: string, mo
     let next = 0; // index of the next snapshot
     moments.forEach((ms, i) => {
       while (next < series.snapshots.length && series.snapshots[next]!.ms <= ms) ++next;
-      if (next === 0) return; // the process had not begun
+      if (next === 0 || isGone(series, metric, process, ms, moments[moments.length - 1]!)) return; // it had not begun, or has ended
       const { resident } = series.snapshots[next - 1]!;
       any ||= resident !== undefined;
       course[i]! += resident ?? NaN;

@@ -31,6 +31,7 @@ export interface Series {
   period: number;
   // Milliseconds since 1970. Set if exit handlers had freed memory by then, so that the newest snapshot is the one before them.
   freedAtExit?: number;
+  ended?: boolean; // its process ended before the others: what it held is not in sums (report/profiles/live_processes.h)
   default: number;
   metrics: [name: string, unit: string][];
   snapshots: Snapshot[];
@@ -230,7 +231,7 @@ export function parseReport(bytes: Uint8Array): Report {
   const growths: Growth[] = meta.growths.map((growth: Omit<Growth, "stacks"> & { stacks: Row[] }) => ({
     ...growth,
     stacks: growth.stacks.map(([shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge = -1, oldestAge = -1]) => {
-      return { process: growth.process, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge, oldestAge };
+      return { process: growth.process, kind: growth.kind, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge, oldestAge };
     }),
   }));
 

@@ -20,6 +20,7 @@ export interface GrowthAnswer {
 /** A stack of one process. Slopes are per hour; half widths are of their 95 % intervals. */
 export interface Leak {
   process: string;
+  kind: Growth["kind"];
   shape: Shape;
   slope: number;
   halfWidth: number;
@@ -33,10 +34,12 @@ export interface Leak {
   text: string; // "a ← b ← …": enough functions to distinguish it from the others
 }
 
-/** All memory in use of one process. */
+/** All memory in use of one process: its heap, or its own mappings. */
 export interface Growth {
   process: string; // "" if the files do not state it
+  kind: "heap" | "map";
   snapshots: number;
+  births?: boolean; // the ages of live blocks are the course, as there are few snapshots
   hours: number;
   slope: number;
   halfWidth: number;
@@ -59,6 +62,12 @@ export function rateUnit(growths: Growth[]): { anHour: number; words: string } {
 export function worst(growths: Growth[]): Growth | undefined {
   const rank = ({ answer }: Growth) => ["level", "cannot tell", "grows in steps", "growing"].indexOf(answer.grows);
   return [...growths].sort((a, b) => rank(b) - rank(a) || b.now - b.answer.before - (a.now - a.answer.before))[0];
+}
+
+/** Those of the heap; of mappings if no heap is there. */
+export function mainKind<T extends { kind: Growth["kind"] }>(all: T[]): T[] {
+  const heap = all.filter(({ kind }) => kind === "heap");
+  return heap.length > 0 ? heap : all;
 }
 
 export const isLeak = ({ shape }: { shape: Shape }): boolean => shape === "growing" || shape === "steps";

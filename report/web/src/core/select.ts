@@ -2,7 +2,7 @@
 //
 // Snapshots are cumulative. At a moment, each process counts with its latest snapshot. A range of time shows
 //   counters (alloc_*, contentions, delay)   what was added between its ends
-//   in use                                   the last snapshot in it, or the mean of all
+//   in use                                   the last snapshot in it, or the mean of all; without processes that had ended by then
 // Both are sums of snapshots with coefficients, so one pass over the columns is enough.
 import { combine, type Report, type Series } from "./data";
 import { findMetric, metricIn, metricKey, type Metric } from "./metrics";
@@ -76,12 +76,36 @@ function latest(series: Series, ms: number): number {
   return index;
 }
 
+/**
+ * Whether a process has ended by a moment, so that a sum does not have what it held; the process alone shows what it held at its end.
+ * What was allocated, or waited, stays. `newest`: the last moment, at which the tool says who has ended.
+ */
+export function isGone(series: Series, metric: Metric, process: string, ms: number, newest: number): boolean {
+  if (series.ended !== true || metric.isCounter || process !== "") return false;
+  return series.base || ms >= newest || series.snapshots[series.snapshots.length - 1]!.ms < ms;
+}
+
+/** Of a metric that is an amount at one moment: what is not in the sum, and of how many processes. */
+export function endedBy(report: Report, metric: Metric, process: string, moments: number[], ms: number): { processes: number; value: number } {
+  const ended = { processes: 0, value: 0 };
+  const newest = moments[moments.length - 1] ?? 0;
+  for (const series of report.series) {
+    const m = metricIn(series, metric);
+    const index = latest(series, ms);
+    if (m < 0 || series.base || index < 0 || !isGone(series, metric, process, ms, newest)) continue;
+    ++ended.processes;
+    ended.value += series.snapshots[index]!.totals[m]!;
+  }
+  return ended;
+}
+
 /** Returns the total of one metric at each moment: the line of the timeline. */
 export function totalsOverTime(report: Report, metric: Metric, process: string, moments: number[]): number[] {
   return moments.map((ms) => {
     let sum = 0;
     for (const series of report.series) {
       if (series.kind !== metric.kind || series.base || !isChosen(series, process)) continue;
+      if (isGone(series, metric, process, ms, moments[moments.length - 1]!)) continue;
       const index = latest(series, ms);
       const m = series.metrics.findIndex(([name]) => name === metric.name);
       if (index >= 0 && m >= 0) sum += series.snapshots[index]!.totals[m]!;
@@ -129,15 +153,20 @@ export function averagedOver(report: Report, choice: Choice): number {
   return choice.mean ? to - first + 1 : 1;
 }
 
+/** The processes that were chosen by name or by a label of theirs; "": all, as a sum. */
+const alone = ({ process, labels }: Choice): string => process || (labels.find(({ key }) => isProcessKey(key))?.text ?? "");
+
 /** Returns the factor of each snapshot of a series. `at`: only the state at that moment. */
 export function coefficientsOf(series: Series, report: Report, metric: Metric, choice: Choice, moments: number[]): number[] {
   const coefficients = new Array<number>(series.snapshots.length).fill(0);
+  const newest = moments[moments.length - 1] ?? 0;
+  const process = alone(choice);
   const add = (ms: number, by: number) => {
-    const index = latest(series, ms);
+    const index = isGone(series, metric, process, ms, newest) ? -1 : latest(series, ms);
     if (index >= 0) coefficients[index]! += by;
   };
   if (series.base || moments.length === 0) {
-    if (coefficients.length > 0) coefficients[coefficients.length - 1] = 1;
+    if (coefficients.length > 0 && !isGone(series, metric, process, newest, newest)) coefficients[coefficients.length - 1] = 1;
     return coefficients;
   }
   const [from, to] = spanOf(moments, choice);
@@ -355,8 +384,9 @@ function varianceOfDifference(
     const m = metricIn(series, metric);
     if (m < 0 || series.base || !isChosen(series, choice.process) || !passes(report, series, choice.labels)) continue;
     const change = new Array<number>(series.snapshots.length).fill(0);
-    const end = latest(series, choice.to < 0 ? Infinity : choice.to);
-    const start = latest(series, startOf(moments, choice));
+    const at = (ms: number) => (isGone(series, metric, alone(choice), ms, moments[moments.length - 1] ?? 0) ? -1 : latest(series, ms));
+    const end = at(choice.to < 0 ? Infinity : choice.to);
+    const start = at(startOf(moments, choice));
     if (end >= 0) change[end]! += 1;
     if (start >= 0) change[start]! -= 1;
     const moved = combine(series, m, change);
@@ -392,10 +422,13 @@ export function totalHalfWidth(report: Report, choice: Choice): number | null {
   if (choice.from >= 0 && metric.isCounter) return null;
   let squares = 0;
   let stated = choice.labels.length === 0;
+  const moments = momentsOf(report, metric.kind, choice.process);
+  const to = choice.to < 0 ? Infinity : choice.to;
   for (const series of report.series) {
     const m = metricIn(series, metric);
     if (m < 0 || series.base || !isChosen(series, choice.process)) continue;
-    const index = latest(series, choice.to < 0 ? Infinity : choice.to);
+    if (isGone(series, metric, choice.process, to, moments[moments.length - 1] ?? 0)) continue;
+    const index = latest(series, to);
     const half = index < 0 ? 0 : series.snapshots[index]!.halfWidths[m];
     if (half === null || half === undefined) stated = false;
     else squares += half * half;

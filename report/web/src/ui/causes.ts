@@ -18,7 +18,7 @@ export function causesOf(model: Model, state: State, tree: FlameTree): Causes {
   const parts: Float64Array[] = [];
   if (metric.kind === "heap") {
     names.push("growing", "large (128 KiB and more)", "short-lived", "kept, small");
-    const growing = nodesOf(model.report, model.leaks(state).filter(isLeak));
+    const growing = nodesOf(model.report, model.leaks(state).filter((leak) => leak.kind === "heap" && isLeak(leak)));
     const choice = model.choice({ ...state, compare: null });
     const space = companionColumn(model.report, choice, "alloc_space");
     const objects = companionColumn(model.report, choice, "alloc_objects");

@@ -305,7 +305,7 @@ export class Model {
 
   leaks(state: State): Leak[] {
     const growths = this.growths(state);
-    return this.memo("leaks", growths.map((growth) => growth.process).join("|"), () => findLeaks(growths));
+    return this.memo("leaks", growths.map(({ process, kind }) => `${kind} ${process}`).join("|"), () => findLeaks(growths));
   }
 
   halfWidth(state: State): number | null {

@@ -4,7 +4,7 @@ import { isMemory, metricHelp, metricKey } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
-import { isLeak, rateUnit, worst } from "../core/leaks";
+import { isLeak, mainKind, rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
 import { heldKinds, lockedFutexes, lockSide, singleLocks, waitingNs } from "./views/lock_data";
 
@@ -76,7 +76,7 @@ function findings(app: App): Finding[] {
       open: () => app.set({ selected: tree.func[node]!, zoom: pathOf(tree, node), view: "flame", inverted: false }),
     });
   }
-  if ((metric.kind === "heap" || metric.kind === "peak") && model.growths(state).length > 0) {
+  if ((metric.kind === "heap" || metric.kind === "peak" || metric.kind === "map") && model.growths(state).length > 0) {
     found.push(growthFinding(app));
   }
   if (metric.kind === "heap" || metric.kind === "peak") {
@@ -129,6 +129,7 @@ function growthFinding(app: App): Finding {
     const rising = worst(model.growths(state))!;
     const text = (
       <>
+        {rising.kind === "map" && "mappings: "}
         <Rise app={app} growth={rising} />
         {rising.answer.by === "" && <>, surest <b class="fn-text">{model.shortName(ownOf(app, first.stack))}</b></>}
         {whole}
@@ -138,7 +139,7 @@ function growthFinding(app: App): Finding {
   }
   const rising = worst(model.growths(state));
   if (rising === undefined) return { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open };
-  return { title: "Growth", text: `${rising.answer.text}${whole}`, tone: rising.answer.grows === "level" ? "good" : "warn", open };
+  return { title: "Growth", text: `${rising.kind === "map" ? "mappings: " : ""}${rising.answer.text}${whole}`, tone: rising.answer.grows === "level" ? "good" : "warn", open };
 }
 
 /** The words between a value and the function it belongs to. */
@@ -178,9 +179,11 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     const surest = model.leaks(state).find(isLeak);
     const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (sumGrows ? "the sum grows" : undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
-    const slope = growths.reduce((sum, growth) => sum + growth.slope, 0);
+    // A heap on mappings is in both: no sum.
+    const summed = mainKind(growths);
+    const slope = summed.reduce((sum, growth) => sum + growth.slope, 0);
     const { anHour, words } = rateUnit(growths);
-    return { value: formatSigned(slope / anHour, "bytes"), title: `${words}, of ${formatValue(growths.reduce((sum, growth) => sum + growth.now, 0), "bytes")} in use`, found };
+    return { value: formatSigned(slope / anHour, "bytes"), title: `${words}, of ${formatValue(summed.reduce((sum, growth) => sum + growth.now, 0), "bytes")} ${summed[0]!.kind === "map" ? "mapped" : "in use"}`, found };
   }
   if (state.view !== "locks" || !model.report.series.some(({ kind }) => kind === "block" || kind === "mutex")) return null;
   const folded: App = { ...app, state: { ...state, fold: true } };

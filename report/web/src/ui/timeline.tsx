@@ -2,7 +2,7 @@
 // so that it is the same in every metric and for every process.
 import { courseOf, nodesThrough, residentOver } from "../core/course";
 import type { Series } from "../core/data";
-import { isChosen, spanOf } from "../core/select";
+import { endedBy, isChosen, spanOf } from "../core/select";
 import { formatDuration, formatValue } from "../core/units";
 import { findMetric, highestPeak, isMemory, metricHelp } from "../core/metrics";
 import type { View } from "../core/state";
@@ -81,9 +81,17 @@ export function Timeline({ app }: { app: App }) {
       {freed.length > 1 ? `freed at exit: ${freed.length} processes are shown before their exit handlers` : freedAtExit(freed[0]!)}
     </span>
   );
+  const [shownFrom, shownTo] = spanOf(moments, state);
+  const ended = shownTo < 0 || state.mean ? { processes: 0, value: 0 } : endedBy(model.report, metric, process, moments, moments[shownTo]!);
+  const endedText = ended.processes === 0 ? null : (
+    <span class="timeline-freed" data-testid="ended" title="Choose a process to see what it held at its end">
+      {ended.processes} more {ended.processes === 1 ? "process" : "processes"} exited earlier with {formatValue(ended.value, metric.unit)} in use, not included in the total
+    </span>
+  );
   if (!several) {
     return (
       <section class="timeline single" aria-label="Timeline">
+        {endedText}
         {freedText}
         {peakText}
         {metric.kind === "peak"
@@ -94,7 +102,6 @@ export function Timeline({ app }: { app: App }) {
       </section>
     );
   }
-  const [shownFrom, shownTo] = spanOf(moments, state);
   const meaning = shownTo < 0
     ? "nothing, the range ends before the first snapshot"
     : metric.isCounter
@@ -121,6 +128,7 @@ export function Timeline({ app }: { app: App }) {
         </button>
         <Plot moments={moments} lines={lines} parts={parts} tall={isWide} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
         {peakText}
+        {endedText}
         {freedText}
         {!state.course && (
           <span class="timeline-text">

@@ -1,6 +1,6 @@
 // Stacks ranked by how certainly and how fast they grow.
 import { formatRough, formatSigned, formatValue, grouped } from "../../core/units";
-import { hoursText, isLeak, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
+import { hoursText, isLeak, mainKind, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
 import { useMedia } from "../media";
 import { Name } from "../name";
@@ -51,6 +51,12 @@ function programOf(app: App, process: string): string {
   return series === undefined ? "files of no known process" : `${series.program}${series.pid === "" ? "" : ` (${series.pid})`}`;
 }
 
+/** "redis-server (42), mappings"; without the program where all are of one process, so that "" is its heap. */
+function whoseOf(app: App, { process, kind }: { process: string; kind: Growth["kind"] }): string {
+  const several = new Set(app.model.report.growths.map((growth) => growth.process)).size > 1;
+  return [...(several ? [programOf(app, process)] : []), ...(kind === "map" ? ["mappings"] : [])].join(", ");
+}
+
 /** "4", "1,234.5": as many digits as the slope is accurate. */
 function slopeOfObjects(value: number): string {
   const text = Math.abs(value) >= 1000 ? grouped(Math.abs(value)) : String(Math.abs(Number(value.toPrecision(4))));
@@ -78,9 +84,10 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
 function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Growth; rate: ReturnType<typeof rateUnit> }) {
   return (
     <p class="muted">
-      {app.model.report.growths.length > 1 ? <b>{programOf(app, growth.process)}: </b> : "Altogether: "}
-      {formatValue(growth.now, "bytes")} in use, {formatSigned(growth.slope / anHour, "bytes")} ± {formatValue(growth.halfWidth / anHour, "bytes")} {words} ({growth.shape}),{" "}
-      {growth.snapshots} snapshots over {hoursText(growth.hours)}
+      {whoseOf(app, growth) === "" ? "Altogether: " : <b>{whoseOf(app, growth)}: </b>}
+      {formatValue(growth.now, "bytes")} {growth.kind === "map" ? "mapped" : "in use"}
+      {growth.births !== true && `, ${formatSigned(growth.slope / anHour, "bytes")} ± ${formatValue(growth.halfWidth / anHour, "bytes")} ${words} (${growth.shape})`}, {growth.snapshots}{" "}
+      {growth.snapshots === 1 ? "snapshot" : "snapshots"} {growth.births === true && "and the ages of live blocks, "}over {hoursText(growth.hours)}
     </p>
   );
 }
@@ -123,7 +130,8 @@ export function LeaksView({ app }: { app: App }) {
   const growing = isFiltered ? listed.length : growths.reduce((sum, growth) => sum + growth.growing, 0);
   const shown = leaks.slice(0, Math.max(listed.length, shownOthers));
   const ages = shown.some(({ halfAge }) => halfAge >= 0);
-  const all = listed.reduce((sum, leak) => sum + leak.slope, 0);
+  // A heap on mappings is in both: no sum.
+  const all = mainKind(listed).reduce((sum, leak) => sum + leak.slope, 0);
   return (
     <section class="view scroll" aria-label="Leaks" tabIndex={0}>
       <p class="lead">
@@ -153,11 +161,11 @@ export function LeaksView({ app }: { app: App }) {
         </p>
       )}
       {growths.map((growth) => (
-        <Course key={growth.process} app={app} growth={growth} rate={rateUnit(growths)} />
+        <Course key={`${growth.kind} ${growth.process}`} app={app} growth={growth} rate={rateUnit(growths)} />
       ))}
       {growths.flatMap(({ process, memory }) => memory.map((line) => (
         <p key={`${process} ${line}`} class="muted" data-testid="memory-line">
-          {growths.length > 1 && <b>{programOf(app, process)}: </b>}
+          {new Set(growths.map((growth) => growth.process)).size > 1 && <b>{programOf(app, process)}: </b>}
           Memory: {line}.
         </p>
       )))}
@@ -203,16 +211,16 @@ export function LeaksView({ app }: { app: App }) {
                   <button
                     class="fn"
                     title={leak.stack.map((fn) => nameOf(app, fn)).join("\n")}
-                    onClick={() => app.set({ metric: "heap/inuse_space", view: "flame", inverted: false, fold: true, zoom: [...leak.stack].reverse(), selected: own })}
+                    onClick={() => app.set({ metric: `${leak.kind}/inuse_space`, view: "flame", inverted: false, fold: true, zoom: [...leak.stack].reverse(), selected: own })}
                   >
                     <Name text={holder!} />
                     {callers.length > 0 && <span class="fn-object callers">← {callers.join(" ← ")}</span>}
-                    {growths.length > 1 && <span class="fn-object">{programOf(app, leak.process)}</span>}
+                    {whoseOf(app, leak) !== "" && <span class="fn-object">{whoseOf(app, leak)}</span>}
                   </button>
                 </td>
             );
             return (
-              <tr key={`${leak.process} ${leak.stack.join(" ")}`} data-text={leak.text}>
+              <tr key={`${leak.kind} ${leak.process} ${leak.stack.join(" ")}`} data-text={leak.text}>
                 {isPhone && name}
                 <td>
                   <span class={`shape ${leak.shape}`} title={shapeHelp[leak.shape]}>

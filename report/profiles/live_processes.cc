@@ -1,4 +1,4 @@
-#include "report/views/live_processes.h"
+#include "report/profiles/live_processes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,7 @@
 #include <string_view>
 
 #include "report/base/time_budget.h"
-#include "report/base/value_units.h"
-#include "report/pprof/typed_records.h"
+#include "report/pprof/profile_kind.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
@@ -27,21 +26,25 @@ Liveness LivenessOfFile(const ProfileFile& file) {
 // Drops the last part, which differs for each program that a process executes: "host/4026531836/4242/1327410".
 std::string_view WithoutImage(std::string_view process) { return process.substr(0, process.rfind('/')); }
 
-int64_t StartOf(const ProfileFile& file) {
-  if (file.profile == nullptr) return 0;
-  const int64_t elapsed_ns = file.profile->process().elapsed_ns;
-  return elapsed_ns > 0 ? file.time_nanos - elapsed_ns : 0;
-}
-
 struct Life {
   int64_t start = 0, end = 0;
   bool ReachesTo(int64_t moment) const { return start < moment && moment <= end; }
 };
 
+// Whether one of "alloc_space/bytes inuse_space/bytes …" is an amount at one moment.
+bool HoldsNow(std::string_view types) {
+  while (!types.empty()) {
+    const size_t end = std::min(types.find(' '), types.size());
+    if (!IsCounter(types.substr(0, end))) return true;
+    types.remove_prefix(std::min(end + 1, types.size()));
+  }
+  return false;
+}
+
 // Returns the moment at which the sum over all processes is largest. Considers the end of the last process, and the
 // moments near it at which a process exited that ran for most of the time, such as a worker of a server. A short helper
 // that exits while the program goes on is not such a process.
-int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector<Life>& lives, size_t metric) {
+int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector<Life>& lives) {
   int64_t newest = 0, oldest = std::numeric_limits<int64_t>::max(), moment = 0;
   for (const Life& life : lives) {
     newest = std::max(newest, life.end);
@@ -53,8 +56,7 @@ int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector
     if (at.end != newest && (!ran_long || at.end < newest - kAtTheEnd)) continue;
     double sum = 0;
     for (size_t i = 0; i < files.size(); ++i) {
-      if (lives[i].ReachesTo(at.end) && files[i]->profile != nullptr)
-        sum += std::abs(static_cast<double>(files[i]->profile->Total(metric)));
+      if (lives[i].ReachesTo(at.end)) sum += std::abs(static_cast<double>(files[i]->in_use));
     }
     if (sum < most || (sum == most && at.end < moment)) continue;
     most = sum;
@@ -65,26 +67,25 @@ int64_t MomentOf(const std::vector<const ProfileFile*>& files, const std::vector
 
 }  // namespace
 
-bool IsHeldNow(std::string_view metric) {
-  return metric.starts_with("inuse_") || metric == "alive" || metric.starts_with("resident_") ||
-         metric.starts_with("swapped_");
-}
-
-std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files, size_t metric) {
+std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files) {
   std::vector<const ProfileFile*> ended;
-  const auto is_process = [](const ProfileFile* file) { return file->from_folder && !file->adds_up(); };
-  if (files->size() < 2 || !std::all_of(files->begin(), files->end(), is_process)) return ended;
+  const auto is_process = [&](const ProfileFile* file) {
+    return file->from_folder && !file->adds_up() && file->types == files->front()->types;
+  };
+  if (files->size() < 2 || !HoldsNow(files->front()->types) || !std::all_of(files->begin(), files->end(), is_process)) {
+    return ended;
+  }
   std::vector<Liveness> states;
   std::vector<Life> lives;
   std::map<std::string_view, int64_t> last_image;
   for (const ProfileFile* file : *files) {
     states.push_back(LivenessOfFile(*file));
-    lives.push_back({StartOf(*file), file->time_nanos});
+    lives.push_back({file->start_nanos, file->time_nanos});
     int64_t& last = last_image[WithoutImage(file->process)];
     last = std::max(last, file->time_nanos);
   }
   const bool any_lives = std::find(states.begin(), states.end(), Liveness::kAlive) != states.end();
-  const int64_t moment = any_lives ? 0 : MomentOf(*files, lives, metric);
+  const int64_t moment = any_lives ? 0 : MomentOf(*files, lives);
   std::vector<const ProfileFile*> kept;
   for (size_t i = 0; i < files->size(); ++i) {
     const ProfileFile* const file = (*files)[i];
