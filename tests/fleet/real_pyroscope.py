@@ -71,7 +71,7 @@ class Pyroscope(Server):
             arguments += ["-metastore.raft.%s=%s" % (what, raft) for what in ("server-id", "bind-address", "advertise-address")]
             arguments += ["-metastore.data-dir=" + self.folder + "/metastore", "-metastore.raft.dir=" + self.folder + "/raft"]
             arguments += ["-metastore.raft.snapshots-dir=" + self.folder + "/snapshots", "-compaction-worker.temp-dir=" + self.folder]
-            arguments += ["-segment-writer.addr=127.0.0.1", "-segment-writer.min-ready-duration=0s"]
+            arguments += ["-segment-writer.lifecycler.addr=127.0.0.1", "-segment-writer.min-ready-duration=0s"]
         super().__init__(test, [servers_tool("pyroscope"), *arguments], port)
         self.url = "http://127.0.0.1:%d" % port
 
