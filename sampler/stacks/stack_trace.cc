@@ -214,8 +214,9 @@ bool IsTooDeep(uintptr_t sp) {
   return known.passed.fetch_add(1, std::memory_order_relaxed) % kTryAgain != kTryAgain - 1;
 }
 
-void NoteTooDeep(uintptr_t sp) {
+void NoteDeepWalk(uintptr_t sp, bool whole) {
   TooDeep& known = TooDeepOfThread();
+  if (whole) return known.thread.store(0, std::memory_order_relaxed);
   known.sp.store(sp, std::memory_order_relaxed);
   known.passed.store(0, std::memory_order_relaxed);
   known.thread.store(ThreadPointer(), std::memory_order_relaxed);
@@ -280,7 +281,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       const uintptr_t sp = at.sp;
       if (!IsTooDeep(sp)) {
         whole = WalkDeep(InMemory(at), &walk, &stack, trace);
-        if (!whole) NoteTooDeep(sp);
+        NoteDeepWalk(sp, whole);
       }
       trace->depth = whole ? kMostKeptFrames : kMaxDepth;
       trace->truncated = !whole;

@@ -31,8 +31,9 @@ void AppendUnwindHeader(const std::string& file, const Elf64_Phdr& old, uint64_t
 }
 
 // Moves the program headers and the table of unwind entries of an ELF file to a segment of their own at its end, as BOLT
-// does, and overwrites the old headers. The unwind entries themselves stay.
-std::string WithHeadersAtTheEnd(std::string file) {
+// does, and overwrites the old headers. The unwind entries themselves stay. `gap`: the segment is that much further from
+// the first one than in the file, and where it would be without the gap there are headers of fewer segments.
+std::string WithHeadersBehind(std::string file, uint64_t gap) {
   Elf64_Ehdr head;
   std::memcpy(&head, file.data(), sizeof head);
   std::vector<Elf64_Phdr> headers(head.e_phnum);
@@ -45,27 +46,35 @@ std::string WithHeadersAtTheEnd(std::string file) {
   }
   // As far from the start of the file as from the first segment: kernels before 5.18 rely on it.
   const uint64_t at = PageUp(end) + kPage;
-  const uint64_t bytes = (headers.size() + 1) * sizeof headers[0];
+  const uint64_t bytes = (headers.size() + (gap != 0 ? 2 : 1)) * sizeof headers[0];
   std::string tables;
   Elf64_Phdr own{};
   own.p_type = PT_LOAD;
   own.p_flags = PF_R;
   own.p_offset = at;
-  own.p_vaddr = own.p_paddr = base + at;
+  own.p_vaddr = own.p_paddr = base + at + gap;
   own.p_align = kPage;
   for (Elf64_Phdr& header : headers) {
     if (header.p_type != PT_GNU_EH_FRAME) continue;
-    AppendUnwindHeader(file, header, base + at + bytes - header.p_vaddr, &tables);
+    AppendUnwindHeader(file, header, own.p_vaddr + bytes - header.p_vaddr, &tables);
     header.p_offset = at + bytes;
-    header.p_vaddr = header.p_paddr = base + at + bytes;
+    header.p_vaddr = header.p_paddr = own.p_vaddr + bytes;
   }
   own.p_filesz = own.p_memsz = bytes + tables.size();
   const auto last = std::find_if(headers.rbegin(), headers.rend(), [](const auto& h) { return h.p_type == PT_LOAD; });
-  headers.insert(last.base(), own);
+  const auto inserted = headers.insert(last.base(), own);
+  const uint64_t fewer_at = PageUp(at + bytes + tables.size());
+  if (gap != 0) {
+    Elf64_Phdr fewer = own;
+    fewer.p_offset = fewer_at;
+    fewer.p_vaddr = fewer.p_paddr = base + at;
+    fewer.p_filesz = fewer.p_memsz = bytes;
+    headers.insert(inserted, fewer);
+  }
   for (Elf64_Phdr& header : headers) {
     if (header.p_type != PT_PHDR) continue;
     header.p_offset = at;
-    header.p_vaddr = header.p_paddr = base + at;
+    header.p_vaddr = header.p_paddr = own.p_vaddr;
     header.p_filesz = header.p_memsz = bytes;
   }
   std::memset(file.data() + head.e_phoff, 0xcc, head.e_phnum * sizeof headers[0]);
@@ -75,8 +84,18 @@ std::string WithHeadersAtTheEnd(std::string file) {
   file.append(reinterpret_cast<const char*>(headers.data()), bytes);
   file += tables;
   std::memcpy(file.data(), &head, sizeof head);
-  return file;
+  if (gap == 0) return file;
+  file.resize(fewer_at);
+  bool is_first = true;
+  for (Elf64_Phdr& header : headers) {
+    const bool stays = header.p_type == PT_DYNAMIC || (header.p_type == PT_LOAD && is_first);
+    if (header.p_type == PT_LOAD) is_first = false;
+    if (!stays) header.p_type = PT_NULL;
+  }
+  return file.append(reinterpret_cast<const char*>(headers.data()), bytes);
 }
+std::string WithHeadersAtTheEnd(std::string file) { return WithHeadersBehind(std::move(file), 0); }
+std::string WithTwoHeaders(std::string file) { return WithHeadersBehind(std::move(file), 16 * kPage); }
 
 class Rearranged : public Profiled {
  protected:
@@ -126,6 +145,10 @@ TEST_F(Rearranged, HeadersOfALibraryMayBeAtItsEnd) {
 TEST_F(Rearranged, HeadersOfAPluginMayBeAtItsEnd) {
   const std::string library = Copy("rearranged_library.so", WithHeadersAtTheEnd);
   ExpectWholeStacks(Run(ProgramPath("rearranged"), library));
+}
+
+TEST_F(Rearranged, HeadersAreThoseThatTheFileMapsThere) {
+  ExpectWholeStacks(RunLinked(ProgramPath("rearranged"), Copy("rearranged_library.so", WithTwoHeaders)));
 }
 
 class RearrangedPrograms : public Rearranged, public ::testing::WithParamInterface<const char*> {};
