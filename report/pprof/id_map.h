@@ -3,6 +3,7 @@
 #define HOLDFAST_REPORT_PPROF_ID_MAP_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,6 +32,12 @@ class IdMap {
     if (id < small_.size() && small_[id] != Profile::kNone) [[likely]]
       return small_[id];
     return GetLarge(id);
+  }
+
+  std::optional<uint32_t> Find(uint64_t id) const {
+    if (id < small_.size() && small_[id] != Profile::kNone) return small_[id];
+    if (const auto found = large_.find(id); found != large_.end()) return found->second;
+    return std::nullopt;
   }
 
  private:

@@ -174,7 +174,7 @@ class Decoder {
 
   // The typed records; of files without any, the comments that older releases wrote in their place.
   void ReadRecords() {
-    const LocationOfId location_of = [this](uint64_t id) { return location_ids_->Get(id); };
+    const LocationOfId location_of = [this](uint64_t id) { return location_ids_->Find(id); };
     for (pbf_reader reader(bytes_.data(), bytes_.size()); has_records_ && reader.next();) {
       if (reader.tag() < kFirstRecordField) {
         reader.skip();

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <type_traits>
 
@@ -21,12 +23,16 @@ using Stacks = std::vector<std::vector<uint32_t>>;
 // The fields of messages Stack, Times and TimeCount, which have C++ types of their own.
 constexpr uint32_t kLocationId = 1, kBucket = 1, kIncomplete = 2, kFromNs = 1, kCount = 2;
 
+// Far more than any writer writes of one field. Without this limit a small file of empty messages could fill the memory.
+constexpr size_t kMostRepeated = 100'000;
+
 template <typename T>
 constexpr bool kIsMessage = std::is_class_v<T> && !std::same_as<T, std::string>;
 
 std::string Utf8(const std::string& text) { return ValidUtf8Prefix(text) == text.size() ? text : RepairUtf8(text); }
 
-// Writes the fields of one message. As in proto3, 0, false and "" are not written.
+// Writes the fields of one message. As in proto3, 0, false and "" are not written. A message is written even if it is empty:
+// stacks and threads are numbered by their places. (protozero's nested writer would drop an empty one.)
 class FieldWriter {
  public:
   explicit FieldWriter(pbf_writer* writer) : writer_(*writer) {}
@@ -63,8 +69,9 @@ class FieldWriter {
     for (const std::vector<uint32_t>& stack : stacks) {
       ids.clear();
       for (const uint32_t location : stack) ids.push_back(uint64_t{location} + 1);
-      pbf_writer sub(writer_, tag);
-      sub.add_packed_uint64(kLocationId, ids.begin(), ids.end());
+      std::string bytes;
+      pbf_writer(bytes).add_packed_uint64(kLocationId, ids.begin(), ids.end());
+      writer_.add_message(tag, bytes);
     }
   }
   template <typename Message>
@@ -86,90 +93,96 @@ class FieldWriter {
  private:
   template <typename Message>
   void Add(uint32_t tag, const Message& message) {
-    pbf_writer sub(writer_, tag);
+    std::string bytes;
+    pbf_writer sub(bytes);
     FieldWriter fields(&sub);
     Message::Fields(message, fields);
+    writer_.add_message(tag, bytes);
   }
 
   pbf_writer& writer_;
 };
 
-// Reads the field at which the reader is, into the member that has its number.
+// Reads the field at which the reader is, into the member that has its number and type.
 class FieldReader {
  public:
   FieldReader(pbf_reader* reader, const LocationOfId& location_of) : reader_(*reader), location_of_(location_of) {}
 
-  // Whether some member had the number.
+  // Whether some member had the number and the type. If none has, the caller skips the field.
   bool found() const { return found_; }
 
   template <typename Member>
   void operator()(uint32_t tag, const char*, Member& member) {
-    if (found_ || reader_.tag() != tag) return;
+    if (found_ || reader_.tag() != tag || !Fits<Member>(reader_.wire_type())) return;
     found_ = true;
     Read(&member);
   }
 
  private:
-  pbf_reader Message() {
-    Expect(pbf_wire_type::length_delimited, "a message or text");
-    return reader_.get_message();
-  }
-  void Expect(pbf_wire_type type, const char* what) {
-    if (reader_.wire_type() != type) Fail("field {} of a record is not {}", reader_.tag(), what);
+  template <typename Member>
+  static bool Fits(pbf_wire_type type) {
+    if constexpr (std::same_as<Member, double>) return type == pbf_wire_type::fixed64;
+    if constexpr (std::integral<Member> || std::is_enum_v<Member>) return type == pbf_wire_type::varint;
+    const bool is_number = std::same_as<Member, std::vector<uint32_t>> && type == pbf_wire_type::varint;
+    return is_number || type == pbf_wire_type::length_delimited;
   }
 
-  void Read(std::string* text) {
-    Expect(pbf_wire_type::length_delimited, "a message or text");
-    *text = Utf8(reader_.get_string());
+  // Adds an element to a repeated field.
+  template <typename Element>
+  Element* AddTo(std::vector<Element>* elements) {
+    if (elements->size() == kMostRepeated) Fail("a record has more than {} of field {}", kMostRepeated, reader_.tag());
+    return &elements->emplace_back();
   }
+
+  void Read(std::string* text) { *text = Utf8(reader_.get_string()); }
   void Read(double* value) {
-    Expect(pbf_wire_type::fixed64, "a fraction");
     const double read = reader_.get_double();
     *value = std::isfinite(read) ? read : 0;
   }
   void Read(std::integral auto* value) {
-    Expect(pbf_wire_type::varint, "a number");
     *value = static_cast<std::remove_pointer_t<decltype(value)>>(reader_.get_uint64());
   }
   template <typename Enum>
   requires std::is_enum_v<Enum>
-  void Read(Enum* value) {
-    int32_t number = 0;
-    Read(&number);
-    *value = static_cast<Enum>(number);
-  }
+  void Read(Enum* value) { *value = static_cast<Enum>(static_cast<int32_t>(reader_.get_uint64())); }
   template <typename Record>
   void Read(std::optional<Record>* message) {
     if (!message->has_value()) message->emplace();
-    ReadMessage(Message(), &**message);
+    ReadMessage(reader_.get_message(), &**message);
   }
-  void Read(std::vector<std::string>* texts) { Read(&texts->emplace_back()); }
+  void Read(std::vector<std::string>* texts) { Read(AddTo(texts)); }
   void Read(std::vector<uint32_t>* numbers) {
     if (reader_.wire_type() == pbf_wire_type::varint) {
       numbers->push_back(reader_.get_uint32());
       return;
     }
-    Expect(pbf_wire_type::length_delimited, "numbers");
     for (const uint32_t number : reader_.get_packed_uint32()) numbers->push_back(number);
   }
   void Read(Stacks* stacks) {
-    std::vector<uint32_t>& stack = stacks->emplace_back();
-    pbf_reader message = Message();
+    std::vector<uint32_t>& stack = *AddTo(stacks);
+    bool is_known = true;
+    const auto add = [&](uint64_t id) {
+      const std::optional<uint32_t> location = location_of_(id);
+      is_known = is_known && location.has_value();
+      if (is_known) stack.push_back(*location);
+    };
+    pbf_reader message = reader_.get_message();
     while (message.next()) {
       if (message.tag() == kLocationId && message.wire_type() == pbf_wire_type::length_delimited) {
-        for (const uint64_t id : message.get_packed_uint64()) stack.push_back(location_of_(id));
+        for (const uint64_t id : message.get_packed_uint64()) add(id);
       } else if (message.tag() == kLocationId && message.wire_type() == pbf_wire_type::varint) {
-        stack.push_back(location_of_(message.get_uint64()));
+        add(message.get_uint64());
       } else {
         message.skip();
       }
     }
+    if (!is_known) stack.clear();  // the wrong frames would mislead; an empty stack reads as "not known"
   }
   template <typename Record>
   requires kIsMessage<Record>
-  void Read(std::vector<Record>* messages) { ReadMessage(Message(), &messages->emplace_back()); }
+  void Read(std::vector<Record>* messages) { ReadMessage(reader_.get_message(), AddTo(messages)); }
   void Read(TimeCounts* times) {
-    pbf_reader message = Message();
+    pbf_reader message = reader_.get_message();
     while (message.next()) {
       if (message.tag() == kIncomplete && message.wire_type() == pbf_wire_type::varint) {
         if (message.get_bool()) times->set_incomplete();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <protozero/pbf_reader.hpp>
 #include <string>
 
@@ -17,10 +18,11 @@ inline constexpr uint32_t kFirstRecordField = 1003;
 // Appends fields of message Profile. Text that is not UTF-8 is repaired.
 void AppendRecords(const record::Profile& records, std::string* message);
 
-// Index of a location by its id in the file; throws Damage if there is none.
-using LocationOfId = std::function<uint32_t(uint64_t)>;
+// Index of a location by its id in the file.
+using LocationOfId = std::function<std::optional<uint32_t>(uint64_t)>;
 
-// Reads the field of message Profile at which `reader` is, or skips an unknown one. Throws Damage or protozero's exceptions.
+// Reads the field of message Profile at which `reader` is, or skips an unknown one. A field of another type than expected is
+// skipped, and a stack with an unknown location becomes empty. Throws Damage or protozero's exceptions.
 void ReadRecordField(protozero::pbf_reader& reader, const LocationOfId& location_of, record::Profile* records);
 
 }  // namespace holdfast

@@ -320,12 +320,63 @@ TEST(PprofRecords, OfOlderFilesAreTheirComments) {
   EXPECT_EQ(records.threads->stack, stacks) << "without the address that has no location";
 }
 
-TEST(PprofRecords, ALocationThatIsNotThereIsDamage) {
+// Stacks and threads are numbered by their places.
+TEST(PprofRecords, EmptyOnesKeepTheirPlaces) {
   Profile profile = SmallProfile();
   record::Profile records = SomeRecords();
-  records.locks->stack = {{1000}};
+  records.locks->stack = {{}, {0}, {}, {1}, {}};
+  records.waits->stack = {{}, {1}};
+  records.waits->thread.resize(4);
+  records.waits->thread[1].tid = 4711;
+  records.waits->thread[3].tid = 4712;
+  records.threads->stack = {{1}, {}};
+  records.pages.emplace();
+  records.account->in_use.emplace();
   *profile.mutable_records() = records;
-  EXPECT_FALSE(DecodePprof(EncodePprof(profile), "small").ok());
+  const auto read = DecodePprof(EncodePprof(profile), "small");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->records(), records);
+}
+
+TEST(PprofRecords, AStackWithAnUnknownLocationIsEmpty) {
+  Profile profile = SmallProfile();
+  record::Profile records = SomeRecords();
+  records.locks->stack = {{0, 1000, 1}, {1}};
+  *profile.mutable_records() = records;
+  const auto read = DecodePprof(EncodePprof(profile), "small");
+  ASSERT_TRUE(read.ok()) << read.status();
+  records.locks->stack = {{}, {1}};
+  EXPECT_EQ(read->records(), records);
+}
+
+// The other fields and the samples are good.
+TEST(PprofRecords, AFieldOfAnotherTypeIsSkipped) {
+  Profile profile = SmallProfile();
+  *profile.mutable_records() = SomeRecords();
+  std::string bytes = Unpack(EncodePprof(profile));
+  bytes += std::string("\xd8\x3e\x05", 3);  // process: a number
+  bytes += std::string(
+      "\xa2\x3f\x07\x2a\x03"
+      "abc\x30\x07",
+      10);  // locks: contentions is text, delay_ns is 7
+  const auto read = DecodePprof(bytes, "small");
+  ASSERT_TRUE(read.ok()) << read.status();
+  record::Profile records = SomeRecords();
+  records.locks->delay_ns = 7;
+  EXPECT_EQ(read->records(), records);
+}
+
+TEST(PprofRecords, MoreThanAnyWriterWritesAreDamage) {
+  const std::string bytes = Unpack(EncodePprof(SmallProfile()));
+  records::Profile others;
+  const auto read = [&] { return DecodePprof(bytes + others.SerializeAsString(), "small"); };
+  for (int i = 0; i < 100'000; ++i) others.mutable_locks()->add_stack();
+  EXPECT_TRUE(read().ok());
+  others.mutable_locks()->add_stack();
+  EXPECT_THAT(std::string(read().status().message()), HasSubstr("a record has more than 100000 of field 2"));
+  others.Clear();
+  for (int i = 0; i <= 100'000; ++i) others.mutable_merged()->add_from();
+  EXPECT_FALSE(read().ok());
 }
 
 // Other people's comments are theirs, however many.
