@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "report/base/base_name.h"
 #include "report/pprof/typed_records.h"
 #include "sampler/contract/records.h"
 #include "sampler/contract/time_buckets.h"
@@ -19,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint32_t kMostNumber = 100'000;  // of stacks, threads and waits
+constexpr uint32_t kMostNumber = 100'000;  // of stacks, threads, waits, locks, pairs and sites
 
 // Takes words off the front of a line.
 class Words {
@@ -102,31 +106,42 @@ T* At(std::vector<T>* all, uint32_t number) {
   return &(*all)[number - 1];
 }
 
+// Adds an entry, or leaves it out if there are too many.
+template <typename T>
+void AddTo(std::vector<T>* all, T entry) {
+  if (all->size() < kMostNumber) all->push_back(std::move(entry));
+}
+
 class Translation {
  public:
   explicit Translation(Profile* profile) : profile_(*profile) {}
 
   void Run() {
-    const record::Profile& known = profile_.records();
-    const bool has_locks = known.locks.has_value(), has_waits = known.waits.has_value(),
-               has_threads = known.threads.has_value();
     const std::string_view kind = profile_.CommentValue("kind");
-    const bool is_of_locks = kind == "mutex" || kind == "block";
-    made_ = profile_.records();
+    is_of_locks_ = kind == "mutex" || kind == "block";
+    // Reads each comment once, however often the file refers to it: the records stay in proportion to the file's text.
+    absl::flat_hash_map<StringId, bool> is_for_records;
     std::erase_if(profile_.comments, [&](StringId comment) {
-      const std::string_view text = profile_.strings[comment];
-      return (!has_locks && text.starts_with("lock ") && ReadLock(Words(text.substr(5)))) ||
-             (!has_waits && text.starts_with("waiting ") && ReadWaiting(Words(text.substr(8)))) ||
-             (!has_waits && text.starts_with("waiting: ") && ReadWaitingThreads(Words(text.substr(9)))) ||
-             (!has_threads && text.starts_with("thread ") && ReadThread(Words(text.substr(7)))) ||
-             (!has_locks && is_of_locks && ReadLockCount(text)) || (!known.process.has_value() && ReadValue(text));
+      const auto [place, added] = is_for_records.emplace(comment, false);
+      if (added) place->second = Read(profile_.strings[comment]);
+      return place->second;
     });
     FinishIntervals();
-    if (made_ != profile_.records()) *records() = std::move(made_);
+    FinishProgram();
+    if (process_ != record::Process{}) made_.process = std::move(process_);
+    if (made_ != record::Profile{}) *profile_.mutable_records() = std::move(made_);
   }
 
  private:
-  record::Profile* records() { return profile_.mutable_records(); }
+  // Whether all of the comment is in the records now, and it is not for people.
+  bool Read(std::string_view text) {
+    return (text.starts_with("lock ") && ReadLock(Words(text.substr(5)))) ||
+           (text.starts_with("waiting ") && ReadWaiting(Words(text.substr(8)))) ||
+           (text.starts_with("waiting: ") && ReadWaitingThreads(Words(text.substr(9)))) ||
+           (text.starts_with("thread ") && ReadThread(Words(text.substr(7)))) ||
+           (is_of_locks_ && ReadLockCount(text)) || ReadValue(text);
+  }
+
   static auto& Made(auto* message) { return message->has_value() ? **message : message->emplace(); }
 
   // "stack 3: 0x55d2c0901233 0x55d2c0901300", without its first word. An address without a location is left out.
@@ -145,13 +160,6 @@ class Translation {
     return true;
   }
 
-  record::Lock* LockOf(uint32_t number) {
-    for (record::Lock& lock : Made(&made_.locks).lock) {
-      if (lock.number == number) return &lock;
-    }
-    return nullptr;
-  }
-
   bool ReadLock(Words words) {
     Words ahead = words;
     const std::string_view first = ahead.Next();
@@ -165,11 +173,14 @@ class Translation {
       const bool whole = words.Take(&lock.address, 16) && words.Take("contentions", &lock.contentions) &&
                          words.Take("delay_ns", &lock.delay_ns) && words.Take("longest_ns", &lock.longest_ns) &&
                          words.Take("holds", &lock.holds) && words.Take("hold_ns", &lock.hold_ns);
-      if (whole) Made(&made_.locks).lock.push_back(std::move(lock));
-      return whole;
+      if (!whole) return false;
+      lock_places_.emplace(lock.number, Made(&made_.locks).lock.size());
+      AddTo(&made_.locks->lock, std::move(lock));
+      return true;
     }
-    record::Lock* known = LockOf(lock.number);
-    return known != nullptr && ReadOfLock(words, known);
+    const auto known = lock_places_.find(lock.number);
+    return known != lock_places_.end() && known->second < kMostNumber &&
+           ReadOfLock(words, &made_.locks->lock[known->second]);
   }
 
   bool ReadOfLock(Words words, record::Lock* lock) {
@@ -231,13 +242,15 @@ class Translation {
     int64_t count = 0;
     if (!Words::Parse(text.substr(end + 2), &count) || count < 0) return false;
     if (key == "lock_samples") {
-      Made(&made_.locks).samples = static_cast<uint64_t>(count);
+      if (IsFirst(key)) Made(&made_.locks).samples = static_cast<uint64_t>(count);
       return true;
     }
     if (kind.empty()) {
-      if (key == "contentions") Made(&made_.locks).contentions = count;
-      if (key == "delay_ns") Made(&made_.locks).delay_ns = count;
-      if (key == "gap_ns") Made(&made_.locks).gap_ns = count;
+      int64_t record::Locks::*const field = key == "contentions" ? &record::Locks::contentions
+                                            : key == "delay_ns"  ? &record::Locks::delay_ns
+                                            : key == "gap_ns"    ? &record::Locks::gap_ns
+                                                                 : nullptr;
+      if (field != nullptr && IsFirst(key)) Made(&made_.locks).*field = count;
       return false;
     }
     int64_t record::LockKind::*const field = what == "contentions" ? &record::LockKind::contentions
@@ -252,7 +265,7 @@ class Translation {
     const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.kind == kind; });
     record::LockKind& of_kind = known != kinds.end() ? *known : kinds.emplace_back();
     of_kind.kind = kind;
-    of_kind.*field = count;
+    if (IsFirst(key)) of_kind.*field = count;
     return true;
   }
 
@@ -262,7 +275,7 @@ class Translation {
     const bool whole = words.Take(&number) && words.Take("lock", &pair.lock) && words.Is("holder") &&
                        words.TakeNumber(&pair.holder) && words.Is("waiter") && words.TakeNumber(&pair.waiter) &&
                        words.Take("contentions", &pair.contentions) && words.Take("delay_ns", &pair.delay_ns);
-    if (whole) Made(&made_.locks).pair.push_back(pair);
+    if (whole) AddTo(&Made(&made_.locks).pair, pair);
     return whole;
   }
 
@@ -275,7 +288,8 @@ class Translation {
     site.is_holder = what == "hold_times:";
     if ((!site.is_holder && what != "wait_times:") || !words.Take("longest_ns", &site.longest_ns)) return false;
     site.times = TimesIn(words);
-    Made(&made_.locks).site.push_back(std::move(site));
+    if (site.is_holder) holder_places_.emplace(std::pair(site.stack, site.kind), Made(&made_.locks).site.size());
+    AddTo(&Made(&made_.locks).site, std::move(site));
     return true;
   }
 
@@ -283,19 +297,19 @@ class Translation {
   bool ReadAlone(Words words, const record::LockSite& site) {
     int64_t alone_ns = 0, delay_ns = 0;
     if (!words.Take(&alone_ns) || !words.Take("of", &delay_ns)) return false;
-    for (record::LockSite& known : Made(&made_.locks).site) {
-      if (!known.is_holder || known.stack != site.stack || known.kind != site.kind) continue;
-      known.delay_ns = delay_ns;
-      known.alone_ns = alone_ns;
-    }
+    const auto known = holder_places_.find(std::pair(site.stack, site.kind));
+    if (known == holder_places_.end() || known->second >= kMostNumber) return true;
+    made_.locks->site[known->second].delay_ns = delay_ns;
+    made_.locks->site[known->second].alone_ns = alone_ns;
     return true;
   }
 
   // "9 threads, delay_ns 210000000000". Stays a comment: it is for people.
   bool ReadWaitingThreads(Words words) {
-    record::Waits& waits = Made(&made_.waits);
-    if (words.Take(&waits.threads) && (words.Is("threads,") || waits.threads == 1))
-      words.Take("delay_ns", &waits.delay_ns);
+    int64_t threads = 0;
+    if (!words.Take(&threads) || !(words.Is("threads,") || threads == 1) || !IsFirst("waiting")) return false;
+    Made(&made_.waits).threads = threads;
+    words.Take("delay_ns", &made_.waits->delay_ns);
     return false;
   }
 
@@ -312,15 +326,17 @@ class Translation {
     if (what == "not") return ahead.Take("written:", &Made(&made_.waits).not_written);
     if (what == "deadlock") {
       if (!ahead.TakeNumber(&number)) return false;
-      record::Deadlock& deadlock = Made(&made_.waits).deadlock.emplace_back();
+      record::Deadlock deadlock;
       while (!ahead.empty() && ahead.TakeNumber(&number)) deadlock.thread.push_back(number);
+      AddTo(&Made(&made_.waits).deadlock, std::move(deadlock));
       return true;
     }
     if (!words.TakeNumber(&number)) return false;
     ahead = words;
     if (!ahead.Is("slices:")) return ReadWait(words, number);
     int64_t age_ns = 0;
-    if (number == 0 || number > Made(&made_.waits).wait.size() || !ahead.Take("age_ns", &age_ns)) return false;
+    if (number == 0 || !made_.waits.has_value() || number > made_.waits->wait.size() || !ahead.Take("age_ns", &age_ns))
+      return false;
     record::Wait& wait = made_.waits->wait[number - 1];
     wait.delay_ns = std::max(wait.delay_ns, age_ns);
     return true;
@@ -382,9 +398,12 @@ class Translation {
   }
 
   // "123 bytes at 2026-01-02T03:04:05.678Z"
-  static void ReadMoment(std::string_view value, int64_t* bytes, int64_t* time_ns) {
+  void ReadMoment(std::string_view value, int64_t record::Peak::*bytes, int64_t record::Peak::*time_ns) {
     Words words(value);
-    if (words.Take(bytes) && words.Is("bytes") && words.Is("at")) *time_ns = WallTimeIn(words.Next());
+    int64_t number = 0;
+    if (!words.Take(&number)) return;
+    Made(&made_.peak).*bytes = number;
+    if (words.Is("bytes") && words.Is("at")) (*made_.peak).*time_ns = WallTimeIn(words.Next());
   }
 
   // "512 bytes", of the newest interval and of those before.
@@ -404,32 +423,115 @@ class Translation {
   }
 
   static void ReadNames(record::NamesMissing what, std::string_view value, record::Profile* made) {
-    record::MissingNames& missing = made->missing_names.emplace_back();
+    record::MissingNames missing;
     const size_t end = std::min(value.find(": "), value.size());
     missing.what = what;
     if (what != record::NamesMissing::kAll) missing.path = value.substr(0, end);
     missing.why = what == record::NamesMissing::kAll ? value : value.substr(std::min(end + 2, value.size()));
     missing.not_in_time = missing.why.starts_with("not in time");
     missing.is_debug_file = what == record::NamesMissing::kLines && missing.why.starts_with('/');
+    AddTo(&made->missing_names, std::move(missing));
   }
 
-  // Whether all of the comment is in the records now, and it is not for people.
+  // Whether no comment with this key was read before. Of several values the first counts: other tools merge profiles by
+  // writing one's comments after the other's.
+  bool IsFirst(std::string_view key) { return keys_.insert(key).second; }
+
   bool ReadValue(std::string_view text) {
     const size_t colon = text.find(": ");
     if (colon == std::string_view::npos) return false;
     const std::string_view key = text.substr(0, colon), value = text.substr(colon + 2);
+    ReadProgram(key, value);
+    return ReadOneOfSeveral(key, value) || (!IsOneOfSeveral(key) && IsFirst(key) && ReadSingle(key, value));
+  }
+
+  // Keeps what each process's main program is called. `program` is the first comment of a process.
+  void ReadProgram(std::string_view key, std::string_view value) {
+    if (key == "program") {
+      const int number = program_.number;
+      if (number != 0) {
+        FinishProgram();
+        program_ = {};
+      }
+      program_.name = value;
+      program_.number = number + 1;
+    } else if (key == "executable" && program_.executable.empty()) {
+      program_.executable = value;
+    } else if (key == "command" && program_.command.empty()) {
+      program_.command = value;
+    }
+  }
+
+  // The first program is in the fields of the process. Each later one has a record of its own if it is called otherwise than
+  // its file.
+  void FinishProgram() {
+    const std::string_view file = BaseName(program_.executable);
+    if (program_.number <= 1) {
+      process_.program = program_.name;
+      process_.executable = program_.executable;
+      process_.command = program_.command;
+    } else if (!program_.name.empty() && !file.empty() && program_.name != file &&
+               BaseName(program_.command.substr(0, program_.command.find(' '))) == program_.name) {
+      AddTo(&process_.object, record::ObjectName{std::string(file), std::string(program_.name)});
+    }
+  }
+
+  static bool IsOneOfSeveral(std::string_view key) {
+    constexpr std::string_view kKeys[] = {"object",   "interval in part", "frees not seen",  "merged from", "no names",
+                                          "no lines", "names left out",   "interval since ", "memory file"};
+    return std::any_of(std::begin(kKeys), std::end(kKeys),
+                       [&](std::string_view one) { return one.ends_with(' ') ? key.starts_with(one) : key == one; });
+  }
+
+  // Reads a comment that a profile may have several times, each with another value.
+  bool ReadOneOfSeveral(std::string_view key, std::string_view value) {
+    if (const size_t called = value.find(" is called "); key == "object" && called != std::string_view::npos) {
+      AddTo(&process_.object,
+            record::ObjectName{std::string(value.substr(0, called)), std::string(value.substr(called + 11))});
+      return true;
+    }
+    if (key.starts_with("interval since ") || key == "interval in part") {
+      record::Interval interval = IntervalIn(value);
+      // The time has colons, but no ": ".
+      if (key != "interval in part") interval.since_ns = WallTimeIn(key.substr(15));
+      AddTo(&Made(&made_.sampling).interval, std::move(interval));
+      made_.sampling->interval_in_part = key == "interval in part";
+    } else if (key == "frees not seen") {
+      record::UnseenFrees unseen;
+      Words words(value);
+      if (words.Take(&unseen.bytes) && words.Is("bytes") && words.Is("in") && words.Take(&unseen.blocks) &&
+          words.Is("blocks") && words.Is("of")) {
+        unseen.module = words.rest().substr(0, words.rest().rfind(", which calls another free"));
+        AddTo(&made_.unseen_frees, std::move(unseen));
+      }
+    } else if (key == "merged from") {
+      AddTo(&Made(&made_.merged).from, std::string(value));
+      return true;
+    } else if (key == "no names") {
+      ReadNames(record::NamesMissing::kNames, value, &made_);
+    } else if (key == "no lines") {
+      ReadNames(record::NamesMissing::kLines, value, &made_);
+    } else if (key == "names left out") {
+      ReadNames(record::NamesMissing::kAll, value, &made_);
+    } else if (key == "memory file" && made_.account.has_value()) {
+      record::AccountFile file;
+      Words words(value);
+      if (words.Take(&file.bytes)) AddTo(&made_.account->file, {std::string(words.rest()), file.bytes});
+      return true;
+    }
+    return false;
+  }
+
+  // Reads the first comment with this key.
+  bool ReadSingle(std::string_view key, std::string_view value) {
     const auto is = [&](std::string_view name, std::string* to) {
       if (key != name) return false;
       *to = value;
       return true;
     };
-    record::Process* process = &Made(&made_.process);
-    if (is("kind", &process->kind) || is("process", &process->id) || is("executable", &process->executable) ||
-        is("command", &process->command) || is("version", &process->version))
-      return false;
-    if (key == "program") {
-      process->program = value;
-    } else if (key == "pid") {
+    record::Process* process = &process_;
+    if (is("kind", &process->kind) || is("process", &process->id) || is("version", &process->version)) return false;
+    if (key == "pid") {
       Words::Parse(value, &process->pid);
     } else if (key == "forked from pid") {
       Words::Parse(value, &process->parent_pid);
@@ -441,7 +543,7 @@ class Translation {
           seconds < 1e9)
         process->elapsed_ns = std::llround(seconds * 1e9);
     } else if (key == "profiled") {
-      for (Words words(value); !words.empty();) process->profiled.emplace_back(words.Next());
+      for (Words words(value); !words.empty();) AddTo(&process->profiled, std::string(words.Next()));
       return true;
     } else if (is("unseen waits", &process->unseen_waits)) {
       return true;
@@ -453,17 +555,8 @@ class Translation {
       return Words::Parse(value, &process->resident_bytes);
     } else if (key == "unchanged snapshots") {
       Words(value).Take(&process->unchanged_snapshots);
-    } else if (const size_t called = value.find(" is called "); key == "object" && called != std::string_view::npos) {
-      process->object.push_back({std::string(value.substr(0, called)), std::string(value.substr(called + 11))});
-      return true;
     } else if (key == "interval") {
       newest_interval_ = IntervalIn(value);
-    } else if (text.starts_with("interval since ") || key == "interval in part") {
-      record::Interval interval = IntervalIn(value);
-      // The time has colons, but no ": ".
-      if (key != "interval in part") interval.since_ns = WallTimeIn(key.substr(15));
-      Made(&made_.sampling).interval.push_back(std::move(interval));
-      made_.sampling->interval_in_part = key == "interval in part";
     } else if (key == "ages known") {
       ReadAges(value);
     } else if (key.starts_with("total ")) {
@@ -472,23 +565,15 @@ class Translation {
       if (sign != std::string_view::npos && Words(value).Take(&total.value) &&
           Words(value.substr(sign + 4)).Take(&total.half_width)) {
         total.type = key.substr(6);
-        made_.total.push_back(std::move(total));
+        AddTo(&made_.total, std::move(total));
       }
     } else if (key.starts_with("lost ")) {
       record::Loss loss;
-      if (Words::Parse(value, &loss.count)) made_.loss.push_back({std::string(key.substr(5)), loss.count});
-    } else if (key == "frees not seen") {
-      record::UnseenFrees unseen;
-      Words words(value);
-      if (words.Take(&unseen.bytes) && words.Is("bytes") && words.Is("in") && words.Take(&unseen.blocks) &&
-          words.Is("blocks") && words.Is("of")) {
-        unseen.module = words.rest().substr(0, words.rest().rfind(", which calls another free"));
-        made_.unseen_frees.push_back(std::move(unseen));
-      }
+      if (Words::Parse(value, &loss.count)) AddTo(&made_.loss, {std::string(key.substr(5)), loss.count});
     } else if (key == "peak") {
-      ReadMoment(value, &Made(&made_.peak).bytes, &Made(&made_.peak).time_ns);
+      ReadMoment(value, &record::Peak::bytes, &record::Peak::time_ns);
     } else if (key == "peak stacks") {
-      ReadMoment(value, &Made(&made_.peak).stacks_bytes, &Made(&made_.peak).stacks_time_ns);
+      ReadMoment(value, &record::Peak::stacks_bytes, &record::Peak::stacks_time_ns);
     } else if (key == "peak error") {
       Words(value).Take(&Made(&made_.peak).missing_bytes);
     } else if (key == "swapped_bytes") {
@@ -497,22 +582,8 @@ class Translation {
       Made(&made_.pages).huge_known = Words(value).Take(&made_.pages->huge_bytes);
     } else if (key == "merged") {
       ReadMerged(value);
-    } else if (key == "merged from") {
-      Made(&made_.merged).from.emplace_back(value);
-      return true;
-    } else if (key == "no names") {
-      ReadNames(record::NamesMissing::kNames, value, &made_);
-    } else if (key == "no lines") {
-      ReadNames(record::NamesMissing::kLines, value, &made_);
-    } else if (key == "names left out") {
-      ReadNames(record::NamesMissing::kAll, value, &made_);
     } else if (key == "memory") {
       ReadAccount(Words(value));
-      return true;
-    } else if (key == "memory file" && made_.account.has_value()) {
-      record::AccountFile file;
-      Words words(value);
-      if (words.Take(&file.bytes)) made_.account->file.push_back({std::string(words.rest()), file.bytes});
       return true;
     } else {
       return ReadCounter(key, value);
@@ -613,8 +684,20 @@ class Translation {
     return true;
   }
 
+  // What the comments of one process say of its main program.
+  struct Program {
+    std::string_view name, executable, command;
+    int number = 0;  // of the process, from 1
+  };
+
   Profile& profile_;
   record::Profile made_;
+  record::Process process_;  // becomes made_.process if a comment fills it
+  bool is_of_locks_ = false;
+  Program program_;
+  absl::flat_hash_set<std::string_view> keys_;                                   // that were read
+  absl::flat_hash_map<uint32_t, size_t> lock_places_;                            // by number
+  absl::flat_hash_map<std::pair<uint32_t, std::string>, size_t> holder_places_;  // by stack and kind
   std::optional<record::Interval> newest_interval_;
   absl::flat_hash_map<uint64_t, uint32_t> by_address_;
 };

@@ -38,7 +38,7 @@
 
 namespace holdfast {
 
-// Fills the records that the profile lacks, and removes the comments that are not for people.
+// Fills the records of a profile that has none, and removes the comments that are not for people.
 void ReadOldComments(Profile* profile);
 
 }  // namespace holdfast

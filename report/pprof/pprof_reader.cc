@@ -182,7 +182,7 @@ class Decoder {
         ReadRecordField(reader, location_of, profile_.mutable_records());
       }
     }
-    if (!profile_.records().process.has_value()) ReadOldComments(&profile_);
+    if (!has_records_) ReadOldComments(&profile_);
   }
 
   Profile::ValueType ReadType(std::string_view message) {

@@ -379,6 +379,126 @@ TEST(PprofRecords, MoreThanAnyWriterWritesAreDamage) {
   EXPECT_FALSE(read().ok());
 }
 
+// A file of 5 KB may refer to one comment a million times.
+TEST(PprofRecords, OldCommentsAreReadOnceHoweverOftenTheFileHasThem) {
+  Profile profile = SmallProfile();
+  const size_t others = profile.comments.size();
+  for (int i = 0; i < 1000; ++i) {
+    for (const char* comment :
+         {"merged from: a", "object: a is called b", "no names: /a: why", "lost live-table-full: 7",
+          "frees not seen: 5 bytes in 1 blocks of /a, which calls another free", "profiled: heap mutex",
+          "waiting deadlock 1: 1 2", "told: it"})
+      profile.AddComment(comment);
+  }
+  const auto read = DecodePprof(EncodePprof(profile), "old");
+  ASSERT_TRUE(read.ok()) << read.status();
+  const record::Profile& records = read->records();
+  EXPECT_EQ(records.merged->from.size(), 1u);
+  EXPECT_EQ(records.process->object.size(), 1u);
+  EXPECT_EQ(records.missing_names.size(), 1u);
+  EXPECT_EQ(records.loss.size(), 1u);
+  EXPECT_EQ(records.unseen_frees.size(), 1u);
+  EXPECT_EQ(records.process->profiled.size(), 2u);
+  EXPECT_EQ(records.waits->deadlock.size(), 1u);
+  EXPECT_LE(read->comments.size(), others + 4000) << "only comments for people are left";
+}
+
+// Without a search through all locks for each comment.
+TEST(PprofRecords, OldCommentsOfManyLocksFindTheirLock) {
+  constexpr int kLocks = 20'000;
+  Profile profile = SmallProfile();
+  for (int i = 1; i <= kLocks; ++i)
+    profile.AddComment(fmt::format("lock {}: mutex 0x10 contentions 1 delay_ns 2 longest_ns 2 holds 0 hold_ns 0", i));
+  profile.AddComment("lock 7: rwlock-read 0x10 contentions 1 delay_ns 2 longest_ns 2 holds 0 hold_ns 0");
+  profile.AddComment("lock 20001 alone: 1");
+  for (int i = 1; i <= kLocks; ++i) profile.AddComment(fmt::format("lock {} alone: {}", i, 2 * i));
+  for (int i = 1; i <= kLocks; ++i) profile.AddComment(fmt::format("lock site {} mutex hold_times: longest_ns 5", i));
+  for (int i = 1; i <= kLocks; ++i) profile.AddComment(fmt::format("lock site {} mutex alone: {} of 500000", i, i));
+  const auto read = DecodePprof(EncodePprof(profile), "old");
+  ASSERT_TRUE(read.ok()) << read.status();
+  const std::optional<record::Locks>& locks = read->records().locks;
+  ASSERT_EQ(locks->lock.size(), 20'001u);
+  EXPECT_EQ(locks->lock[6].alone_ns, 14) << "the first of two with one number";
+  EXPECT_EQ(locks->lock[19'999].alone_ns, 40'000);
+  ASSERT_EQ(locks->site.size(), 20'000u);
+  EXPECT_EQ(locks->site.back().alone_ns, 20'000);
+  EXPECT_EQ(locks->site.back().delay_ns, 500'000);
+}
+
+// `go tool pprof -proto A B` writes the comments of B after those of A.
+TEST(PprofRecords, OfSeveralOldCommentsTheFirstCounts) {
+  Profile profile = SmallProfile();
+  profile.comments.clear();
+  for (const char* comment : {"kind: mutex",
+                              "program: first",
+                              "executable: /bin/first",
+                              "command: first -a",
+                              "pid: 1",
+                              "elapsed: 1.000s",
+                              "interval: 10 ns",
+                              "total delay: 4 ± 1",
+                              "lost live-table-full: 3",
+                              "delay_ns: 5",
+                              "mutex delay_ns: 6",
+                              "peak: 7 bytes at 2026-01-02T03:04:05.678Z",
+                              "kind: heap",
+                              "program: redis-server",
+                              "executable: /bin/redis-check-rdb",
+                              "command: /bin/redis-server *:6379",
+                              "pid: 2",
+                              "elapsed: 2.000s",
+                              "interval: 20 ns",
+                              "total delay: 8 ± 2",
+                              "lost live-table-full: 9",
+                              "lost ages-full: 9",
+                              "delay_ns: 50",
+                              "mutex delay_ns: 60",
+                              "peak: 70 bytes at 2027-01-02T03:04:05.678Z",
+                              "program: third",
+                              "executable: /bin/other"})
+    profile.AddComment(comment);
+  const auto read = DecodePprof(EncodePprof(profile), "old");
+  ASSERT_TRUE(read.ok()) << read.status();
+  const record::Process& process = read->process();
+  EXPECT_EQ(process.kind, "mutex");
+  EXPECT_EQ(process.program, "first");
+  EXPECT_EQ(process.executable, "/bin/first");
+  EXPECT_EQ(process.command, "first -a");
+  EXPECT_EQ(process.pid, 1u);
+  EXPECT_EQ(process.elapsed_ns, 1'000'000'000);
+  const std::vector<record::ObjectName> objects = {{"redis-check-rdb", "redis-server"}};
+  EXPECT_EQ(process.object, objects) << "only of a later program that is called otherwise than its file";
+  const record::Profile& records = read->records();
+  EXPECT_EQ(records.sampling->interval[0].mean, 10);
+  ASSERT_EQ(records.total.size(), 1u);
+  EXPECT_EQ(records.total[0].value, 4);
+  ASSERT_EQ(records.loss.size(), 2u);
+  EXPECT_EQ(records.loss[0].count, 3u);
+  EXPECT_EQ(records.locks->delay_ns, 5);
+  EXPECT_EQ(records.locks->kind.at(0).delay_ns, 6);
+  EXPECT_EQ(records.peak->bytes, 7);
+}
+
+TEST(PprofRecords, OfCommentsThatAreNotOursThereAreNone) {
+  Profile profile = SmallProfile();
+  profile.comments.clear();
+  for (const char* comment : {"told: it", "waiting: for the door", "peak: high", "lock of the door", "lock 2 alone: 1"})
+    profile.AddComment(comment);
+  const auto read = DecodePprof(EncodePprof(profile), "others");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->records(), record::Profile{});
+}
+
+// A file with records has everything in them, even without a process.
+TEST(PprofRecords, BesideRecordsNoCommentIsRead) {
+  Profile profile = SmallProfile();
+  profile.mutable_records()->loss.push_back({"live-table-full", 7});
+  profile.AddComment("lost live-table-full: 7");
+  const auto read = DecodePprof(EncodePprof(profile), "small");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->records(), profile.records());
+}
+
 // Other people's comments are theirs, however many.
 TEST(PprofWriter, CommentsOfOthersStayComments) {
   Profile profile = SmallProfile();
