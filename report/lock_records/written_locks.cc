@@ -218,11 +218,11 @@ class Writer {
       written.stack = stack;
       written.kind = kWaitKindNames[static_cast<int>(kind)];
       written.is_holder = is_holder;
-      written.longest_ns = std::llround(site.longest_ns);
+      written.longest_ns = Rounded(site.longest_ns);
       written.times = site.times;
       if (!is_holder || !(site.alone_ns > 0)) continue;
-      written.delay_ns = std::llround(site.delay_ns);
-      written.alone_ns = std::llround(site.alone_ns);
+      written.delay_ns = Rounded(site.delay_ns);
+      written.alone_ns = Rounded(site.alone_ns);
     }
   }
 
@@ -243,6 +243,10 @@ class Writer {
   }
 
   static int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min(value, kMostValue)); }
+  // Saturates: llround is undefined from 2^63 on.
+  static int64_t Rounded(double value) {
+    return value < static_cast<double>(kMostValue) ? std::llround(value) : static_cast<int64_t>(kMostValue);
+  }
 
   const Snapshot& snapshot_;
   const FramesOfStack& frames_;

@@ -32,11 +32,15 @@ void CopyCounts(Account& account, Record& record, auto copy) {
 
 record::Estimate RecordOfEstimate(const Estimate& estimate) { return {estimate.value, estimate.variance}; }
 
+// A file may contain any number. 0 for what no writer writes.
+double InRange(double value) {
+  constexpr double kMost = 1e40;
+  return value >= 0 && value < kMost ? value : 0;
+}
+
 Estimate EstimateOf(const std::optional<record::Estimate>& record) {
   if (!record.has_value()) return {};
-  constexpr double kMost = 1e40;
-  const auto in_range = [](double value) { return value >= 0 && value < kMost ? value : 0; };
-  return {in_range(record->value), in_range(record->variance)};
+  return {InRange(record->value), InRange(record->variance)};
 }
 
 }  // namespace
@@ -63,7 +67,8 @@ std::optional<MemoryAccount> AccountOf(const Profile& profile) {
   MemoryAccount account;
   CopyCounts(account, record, [](auto& to, const auto& from) { to = from; });
   account.live = EstimateOf(record.live);
-  account.beyond_variance = record.beyond_variance;
+  account.beyond_variance = InRange(record.beyond_variance);
+  account.rest_variance = InRange(record.rest_variance);
   account.rounding = EstimateOf(record.rounding);
   account.in_use = EstimateOf(record.in_use);
   account.in_use_resident = EstimateOf(record.in_use_resident);

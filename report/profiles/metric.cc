@@ -68,7 +68,7 @@ absl::StatusOr<size_t> FindMetric(const Profile& profile, std::string_view name)
 std::optional<double> HalfWidth(const Profile& profile, size_t metric) {
   const std::string_view name = profile.strings[profile.sample_types[metric].type];
   for (const record::Total& total : profile.records().total) {
-    if (total.type == name) return total.half_width;
+    if (total.type == name && total.half_width >= 0) return total.half_width;  // a file may contain any number
   }
   return std::nullopt;
 }

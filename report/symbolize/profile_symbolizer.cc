@@ -202,13 +202,13 @@ class Symbolization {
       return false;
     }
     if (module->is_unreadable()) {
-      Explain({.what = record::NamesMissing::kLines, .path = path, .why = module->why()});
+      ExplainLines(path, module->why());
     } else if (!module->has_lines() && !HasPath(report_.no_lines, path)) {
       report_.no_lines.emplace_back(path, module->why());
     }
     const std::vector<std::string> problems = module->problems();
     for (size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
-      Explain({.what = record::NamesMissing::kLines, .path = path, .why = problems[i], .is_debug_file = true});
+      ExplainLines(path, problems[i]);
     }
     if (problems.size() > kMostProblems) {
       Explain({.what = record::NamesMissing::kLines,
@@ -216,6 +216,11 @@ class Symbolization {
                .why = fmt::format("{} more such files", problems.size() - kMostProblems)});
     }
     return true;
+  }
+
+  // The reason begins with a path if a debug file could not be read.
+  void ExplainLines(const std::string& path, const std::string& why) {
+    Explain({.what = record::NamesMissing::kLines, .path = path, .why = why, .is_debug_file = why.starts_with('/')});
   }
 
   void SetFrames(uint32_t location, const std::vector<ModuleSymbolizer::Frame>& frames, const std::string& path,

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -78,12 +79,14 @@ void PrintCounts(const Profile& profile, std::ostream& out) {
 
 // Prints the records that the comments do not have.
 void PrintRecords(const Profile& profile, std::ostream& out) {
-  const std::vector<std::string_view> comments = profile.CommentTexts();
+  absl::flat_hash_set<std::string_view> comments;
+  for (const std::string_view comment : profile.CommentTexts()) comments.insert(comment);
   const auto print = [&](std::string_view key, const auto& value) {
     const std::string line = fmt::format("{}: {}", key, value);
-    if (std::find(comments.begin(), comments.end(), line) == comments.end()) out << "  " << Printable(line) << "\n";
+    if (!comments.contains(line)) out << "  " << Printable(line) << "\n";
   };
   const record::Process& process = profile.process();
+  if (!process.executable.empty()) print("executable", process.executable);
   if (!process.profiled.empty()) print("profiled", fmt::format("{}", fmt::join(process.profiled, " ")));
   if (!process.unseen_waits.empty()) print("unseen waits", process.unseen_waits);
   if (process.resident_bytes != 0) print("resident_bytes", process.resident_bytes);
@@ -99,8 +102,8 @@ void PrintRecords(const Profile& profile, std::ostream& out) {
     if (missing.what == record::NamesMissing::kLines) print("no lines", missing.path + ": " + missing.why);
   }
   if (const auto& counters = profile.records().counters; counters.has_value()) {
-    print("own table_steps", counters->own_table_steps);
-    print("own memory_probes", counters->own_memory_probes);
+    if (counters->own_table_steps != 0) print("own table_steps", counters->own_table_steps);
+    if (counters->own_memory_probes != 0) print("own memory_probes", counters->own_memory_probes);
   }
   if (profile.records().account.has_value()) print("memory", "the account of all of it: holdfast memory");
   if (!profile.records().merged.has_value()) return;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "report/memory/account_text.h"
 #include "report/memory/mappings.h"
 #include "report/pprof/old_comments.h"
@@ -103,6 +105,21 @@ TEST(AccountRecords, InvalidRecordsAreIgnored) {
   EXPECT_EQ(back->in_use.value, 0);
   ASSERT_EQ(back->by_file.size(), 1u);
   EXPECT_EQ(back->by_file[0].first, "");
+}
+
+TEST(AccountRecords, AnEstimateOutOfRangeIsLeftOut) {
+  for (const double value : {-1.0, 1e300, std::nan("")}) {
+    Profile profile;
+    record::Account& account = profile.mutable_records()->account.emplace(RecordOf(Account()));
+    account.beyond_variance = account.rest_variance = value;
+    account.live = record::Estimate{value, value};
+    const auto back = AccountOf(profile);
+    ASSERT_TRUE(back.has_value());
+    EXPECT_EQ(back->beyond_variance, 0);
+    EXPECT_EQ(back->rest_variance, 0);
+    EXPECT_EQ(back->live.value, 0);
+    EXPECT_EQ(back->live.variance, 0);
+  }
 }
 
 TEST(AccountText, SaysHowMuchEachLineGrew) {

@@ -406,8 +406,8 @@ class ResidentTest : public LeaksTest {
       account.files = 3 << 20;
       change(&account, (int64_t{150} << 20) * minute / 11);
       account.total = account.allocator + account.mapped + account.files + account.rest;
-      Profile p = Snapshot("app", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 100}});
-      p.AddComment("resident_bytes: " + std::to_string(account.total));
+      Profile p = testing::WithRecords(Snapshot("app", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 100}}));
+      p.mutable_process()->resident_bytes = account.total;
       p.mutable_records()->account = RecordOf(account);
       Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
     }

@@ -156,6 +156,10 @@ TEST(PprofWriter, AtMostTwentyCommentsTheRecordsHaveTheRest) {
   EXPECT_EQ(written().size(), kMostComments);
   EXPECT_THAT(written(), AllOf(Contains("delay_ns: 5"), Contains("kind: mutex"), Contains("exact: delay_ns"),
                                Contains("told 15: it"), Contains("waiting: 2 threads, delay_ns 7")));
+  for (int i = 16; i < 30; ++i) profile.AddComment(fmt::format("told {}: it", i));
+  profile.AddComment("tail calls: 3");
+  EXPECT_THAT(written(), AllOf(Contains("kind: mutex"), Contains("tail calls: 3")))
+      << "older releases need the one, and no record has the other";
 }
 
 // ---- Typed records ----

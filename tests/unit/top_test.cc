@@ -257,6 +257,8 @@ TEST(Metric, MissingFactsAreNotInvented) {
   Profile p = SmallProfile();
   EXPECT_EQ(*HalfWidth(WithRecords(p), 3), 12);
   EXPECT_FALSE(HalfWidth(WithRecords(p), 0).has_value());
+  p.mutable_records()->total = {{.type = "inuse_space", .value = 5, .half_width = -8}};
+  EXPECT_FALSE(HalfWidth(p, 3).has_value()) << "a file may contain any number";
   EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB");
   p.period = 0;
   EXPECT_EQ(SamplingOf(WithRecords(p)), "");
