@@ -133,7 +133,7 @@ TEST_F(Filters, TheListedCallsSufficeForProfiles) {
       if (numbers_.contains(call)) allowed.insert(call);
     }
   }
-  for (const char* row : {"the library, in the program", "with `--signal`", "seldom", "where root becomes",
+  for (const char* row : {"the library, in the program", "with `--signal`", "seldom", "when root becomes",
                           "what starts the exporter", "the exporter"}) {
     const Calls calls = Row(row);
     EXPECT_FALSE(calls.empty()) << row;

@@ -678,7 +678,7 @@ class Trouble(PushTest):
         pusher.process.wait(PATIENCE)
         self.assertEqual(pusher.stop(), 3)
         line = pusher.wait_for("profiles wait on disk. ")
-        command = re.search("`(holdfast push .*)`", line).group(1).split()
+        command = re.search("Send them with: (holdfast push .*)", line).group(1).split()
         other = StandIn(self, port=server.port)
         ran = self.run_tool(*command[1:], "--once", "--tables", self.tables)
         self.assertEqual(ran.returncode, 0, ran.stderr)

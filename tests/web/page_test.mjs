@@ -70,7 +70,7 @@ test("Whose it is, what it is called, and what brings names that are missing", a
   assert.equal(await text("[data-testid=whole-name]"), full);
   await close();
   const missing = await open(report([{ samples: [heap(["main", nameless], 1)] }]));
-  assert.match(await missing.text(".findings"), /Names\s+100% lies in code without names, of libx\.so\. To name it: .*holdfast symbolize /);
+  assert.match(await missing.text(".findings"), /Names\s+100% is in code of libx\.so without function names\. To name it: .*holdfast symbolize /);
   await missing.close();
 });
 
@@ -197,7 +197,7 @@ test("What cannot be done is one line that says what to do", () => {
   };
   fails(2, /html: FILE is missing/);
   fails(3, /no_such_file/, join(folder, "no_such_file"));
-  fails(3, /is no HTML report, so it was not replaced/, file, "-o", file);
+  fails(3, /is not an HTML report, so it was not replaced/, file, "-o", file);
   fails(3, /not a regular file/, file, "-o", folder);
   fails(3, /could not write \(No such file/, file, "-o", join(folder, "missing", "x.html"));
   fails(2, /--embed: "much" is not a size/, file, "--embed", "much", "-o", join(folder, "x.html"));

@@ -187,7 +187,7 @@ test("The headline of waits says that it is of locks, and the tables beside it s
   assert.deepEqual((await rows("lock-list")).map((row) => row[0]), ["0x7f10c0a81040", "0x7f10c0a82040"], "what nobody holds comes after it");
   const drawn = await page.getByRole("region", { name: "Who waited for whom" }).locator("svg").first().textContent();
   assert.ok(drawn.includes("0x7f10c0a81040") && !drawn.includes("0x7f10c0a82040"), drawn);
-  assert.match(await text("[data-testid=lock-names]"), /^2 of 2 locks lie in no file and in no block that the heap profile sampled: a smaller --heap-interval /);
+  assert.match(await text("[data-testid=lock-names]"), /^2 of 2 locks are neither in a file nor in a sampled heap block: a smaller --heap-interval /);
   await close();
 });
 
@@ -342,7 +342,7 @@ test("Memory: where all of it was, over time and line by line, as the profiles h
   const row = (what) => page.locator(".account-lines tr", { has: page.getByRole("rowheader", { name: what }) }).innerText();
   assert.match(await text(".memory-view"), /200MiB resident at [\s\S]*\+100MiB in 3min/);
   assert.match(await row("live blocks"), /130MiB\s+65%\s+\+90MiB/);
-  assert.match(await row("allocator beyond"), /20MiB\s+10%\s+glibc: 3 mappings, 2 of arenas/);
+  assert.match(await row("allocator beyond"), /20MiB\s+10%\s+glibc: 3 mappings, 2 of secondary arenas/);
   assert.match(await row("files"), /8MiB\s+4%\s+libbig\.so 5MiB/);
   assert.match(await row("the rest"), /40MiB\s+20%\s+\+10MiB/);
   assert.equal(await page.locator(".bands .band").count(), 6, "a line that is nothing has none");
