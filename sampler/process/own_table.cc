@@ -32,7 +32,7 @@ void TellStart() {
 // With HOLDFAST_VERBOSE: one line if nothing will be recorded.
 void TellNoTable(const NoTable& why) {
   TextBuffer<1024> line;
-  line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": no table could be made");
+  line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": no table could be created");
   if (why.reason != nullptr) line.Add(": ").Add(why.folder).Add(" ").Add(why.reason);
   line.Add("; nothing is recorded. Set HOLDFAST_TABLES to a folder in memory that has room\n");
   RawSyscall(SYS_write, 2, line.text(), line.length());

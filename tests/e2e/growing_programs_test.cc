@@ -142,7 +142,7 @@ TEST_F(GrowingPrograms, FragmentationIsAnAnswer) {
   EXPECT_THAT(leaks.out, ::testing::ContainsRegex(
                              "answer   (growing|grows in steps): free memory that (glibc|the allocator) keeps, "));
   EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
-  EXPECT_THAT(leaks.out, HasSubstr("fragmentation, or arenas that give nothing back"));
+  EXPECT_THAT(leaks.out, HasSubstr("fragmentation, or arenas that return nothing"));
 }
 
 }  // namespace

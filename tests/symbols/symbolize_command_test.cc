@@ -324,8 +324,8 @@ TEST(PerfMap, NamesCodeInNoFileOfThisProcessOnly) {
   const int64_t value = 1;
   profile.AddSample(frames, {&value, 1}, {});
   const int pid = 4'000'000 + getpid();  // no process has it
-  profile.AddComment(fmt::format("pid: {}", pid));
-  profile.AddComment("started: 2020-01-01T00:00:00.000Z");
+  profile.mutable_process()->pid = pid;
+  profile.mutable_process()->started_ns = 1'577'836'800'000'000'000;
   const std::string path = fmt::format("/tmp/perf-{}.map", pid);
   std::ofstream(path) << "70001000 10 LazyCompile:~main /app/index.js:1\n";
   ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});

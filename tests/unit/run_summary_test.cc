@@ -29,7 +29,7 @@ TEST(RunSummary, MemoryFreedOnExitNamesTheFolder) {
   const Folder folder;
   const std::string first = "app.7.0001.heap.pb.gz", last = "app.7.0002.heap.pb.gz";
   FinishedRun run;
-  run.program = "app", run.pid = 7, run.out = folder.path();
+  run.program = "app", run.command = {"app"}, run.pid = 7, run.out = folder.path();
   folder.Write(first, HeapWith(1000));
   folder.Write(last, HeapWith(100));
   const std::string freed = Summary(run, {first, last}, {}, 0);

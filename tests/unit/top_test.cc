@@ -281,7 +281,8 @@ TEST(Metric, EachIntervalThatWasInForceIsNamed) {
   double of_space_in_use = 0;
   for (size_t i = 3; i < variances.size(); i += 4) of_space_in_use += variances[i];
   EXPECT_NEAR(HalfWidthOf(of_space_in_use), *HalfWidth(WithRecords(p), 3), 0.01);
-  for (int i = 0; i < 9; ++i) p.AddComment("interval since 2026-11-22T10:00:03.000Z: 65536 bytes");
+  for (int i = 0; i < 9; ++i)
+    p.AddComment(fmt::format("interval since 2026-11-22T10:00:{:02}.000Z: 65536 bytes", 3 + i));
   EXPECT_EQ(SamplingOf(WithRecords(p)), "1 in 512KiB, then … (11 changes: holdfast info), then 1 in 64KiB");
 }
 
