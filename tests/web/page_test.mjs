@@ -202,10 +202,10 @@ test("What cannot be done is one line that says what to do", () => {
   fails(3, /could not write \(No such file/, file, "-o", join(folder, "missing", "x.html"));
   fails(2, /--embed: "much" is not a size/, file, "--embed", "much", "-o", join(folder, "x.html"));
   const cpu = writeProfile(join(folder, "one.cpu.pb.gz"), { kind: "cpu", samples: [{ stack: ["main"], values: [1, 10] }] });
-  fails(3, /one\.cpu\.pb\.gz: has no value type in common with .*one\.heap\.pb\.gz\. Compare profiles of one kind\./, file, "--base", cpu, "-o", join(folder, "x.html"));
+  fails(3, /one\.cpu\.pb\.gz: has no metric in common with .*one\.heap\.pb\.gz\. Compare profiles of one kind\./, file, "--base", cpu, "-o", join(folder, "x.html"));
   const bytes = writeProfile(join(folder, "bytes.heap.pb.gz"), { encoding: "latin1", samples: [heap(["main", "caf\u00e9"], 5)] });
   fails(3, /bytes\.heap\.pb\.gz: damaged or not a pprof profile \(string \d+ is not UTF-8 \(byte 0xe9 at 3\)\)/, bytes, "-o", join(folder, "x.html"));
-  fails(3, /no browser could be started/, file, "--open", "-o", join(folder, "x.html"));
+  fails(3, /could not start a browser/, file, "--open", "-o", join(folder, "x.html"));
   assert.match(html(file, "-o", "-").stdout, /^<!doctype html>/);
   const twice = html(file, file, "-o", join(folder, "x.html"));
   assert.equal(twice.status, 0);
