@@ -197,6 +197,8 @@ HOLDFAST_COLD bool ReadySlow() {
   FindRealFunctions();
   FindThrowFunctions();
   owns_malloc = ReachedByAll();
+  if (void* own = reinterpret_cast<void*>(holdfast_own_free); !Reached("free", own))
+    others_free = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_DEFAULT, "free"));
   clock_is_interposed = ClockIsInterposed();
   const auto* words = static_cast<const char* const*>(__libc_stack_end);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);

@@ -4,6 +4,7 @@ namespace holdfast {
 
 HOLDFAST_HOT_DATA constinit size_t hot_size_limit = 0;
 constinit bool owns_malloc = false;
+void (*others_free)(void*) = nullptr;
 constinit bool clock_is_interposed = false;
 constinit bool passes_through = false;
 

@@ -15,6 +15,8 @@ namespace holdfast {
 // an allocator was preloaded before us: then we see only functions that they lack, and must not use the next
 // allocator's heap.
 extern HOLDFAST_HIDDEN bool owns_malloc;
+// The program's own free, where that is another allocator's; null: ours. For the names that only we export.
+extern HOLDFAST_HIDDEN void (*others_free)(void*);
 
 // Whether another library's clock_gettime comes before libc's (libfaketime). The deadlines of timed waits are then in
 // its own time, and we split no wait by a deadline.

@@ -304,9 +304,16 @@ HOLDFAST_EXPORT void* __libc_realloc(void* block, size_t bytes) noexcept {
   return LibcReallocPerhapsSampled(block, bytes);
 }
 
-HOLDFAST_EXPORT void cfree(void* block) noexcept { return free(block); }
-HOLDFAST_EXPORT void free_sized(void* block, size_t) noexcept { return free(block); }
-HOLDFAST_EXPORT void free_aligned_sized(void* block, size_t, size_t) noexcept { return free(block); }
+// An allocator that has malloc may lack these: its blocks go to its own free.
+HOLDFAST_EXPORT void cfree(void* block) noexcept {
+  return UNLIKELY(others_free != nullptr) ? others_free(block) : free(block);
+}
+HOLDFAST_EXPORT void free_sized(void* block, size_t) noexcept {
+  return UNLIKELY(others_free != nullptr) ? others_free(block) : free(block);
+}
+HOLDFAST_EXPORT void free_aligned_sized(void* block, size_t, size_t) noexcept {
+  return UNLIKELY(others_free != nullptr) ? others_free(block) : free(block);
+}
 
 HOLDFAST_EXPORT int posix_memalign(void** result, size_t alignment, size_t bytes) noexcept {
   if (!Ready()) {
