@@ -33,7 +33,7 @@ extern "C" {
 extern HOLDFAST_HIDDEN holdfast::EntrySave holdfast_entry_save;
 // Stubs jump here after they have pushed their number.
 HOLDFAST_HIDDEN void HoldfastEntrySlow();
-// (interpose/entries/entry_calls.cc)
+// (interpose/entries/entry_calls.cc) Leaves in `number` where to go with the registers restored, or 0: the call is done.
 HOLDFAST_HIDDEN void HoldfastEntryCall(holdfast::EntryRegisters* registers);
 }
 

@@ -10,6 +10,8 @@
 #include "sampler/arch/processor.h"
 #include "sampler/heap/exact.h"
 #include "sampler/heap/heap.h"
+#include "sampler/stacks/little_stack.h"
+#include "sampler/tables/shared_table.h"
 
 namespace holdfast {
 
@@ -56,7 +58,9 @@ void RecordIfDue(const EntryRegisters& r, void* block, uint64_t bytes, bool due)
   if (due) RecordAlloc(CallerOf(r), block, bytes);
 }
 
-void Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
+// Each returns whether the real function is still to be called, by a jump with all registers restored.
+
+bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   if (charged && ExactBegun() && bytes <= kHotSizeLimit) {
     const int64_t taken = TakeCharge();
@@ -65,73 +69,102 @@ void Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
     if (entry.shape.effect == Effect::kAllocatesInto)
       block = static_cast<int>(r.rax) == 0 ? *static_cast<void**>(BlockAt(r.rdi)) : nullptr;
     const CallerRegisters caller = CallerOf(r);
-    if (RecordAllocExact(caller, block, bytes, taken)) return;
+    if (RecordAllocExact(caller, block, bytes, taken)) return false;
     if (PutBackCharge(taken) && HeapEventDue(bytes)) RecordAlloc(caller, block, bytes);
-    return;
+    return false;
   }
-  const bool due = IsDue(bytes, charged);
+  if (!IsDue(bytes, charged)) return true;
   r.rax = CallReal(entry, r);
-  if (!due) return;
   void* block = BlockAt(r.rax);
   if (entry.shape.effect == Effect::kAllocatesInto)
     block = static_cast<int>(r.rax) == 0 ? *static_cast<void**>(BlockAt(r.rdi)) : nullptr;
   RecordIfDue(r, block, bytes, true);
+  return false;
 }
 
 // The size is only known afterwards.
-void Copy(const RedirectedEntry& entry, EntryRegisters& r) {
+bool Copy(const RedirectedEntry& entry, EntryRegisters& r) {
   const bool has_buffer = entry.shape.effect == Effect::kCopiesPath && r.rsi != 0;
   r.rax = CallReal(entry, r);
-  if (r.rax == 0 || has_buffer) return;
+  if (r.rax == 0 || has_buffer) return false;
   const uint64_t bytes = strlen(static_cast<const char*>(BlockAt(r.rax))) + 1;
   RecordIfDue(r, BlockAt(r.rax), bytes, IsDue(bytes, false));
+  return false;
+}
+
+bool IsReallocDue(const void* block, uint64_t bytes, bool charged) {
+  return charged ? MayBeDue(bytes) && HeapEventDue(bytes) : (bytes != 0 || block == nullptr) && IsDue(bytes, false);
 }
 
 // The four cases of realloc, as in interpose/heap/malloc.cc.
-void Reallocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
+bool Reallocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   void* block = BlockAt(Argument(r, entry.shape.block));
-  const bool due =
-      charged ? MayBeDue(bytes) && HeapEventDue(bytes) : (bytes != 0 || block == nullptr) && IsDue(bytes, false);
+  const bool due = IsReallocDue(block, bytes, charged);
   const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{};
   r.rax = CallReal(entry, r);
   if (r.rax == 0 && bytes != 0 && entry.shape.effect != Effect::kReallocatesOrFrees) {
     PutBackSample(old, block);
-    return;
+    return false;
   }
   if (old.sampled()) RecordFree(old, block, true);
   RecordIfDue(r, BlockAt(r.rax), bytes, due);
+  return false;
 }
 
-void Resize(const RedirectedEntry& entry, EntryRegisters& r) {
+bool Resize(const RedirectedEntry& entry, EntryRegisters& r) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   void* block = BlockAt(Argument(r, entry.shape.block));
   const TakenLive old = TakeSample(block);
   r.rax = CallReal(entry, r);
   if (r.rax < bytes) {
     PutBackSample(old, block);
-    return;
+    return false;
   }
   if (old.sampled()) RecordFree(old, block, true);
   RecordIfDue(r, block, bytes, IsDue(bytes, false));
+  return false;
 }
 
-void Free(const RedirectedEntry& entry, EntryRegisters& r) {
+bool Free(const RedirectedEntry& entry, EntryRegisters& r) {
   void* block = BlockAt(Argument(r, entry.shape.block));
   if (block != nullptr && !SurelyNotSampled(block) && !(ExactBegun() && RecordFreeExact(block)) && PassesFilter(block))
     RecordFree(block);
-  CallReal(entry, r);  // has no result: rax stays as it was
+  return true;
 }
 
-}  // namespace
-}  // namespace holdfast
+// The saved registers take up to 2.7 KiB of stack, and the real function would run below them. So where the thread has
+// less than this, it runs without them, and a sample that is due is lost.
+constexpr uintptr_t kStackForReal = 8 << 10;
 
-using namespace holdfast;
+void SkipSample(const RedirectedEntry& entry, const EntryRegisters& r, bool charged) {
+  bool due = false;
+  switch (entry.shape.effect) {
+    case Effect::kAllocates:
+    case Effect::kAllocatesInto:
+      due = IsDue(SizeOf(entry.shape, r), charged);
+      break;
+    case Effect::kReallocates:
+    case Effect::kReallocatesOrFrees: {
+      void* block = BlockAt(Argument(r, entry.shape.block));
+      due = IsReallocDue(block, SizeOf(entry.shape, r), charged);
+      if (const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{}; old.sampled())
+        RecordFree(old, block, true);
+      break;
+    }
+    default:
+      break;  // its size is only known afterwards
+  }
+  if (SharedTable* recorded = due ? table() : nullptr) recorded->Count(Loss::kStackMissing);
+}
 
-extern "C" void HoldfastEntryCall(EntryRegisters* registers) {
-  EntryRegisters& r = *registers;
-  const RedirectedEntry& entry = redirected_entries[r.number >> 1];
-  const bool charged = (r.number & kWasCharged) != 0;
+// Returns whether the real function is still to be called.
+bool Handle(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
+  if (entry.shape.effect == Effect::kFrees) return Free(entry, r);
+  if (LittleStackLeft(kStackForReal)) {
+    SkipSample(entry, r, charged);
+    return true;
+  }
   switch (entry.shape.effect) {
     case Effect::kAllocates:
     case Effect::kAllocatesInto:
@@ -142,9 +175,18 @@ extern "C" void HoldfastEntryCall(EntryRegisters* registers) {
     case Effect::kReallocates:
     case Effect::kReallocatesOrFrees:
       return Reallocate(entry, r, charged);
-    case Effect::kResizes:
-      return Resize(entry, r);
     default:
-      return Free(entry, r);
+      return Resize(entry, r);
   }
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" void HoldfastEntryCall(EntryRegisters* registers) {
+  EntryRegisters& r = *registers;
+  const RedirectedEntry& entry = redirected_entries[r.number >> 1];
+  r.number = Handle(entry, r, (r.number & kWasCharged) != 0) ? entry.real : 0;
 }

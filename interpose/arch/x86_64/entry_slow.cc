@@ -116,9 +116,13 @@ HoldfastEntrySlow:
   popq %rbp
   .cfi_adjust_cfa_offset -8
   .cfi_restore %rbp
+  cmpq $0, (%rsp)
   leaq 8(%rsp), %rsp
   .cfi_adjust_cfa_offset -8
+  jne 6f
   ret
+6:
+  notrack jmp *-8(%rsp)
   .cfi_endproc
   .size HoldfastEntrySlow, .-HoldfastEntrySlow
 )");
