@@ -12,7 +12,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMostSections = 4096;
-constexpr size_t kMostSymbolBytes = 1 << 30;
+constexpr size_t kLargestSection = 1 << 30;
 
 bool ReadAt(long file, uint64_t offset, void* to, size_t count) {
   auto* at = static_cast<char*>(to);
@@ -128,16 +128,16 @@ void ExecutableFile::Close() {
   memory_ = nullptr;
 }
 
-bool ExecutableFile::ReadSymbols(size_t most_names, SymbolList* list) {
-  if (ReadSymbolsOf(file_, most_names, list)) return true;
+bool ExecutableFile::ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list) {
+  if (ReadSymbolsOf(file_, has_plain_names, wanted, list)) return true;
   const long debug = OpenDebugFile(_r_debug.r_map->l_addr);
   if (debug < 0) return false;
-  const bool found = ReadSymbolsOf(debug, most_names, list);
+  const bool found = ReadSymbolsOf(debug, has_plain_names, wanted, list);
   RawSyscall(SYS_close, debug);
   return found;
 }
 
-bool ExecutableFile::ReadSymbolsOf(long file, size_t most_names, SymbolList* list) {
+bool ExecutableFile::ReadSymbolsOf(long file, bool has_plain_names, Entries wanted, SymbolList* list) {
   const Sections sections(file);
   for (size_t i = 0; i < sections.count(); ++i) {
     const Elf64_Shdr& symbols = sections[i];
@@ -145,7 +145,8 @@ bool ExecutableFile::ReadSymbolsOf(long file, size_t most_names, SymbolList* lis
       continue;
     const Elf64_Shdr& names = sections[symbols.sh_link];
     if ((names.sh_flags & SHF_COMPRESSED) != 0 || (symbols.sh_flags & SHF_COMPRESSED) != 0 ||
-        names.sh_size > most_names || names.sh_size > kMostSymbolBytes || symbols.sh_size > kMostSymbolBytes)
+        names.sh_size > kLargestSection || symbols.sh_size > kLargestSection ||
+        !MayReadSymbols(symbols.sh_size, names.sh_size, has_plain_names, wanted))
       return false;
     memory_bytes_ = symbols.sh_size + names.sh_size + 1;  // ends with a zero
     memory_ = MapAnonymous(memory_bytes_);

@@ -19,9 +19,9 @@ class ExecutableFile {
   bool Open(const Elf64_Phdr* segments, size_t count, uintptr_t start);
   void Close();
 
-  // Reads .symtab, of this file or of the debug file with its build id. False: there is none, or its names take more
-  // than `most_names` bytes.
-  bool ReadSymbols(size_t most_names, SymbolList* list);
+  // Reads .symtab, of this file or of the debug file with its build id. False: there is none, or it is too large
+  // (MayReadSymbols).
+  bool ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list);
   // Reads the code at a link-time address.
   bool ReadCode(uint64_t address, uint8_t* to, size_t count) const;
   // Adds the ranges in the section __rseq_cs, which is read in memory.
@@ -29,7 +29,7 @@ class ExecutableFile {
 
  private:
   static constexpr int kMostPrograms = 32;
-  bool ReadSymbolsOf(long file, size_t most_names, SymbolList* list);
+  bool ReadSymbolsOf(long file, bool has_plain_names, Entries wanted, SymbolList* list);
   long OpenDebugFile(uintptr_t bias) const;
 
   long file_ = -1;

@@ -23,7 +23,6 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kStubBytes = 64 << 10;
-constexpr size_t kMostNames = 4 << 20;  // of a .symtab beside plain names, which .dynsym has too
 
 // Large, so not on the stack.
 struct Work {
@@ -199,16 +198,16 @@ void Redirect(Work* work) {
   if (!DescribeImage(map, &work->image)) return;
   work->image.exported = ExportedBy(symbols);
   const bool plain = DefinesPlainNames(work->image.exported);
+  const Entries wanted = process.options.entries;
+  if (wanted == Entries::kNo) return MakeEntryPlan(work->image, wanted, &plan);
   const bool opened = work->file.Open(reinterpret_cast<const Elf64_Phdr*>(getauxval(AT_PHDR)), getauxval(AT_PHNUM),
                                       work->image.segments[0].start);
   if (opened) {
-    const size_t most = plain ? kMostNames : SIZE_MAX;
-    if (work->file.ReadSymbols(most, &work->image.all) && !plain &&
-        !MayNameAllocator(work->image.all.names, work->image.all.name_bytes))
-      return;
+    const bool has_symbols = work->file.ReadSymbols(plain, wanted, &work->image.all);
+    if (has_symbols && !plain && !MayNameAllocator(work->image.all.names, work->image.all.name_bytes)) return;
     work->file.FindRestartable(&work->image);
   }
-  MakeEntryPlan(work->image, process.options.entries, &plan);
+  MakeEntryPlan(work->image, wanted, &plan);
   if (plan.outcome.reason != EntryReason::kRedirected) return;
   const auto refuse = [&plan](EntryReason reason, int site) {
     plan.outcome = {reason, site < 0 ? 0 : static_cast<uint32_t>(plan.sites[site].name) + 1, plan.outcome.count};
@@ -232,6 +231,14 @@ void RedirectEntries() {
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
   if (!plain && !MayHaveOwnAllocator(imported)) return;
+  const auto imports = [&imported](const char* name) {
+    for (size_t i = 0; i < imported.count; ++i) {
+      const Elf64_Sym& symbol = imported.symbols[i];
+      if (symbol.st_shndx == SHN_UNDEF && strcmp(imported.NameOf(symbol), name) == 0) return true;
+    }
+    return false;
+  };
+  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return;
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
   if (work == nullptr) return;
   Redirect(work);

@@ -163,8 +163,8 @@ class Writer {
   // ---- The function's own instructions ----
 
   uintptr_t Redirected(uintptr_t target) const {
-    const int site = plan_.SiteAt(target);
-    return site >= 0 && plan_.IsChanged(site) && stubs_[site].trampoline != 0 ? stubs_[site].trampoline : target;
+    const int site = plan_.ChangedSiteAt(target);
+    return site >= 0 && stubs_[site].trampoline != 0 ? stubs_[site].trampoline : target;
   }
 
   // Copies the instructions from `at` to `end`, and jumps there.

@@ -26,6 +26,7 @@
 #include "report/exporter/sweep_tables.h"
 #include "report/html/html_report.h"
 #include "report/processes/installation.h"
+#include "report/processes/linked_allocator.h"
 #include "report/processes/orphan_parent.h"
 #include "report/processes/program_check.h"
 #include "report/processes/run_finish.h"
@@ -364,6 +365,7 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
         return !ns.ok() ? value : *ns == 0 ? "off" : FormatTimeNs(static_cast<int64_t>(*ns));
       },
       FormatTimeNs(kDefaultLockIntervalNs));
+  run.entries = EntriesNamed(Setting("HOLDFAST_ENTRIES"));
   run.quiet = options_.quiet;
   run.has_exporter = wants_exporter_;
   run.found_no_room = found_no_room_;

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/value_units.h"
 #include "report/elf/allocator_text.h"
 #include "report/elf/elf_file.h"
 #include "report/elf/elf_symbols.h"
@@ -34,7 +35,7 @@ std::unique_ptr<ElfFile> OpenElf(const std::string& path, FileDescriptor* file) 
 class FileImage {
  public:
   // False: it is not an executable that can be judged.
-  bool Read(const std::string& path) {
+  bool Read(const std::string& path, Entries wanted) {
     FileDescriptor descriptor;
     const std::unique_ptr<ElfFile> elf = OpenElf(path, &descriptor);
     if (elf == nullptr) return false;
@@ -57,20 +58,29 @@ class FileImage {
       image_.segments[image_.segment_count++] = {start, start + segment.p_filesz, (segment.p_flags & PF_X) != 0,
                                                  (segment.p_flags & PF_W) != 0};
     }
-    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported);
-    if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all)) {
+    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return true; });
+    const auto may_read = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
+      if (wanted != Entries::kNo &&
+          MayReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted))
+        return true;
+      if (wanted != Entries::kNo) unread_bytes_ = symbol_bytes + name_bytes;
+      return false;
+    };
+    if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, may_read)) {
       const std::string id = elf->BuildId();
       FileDescriptor debug_descriptor;
       const std::unique_ptr<ElfFile> debug =
           id.size() < 4 ? nullptr
                         : OpenElf(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)),
                                   &debug_descriptor);
-      if (debug != nullptr) ReadSymbols(*debug, SHT_SYMTAB, &all_, &image_.all);
+      if (debug != nullptr) ReadSymbols(*debug, SHT_SYMTAB, &all_, &image_.all, may_read);
     }
     return true;
   }
 
   const ExecutableImage& image() const { return image_; }
+  // Of .symtab and its names, if they are too large to be read in a process.
+  size_t unread_bytes() const { return image_.all.count == 0 ? unread_bytes_ : 0; }
 
  private:
   struct Symbols {
@@ -78,11 +88,11 @@ class FileImage {
     std::string names;
   };
 
-  static bool ReadSymbols(const ElfFile& elf, uint32_t type, Symbols* to, SymbolList* list) {
+  static bool ReadSymbols(const ElfFile& elf, uint32_t type, Symbols* to, SymbolList* list, auto may_read) {
     for (const Elf64_Shdr& section : elf.sections()) {
       if (section.sh_type != type) continue;
       auto read = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
-      if (!read) return false;
+      if (!read || !may_read(section.sh_size, read->names->sh_size)) return false;
       auto names = elf.BytesOf(*read->names, ElfSymbols::kMaxNameBytes);
       if (!names) return false;
       to->symbols = std::move(read->symbols);
@@ -96,12 +106,14 @@ class FileImage {
   std::vector<uint8_t> bytes_;
   Symbols exported_, all_;
   ExecutableImage image_;
+  size_t unread_bytes_ = 0;
 };
 
-EntryOutcome OutcomeFor(const std::string& path, Entries wanted) {
+EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes) {
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
-  if (file->Read(path)) MakeEntryPlan(file->image(), wanted, plan.get());
+  if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
+  *unread_bytes = file->unread_bytes();
   return plan->outcome;
 }
 
@@ -109,7 +121,10 @@ EntryOutcome OutcomeFor(const std::string& path, Entries wanted) {
 
 Entries EntriesWanted() {
   const char* value = getenv("HOLDFAST_ENTRIES");
-  const std::string_view text = value != nullptr ? value : "";
+  return EntriesNamed(value != nullptr ? value : "");
+}
+
+Entries EntriesNamed(std::string_view text) {
   return text == "yes" || text == "1" ? Entries::kYes : text == "no" || text == "0" ? Entries::kNo : Entries::kAuto;
 }
 
@@ -118,7 +133,16 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
   const std::string by_text = AllocatorByText(path);
   allocator.replaces_malloc = names.defines.contains("malloc") && names.defines.contains("free");
   if (!allocator.replaces_malloc && names.own_allocator.empty() && by_text.empty()) return allocator;
-  const EntryOutcome outcome = OutcomeFor(path, wanted);
+  if (allocator.replaces_malloc && wanted != Entries::kYes &&
+      PassesCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
+    allocator.is_there = allocator.is_seen = true;
+    allocator.text =
+        fmt::format("{} defines malloc and free itself, and has no memory of its own: calls that it passes on are seen",
+                    BaseName(path));
+    return allocator;
+  }
+  size_t unread_bytes = 0;
+  const EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes);
   allocator.is_there = true;
   allocator.is_seen = outcome.is_redirected();
   const std::string name = by_text.empty() ? "an allocator" : by_text;
@@ -131,6 +155,12 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
         "{} defines malloc and free itself ({} is linked into it): its calls do not pass through the library, so there "
         "is no heap profile of what it allocates; link the allocator as a shared library",
         BaseName(path), name);
+  } else if (unread_bytes > 0) {
+    allocator.text = fmt::format(
+        "{} has an allocator of its own ({}): what it takes from that is not seen, because {} of symbols are not read; "
+        "--entries yes reads them",
+        BaseName(path), names.own_allocator.empty() ? name : names.own_allocator,
+        FormatSize(static_cast<int64_t>(unread_bytes)));
   } else if (!names.own_allocator.empty()) {
     allocator.text = fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
                                  BaseName(path), names.own_allocator);

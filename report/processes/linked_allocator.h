@@ -6,6 +6,7 @@
 #define HOLDFAST_REPORT_PROCESSES_LINKED_ALLOCATOR_H_
 
 #include <string>
+#include <string_view>
 
 #include "report/elf/dynamic_names.h"
 #include "sampler/contract/entry_state.h"
@@ -24,6 +25,8 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
 
 // HOLDFAST_ENTRIES of this environment.
 Entries EntriesWanted();
+// A value of --entries or HOLDFAST_ENTRIES.
+Entries EntriesNamed(std::string_view text);
 
 }  // namespace holdfast
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "report/base/signals.h"
+#include "sampler/contract/entry_state.h"
 
 namespace holdfast {
 
@@ -26,6 +27,7 @@ struct FinishedRun {
   std::string tables;                        // the folder of their tables
   std::set<std::string> names_before;        // the files in `out` before the run
   std::string heap_interval, lock_interval;  // formatted for people
+  Entries entries = Entries::kAuto;
   bool has_exporter = true;
   bool found_no_room = false;  // for a table, when the program started
   bool quiet = false;

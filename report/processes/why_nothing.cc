@@ -48,9 +48,9 @@ std::string WhyNoFile(const std::string& folder) {
 }
 
 // Returns what the profiles lack because of an allocator in this executable, or "".
-std::string AboutAllocatorIn(const std::string& path) {
+std::string AboutAllocatorIn(const std::string& path, Entries wanted) {
   const absl::StatusOr<DynamicNames> names = ReadDynamicNames(path);
-  const LinkedAllocator linked = names.ok() ? LinkedAllocatorOf(path, *names, EntriesWanted()) : LinkedAllocator();
+  const LinkedAllocator linked = names.ok() ? LinkedAllocatorOf(path, *names, wanted) : LinkedAllocator();
   return linked.is_there && !linked.is_seen ? linked.text + "." : "";
 }
 
@@ -58,7 +58,7 @@ std::string AboutAllocatorIn(const std::string& path) {
 std::string WhyNotRecorded(const FinishedRun& run, const std::vector<std::string>& words) {
   const ProgramCheck check = CheckProgram(words, getenv("PATH"), run.library);
   if (check.exit_code == kRunFailed || !check.recordable) return check.message;
-  return check.exit_code == 0 ? AboutAllocatorIn(check.path) : "";
+  return check.exit_code == 0 ? AboutAllocatorIn(check.path, run.entries) : "";
 }
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {
@@ -129,7 +129,7 @@ std::string WhyNothing(const FinishedRun& run, const StartedCommand& started) {
 std::string WhatHeapLacks(const FinishedRun& run, const StartedCommand& started) {
   const ProgramCheck check =
       CheckProgram(started.words.empty() ? run.command : started.words, getenv("PATH"), run.library);
-  return check.exit_code == 0 ? AboutAllocatorIn(check.path) : "";
+  return check.exit_code == 0 ? AboutAllocatorIn(check.path, run.entries) : "";
 }
 
 }  // namespace holdfast

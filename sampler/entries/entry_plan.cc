@@ -14,6 +14,9 @@ constexpr uintptr_t kShortReach = 128;
 constexpr uintptr_t kSearchedBytes = 4 << 20;
 constexpr int kMostVisited = 64;
 constexpr uintptr_t kLargestVisited = 16 << 10;
+// Of one entry.
+constexpr int kMostParts = 128;
+constexpr uintptr_t kLargestParts = 128 << 10;
 
 // ---- Names ----
 
@@ -174,7 +177,13 @@ class Planner {
     for (int i = 0; i < plan_.site_count && !refused_; ++i) {
       if (plan_.IsChanged(i)) ReadNeighbours(i);
     }
-    if (!refused_) SearchText();
+    const bool searched = IsSearched();
+    if (!refused_ && searched) SearchText();
+    for (int i = 0; i < plan_.site_count && !refused_; ++i) {
+      if (!plan_.IsChanged(i)) continue;
+      // A part that is not read may branch into the jump, unless all of the text is searched.
+      if (!ReadParts(i) && !refused_ && !searched && wanted == Entries::kAuto) Refuse(EntryReason::kUnknownCode, i);
+    }
     if (!refused_) FollowHelpers();
     if (refused_) return;
     uint32_t changed = 0;
@@ -409,16 +418,14 @@ class Planner {
       return false;
     }
     if (own < 0) return true;
-    const int to = plan_.SiteAt(target);
-    const bool own_start = to < 0 && target == plan_.sites[own].first;
-    if (to < 0 && !own_start) return true;
-    if (to >= 0 && plan_.sites[to].left_alone) return true;
+    const int to = plan_.ChangedSiteAt(target);
+    if (to < 0) return true;
     const EntrySite& site = plan_.sites[own];
     if (!site.left_alone && at >= site.jump && at < site.jump + site.moved)
       return true;  // moved: led there by the stub
     // A thunk stays as it is: the program's call reaches the entry through it.
     if (site.left_alone && at == site.first) return true;
-    if (one.target_bytes != 4 || own_start) {
+    if (one.target_bytes != 4) {
       Refuse(EntryReason::kBranchedInto, own);
       return false;
     }
@@ -548,13 +555,128 @@ class Planner {
     ReadFunctions(starts, site.jump - kShortReach, site.jump + site.moved + kShortReach, number);
   }
 
-  // Any bytes that may be a near branch into one of the jumps.
-  void SearchText() {
+  // ---- Parts of an entry outside of its body ----
+
+  // A compiler moves what is rarely needed far away (malloc.cold), and such a part jumps back.
+  struct Part {
+    uintptr_t start, end;
+  };
+  struct Parts {
+    Part all[kMostParts];
+    int count = 0;
+    uintptr_t bytes = 0;
+    bool whole = true;  // everything is read
+
+    bool Has(uintptr_t address) const {
+      for (int i = 0; i < count; ++i) {
+        if (address >= all[i].start && address < all[i].end) return true;
+      }
+      return false;
+    }
+  };
+
+  // Reads what the entry's jumps lead to, and what the jumps there lead to. False: not everything can be read.
+  bool ReadParts(int number) {
+    const FunctionStarts starts = Starts();
+    const EntrySite& site = plan_.sites[number];
+    Parts parts;
+    ReadPart({site.address, site.address + site.bytes}, number, starts, &parts);
+    for (int i = 0; i < parts.count && !refused_ && parts.whole; ++i) ReadPart(parts.all[i], number, starts, &parts);
+    return parts.whole;
+  }
+
+  void ReadPart(const Part& part, int own, const FunctionStarts& starts, Parts* parts) {
+    const EntrySite& site = plan_.sites[own];
+    for (uintptr_t at = part.start; at < part.end && !refused_;) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) {
+        parts->whole = false;
+        return;
+      }
+      const bool in_body = at >= site.address && at < site.address + site.bytes;
+      // Perhaps a table of branches, with targets that are not known here.
+      if (in_body && one.flow == Flow::kIndirectJump && one.relative_at < 0) parts->whole = false;
+      if (one.target_at >= 0 && one.flow != Flow::kCall) {
+        const uintptr_t target = TargetAt(one, at);
+        // A jump back to the entry's start is no second call. ReadBody has looked at those in the body.
+        const bool to_own = target == site.address || target == site.first;
+        if (!in_body && !CheckBranch(one, at, to_own ? own : -1)) return;
+        if (!to_own) AddPart(target, own, starts, parts);
+      }
+      at += one.length;
+    }
+  }
+
+  void AddPart(uintptr_t target, int own, const FunctionStarts& starts, Parts* parts) {
+    for (int i = 0; i < plan_.site_count; ++i) {
+      const EntrySite& site = plan_.sites[i];
+      // Other entries are read for themselves. Those left alone have no jump, and lead to another entry.
+      if ((i == own || !site.left_alone) && target >= site.address && target < site.address + site.bytes) return;
+    }
+    if (parts->Has(target) || LeavesExecutable(target)) return;
+    Part part = FunctionWith(starts, target);
+    if (part.end == 0) part = {target, EndOfPath(target)};
+    parts->bytes += part.end - part.start;
+    if (part.end == target || parts->count == kMostParts || parts->bytes > kLargestParts) {
+      parts->whole = false;
+      return;
+    }
+    parts->all[parts->count++] = part;
+  }
+
+  // A slot of .plt.
+  bool LeavesExecutable(uintptr_t at) const {
+    size_t available;
+    CodeAt(at, &available);
+    const Instruction one = DecodeAt(at + (IsEndbr(at, available) ? 4 : 0));
+    return one.flow == Flow::kIndirectJump && one.relative_at >= 0;
+  }
+
+  // The function with this address, by its description in .eh_frame. An end of 0: it has none that is understood.
+  Part FunctionWith(const FunctionStarts& starts, uintptr_t address) const {
+    const uint32_t after = starts.UpTo(address);
+    if (after == 0) return {0, 0};
+    const uintptr_t start = starts.At(after - 1);
+    int32_t distance;
+    memcpy(&distance, starts.table + 2 * size_t{after - 1} + 1, sizeof distance);
+    const uintptr_t description = starts.base + static_cast<uintptr_t>(static_cast<int64_t>(distance));
+    // length, distance of the common part, start (from here), bytes
+    constexpr uintptr_t kBytes = 16;
+    for (int i = 0; i < image_.segment_count; ++i) {
+      const ExecutableImage::Segment& segment = image_.segments[i];
+      if (description < segment.start || description >= segment.end || segment.end - description < kBytes) continue;
+      int32_t word[4];
+      memcpy(word, reinterpret_cast<const void*>(description), sizeof word);
+      const bool is_understood = description + 8 + static_cast<uintptr_t>(static_cast<int64_t>(word[2])) == start;
+      const uintptr_t end = start + static_cast<uint32_t>(word[3]);
+      return is_understood && address < end ? Part{start, end} : Part{0, 0};
+    }
+    return {0, 0};
+  }
+
+  // Where the instructions from here on end with a jump or a return. `at` itself: they cannot be read.
+  uintptr_t EndOfPath(uintptr_t start) const {
+    for (uintptr_t at = start; at - start < kLargestVisited;) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) break;
+      at += one.length;
+      if (one.flow == Flow::kJump || one.flow == Flow::kReturn || one.flow == Flow::kIndirectJump ||
+          one.flow == Flow::kStop)
+        return at;
+    }
+    return start;
+  }
+
+  bool IsSearched() const {
     uintptr_t total = 0;
     for (int i = 0; i < image_.segment_count; ++i) {
       if (image_.segments[i].is_code) total += image_.segments[i].end - image_.segments[i].start;
     }
-    if (total > kSearchedBytes) return;
+    return total <= kSearchedBytes;
+  }
+
+  // Any bytes that may be a near branch into one of the jumps.
+  void SearchText() {
     lowest_ = UINTPTR_MAX;
     highest_ = 0;
     for (int i = 0; i < plan_.site_count; ++i) {
@@ -672,6 +794,13 @@ const ExecutableImage::Segment* ExecutableImage::CodeAt(uintptr_t address) const
 int EntryPlan::SiteAt(uintptr_t address) const {
   for (int i = 0; i < site_count; ++i) {
     if (sites[i].address == address) return i;
+  }
+  return -1;
+}
+
+int EntryPlan::ChangedSiteAt(uintptr_t address) const {
+  for (int i = 0; i < site_count; ++i) {
+    if (IsChanged(i) && (sites[i].address == address || sites[i].first == address)) return i;
   }
   return -1;
 }

@@ -96,14 +96,30 @@ struct EntryPlan {
   bool is_listed = false;  // an allocator that the tests cover
 
   int SiteAt(uintptr_t address) const;  // −1: none begins there
+  // The same for a site that is to be changed, also after its endbr64. Its trampoline begins there.
+  int ChangedSiteAt(uintptr_t address) const;
   // Whether the site is to be changed.
   bool IsChanged(int site) const { return !sites[site].left_alone; }
 };
 
 // Whether the executable defines malloc and free itself.
 bool DefinesPlainNames(const SymbolList& exported);
+// Whether a malloc of the executable passes its calls on to the next one, where they are seen: it can find that one, and
+// has no way to get memory itself. `imports` tells whether the executable imports a function.
+template <typename Imports>
+bool PassesCallsOn(Imports imports) {
+  return (imports("dlsym") || imports("__libc_malloc")) && !imports("mmap") && !imports("mmap64") && !imports("sbrk") &&
+         !imports("brk") && !imports("syscall");
+}
 // Whether it calls what every allocator calls to get its memory, so that one under other names may be in it.
 bool MayHaveOwnAllocator(const SymbolList& exported);
+// Bytes of .symtab and its names that are read, beside plain names, which .dynsym has too, and without them: then most
+// executables have no allocator, and reading 10 MB takes 10 ms of their start.
+inline constexpr size_t kMostNamesBesidePlain = 4 << 20, kMostSymbolBytes = 1 << 20;
+inline constexpr bool MayReadSymbols(size_t symbol_bytes, size_t name_bytes, bool has_plain_names, Entries wanted) {
+  if (has_plain_names) return name_bytes <= kMostNamesBesidePlain;
+  return wanted == Entries::kYes || symbol_bytes + name_bytes <= kMostSymbolBytes;
+}
 // Whether a table of names has one that begins an allocator's family: a quick look at the bytes.
 bool MayNameAllocator(const char* names, size_t bytes);
 
