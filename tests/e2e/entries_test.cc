@@ -28,6 +28,39 @@ TEST_F(LinkedAllocators, RunSaysWhyThereIsNoHeapProfile) {
   EXPECT_THAT(r.err, HasSubstr("own_malloc has an allocator linked in; the executable's allocator is not seen: "));
 }
 
+// glibc's free would abort.
+TEST_F(LinkedAllocators, TheirBlocksAreFreedByNamesThatOnlyTheLibraryHas) {
+  const RunResult r = RunTool({"run", "--entries", "no", "-o", out(), "--", ProgramPath("entry_cases_sized")});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("the executable's allocator is not seen: --entries is no"));
+}
+
+TEST_F(LinkedAllocators, AMallocThatPassesCallsOnIsSeenBelow) {
+  const RunResult doctor = RunTool({"doctor", "--", ProgramPath("passes_malloc_on")});
+  EXPECT_THAT(doctor.out, HasSubstr("ok    allocator   passes_malloc_on defines malloc and free itself"));
+  EXPECT_THAT(doctor.out, Not(HasSubstr("not seen: the allocator")));
+  const RunResult run = RunTool({"run", "--heap-interval", "1", "-o", out(), "--", ProgramPath("passes_malloc_on")});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(run.err, Not(HasSubstr("not seen")));
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_GE(heap[0].Total().at("alloc_objects"), 100);
+  EXPECT_EQ(heap[0].Comment("allocator"), std::nullopt);
+}
+
+// Each start would take milliseconds.
+TEST_F(LinkedAllocators, ManySymbolsAreOnlyReadOnRequest) {
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("many_symbols")}).out,
+              HasSubstr("of symbols are not read; --entries yes reads them"));
+}
+
+// run's own option counts, not the environment of the tool.
+TEST_F(LinkedAllocators, RunNamesItsOwnOption) {
+  const RunResult r = RunTool({"run", "--entries", "yes", "-o", out(), "--", ProgramPath("entry_cases_short")});
+  EXPECT_THAT(r.err, HasSubstr("free is too short for a jump"));
+  EXPECT_THAT(r.err, Not(HasSubstr("--entries yes tries it")));
+}
+
 // The tool looks for messages of allocators, and must not find its own.
 TEST_F(LinkedAllocators, TheToolHasNone) {
   EXPECT_THAT(RunTool({"doctor", "--", Tool()}).out, Not(HasSubstr("linked in, without symbols")));
@@ -138,7 +171,7 @@ class EntryCases : public Profiled {
 };
 
 TEST_F(EntryCases, WhatCanBeRedirectedIsRecordedToTheByte) {
-  for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds"}) {
+  for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized"}) {
     const RunResult run = RunCase(name);
     ASSERT_TRUE(run.exited(0)) << name << run.Describe();
     const std::vector<Decoded> heap = NewestHeap();
@@ -177,6 +210,7 @@ TEST_F(EntryCases, OneConditionThatFailsRefusesAll) {
       {"own_branch", "free is branched into, just after its first instruction"},
       {"neighbour", "free is branched into, just after its first instruction"},
       {"far_branch", "free is branched into, just after its first instruction"},
+      {"cold", "free is branched into, just after its first instruction"},
   };
   for (const auto& [name, reason] : reasons) {
     Command command;
@@ -244,6 +278,15 @@ TEST_F(EntryCases, CodeIsWrittenWhereWritableCodeIsForbidden) {
     }
     std::filesystem::remove_all(out());
   }
+}
+
+// The saved registers are no longer on the stack when the real function runs.
+TEST_F(EntryCases, AThreadWithLittleStackRuns) {
+  const RunResult run = RunCase("little");
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_EQ(heap[0].CommentNumber("lost stack-missing"), 10);
 }
 
 // auto, the default, leaves an allocator alone that no test covers.

@@ -4,6 +4,8 @@
 //     entry_cases_NAME          as it is
 //     entry_cases_NAME child    the same in a forked child and after an exec
 #define _GNU_SOURCE
+#include <alloca.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,13 +33,23 @@
 #define KEEPS 14        // the callers keep values in registers that only this free leaves alone
 #define INLINED 15      // another free is inlined
 #define ADDS 16         // the first instruction changes an argument that the hook does not read
+#define COLD 17         // its rarely run part, beyond the text that is searched, jumps back into the moved bytes
+#define FAR_LOOP 18     // the same back to its start
+#define LOOP 19         // malloc has a loop that begins after endbr64
+#define SIZED 20        // its blocks are freed by names that it lacks
+#define LITTLE 21       // malloc needs 3 KiB of stack, and a thread has little more
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first ----
 static char room[4 << 20];
 static size_t used;
 static void* freed;
+volatile int gate;  // 1: free runs its rare part
 
 __attribute__((noinline, used)) void* toy_malloc(size_t bytes) {
+#if CASE == LITTLE
+  volatile char deep[3000];
+  deep[0] = 1;
+#endif
   if (bytes > 1008) return NULL;
   if (freed != NULL) {
     void* block = freed;
@@ -67,7 +79,12 @@ __attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
   ",.-" #name "\n"
 #define USUAL(target) "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp " #target "\n"
 
-__asm__(".text\n.p2align 4\n" FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
+__asm__(".text\n.p2align 4\n"
+#if CASE == LOOP
+        FUNCTION(malloc, "endbr64\n1: mov %rdi,%rax\nshr %ecx\njne 1b\nnop\njmp toy_malloc\n") ".p2align 4\n"
+#else
+        FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
+#endif
 #if CASE != TWO_KINDS
         FUNCTION(calloc, USUAL(toy_calloc)) ".p2align 4\n"
 #endif
@@ -95,6 +112,15 @@ __asm__(".text\n.p2align 4\n" FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
         FUNCTION(
             free,
             "push %rbx\n2: mov %rdi,%rbx\nmov %rbx,%rdi\n3: pop %rbx\njmp toy_free\n4: ud2\n") ".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0,0\n.quad 2b,3b-2b,4b\n.popsection\n"
+#elif CASE == COLD
+        FUNCTION(
+            free,
+            "push %rbx\nmov %rdi,%rbx\n1: mov gate(%rip),%eax\ntest %eax,%eax\njne free.cold\n"
+            "mov %rbx,%rdi\npop %rbx\njmp toy_free\n") ".skip 6000000,0x90\n" FUNCTION(free.cold,
+                                                                                       "movl $0,gate(%rip)\njmp 1b\n")
+#elif CASE == FAR_LOOP
+        FUNCTION(free, "1: mov gate(%rip),%eax\ntest %eax,%eax\njne free.cold\njmp toy_free\n") ".skip 6000000,0x90\n" FUNCTION(
+            free.cold, "movl $0,gate(%rip)\njmp 1b\n")
 #elif CASE == THUNK
         ".globl cfree\n.type cfree,@function\ncfree: jmp free\n.size cfree,.-cfree\n.p2align 4\n" FUNCTION(free, USUAL(toy_free))
 #elif CASE == ENDBR
@@ -119,7 +145,12 @@ void cfree(void*);
 #endif
 
 // ---- The callers ----
-KNOWN void* kept(size_t bytes) { return malloc(bytes); }
+KNOWN void* kept(size_t bytes) {
+#if CASE == LOOP
+  __asm__ volatile("" : : "c"(255));
+#endif
+  return malloc(bytes);
+}
 KNOWN void* passing(size_t bytes) { return malloc(bytes); }
 
 #if CASE == KEEPS
@@ -143,6 +174,33 @@ KNOWN long changed_registers(size_t bytes) {
 }
 #endif
 
+#if CASE == SIZED
+__attribute__((weak)) void free_sized(void*, size_t);
+__attribute__((weak)) void free_aligned_sized(void*, size_t, size_t);
+__attribute__((weak)) void cfree(void*);
+#endif
+
+#if CASE == LITTLE
+static char* lowest;
+static void* OnLittleStack(void* unused) {
+  char here;
+  volatile char* taken = alloca((size_t)(&here - lowest) - 5120);
+  taken[0] = 1;
+  for (int i = 0; i < 10; ++i) free(passing(200));
+  return unused;
+}
+static int RunsOnLittleStack(void) {
+  const size_t bytes = 128 << 10, guard = 4096;
+  lowest = (char*)mmap(NULL, guard + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + guard;
+  mprotect(lowest, bytes, PROT_READ | PROT_WRITE);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, lowest, bytes);
+  pthread_t thread;
+  return pthread_create(&thread, &attributes, OnLittleStack, NULL) == 0 && pthread_join(thread, NULL) == 0;
+}
+#endif
+
 static int Work(void) {
   long wrong = 0;
   for (int i = 0; i < 100; ++i) {
@@ -150,11 +208,21 @@ static int Work(void) {
     memset(block, i, 100);
     char* other = passing(200);
     wrong += other == block;
+    gate = 1;
     free(other);
     free(NULL);
   }
 #if CASE == THUNK
   for (int i = 0; i < 10; ++i) cfree(passing(200));
+#endif
+#if CASE == SIZED
+  for (int i = 0; i < 10; ++i) free_sized != NULL ? free_sized(passing(200), 200) : free(passing(200));
+  for (int i = 0; i < 10; ++i)
+    free_aligned_sized != NULL ? free_aligned_sized(passing(200), 16, 200) : free(passing(200));
+  for (int i = 0; i < 10; ++i) cfree != NULL ? cfree(passing(200)) : free(passing(200));
+#endif
+#if CASE == LITTLE
+  wrong += !RunsOnLittleStack();
 #endif
 #if CASE == KEEPS
   for (int i = 0; i < 1000; ++i) wrong += changed_registers(64);
@@ -181,7 +249,7 @@ int main(int count, char** arguments) {
     waitpid(child, &status, 0);
     wrong |= status != 0;
   }
-  const size_t more = CASE == THUNK || CASE == INLINED ? 10 : 0;
+  const size_t more = CASE == THUNK || CASE == INLINED ? 10 : CASE == SIZED ? 30 : 0;
   Expect("kept", 100, 10000, 100, 10000);
   Expect("passing", 100 + more, (100 + more) * 200, 0, 0);
   printf("wrong %d\n", wrong);
