@@ -109,11 +109,12 @@ class FileImage {
   size_t unread_bytes_ = 0;
 };
 
-EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes) {
+EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes, bool* has_all_names) {
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
   if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
   *unread_bytes = file->unread_bytes();
+  *has_all_names = file->image().all.count > 0;
   return plan->outcome;
 }
 
@@ -142,12 +143,15 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
     return allocator;
   }
   size_t unread_bytes = 0;
-  const EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes);
+  bool has_all_names = false;
+  const EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes, &has_all_names);
   allocator.is_there = true;
   allocator.is_seen = outcome.is_redirected();
   const std::string name = by_text.empty() ? "an allocator" : by_text;
   if (allocator.is_seen) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
+    if (!has_all_names && by_text == "jemalloc")
+      allocator.text += "; without .symtab, direct calls of mallocx and sdallocx are not seen";
   } else if (outcome.has_allocator()) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
   } else if (allocator.replaces_malloc) {
