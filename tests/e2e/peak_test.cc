@@ -277,7 +277,9 @@ TEST_F(Peak, ProcessesThatShareAFileHaveTheHighestOfOne) {
   EXPECT_EQ(profile.error, "");
   ExpectSecondPeak(profile, result.out, 0.02);
   EXPECT_EQ(profile.Comment("merged"), "the highest of 3 processes");
-  EXPECT_EQ(profile.Comment("command"), program + " " + kLong + " 65536 0");
+  // All three reach the same height, so any of them may be the highest.
+  EXPECT_THAT(profile.Comment("command").value_or(""),
+              ::testing::AnyOf(program + " " + kLong + " 65536 0", program + " 1 65536 0"));
   EXPECT_THAT(profile.Comment("total peak_space").value_or(""), ::testing::EndsWith(" ± 0"));
   const RunResult top = RunTool({"top", "--peak", "--unit", "MiB", files["heap"][0]});
   ASSERT_TRUE(top.exited(0)) << top.Describe();

@@ -201,7 +201,7 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
         head->modules.store(module, std::memory_order_release);
         module += sizeof(Module) / kUnit;
       }
-      for (int pause = 0; pause < 50; ++pause) asm volatile("pause");
+      for (int pause = 0; pause < 150; ++pause) asm volatile("pause");
     }
   });
   const absl::StatusOr<TableFile> table = Open(path);
@@ -221,7 +221,7 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
   }
   stop = true;
   program.join();
-  EXPECT_GT(taken, 5);
+  EXPECT_GE(taken, 2);
   EXPECT_GT(rows, 100u);
 }
 
