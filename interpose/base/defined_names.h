@@ -35,8 +35,8 @@ HOLDFAST_HIDDEN bool IsDefinedBehind(const SymbolName& name, const void* base);
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const SymbolName& name, const void* base);
 
 // Whether `address` is an object's entry for a function of this name that the object does not define: an undefined
-// symbol with a value. A program that is not position-independent has one for each function whose
-// address it takes.
+// symbol with a value. A program that is not position-independent has such a symbol for each
+// function that it takes the address of.
 HOLDFAST_HIDDEN bool IsEntryFor(const SymbolName& name, const void* address);
 
 }  // namespace holdfast

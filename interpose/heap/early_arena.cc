@@ -6,8 +6,8 @@
 namespace holdfast {
 namespace {
 
-// Takes a block from an arena of `size` bytes at `start` whose first `used` bytes are taken. Returns null if the block does not fit.
-// The size precedes the block.
+// Allocates a block in an arena of `size` bytes at `start`, after the first `used` bytes, and stores its size in front of it.
+// Returns null if the block does not fit.
 char* Carve(char* start, size_t size, size_t* used, size_t bytes, size_t alignment) {
   const auto base = reinterpret_cast<uintptr_t>(start);
   const uintptr_t at = (base + *used + sizeof(size_t) + alignment - 1) & ~(alignment - 1);

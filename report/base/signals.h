@@ -1,5 +1,4 @@
-// Makes a parent stand in for its child: forwards signals, follows job control, and ends the same way. For `holdfast
-// run`.
+// Lets `holdfast run` behave like its child: forwards signals, follows job control, and ends the same way.
 //
 //     HeldSignals held;                 // before fork
 //     if (fork() == 0) { held.Release(); execve(…); }

@@ -42,7 +42,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// For options that take a fraction of a total.
+// Validates an option that takes a fraction of a total.
 inline CLI::Validator Share() {
   const auto check = [](const std::string& text) {
     double share = -1;
@@ -53,7 +53,7 @@ inline CLI::Validator Share() {
   return CLI::Validator(check, "");
 }
 
-// For options that take one of a few words.
+// Validates an option that takes one of `words`.
 inline CLI::Validator OneOf(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](const std::string& text) {
     if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();

@@ -29,7 +29,7 @@ struct Scopes {
     Value origin;          // the called function
   };
   std::vector<Scope> scopes;
-  std::vector<CallSite> call_sites;  // calls and tail calls at these addresses whose target is known
+  std::vector<CallSite> call_sites;  // calls and tail calls with a known target, by address
   std::vector<uint32_t> innermost;   // for each address; kNone: in no function
 };
 

@@ -158,7 +158,7 @@ class ReportBuilder {
     std::vector<Snapshot> snapshots;
     std::vector<std::pair<uint32_t, uint32_t>> rows;  // node, set of labels
     absl::flat_hash_map<uint64_t, uint32_t> row_of;
-    // From the newest snapshot.
+    // These members describe the newest snapshot.
     std::string details_of;  // its file
     std::string sampling, program, pid;
     int64_t period = 0;

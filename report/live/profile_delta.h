@@ -33,7 +33,7 @@ class CumulativeValues {
   void set_time_nanos(int64_t time_nanos) { time_nanos_ = time_nanos; }
   // Returns zeros for an unknown sample.
   Values Of(uint64_t sample) const;
-  // For encoding and decoding.
+  // all() and Put() serve the encoder and the decoder.
   const absl::flat_hash_map<uint64_t, Values>& all() const { return values_; }
   void Put(uint64_t sample, const Values& values) { values_[sample] = values; }
   // Takes the larger of each value and time. Counters never decrease, in whatever order snapshots are read.

@@ -1,4 +1,4 @@
-// Finds which member of which class a lock in a heap block is: Lock.member of the records.
+// Finds the class and the member that a lock in a heap block belongs to, for Lock.member of the records.
 //
 //   block_bytes 136, block_offset 40  →  member "bank::Server::accounts_mutex_ (server)"
 //

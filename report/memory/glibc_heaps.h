@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// In resident bytes.
+// Free memory that glibc keeps, in resident bytes.
 struct FreeMemory {
   uint64_t pages = 0;     // whole free pages between blocks: malloc_trim(0) releases them
   uint64_t main_top = 0;  // after the last block of the main heap: released automatically above M_TRIM_THRESHOLD
