@@ -60,11 +60,10 @@ class FileImage {
     }
     ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return true; });
     const auto may_read = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
-      if (wanted != Entries::kNo &&
-          MayReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted))
-        return true;
-      if (wanted != Entries::kNo) unread_bytes_ = symbol_bytes + name_bytes;
-      return false;
+      if (wanted == Entries::kNo) return false;
+      const bool may = MayReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted);
+      if (!may) unread_bytes_ = symbol_bytes + name_bytes;
+      return may;
     };
     if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, may_read)) {
       const std::string id = elf->BuildId();
