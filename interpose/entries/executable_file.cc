@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sampler/arch/processor.h"
+#include "sampler/contract/build_id.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/stacks/module_path.h"
@@ -58,25 +59,11 @@ class Sections {
 };
 
 // The build id of the executable in memory, in its notes.
-struct BuildId {
-  const uint8_t* bytes = nullptr;
-  size_t count = 0;
-};
 BuildId BuildIdIn(const Elf64_Phdr* segments, size_t count, uintptr_t bias) {
   for (size_t i = 0; i < count; ++i) {
     if (segments[i].p_type != PT_NOTE) continue;
-    uintptr_t at = bias + segments[i].p_vaddr;
-    const uintptr_t end = at + segments[i].p_filesz;
-    while (at + sizeof(Elf64_Nhdr) <= end) {
-      Elf64_Nhdr note;
-      memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
-      const uintptr_t name = at + sizeof note, description = name + ((note.n_namesz + 3) & ~3u);
-      if (description + note.n_descsz > end) break;
-      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-          memcmp(reinterpret_cast<const void*>(name), "GNU", 4) == 0)
-        return {reinterpret_cast<const uint8_t*>(description), note.n_descsz};
-      at = description + ((note.n_descsz + 3) & ~3u);
-    }
+    const BuildId id = FindBuildId(reinterpret_cast<const void*>(bias + segments[i].p_vaddr), segments[i].p_filesz);
+    if (id.count > 0) return id;
   }
   return {};
 }

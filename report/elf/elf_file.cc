@@ -9,24 +9,13 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "sampler/contract/build_id.h"
 
 namespace holdfast {
 
-// A note has the sizes of name and text, a type, the name and the text, both padded.
 std::string BuildIdIn(std::string_view notes, uint64_t alignment) {
-  const auto padded = [alignment](uint64_t size) { return (size + alignment - 1) / alignment * alignment; };
-  for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-    Elf64_Nhdr note;
-    std::memcpy(&note, notes.data() + at, sizeof note);
-    at += sizeof note;
-    const uint64_t text = padded(at + note.n_namesz);
-    if (text > notes.size() || note.n_descsz > notes.size() - text) return "";
-    if (note.n_type == NT_GNU_BUILD_ID && notes.substr(at, note.n_namesz) == std::string_view("GNU\0", 4)) {
-      return Hexadecimal(notes.substr(text, note.n_descsz));
-    }
-    at = padded(text + note.n_descsz);
-  }
-  return "";
+  const BuildId id = FindBuildId(notes.data(), notes.size(), alignment);
+  return Hexadecimal({reinterpret_cast<const char*>(id.bytes), id.count});
 }
 
 std::string Hexadecimal(std::string_view bytes) {

@@ -4,8 +4,7 @@
 #include <elf.h>
 #include <link.h>
 
-#include <cstring>
-
+#include "sampler/contract/build_id.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/stacks/raw_memory.h"
 
@@ -56,23 +55,6 @@ bool NotesReadable(uintptr_t start, uintptr_t end) {
   return true;
 }
 
-void FindBuildId(uintptr_t at, uintptr_t end, ModuleImage* image) {
-  while (end - at >= sizeof(Elf64_Nhdr)) {
-    const auto* note = reinterpret_cast<const Elf64_Nhdr*>(at);
-    const uintptr_t name = at + sizeof(*note);
-    const uint64_t name_bytes = (uint64_t{note->n_namesz} + 3) & ~uint64_t{3};
-    const uint64_t value_bytes = (uint64_t{note->n_descsz} + 3) & ~uint64_t{3};
-    if (name_bytes + value_bytes > end - name) return;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && note->n_descsz > 0 && note->n_descsz <= 64 &&
-        memcmp(reinterpret_cast<void*>(name), "GNU", 4) == 0) {
-      image->build_id = reinterpret_cast<const uint8_t*>(name + name_bytes);
-      image->build_id_bytes = static_cast<uint16_t>(note->n_descsz);
-      return;
-    }
-    at = name + name_bytes + value_bytes;
-  }
-}
-
 }  // namespace
 
 ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search) {
@@ -107,7 +89,11 @@ ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search) {
     if (header.p_type != PT_NOTE || image.build_id != nullptr || end < start) continue;
     const bool beside_headers = start >= first_page && end <= first_page + kPageBytes;
     const bool in_readable = start >= image.readable.start && end <= image.readable.end;
-    if (beside_headers || in_readable || NotesReadable(start, end)) FindBuildId(start, end, &image);
+    if (!beside_headers && !in_readable && !NotesReadable(start, end)) continue;
+    const BuildId id = FindBuildId(reinterpret_cast<const void*>(start), end - start);
+    if (id.count == 0 || id.count > 64) continue;
+    image.build_id = id.bytes;
+    image.build_id_bytes = static_cast<uint16_t>(id.count);
   }
   return image;
 }
