@@ -15,6 +15,7 @@
 #include "report/otlp/otlp_request.h"
 #include "report/pprof/pprof.h"
 #include "report/pprof/pprof_bytes.h"
+#include "report/pprof/typed_records.h"
 #include "report/push/label_pairs.h"
 
 namespace holdfast {
@@ -62,27 +63,31 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// Returns the server's names for the values of a family, and that none is to be subtracted.
+// Returns the server's names for the values of a family, and that none is to be subtracted. Servers before 1.0 show each
+// value under its name. Later ones take the family from the names: memory from "alloc_" and "inuse_", mutex and block
+// from "mutex_" and "block_", else the last name. So other families avoid these parts in their names.
 std::string_view SampleTypesOf(std::string_view family) {
   if (family == "map") {
-    return R"({"alloc_objects":{"units":"objects","display-name":"map_alloc_objects"},)"
-           R"("alloc_space":{"units":"bytes","display-name":"map_alloc_space"},)"
-           R"("inuse_objects":{"units":"objects","aggregation":"average","display-name":"map_inuse_objects"},)"
-           R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"map_inuse_space"}})";
+    return R"({"alloc_objects":{"units":"objects","display-name":"map_allocated_objects"},)"
+           R"("alloc_space":{"units":"bytes","display-name":"map_allocated_space"},)"
+           R"("inuse_objects":{"units":"objects","aggregation":"average","display-name":"map_objects"},)"
+           R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"map"}})";
   }
   if (family == "resident") {
-    return R"({"inuse_objects":{"units":"objects","aggregation":"average","display-name":"resident_inuse_objects"},)"
-           R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"resident_inuse_space"},)"
+    return R"({"inuse_objects":{"units":"objects","aggregation":"average","display-name":"resident_objects"},)"
+           R"("inuse_space":{"units":"bytes","aggregation":"average","display-name":"resident_heap"},)"
            R"("resident_space":{"units":"bytes","aggregation":"average"},)"
-           R"("swapped_space":{"units":"bytes","aggregation":"average"}})";
+           R"("swapped_space":{"units":"bytes","aggregation":"average","display-name":"resident_swapped"}})";
   }
   if (family == "memory") {
     return R"({"alloc_objects":{"units":"objects"},"alloc_space":{"units":"bytes"},)"
            R"("inuse_objects":{"units":"objects","aggregation":"average"},)"
            R"("inuse_space":{"units":"bytes","aggregation":"average"}})";
   }
-  if (family == "threads")
-    return R"({"created":{"units":"objects"},"alive":{"units":"objects","aggregation":"average"}})";
+  if (family == "threads") {
+    return R"({"created":{"units":"objects","display-name":"threads_created"},)"
+           R"("alive":{"units":"objects","aggregation":"average","display-name":"threads"}})";
+  }
   if (family == "exceptions") return R"({"exceptions":{"units":"exceptions"}})";
   if (family == "mutex") {
     return R"({"contentions":{"units":"lock_samples","display-name":"mutex_count"},)"
@@ -90,6 +95,14 @@ std::string_view SampleTypesOf(std::string_view family) {
   }
   return R"({"contentions":{"units":"lock_samples","display-name":"block_count"},)"
          R"("delay":{"units":"lock_nanoseconds","display-name":"block_duration"}})";
+}
+
+// Pyroscope 1.0 rejects profiles at /ingest if they have fields that pprof does not define.
+std::string WithoutRecords(const std::string& pprof) {
+  absl::StatusOr<Profile> profile = DecodePprof(pprof, "entry");
+  if (!profile.ok()) return pprof;
+  *profile->mutable_records() = {};
+  return EncodePprof(*profile);
 }
 
 PushRequest ToIngest(const PushEntry& entry) {
@@ -118,7 +131,7 @@ PushRequest ToIngest(const PushEntry& entry) {
   return {.path = fmt::format("/ingest?name={}&from={}&until={}&spyName=holdfast",
                               Escaped(fmt::format("{}{{{}}}", service, labels)), entry.from_ns, entry.until_ns),
           .content_type = "multipart/form-data; boundary=" + boundary,
-          .body = part("profile", "profile.pprof", entry.pprof) +
+          .body = part("profile", "profile.pprof", WithoutRecords(entry.pprof)) +
                   part("sample_type_config", "sample_type_config.json", SampleTypesOf(entry.family)) +
                   fmt::format("--{}--\r\n", boundary)};
 }

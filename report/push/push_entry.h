@@ -1,7 +1,6 @@
 // One profile to be sent: its form in the spool, and its form in a request.
 //
-// A request of push.v1 holds many profiles, but only one per series, because Pyroscope 2 processes the profiles of a
-// request in any order.
+// A request of push.v1 holds many profiles. Pyroscope 2 processes them in any order, and Pyroscope 1 in turn.
 #ifndef HOLDFAST_REPORT_PUSH_PUSH_ENTRY_H_
 #define HOLDFAST_REPORT_PUSH_PUSH_ENTRY_H_
 
