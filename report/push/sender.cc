@@ -23,6 +23,8 @@ namespace {
 constexpr std::chrono::milliseconds kLongestWait{60'000}, kLongestAsked{300'000};
 constexpr size_t kMostRefusalsSaid = 20;
 constexpr int kMostIngestTries = 6;  // a minute
+// Pyroscope 2 collects profiles for half a second before it answers. Pyroscope 1 answers within milliseconds.
+constexpr int64_t kSlowAnswer = 200 * kMs;
 // The server rejects profiles older than an hour; allow a minute for clocks that differ.
 constexpr int64_t kOldest = int64_t{59} * 60 * kSecond;
 
@@ -66,7 +68,8 @@ Sender::Sender(std::vector<std::unique_ptr<PushClient>> clients, PushProtocol pr
     : clients_(std::move(clients)),
       protocol_(protocol),
       url_(clients_[0]->options().url),
-      most_(MostEntries(protocol)) {
+      most_(MostEntries(protocol)),
+      most_taken_(MostEntries(protocol)) {
   for (const auto& client : clients_) threads_.emplace_back([this, &client] { Run(*client); });
 }
 
@@ -150,7 +153,7 @@ Sender::Request Sender::NextRequest() {
   };
   std::vector<Choice> choices;
   for (size_t i = 0; i < spools_.size(); ++i) {
-    for (const Spool::Candidate& one : spools_[i]->Candidates()) {
+    for (const Spool::Candidate& one : spools_[i]->Candidates(several_of_a_series_)) {
       if (!series_under_way_.contains(one.series)) choices.push_back({one, i});
     }
   }
@@ -158,23 +161,32 @@ Sender::Request Sender::NextRequest() {
     return std::pair(a.candidate.until_ns, a.candidate.number) < std::pair(b.candidate.until_ns, b.candidate.number);
   });
   std::vector<std::vector<uint64_t>> numbers(spools_.size());
-  absl::flat_hash_set<uint64_t> series;
-  size_t bytes = 0;
+  absl::flat_hash_set<uint64_t> series, held_up;
+  size_t bytes = 0, chosen = 0;
   for (const auto& [candidate, spool] : choices) {
-    const bool is_alone = alone_.contains({spools_[spool].get(), candidate.number});
-    if (is_alone && !series.empty()) continue;
+    const bool is_alone =
+        alone_.contains({spools_[spool].get(), candidate.number}) || rejected_series_.contains(candidate.series);
+    if (is_alone && !series.empty()) held_up.insert(candidate.series);
+    if (held_up.contains(candidate.series)) continue;
     bytes += candidate.profile_bytes;
     if (!series.empty() && bytes > kMostRequestBytes) break;
-    if (series.insert(candidate.series).second) numbers[spool].push_back(candidate.number);
-    if (is_alone || series.size() == most_) break;
+    if (series.insert(candidate.series).second || (several_of_a_series_ && !is_alone)) {
+      numbers[spool].push_back(candidate.number);
+      ++chosen;
+    }
+    if (is_alone || chosen == most_) break;
   }
   Request request;
   for (size_t i = 0; i < spools_.size(); ++i) {
     if (numbers[i].empty()) continue;
     for (auto& [waiting, entry] : spools_[i]->Begin(numbers[i])) {
+      if (waiting.in_doubt) in_doubt_ns_[waiting.series].insert(entry.until_ns);
       request.push_back({spools_[i], std::move(waiting), std::move(entry)});
     }
   }
+  // Across spools as well, Pyroscope 1 needs the profiles of a series in the order of their times.
+  std::stable_sort(request.begin(), request.end(),
+                   [](const Outgoing& a, const Outgoing& b) { return a.entry.until_ns < b.entry.until_ns; });
   return request;
 }
 
@@ -196,16 +208,28 @@ int64_t Sender::ServerNowNs() const {
 
 void Sender::PutInOrder(Request* request) {
   const std::lock_guard lock(mutex_);
+  absl::flat_hash_map<uint64_t, int64_t> last_here_ns;
   for (Outgoing& one : *request) {
-    const auto last = last_sent_ns_.find(one.waiting.series);
-    if (last == last_sent_ns_.end() || one.entry.until_ns / kMs > last->second / kMs) continue;
-    const int64_t until_ns = (last->second / kMs + 1) * kMs;
-    if (until_ns > ServerNowNs() + SeriesTimes::kMostAhead) continue;
-    one.entry.SetTimes(one.entry.from_ns, until_ns);
-    one.spool->Change(one.waiting, one.entry);
+    const auto sent = last_sent_ns_.find(one.waiting.series);
+    int64_t& last_ns = last_here_ns[one.waiting.series];
+    if (sent != last_sent_ns_.end()) last_ns = std::max(last_ns, sent->second);
+    if (const int64_t until_ns = (last_ns / kMs + 1) * kMs;
+        one.entry.until_ns / kMs <= last_ns / kMs && until_ns <= ServerNowNs() + SeriesTimes::kMostAhead) {
+      one.entry.SetTimes(one.entry.from_ns, until_ns);
+      one.spool->Change(one.waiting, one.entry);
+    }
+    last_ns = std::max(last_ns, one.entry.until_ns);
   }
   constexpr size_t kMostSeries = 100'000;
   if (last_sent_ns_.size() > kMostSeries) last_sent_ns_.clear();
+}
+
+// Pyroscope 1 handles the profiles of a series in turn. So if it has a later one of the same request, it has this one.
+bool Sender::WasTaken(const Outgoing& one, std::string_view answer) const {
+  const std::optional<int64_t> last_ns = LastTimeIn(answer);
+  const auto doubts = in_doubt_ns_.find(one.waiting.series);
+  return last_ns.has_value() && doubts != in_doubt_ns_.end() && *last_ns > one.entry.until_ns &&
+         doubts->second.contains(one.entry.until_ns) && doubts->second.contains(*last_ns);
 }
 
 bool Sender::CorrectTime(const Outgoing& one, std::string_view answer) {
@@ -244,6 +268,7 @@ void Sender::SetAsideWhatIsTooOld(Request* request) {
     if (!CorrectTime(one)) SetAside(one, "it is older than an hour, and the server rejects such profiles");
     return true;
   });
+  for (const Outgoing& one : *request) series_under_way_.insert(one.waiting.series);
 }
 
 void Sender::Send(PushClient& client, Request* request) {
@@ -265,6 +290,12 @@ void Sender::Send(PushClient& client, Request* request) {
   const std::lock_guard lock(mutex_);
   ++counts_.requests;
   LookAtServersClock(reply, sent_ns);
+  keeps_order_ = keeps_order_ || LastTimeIn(reply.text).has_value();
+  if (outcome == Outcome::kSent && protocol_ == PushProtocol::kPush) {
+    several_of_a_series_ = !keeps_order_ && NowNs(CLOCK_MONOTONIC) - sent_ns > kSlowAnswer;
+  } else if (keeps_order_) {
+    several_of_a_series_ = false;
+  }
   // /ingest also answers 422 for errors of the server itself, for example before it knows an ingester.
   if (protocol_ == PushProtocol::kIngest && reply.status == 422 && tries_ < kMostIngestTries) {
     outcome = Outcome::kTryAgain;
@@ -283,19 +314,28 @@ void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
       is_named = true;
     }
   }
+  if (outcome == Outcome::kRefused && request.size() == 1 && WasTaken(request[0], reply.text)) {
+    outcome = Outcome::kSent;
+    not_taken[0] = false;
+  }
   const bool is_aside = outcome == Outcome::kRefused && request.size() == 1;
+  const bool is_too_large = reply.status == 413 && request.size() > 1;
   if (is_aside) {
-    if (!CorrectTime(request[0], reply.text)) SetAside(request[0], WhatItSaid(reply));
+    if (!CorrectTime(request[0], reply.text)) {
+      SetAside(request[0], WhatItSaid(reply));
+      rejected_series_.insert(request[0].waiting.series);
+    }
   } else {
     std::map<Spool*, std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> numbers;  // accepted, and not
     for (size_t i = 0; i < request.size(); ++i) {
       auto& [taken, again] = numbers[request[i].spool.get()];
       const EntryId id(request[i].spool.get(), request[i].waiting.number);
       (not_taken[i] ? again : taken).push_back(id.second);
-      if (not_taken[i] && outcome == Outcome::kRefused) alone_.insert(id);
+      if (not_taken[i] && outcome == Outcome::kRefused && !is_too_large) alone_.insert(id);
       if (not_taken[i]) continue;
       alone_.erase(id);
       corrected_.erase(id);
+      rejected_series_.erase(request[i].waiting.series);
       int64_t& last_ns = last_sent_ns_[request[i].waiting.series];
       last_ns = std::max(last_ns, request[i].entry.until_ns);
       ++counts_.sent;
@@ -303,6 +343,16 @@ void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
     }
     // An error for several profiles does not prove that none was accepted.
     const bool is_sure = is_named || (request.size() == 1 ? !reply.left_us : reply.status == 0 && !reply.left_us);
+    for (size_t i = 0; i < request.size(); ++i) {
+      const uint64_t series = request[i].waiting.series;
+      const int64_t until_ns = request[i].entry.until_ns;
+      if (not_taken[i] && !is_sure) {
+        in_doubt_ns_[series].insert(until_ns);
+      } else if (const auto doubts = in_doubt_ns_.find(series); !not_taken[i] && doubts != in_doubt_ns_.end()) {
+        doubts->second.erase(doubts->second.begin(), doubts->second.upper_bound(until_ns));  // none earlier is left
+        if (doubts->second.empty()) in_doubt_ns_.erase(doubts);
+      }
+    }
     for (auto& [spool, of_spool] : numbers) {
       if (!of_spool.first.empty()) spool->Sent(of_spool.first);
       if (!of_spool.second.empty()) spool->Return(of_spool.second, is_sure);
@@ -314,9 +364,12 @@ void Sender::Take(const Request& request, const Reply& reply, Outcome outcome) {
     took_while_draining_ = draining_;
   }
   if (outcome == Outcome::kSent) {
-    if (request.size() >= most_) most_ = std::min(most_ * 2, MostEntries(protocol_));
-  } else if (outcome == Outcome::kTryAgain) {
+    if (request.size() >= most_ && most_ < MostEntries(protocol_)) {
+      most_ = most_ < most_taken_ ? std::min(most_ * 2, most_taken_) : most_ + 1;
+    }
+  } else if (outcome == Outcome::kTryAgain || is_too_large) {
     most_ = std::max<size_t>(1, request.size() / 2);
+    if (is_too_large || reply.status == 429) most_taken_ = most_;
   }
   if (any_taken || is_aside) tries_ = 0;
   if (outcome == Outcome::kTryAgain || outcome == Outcome::kWrongSettings) return TryLater(reply, outcome);

@@ -1,5 +1,7 @@
 // The threads that send the entries of spools: many profiles in a request, several requests at a time, each profile
-// once. Profiles of one series are sent in the order of their times, so each series has at most one under way.
+// once. Profiles of one series are sent in the order of their times, so each series is in at most one request under way.
+// A request has one profile of a series, or several if the server takes its time to answer, as Pyroscope 2 does: it
+// answers twice a second, and accepts the profiles of a series in any order.
 //
 //   2xx                              all of the request are sent
 //   no answer, 408, 429, 5xx         tried again: after Retry-After, or after 1 s, 2 s … 60 s, each shortened by up to half, so
@@ -8,8 +10,8 @@
 //   422 of /ingest                   the same for a minute, because Pyroscope 1 also reports its own errors so; then
 //   anything else                    the profile is set aside, and the next ones are sent
 // If a request with several profiles fails, Pyroscope 2 names the profiles that it rejected. Otherwise it is unknown
-// which were accepted, and all are sent again with the same ids and times: one by one after a rejection, else half as
-// many per request. Each change of the server's state is printed once.
+// which were accepted, and all are sent again with the same ids and times: one by one after a rejection, else, and after
+// 413, half as many per request. Each change of the server's state is printed once.
 #ifndef HOLDFAST_REPORT_PUSH_SENDER_H_
 #define HOLDFAST_REPORT_PUSH_SENDER_H_
 
@@ -75,6 +77,9 @@ class Sender {
   // Returns the next request, or an empty one if there is nothing to send now. Requires mutex_.
   Request NextRequest();
   void SetAsideWhatIsTooOld(Request* request);
+  // Whether the server has this profile: it was sent before, and the last profile of its series that Pyroscope 1 names
+  // was sent with it or after it.
+  bool WasTaken(const Outgoing& one, std::string_view answer) const;
   void Send(PushClient& client, Request* request);
   // Processes the outcome of a request. Requires mutex_.
   void Take(const Request& request, const Reply& reply, Outcome outcome);
@@ -102,12 +107,17 @@ class Sender {
   absl::flat_hash_set<uint64_t> series_under_way_;
   using EntryId = std::pair<const Spool*, uint64_t>;
   absl::flat_hash_set<EntryId> alone_;                   // rejected together with others: sent alone to find the cause
+  absl::flat_hash_set<uint64_t> rejected_series_;        // their next profiles are sent alone, too
   absl::flat_hash_map<EntryId, int> corrected_;          // how often CorrectTime changed the time
   absl::flat_hash_map<uint64_t, int64_t> last_sent_ns_;  // by series
+  absl::flat_hash_map<uint64_t, std::set<int64_t>> in_doubt_ns_;  // by series: times of profiles that may have arrived
+  bool several_of_a_series_ = false, keeps_order_ = false;        // as the server is known
   // Bounds for the server's clock minus our monotonic clock. Answers state whole seconds, so they give only a range.
   int64_t server_least_ns_ = INT64_MIN, server_most_ns_ = INT64_MAX;
   size_t requests_under_way_ = 0;
-  size_t most_;  // entries of the next request
+  // Entries of the next request. Half as many after a failure; then it doubles, and beyond half of what exceeded a limit
+  // (413, 429), grows by one per answer: each such failure may make Pyroscope 2 count profiles twice for a while.
+  size_t most_, most_taken_;
   Counts counts_;
   int tries_ = 0;  // since the server last accepted something
   bool draining_ = false, took_while_draining_ = false, gave_up_ = false;

@@ -576,7 +576,7 @@ bool Spool::Load(Waiting* entry, PushEntry* content) {
   return true;
 }
 
-std::vector<Spool::Candidate> Spool::Candidates() {
+std::vector<Spool::Candidate> Spool::Candidates(bool several) {
   const std::lock_guard lock(mutex_);
   std::vector<Candidate> candidates;
   std::vector<uint64_t> broken;  // damaged or deleted by somebody
@@ -586,7 +586,7 @@ std::vector<Spool::Candidate> Spool::Candidates() {
     if (++looked > kMostLooked) break;
     if (entry.series == 0 && !Load(&entry, nullptr)) {
       broken.push_back(number);
-    } else if (seen.insert(entry.series).second && !entry.under_way) {
+    } else if ((seen.insert(entry.series).second || several) && !entry.under_way) {
       candidates.push_back({number, entry.series, entry.until_ns, entry.profile_bytes});
     }
   }
@@ -606,6 +606,7 @@ std::vector<Spool::Outgoing> Spool::Begin(const std::vector<uint64_t>& numbers) 
       continue;
     }
     found->second.under_way = true;
+    found->second.in_doubt = note_->under_way(number);
     entries.emplace_back(found->second, std::move(content));
   }
   WriteRequest(entries);

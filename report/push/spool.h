@@ -86,7 +86,8 @@ class Spool {
     bool counts = true;
     std::string content = {};  // "": in a file
     bool under_way = false;
-    int64_t put_ns = 0;  // monotonic clock; 0: by an earlier pusher
+    bool in_doubt = false;  // as it was begun: it was under way before, and nobody knows whether it arrived
+    int64_t put_ns = 0;     // monotonic clock; 0: by an earlier pusher
     // Set once the entry was read; 0: not read.
     uint64_t series = 0;
     int64_t until_ns = 0;
@@ -94,15 +95,15 @@ class Spool {
   };
   size_t waiting() const;
 
-  // Returns what may be sent next: the first entry of each series that has none under way. Examines the oldest
-  // kMostLooked entries.
+  // Returns what may be sent next: the first entry of each series that has none under way, or all of them if `several`.
+  // Examines the oldest kMostLooked entries.
   struct Candidate {
     uint64_t number = 0, series = 0;
     int64_t until_ns = 0;
     size_t profile_bytes = 0;
   };
   static constexpr size_t kMostLooked = 4096;
-  std::vector<Candidate> Candidates();
+  std::vector<Candidate> Candidates(bool several = false);
   // Marks entries as under way. Omits entries that can no longer be read.
   using Outgoing = std::pair<Waiting, PushEntry>;
   std::vector<Outgoing> Begin(const std::vector<uint64_t>& numbers);
