@@ -136,8 +136,14 @@ class Collector::Tables {
 
 void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
   Watched watched(std::move(process));
-  TellAsItIs(&watched, watched.table.table.RecordsHash(), std::move(snapshot));
-  if (watched.spool != nullptr) watched.spool->Finish(watched.told);
+  if (TellAsItIs(&watched, watched.table.table.RecordsHash(), std::move(snapshot))) {
+    if (watched.spool != nullptr) watched.spool->Finish(watched.told);
+    return;
+  }
+  // If the disk is full, try again at the next interval; the table stays open until then.
+  watched.ended = true;
+  std::string key = watched.table.table.key();
+  watched_.insert_or_assign(std::move(key), std::move(watched));
 }
 
 void Collector::TellEndedUnseen(std::vector<ProcessTable> ended) {
