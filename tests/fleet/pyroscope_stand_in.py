@@ -8,7 +8,7 @@
 OTLP's profiles it takes, too, as the profiling SIG's profcheck would: otlp_profiles.py.
 The rules are those of its sources (validation, distributor, pprof, 2.2): mandatory labels, their number, names and lengths; the
 window of time; sizes uncompressed; samples; ids, strings, UTF-8. Like it, it drops numeric labels, zero and negative samples.
-Times of a series must not go back, as ingesters of 1.0 have it; a request holds a series once, since 2 takes its series in any order.
+Times of a series must not go back, as ingesters of 1.0 have it, also within a request: they handle its profiles in turn.
 """
 import gzip
 import http.server
@@ -25,6 +25,7 @@ import otlp_profiles
 from pprof_reader import Profile, grouped
 
 MIB = 1 << 20
+LAST_FIELD_AT_INGEST = 14  # of pprof's Profile; 1.0 reads there no more than it knows
 
 
 class Invalid(Exception):
@@ -216,7 +217,7 @@ class StandIn:
             raise Invalid("cannot parse: %r" % error)
         if not message.get(1):
             raise Invalid("no profiles received")
-        seen, errors = set(), []
+        errors = []
         for index, series in enumerate(message[1]):
             series = grouped(series)
             labels = []
@@ -224,9 +225,8 @@ class StandIn:
                 pair = grouped(pair)
                 labels.append((pair.get(1, [b""])[0].decode(), pair.get(2, [b""])[0].decode()))
             check_labels(labels)
-            if tuple(sorted(labels)) in seen or len(series.get(2, [])) != 1:
-                raise Invalid("a request with two profiles of a series: %r" % labels)
-            seen.add(tuple(sorted(labels)))
+            if len(series.get(2, [])) != 1:
+                raise Invalid("a series with several profiles: %r" % labels)
             if self.refuses is not None and self.refuses(dict(labels)):
                 errors.append("push series with index %d and id %s failed: push rate limit" % (index, grouped(series[2][0])[2][0].decode()))
                 continue
@@ -282,13 +282,15 @@ class StandIn:
             head, content = part[2:-2].split(b"\r\n\r\n", 1)
             parts[re.search(rb'name="([^"]*)"', head).group(1).decode()] = content
         types = json.loads(parts["sample_type_config"])
+        if max(grouped(gzip.decompress(parts["profile"]))) > LAST_FIELD_AT_INGEST:
+            raise Invalid("proto: unknown field")
         profile = check_profile(parts["profile"], self.max_samples)
         columns = [kind.split("/")[0] for kind in profile.types]
         if set(columns) != set(types) or any(one.get("cumulative") for one in types.values()):
             raise Invalid("sample types %r of a profile of %r" % (types, columns))
-        names = {one.get("display-name", kind) for kind, one in types.items()}
-        told = {"inuse_space": "memory", "mutex_count": "mutex", "block_count": "block", "map_inuse_space": "map", "alive": "threads", "exceptions": "exceptions"}
-        family = told[(names & told.keys()).pop()]
+        names = [types[kind].get("display-name", kind) for kind in columns]
+        known = {"alloc_": "memory", "inuse_": "memory", "mutex_": "mutex", "block_": "block"}
+        family = next((known[part] for name in names for part in known if part in name), names[-1])
         self.check_order({"__name__": family, **labels}, profile, int(fields["from"][0]))
         with self.lock:
             self.kept.append(Kept(family, labels, profile, ""))
