@@ -1,6 +1,5 @@
 // Starts the shim: on the first call that reaches it, or in its constructor, whichever comes first. Also its part at
 // the end.
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <string_view>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/entries/redirect.h"
@@ -22,22 +22,15 @@
 #include "interpose/openmp/openmp.h"
 #include "interpose/own_names/own_names.h"
 #include "interpose/process/exit_hooks.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/locks/cleanup.h"
 
-// The start of the stack that the kernel gave the program: argc, argv…, 0, environment…, 0.
-extern "C" void* __libc_stack_end;
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char _end[];
-
-// Our own, by hidden names (malloc.cc).
-extern "C" {
-HOLDFAST_HIDDEN void* holdfast_own_malloc(size_t);
-HOLDFAST_HIDDEN void holdfast_own_free(void*);
-HOLDFAST_HIDDEN void* holdfast_own_realloc(void*, size_t);
-}
 
 namespace holdfast {
 
@@ -61,37 +54,16 @@ bool Relocated() {
   return self != nullptr;
 }
 
-// Not in every libc, and never called: ours end in our own free. A failing search would allocate (defined_names.h).
-constexpr bool NeedsRealOne(std::string_view name) {
-  return name != "cfree" && name != "free_sized" && name != "free_aligned_sized";
-}
+// Whether the program's calls lead to ours. A program that is not position-independent and takes a function's address
+// (Debian's python3 that of malloc) has an entry of its own for the function, which leads to the first definition.
+bool Reached(const char* name) { return IsDefinedFirstAt(name, __ehdr_start); }
 
-void FindRealFunctions() {
-#define HOLDFAST_WRAP(result, name, parameters) \
-  if constexpr (NeedsRealOne(#name)) real.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_NEXT, #name));
-#define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) \
-  real.name##suffix = reinterpret_cast<result(*) parameters>(dlvsym(RTLD_NEXT, #name, version));
-#include "interpose/base/wrapped.inc"
-#undef HOLDFAST_WRAP
-}
-
-// A program that is not position-independent and takes a function's address (Debian's python3 that of malloc) has its
-// own entry for the function, which a look-up finds first. The entry leads to the next definition.
-bool Reached(const char* name, void* own) {
-  const void* found = dlsym(RTLD_DEFAULT, name);
-  return found == own || (IsEntryFor(name, found) && IsDefinedFirstAt(name, __ehdr_start));
-}
-
-bool ReachedByAll() {
-  return Reached("malloc", reinterpret_cast<void*>(holdfast_own_malloc)) &&
-         Reached("free", reinterpret_cast<void*>(holdfast_own_free)) &&
-         Reached("realloc", reinterpret_cast<void*>(holdfast_own_realloc));
-}
+bool ReachedByAll() { return Reached("malloc") && Reached("free") && Reached("realloc"); }
 
 // memcheck, massif, dhat, helgrind and drd load a library of their own besides the one of every tool. callgrind and
 // lackey do not; we count our own instructions with them.
 bool RunsUnderMallocReplacingValgrind() {
-  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
     const char* tool = strstr(object->l_name, "vgpreload_");
     if (tool != nullptr && strncmp(tool, "vgpreload_core", 14) != 0) return true;
   }
@@ -173,14 +145,41 @@ void InChild() {
   InForkedChild();
 }
 
+extern "C" HOLDFAST_HIDDEN void* __dso_handle;
+
+// glibc and musl register these by different functions. fork: also for daemon and forkpty, which call it inside libc.
+void RegisterHandlers() {
+  using Handler = void (*)();
+  if (void* add = FindFunction("__cxa_at_quick_exit")) {
+    const auto handler = [](void*) { AwaitLastProfile(); };
+    reinterpret_cast<int (*)(void (*)(void*), void*)>(add)(handler, __dso_handle);
+  } else if (void* musls = FindFunction("at_quick_exit")) {
+    reinterpret_cast<int (*)(Handler)>(musls)(AwaitLastProfile);
+  }
+  if (void* add = FindFunction("__register_atfork")) {
+    reinterpret_cast<int (*)(Handler, Handler, Handler, void*)>(add)(BeforeFork, AfterFork, InChild, __dso_handle);
+  } else if (void* musls = FindFunction("pthread_atfork")) {
+    reinterpret_cast<int (*)(Handler, Handler, Handler)>(musls)(BeforeFork, AfterFork, InChild);
+  }
+}
+
+// The form of musl's registration is another.
+void FindCleanupFunctions() {
+  if (Libc() == nullptr) return;
+  void* push = FindFunction("_pthread_cleanup_push");
+  void* pop = FindFunction("_pthread_cleanup_pop");
+  if (push == nullptr || pop == nullptr) return;
+  cleanup_functions = {reinterpret_cast<decltype(cleanup_functions.push)>(push),
+                       reinterpret_cast<decltype(cleanup_functions.pop)>(pop)};
+}
+
 __attribute__((constructor)) void Constructor() {
   Ready();
   InstallSnapshotSignal();
   BindOwnNames();
   BindOpenMp();
   RedirectEntries();
-  at_quick_exit(AwaitLastProfile);
-  pthread_atfork(BeforeFork, AfterFork, InChild);  // also for daemon and forkpty, which call fork inside libc
+  RegisterHandlers();
 }
 
 __attribute__((destructor)) void Destructor() {
@@ -194,13 +193,14 @@ HOLDFAST_COLD bool ReadySlow() {
   if (stage == Stage::kResolving || !Relocated()) return false;
   // There is one thread now, or the program's first threads all wait for their creator's first allocation.
   stage = Stage::kResolving;
+  NoteInitialStack();
   FindRealFunctions();
   FindThrowFunctions();
   owns_malloc = ReachedByAll();
-  if (void* own = reinterpret_cast<void*>(holdfast_own_free); !Reached("free", own))
-    others_free = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_DEFAULT, "free"));
+  if (!Reached("free")) others_free = reinterpret_cast<void (*)(void*)>(FindFunction("free"));
   clock_is_interposed = ClockIsInterposed();
-  const auto* words = static_cast<const char* const*>(__libc_stack_end);
+  FindCleanupFunctions();
+  const auto* words = reinterpret_cast<const char* const*>(initial_stack);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
   const char* const* environment = words + 1 + argument_count + 1;
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));

@@ -1,9 +1,10 @@
 #include "interpose/base/defined_names.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
+
+#include "sampler/stacks/find_object.h"
 
 namespace holdfast {
 namespace {
@@ -18,12 +19,12 @@ bool Defines(const link_map* object, const SymbolName& name) {
 
 const link_map* ObjectOf(const void* address) {
   dl_find_object found;
-  return address != nullptr && _dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
+  return address != nullptr && FindObject(address, &found) ? found.dlfo_link_map : nullptr;
 }
 
 AddressRange RangeOf(const void* address) {
   dl_find_object found;
-  if (address == nullptr || _dl_find_object(const_cast<void*>(address), &found) != 0) return {};
+  if (address == nullptr || !FindObject(address, &found)) return {};
   return {reinterpret_cast<uintptr_t>(found.dlfo_map_start), reinterpret_cast<uintptr_t>(found.dlfo_map_end)};
 }
 
@@ -35,7 +36,7 @@ const link_map* FirstThatDefines(const SymbolName& name, const link_map* object)
 bool IsDefinedAnywhere(const SymbolName& name) { return FirstThatDefines(name) != nullptr; }
 
 bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
-  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
     const ElfSymbols symbols = SymbolsOf(object);
     for (int i = 0; i < count; ++i) {
       if (FindSymbol(symbols, names[i], IsDefinition) != nullptr) return true;
@@ -45,7 +46,7 @@ bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
 }
 
 bool IsDefinedBehind(const SymbolName& name, const void* base) {
-  const link_map* object = _r_debug.r_map;
+  const link_map* object = FirstObject();
   while (object != nullptr && object->l_addr != reinterpret_cast<uintptr_t>(base)) object = object->l_next;
   return object != nullptr && FirstThatDefines(name, object->l_next) != nullptr;
 }

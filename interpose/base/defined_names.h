@@ -11,6 +11,7 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/unwind/address_range.h"
 
 namespace holdfast {
@@ -22,7 +23,7 @@ HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 HOLDFAST_HIDDEN AddressRange RangeOf(const void* address);
 
 // Searches from `object` on, in the order of the list; null: none.
-HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = _r_debug.r_map);
+HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = FirstObject());
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const SymbolName& name);
 // Whether any of `count` names is defined: cheaper than one after the other.

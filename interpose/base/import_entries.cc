@@ -1,14 +1,15 @@
 #include "interpose/base/import_entries.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/single_threaded.h>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
+#include "interpose/base/symbol_versions.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/find_object.h"
 #include "sampler/stacks/program_headers.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
@@ -18,13 +19,7 @@ namespace {
 
 // ---- Versions of symbols ----
 
-constexpr Elf64_Half kVersionMask = 0x7fff;  // the highest bit hides a definition from references without a version
-constexpr Elf64_Half kOldestVersion = 2;     // in the order of the object; 1: no version
-
-template <typename Record>
-const Record* Behind(const void* record, size_t bytes) {
-  return reinterpret_cast<const Record*>(static_cast<const char*>(record) + bytes);
-}
+constexpr Elf64_Half kOldestVersion = 2;  // in the order of the object; 1: no version
 
 // Null: none.
 const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
@@ -37,32 +32,6 @@ const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
     }
     if (file->vn_next == 0) return nullptr;
   }
-}
-
-struct DefinedVersions {
-  const Elf64_Half* numbers = nullptr;
-  const Elf64_Verdef* names = nullptr;
-};
-
-// ld.so relocates DT_VERSYM in place, but neither DT_VERDEF nor DT_VERNEED.
-DefinedVersions DefinedVersionsOf(const link_map& map) {
-  DefinedVersions found;
-  for (const Elf64_Dyn* entry = map.l_ld; entry->d_tag != DT_NULL; ++entry) {
-    if (entry->d_tag == DT_VERSYM)
-      found.numbers = reinterpret_cast<const Elf64_Half*>(AddressIn(*entry, map.l_ld, map.l_addr));
-    if (entry->d_tag == DT_VERDEF) found.names = reinterpret_cast<const Elf64_Verdef*>(map.l_addr + entry->d_un.d_ptr);
-  }
-  return found;
-}
-
-bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* name) {
-  for (const Elf64_Verdef* version = versions.names; version != nullptr;
-       version = Behind<Elf64_Verdef>(version, version->vd_next)) {
-    if ((version->vd_ndx & kVersionMask) == number)
-      return strcmp(names + Behind<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name) == 0;
-    if (version->vd_next == 0) break;
-  }
-  return false;
 }
 
 // Whether the dynamic linker will bind a symbol that the object imports to `real`, the first definition in the order of
@@ -154,12 +123,13 @@ bool DescribeImports(const link_map* map, ImportingObject* object) {
     }
   }
   dl_find_object found;
-  if (object->symbols == nullptr || object->names == nullptr || _dl_find_object(map->l_ld, &found) != 0) return false;
+  if (object->symbols == nullptr || object->names == nullptr || !FindObject(map->l_ld, &found)) return false;
   object->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   object->end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
   // Constructors of libraries may have started threads, which record.
-  const ProgramHeaders headers =
-      FindProgramHeaders(found, __libc_single_threaded != 0 ? HeaderSearch::kMappings : HeaderSearch::kMemory);
+  const auto* one_thread = static_cast<const char*>(FindFunction("__libc_single_threaded"));
+  const ProgramHeaders headers = FindProgramHeaders(
+      found, one_thread != nullptr && *one_thread != 0 ? HeaderSearch::kMappings : HeaderSearch::kMemory);
   for (const Elf64_Phdr& header : headers) {
     const uintptr_t start = map->l_addr + header.p_vaddr, page = start & ~(kPageBytes - 1);
     if (header.p_type == PT_LOAD && page < object->start) object->start = page;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/raw_memory.h"
 
@@ -21,7 +22,7 @@ class LoadedObjects {
  public:
   const link_map* Next() {
     if (count_++ == kMostObjects) return nullptr;
-    const link_map* next = at_ != nullptr ? at_->l_next : _r_debug.r_map;
+    const link_map* next = at_ != nullptr ? at_->l_next : FirstObject();
     at_ = next;
     if (next != nullptr && !IsLasting(next) && !(MayRead(next) && MayRead(next->l_name))) at_ = nullptr;
     return at_;
@@ -132,7 +133,7 @@ bool FindInScope(const link_map* module, const SymbolName* names, int count, voi
 void FindBehindLibrary(const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};
-  const link_map* object = _r_debug.r_map;
+  const link_map* object = FirstObject();
   while (object != nullptr && !IsLibrary(object)) object = object->l_next;
   for (object = object != nullptr ? object->l_next : nullptr; object != nullptr; object = object->l_next) {
     if (object->l_ld != nullptr && wanted.TakeFrom(object)) return;

@@ -1,4 +1,4 @@
-// The real functions: those that the program would call without us, found by dlsym(RTLD_NEXT).
+// The real functions: those that the program would call without us (find_functions.h).
 #ifndef HOLDFAST_INTERPOSE_BASE_REAL_H_
 #define HOLDFAST_INTERPOSE_BASE_REAL_H_
 
@@ -18,6 +18,9 @@ struct alignas(64) Real {
 #define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) result(*name##suffix) parameters;
 #include "interpose/base/wrapped.inc"
 #undef HOLDFAST_WRAP
+#define HOLDFAST_USE(result, name, parameters) result(*name) parameters;
+#include "interpose/base/used.inc"
+#undef HOLDFAST_USE
 };
 extern HOLDFAST_HIDDEN Real real;
 

@@ -5,6 +5,7 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/contract/build_id.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/stacks/module_path.h"
@@ -117,7 +118,7 @@ void ExecutableFile::Close() {
 
 bool ExecutableFile::ReadSymbols(bool has_plain_names, Entries wanted, SymbolList* list) {
   if (ReadSymbolsOf(file_, has_plain_names, wanted, list)) return true;
-  const long debug = OpenDebugFile(_r_debug.r_map->l_addr);
+  const long debug = OpenDebugFile(FirstObject()->l_addr);
   if (debug < 0) return false;
   const bool found = ReadSymbolsOf(debug, has_plain_names, wanted, list);
   RawSyscall(SYS_close, debug);

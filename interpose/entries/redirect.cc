@@ -11,6 +11,7 @@
 #include "interpose/entries/executable_file.h"
 #include "interpose/entries/stub_writer.h"
 #include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/entries/entry_plan.h"
@@ -193,7 +194,7 @@ int FirstChanged(const Work& work) {
 
 void Redirect(Work* work) {
   EntryPlan& plan = work->plan;
-  const link_map* map = _r_debug.r_map;
+  const link_map* map = FirstObject();
   const ElfSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   if (!DescribeImage(map, &work->image)) return;
   work->image.exported = ExportedBy(symbols);
@@ -225,7 +226,7 @@ void Redirect(Work* work) {
 void RedirectEntries() {
   if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
   // Most executables have no allocator: a look at their imports.
-  const link_map* map = _r_debug.r_map;
+  const link_map* map = FirstObject();
   const ElfSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   SymbolList imported = ExportedBy(symbols);
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed

@@ -1,10 +1,10 @@
 #include "interpose/exceptions/throw_functions.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
 #include "interpose/base/module_scope.h"
 
 extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
@@ -17,8 +17,8 @@ constinit ThrowFunctions global{};
 constinit FunctionsOfModules<ThrowFunctions> by_module{};
 
 template <typename Function>
-void Look(void* scope, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(scope, name));
+void Look(const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(FindNextFunction(name));
 }
 
 ThrowFunctions FindFor(uintptr_t caller) {
@@ -51,14 +51,14 @@ int RaiseNowhere(void* /*exception*/) {
 void FindThrowFunctions() {
   // A library with one of the two has both; if there is no unwinder, one search is enough.
   if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start)) {
-    Look(RTLD_NEXT, "_Unwind_RaiseException", &global.raise_exception);
+    Look("_Unwind_RaiseException", &global.raise_exception);
     if (IsDefinedBehind("_Unwind_Resume_or_Rethrow", __ehdr_start))
-      Look(RTLD_NEXT, "_Unwind_Resume_or_Rethrow", &global.resume_or_rethrow);
+      Look("_Unwind_Resume_or_Rethrow", &global.resume_or_rethrow);
   }
   if (!IsDefinedBehind("__cxa_throw", __ehdr_start)) return;
-  Look(RTLD_NEXT, "__cxa_throw", &global.cxa_throw);
-  Look(RTLD_NEXT, "__cxa_rethrow", &global.cxa_rethrow);
-  Look(RTLD_NEXT, "__cxa_get_globals", &global.cxa_get_globals);
+  Look("__cxa_throw", &global.cxa_throw);
+  Look("__cxa_rethrow", &global.cxa_rethrow);
+  Look("__cxa_get_globals", &global.cxa_get_globals);
 }
 
 ThrowFunctions ThrowFunctionsFor(uintptr_t caller) {

@@ -18,7 +18,7 @@ struct ThrowFunctions {
   void* resume_or_rethrow;
 };
 
-// Call once, with one thread. Calls dlsym only for defined names: a failing search would allocate.
+// Call once, with one thread. Reads the list of loaded objects.
 void FindThrowFunctions();
 
 // Returns the functions that the code at `caller` would have reached without us. Calls no loader function

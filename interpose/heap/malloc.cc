@@ -360,9 +360,4 @@ HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {
   return UsableSizeSlow(block);
 }
 
-// Hidden names of our own, for start.cc.
-HOLDFAST_HIDDEN __attribute__((alias("malloc"), copy(malloc))) void* holdfast_own_malloc(size_t);
-HOLDFAST_HIDDEN __attribute__((alias("free"), copy(free))) void holdfast_own_free(void*);
-HOLDFAST_HIDDEN __attribute__((alias("realloc"), copy(realloc))) void* holdfast_own_realloc(void*, size_t);
-
 }  // extern "C"

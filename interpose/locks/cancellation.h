@@ -11,12 +11,8 @@
 #include <pthread.h>
 
 #include "sampler/hot_path/this_thread.h"
+#include "sampler/locks/cleanup.h"
 #include "sampler/locks/waits.h"
-
-extern "C" {
-void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
-void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
-}
 
 namespace holdfast {
 
@@ -24,13 +20,13 @@ class WaitCleanup {
  public:
   void Push(LockWait* wait) { Push(wait, EndCancelled, wait); }
   void Push(LockWait* wait, void (*routine)(void*), void* argument) {
-    pushed_ = wait->active();
+    pushed_ = wait->active() && cleanup_functions.push != nullptr;
     if (!pushed_) return;
-    _pthread_cleanup_push(&buffer_, routine, argument);
+    cleanup_functions.push(&buffer_, routine, argument);
     NoteCleanup(wait, &buffer_, buffer_.__prev);
   }
   void Pop() {
-    if (pushed_) _pthread_cleanup_pop(&buffer_, 0);
+    if (pushed_) cleanup_functions.pop(&buffer_, 0);
   }
 
  private:

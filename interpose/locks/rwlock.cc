@@ -30,7 +30,7 @@ inline uint32_t WhatStopsWriters(const pthread_rwlock_t* lock) { return lock->__
 
 struct Reading {
   static constexpr WaitKind kKind = WaitKind::kRwlockRead;
-  static int Try(pthread_rwlock_t* lock) { return pthread_rwlock_tryrdlock(lock); }
+  static int Try(pthread_rwlock_t* lock) { return real.pthread_rwlock_tryrdlock(lock); }
   static int Lock(pthread_rwlock_t* lock) { return real.pthread_rwlock_rdlock(lock); }
   static int Timed(pthread_rwlock_t* lock, const timespec* until) {
     return real.pthread_rwlock_timedrdlock(lock, until);
@@ -42,7 +42,7 @@ struct Reading {
 };
 struct Writing {
   static constexpr WaitKind kKind = WaitKind::kRwlockWrite;
-  static int Try(pthread_rwlock_t* lock) { return pthread_rwlock_trywrlock(lock); }
+  static int Try(pthread_rwlock_t* lock) { return real.pthread_rwlock_trywrlock(lock); }
   static int Lock(pthread_rwlock_t* lock) { return real.pthread_rwlock_wrlock(lock); }
   static int Timed(pthread_rwlock_t* lock, const timespec* until) {
     return real.pthread_rwlock_timedwrlock(lock, until);

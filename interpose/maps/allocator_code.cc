@@ -1,7 +1,7 @@
 #include "interpose/maps/allocator_code.h"
 
-#include <dlfcn.h>
-#include <link.h>
+#include "sampler/contract/loaded_objects.h"
+#include "sampler/stacks/find_object.h"
 
 namespace holdfast {
 
@@ -9,8 +9,8 @@ constinit AllocatorCode allocator_code{};
 
 void FindAllocatorCode(const void* function) {
   dl_find_object found;
-  if (function == nullptr || _dl_find_object(const_cast<void*>(function), &found) != 0) return;
-  if (found.dlfo_link_map == _r_debug.r_map) return;  // the program
+  if (function == nullptr || !FindObject(function, &found)) return;
+  if (found.dlfo_link_map == FirstObject()) return;  // the program
   const auto start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   allocator_code = {start, reinterpret_cast<uintptr_t>(found.dlfo_map_end) - start};
 }

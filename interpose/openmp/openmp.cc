@@ -1,6 +1,5 @@
 #include "interpose/openmp/openmp.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
@@ -9,10 +8,12 @@
 #include <atomic>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
 #include "interpose/base/import_entries.h"
 #include "interpose/base/readiness.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/clock.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/locks/holds.h"
 #include "sampler/locks/waits.h"
@@ -340,7 +341,7 @@ bool HasReal(const ImportingObject& object) {
 
 // libgomp.so.1, libomp.so.5, libiomp5.so, and copies of them under longer names. Every program pays for this search.
 bool HasRuntime() {
-  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
     if (strstr(map->l_name, "omp") != nullptr) return true;
   }
   return false;
@@ -348,7 +349,7 @@ bool HasRuntime() {
 
 template <typename Visit>
 void ForEachUser(Visit visit) {
-  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
     ImportingObject object;
     if (DescribeImports(map, &object) && !IsOwnLibrary(object) && !HasReal(object)) visit(object);
   }
@@ -363,10 +364,9 @@ void BindOpenMp() {
     return;
   }
   for (int i = 0; i < kNames; ++i) {
-    // A failing search would allocate.
-    void* found = IsDefinedAnywhere(kTexts[i]) ? dlsym(RTLD_DEFAULT, kTexts[i]) : nullptr;
+    void* found = FindFunction(kTexts[i]);
     // Not one that is linked into the program.
-    if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != _r_debug.r_map) reals[i] = found;
+    if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != FirstObject()) reals[i] = found;
   }
   // A lock of one runtime is none of another's.
   for (const int set : {k_omp_set_lock, k_omp_set_nest_lock, k_omp_set_lock_, k_omp_set_nest_lock_}) {

@@ -1,13 +1,14 @@
 #include "interpose/own_names/own_names.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
 #include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
 #include "interpose/base/import_entries.h"
 #include "interpose/own_names/wrappers.h"
 #include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/process/process.h"
 
@@ -50,13 +51,12 @@ bool AnyIsDefined() {
 void BindOwnNames() {
   if (!process.recording.load(std::memory_order_relaxed) || !AnyIsDefined()) return;
   for (int i = 0; i < kOwnNameCount; ++i) {
-    // A failing search would allocate.
-    void* found = IsDefinedAnywhere(kOwnNameTexts[i]) ? dlsym(RTLD_DEFAULT, kOwnNameTexts[i]) : nullptr;
-    if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != _r_debug.r_map) own_reals[i] = found;
+    void* found = FindFunction(kOwnNameTexts[i]);
+    if (found != nullptr && ObjectOf(found) != nullptr && ObjectOf(found) != FirstObject()) own_reals[i] = found;
   }
   for (const auto& [sized, unsized] : kUnsized) own_unsized[sized] = own_reals[unsized];
   bool any = false;
-  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
     ImportingObject object;
     if (!DescribeImports(map, &object) || IsOwnLibrary(object)) continue;
     // An allocator's own calls are part of one that is already counted.

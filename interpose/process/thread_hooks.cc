@@ -36,13 +36,13 @@ uint64_t StackBytesOf(const pthread_attr_t* attributes) {
   size_t bytes = 0;
   if (attributes == nullptr) {
     pthread_attr_t plain;
-    return pthread_attr_init(&plain) == 0 && pthread_attr_getstacksize(&plain, &bytes) == 0 ? bytes : 0;
+    return pthread_attr_init(&plain) == 0 && real.pthread_attr_getstacksize(&plain, &bytes) == 0 ? bytes : 0;
   }
   void* lowest = nullptr;
   // Where none is set, its end is at address 0.
   const bool own =
-      pthread_attr_getstack(attributes, &lowest, &bytes) != 0 || reinterpret_cast<uintptr_t>(lowest) + bytes != 0;
-  return !own && pthread_attr_getstacksize(attributes, &bytes) == 0 ? bytes : 0;
+      real.pthread_attr_getstack(attributes, &lowest, &bytes) != 0 || reinterpret_cast<uintptr_t>(lowest) + bytes != 0;
+  return !own && real.pthread_attr_getstacksize(attributes, &bytes) == 0 ? bytes : 0;
 }
 
 template <typename Create>

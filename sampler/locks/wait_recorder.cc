@@ -1,6 +1,7 @@
 // Waiters, how long they wait, and at which call site: see waits.h.
 #include <pthread.h>
 
+#include "sampler/locks/cleanup.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
 #include "sampler/locks/ongoing_waits.h"
@@ -14,12 +15,10 @@
 #include "sampler/stacks/sample_stack.h"
 #include "sampler/tables/in_use.h"
 
-extern "C" {
-void _pthread_cleanup_push(_pthread_cleanup_buffer*, void (*)(void*), void*);
-void _pthread_cleanup_pop(_pthread_cleanup_buffer*, int);
-}
-
 namespace holdfast {
+
+constinit CleanupFunctions cleanup_functions{};
+
 namespace {
 
 void EndPreparing(ThreadState& thread) {
@@ -79,16 +78,16 @@ void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* hold
 // The handler registered with libc is on a stack that may be in use for other things by now. If it is still the head of
 // libc's list, it is removed; if not, something else was registered since, or libc itself has run it.
 static void DropCleanup(const NotedWait& abandoned) {
-  if (abandoned.cleanup == 0) return;
+  if (abandoned.cleanup == 0 || cleanup_functions.push == nullptr) return;
   const auto at = [&abandoned](int32_t bytes) {
     const auto wait = reinterpret_cast<intptr_t>(abandoned.wait);
     return bytes != 0 ? reinterpret_cast<_pthread_cleanup_buffer*>(wait + bytes) : nullptr;
   };
   _pthread_cleanup_buffer first;
-  _pthread_cleanup_push(
+  cleanup_functions.push(
       &first, [](void*) {}, nullptr);
   if (first.__prev == at(abandoned.cleanup)) first.__prev = at(abandoned.former_cleanup);
-  _pthread_cleanup_pop(&first, 0);
+  cleanup_functions.pop(&first, 0);
 }
 
 static void DropInnermost(SharedTable* recorded, ThreadState& thread) {

@@ -1,6 +1,5 @@
 #include "sampler/stacks/free_calls.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 
@@ -8,6 +7,7 @@
 #include <cstring>
 
 #include "sampler/contract/attributes.h"
+#include "sampler/stacks/find_object.h"
 
 namespace holdfast {
 namespace {
@@ -137,8 +137,7 @@ FreeCalls::Where WhereTo(uintptr_t target, AddressRange module) {
     return FreeCalls::kHere;
   dl_find_object found;
   // A main program that takes the address of free has its own entry for it, which leads here as well.
-  if (_dl_find_object(reinterpret_cast<void*>(target), &found) != 0 || found.dlfo_link_map->l_name[0] == '\0')
-    return FreeCalls::kHere;
+  if (!FindObject(target, &found) || found.dlfo_link_map->l_name[0] == '\0') return FreeCalls::kHere;
   return FreeCalls::kElsewhere;
 }
 

@@ -27,7 +27,7 @@ struct ModuleImage {
   AddressRange elsewhere;  // if that is not all: the segments around the dynamic section, which may have older entries
 };
 
-// _dl_find_object describes a single segment of an object with holes; the image describes the whole object. A module
+// glibc's _dl_find_object describes a single segment of an object with holes; the image describes the whole object. A module
 // without recognizable headers is described as one segment without a build id.
 ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search);
 

@@ -1,11 +1,11 @@
 #include "sampler/stacks/module_reading.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <atomic>
 
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/find_object.h"
 #include "sampler/stacks/row_cache.h"
 
 namespace holdfast {
@@ -28,8 +28,9 @@ void AwaitReaders() {
 }  // namespace
 
 void NoteLastingModules() {
+  NoteFirstObjects();
   dl_find_object found;
-  if (_dl_find_object(reinterpret_cast<void*>(&NoteLastingModules), &found) != 0) return;
+  if (!FindObject(reinterpret_cast<void*>(&NoteLastingModules), &found)) return;
   const link_map* map = found.dlfo_link_map;
   while (map->l_prev != nullptr) map = map->l_prev;
   for (uint32_t count = 0; map != nullptr && count < kMostLasting; map = map->l_next, ++count) {

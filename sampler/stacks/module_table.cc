@@ -1,6 +1,5 @@
 #include "sampler/stacks/module_table.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <algorithm>
@@ -10,8 +9,10 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/entry_state.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/find_object.h"
 #include "sampler/stacks/free_calls.h"
 #include "sampler/stacks/module_image.h"
 #include "sampler/stacks/module_path.h"
@@ -110,7 +111,7 @@ uint64_t LoadedAs(const link_map* map) {
 // nothing is loaded there.
 uint64_t PlaceOf(uintptr_t dynamic) {
   dl_find_object found;
-  if (_dl_find_object(reinterpret_cast<void*>(dynamic), &found) != 0) return 0;
+  if (!FindObject(dynamic, &found)) return 0;
   const void* const said[] = {found.dlfo_link_map, found.dlfo_map_start, found.dlfo_map_end, found.dlfo_eh_frame};
   return Hash(said, sizeof said, 0) | 1;
 }
@@ -324,7 +325,7 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
   states[known].store(IsLasting(found.dlfo_link_map) ? LoadState::kLasting : LoadState::kLoaded,
                       std::memory_order_relaxed);
   entry.record = WriteRecord(now, entry.tag(), image, path);
-  if (found.dlfo_link_map == _r_debug.r_map) {
+  if (found.dlfo_link_map == FirstObject()) {
     executable_record.store(entry.record);
     WriteExecutableFlags();
   }

@@ -10,7 +10,7 @@
 // is loaded again at the same addresses (same path, same build id) gets its old record back, so a program that loads
 // and unloads a plugin a million times fills nothing.
 //
-// Any thread, signal handlers; no allocation, no loader call but _dl_find_object (lock-free).
+// Any thread, signal handlers; no allocation, no loader call but FindObject (find_object.h).
 #ifndef HOLDFAST_SAMPLER_STACKS_MODULE_TABLE_H_
 #define HOLDFAST_SAMPLER_STACKS_MODULE_TABLE_H_
 
@@ -30,7 +30,7 @@ struct ModuleSight {
   AddressRange elsewhere;  // see ModuleImage
 };
 
-// Returns the loaded module that `found` (from _dl_find_object) describes. Records it in the current table when first
+// Returns the loaded module that `found` (from FindObject) describes. Records it in the current table when first
 // seen: path, build id, executable segments, read from the module's own mapped headers, which must not go away
 // meanwhile (see module_reading.h). Full table: counted as kModuleTableFull, tag 0.
 ModuleSight SightModule(const dl_find_object& found);

@@ -4,12 +4,10 @@
 
 #include <atomic>
 
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/tables/shared_table.h"
-
-// Beginning of the main thread's stack: exported by ld.so, set before anything else runs.
-extern "C" void* __libc_stack_end;
 
 namespace holdfast {
 namespace {
@@ -66,7 +64,7 @@ bool PageReadable(uintptr_t address) { return address < kUserEnd && AskAbout(add
 bool PageForbidden(uintptr_t address) { return AskAbout(address) == Answer::kForbidden; }
 
 uintptr_t MainStackEnd(uintptr_t sp) {
-  const uintptr_t end = reinterpret_cast<uintptr_t>(__libc_stack_end);
+  const uintptr_t end = initial_stack;
   return sp < end && end - sp <= kMainStackReach ? end : 0;
 }
 

@@ -1,19 +1,17 @@
 #include "sampler/stacks/stack_trace.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
 #include "sampler/contract/attributes.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/stacks/find_object.h"
 #include "sampler/stacks/last_walk.h"
 #include "sampler/stacks/module_reading.h"
 #include "sampler/stacks/module_table.h"
 #include "sampler/stacks/raw_memory.h"
 #include "sampler/stacks/row_cache.h"
 #include "sampler/unwind/unwind_cfi.h"
-
-extern "C" void* __libc_stack_end;
 
 namespace holdfast {
 namespace {
@@ -44,13 +42,13 @@ enum class Found : uint8_t { kNothing, kModule, kMayGo };
 // Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be being
 // unloaded.
 Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting) {
-  if (_dl_find_object(reinterpret_cast<void*>(pc), found) != 0) return Found::kNothing;
+  if (!FindObject(pc, found)) return Found::kNothing;
   *lasting = IsLasting(found->dlfo_link_map);
   if (*lasting || walk->reading.held()) return Found::kModule;
   // During a dlclose, a frame of the program's own keeps its module loaded.
   if (!walk->reading.Begin()) return walk->guessing ? Found::kMayGo : Found::kModule;
   // Earlier results may be gone.
-  return _dl_find_object(reinterpret_cast<void*>(pc), found) == 0 ? Found::kModule : Found::kMayGo;
+  return FindObject(pc, found) ? Found::kModule : Found::kMayGo;
 }
 
 ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc, Walk* walk) {
@@ -249,7 +247,7 @@ HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, 
       if (row.kind() == UnwindRow::kFramePointer && ++guesses > kMostGuesses) return false;
       const uintptr_t sp = at.sp;
       if (!StepSlow(row, stack, &at, walk)) {
-        if (sp != reinterpret_cast<uintptr_t>(__libc_stack_end)) return false;
+        if (sp != initial_stack) return false;
         whole = true;
       }
     }
@@ -307,7 +305,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       Registers stepped = InMemory(at);
       if (!StepSlow(row, &stack, &stepped, &walk)) {
         // The dynamic linker's first frame has no unwind tables, but is the outermost.
-        whole = at.sp == reinterpret_cast<uintptr_t>(__libc_stack_end);
+        whole = at.sp == initial_stack;
         break;
       }
       at = InMemory(stepped);

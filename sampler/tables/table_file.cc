@@ -13,12 +13,11 @@
 
 #include "sampler/arch/processor.h"
 #include "sampler/contract/exporter_service.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/table_share.h"
 #include "sampler/contract/text.h"
 #include "sampler/tables/table_room.h"
-
-extern "C" void* __libc_stack_end;
 
 namespace holdfast {
 namespace {
@@ -222,7 +221,7 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   struct stat info;
   if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &info, 0))) head.pid_ns = info.st_ino;
   head.start_ticks = StartTicks();
-  head.stack_end = reinterpret_cast<uint64_t>(__libc_stack_end);
+  head.stack_end = initial_stack;
   head.entry = getauxval(AT_ENTRY);
   head.forked = forked;
   head.start_wall_ns = Now(CLOCK_REALTIME);

@@ -123,10 +123,10 @@ TEST_F(Costs, SamplesMakeNoSystemCallsButForTheTablesSteps) {
 TEST_F(Costs, SamplesCallNoLockNoAllocatorAndNoLoader) {
   const std::string imports =
       Execute({.argv = {"nm", "-D", "--undefined-only", "--without-symbol-versions", Library()}}).out;
-  ASSERT_THAT(imports, ::testing::HasSubstr("_dl_find_object"));
+  ASSERT_THAT(imports, ::testing::HasSubstr("getauxval"));
   for (const char* name : {" malloc", " calloc", " realloc", " free", "pthread_mutex_lock", "pthread_rwlock_rdlock",
                            "pthread_rwlock_wrlock", "pthread_once", "pthread_key", "sem_wait", "dl_iterate_phdr",
-                           "__tls_get_addr", "_Unwind_", " dlopen", " clock_gettime"}) {
+                           "__tls_get_addr", "_Unwind_", " dl", " clock_gettime"}) {
     EXPECT_THAT(imports, ::testing::Not(::testing::HasSubstr(name)));
   }
   Command command = CommandFor(Launch::kPreload, {"diverse_samples"}, {{"heap-interval", "1"}});

@@ -7,3 +7,9 @@ void PluginCall(void (*callback)(void*), void* argument) {
   plugin_number += PLUGIN_NUMBER;
 }
 }
+
+#ifdef PLUGIN_INCOMPLETE
+// Defined nowhere: it cannot be loaded.
+extern "C" int HoldfastMissingFunction();
+extern "C" int CallsMissingFunction() { return HoldfastMissingFunction(); }
+#endif

@@ -46,9 +46,9 @@ HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel() {
   return value;
 }
 
-// tcbhead_t::unused_vgetcpu_cache (glibc 2.2.5 to 2.42), zero in every thread. It exists before the first library is
-// relocated, because stack protectors need the control block.
-inline constexpr intptr_t kUnusedWord = 0x38;
+// tcbhead_t::sysinfo of glibc (2.2.5 to 2.43) and struct pthread's sysinfo of musl: only 32-bit programs use it, so it is
+// zero in every thread. It exists before the first library is relocated, because stack protectors need the control block.
+inline constexpr intptr_t kUnusedWord = 0x20;
 HOLDFAST_ARCH void ClearUnusedWord() { asm volatile("movq $0, %%fs:%c0" : : "i"(kUnusedWord) : "memory"); }
 
 // `cmp` sets the carry only for 0 bytes, and `sbb` subtracts it as well.

@@ -1,0 +1,50 @@
+// Versions of symbols in loaded objects, read without the dynamic linker.
+#ifndef HOLDFAST_INTERPOSE_BASE_SYMBOL_VERSIONS_H_
+#define HOLDFAST_INTERPOSE_BASE_SYMBOL_VERSIONS_H_
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#include "sampler/contract/dynamic_symbols.h"
+
+namespace holdfast {
+
+// The highest bit hides a definition from references without a version.
+inline constexpr Elf64_Half kVersionMask = 0x7fff;
+inline constexpr Elf64_Half kHiddenVersion = 0x8000;
+
+template <typename Record>
+const Record* Behind(const void* record, size_t bytes) {
+  return reinterpret_cast<const Record*>(static_cast<const char*>(record) + bytes);
+}
+
+struct DefinedVersions {
+  const Elf64_Half* numbers = nullptr;
+  const Elf64_Verdef* names = nullptr;
+};
+
+// ld.so relocates DT_VERSYM in place, but neither DT_VERDEF nor DT_VERNEED.
+inline DefinedVersions DefinedVersionsOf(const link_map& map) {
+  DefinedVersions found;
+  for (const Elf64_Dyn* entry = map.l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_VERSYM)
+      found.numbers = reinterpret_cast<const Elf64_Half*>(AddressIn(*entry, map.l_ld, map.l_addr));
+    if (entry->d_tag == DT_VERDEF) found.names = reinterpret_cast<const Elf64_Verdef*>(map.l_addr + entry->d_un.d_ptr);
+  }
+  return found;
+}
+
+inline bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* name) {
+  for (const Elf64_Verdef* version = versions.names; version != nullptr;
+       version = Behind<Elf64_Verdef>(version, version->vd_next)) {
+    if ((version->vd_ndx & kVersionMask) == number)
+      return strcmp(names + Behind<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name) == 0;
+    if (version->vd_next == 0) break;
+  }
+  return false;
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_BASE_SYMBOL_VERSIONS_H_
