@@ -50,7 +50,7 @@ set(CPACK_DEBIAN_DEBUG_PACKAGE_NAME holdfast-dbgsym)
 set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_DEBUG_PACKAGE_SECTION debug)
 # check-tool and check-binary enforce these versions. libdebuginfod is loaded only if debug files are requested.
-set(CPACK_DEBIAN_HOLDFAST_PACKAGE_DEPENDS "libc6 (>= 2.35)")
+set(CPACK_DEBIAN_HOLDFAST_PACKAGE_DEPENDS "libc6 (>= 2.17)")
 set(CPACK_DEBIAN_HOLDFAST_PACKAGE_SUGGESTS "libdebuginfod1t64 | libdebuginfod1, libcurl4t64 | libcurl4, graphviz")
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 set(CPACK_COMPONENT_DEBUG_DEPENDS ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})  # the same version
