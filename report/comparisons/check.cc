@@ -279,13 +279,15 @@ absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::os
   };
   for (const ProgramGrowth& growth : *growths) {
     const bool leak = IsLeak(growth.answer.grows);
+    const double bound = growth.answer.bound;
     Outcome outcome{.name = fmt::format("growth {}{}", growth.program, growth.kind == "heap" ? "" : ", " + growth.kind),
                     .value = leak ? fmt::format("{} ± {}", rate(growth.slope), rate(growth.half_width))
-                             : std::isfinite(growth.answer.bound) ? "at most " + rate(growth.answer.bound)
-                                                                  : "unknown: too few snapshots",
+                             : !std::isfinite(bound) ? "unknown: too few snapshots"
+                             : bound <= limit        ? "at most " + rate(bound)
+                                              : fmt::format("no leak found, but up to {} may be missed", rate(bound)),
                     .limit = options.max_growth};
     outcome.failed = leak && growth.slope > limit;
-    outcome.uncertain = leak ? std::abs(growth.slope - limit) <= growth.half_width : !(growth.answer.bound <= limit);
+    outcome.uncertain = leak ? std::abs(growth.slope - limit) <= growth.half_width : !(bound <= limit);
     outcomes->push_back(std::move(outcome));
   }
   return absl::OkStatus();

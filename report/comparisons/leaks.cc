@@ -163,7 +163,7 @@ class Finder {
       // Keep two: the newest may describe what the exit handlers left.
       std::vector<ProfileFile>& newest = ages_[described.process];
       newest.push_back(std::move(described));
-      std::ranges::sort(newest, {}, &ProfileFile::time_nanos);
+      std::ranges::sort(newest, {}, &ProfileFile::steady_nanos);
       if (newest.size() > 2) newest.erase(newest.begin());
     }
     return absl::OkStatus();
@@ -232,11 +232,18 @@ class Finder {
       const auto& [key, program, kind, judged_series, is_family] = *of.one;
       const LeakSeries& series = *judged_series;
       const Growth total = series.Total();
-      const size_t moments = series.evidence();
-      table.header.push_back(
-          fmt::format("program  {}{}: {} snapshot{}{} over {}", program,
-                      kind == "heap" ? "" : fmt::format(", {} profiles", kind), moments, moments == 1 ? "" : "s",
-                      series.is_by_births() ? " and the ages of live blocks," : "", HoursText(series.Hours())));
+      const size_t files = series.evidence(), moments = series.moments();
+      std::string seen = fmt::format("{} snapshot{}", files, files == 1 ? "" : "s");
+      if (series.is_by_births()) {
+        seen += " and the ages of live blocks,";
+      } else if (files == 0) {
+        seen = fmt::format("{} moments before the program freed its memory at the end,", moments);
+      } else if (moments > 0) {
+        seen += fmt::format(" and {} earlier moments,", moments);
+      }
+      table.header.push_back(fmt::format("program  {}{}: {} over {}", program,
+                                         kind == "heap" ? "" : fmt::format(", {} profiles", kind), seen,
+                                         HoursText(series.Hours())));
       // With births as the course, only single stacks have one.
       const std::string course =
           fmt::format(", {} ± {} {} ({})", SignedSize(total.slope / rate.an_hour),
@@ -329,8 +336,7 @@ class Finder {
       table.columns[kHalfCell].title = table.columns[kHalfCell + 1].title = "";
     }
     if (holds_shown)
-      table.header.push_back(
-          "rows     all memory in use at the last snapshot before exit handlers, because the run was exact and short");
+      table.header.push_back("rows     all memory in use at the end, because the run was exact and short");
     table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
                      {"leaks", fmt::format("{}", leaks)},
                      {"suppressed", fmt::format("{}", suppressed)}};

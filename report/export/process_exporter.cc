@@ -209,6 +209,13 @@ void ProcessExporter::KeepPeak(Snapshot* snapshot) {
   snapshot->highest_wall_ns = state.wall_ns;
 }
 
+// With enough files, these are the course.
+void ProcessExporter::KeepCourse(Snapshot* snapshot) {
+  constexpr size_t kEnoughFiles = 4;
+  if (kinds_[static_cast<int>(ProfileKind::kHeap)].files.size() >= kEnoughFiles) course_.Stop();
+  snapshot->earlier = course_.moments();
+}
+
 void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   const int64_t start = NowNs(), used = NowNs(CLOCK_THREAD_CPUTIME_ID);
   if (start < next_account_ns_ || snapshot.elapsed_ns < kShortLife) return;
@@ -334,6 +341,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
       continue;
     }
     if (!kind.is_wanted(*snapshot) || (i == kPeakFile && peak_is_told_) || (occasion.lean && !is_heap)) continue;
+    if (is_heap) KeepCourse(snapshot);
     Profile profile = kind.build(*snapshot, peak_.state());
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);

@@ -22,6 +22,7 @@
 #include "report/export/profile_builder.h"
 #include "report/export/program_files.h"
 #include "report/export/running_program.h"
+#include "report/peak/heap_course.h"
 #include "report/peak/peak_watch.h"
 #include "report/symbolize/module_symbolizer.h"
 #include "report/table/table_folder.h"
@@ -86,6 +87,8 @@ class ProcessExporter {
   void PutOff() { ++put_off_; }
   // Watches the heap's peak; call often while the program runs.
   PeakWatch& peak() { return peak_; }
+  // Watches the course of a heap with every allocation recorded; call often while the program runs.
+  HeapCourse& course() { return course_; }
   // Files of exited processes that may be deleted when the folder is over quota.
   void set_ended(EndedFiles* ended) { ended_ = ended; }
   // Keeps files of modules open, shared with other processes.
@@ -130,12 +133,14 @@ class ProcessExporter {
   static bool WasHigherBefore(const Kind& kind, const Profile& profile);
   static void TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile);
   void KeepPeak(Snapshot* snapshot);
+  void KeepCourse(Snapshot* snapshot);
   // Adds the account of resident memory, if its cost is acceptable now.
   void AddAccount(const Snapshot& snapshot, Profile* profile);
   void Thin(const OutputFolder& output, uint32_t keep, int index);
 
   TableFile table_;
   PeakWatch peak_;
+  HeapCourse course_;
   RunningProgram program_;
   std::array<Kind, kFileKinds> kinds_;
   bool peak_is_told_ = false;

@@ -21,6 +21,7 @@
 #include "report/lock_records/written_locks.h"
 #include "report/lock_records/written_waits.h"
 #include "report/pprof/profile_kind.h"
+#include "report/pprof/typed_records.h"
 #include "report/table/frees_not_seen.h"
 #include "report/table/process_info.h"
 
@@ -92,8 +93,10 @@ void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vecto
   }
 }
 
+// `group_of`: the group of each row that is in one, by its place in the table.
 std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> rows, ProfileKind kind,
-                             bool only_waiting, StackInterner* stacks) {
+                             bool only_waiting, StackInterner* stacks,
+                             absl::flat_hash_map<Offset, uint32_t>* group_of) {
   std::vector<Group> groups;
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint8_t, uint16_t, uint32_t>, size_t> index;
   for (const RowInfo& row : rows) {
@@ -105,6 +108,9 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
     const uint64_t class_bytes = kind != ProfileKind::kThreads ? row.class_bytes : 0;
     const auto [place, added] =
         index.emplace(std::tuple(stack, row.wait, class_bytes, row.mark, row.number, info.labels), groups.size());
+    // The moments do not know that these frees are not seen.
+    const bool is_known = snapshot.frees_not_seen.empty() || !IsFreedUnseen(snapshot, row.stack);
+    if (group_of != nullptr && is_known) group_of->emplace(row.place, static_cast<uint32_t>(place->second));
     if (added) {
       groups.push_back({stack, row.wait, class_bytes, row.mark, row.number, info.labels, info.overflow, row.sums});
       continue;
@@ -136,8 +142,13 @@ class Builder {
     Describe();
     Segments segments(snapshot_);
     StackInterner stacks(snapshot_, segments, &profile_);
-    for (const Group& group : GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks)) {
+    const bool has_course = kind_ == ProfileKind::kHeap && peak_ == nullptr && !snapshot_.earlier.empty();
+    absl::flat_hash_map<Offset, uint32_t> group_of;
+    std::vector<uint32_t> sample_of_group;  // 0: none; counts from 1
+    for (const Group& group :
+         GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks, has_course ? &group_of : nullptr)) {
       const std::vector<uint32_t>& frames = stacks.Frames(group.stack);
+      const size_t before = profile_.samples.size();
       if (IsLockKind(kind_)) {
         AddLockSample(group, frames);
       } else if (kind_ == ProfileKind::kThreads) {
@@ -147,6 +158,12 @@ class Builder {
       } else {
         AddHeapSample(group, frames);
       }
+      const size_t samples = profile_.samples.size();
+      sample_of_group.push_back(samples > before ? static_cast<uint32_t>(samples) : 0);
+    }
+    if (has_course) {
+      for (auto& [row, group] : group_of) group = sample_of_group[group];
+      AddCourse(group_of);
     }
     if (kind_ == ProfileKind::kMap) AddLibcMappings(&stacks);
     AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_,
@@ -215,6 +232,42 @@ class Builder {
     // Freed samples no longer contribute to the variance.
     variances_[2] += std::max(0.0, sums[kAllocObjectsVariance] - sums[kFreeObjectsVariance]);
     variances_[3] += std::max(0.0, sums[kAllocSpaceVariance] - sums[kFreeSpaceVariance]);
+  }
+
+  // `sample_of`: the number of each row's sample.
+  void AddCourse(const absl::flat_hash_map<Offset, uint32_t>& sample_of) {
+    using Sums = std::array<uint64_t, 4>;
+    record::Course course;
+    std::vector<Sums> before(profile_.samples.size()), sums;
+    std::vector<std::array<std::vector<uint64_t>, 4>> increments(before.size());
+    for (const HeapMoment& moment : snapshot_.earlier) {
+      if (moment.elapsed_ns <= 0 || moment.elapsed_ns >= snapshot_.elapsed_ns) continue;
+      course.elapsed_ns.push_back(static_cast<uint64_t>(moment.elapsed_ns));
+      sums.assign(before.size(), {});
+      for (const RowSums& row : moment.rows) {
+        const auto sample = sample_of.find(row.row);
+        if (sample == sample_of.end() || sample->second == 0) continue;
+        const Sums of_row = {row.allocated_bytes, row.allocated_objects, row.freed_bytes, row.freed_objects};
+        for (int i = 0; i < 4; ++i) sums[sample->second - 1][i] += of_row[i];
+      }
+      for (size_t sample = 0; sample < sums.size(); ++sample) {
+        for (int i = 0; i < 4; ++i) {
+          if (sums[sample][i] <= before[sample][i]) continue;
+          std::vector<uint64_t>& of = increments[sample][i];
+          of.resize(course.elapsed_ns.size() - 1);
+          of.push_back(sums[sample][i] - before[sample][i]);
+          before[sample][i] = sums[sample][i];
+        }
+      }
+    }
+    if (course.elapsed_ns.empty()) return;
+    for (size_t sample = 0; sample < increments.size(); ++sample) {
+      auto& of = increments[sample];
+      if (std::ranges::all_of(of, [](const auto& each) { return each.empty(); })) continue;
+      course.sample.push_back(
+          {static_cast<uint32_t>(sample + 1), std::move(of[0]), std::move(of[1]), std::move(of[2]), std::move(of[3])});
+    }
+    profile_.mutable_records()->course = std::move(course);
   }
 
   void AddLockSample(const Group& group, const std::vector<uint32_t>& frames) {

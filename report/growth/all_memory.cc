@@ -72,7 +72,7 @@ void AllMemory::Add(const ProfileFile& file) {
   const Profile& profile = *file.profile;
   const std::optional<int64_t> resident = ResidentBytesOf(profile);
   if (!resident.has_value() || !file.cumulative() || file.moment == ProfileMoment::kAfterHandlers) return;
-  Moment& moment = moments_[file.time_nanos];
+  Moment& moment = moments_[file.steady_nanos];
   moment.resident = std::max(moment.resident, *resident);
   const auto in_use = FindMetric(profile, "inuse_space");
   if (!in_use.ok()) return;
@@ -83,6 +83,8 @@ void AllMemory::Add(const ProfileFile& file) {
   // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the
   // snapshot.
   if (file.moment == ProfileMoment::kNone) moment.account = AccountOf(profile);
+  // Without the page table, as of a process that is ending, nobody knows what live blocks occupy.
+  if (moment.account.has_value() && !moment.account->has_pages) moment.account.reset();
 }
 
 std::optional<MemoryAnswer> AllMemory::Answer() const {

@@ -617,7 +617,7 @@ class Course {
       // A part of the time is subject to chance; the whole is fixed.
       const double error = first == 0 ? std::sqrt(Variance(first, last)) : ErrorOf(first, last);
       const double noise = errors * std::sqrt(error * error + 0.75 * w * w) + few;
-      const double rise = Climb(first, last);
+      double rise = Climb(first, last);
       double most = std::max(0.0, rise) + noise;
       if (const Fall fall = LargestFall(first, last); fall.sure) {
         // Falls may hide a rise of the same size. Repeated low points tell more.
@@ -625,7 +625,8 @@ class Course {
         most += fall.size;
         if (lows.size() >= kLeastLows) {
           const Line line = LineOf(lows);
-          most = std::min(most, (std::max(0.0, line.slope) + errors * line.error) * time + noise);
+          const double by_lows = (std::max(0.0, line.slope) + errors * line.error) * time + noise;
+          if (by_lows < most) most = by_lows, rise = line.slope * time;
         }
       }
       take(most, rise, first, time);

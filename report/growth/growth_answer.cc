@@ -234,8 +234,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     if (!(answer.bound * hours <= kHarmless * now)) answer.grows = Grows::kUndecided;
   }
   if (answer.grows == Grows::kNo) return answer;
-  if (series.evidence() < kLeastSnapshots && !answer.by_births)
-    answer.more_snapshots = kLeastSnapshots - series.evidence();
+  if (!series.has_course()) answer.more_snapshots = kLeastSnapshots - series.evidence();
   answer.smaller_interval = series.exact() ? 0 : std::max<int64_t>(1, series.interval() / kFinerBy);
   answer.more_hours = series.Hours();
   if (!answer.rises) return answer;

@@ -1,11 +1,14 @@
 #include "report/growth/leak_series.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <numeric>
 
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "report/analysis/variance.h"
+#include "report/base/base_name.h"
 #include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 
@@ -13,9 +16,24 @@ namespace holdfast {
 namespace {
 
 constexpr double kNanosAnHour = 3600e9;
+// Of one file: more than any writer writes.
+constexpr size_t kMostMoments = 100, kMostPoints = 1'000'000;
 constexpr double kKnownAges = 0.5;  // of the bytes in use: survivors are unknown if fewer ages are known
 
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
+
+// Whether the leaf maps memory for the blocks of an allocator.
+bool IsOfAllocator(const Profile& profile, const FrameNode& leaf) {
+  constexpr std::string_view kLibraries[] = {"libjemalloc", "libtcmalloc", "libmimalloc", "libsnmalloc"};
+  constexpr std::string_view kLinked[] = {"je_", "_rjem_", "os_pages_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"};
+  const auto begins = [](std::string_view text, const auto& all) {
+    return std::ranges::any_of(all, [&](std::string_view begin) { return text.starts_with(begin); });
+  };
+  const bool is_in_library = std::ranges::any_of(
+      leaf.objects, [&](StringId object) { return begins(BaseName(profile.strings[object]), kLibraries); });
+  const auto& linked = profile.records().allocator;
+  return is_in_library || (linked.has_value() && linked->is_seen && begins(leaf.name, kLinked));
+}
 
 void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
   double known = 0;
@@ -58,7 +76,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   auto plumbing = Plumbing::Make(profile, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
-  snapshots_.push_back({file.time_nanos, file.path, file.moment, profile.process().unchanged_snapshots});
+  snapshots_.push_back({file.steady_nanos, file.path, file.moment, profile.process().unchanged_snapshots, false});
   if (file.start_nanos != 0 && (started_ns_ == 0 || file.start_nanos < started_ns_)) started_ns_ = file.start_nanos;
   if (!threads) {
     for (const Interval& interval : IntervalsOf(profile)) {
@@ -70,9 +88,9 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   for (const FrameNode& node : stacks->nodes()) {
     names.push_back(names_.Intern(node.name));
     if (options_.fold_plumbing) {
-      Forwards& forwards = plumbing_.try_emplace(names.back(), Forwards{file.time_nanos, true, false}).first->second;
-      if (file.time_nanos > forwards.time) forwards = {file.time_nanos, true, false};
-      if (file.time_nanos == forwards.time) {
+      Forwards& forwards = plumbing_.try_emplace(names.back(), Forwards{file.steady_nanos, true, false}).first->second;
+      if (file.steady_nanos > forwards.time) forwards = {file.steady_nanos, true, false};
+      if (file.steady_nanos == forwards.time) {
         forwards.always = forwards.always && plumbing->Holds(node.profile_function, node.mapping);
         forwards.calls_users = forwards.calls_users || plumbing->CallsUsers(node.profile_function);
       }
@@ -82,10 +100,15 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
     suppressed.push_back(!suppressions_->empty() && known);
   }
   totals_.emplace_back(snapshot, Point());
+  // An allocator's mappings count for whoever happens to need the next one. The heap profile has their content by
+  // allocating stack.
+  const auto& profiled = profile.process().profiled;
+  const bool has_heap = file.kind == "map" && std::ranges::find(profiled, "heap") != profiled.end();
+  absl::flat_hash_map<uint32_t, uint64_t> key_of_sample;
   for (size_t i = 0; i < stacks->size(); ++i) {
     const auto frames = stacks->FramesOf(i);
-    // Skip libc's mappings for its heaps: the heap profile has their content by allocating stack.
     if (!frames.empty() && IsOfLibcHeaps(stacks->nodes()[frames[0]].name)) continue;
+    if (!frames.empty() && has_heap && IsOfAllocator(profile, stacks->nodes()[frames[0]])) continue;
     const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
     uint64_t key = 0;
     for (const uint32_t node : telling) key = absl::HashOf(key, names[node]);
@@ -96,6 +119,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
       stack.frames = static_cast<uint32_t>(telling.size());
       for (const uint32_t node : telling) frames_.push_back(names[node]);
     }
+    if (profile.records().course.has_value()) key_of_sample.emplace(static_cast<uint32_t>(stacks->SampleOf(i)), key);
     stack.suppressed =
         stack.suppressed || std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return suppressed[node]; });
     if (stack.points.empty() || stack.points.back().first != snapshot) stack.points.emplace_back(snapshot, Point());
@@ -114,16 +138,54 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
       point->objects_variance += stacks->VarianceOf(i, 1);
     }
   }
+  if (profile.records().course.has_value()) AddCourse(file, *profile.records().course, key_of_sample);
   return absl::OkStatus();
+}
+
+// Adds the moments that no earlier file of the process had.
+void LeakSeries::AddCourse(const ProfileFile& file, const record::Course& course,
+                           const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample) {
+  using Sums = std::array<int64_t, 4>;
+  const size_t moments = std::min(course.elapsed_ns.size(), kMostMoments);
+  if (moments * course.sample.size() > kMostPoints) return;
+  std::vector<Sums> sums(course.sample.size());
+  for (size_t i = 0; i < moments; ++i) {
+    const int64_t time = WrappedSum(file.start_nanos, static_cast<int64_t>(course.elapsed_ns[i]));
+    const bool is_new = time < file.steady_nanos && moments_.insert(time).second;
+    const auto snapshot = static_cast<uint32_t>(snapshots_.size());
+    if (is_new) {
+      snapshots_.push_back({time, file.path, ProfileMoment::kNone, 0, true});
+      totals_.emplace_back(snapshot, Point());
+    }
+    for (size_t j = 0; j < course.sample.size(); ++j) {
+      const record::SampleCourse& sample = course.sample[j];
+      const std::vector<uint64_t>* increments[] = {&sample.allocated_bytes, &sample.allocated_objects,
+                                                   &sample.freed_bytes, &sample.freed_objects};
+      for (size_t k = 0; k < 4; ++k) {
+        if (i < increments[k]->size()) sums[j][k] = WrappedSum(sums[j][k], static_cast<int64_t>((*increments[k])[i]));
+      }
+      const auto key = key_of_sample.find(sample.number - 1);
+      if (!is_new || key == key_of_sample.end() || sums[j] == Sums{}) continue;
+      Points& points = stacks_.at(key->second).points;
+      if (points.empty() || points.back().first != snapshot) points.emplace_back(snapshot, Point());
+      const auto [bytes, objects, freed_bytes, freed_objects] = sums[j];
+      const Point then = {.bytes = std::max<int64_t>(0, WrappedDifference(bytes, freed_bytes)),
+                          .objects = std::max<int64_t>(0, WrappedDifference(objects, freed_objects)),
+                          .bytes_allocated = bytes,
+                          .objects_allocated = objects};
+      AddTo(then, &points.back().second);
+      AddTo(then, &totals_.back().second);
+    }
+  }
 }
 
 absl::Status LeakSeries::AddAges(const ProfileFile& file) {
   const auto alive = FindMetric(*file.profile, "alive_space");
   if (!alive.ok()) return alive.status();
-  if (!ages_.empty() && file.time_nanos < ages_time_) return absl::OkStatus();
+  if (!ages_.empty() && file.steady_nanos < ages_time_) return absl::OkStatus();
   // Ages recorded after the exit handlers describe only what the handlers left.
   const std::vector<uint32_t> order = ByTime();
-  if (std::ranges::none_of(order, [&](uint32_t i) { return snapshots_[i].time == file.time_nanos; }))
+  if (std::ranges::none_of(order, [&](uint32_t i) { return snapshots_[i].time == file.steady_nanos; }))
     return absl::OkStatus();
   StackOptions options = options_;
   options.fold_plumbing = false;
@@ -133,7 +195,7 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
   if (!stacks.ok()) return stacks.status();
   ages_.clear();
   freed_ages_.clear();
-  ages_time_ = file.time_nanos;
+  ages_time_ = file.steady_nanos;
   std::vector<StringId> names;
   for (const FrameNode& node : stacks->nodes()) names.push_back(names_.Intern(node.name));
   for (size_t i = 0; i < stacks->size(); ++i) {
@@ -193,7 +255,38 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
   while (IsFreedAtEnd(order)) order.pop_back();
-  return order;
+  if (moments_.empty()) return order;
+  LeaveOutFallAtEnd(&order);
+  // With enough files, the moments between them add nothing. If the interval was changed, moments have no error.
+  std::vector<uint32_t> files;
+  std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_moment; });
+  while (IsFreedAtEnd(files)) files.pop_back();
+  return EvidenceIn(files) >= kLeastSnapshots || !exact() ? files : order;
+}
+
+// The process may be seen while it frees its memory at its end: leaves out the last file and the moments of that fall.
+void LeakSeries::LeaveOutFallAtEnd(std::vector<uint32_t>* order) const {
+  constexpr double kLongestFall = 0.15;  // of the time
+  const auto bytes_at = [&](size_t i) { return PointOf(totals_, (*order)[i]).bytes; };
+  const auto time_at = [&](size_t i) { return static_cast<double>(snapshots_[(*order)[i]].time); };
+  if (order->size() < 3 || snapshots_[order->back()].moment == ProfileMoment::kNone) return;
+  const size_t last = order->size() - 1;
+  size_t top = last;
+  while (top > 0 && snapshots_[(*order)[top - 1]].is_moment &&
+         (bytes_at(top - 1) > bytes_at(top) || bytes_at(top - 1) == bytes_at(last)))
+    --top;
+  if (bytes_at(last) < bytes_at(top) / 2 && time_at(last) - time_at(top) <= kLongestFall * (time_at(last) - time_at(0)))
+    order->resize(top + 1);
+}
+
+size_t LeakSeries::evidence() const {
+  std::vector<uint32_t> files = ByTime();
+  std::erase_if(files, [&](uint32_t i) { return snapshots_[i].is_moment; });
+  return EvidenceIn(files);
+}
+
+size_t LeakSeries::moments() const {
+  return static_cast<size_t>(std::ranges::count_if(ByTime(), [&](uint32_t i) { return snapshots_[i].is_moment; }));
 }
 
 LeakSeries::Timeline LeakSeries::MakeTimeline() const {
@@ -301,7 +394,8 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   }
   for (const auto& [time, counted] : moments) {
     const auto number = static_cast<uint32_t>(snapshots_.size());
-    snapshots_.push_back({.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0});
+    snapshots_.push_back(
+        {.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0, .is_moment = false});
     totals_.emplace_back(number, Point());
     for (const Counted& each : counted) {
       const auto point_of = [&](const Points& points) {
@@ -335,7 +429,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
 // Returns whether the newest snapshot lacks what was freed at the end of the process. The state after exit handlers is
 // no evidence.
 bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
-  if (order.size() < 2) return false;
+  if (order.size() < 2 || snapshots_[order.back()].is_moment) return false;
   const auto file_of = [&](uint32_t snapshot) {
     ProfileFile file;
     file.moment = snapshots_[snapshot].moment;
@@ -461,7 +555,10 @@ Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool obje
   }
   if (ages != nullptr && !objects)
     AddSurvivors(*ages, static_cast<double>(ages_time_ - timeline.origin_ns) / kNanosAnHour, &series);
-  return FitGrowth(series);
+  Growth growth = FitGrowth(series);
+  // If every allocation is recorded and all of it is freed, nothing leaked.
+  if (exact() && series.values.back() <= 0) growth.slope = growth.half_width = growth.bound = 0;
+  return growth;
 }
 
 uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "report/growth/alive_ages.h"
 #include "report/growth/growth.h"
 #include "report/growth/suppressions.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/filtered_stacks.h"
 #include "report/profiles/plumbing.h"
 #include "report/profiles/profile_set.h"
@@ -46,7 +48,11 @@ class LeakSeries {
   bool is_by_births() const { return IsByBirths(ByTime()); }
   // Returns the number of moments that are evidence: written, or known to be unchanged. What is in use after exit
   // handlers is no evidence.
-  size_t evidence() const { return EvidenceIn(ByTime()); }
+  size_t evidence() const;
+  // Returns the number of moments beside the files, which exact runs record (record::Course). 0 if there are enough files.
+  size_t moments() const;
+  // Whether a rise that goes on can be recognized.
+  bool has_course() const { return evidence() + moments() >= kLeastSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
   // written.
   void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }
@@ -99,6 +105,8 @@ class LeakSeries {
     bool suppressed = false;
     Points points;
   };
+  void AddCourse(const ProfileFile& file, const record::Course& course,
+                 const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample);
   static Point PointOf(const Points& points, uint32_t snapshot);  // zeros if there is none
   static void AddTo(const Point& from, Point* to);
   std::span<const uint32_t> NamesOf(const Stack& stack) const {
@@ -132,8 +140,9 @@ class LeakSeries {
   // unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
-    return !order.empty() && lasts_until_ > snapshots_[order.back()].time;
+    return !order.empty() && !snapshots_[order.back()].is_moment && lasts_until_ > snapshots_[order.back()].time;
   }
+  void LeaveOutFallAtEnd(std::vector<uint32_t>* order) const;
   bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
 
   StackOptions options_;
@@ -144,9 +153,11 @@ class LeakSeries {
     std::string path;
     ProfileMoment moment = ProfileMoment::kNone;
     uint64_t unchanged = 0;  // snapshots since the previous one that were not written
+    bool is_moment = false;  // from a later file's course
     auto operator<=>(const Taken&) const = default;
   };
   std::vector<Taken> snapshots_;
+  std::set<int64_t> moments_;  // times
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
   StackMap stacks_;

@@ -65,14 +65,15 @@ void HtmlLeaks::See(const ProfileFile& file) {
   if (!file.cumulative() || file.path == "-" || file.kind == kResidentKind) return;
   if (file.kind == kLifetimesKind) {
     auto& newest = ages_at_[file.process];
-    if (newest.second.empty() || newest.first <= file.time_nanos) newest = {file.time_nanos, file.path};
+    if (newest.second.empty() || newest.first <= file.steady_nanos) newest = {file.steady_nanos, file.path};
     return;
   }
   const bool has_blocks =
       FindMetric(*file.profile, "inuse_space").ok() && FindMetric(*file.profile, "inuse_objects").ok();
   if (!has_blocks && file.kind != "threads") return;
   Files& files = files_[file.process];
-  if (file.moment != ProfileMoment::kAfterHandlers) files.newest_ns = std::max(files.newest_ns, file.time_nanos);
+  if (file.moment != ProfileMoment::kAfterHandlers) files.newest_ns = std::max(files.newest_ns, file.steady_nanos);
+  files.has_course = files.has_course || file.profile->records().course.has_value();
   if (has_blocks) (file.kind == "map" ? files.map : files.heap).push_back(file.path);
 }
 
@@ -85,8 +86,8 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
   std::vector<std::vector<std::string>> stacks;
   for (const auto& [process, files] : files_) {
     const auto ages = ages_at_.find(process);
-    // One snapshot says nothing without ages.
-    if (files.heap.size() < 2 && files.map.size() < 2 && ages == ages_at_.end()) continue;
+    // One snapshot says nothing without ages or a course.
+    if (files.heap.size() < 2 && files.map.size() < 2 && ages == ages_at_.end() && !files.has_course) continue;
     LeakSeries heap(folded, 0, &none), map(folded, 0, &none);
     AllMemory memory;
     const auto read = [&](const std::vector<std::string>& paths, LeakSeries* series) {

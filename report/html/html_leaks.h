@@ -34,9 +34,7 @@ class HtmlLeaks {
   static ReportBuilder::Growths GrowthsOf(const std::string& process, std::string_view kind, const LeakSeries& series,
                                           const std::vector<LeakSeries::Entry>& entries);
   // Whether the page has an answer for such a series.
-  static bool HasAnswer(const LeakSeries& series) {
-    return series.snapshots() > 0 && (series.evidence() >= kLeastSnapshots || series.is_by_births());
-  }
+  static bool HasAnswer(const LeakSeries& series) { return series.snapshots() > 0 && series.has_course(); }
   // What all resident memory did, in words.
   static std::vector<std::string> LinesOf(const AllMemory& memory);
 
@@ -48,6 +46,7 @@ class HtmlLeaks {
  private:
   struct Files {
     std::vector<std::string> heap, map;  // paths
+    bool has_course = false;             // record::Course
     int64_t newest_ns = 0;               // of any kind that `holdfast leaks` reads
   };
   std::map<std::string, Files> files_;                              // by process

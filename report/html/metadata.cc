@@ -57,6 +57,7 @@ class RecordJson {
   }
   // Stacks and lengths of waits are not for the page.
   void operator()(uint32_t, const char*, const std::vector<uint32_t>&) {}
+  void operator()(uint32_t, const char*, const std::vector<uint64_t>&) {}
   void operator()(uint32_t, const char*, const std::vector<std::vector<uint32_t>>&) {}
   void operator()(uint32_t, const char*, const TimeCounts&) {}
 

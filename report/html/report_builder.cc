@@ -229,6 +229,7 @@ void ReportBuilder::AddDetails(const ProfileFile& file, const FilteredStacks& st
   series->records.waits.reset();
   series->records.threads.reset();
   series->records.account.reset();
+  series->records.course.reset();
   if (auto& locks = series->records.locks; locks.has_value()) {
     locks->lock.clear();
     locks->stack.clear();

@@ -166,7 +166,7 @@ class ReportBuilder {
     bool is_ended = false;         // see MarkEnded
     bool owned_was_freed = false;  // of a heap: report/analysis/owned_total.h
     std::vector<std::string> comments, losses;
-    record::Profile records;                        // without single locks, waits, threads and the account
+    record::Profile records;                        // without single locks, waits, threads, the account and the course
     std::string deadlocks;                          // in words (report/waiters/stuck.h), from the newest file
     std::string how_to_name;                        // what provides missing names, in words
     std::string how_to_name_locks;                  // the same for locks without names

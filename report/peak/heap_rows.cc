@@ -69,9 +69,8 @@ bool HeapRows::Follow(int table) {
   return true;
 }
 
-bool HeapRows::Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const {
-  rows->clear();
-  *bytes = 0;
+template <typename Take>
+bool HeapRows::ForEach(int table, Take take) const {
   char buffer[kRun];
   for (size_t first = 0, last; first < places_.size(); first = last) {
     const uint64_t start = uint64_t{places_[first]} * kUnit;
@@ -85,13 +84,37 @@ bool HeapRows::Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) con
     for (size_t i = first; i < last; ++i) {
       Row row;
       memcpy(static_cast<void*>(&row), buffer + (uint64_t{places_[i]} * kUnit - start), sizeof row);
-      const RowInUse in_use = InUse(row, places_[i]);
-      if (in_use.bytes == 0 && in_use.objects == 0) continue;
-      rows->push_back(in_use);
-      *bytes += in_use.bytes;
+      take(row, places_[i]);
     }
   }
   return true;
+}
+
+bool HeapRows::Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const {
+  rows->clear();
+  *bytes = 0;
+  return ForEach(table, [&](const Row& row, Offset place) {
+    const RowInUse in_use = InUse(row, place);
+    if (in_use.bytes == 0 && in_use.objects == 0) return;
+    rows->push_back(in_use);
+    *bytes += in_use.bytes;
+  });
+}
+
+bool HeapRows::ReadSums(int table, std::vector<RowSums>* rows) const {
+  rows->clear();
+  return ForEach(table, [&](const Row& row, Offset place) {
+    const auto sum = [&row](int i) { return CounterValue(row.sums[i]); };
+    const bool has_owner = row.owner != 0;  // otherwise the last sums are variances
+    const uint64_t objects = sum(kFreeObjects) + (has_owner ? sum(kFreeObjectsByOthers) : 0);
+    const uint64_t bytes = sum(kFreeSpace) + (has_owner ? sum(kFreeSpaceByOthers) : 0);
+    if (sum(kAllocObjects) == 0) return;
+    rows->push_back({.allocated_bytes = sum(kAllocSpace) >> kAmountFractionBits,
+                     .allocated_objects = sum(kAllocObjects) >> kCountFractionBits,
+                     .freed_bytes = bytes >> kAmountFractionBits,
+                     .freed_objects = objects >> kCountFractionBits,
+                     .row = place});
+  });
 }
 
 }  // namespace holdfast

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "report/peak/peak_state.h"
+#include "report/table/heap_moment.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -24,8 +25,14 @@ class HeapRows {
   // Reads all known rows that have bytes in use, in the table's order, and the sum of their bytes. Returns false if the
   // table cannot be read; `rows` is then unspecified.
   bool Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const;
+  // The same for what all known rows have allocated and freed. Only for rows that record every allocation.
+  bool ReadSums(int table, std::vector<RowSums>* rows) const;
 
  private:
+  // Calls `take(row, place)` for each known row, in the table's order.
+  template <typename Take>
+  bool ForEach(int table, Take take) const;
+
   std::vector<Offset> places_;          // sorted
   Offset newest_[kCounterShards] = {};  // newest known row of each shard
 };

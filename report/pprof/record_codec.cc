@@ -64,6 +64,9 @@ class FieldWriter {
   void operator()(uint32_t tag, const char*, const std::vector<uint32_t>& numbers) {
     writer_.add_packed_uint32(tag, numbers.begin(), numbers.end());
   }
+  void operator()(uint32_t tag, const char*, const std::vector<uint64_t>& numbers) {
+    writer_.add_packed_uint64(tag, numbers.begin(), numbers.end());
+  }
   void operator()(uint32_t tag, const char*, const Stacks& stacks) {
     std::vector<uint64_t> ids;
     for (const std::vector<uint32_t>& stack : stacks) {
@@ -123,8 +126,8 @@ class FieldReader {
   static bool Fits(pbf_wire_type type) {
     if constexpr (std::same_as<Member, double>) return type == pbf_wire_type::fixed64;
     if constexpr (std::integral<Member> || std::is_enum_v<Member>) return type == pbf_wire_type::varint;
-    const bool is_number = std::same_as<Member, std::vector<uint32_t>> && type == pbf_wire_type::varint;
-    return is_number || type == pbf_wire_type::length_delimited;
+    const bool is_number = std::same_as<Member, std::vector<uint32_t>> || std::same_as<Member, std::vector<uint64_t>>;
+    return (is_number && type == pbf_wire_type::varint) || type == pbf_wire_type::length_delimited;
   }
 
   // Adds an element to a repeated field.
@@ -157,6 +160,13 @@ class FieldReader {
       return;
     }
     for (const uint32_t number : reader_.get_packed_uint32()) numbers->push_back(number);
+  }
+  void Read(std::vector<uint64_t>* numbers) {
+    if (reader_.wire_type() == pbf_wire_type::varint) {
+      numbers->push_back(reader_.get_uint64());
+      return;
+    }
+    for (const uint64_t number : reader_.get_packed_uint64()) numbers->push_back(number);
   }
   void Read(Stacks* stacks) {
     std::vector<uint32_t>& stack = *AddTo(stacks);

@@ -592,6 +592,36 @@ struct Allocator {
   }
 };
 
+struct SampleCourse {
+  uint32_t number = 0;
+  std::vector<uint64_t> allocated_bytes = {};
+  std::vector<uint64_t> allocated_objects = {};
+  std::vector<uint64_t> freed_bytes = {};
+  std::vector<uint64_t> freed_objects = {};
+
+  bool operator==(const SampleCourse&) const = default;
+  template <typename Self, typename Visit>
+  static void Fields(Self& self, Visit& visit) {
+    visit(1, "number", self.number);
+    visit(2, "allocated_bytes", self.allocated_bytes);
+    visit(3, "allocated_objects", self.allocated_objects);
+    visit(4, "freed_bytes", self.freed_bytes);
+    visit(5, "freed_objects", self.freed_objects);
+  }
+};
+
+struct Course {
+  std::vector<uint64_t> elapsed_ns = {};
+  std::vector<SampleCourse> sample = {};
+
+  bool operator==(const Course&) const = default;
+  template <typename Self, typename Visit>
+  static void Fields(Self& self, Visit& visit) {
+    visit(1, "elapsed_ns", self.elapsed_ns);
+    visit(2, "sample", self.sample);
+  }
+};
+
 struct Profile {
   std::optional<Process> process = {};
   std::optional<Sampling> sampling = {};
@@ -608,6 +638,7 @@ struct Profile {
   std::vector<MissingNames> missing_names = {};
   std::optional<Merged> merged = {};
   std::optional<Allocator> allocator = {};
+  std::optional<Course> course = {};
 
   bool operator==(const Profile&) const = default;
   template <typename Self, typename Visit>
@@ -627,6 +658,7 @@ struct Profile {
     visit(1015, "missing_names", self.missing_names);
     visit(1016, "merged", self.merged);
     visit(1017, "allocator", self.allocator);
+    visit(1018, "course", self.course);
   }
 };
 

@@ -199,8 +199,12 @@ ProfileFile DescribeFile(std::string_view path, const Profile& profile) {
   file.duration_nanos = profile.duration_nanos;
   file.sequence = PartsOf(path).sequence;
   file.moment = ProfileMomentOf(profile);
-  if (const int64_t elapsed_ns = profile.process().elapsed_ns; elapsed_ns > 0)
-    file.start_nanos = WrappedDifference(file.time_nanos, elapsed_ns);
+  file.steady_nanos = file.time_nanos;
+  if (const int64_t elapsed_ns = profile.process().elapsed_ns; elapsed_ns > 0) {
+    const int64_t started_ns = profile.process().started_ns;
+    if (started_ns > 0) file.steady_nanos = WrappedSum(started_ns, elapsed_ns);
+    file.start_nanos = WrappedDifference(file.steady_nanos, elapsed_ns);
+  }
   const bool is_threads = file.kind == "threads";
   if (is_threads || IsMemoryKind(file.kind)) {
     const auto in_use = FindMetric(profile, is_threads                    ? "alive"

@@ -47,6 +47,8 @@ struct ProfileFile {
   std::string process;       // identity; "" if the file does not state it
   std::string program;       // "redis-server (pid 42)"
   int64_t time_nanos = 0, duration_nanos = 0;
+  // The same moment by a clock that starts with the process and never jumps. For intervals between files of one process.
+  int64_t steady_nanos = 0;
   int64_t start_nanos = 0;  // when the process began; 0: the file does not say
   uint64_t sequence = 0;    // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: another kind of name
   ProfileMoment moment = ProfileMoment::kNone;

@@ -11,12 +11,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "report/table/heap_in_use.h"
+#include "report/table/heap_moment.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -258,6 +260,8 @@ struct Snapshot {
   std::vector<ThreadInfo> threads;
   std::vector<NotedThreadInfo> noted_threads;
   std::vector<LibcMapping> libc_mappings;
+  // The heap's rows at earlier moments, oldest first; empty unless every allocation is recorded. Set by ProcessExporter.
+  std::span<const HeapMoment> earlier = {};
   std::vector<LiveThreadInfo> live_threads;
   bool resident = false;               // a profile of resident memory is requested
   std::string resident_left_out = {};  // why resident memory is unknown; "": known, or not requested

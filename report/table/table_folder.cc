@@ -29,6 +29,7 @@ namespace {
 
 // The words share one cache line, in the order of ControlWords.
 constexpr off_t kWordsOffset = offsetof(TableHeader, exit_request);
+constexpr int64_t kRecentEnd = 60 * kSecond;
 constexpr int64_t kLongestBeat = 3 * kSecond;  // between two beats of an exporter, on a busy machine
 static_assert(offsetof(TableHeader, exported) == kWordsOffset + 4);
 static_assert(offsetof(TableHeader, snapshot_request) == kWordsOffset + 8);
@@ -233,7 +234,9 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const bool runs = SomebodyWrites(file_);
   const int64_t wall_ns = runs ? NowNs(CLOCK_REALTIME) : EndedAt();
   std::optional<int64_t> program_ns;
-  if (runs && SharesOurClock(owner_)) program_ns = NowNs();
+  // The wall clock may have been set while the process ran, but rarely since its end a moment ago.
+  const int64_t since_end_ns = runs ? 0 : NowNs(CLOCK_REALTIME) - wall_ns;
+  if (since_end_ns >= 0 && since_end_ns < kRecentEnd && SharesOurClock(owner_)) program_ns = NowNs() - since_end_ns;
   struct Free {
     void operator()(char* bytes) const { free(bytes); }
   };

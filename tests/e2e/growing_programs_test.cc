@@ -6,6 +6,7 @@
 namespace holdfast::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class GrowingPrograms : public Profiled {
@@ -23,7 +24,7 @@ class GrowingPrograms : public Profiled {
                                 {{"heap-interval", "1"}, {"snapshot-every", "0"}, {"lifetimes", "yes"}});
     EXPECT_TRUE(run.exited(0)) << run.Describe();
     RunResult leaks = RunTool({"leaks", out()});
-    EXPECT_THAT(leaks.out, HasSubstr("1 snapshot and the ages of live blocks, over ")) << leaks.Describe();
+    EXPECT_THAT(leaks.out, ContainsRegex("1 snapshot and [0-9]+ earlier moments, over ")) << leaks.Describe();
     return leaks;
   }
 };
@@ -44,7 +45,7 @@ TEST_F(GrowingPrograms, AProgramThatHoldsTheSameRaisesNoAlarm) {
 TEST_F(GrowingPrograms, OneExactRunIsEnoughToSeeALeak) {
   const RunResult leaks = OneRun("leak");
   EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
-  EXPECT_THAT(leaks.out, HasSubstr("by remember_request\n"));
+  EXPECT_THAT(leaks.out, HasSubstr("by remember_request"));
 }
 
 TEST_F(GrowingPrograms, OneExactRunOfAHealthyProgramRaisesNoAlarm) {
@@ -52,6 +53,26 @@ TEST_F(GrowingPrograms, OneExactRunOfAHealthyProgramRaisesNoAlarm) {
   EXPECT_TRUE(leaks.exited(0) || leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.out, HasSubstr("no stack grows"));
   EXPECT_EQ(leaks.out.find("more snapshots"), std::string::npos) << "it has ended\n" << leaks.out;
+}
+
+// Small blocks seldom have a known age, so their ages do not show bursts.
+TEST_F(GrowingPrograms, OneExactRunIsEnoughToSeeBurstsOfSmallBlocks) {
+  const RunResult run = RunAs(Launch::kRun, {"leak_shapes", "bursts-4", "1", "400000", "512", "0", "1"},
+                              {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("by leak_here"));
+}
+
+// What a local object of main held is gone when main returns.
+TEST_F(GrowingPrograms, OneExactRunShowsWhatMainHeldUntilItReturned) {
+  const RunResult run =
+      RunAs(Launch::kRun, {"remembers_in_bursts", "scope", "1"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, HasSubstr("by remember_request"));
 }
 
 // Snapshots that found nothing new are counted in the next file.
@@ -124,8 +145,9 @@ TEST_P(HelperUsers, AreNamedInsteadOfTheHelper) {
       RunAs(Launch::kRun, {"helper_users", way, "8"}, {{"snapshot-every", "0"}, {"heap-interval", "4KiB"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   const RunResult leaks = RunTool({"leaks", "--color", "never", out()});
-  EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();
-  EXPECT_THAT(leaks.out, HasSubstr(std::string("by ") + name + "\n"));
+  // On a busy machine the pauses between rounds are as long as the rounds, and the program stops too early.
+  EXPECT_TRUE(leaks.exited(1) || leaks.exited(4)) << leaks.Describe();
+  EXPECT_THAT(leaks.out, ContainsRegex(std::string("by ") + name + "[;\n]"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, HelperUsers,

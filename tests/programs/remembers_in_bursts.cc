@@ -1,11 +1,13 @@
-// Allocates in four bursts and, with leak, never frees. Also has a table that is built at the start, and a ring that is soon full:
+// Allocates in four bursts and, with leak, never frees; with scope, frees all of it when main returns. Also has a table that
+// is built at the start, and a ring that is soon full:
 //
-//     remembers_in_bursts leak|ring SECONDS
+//     remembers_in_bursts leak|scope|ring SECONDS
 #include <time.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace {
 
@@ -38,7 +40,8 @@ extern "C" __attribute__((noinline)) void* open_session() {
 }
 
 int main(int argc, char** argv) {
-  const bool leaks = argc > 1 && strcmp(argv[1], "leak") == 0;
+  const bool is_scope = argc > 1 && strcmp(argv[1], "scope") == 0;
+  const bool leaks = is_scope || (argc > 1 && strcmp(argv[1], "leak") == 0);
   const double seconds = argc > 2 ? atof(argv[2]) : 1;
   void* ring[20] = {};
   size_t at = 0;
@@ -53,5 +56,6 @@ int main(int argc, char** argv) {
     }
     Sleep(seconds / 8);
   }
+  while (is_scope && all != nullptr) free(std::exchange(all, all->next));
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "report/growth/growth.h"
@@ -277,6 +278,86 @@ TEST_F(LeaksTest, KindsAreKeptApart) {
 }
 
 // Workers that live for three snapshots each.
+// One file of an exact run, with what its two stacks had allocated at 20 earlier moments.
+class OneExactFile : public LeaksTest {
+ protected:
+  Result LeaksOf(const std::vector<uint64_t>& leaked, const std::vector<uint64_t>& held) {
+    const auto sum = [](const std::vector<uint64_t>& increments) {
+      return static_cast<int64_t>(std::accumulate(increments.begin(), increments.end(), uint64_t{0}));
+    };
+    Profile p = StackProfile(
+        {Stack{"main;leak", 1000 * sum(leaked), sum(leaked)}, Stack{"main;hold", 1000 * sum(held), sum(held)}});
+    p.time_nanos = kStart + 21 * kSecond;
+    record::Process& process = *p.mutable_process();
+    process = {.kind = "heap", .id = "app", .program = "app", .started_ns = kStart, .elapsed_ns = 21 * kSecond};
+    p.mutable_records()->sampling.emplace().interval.push_back({.mean = 1, .unit = "bytes"});
+    record::Course& course = p.mutable_records()->course.emplace();
+    for (int64_t i = 1; i <= 20; ++i) course.elapsed_ns.push_back(static_cast<uint64_t>(i * kSecond));
+    for (const auto& increments : {leaked, held}) {
+      record::SampleCourse sample{.number = static_cast<uint32_t>(course.sample.size() + 1)};
+      for (const uint64_t blocks : increments) {
+        sample.allocated_bytes.push_back(1000 * blocks);
+        sample.allocated_objects.push_back(blocks);
+      }
+      course.sample.push_back(sample);
+    }
+    Save("app.1.0001.heap.pb.gz", p);
+    return Leaks({.view = {.files = {folder_.path()}}});
+  }
+  static constexpr int64_t kSecond = 1'000'000'000, kStart = 1'700'000'000 * kSecond;
+};
+
+TEST_F(OneExactFile, OfBurstsGrowsByTheRightFunction) {
+  std::vector<uint64_t> bursts(20);
+  for (size_t i = 0; i < bursts.size(); ++i) bursts[i] = i % 5 < 2 ? 30 : 0;
+  const Result leaks = LeaksOf(bursts, {500});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("1 snapshot and 20 earlier moments, over 20s"));
+  EXPECT_THAT(leaks.out, HasSubstr(", by leak"));
+  EXPECT_THAT(leaks.out, HasSubstr("rows     all memory in use at the end"));
+}
+
+TEST_F(OneExactFile, OfTablesMadeAtTheStartRaisesNoAlarm) {
+  const Result leaks = LeaksOf({100, 50}, {500});
+  EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("level: "));
+}
+
+// Whoever needs the next chunk of an allocator is not the leaker: the heap profile names that one.
+TEST_F(LeaksTest, AnAllocatorsMappingsAreLeftToTheHeapProfile) {
+  for (const bool has_heap : {true, false}) {
+    for (int minute = 0; minute < 20; ++minute) {
+      Profile p =
+          StackProfile({Stack{"main;index;make_string;libjemalloc.so.2!pages_map", 2'000'000 * minute + 1, minute + 1},
+                        Stack{"main;own_table", 4'000'000, 2}});
+      p.time_nanos = 1'700'000'000'000'000'000 + minute * kMinute;
+      *p.mutable_process() = {.kind = "map", .id = has_heap ? "app" : "other", .program = "app"};
+      p.mutable_process()->profiled =
+          has_heap ? std::vector<std::string>{"heap", "map"} : std::vector<std::string>{"map"};
+      Save("app.1." + std::to_string(1000 + minute) + ".map.pb.gz", p);
+    }
+    const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+    EXPECT_EQ(leaks.exit_code, has_heap ? 0 : 1) << leaks.out << leaks.err;
+    EXPECT_EQ(leaks.out.find("make_string") != std::string::npos, !has_heap) << leaks.out;
+  }
+}
+
+// The wall clock is set back by an hour in the middle of a run.
+TEST_F(LeaksTest, AWallClockThatIsSetBackChangesNothing) {
+  for (int minute = 0; minute < 20; ++minute) {
+    Profile p = StackProfile({Stack{"main;leak", 100'000 * minute + 1, 100 * minute + 1}});
+    const int64_t start = 1'700'000'000'000'000'000;
+    p.time_nanos = start + minute * kMinute - (minute < 10 ? 0 : 60 * kMinute);
+    *p.mutable_process() = {
+        .kind = "heap", .id = "app", .program = "app", .started_ns = start, .elapsed_ns = minute * kMinute + 1};
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("20 snapshots over 19min"));
+  EXPECT_THAT(leaks.out, HasSubstr("by leak"));
+}
+
 TEST_F(LeaksTest, ShortProcessesOfOneProgramAreJudgedTogether) {
   for (const int64_t more : {0, 100'000}) {
     for (int worker = 0; worker < 12; ++worker) {
@@ -401,6 +482,7 @@ class ResidentTest : public LeaksTest {
     for (int minute = 0; minute < 12; ++minute) {
       MemoryAccount account;
       account.allocator_name = "glibc";
+      account.has_pages = true;
       account.live = {.value = 20 << 20, .variance = 0};
       account.allocator = 22 << 20;
       account.files = 3 << 20;
@@ -434,6 +516,19 @@ TEST_F(ResidentTest, FreeMemoryThatComesOfOneFreeIsNoGrowth) {
   EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("memory   152MiB of it is free memory that glibc keeps: fragmentation"));
   EXPECT_THAT(leaks.out, Not(HasSubstr("answer   growing")));
+}
+
+// The last account is of a process that is ending: its page table cannot be read, so no live blocks are known.
+TEST_F(ResidentTest, WhatAnEndingProcessHoldsIsNotFreeMemory) {
+  const Result leaks = Rising([](MemoryAccount* account, int64_t rise) {
+    account->allocator += rise;
+    account->live.value += static_cast<double>(rise);
+    if (rise < 150 << 20) return;
+    account->has_pages = false;
+    account->live = {};
+  });
+  EXPECT_THAT(leaks.out, HasSubstr(": live blocks +"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("fragmentation")));
 }
 
 TEST_F(ResidentTest, MappingsOfTheProgramAreLabelledSo) {

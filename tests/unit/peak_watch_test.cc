@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "report/peak/heap_course.h"
 #include "report/peak/heap_rows.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/made_table.h"
@@ -253,6 +254,62 @@ TEST_F(PeakTest, AnInconsistentTableIsReadToTheEnd) {
   }
   table_.head().used = table_.head().backed = 0xffffffff;
   PeakWatch().Look(Write());
+}
+
+// ---- The course of an exact run ----
+
+class CourseTest : public PeakTest {
+ protected:
+  // Looks when the next moment is due, whatever reading cost.
+  void LookAgain() { course_.LookAt(Write(), now_ns_ += kSecond); }
+
+  HeapCourse course_;
+  int64_t now_ns_ = kSecond;
+};
+
+TEST_F(CourseTest, HasWhatEachRowHadAllocatedAndFreed) {
+  const Offset stack = table_.AddStack({0x1000});
+  const Offset first = AddRow(stack, 5, 2);
+  course_.LookAt(Write(), now_ns_);
+  EXPECT_TRUE(course_.moments().empty()) << "the first moment is one period later";
+  LookAgain();
+  table_.At<Row>(first).sums[kAllocObjects] = uint64_t{9} << kCountFractionBits;
+  table_.At<Row>(first).sums[kAllocSpace] = uint64_t{900} << kAmountFractionBits;
+  const Offset second = AddRow(stack, 1, 0);
+  table_.At<Row>(second).owner = 1;
+  table_.At<Row>(second).sums[kFreeObjectsByOthers] = uint64_t{1} << kCountFractionBits;
+  table_.At<Row>(second).sums[kFreeSpaceByOthers] = uint64_t{100} << kAmountFractionBits;
+  LookAgain();
+  ASSERT_EQ(course_.moments().size(), 2u);
+  const auto sums_of = [](const HeapMoment& moment) {
+    std::vector<std::vector<uint64_t>> sums;
+    for (const RowSums& row : moment.rows)
+      sums.push_back({row.row, row.allocated_objects, row.allocated_bytes, row.freed_objects, row.freed_bytes});
+    return sums;
+  };
+  using Sums = std::vector<uint64_t>;
+  EXPECT_THAT(sums_of(course_.moments()[0]), ElementsAre(Sums{first, 5, 500, 2, 200}));
+  EXPECT_THAT(sums_of(course_.moments()[1]), ElementsAre(Sums{first, 9, 900, 2, 200}, Sums{second, 1, 100, 1, 100}));
+}
+
+TEST_F(CourseTest, CoversTheWholeLifeWithABoundedNumberOfMoments) {
+  const Offset row = AddRow(table_.AddStack({0x1000}), 1, 0);
+  for (uint64_t i = 1; i <= 500; ++i) {
+    table_.At<Row>(row).sums[kAllocObjects] = i << kCountFractionBits;
+    LookAgain();
+  }
+  ASSERT_GE(course_.moments().size(), HeapCourse::kMostMoments / 2);
+  ASSERT_LE(course_.moments().size(), HeapCourse::kMostMoments);
+  uint64_t before = 0;
+  for (const HeapMoment& moment : course_.moments()) {
+    ASSERT_EQ(moment.rows.size(), 1u);
+    EXPECT_LE(moment.rows[0].allocated_objects - before, 60u);
+    before = moment.rows[0].allocated_objects;
+  }
+  EXPECT_GE(before, 440u);
+  course_.Stop();
+  LookAgain();
+  EXPECT_TRUE(course_.moments().empty());
 }
 
 }  // namespace

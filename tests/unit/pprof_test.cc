@@ -171,6 +171,10 @@ record::Profile SomeRecords() {
   records.process->moment = record::Moment::kAfterExitHandlers;
   records.total.push_back({.type = "delay", .value = -5, .half_width = 0.25});
   records.account.emplace().live = record::Estimate{.value = 9e7, .variance = 4.8e13};
+  record::Course& course = records.course.emplace();
+  course.elapsed_ns = {40'000'000, 80'000'000};
+  course.sample.push_back({.number = 1, .allocated_bytes = {4096, uint64_t{1} << 40}, .allocated_objects = {1, 2}});
+  course.sample.push_back({.number = 2, .allocated_bytes = {100}, .allocated_objects = {1}, .freed_bytes = {0, 100}});
   record::Locks& locks = records.locks.emplace();
   record::Lock& lock = locks.lock.emplace_back();
   lock.number = 1;

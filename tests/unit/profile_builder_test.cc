@@ -518,6 +518,37 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
   EXPECT_EQ(mutex.records().locks->kind, holds) << "nobody holds a semaphore";
 }
 
+TEST(Course, HasWhatCameBetweenTwoMomentsForEachSample) {
+  Snapshot s = Process();
+  s.elapsed_ns = 100;
+  const uint32_t one = AddStack(&s, {kMain + 0x1500}), two = AddStack(&s, {kMain + 0x1600});
+  AddHeapRow(&s, one, 104, {.objects = 100, .space = 10000});
+  AddHeapRow(&s, two, 104, {.objects = 5, .space = 500});
+  s.rows[0].place = 7;
+  s.rows[1].place = 9;
+  // Blocks of 100 bytes.
+  const auto row = [](uint64_t allocated, uint64_t freed, Offset place) {
+    return RowSums{100 * allocated, allocated, 100 * freed, freed, place};
+  };
+  const std::vector<HeapMoment> earlier = {{.elapsed_ns = 20, .rows = {row(3, 0, 7)}},
+                                           {.elapsed_ns = 40, .rows = {row(3, 1, 7), row(2, 0, 9), row(1, 0, 77)}},
+                                           {.elapsed_ns = 140, .rows = {row(9, 0, 7)}}};
+  s.earlier = earlier;
+  const Profile heap = BuildProfile(s, ProfileKind::kHeap);
+  ASSERT_TRUE(heap.records().course.has_value());
+  const record::Course& course = *heap.records().course;
+  EXPECT_THAT(course.elapsed_ns, testing::ElementsAre(20, 40)) << "a moment after the snapshot is left out";
+  const std::vector<record::SampleCourse> samples = {
+      {.number = 1,
+       .allocated_bytes = {300},
+       .allocated_objects = {3},
+       .freed_bytes = {0, 100},
+       .freed_objects = {0, 1}},
+      {.number = 2, .allocated_bytes = {0, 200}, .allocated_objects = {0, 2}}};
+  EXPECT_EQ(course.sample, samples);
+  EXPECT_FALSE(BuildProfile(s, ProfileKind::kMap).records().course.has_value());
+}
+
 TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
   Snapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
