@@ -15,8 +15,9 @@ constexpr int64_t kOtherUsersRest = kSecond;
 
 // Returns the time since the process began. Falls back to wall clocks for a process in another time namespace.
 int64_t ElapsedNs(const TableFile& table, int64_t now_ns) {
-  if (SharesOurClock(table.owner())) return static_cast<int64_t>(static_cast<uint64_t>(now_ns) -
-                                                               static_cast<uint64_t>(table.owner().start_monotonic_ns));
+  if (SharesOurClock(table.owner()))
+    return static_cast<int64_t>(static_cast<uint64_t>(now_ns) -
+                                static_cast<uint64_t>(table.owner().start_monotonic_ns));
   int64_t start_ns = 0;
   if (!ReadTable(table.descriptor(), &start_ns, offsetof(TableHeader, start_wall_ns), sizeof start_ns)) return 0;
   return static_cast<int64_t>(static_cast<uint64_t>(NowNs(CLOCK_REALTIME)) - static_cast<uint64_t>(start_ns));
