@@ -28,6 +28,7 @@
 #include "sampler/hot_path/this_thread.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/locks/cleanup.h"
+#include "sampler/process/process.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char _end[];
@@ -78,7 +79,12 @@ bool SomebodyElseIsAtWork() {
          RunsUnderMallocReplacingValgrind();
 }
 
-const link_map* Libc() { return FirstThatDefines("gnu_get_libc_version"); }
+// Null: another libc.
+const link_map* Glibc() { return FirstThatDefines("gnu_get_libc_version"); }
+const link_map* Libc() {
+  const link_map* glibc = Glibc();
+  return glibc != nullptr ? glibc : LinkerObject();
+}
 
 // Whether the first object that defines clock_gettime is not libc. The kernel's own, the vDSO, is in the list, but in
 // no scope.
@@ -86,7 +92,7 @@ bool ClockIsInterposed() {
   const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
   const link_map* object = FirstThatDefines("clock_gettime");
   if (object != nullptr && vdso != 0 && object->l_addr == vdso)
-    object = FirstThatDefines("clock_gettime", object->l_next);
+    object = FirstThatDefines("clock_gettime", NextInSearch(object));
   return object != nullptr && object != Libc();
 }
 
@@ -112,7 +118,7 @@ bool AllocatorCanAlign() {
 
 // Every block that free gets is then glibc's, which keeps its size before it.
 bool AllocatorIsLibcs() {
-  const link_map* object = Libc();
+  const link_map* object = Glibc();
   return object != nullptr && ObjectOfFunction(real.malloc) == object && ObjectOfFunction(real.calloc) == object &&
          ObjectOfFunction(real.realloc) == object;
 }
@@ -165,7 +171,7 @@ void RegisterHandlers() {
 
 // The form of musl's registration is another.
 void FindCleanupFunctions() {
-  if (Libc() == nullptr) return;
+  if (Glibc() == nullptr) return;
   void* push = FindFunction("_pthread_cleanup_push");
   void* pop = FindFunction("_pthread_cleanup_pop");
   if (push == nullptr || pop == nullptr) return;
@@ -206,6 +212,7 @@ HOLDFAST_COLD bool ReadySlow() {
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
   passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
+  process.lock_words_unknown = Glibc() == nullptr;
   // libc's record would come from the program's own allocator, which may just be starting.
   if (!passes_through && owns_malloc) WatchReturnFromMain();
   // No early block is made after this.

@@ -29,7 +29,7 @@ AddressRange RangeOf(const void* address) {
 }
 
 const link_map* FirstThatDefines(const SymbolName& name, const link_map* object) {
-  while (object != nullptr && !Defines(object, name)) object = object->l_next;
+  while (object != nullptr && !Defines(object, name)) object = NextInSearch(object);
   return object;
 }
 
@@ -47,8 +47,8 @@ bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
 
 bool IsDefinedBehind(const SymbolName& name, const void* base) {
   const link_map* object = FirstObject();
-  while (object != nullptr && object->l_addr != reinterpret_cast<uintptr_t>(base)) object = object->l_next;
-  return object != nullptr && FirstThatDefines(name, object->l_next) != nullptr;
+  while (object != nullptr && object->l_addr != reinterpret_cast<uintptr_t>(base)) object = NextInSearch(object);
+  return object != nullptr && FirstThatDefines(name, NextInSearch(object)) != nullptr;
 }
 
 bool IsDefinedFirstAt(const SymbolName& name, const void* base) {

@@ -22,7 +22,7 @@ HOLDFAST_HIDDEN const link_map* ObjectOf(const void* address);
 // Returns where the object with this address is in memory; an empty range if there is none.
 HOLDFAST_HIDDEN AddressRange RangeOf(const void* address);
 
-// Searches from `object` on, in the order of the list; null: none.
+// Searches from `object` on, in search order; null: none.
 HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = FirstObject());
 
 HOLDFAST_HIDDEN bool IsDefinedAnywhere(const SymbolName& name);

@@ -17,8 +17,8 @@ bool IsLibrary(const link_map* object) { return object->l_addr == reinterpret_ca
 
 const link_map* FirstAfterLibrary() {
   const link_map* object = FirstObject();
-  while (object != nullptr && !IsLibrary(object)) object = object->l_next;
-  return object != nullptr ? object->l_next : nullptr;
+  while (object != nullptr && !IsLibrary(object)) object = NextInSearch(object);
+  return object != nullptr ? NextInSearch(object) : nullptr;
 }
 
 class DefinedFunctions {
@@ -57,14 +57,14 @@ class DefinedFunctions {
 }  // namespace
 
 void* FindFunction(const SymbolName& name) {
-  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
+  for (const link_map* object = FirstObject(); object != nullptr; object = NextInSearch(object)) {
     if (void* found = DefinedFunctions(object).Find(name, nullptr)) return found;
   }
   return nullptr;
 }
 
 void* FindNextFunction(const SymbolName& name) {
-  for (const link_map* object = FirstAfterLibrary(); object != nullptr; object = object->l_next) {
+  for (const link_map* object = FirstAfterLibrary(); object != nullptr; object = NextInSearch(object)) {
     if (void* found = DefinedFunctions(object).Find(name, nullptr)) return found;
   }
   return nullptr;
@@ -72,7 +72,7 @@ void* FindNextFunction(const SymbolName& name) {
 
 void FindRealFunctions() {
   int left = kRealFunctions;
-  for (const link_map* object = FirstAfterLibrary(); object != nullptr && left != 0; object = object->l_next) {
+  for (const link_map* object = FirstAfterLibrary(); object != nullptr && left != 0; object = NextInSearch(object)) {
     const DefinedFunctions defined(object);
     for (int i = 0; i < kRealFunctions; ++i) {
       void** const function = RealFunction(i);

@@ -134,8 +134,8 @@ void FindBehindLibrary(const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};
   const link_map* object = FirstObject();
-  while (object != nullptr && !IsLibrary(object)) object = object->l_next;
-  for (object = object != nullptr ? object->l_next : nullptr; object != nullptr; object = object->l_next) {
+  while (object != nullptr && !IsLibrary(object)) object = NextInSearch(object);
+  for (object = object != nullptr ? NextInSearch(object) : nullptr; object != nullptr; object = NextInSearch(object)) {
     if (object->l_ld != nullptr && wanted.TakeFrom(object)) return;
   }
 }

@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "interpose/base/late_functions.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "sampler/contract/syscalls.h"
@@ -44,7 +45,7 @@ bool IsMainThread() { return RawSyscall(SYS_gettid) == RawSyscall(SYS_getpid); }
 }  // namespace
 
 void WatchReturnFromMain() {
-  if (real.__cxa_thread_atexit_impl != nullptr && IsMainThread())
+  if (IsFound(reinterpret_cast<const void*>(real.__cxa_thread_atexit_impl)) && IsMainThread())
     real.__cxa_thread_atexit_impl(OnMainThreadEnd, nullptr, &__dso_handle);
 }
 

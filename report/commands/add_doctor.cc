@@ -35,6 +35,8 @@
 namespace holdfast {
 namespace {
 
+constexpr char kMuslNote[] =
+    "the C library is musl: waits for mutexes, reader-writer locks, conditions and spin locks are not recorded; stacks end in musl's start code";
 constexpr char kOverhead[] =
     "expected: " HOLDFAST_MALLOC_COST " instructions for malloc and free, " HOLDFAST_LOCK_COST
     " for an uncontended lock and unlock, about 1us for each 512KiB allocated, 0.15ms at the start; a table of about 0.3MiB, at most 64MiB";
@@ -89,6 +91,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     findings.Ok("recording",
                 fmt::format("loads the library: 64-bit x86, linked dynamically ({})",
                             file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
+    if (file.is_musl) findings.Note("musl", kMuslNote);
   }
   if (Environment("HOLDFAST_ENABLE") == "0")
     findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library records nothing");
@@ -152,8 +155,6 @@ void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::str
     findings->No("recording", "is not a 64-bit x86 program, so nothing can be recorded");
   } else if (file.kind == ExecutableKind::Kind::kElf && file.interpreter.empty()) {
     findings->No("recording", "is linked statically, so no library can be preloaded");
-  } else if (HasObject(objects, "ld-musl")) {
-    findings->No("recording", "uses the C library musl; Holdfast profiles programs that use glibc");
   } else if (IsSecure(pid)) {
     findings->No(
         "recording",

@@ -92,20 +92,6 @@ size_t ProgramOfLoader(const std::vector<std::string>& command) {
   return command.size();
 }
 
-// Checks for a musl program among those that a script or a wrapper (env, timeout, sh -c) starts. Such a program would
-// not start with the library preloaded, so the command runs unprofiled.
-void CheckStarted(const std::vector<std::string>& command, const char* path_variable, ProgramCheck* check) {
-  for (const StartedProgram& started : ProgramsStartedBy(command, LookUpIn(path_variable))) {
-    const ExecutableKind file = ReadExecutableKind(started.path);
-    if (file.kind != ExecutableKind::Kind::kElf || !file.is_musl) continue;
-    check->recordable = false;
-    check->message = fmt::format(
-        "{}: starts {}, which uses the C library musl and cannot start with the library preloaded, so nothing is recorded. To profile the rest, start that program there with: env -u LD_PRELOAD {}",
-        started.script.empty() ? command[0] : started.script, started.path, started.path);
-    return;
-  }
-}
-
 ProgramCheck Refuse(int exit_code, std::string message) {
   return {.exit_code = exit_code, .message = std::move(message)};
 }
@@ -122,11 +108,6 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
     return refuse(fmt::format(
         "is linked statically, so no library can be preloaded and nothing in it can be recorded. Link it dynamically; to profile only the programs that it starts, start it with LD_PRELOAD={} instead.",
         library));
-  }
-  if (file.is_musl) {
-    return refuse(fmt::format(
-        "uses the C library musl ({}) and cannot start with the library preloaded. Holdfast profiles programs that use glibc. Start it without holdfast run; in a profiled script: env -u LD_PRELOAD {}",
-        file.interpreter, path));
   }
   if (access(file.interpreter.c_str(), F_OK) != 0) {
     *check = Refuse(kNotExecutable,
@@ -205,7 +186,6 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
     if (file.kind != ExecutableKind::Kind::kElf || file.is_loader) return check;
   }
   if (file.kind == ExecutableKind::Kind::kElf) CheckElf(shown, path, file, library, &check);
-  if (check.exit_code == 0 && check.recordable) CheckStarted(command, path_variable, &check);
   return check;
 }
 

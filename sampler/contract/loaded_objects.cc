@@ -52,6 +52,22 @@ const link_map* FirstObject() {
   return published != nullptr ? published->r_map : nullptr;
 }
 
+const link_map* LinkerObject() {
+  const uintptr_t base = getauxval(AT_BASE);
+  const link_map* object = base != 0 ? FirstObject() : nullptr;
+  while (object != nullptr && object->l_addr != base) object = object->l_next;
+  return object;
+}
+
+const link_map* NextInSearch(const link_map* object) {
+  const uintptr_t linker = getauxval(AT_BASE);
+  const auto is_linker = [linker](const link_map* one) { return linker != 0 && one->l_addr == linker; };
+  if (is_linker(object)) return nullptr;
+  const link_map* next = object->l_next;
+  if (next != nullptr && is_linker(next)) next = next->l_next;
+  return next != nullptr ? next : LinkerObject();
+}
+
 void NoteInitialStack() {
   if (initial_stack != 0) return;
   if (&__libc_stack_end != nullptr) {

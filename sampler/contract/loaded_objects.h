@@ -16,6 +16,13 @@ namespace holdfast {
 // Returns the first object in search order, which is the program; null if the linker publishes none.
 HOLDFAST_HIDDEN const link_map* FirstObject();
 
+// Returns the object after `object` in search order. musl's libc is the dynamic linker: second in the list, but searched
+// last. Only while no other thread changes the list.
+HOLDFAST_HIDDEN const link_map* NextInSearch(const link_map* object);
+
+// Returns the dynamic linker's own object; null if the program was started as its argument.
+HOLDFAST_HIDDEN const link_map* LinkerObject();
+
 // Where the kernel put argc, argv…, 0, environment…, 0: the main thread's stack begins there. 0 before
 // NoteInitialStack.
 extern HOLDFAST_HIDDEN uintptr_t initial_stack;

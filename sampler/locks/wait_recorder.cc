@@ -149,7 +149,8 @@ bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns) {
 SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   *wait = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
-      (process.options.lock_interval_ns == 0 && table() == nullptr))
+      (process.options.lock_interval_ns == 0 && table() == nullptr) ||
+      (UNLIKELY(process.lock_words_unknown) && kind <= WaitKind::kSpin))
     return nullptr;
   // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
   SharedTable* recorded = GetTableMuted(thread);

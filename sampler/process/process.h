@@ -34,6 +34,8 @@ struct Process {
   bool child_of_subreaper = false;
   // Functions that are redirected at their entry know samples by their counters alone (interpose/entries).
   bool samples_need_counters = false;
+  // The words of this libc's locks mean something else (musl): waits for locks and conditions are not recorded.
+  bool lock_words_unknown = false;
   TableLocation location{};
   FolderId out_id{};               // of the output folder, as the table's header has it
   char exporter[640] = {};         // path of the `holdfast` tool; empty = start none

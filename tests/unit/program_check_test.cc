@@ -190,85 +190,16 @@ TEST_F(ProgramCheckTest, ProgramsThatCannotLoadTheLibraryAre125) {
   EXPECT_THAT(Check(Write("static", fixed.Bytes())).message, HasSubstr("statically"));
   fixed.header.e_type = ET_DYN;
   EXPECT_THAT(Check(Write("static-pie", fixed.Bytes())).message, HasSubstr("statically"));
-  EXPECT_THAT(Check(Write("musl", Dynamic("/lib/ld-musl-x86_64.so.1").Bytes())).message, HasSubstr("musl"));
   TinyElf arm = Dynamic("/lib/ld-linux-aarch64.so.1");
   arm.header.e_machine = EM_AARCH64;
   EXPECT_THAT(Check(Write("arm", arm.Bytes())).message, HasSubstr("aarch64"));
   TinyElf x32 = Dynamic("/libx32/ld-linux-x32.so.2");
   x32.header.e_ident[EI_CLASS] = ELFCLASS32;
   EXPECT_THAT(Check(Write("x32", x32.Bytes())).message, HasSubstr("32-bit"));
-  for (const char* name : {"static", "static-pie", "musl", "arm", "x32"}) {
+  for (const char* name : {"static", "static-pie", "arm", "x32"}) {
     EXPECT_EQ(Check(folder_ + "/" + name).exit_code, 125) << name;
-    const char* reason =
-        name == std::string("musl") ? "cannot start with the library preloaded" : "nothing in it can be recorded";
-    EXPECT_THAT(Check(folder_ + "/" + name).message, HasSubstr(reason)) << name;
+    EXPECT_THAT(Check(folder_ + "/" + name).message, HasSubstr("nothing in it can be recorded")) << name;
   }
-}
-
-// musl's loader ends when the library is preloaded: a command that starts such a program runs without the library, and the message says what to do.
-TEST_F(ProgramCheckTest, WhoeverStartsAProgramOfMuslRunsWithoutTheLibrary) {
-  const std::string musl = Write("musl", Dynamic("/lib/ld-musl-x86_64.so.1").Bytes());
-  const std::string by_library =
-      Write("by_library", WithStrings(std::string("\0libc.musl-x86_64.so.1\0", 24), 1).Bytes());
-  Write("empty", "#!/bin/sh\n");
-  const auto check = [&](std::vector<std::string> command) {
-    return CheckProgram(command, (folder_ + ":/usr/bin:/bin").c_str(), "/lib/libholdfast.so");
-  };
-  int number = 0;
-  const auto script = [&](const std::string& text, const std::string& first = "#!/bin/sh") {
-    return Write("script" + std::to_string(++number), first + "\n" + text + "\n");
-  };
-  const std::string calls = script("musl a b");
-  const std::vector<std::vector<std::string>> start_it = {
-      {calls},
-      {script("set -e; cd / && exec " + musl + " \"$@\"")},
-      {script("exec \"$@\""), "musl", "-x"},
-      {script("exec \"$1\" x"), musl},
-      {script("where=" + folder_ + "\nMODE=fast \"$where\"/musl >/dev/null 2>&1 || exit 1")},
-      {script("\"$(dirname \"$0\")/musl\" &")},
-      {script("${0%/*}/musl")},
-      {script("if true; then # why\n  nice -n 5 musl; fi")},
-      {script("exec musl", "#!/usr/bin/env bash")},
-      {Write("without_first_line", "musl\n")},
-      {script(calls + " 1 2")},
-      {script("x=$(musl) \\\n  y=2\n" + by_library)},
-      {"sh", "-c", "true; exec musl"},
-      {"bash", "-e", "-o", "pipefail", "-c", "exec $0 1", "musl"},
-      {"sh", calls},
-      {script("$unknown/musl; `which musl`; echo >musl; empty")},
-      {script("f() { musl; }\nf")},
-      {"env", "X=1", "timeout", "-k", "3", "5", "musl"},
-      {"env", by_library}};
-  for (const std::vector<std::string>& command : start_it) {
-    const ProgramCheck found = check(command);
-    EXPECT_EQ(found.exit_code, 0) << found.message;
-    EXPECT_FALSE(found.recordable) << ::testing::PrintToString(command) << Bytes(command[0]).substr(0, 200);
-    EXPECT_THAT(found.message, HasSubstr("env -u LD_PRELOAD " + folder_));
-  }
-  const std::vector<std::vector<std::string>> start_none = {{script("env -u LD_PRELOAD musl")},
-                                                            {script("env --unset=LD_PRELOAD musl")},
-                                                            {script("LD_PRELOAD= musl")},
-                                                            {script("LD_PRELOAD=\"\" exec musl")},
-                                                            {script("unset LD_PRELOAD\nmusl")},
-                                                            {script("export LD_PRELOAD=\nmusl")},
-                                                            {script("echo musl 'and musl' \"; musl\"  # ; musl")},
-                                                            {script("$unknown/musl; echo >musl; empty")},
-                                                            {script("cat <<END\nmusl\nEND\n")},
-                                                            {"env", "-i", "X=1", "timeout", "-k", "3", "5", "musl"},
-                                                            {script("musl", "#!/usr/bin/awk -f")},
-                                                            {"env", "-u", "LD_PRELOAD", "musl"},
-                                                            {"echo", "musl"},
-                                                            {"sh", "-c"},
-                                                            {"env"},
-                                                            {Write("itself", "#!/bin/sh\nitself\n")}};
-  for (const std::vector<std::string>& command : start_none) {
-    const ProgramCheck found = check(command);
-    EXPECT_TRUE(found.recordable) << ::testing::PrintToString(command) << found.message;
-    EXPECT_EQ(found.exit_code, 0) << found.message;
-  }
-  // Itself it is refused, and the message says how a script starts it.
-  EXPECT_THAT(check({"musl"}).message, HasSubstr("env -u LD_PRELOAD " + musl));
-  EXPECT_EQ(check({by_library}).exit_code, 125);
 }
 
 TEST_F(ProgramCheckTest, AProgramThatIsHandedToTheLoaderIsJudgedByItself) {
