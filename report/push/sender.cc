@@ -84,6 +84,7 @@ Sender::~Sender() {
 
 void Sender::Add(std::shared_ptr<Spool> spool) {
   const std::lock_guard lock(mutex_);
+  for (const auto& [series, until_ns] : spool->TimesInDoubt()) in_doubt_ns_[series].insert(until_ns);
   spools_.push_back(std::move(spool));
   changed_.notify_one();
 }
@@ -180,7 +181,6 @@ Sender::Request Sender::NextRequest() {
   for (size_t i = 0; i < spools_.size(); ++i) {
     if (numbers[i].empty()) continue;
     for (auto& [waiting, entry] : spools_[i]->Begin(numbers[i])) {
-      if (waiting.in_doubt) in_doubt_ns_[waiting.series].insert(entry.until_ns);
       request.push_back({spools_[i], std::move(waiting), std::move(entry)});
     }
   }

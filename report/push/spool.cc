@@ -594,6 +594,17 @@ std::vector<Spool::Candidate> Spool::Candidates(bool several) {
   return candidates;
 }
 
+std::vector<std::pair<uint64_t, int64_t>> Spool::TimesInDoubt() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<uint64_t, int64_t>> times;
+  for (auto& [number, entry] : waiting_) {
+    if (note_->under_way(number) && (entry.series != 0 || Load(&entry, nullptr))) {
+      times.emplace_back(entry.series, entry.until_ns);
+    }
+  }
+  return times;
+}
+
 std::vector<Spool::Outgoing> Spool::Begin(const std::vector<uint64_t>& numbers) {
   const std::lock_guard lock(mutex_);
   std::vector<Outgoing> entries;
@@ -606,7 +617,6 @@ std::vector<Spool::Outgoing> Spool::Begin(const std::vector<uint64_t>& numbers) 
       continue;
     }
     found->second.under_way = true;
-    found->second.in_doubt = note_->under_way(number);
     entries.emplace_back(found->second, std::move(content));
   }
   WriteRequest(entries);

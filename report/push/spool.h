@@ -86,8 +86,7 @@ class Spool {
     bool counts = true;
     std::string content = {};  // "": in a file
     bool under_way = false;
-    bool in_doubt = false;  // as it was begun: it was under way before, and nobody knows whether it arrived
-    int64_t put_ns = 0;     // monotonic clock; 0: by an earlier pusher
+    int64_t put_ns = 0;  // monotonic clock; 0: by an earlier pusher
     // Set once the entry was read; 0: not read.
     uint64_t series = 0;
     int64_t until_ns = 0;
@@ -107,6 +106,8 @@ class Spool {
   // Marks entries as under way. Omits entries that can no longer be read.
   using Outgoing = std::pair<Waiting, PushEntry>;
   std::vector<Outgoing> Begin(const std::vector<uint64_t>& numbers);
+  // Returns the series and times of the entries that an earlier pusher had under way.
+  std::vector<std::pair<uint64_t, int64_t>> TimesInDoubt();
   // The server accepted these entries.
   void Sent(const std::vector<uint64_t>& numbers);
   // Puts entries back. `not_taken`: the server rejected them or was not reached.

@@ -20,7 +20,7 @@ from pprof_reader import Profile
 TOOL = os.environ.get("HOLDFAST_TOOL", "build/release/bin/holdfast")
 LIBRARY = os.environ.get("HOLDFAST_LIBRARY", "build/release/lib/holdfast/libholdfast.so")
 PROGRAMS = os.environ.get("HOLDFAST_PROGRAMS", "build/release/tests/programs")
-PATIENCE = 60  # seconds, on a busy machine
+PATIENCE = float(os.environ.get("FLEET_PATIENCE", "60"))  # seconds, on a busy machine
 
 
 def clean_environment():

@@ -461,7 +461,18 @@ class Trouble(PushTest):
         self.assertEqual(len(set(counted)), len(counted))
 
     def test_several_of_a_series_with_a_lost_answer_count_once_where_order_matters(self):
+        self.after_a_lost_answer(lambda pusher: pusher)
+
+    def test_several_of_a_series_count_once_where_order_matters_after_a_kill_without_an_answer(self):
+        def another(pusher):
+            pusher.stop(signal.SIGKILL)
+            return self.push(self.server, "--label", "pid=all")
+
+        self.after_a_lost_answer(another)
+
+    def after_a_lost_answer(self, goes_on):
         server, requests, pause = StandIn(self, drops_copies=True), [], [0.25]
+        self.server = server
 
         def slow(handler):  # as Pyroscope 1 on a busy machine; of each series it drops what it has, and refuses what is older
             families = [re.search(rb"__name__..([a-z]+)", grouped(series)[1][0]).group(1) for series in grouped(handler.body)[1]]
@@ -484,6 +495,7 @@ class Trouble(PushTest):
                 program.step()
             steps += 1
         pause[0] = 0
+        pusher = goes_on(pusher)
         self.expect_all(server, 8 * steps)
         self.assertEqual(pusher.stop(), 0)
         self.assertTrue(self.has_all(server, 8 * steps))

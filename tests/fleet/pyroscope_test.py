@@ -3,7 +3,7 @@
 scripts/servers builds version 1.0; skipped where it is not there. FLEET_SERVERS names a folder with another one: all but Distributed
 are for Pyroscope 2, too, which has what was sent twice once when it has compacted its segments. FLEET_SECONDS is how long the real programs work, and how long the server
 is down (by default 4): with 120 and 60 these are the figures of docs/fleet.md. FLEET_PROCESSES is how many processes one pusher has (by
-default 40); from 1,000 on at 15 s.
+default 40); from 1,000 on at 15 s. FLEET_PATIENCE is how many seconds it waits for the last profile (by default 60).
 """
 import glob
 import json
