@@ -5,12 +5,16 @@
 
 #include <string.h>
 
+#include <atomic>
+
 #include "interpose/arch/entry_slow.h"
 #include "interpose/base/readiness.h"
 #include "sampler/arch/processor.h"
 #include "sampler/heap/exact.h"
 #include "sampler/heap/heap.h"
+#include "sampler/hot_path/this_thread.h"
 #include "sampler/stacks/little_stack.h"
+#include "sampler/stacks/module_table.h"
 #include "sampler/tables/shared_table.h"
 
 namespace holdfast {
@@ -54,8 +58,23 @@ bool IsDue(uint64_t bytes, bool charged) {
   return bytes <= kHotSizeLimit && ChargeHeap(bytes) && HeapEventDue(bytes);
 }
 
-void RecordIfDue(const EntryRegisters& r, void* block, uint64_t bytes, bool due) {
-  if (due) RecordAlloc(CallerOf(r), block, bytes);
+// Whether the real function has got this block from another allocation that was counted: it passes its calls on to the
+// next malloc, or a function that the program calls too allocates for it.
+HOLDFAST_COLD bool IsCountedInsideSlow(const AllocationMark& before, void* block, uint64_t bytes) {
+  if (!HasSampledSince(before)) return ChargedSince(before) == (bytes != 0 ? bytes : 1);
+  const TakenLive inner = TakeSample(block);
+  if (!inner.sampled()) return false;
+  PutBackSample(inner, block);
+  return true;
+}
+bool IsCountedInside(const AllocationMark& before, void* block, uint64_t bytes) {
+  if (LIKELY(!HasSampledSince(before) && ChargedSince(before) == 0)) return false;
+  return block != nullptr && IsCountedInsideSlow(before, block, bytes);
+}
+
+void* BlockOf(const RedirectedEntry& entry, const EntryRegisters& r) {
+  if (entry.shape.effect != Effect::kAllocatesInto) return BlockAt(r.rax);
+  return static_cast<int>(r.rax) == 0 ? *static_cast<void**>(BlockAt(r.rdi)) : nullptr;
 }
 
 // Each returns whether the real function is still to be called, by a jump with all registers restored.
@@ -64,31 +83,32 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   if (charged && ExactBegun() && bytes <= kHotSizeLimit) {
     const int64_t taken = TakeCharge();
+    const AllocationMark before = MarkAllocations();
     r.rax = CallReal(entry, r);
-    void* block = BlockAt(r.rax);
-    if (entry.shape.effect == Effect::kAllocatesInto)
-      block = static_cast<int>(r.rax) == 0 ? *static_cast<void**>(BlockAt(r.rdi)) : nullptr;
+    void* block = BlockOf(entry, r);
+    if (UNLIKELY(IsCountedInside(before, block, bytes))) return false;
     const CallerRegisters caller = CallerOf(r);
     if (RecordAllocExact(caller, block, bytes, taken)) return false;
     if (PutBackCharge(taken) && HeapEventDue(bytes)) RecordAlloc(caller, block, bytes);
     return false;
   }
   if (!IsDue(bytes, charged)) return true;
+  const AllocationMark before = MarkAllocations();
   r.rax = CallReal(entry, r);
-  void* block = BlockAt(r.rax);
-  if (entry.shape.effect == Effect::kAllocatesInto)
-    block = static_cast<int>(r.rax) == 0 ? *static_cast<void**>(BlockAt(r.rdi)) : nullptr;
-  RecordIfDue(r, block, bytes, true);
+  void* block = BlockOf(entry, r);
+  if (LIKELY(!IsCountedInside(before, block, bytes))) RecordAlloc(CallerOf(r), block, bytes);
   return false;
 }
 
 // The size is only known afterwards.
 bool Copy(const RedirectedEntry& entry, EntryRegisters& r) {
-  const bool has_buffer = entry.shape.effect == Effect::kCopiesPath && r.rsi != 0;
+  const bool has_buffer = entry.shape.block >= 0 && Argument(r, entry.shape.block) != 0;
+  const AllocationMark before = MarkAllocations();
   r.rax = CallReal(entry, r);
   if (r.rax == 0 || has_buffer) return false;
   const uint64_t bytes = strlen(static_cast<const char*>(BlockAt(r.rax))) + 1;
-  RecordIfDue(r, BlockAt(r.rax), bytes, IsDue(bytes, false));
+  if (LIKELY(!IsCountedInside(before, BlockAt(r.rax), bytes)) && IsDue(bytes, false))
+    RecordAlloc(CallerOf(r), BlockAt(r.rax), bytes);
   return false;
 }
 
@@ -102,13 +122,14 @@ bool Reallocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   void* block = BlockAt(Argument(r, entry.shape.block));
   const bool due = IsReallocDue(block, bytes, charged);
   const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{};
+  const AllocationMark before = MarkAllocations();
   r.rax = CallReal(entry, r);
   if (r.rax == 0 && bytes != 0 && entry.shape.effect != Effect::kReallocatesOrFrees) {
     PutBackSample(old, block);
     return false;
   }
   if (old.sampled()) RecordFree(old, block, true);
-  RecordIfDue(r, BlockAt(r.rax), bytes, due);
+  if (due && LIKELY(!IsCountedInside(before, BlockAt(r.rax), bytes))) RecordAlloc(CallerOf(r), BlockAt(r.rax), bytes);
   return false;
 }
 
@@ -122,7 +143,7 @@ bool Resize(const RedirectedEntry& entry, EntryRegisters& r) {
     return false;
   }
   if (old.sampled()) RecordFree(old, block, true);
-  RecordIfDue(r, block, bytes, IsDue(bytes, false));
+  if (IsDue(bytes, false)) RecordAlloc(CallerOf(r), block, bytes);
   return false;
 }
 
@@ -131,6 +152,43 @@ bool Free(const RedirectedEntry& entry, EntryRegisters& r) {
   if (block != nullptr && !SurelyNotSampled(block) && !(ExactBegun() && RecordFreeExact(block)) && PassesFilter(block))
     RecordFree(block);
   return true;
+}
+
+// ---- Functions that free many blocks ----
+
+// jemalloc's names of such functions: "arena.0.reset", "arena.17.destroy".
+bool FreesMany(const char* control) {
+  if (control == nullptr || strncmp(control, "arena.", 6) != 0) return false;
+  const char* action = strrchr(control, '.');
+  return strcmp(action, ".reset") == 0 || strcmp(action, ".destroy") == 0;
+}
+
+// The numbers of these two: the first and third of {arena, which one, action}. 0: the program has not asked for them.
+constexpr int kFreeingControls = 2;
+std::atomic<uint64_t> freeing_controls[kFreeingControls];
+
+constexpr int kControlNumbers = 3;
+uint64_t KeyOf(const size_t* numbers) { return uint64_t{numbers[0]} << 32 | (numbers[2] & 0x7fffffff) | 1u << 31; }
+
+bool LearnNumbers(const RedirectedEntry& entry, EntryRegisters& r) {
+  const bool frees = FreesMany(static_cast<const char*>(BlockAt(r.rdi)));
+  r.rax = CallReal(entry, r);
+  if (!frees || static_cast<int>(r.rax) != 0 || *static_cast<const size_t*>(BlockAt(r.rdx)) < kControlNumbers)
+    return false;
+  const uint64_t key = KeyOf(static_cast<const size_t*>(BlockAt(r.rsi)));
+  for (std::atomic<uint64_t>& known : freeing_controls) {
+    uint64_t empty = 0;
+    if (known.compare_exchange_strong(empty, key, std::memory_order_relaxed) || empty == key) break;
+  }
+  return false;
+}
+
+void LookAtNumbers(const EntryRegisters& r) {
+  if (r.rsi != kControlNumbers || r.rdi == 0) return;
+  const uint64_t key = KeyOf(static_cast<const size_t*>(BlockAt(r.rdi)));
+  for (const std::atomic<uint64_t>& known : freeing_controls) {
+    if (known.load(std::memory_order_relaxed) == key) NoteManyFreed();
+  }
 }
 
 // The saved registers take up to 2.7 KiB of stack, and the real function would run below them. So where the thread has
@@ -161,6 +219,16 @@ void SkipSample(const RedirectedEntry& entry, const EntryRegisters& r, bool char
 // Returns whether the real function is still to be called.
 bool Handle(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   if (entry.shape.effect == Effect::kFrees) return Free(entry, r);
+  if (entry.shape.effect == Effect::kFreesMany ||
+      (entry.shape.effect == Effect::kControls && FreesMany(static_cast<const char*>(BlockAt(r.rdi))))) {
+    NoteManyFreed();
+    return true;
+  }
+  if (entry.shape.effect == Effect::kControls) return true;
+  if (entry.shape.effect == Effect::kControlsByNumbers) {
+    LookAtNumbers(r);
+    return true;
+  }
   if (LittleStackLeft(kStackForReal)) {
     SkipSample(entry, r, charged);
     return true;
@@ -175,6 +243,8 @@ bool Handle(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
     case Effect::kReallocates:
     case Effect::kReallocatesOrFrees:
       return Reallocate(entry, r, charged);
+    case Effect::kControlNumbers:
+      return LearnNumbers(entry, r);
     default:
       return Resize(entry, r);
   }

@@ -15,7 +15,7 @@ struct RedirectedEntry {
 };
 
 // By the number of the site; set before any stub can run.
-inline constexpr int kMostRedirected = 128;
+inline constexpr int kMostRedirected = 192;
 extern HOLDFAST_HIDDEN RedirectedEntry redirected_entries[kMostRedirected];
 
 // What a stub pushes: twice the site's number, + 1 if the size has been charged.

@@ -17,6 +17,7 @@
 #include "sampler/entries/entry_plan.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
+#include "sampler/locks/allocator_waits.h"
 #include "sampler/process/process.h"
 #include "sampler/stacks/module_table.h"
 
@@ -87,6 +88,13 @@ bool HasOneThread() {
     if (at != nullptr) ++at;
   }
   return at != nullptr && at[0] == '1' && at[1] == ' ';
+}
+
+// Whether the processor compares each return with the call before it.
+bool HasShadowStack() {
+  uint64_t pointer = 0;
+  __asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8" : "+a"(pointer));  // rdsspq %rax: nothing happens without one
+  return pointer != 0;
 }
 
 // ---- The filter ----
@@ -209,16 +217,21 @@ void Redirect(Work* work) {
     work->file.FindRestartable(&work->image);
   }
   MakeEntryPlan(work->image, wanted, &plan);
-  if (plan.outcome.reason != EntryReason::kRedirected) return;
+  if (!plan.outcome.is_redirected()) return;
   const auto refuse = [&plan](EntryReason reason, int site) {
     plan.outcome = {reason, site < 0 ? 0 : static_cast<uint32_t>(plan.sites[site].name) + 1, plan.outcome.count};
   };
   if (!opened) return refuse(EntryReason::kNoFile, -1);
   if (process.options.heap_interval == 0) return refuse(EntryReason::kHeapIsOff, -1);
   if (const int changed = FirstChanged(*work); changed >= 0) return refuse(EntryReason::kChanged, changed);
+  for (int i = 0; i < plan.site_count; ++i) {
+    if (plan.sites[i].moves_call && HasShadowStack()) return refuse(EntryReason::kCalls, i);
+  }
   if (!HasOneThread()) return refuse(EntryReason::kThreads, -1);
   const SignalsBlocked blocked;
-  plan.outcome.reason = WriteAll(work);
+  const EntryReason redirected = plan.outcome.reason, written = WriteAll(work);
+  plan.outcome.reason = written == EntryReason::kRedirected ? redirected : written;
+  if (plan.outcome.is_redirected()) SetAllocatorCode(plan.ranges, plan.range_count);
 }
 
 }  // namespace

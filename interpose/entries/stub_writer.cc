@@ -167,6 +167,15 @@ class Writer {
     return site >= 0 && stubs_[site].trampoline != 0 ? stubs_[site].trampoline : target;
   }
 
+  // Pushes it, as a call there would. Leaves flags and registers alone.
+  void PutReturnAddress(uintptr_t address) {
+    PutBytes(0x48, 0x8d, 0x64, 0x24, 0xf8);  // lea -8(%rsp), %rsp
+    PutBytes(0xc7, 0x04, 0x24);              // movl $low, (%rsp)
+    PutInt(static_cast<int32_t>(address));
+    PutBytes(0xc7, 0x44, 0x24, 0x04);  // movl $high, 4(%rsp)
+    PutInt(static_cast<int32_t>(address >> 32));
+  }
+
   // Copies the instructions from `at` to `end`, and jumps there.
   void PutMoved(uintptr_t at, uintptr_t end) {
     const auto jumps = [](Flow flow) {
@@ -178,6 +187,10 @@ class Writer {
       if (one.length == 0) {
         failed_ = true;
         return;
+      }
+      if (one.flow == Flow::kCall) {
+        PutReturnAddress(at + one.length);
+        return PutJump(Redirected(TargetOf(one, code, at)));
       }
       if (one.target_at >= 0) {
         const uintptr_t target = Redirected(TargetOf(one, code, at));

@@ -184,8 +184,11 @@ void WhyProcessHasNoTable(const std::string& process, const std::vector<std::str
 bool AboutLinkedAllocator(const Snapshot& snapshot, Findings* findings) {
   const EntryOutcome outcome = EntryOutcomeOf(snapshot);
   if (!outcome.has_allocator()) return false;
-  if (FreesAreInlined(snapshot)) {
-    findings->No("allocator", fmt::format("the heap profile is incomplete: {}", kInlinedText));
+  const std::string incomplete = WhyIncomplete(snapshot);
+  if (outcome.lacks_names() && incomplete == WhyIncomplete(outcome)) {
+    findings->Note("allocator", fmt::format("{}; {}", EntryText(outcome), incomplete));
+  } else if (!incomplete.empty()) {
+    findings->No("allocator", fmt::format("the heap profile is incomplete: {}", incomplete));
   } else if (outcome.is_redirected()) {
     findings->Ok("allocator", EntryText(outcome));
   } else {

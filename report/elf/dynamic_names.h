@@ -15,9 +15,11 @@ namespace holdfast {
 
 struct DynamicNames {
   absl::flat_hash_set<std::string> defines, needs;  // functions in .dynsym, without versions
-  std::string own_allocator;   // a function in .symtab that reveals a private malloc, such as "_rjem_malloc"; "" = none
-  bool throws_itself = false;  // .symtab has a linked-in C++ runtime or unwinder that is private to this object
-  std::string build_id;        // lower-case hexadecimal; "" = none
+  std::string own_allocator;  // a function in .symtab that reveals a private malloc, such as "_rjem_malloc"; "" = none
+  bool has_hidden_malloc = false;  // malloc and free are defined, but not exported
+  bool throws_itself = false;      // .symtab has a linked-in C++ runtime or unwinder that is private to this object
+  absl::flat_hash_set<std::string> scopes;  // of its functions' names: "tbb", "folly", "parking_lot_core"
+  std::string build_id;                     // lower-case hexadecimal; "" = none
   bool has_symtab = false;
   bool is_go = false;
 };

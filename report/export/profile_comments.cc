@@ -236,16 +236,17 @@ void AddFreesNotSeen(const Snapshot& snapshot, Profile* profile, Comments* comme
 }
 
 // In profiles of every kind: they say why there is none of the heap.
-void AddAllocator(const Snapshot& snapshot, Profile* profile, Comments* comments) {
+void AddAllocator(const Snapshot& snapshot, bool is_heap, Profile* profile, Comments* comments) {
   const EntryOutcome outcome = EntryOutcomeOf(snapshot);
   if (!outcome.has_allocator()) return;
   record::Allocator& allocator = profile->mutable_records()->allocator.emplace();
   allocator.outcome = EntryText(outcome);
+  // Other objects call glibc's malloc, and a malloc of the program may pass its calls on.
+  if (is_heap && !outcome.is_redirected()) allocator.outcome += "; this profile has only what is taken from others";
   allocator.is_seen = outcome.is_redirected();
   comments->Add("allocator", allocator.outcome);
-  if (!FreesAreInlined(snapshot)) return;
-  allocator.incomplete = kInlinedText;
-  comments->Add("incomplete", kInlinedText);
+  allocator.incomplete = WhyIncomplete(snapshot);
+  if (!allocator.incomplete.empty()) comments->Add("incomplete", allocator.incomplete);
 }
 
 void AddTotals(std::span<const double> variances, Profile* profile) {
@@ -299,7 +300,7 @@ void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std:
   if (is_heap_file || file == kPeakFile) DescribePeak(snapshot, peak, profile, &comments);
   AddTotals(variances, profile);
   if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, profile, &comments);
-  AddAllocator(snapshot, profile, &comments);
+  AddAllocator(snapshot, is_heap_file, profile, &comments);
   AddLosses(snapshot, full_sums, profile, &comments);
   record::Counters& counters = CountersIn(profile);
   counters.own_time_ns = snapshot.totals.sample_ns;

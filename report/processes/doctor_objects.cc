@@ -23,6 +23,7 @@
 #include "report/elf/import_slots.h"
 #include "report/processes/linked_allocator.h"
 #include "report/processes/system_libraries.h"
+#include "report/profiles/spinning_locks.h"
 #include "report/table/process_files.h"
 #include "report/table/process_info.h"
 #include "report/table/thread_status.h"
@@ -99,8 +100,13 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
                        Findings* findings) {
   const LinkedAllocator linked =
       objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted());
-  if (linked.is_there && !is_described)
-    linked.is_seen ? findings->Ok("allocator", linked.text) : findings->No("allocator", linked.text);
+  if (linked.is_there && !is_described) {
+    if (!linked.is_seen) {
+      findings->No("allocator", linked.text);
+    } else {
+      linked.may_lack ? findings->Note("allocator", linked.text) : findings->Ok("allocator", linked.text);
+    }
+  }
   std::string from;
   for (const Object& object : objects) {
     if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
@@ -118,6 +124,11 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
       continue;
     findings->Note("allocator", fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
                                             BaseName(object.path), object.file.own_allocator));
+  }
+  for (const Object& object : objects) {
+    if (!object.file.has_hidden_malloc || &object == objects.data() || IsGlibc(object.path)) continue;
+    findings->Note("allocator", fmt::format("{} has a hidden malloc of its own: what it takes from that is not seen",
+                                            BaseName(object.path)));
   }
   for (const Object& object : objects) {
     if (object.file.is_go) {
@@ -226,6 +237,18 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
   DescribeOpenMp(objects, unbound, &seen, findings);
   if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
   if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
+  std::vector<std::string_view> spinning;
+  for (const Object& object : objects) {
+    AddSpinningLocks(object.path, &spinning);
+    for (const std::string& scope : object.file.scopes) {
+      for (const SpinningLocks& locks : AllSpinningLocks()) {
+        if (locks.scope.starts_with(scope + "::") &&
+            std::find(spinning.begin(), spinning.end(), locks.of) == spinning.end())
+          spinning.push_back(locks.of);
+      }
+    }
+  }
+  if (!spinning.empty()) findings->Note("locks", SpinningText(spinning));
   if (seen.empty() && unseen.empty())
     findings->Note("locks", "it calls no function that waits for a lock, or looks such functions up at run time");
 }

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <string.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -58,6 +59,7 @@ class FileImage {
       image_.segments[image_.segment_count++] = {start, start + segment.p_filesz, (segment.p_flags & PF_X) != 0,
                                                  (segment.p_flags & PF_W) != 0};
     }
+    FindRestartable(*elf);
     ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return true; });
     const auto may_read = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
       if (wanted == Entries::kNo) return false;
@@ -102,18 +104,51 @@ class FileImage {
     return false;
   }
 
+  // As interpose/entries/executable_file.cc does in memory. The words of a file are 0 where the dynamic linker writes
+  // addresses.
+  void FindRestartable(const ElfFile& elf) {
+    for (const Elf64_Shdr& section : elf.sections()) {
+      if (elf.NameOf(section) != "__rseq_cs" || (section.sh_flags & SHF_ALLOC) == 0) continue;
+      const auto words = WordsOf(elf, section);
+      for (size_t i = 0; i + 4 <= words.size() && image_.restartable_count < ExecutableImage::kMostRestartable;
+           i += 4) {
+        const uintptr_t start = image_.bias + words[i + 1];
+        image_.restartable[image_.restartable_count++] = {start, start + words[i + 2], image_.bias + words[i + 3]};
+      }
+    }
+  }
+
+  static std::vector<uint64_t> WordsOf(const ElfFile& elf, const Elf64_Shdr& section) {
+    constexpr uint64_t kMostBytes = 1 << 20;
+    const auto bytes = elf.BytesOf(section, kMostBytes);
+    std::vector<uint64_t> words(bytes ? bytes->size() / sizeof(uint64_t) : 0);
+    if (words.empty()) return words;
+    memcpy(words.data(), bytes->data(), words.size() * sizeof(uint64_t));
+    for (const Elf64_Shdr& relocations : elf.sections()) {
+      if (relocations.sh_type != SHT_RELA || (relocations.sh_flags & SHF_ALLOC) == 0) continue;
+      const auto table = elf.BytesOf(relocations, ElfSymbols::kMaxSymbolBytes);
+      Elf64_Rela one;
+      for (size_t at = 0; table && at + sizeof one <= table->size(); at += sizeof one) {
+        memcpy(&one, table->data() + at, sizeof one);
+        const uint64_t word = (one.r_offset - section.sh_addr) / sizeof(uint64_t);
+        if (ELF64_R_TYPE(one.r_info) == R_X86_64_RELATIVE && one.r_offset >= section.sh_addr && word < words.size())
+          words[word] = static_cast<uint64_t>(one.r_addend);
+      }
+    }
+    return words;
+  }
+
   std::vector<uint8_t> bytes_;
   Symbols exported_, all_;
   ExecutableImage image_;
   size_t unread_bytes_ = 0;
 };
 
-EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes, bool* has_all_names) {
+EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes) {
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
   if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
   *unread_bytes = file->unread_bytes();
-  *has_all_names = file->image().all.count > 0;
   return plan->outcome;
 }
 
@@ -132,7 +167,8 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
   LinkedAllocator allocator;
   const std::string by_text = AllocatorByText(path);
   allocator.replaces_malloc = names.defines.contains("malloc") && names.defines.contains("free");
-  if (!allocator.replaces_malloc && names.own_allocator.empty() && by_text.empty()) return allocator;
+  if (!allocator.replaces_malloc && !names.has_hidden_malloc && names.own_allocator.empty() && by_text.empty())
+    return allocator;
   if (allocator.replaces_malloc && wanted != Entries::kYes &&
       PassesCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
     allocator.is_there = allocator.is_seen = true;
@@ -142,15 +178,15 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
     return allocator;
   }
   size_t unread_bytes = 0;
-  bool has_all_names = false;
-  const EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes, &has_all_names);
+  EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes);
+  if (!outcome.has_allocator() && names.has_hidden_malloc) outcome = {EntryReason::kHidden, kName_malloc + 1, 1};
   allocator.is_there = true;
   allocator.is_seen = outcome.is_redirected();
   const std::string name = by_text.empty() ? "an allocator" : by_text;
   if (allocator.is_seen) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
-    if (!has_all_names && by_text == "jemalloc")
-      allocator.text += "; without .symtab, direct calls of mallocx and sdallocx are not seen";
+    allocator.may_lack = outcome.lacks_names();
+    if (allocator.may_lack) allocator.text += "; " + WhyIncomplete(outcome);
   } else if (outcome.has_allocator()) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
   } else if (allocator.replaces_malloc) {

@@ -230,8 +230,11 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
 
 // What the process itself recorded of an allocator in its executable that is not seen, or not all of it; "": nothing.
 std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) {
-  for (const auto& [kind, name] : process.newest) {
-    const auto profile = ReadPprofFile(fmt::format("{}/{}", run.out, name.ToString()));
+  std::vector<std::string> names;
+  for (const auto& [kind, name] : process.newest)
+    names.insert(kind == "heap" ? names.begin() : names.end(), name.ToString());
+  for (const std::string& name : names) {
+    const auto profile = ReadPprofFile(fmt::format("{}/{}", run.out, name));
     if (!profile.ok()) continue;
     const std::optional<record::Allocator>& allocator = profile->records().allocator;
     if (!allocator.has_value()) return "";

@@ -11,16 +11,15 @@ namespace holdfast {
 
 // The executable's, as the process recorded it.
 EntryOutcome EntryOutcomeOf(const Snapshot& snapshot);
-// Whether its allocator returned a block that still counted as in use.
-bool FreesAreInlined(const Snapshot& snapshot);
+// Why the heap profile lacks allocations or frees of the executable's redirected allocator; "": nothing is known to be
+// missing.
+std::string WhyIncomplete(const Snapshot& snapshot);
+// The same from the outcome alone, as a check of the file finds it.
+std::string WhyIncomplete(const EntryOutcome& outcome);
 
 // "all 27 functions of the executable's allocator are redirected at their entry", or
 // "the executable's allocator is not seen: realloc is too short for a jump". "": there is none.
 std::string EntryText(const EntryOutcome& outcome);
-
-inline constexpr char kInlinedText[] =
-    "the executable's allocator returned a block that still counted as in use: some of its functions are inlined "
-    "(-flto), so allocations are undercounted, and freed blocks count as live";
 
 }  // namespace holdfast
 

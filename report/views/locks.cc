@@ -22,6 +22,7 @@
 #include "report/profiles/metric.h"
 #include "report/profiles/profile_set.h"
 #include "report/profiles/short_name.h"
+#include "report/profiles/spinning_locks.h"
 #include "report/profiles/zero_profile.h"
 #include "report/views/text_table.h"
 #include "report/waiters/stuck.h"
@@ -305,6 +306,18 @@ std::string UnseenWaitsIn(const ProfileSet& set) {
 }
 
 // Whether the files prove that no thread waited, although none of them lists a lock.
+std::string SpinningLocksOf(const ProfileSet& set) {
+  std::vector<std::string_view> all;
+  for (const ProfileGroup& group : set.groups) {
+    const ProfileFile* file = group.NewestCumulative();
+    if (file == nullptr || file->profile == nullptr) continue;
+    for (const std::string_view one : SpinningLocksIn(*file->profile)) {
+      if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+    }
+  }
+  return SpinningText(all);
+}
+
 bool SaysThatNobodyWaited(const ProfileSet& set, const std::vector<std::string>& files) {
   const auto is_of_waits = [](const ProfileGroup& group) { return group.kind == "block" || group.kind == "mutex"; };
   return std::any_of(set.groups.begin(), set.groups.end(), is_of_waits) || ZeroProfileIn(files, "block").has_value();
@@ -396,6 +409,8 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       const std::string deadlocks = DeadlockText(*one.file->profile);
       if (!deadlocks.empty() && said_deadlocks.insert(deadlocks).second) out << deadlocks << "\n";
     }
+    if (const std::string spinning = SpinningLocksOf(*set); !spinning.empty())
+      header.push_back("note     " + Printable(spinning));
     if (!unseen.empty()) {
       header.push_back("note     other waits at the last snapshot: " + unseen +
                        ". They use system calls directly, which holdfast does not see");

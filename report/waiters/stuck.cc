@@ -8,6 +8,7 @@
 #include "report/base/printable.h"
 #include "report/base/value_units.h"
 #include "report/pprof/pprof.h"
+#include "report/profiles/spinning_locks.h"
 #include "report/waiters/calls_text.h"
 #include "report/waiters/stuck_words.h"
 
@@ -368,7 +369,8 @@ class Stuck {
 std::string DeadlockText(const Profile& profile) { return Stuck(profile, {}).Deadlocks(); }
 
 std::string StuckText(const Profile& profile, const std::string& process, const CallsShown& shown) {
-  return Stuck(profile, shown).Screen(process);
+  const std::string spinning = SpinningText(SpinningLocksIn(profile));
+  return Stuck(profile, shown).Screen(process) + (spinning.empty() ? "" : "\nnot shown: " + spinning + "\n");
 }
 
 bool HasDeadlock(const Profile& profile) { return !ReadWaitingList(profile).deadlocks.empty(); }

@@ -36,8 +36,11 @@ enum class EntryReason : uint8_t {
   kFirstMoves,
   kTwice,
   kTooFar,
+  kExportedRedirected,  // as kRedirected, but functions without a name may be missing
+  kHidden,
+  kCopied,
 };
-inline constexpr int kEntryReasonCount = 22;
+inline constexpr int kEntryReasonCount = 25;
 // After the name of the function, or of the allocator where no function is named.
 inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "",
@@ -45,14 +48,14 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "--entries is no",
     "heap profiles are switched off",
     "the allocator is none that is tested: --entries yes tries it",
-    "its family is incomplete: no function that allocates, or none that frees",
+    "belongs to a family that lacks a function that allocates, or one that frees",
     "the executable's file cannot be read",
     "the program already had several threads",
     "no memory is free near the executable",
     "the executable's code cannot be changed here",
     "its first bytes differ from the file: a breakpoint, a uprobe or another tool is there",
     "is too short for a jump",
-    "calls a function in its first bytes (-pg does)",
+    "calls another object in its first bytes (-pg does)",
     "has a loop instruction in its first bytes",
     "is chosen at run time (ifunc)",
     "shares its address with a function of another kind",
@@ -62,6 +65,9 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "begins with an instruction that cannot stay in its place",
     "is defined twice",
     "refers to data too far away",
+    "",
+    "is hidden: calls of it do not pass through the library",
+    "has a copy (.part, .constprop) that the program may call instead",
 };
 
 // The outcome, as one word: Module::unloaded has room for it beside its own bits.
@@ -71,7 +77,9 @@ struct EntryOutcome {
   uint32_t count = 0;  // of entries that are redirected, or were found
 
   bool has_allocator() const { return reason != EntryReason::kNoAllocator; }
-  bool is_redirected() const { return reason == EntryReason::kRedirected; }
+  bool is_redirected() const { return reason == EntryReason::kRedirected || lacks_names(); }
+  // Redirected, but only functions that .dynsym names were found.
+  bool lacks_names() const { return reason == EntryReason::kExportedRedirected; }
 };
 
 inline constexpr int kEntryReasonShift = 8, kEntryNameShift = 13, kEntryCountShift = 22;

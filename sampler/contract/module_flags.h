@@ -13,6 +13,9 @@ inline constexpr uint32_t kModuleFreesElsewhere = 2;
 // The executable's allocator returned a block that was sampled and not yet freed: it frees, and probably allocates,
 // without its functions (they were inlined, -flto).
 inline constexpr uint32_t kModuleFreesInlined = 4;
+// The program called a function of the executable's allocator that frees many blocks at once (mi_heap_destroy,
+// jemalloc's arena reset), so blocks that count as in use may be freed.
+inline constexpr uint32_t kModuleFreesMany = 8;
 // From bit 8 on: the executable's EntryOutcome (entry_state.h).
 
 }  // namespace holdfast

@@ -16,10 +16,14 @@ enum class Effect : uint8_t {
   kReallocatesOrFrees,  // the same, but the old block is freed when it fails
   kResizes,             // returns the size that the block has now; it failed if that is less than asked for
   kFrees,
-  kOther,  // allocates nothing: a known function with which an entry must not share its address
+  kFreesMany,          // all blocks of a heap
+  kControls,           // jemalloc's mallctl: the first argument is the name of what it does
+  kControlNumbers,     // mallctlnametomib: stores the numbers of such a name where the second argument points
+  kControlsByNumbers,  // mallctlbymib: the first argument points to such numbers, the second is their count
+  kOther,              // allocates nothing: a known function with which an entry must not share its address
 };
 
-// Numbers of arguments, from 0; −1: none.
+// Numbers of arguments, from 0; −1: none. `block` of kCopiesPath: the buffer.
 struct CallShape {
   Effect effect;
   int8_t arguments;  // how many
@@ -40,17 +44,32 @@ inline constexpr CallShape AllocateAlignedNothrow{Effect::kAllocates, 3, 0, -1, 
 inline constexpr CallShape AllocateAlignedAt{Effect::kAllocates, 3, 0, -1, -1};
 inline constexpr CallShape AllocateManyAligned{Effect::kAllocates, 3, 0, 1, -1};
 inline constexpr CallShape AllocateCopy{Effect::kCopies, 2, -1, -1, -1};
-inline constexpr CallShape AllocatePath{Effect::kCopiesPath, 2, -1, -1, -1};
+inline constexpr CallShape AllocatePath{Effect::kCopiesPath, 2, -1, -1, 1};
 inline constexpr CallShape HeapAllocate{Effect::kAllocates, 3, 1, -1, -1};
+inline constexpr CallShape AllocateManyAlignedAt{Effect::kAllocates, 4, 0, 1, -1};
+inline constexpr CallShape HeapAllocateAt{Effect::kAllocates, 4, 1, -1, -1};
+inline constexpr CallShape HeapAllocateManyAligned{Effect::kAllocates, 4, 1, 2, -1};
+inline constexpr CallShape HeapAllocateManyAlignedAt{Effect::kAllocates, 5, 1, 2, -1};
+inline constexpr CallShape HeapAllocateAlignedTo{Effect::kAllocates, 3, 2, -1, -1};
+inline constexpr CallShape HeapFree{Effect::kFrees, 2, -1, -1, 1};
 inline constexpr CallShape HeapAllocateMany{Effect::kAllocates, 3, 1, 2, -1};
 inline constexpr CallShape HeapAllocateCopy{Effect::kCopies, 2, -1, -1, -1};
+inline constexpr CallShape HeapAllocatePath{Effect::kCopiesPath, 3, -1, -1, 2};
 inline constexpr CallShape Reallocate{Effect::kReallocates, 2, 1, -1, 0};
 inline constexpr CallShape ReallocateWithFlags{Effect::kReallocates, 3, 1, -1, 0};
 inline constexpr CallShape ReallocateMany{Effect::kReallocates, 3, 1, 2, 0};
 inline constexpr CallShape ReallocateAligned{Effect::kReallocates, 3, 1, -1, 0};
+inline constexpr CallShape ReallocateAlignedAt{Effect::kReallocates, 4, 1, -1, 0};
+inline constexpr CallShape ReallocateManyAligned{Effect::kReallocates, 4, 1, 2, 0};
+inline constexpr CallShape ReallocateManyAlignedAt{Effect::kReallocates, 5, 1, 2, 0};
 inline constexpr CallShape ReallocateOrFree{Effect::kReallocatesOrFrees, 2, 1, -1, 0};
 inline constexpr CallShape ReallocateOfSize{Effect::kReallocates, 4, 3, -1, 0};
 inline constexpr CallShape HeapReallocate{Effect::kReallocates, 4, 2, -1, 1};
+inline constexpr CallShape HeapReallocateAt{Effect::kReallocates, 5, 2, -1, 1};
+inline constexpr CallShape HeapReallocateMany{Effect::kReallocates, 4, 2, 3, 1};
+inline constexpr CallShape HeapReallocateManyAligned{Effect::kReallocates, 5, 2, 3, 1};
+inline constexpr CallShape HeapReallocateManyAlignedAt{Effect::kReallocates, 6, 2, 3, 1};
+inline constexpr CallShape HeapReallocateOrFree{Effect::kReallocatesOrFrees, 3, 2, -1, 1};
 inline constexpr CallShape ResizeInPlace{Effect::kResizes, 4, 1, -1, 0};
 inline constexpr CallShape Free{Effect::kFrees, 1, -1, -1, 0};
 inline constexpr CallShape FreeWithFlags{Effect::kFrees, 2, -1, -1, 0};
@@ -60,6 +79,10 @@ inline constexpr CallShape FreeAligned{Effect::kFrees, 2, -1, -1, 0};
 inline constexpr CallShape FreeSized{Effect::kFrees, 2, -1, -1, 0};
 inline constexpr CallShape FreeSizedAligned{Effect::kFrees, 3, -1, -1, 0};
 inline constexpr CallShape FreeSizedWithFlags{Effect::kFrees, 3, -1, -1, 0};
+inline constexpr CallShape FreeMany{Effect::kFreesMany, 1, -1, -1, -1};
+inline constexpr CallShape Control{Effect::kControls, 5, -1, -1, -1};
+inline constexpr CallShape ControlNumbers{Effect::kControlNumbers, 3, -1, -1, -1};
+inline constexpr CallShape ControlByNumbers{Effect::kControlsByNumbers, 6, -1, -1, -1};
 inline constexpr CallShape Other{Effect::kOther, 1, -1, -1, -1};
 }  // namespace call_shapes
 

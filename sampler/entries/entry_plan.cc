@@ -78,6 +78,31 @@ bool IsPrivateName(int name) {
   return false;
 }
 
+// The prefix of a private name; beyond these, the family of the plain names.
+constexpr int kFamilies = static_cast<int>(sizeof kPrivatePrefixes / sizeof *kPrivatePrefixes) + 1;
+int FamilyOf(int name) {
+  int family = 0;
+  while (family < kFamilies - 1 && !StartsWith(kNamedCalls[name].text, kPrivatePrefixes[family])) ++family;
+  return family;
+}
+
+// The function that this name is a copy of ("free.part.0"), which a compiler makes for some of its callers. −1: none. A
+// part that is only jumped to ("free.cold") is no copy.
+int NumberOfOriginal(const char* name) {
+  if (!kNameFilter.MayHave(name)) return -1;
+  static constexpr char kCopies[][16] = {".part.", ".constprop.", ".isra.", ".specialized."};
+  const char* dot = strchr(name, '.');
+  if (dot == nullptr || strstr(dot, ".cold") != nullptr) return -1;
+  bool is_copy = false;
+  for (const auto& copy : kCopies) is_copy = is_copy || StartsWith(dot, copy);
+  char original[sizeof kNamedCalls->text];
+  const auto length = static_cast<size_t>(dot - name);
+  if (!is_copy || length >= sizeof original) return -1;
+  memcpy(original, name, length);
+  original[length] = '\0';
+  return NumberOf(original);
+}
+
 // Functions that reveal which allocator it is.
 bool RevealsListedAllocator(const char* name) {
   if (name[0] == '_' && name[1] == 'Z') {  // most names of a C++ program
@@ -120,6 +145,9 @@ struct Message {
   char before[8], after[20];
 };
 constexpr Message kMessages[] = {{"<jema", ">: "}, {"mima", ": "}, {"tcma", ": large alloc "}, {"snma", ""}};
+// Of each, a function beside malloc's that programs call; "": there is none that matters.
+constexpr char kOtherFunctions[][16] = {"mallocx", "mi_heap_malloc", "", ""};
+constexpr int kTcmalloc = 2;
 // Of tcmalloc's account of its memory.
 constexpr Message kAccount = {"central", " cache freelist"};
 
@@ -139,21 +167,33 @@ bool HasAccount(const char* text, size_t bytes) {
   return false;
 }
 
-bool HasMessage(const char* text, size_t bytes) {
-  return HasAccount(text, bytes) || AnyAlloc(text, bytes, [text, bytes](size_t lloc) {
-           for (const Message& message : kMessages) {
-             const size_t before = strlen(message.before);
-             if (lloc >= before && IsAt(text, bytes, lloc - before, message.before) &&
-                 IsAt(text, bytes, lloc + 4, message.after))
-               return true;
-           }
-           return false;
-         });
+// The number of an allocator in kMessages; −1: none.
+int AllocatorByMessage(const char* text, size_t bytes) {
+  int found = -1;
+  AnyAlloc(text, bytes, [text, bytes, &found](size_t lloc) {
+    for (int i = 0; i < static_cast<int>(sizeof kMessages / sizeof *kMessages); ++i) {
+      const size_t before = strlen(kMessages[i].before);
+      if (lloc < before || !IsAt(text, bytes, lloc - before, kMessages[i].before) ||
+          !IsAt(text, bytes, lloc + 4, kMessages[i].after))
+        continue;
+      found = i;
+      return true;
+    }
+    return false;
+  });
+  return found < 0 && HasAccount(text, bytes) ? kTcmalloc : found;
 }
 
 bool IsFunction(const Elf64_Sym& symbol) {
   const int type = ELF64_ST_TYPE(symbol.st_info);
   return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+}
+
+bool Defines(const SymbolList& symbols, const char* name) {
+  for (size_t i = 0; i < symbols.count; ++i) {
+    if (IsFunction(symbols.symbols[i]) && strcmp(symbols.NameOf(symbols.symbols[i]), name) == 0) return true;
+  }
+  return false;
 }
 
 // ---- The code of one function ----
@@ -164,31 +204,44 @@ class Planner {
 
   void Run(Entries wanted) {
     FindSites();
-    if (plan_.site_count == 0) return;
+    if (plan_.site_count == 0) {
+      if (DefinesPlainNames(image_.all)) plan_.outcome = {EntryReason::kHidden, kName_malloc + 1, 1};
+      return;
+    }
     plan_.outcome.count = static_cast<uint32_t>(plan_.site_count);
     if (wanted == Entries::kNo) return Refuse(EntryReason::kSwitchedOff, -1);
     if (refused_) return;
-    if (!IsComplete()) return Refuse(EntryReason::kIncomplete, -1);
-    if (wanted == Entries::kAuto && !plan_.is_listed && !IsListedByMessages())
-      return Refuse(EntryReason::kNotListed, -1);
+    if (const int lacking = IncompleteSite(); lacking >= 0) return Refuse(EntryReason::kIncomplete, lacking);
+    const bool has_all_names = image_.all.count != 0;
+    const int allocator = has_all_names && plan_.is_listed ? -1 : FindMessage();
+    if (wanted == Entries::kAuto && !plan_.is_listed && allocator < 0) return Refuse(EntryReason::kNotListed, -1);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) PlanSite(i);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) MarkPlaces(plan_.sites[i]);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) ReadBody(i);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) {
       if (plan_.IsChanged(i)) ReadNeighbours(i);
     }
-    const bool searched = IsSearched();
-    if (!refused_ && searched) SearchText();
+    const bool searched = wanted == Entries::kYes || IsSearched();
     for (int i = 0; i < plan_.site_count && !refused_; ++i) {
       if (!plan_.IsChanged(i)) continue;
       // A part that is not read may branch into the jump, unless all of the text is searched.
       if (!ReadParts(i) && !refused_ && !searched && wanted == Entries::kAuto) Refuse(EntryReason::kUnknownCode, i);
     }
     if (!refused_) FollowHelpers();
+    if (!refused_ && searched) {
+      SearchText();
+    } else if (!refused_ && copy_count_ > 0) {
+      plan_.outcome = {EntryReason::kCopied, static_cast<uint32_t>(copies_[0].name) + 1, plan_.outcome.count};
+      refused_ = true;
+    }
+    if (!refused_) LeadHelpersCalls();
     if (refused_) return;
+    SortRanges();
     uint32_t changed = 0;
     for (int i = 0; i < plan_.site_count; ++i) changed += plan_.IsChanged(i) ? 1 : 0;
-    plan_.outcome = {EntryReason::kRedirected, 0, changed};
+    const bool lacks_names = !has_all_names && allocator >= 0 && kOtherFunctions[allocator][0] != '\0' &&
+                             !Defines(image_.exported, kOtherFunctions[allocator]);
+    plan_.outcome = {lacks_names ? EntryReason::kExportedRedirected : EntryReason::kRedirected, 0, changed};
   }
 
  private:
@@ -214,7 +267,7 @@ class Planner {
     const char* text = list.NameOf(symbol);
     if (!plan_.is_listed) plan_.is_listed = RevealsListedAllocator(text);
     const int name = NumberOf(text);
-    if (name < 0) return;
+    if (name < 0) return ConsiderCopy(symbol, NumberOfOriginal(text), plain);
     const bool is_private = IsPrivateName(name);
     // A static function may be called `free`; only what the whole program calls so is the allocator's.
     const bool is_global = ELF64_ST_BIND(symbol.st_info) != STB_LOCAL;
@@ -222,9 +275,20 @@ class Planner {
     AddSite(symbol, name, exported);
   }
 
+  void ConsiderCopy(const Elf64_Sym& symbol, int name, bool plain) {
+    const uintptr_t address = image_.bias + symbol.st_value;
+    if (name < 0 || (!plain && !IsPrivateName(name)) || kNamedCalls[name].shape.effect >= Effect::kFreesMany ||
+        copy_count_ == kMostCopies || image_.CodeAt(address) == nullptr)
+      return;
+    copies_[copy_count_++] = {{address, address + symbol.st_size}, name};
+  }
+
   void AddSite(const Elf64_Sym& symbol, int name, bool exported) {
     const uintptr_t address = image_.bias + symbol.st_value;
     if (image_.CodeAt(address) == nullptr) return;
+    const Effect effect = kNamedCalls[name].shape.effect;
+    allocates_ |= effect == Effect::kAllocates ? 1u << FamilyOf(name) : 0;
+    frees_ |= effect == Effect::kFrees ? 1u << FamilyOf(name) : 0;
     if (const int known = plan_.SiteAt(address); known >= 0) {
       EntrySite& site = plan_.sites[known];
       if (symbol.st_size > site.bytes) site.bytes = symbol.st_size;
@@ -233,7 +297,7 @@ class Planner {
       if (kNamedCalls[name].shape.arguments > site.shape().arguments) site.name = name;
       return;
     }
-    if (plan_.site_count == EntryPlan::kMostSites) return;
+    if (plan_.site_count == EntryPlan::kMostSites) return Refuse(EntryReason::kNoRoom, -1);
     EntrySite& site = plan_.sites[plan_.site_count];
     site = {};
     site.address = address;
@@ -255,19 +319,21 @@ class Planner {
     plan_.site_count = kept;
   }
 
-  // Each family that allocates must free, and the other way round.
-  bool IsComplete() const {
-    bool allocates = false, frees = false;
+  // A site of a family that allocates and does not free, or the other way round. −1: none. An address may have names of
+  // several families.
+  int IncompleteSite() const {
     for (int i = 0; i < plan_.site_count; ++i) {
       const Effect effect = plan_.sites[i].shape().effect;
-      allocates = allocates || effect == Effect::kAllocates;
-      frees = frees || effect == Effect::kFrees;
+      const int family = FamilyOf(plan_.sites[i].name);
+      if (((allocates_ ^ frees_) >> family & 1) != 0 && (effect == Effect::kAllocates || effect == Effect::kFrees))
+        return i;
     }
-    return allocates && frees;
+    return allocates_ != 0 ? -1 : 0;
   }
 
-  // A stripped executable has no other names than malloc's.
-  bool IsListedByMessages() const {
+  // The number of the allocator that the executable's messages reveal; −1: none. A stripped executable has no other names
+  // than malloc's.
+  int FindMessage() const {
     uintptr_t left = 2 * kSearchedBytes;
     // Constants usually have a segment of their own; if not, they are beside the code.
     for (int pass = 0; pass < 2; ++pass) {
@@ -275,11 +341,12 @@ class Planner {
         const ExecutableImage::Segment& segment = image_.segments[i];
         if (segment.is_writable || segment.is_code != (pass == 1)) continue;
         const uintptr_t bytes = segment.end - segment.start < left ? segment.end - segment.start : left;
-        if (HasMessage(reinterpret_cast<const char*>(segment.start), bytes)) return true;
+        const int found = AllocatorByMessage(reinterpret_cast<const char*>(segment.start), bytes);
+        if (found >= 0) return found;
         left -= bytes;
       }
     }
-    return false;
+    return -1;
   }
 
   // ---- One site ----
@@ -304,7 +371,7 @@ class Planner {
   }
 
   static uint32_t ArgumentsOf(const CallShape& shape) {
-    constexpr int kRegisters[] = {kRdi, kRsi, kRdx, kRcx};
+    constexpr int kRegisters[] = {kRdi, kRsi, kRdx, kRcx, kR8, kR8 + 1};
     uint32_t bits = 0;
     for (int i = 0; i < shape.arguments; ++i) bits |= 1u << kRegisters[i];
     return bits;
@@ -319,7 +386,8 @@ class Planner {
       if (argument >= 0) bits |= 1u << kRegisters[argument];
     }
     if (shape.effect == Effect::kAllocatesInto) bits |= 1u << kRdi;
-    if (shape.effect == Effect::kCopiesPath) bits |= 1u << kRsi;
+    if (shape.effect >= Effect::kFreesMany && shape.effect <= Effect::kControlsByNumbers)
+      bits |= 1u << kRdi | 1u << kRsi | 1u << kRdx;
     return bits;
   }
 
@@ -341,6 +409,13 @@ class Planner {
     if (first.length == 0) return Refuse(EntryReason::kUnknownCode, number);
     if (first.flow == Flow::kStop) return Refuse(EntryReason::kChanged, number);
     if (first.flow == Flow::kCall || first.flow == Flow::kIndirectCall) return Refuse(EntryReason::kCalls, number);
+    // A jump to a function without a name, as stripped executables have it. Only this instruction is replaced, by another
+    // jump with the same first byte: that is what the removal of a uprobe would write back.
+    constexpr uint8_t kNearJump = 0xe9;
+    if (first.flow == Flow::kJump && *reinterpret_cast<const uint8_t*>(site.first) == kNearJump) {
+      site.jump = site.first;
+      return PlanMove(number);
+    }
     site.kept = DescribeFirst(first, reinterpret_cast<const uint8_t*>(site.first), NeededFor(site.shape()));
     if (first.flow != Flow::kNext || site.first + first.length >= site.address + site.bytes)
       return Refuse(EntryReason::kTooShort, number);
@@ -350,6 +425,10 @@ class Planner {
     PlanMove(number);
     if (!refused_) site.runs_again = site.kept.sets_flags && NeedsFlags(site.jump);
   }
+
+  // A moved call jumps to a function that returns behind the original call, so its frame is as it was. Not to another
+  // object: -pg calls mcount, which looks at both sides of its own call.
+  bool MayMoveCall(uintptr_t target) const { return image_.CodeAt(target) != nullptr && !LeavesExecutable(target); }
 
   void PlanMove(int number) {
     EntrySite& site = plan_.sites[number];
@@ -363,7 +442,9 @@ class Planner {
         return Refuse(EntryReason::kTooShort, number);
       if (at < end) {
         if (one.flow == Flow::kStop) return Refuse(EntryReason::kChanged, number);
-        if (one.flow == Flow::kCall || one.flow == Flow::kIndirectCall) return Refuse(EntryReason::kCalls, number);
+        if (one.flow == Flow::kIndirectCall || (one.flow == Flow::kCall && !MayMoveCall(TargetAt(one, at))))
+          return Refuse(EntryReason::kCalls, number);
+        site.moves_call = site.moves_call || one.flow == Flow::kCall;
         if (one.flow == Flow::kShort) return Refuse(EntryReason::kShortBranch, number);
       }
       ended = ended || one.flow == Flow::kReturn || one.flow == Flow::kJump || one.flow == Flow::kIndirectJump;
@@ -393,7 +474,7 @@ class Planner {
 
   // Whether the jump of this site would be entered in its middle, or the call be counted a second time.
   static bool IsInside(const EntrySite& site, uintptr_t target) {
-    return target >= site.jump && target < site.jump + site.moved;
+    return target >= site.jump && target < site.jump + site.moved && target != site.first;
   }
 
   // A filter of the places that branches may not lead to: most targets are none of them.
@@ -558,9 +639,7 @@ class Planner {
   // ---- Parts of an entry outside of its body ----
 
   // A compiler moves what is rarely needed far away (malloc.cold), and such a part jumps back.
-  struct Part {
-    uintptr_t start, end;
-  };
+  using Part = CodeRange;
   struct Parts {
     Part all[kMostParts];
     int count = 0;
@@ -569,7 +648,7 @@ class Planner {
 
     bool Has(uintptr_t address) const {
       for (int i = 0; i < count; ++i) {
-        if (address >= all[i].start && address < all[i].end) return true;
+        if (all[i].Has(address)) return true;
       }
       return false;
     }
@@ -582,6 +661,8 @@ class Planner {
     Parts parts;
     ReadPart({site.address, site.address + site.bytes}, number, starts, &parts);
     for (int i = 0; i < parts.count && !refused_ && parts.whole; ++i) ReadPart(parts.all[i], number, starts, &parts);
+    AddRange({site.address, site.address + site.bytes});
+    for (int i = 0; i < parts.count; ++i) AddRange(parts.all[i]);
     return parts.whole;
   }
 
@@ -667,6 +748,35 @@ class Planner {
     return start;
   }
 
+  void AddRange(const CodeRange& range) {
+    if (plan_.range_count < EntryPlan::kMostRanges && !IsInRanges(range.start))
+      plan_.ranges[plan_.range_count++] = range;
+  }
+  bool IsInRanges(uintptr_t address) const {
+    for (int i = 0; i < plan_.range_count; ++i) {
+      if (plan_.ranges[i].Has(address)) return true;
+    }
+    return false;
+  }
+  void SortRanges() {
+    for (int i = 1; i < plan_.range_count; ++i) {
+      const CodeRange one = plan_.ranges[i];
+      int at = i;
+      for (; at > 0 && plan_.ranges[at - 1].start > one.start; --at) plan_.ranges[at] = plan_.ranges[at - 1];
+      plan_.ranges[at] = one;
+    }
+    int kept = 0;
+    for (int i = 0; i < plan_.range_count; ++i) {
+      CodeRange* last = kept > 0 ? &plan_.ranges[kept - 1] : nullptr;
+      if (last != nullptr && plan_.ranges[i].start <= last->end) {
+        if (plan_.ranges[i].end > last->end) last->end = plan_.ranges[i].end;
+      } else {
+        plan_.ranges[kept++] = plan_.ranges[i];
+      }
+    }
+    plan_.range_count = kept;
+  }
+
   bool IsSearched() const {
     uintptr_t total = 0;
     for (int i = 0; i < image_.segment_count; ++i) {
@@ -675,7 +785,7 @@ class Planner {
     return total <= kSearchedBytes;
   }
 
-  // Any bytes that may be a near branch into one of the jumps.
+  // Any bytes that may be a near branch into one of the jumps, to a copy of an entry, or to a helper.
   void SearchText() {
     lowest_ = UINTPTR_MAX;
     highest_ = 0;
@@ -683,6 +793,10 @@ class Planner {
       if (!plan_.IsChanged(i)) continue;
       if (plan_.sites[i].jump < lowest_) lowest_ = plan_.sites[i].jump;
       if (plan_.sites[i].jump + kJumpBytes > highest_) highest_ = plan_.sites[i].jump + plan_.sites[i].moved;
+    }
+    for (int i = 0; i < copy_count_; ++i) AlsoSearchFor(copies_[i].range.start);
+    for (int i = 0; i < helper_count_; ++i) {
+      if (helpers_[i].may_be_shared) AlsoSearchFor(helpers_[i].range.start);
     }
     for (int i = 0; i < image_.segment_count && !refused_; ++i) {
       if (image_.segments[i].is_code) SearchSegment(image_.segments[i]);
@@ -703,6 +817,23 @@ class Planner {
     for (; at + kJumpBytes <= segment.end && !refused_; ++at) LookAt(segment, at);
   }
 
+  void AlsoSearchFor(uintptr_t address) {
+    if (address < lowest_) lowest_ = address;
+    if (address >= highest_) highest_ = address + 1;
+    places_[address / kPlaceBytes / 64 % kPlaceWords] |= uint64_t{1} << address / kPlaceBytes % 64;
+  }
+
+  // Whether code at this address is run by the allocator, not by the program.
+  bool IsAllocatorsOwn(uintptr_t at) const {
+    for (int i = 0; i < copy_count_; ++i) {
+      if (copies_[i].range.Has(at)) return true;
+    }
+    for (int i = 0; i < helper_count_; ++i) {
+      if (helpers_[i].range.Has(at)) return true;
+    }
+    return IsInRanges(at);
+  }
+
   // The opcode is at `at`: e8, e9, or the second byte of 0f 8x.
   void LookAt(const ExecutableImage::Segment& segment, uintptr_t at) {
     const auto* code = reinterpret_cast<const uint8_t*>(at);
@@ -719,9 +850,20 @@ class Planner {
       if (at >= site.jump && at < site.jump + site.moved) continue;  // moved itself, and checked there
       return Refuse(EntryReason::kBranchedInto, i);
     }
+    for (int i = 0; i < copy_count_; ++i) {
+      if (copies_[i].range.start != target || IsAllocatorsOwn(at)) continue;
+      refused_ = true;
+      plan_.outcome.reason = EntryReason::kCopied;
+      plan_.outcome.name = static_cast<uint32_t>(copies_[i].name) + 1;
+      return;
+    }
+    for (int i = 0; i < helper_count_; ++i) {
+      if (helpers_[i].may_be_shared && helpers_[i].range.start == target && !IsAllocatorsOwn(at))
+        helpers_[i].is_shared = true;
+    }
   }
 
-  // Functions that realloc and its like call may allocate through an entry: that block is the outer call's.
+  // Finds the functions that realloc and its like call: these may allocate through an entry.
   void FollowHelpers() {
     const FunctionStarts starts = Starts();
     uintptr_t visited[kMostVisited];
@@ -739,17 +881,49 @@ class Planner {
       const uintptr_t next = index < starts.count ? starts.At(index) : visited[done];
       const uintptr_t end = next - visited[done] > kLargestVisited ? visited[done] + kLargestVisited : next;
       if (done < kMostVisited / 4) CollectCallees(visited[done], end, visited, &count);
-      for (uintptr_t at = visited[done]; at < end && !refused_;) {
-        const Instruction one = DecodeAt(at);
-        if (one.length == 0) break;
-        if (one.target_at >= 0 && one.target_bytes == 4) {
-          const uintptr_t target = TargetAt(one, at);
-          const int to = MayBePlace(target) ? plan_.SiteAt(target) : -1;
-          if (to >= 0 && plan_.IsChanged(to)) AddCall(at + static_cast<uintptr_t>(one.target_at), to);
-        }
-        at += one.length;
-      }
+      Helper& helper = helpers_[helper_count_++];
+      helper = {{visited[done], end}, false, false, false};
+      ForEntryCalls(helper.range, [&helper](uintptr_t, int) { helper.calls_entries = true; });
+      helper.may_be_shared = helper.calls_entries && MayBePrograms(helper.range.start);
     }
+  }
+
+  // A block that a helper allocates is the outer call's, unless the program calls that helper too: then its calls stay,
+  // and the slow path finds that they count the block (IsCountedInside in entry_calls.cc).
+  void LeadHelpersCalls() {
+    for (int i = 0; i < helper_count_ && !refused_; ++i) {
+      if (!helpers_[i].calls_entries || helpers_[i].is_shared) continue;
+      ForEntryCalls(helpers_[i].range, [this](uintptr_t distance_at, int to) { AddCall(distance_at, to); });
+    }
+  }
+
+  // Calls found(address of the displacement, number of the site) for each branch to an entry in this range.
+  template <typename Found>
+  void ForEntryCalls(const CodeRange& range, Found found) const {
+    for (uintptr_t at = range.start; at < range.end && !refused_;) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0) break;
+      if (one.target_at >= 0 && one.target_bytes == 4) {
+        const uintptr_t target = TargetAt(one, at);
+        const int to = MayBePlace(target) ? plan_.SiteAt(target) : -1;
+        if (to >= 0 && plan_.IsChanged(to)) found(at + static_cast<uintptr_t>(one.target_at), to);
+      }
+      at += one.length;
+    }
+  }
+
+  // Whether a function has a name that is not an allocator's. Without names it counts as the allocator's.
+  bool MayBePrograms(uintptr_t address) const {
+    static constexpr char kOwn[][16] = {"je_", "_rjem_", "mi_", "_mi_", "tc_", "sn_", "_ZN8tcmalloc", "_ZN8snmalloc"};
+    for (size_t i = 0; i < image_.all.count; ++i) {
+      const Elf64_Sym& symbol = image_.all.symbols[i];
+      if (!IsFunction(symbol) || image_.bias + symbol.st_value != address) continue;
+      const char* name = image_.all.NameOf(symbol);
+      bool is_own = false;
+      for (const auto& own : kOwn) is_own = is_own || StartsWith(name, own);
+      return !is_own;
+    }
+    return false;
   }
 
   bool IsExported(uintptr_t address) const {
@@ -780,6 +954,20 @@ class Planner {
   uintptr_t lowest_ = 0, highest_ = 0;
   static constexpr uintptr_t kPlaceBytes = 16, kPlaceWords = 64;
   uint64_t places_[kPlaceWords] = {};
+  uint32_t allocates_ = 0, frees_ = 0;  // families, as bits
+  struct Copy {
+    CodeRange range;
+    int name;  // of the original
+  };
+  static constexpr int kMostCopies = 32;
+  Copy copies_[kMostCopies];
+  int copy_count_ = 0;
+  struct Helper {
+    CodeRange range;
+    bool calls_entries, may_be_shared, is_shared;
+  };
+  Helper helpers_[kMostVisited];
+  int helper_count_ = 0;
 };
 
 }  // namespace
@@ -805,12 +993,12 @@ int EntryPlan::ChangedSiteAt(uintptr_t address) const {
   return -1;
 }
 
-bool DefinesPlainNames(const SymbolList& exported) {
+bool DefinesPlainNames(const SymbolList& symbols) {
   bool allocates = false, frees = false;
-  for (size_t i = 0; i < exported.count && !(allocates && frees); ++i) {
-    const Elf64_Sym& symbol = exported.symbols[i];
+  for (size_t i = 0; i < symbols.count && !(allocates && frees); ++i) {
+    const Elf64_Sym& symbol = symbols.symbols[i];
     if (!IsFunction(symbol)) continue;
-    const char* name = exported.NameOf(symbol);
+    const char* name = symbols.NameOf(symbol);
     allocates = allocates || strcmp(name, "malloc") == 0;
     frees = frees || strcmp(name, "free") == 0;
   }
@@ -833,7 +1021,9 @@ bool MayHaveOwnAllocator(const SymbolList& exported) {
 bool MayNameAllocator(const char* names, size_t bytes) {
   static constexpr char kFamilies[][16] = {"_rjem_malloc", "je_malloc", "mi_malloc",
                                            "tc_malloc",    "sn_malloc", "sn_rust_alloc"};
+  static constexpr char kHidden[] = "\0malloc";
   return AnyAlloc(names, bytes, [names, bytes](size_t lloc) {
+    if (lloc >= 3 && lloc + 5 <= bytes && memcmp(names + lloc - 3, kHidden, sizeof kHidden) == 0) return true;
     for (const auto& name : kFamilies) {
       const size_t length = strlen(name), before = length - 4;
       if (lloc >= before && lloc + 4 <= bytes && memcmp(names + lloc - before, name, length) == 0) return true;
@@ -844,7 +1034,7 @@ bool MayNameAllocator(const char* names, size_t bytes) {
 
 void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan) {
   plan->outcome = {};
-  plan->site_count = plan->call_count = 0;
+  plan->site_count = plan->call_count = plan->range_count = 0;
   plan->is_listed = false;
   Planner(image, plan).Run(wanted);
 }

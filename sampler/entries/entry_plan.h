@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "sampler/arch/x86_64/instruction.h"
+#include "sampler/contract/code_range.h"
 #include "sampler/contract/entry_state.h"
 #include "sampler/entries/call_shape.h"
 
@@ -71,6 +72,7 @@ struct EntrySite {
   uintptr_t first = 0;      // the first instruction, after endbr64
   uint8_t first_bytes = 0;
   FirstInstruction kept;
+  bool moves_call = false;  // its last moved instruction is a call; not where the kernel checks returns (shadow stacks)
   bool runs_again = false;  // the first instruction's flags are needed after the stub
   int spare = -1;           // a general register that the function overwrites anyway; −1: not known
   uintptr_t jump = 0;       // where the jump goes
@@ -87,13 +89,16 @@ struct InnerCall {
 };
 
 struct EntryPlan {
-  static constexpr int kMostSites = 128, kMostCalls = 512;
+  static constexpr int kMostSites = 192, kMostCalls = 512, kMostRanges = 768;
   EntryOutcome outcome;
   EntrySite sites[kMostSites];
   int site_count = 0;
   InnerCall calls[kMostCalls];
   int call_count = 0;
   bool is_listed = false;  // an allocator that the tests cover
+  // The entries, and what they jump to: a call of the allocator returns to one of these. Sorted.
+  CodeRange ranges[kMostRanges];
+  int range_count = 0;
 
   int SiteAt(uintptr_t address) const;  // −1: none begins there
   // The same for a site that is to be changed, also after its endbr64. Its trampoline begins there.
@@ -102,8 +107,8 @@ struct EntryPlan {
   bool IsChanged(int site) const { return !sites[site].left_alone; }
 };
 
-// Whether the executable defines malloc and free itself.
-bool DefinesPlainNames(const SymbolList& exported);
+// Whether the list has malloc and free of the executable's own.
+bool DefinesPlainNames(const SymbolList& symbols);
 // Whether a malloc of the executable passes its calls on to the next one, where they are seen: it can find that one, and
 // has no way to get memory itself. `imports` tells whether the executable imports a function.
 template <typename Imports>

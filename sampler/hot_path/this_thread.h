@@ -35,6 +35,18 @@ HOLDFAST_HOT inline bool ChargeHeapUnlessZero(size_t bytes) { return ChargeWordU
 
 inline void UndoCharge(size_t bytes) { thread_state.heap_countdown += static_cast<int64_t>(bytes != 0 ? bytes : 1); }
 
+// What this thread has allocated up to now.
+struct AllocationMark {
+  int64_t countdown;
+  uint16_t samples;
+};
+inline AllocationMark MarkAllocations() { return {thread_state.heap_countdown, thread_state.samples}; }
+// Bytes charged since; wrong if a sample was taken in between.
+inline uint64_t ChargedSince(const AllocationMark& mark) {
+  return static_cast<uint64_t>(mark.countdown - thread_state.heap_countdown);
+}
+inline bool HasSampledSince(const AllocationMark& mark) { return thread_state.samples != mark.samples; }
+
 // ---- A call of the program's own operator new ----
 
 // Whether the thread is inside our own code, or another operator: nested calls only forward.

@@ -1,6 +1,7 @@
 // Waiters, how long they wait, and at which call site: see waits.h.
 #include <pthread.h>
 
+#include "sampler/locks/allocator_waits.h"
 #include "sampler/locks/cleanup.h"
 #include "sampler/locks/lock_records.h"
 #include "sampler/locks/lock_sampling.h"
@@ -234,6 +235,10 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
   ThreadState& thread = thread_state;
   SharedTable* recorded = BeginAnyWait(thread, kind, wait);
   if (recorded == nullptr) return;
+  if (IsCalledByAllocator(recorded, thread, caller)) {
+    wait->active = false;
+    return;
+  }
   wait->start_ns = MonotonicNs();
   MakeCurrent(thread, wait);
   if (holder != nullptr) {

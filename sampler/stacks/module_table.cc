@@ -402,6 +402,10 @@ void NoteLiveBlockReturned() {
     SetExecutableFlags(kModuleFreesInlined);
 }
 
+void NoteManyFreed() {
+  if ((executable_flags.load(std::memory_order_relaxed) & kModuleFreesMany) == 0) SetExecutableFlags(kModuleFreesMany);
+}
+
 void MarkUnloadedModules() {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {

@@ -42,6 +42,8 @@ void MarkUnloadedModules();
 void SetExecutableFlags(uint32_t flags);
 // The executable's redirected allocator returned a block that counts as live.
 void NoteLiveBlockReturned();
+// It freed blocks that count as live.
+void NoteManyFreed();
 
 // Checks modules again that had not yet bound free (free_calls.h). The calling thread is muted. `now`: in any case;
 // otherwise one call in 16 checks.

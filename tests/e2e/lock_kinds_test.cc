@@ -1,5 +1,7 @@
 // Every kind of lock and wait: its label, count and length on both sides, the results of the calls, and the rules that
 // relate holders and waiters.
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <set>
 #include <sstream>
@@ -8,6 +10,8 @@
 
 namespace holdfast::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 // The lines `waits FUNCTION label contentions delay_ns` of a program's output.
 struct LabelledWait {
@@ -211,6 +215,16 @@ TEST_F(LockKinds, DoctorSaysThatOpenMpOfAPluginIsNotSeen) {
   EXPECT_THAT(doctor.out, ::testing::Not(::testing::HasSubstr("OpenMP's critical sections")));
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// Whether a thread got such a lock while it spun is not known.
+TEST_F(LockKinds, LibrariesWithLocksThatSpinAreNamed) {
+  const std::string text = "oneTBB's mutexes spin before they sleep: waits that end before that are not seen";
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("spins_before_sleep")}).out, HasSubstr(text));
+  const RunResult run =
+      RunAs(Launch::kPreload, {"spins_before_sleep"}, {{"lock-interval", "1ns"}, {"snapshot-every", "0"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(RunTool({"locks", out()}).out, HasSubstr("note     " + text));
 }
 
 TEST_F(LockKinds, RustsLocksAreSeen) { RunUntilRight("rust_waits", 0.1, false); }

@@ -38,6 +38,17 @@
 #define LOOP 19         // malloc has a loop that begins after endbr64
 #define SIZED 20        // its blocks are freed by names that it lacks
 #define LITTLE 21       // malloc needs 3 KiB of stack, and a thread has little more
+#define COPIED 22       // the program calls a copy of free
+#define OWN_COPY 23     // only free itself calls its copy
+#define HIDDEN 24       // not exported
+#define FAMILY 25       // another family of functions allocates and does not free
+#define HEAPS 26        // a function frees all blocks of a heap
+#define CONTROLS 27     // jemalloc's function that can do so, with other names
+#define RESETS 28       // the same, called with the name that frees
+#define RESETS_MIB 29   // the same by numbers
+#define SHARED 30       // realloc allocates by a function that the program calls too
+#define MOVED_CALL 32   // a call among its first instructions; the function called sees that it returns there
+#define UNNAMED 31      // free only jumps to a function with another name
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first ----
 static char room[4 << 20];
@@ -69,14 +80,47 @@ __attribute__((noinline, used)) void* toy_calloc(size_t count, size_t each) {
   void* block = toy_malloc(count * each);
   return block != NULL ? memset(block, 0, count * each) : NULL;
 }
+#if CASE == SHARED
+KNOWN void* shared_helper(size_t bytes) { return malloc(bytes); }
+__attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
+  void* grown = shared_helper(bytes);
+  if (block == NULL) return grown;
+  memcpy(grown, block, 100);
+  free(block);
+  return grown;
+}
+#else
 __attribute__((noinline, used)) void* toy_realloc(void* block, size_t bytes) {
   if (block == NULL) return toy_malloc(bytes);
   return bytes <= 1008 ? block : NULL;
 }
+#endif
+#if CASE == CONTROLS || CASE == RESETS || CASE == RESETS_MIB
+__attribute__((noinline, used)) int toy_mallctl(const char* name, void* old, size_t* old_bytes, void* now,
+                                                size_t now_bytes) {
+  __asm__ volatile("" : : "r"(name), "r"(old), "r"(old_bytes), "r"(now), "r"(now_bytes));
+  return name == NULL;
+}
+__attribute__((noinline, used)) int toy_mallctlnametomib(const char* name, size_t* numbers, size_t* count) {
+  const int frees = strstr(name, ".reset") != NULL;
+  numbers[0] = 3;
+  numbers[1] = 0;
+  numbers[2] = frees ? 7 : 8;
+  *count = 3;
+  return 0;
+}
+__attribute__((noinline, used)) int toy_mallctlbymib(const size_t* numbers, size_t count, void* old, size_t* old_bytes,
+                                                     void* now, size_t now_bytes) {
+  __asm__ volatile("" : : "r"(old), "r"(old_bytes), "r"(now), "r"(now_bytes));
+  return numbers[0] + count == 0;
+}
+#endif
 
-#define FUNCTION(name, body)                                                                                    \
-  ".globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " #name \
-  ",.-" #name "\n"
+#define NAMED(name, body)                                                                                              \
+  ".globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " name ",.-" name \
+  "\n"
+#define FUNCTION(name, body) NAMED(#name, body)
+#define HIDE(name) ".hidden " #name "\n"
 #define USUAL(target) "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp " #target "\n"
 
 __asm__(".text\n.p2align 4\n"
@@ -92,8 +136,10 @@ __asm__(".text\n.p2align 4\n"
 #if CASE == SHORT
         FUNCTION(free, "push %rbx\njmp 1f\n") FUNCTION(rest, "1: pop %rbx\njmp toy_free\n")
 #elif CASE == CALLS
-        FUNCTION(leaf, "ret\n") ".p2align 4\n" FUNCTION(free,
-                                                        "push %rbp\nmov %rsp,%rbp\ncall leaf\npop %rbp\njmp toy_free\n")
+        FUNCTION(free, "push %rbp\nmov %rsp,%rbp\ncall times@plt\npop %rbp\njmp toy_free\n")
+#elif CASE == MOVED_CALL
+        FUNCTION(leaf, "mov (%rsp),%rax\nlea returns(%rip),%rcx\ncmp %rax,%rcx\njne 1f\nret\n1: ud2\n") ".p2align 4\n" FUNCTION(
+            free, "push %rbx\ncall leaf\nreturns: pop %rbx\njmp toy_free\n")
 #elif CASE == LOOPS
         FUNCTION(free, "push %rbx\njrcxz 1f\n1: mov %rdi,%rbx\npop %rbx\njmp toy_free\n")
 #elif CASE == RESOLVER
@@ -129,10 +175,41 @@ __asm__(".text\n.p2align 4\n"
         FUNCTION(free, "sub $1,%rsi\nnop\nmov %rdi,%rax\nnop\njmp toy_free\n")
 #elif CASE == FLAGS
         FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nje 1f\njmp toy_free\n1: ret\n")
+#elif CASE == COPIED || CASE == OWN_COPY
+        FUNCTION(free, "test %rdi,%rdi\nmov %rdi,%rax\nnop\nje 1f\njmp free.part.0\n1: ret\n")
+            NAMED("free.part.0", USUAL(toy_free))
+#elif CASE == HEAPS
+        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(mi_malloc, USUAL(toy_malloc)) ".p2align 4\n" FUNCTION(
+            mi_heap_destroy,
+            "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\nret\n") ".p2align 4\n" FUNCTION(mi_free,
+                                                                                                USUAL(toy_free))
+#elif CASE == CONTROLS || CASE == RESETS || CASE == RESETS_MIB
+        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(mallctl, USUAL(toy_mallctl)) ".p2align 4\n" FUNCTION(
+            mallctlnametomib, USUAL(toy_mallctlnametomib)) ".p2align 4\n" FUNCTION(mallctlbymib,
+                                                                                   USUAL(toy_mallctlbymib))
+#elif CASE == UNNAMED
+        FUNCTION(free, ".byte 0xe9\n.long inner_free-.-4\n") ".p2align 4\n" FUNCTION(inner_free, USUAL(toy_free))
+#elif CASE == FAMILY
+        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(sn_rust_alloc, USUAL(toy_malloc))
 #else
         FUNCTION(free, USUAL(toy_free))
 #endif
+#if CASE == HIDDEN
+            HIDE(malloc) HIDE(calloc) HIDE(realloc) HIDE(free)
+#endif
 );
+
+#if CASE == COPIED
+void free_part(void*) __asm__("free.part.0");
+#endif
+#if CASE == HEAPS
+void mi_heap_destroy(void*);
+#endif
+#if CASE == CONTROLS || CASE == RESETS || CASE == RESETS_MIB
+int mallctl(const char* name, void* old, size_t* old_bytes, void* now, size_t now_bytes);
+int mallctlnametomib(const char* name, size_t* numbers, size_t* count);
+int mallctlbymib(const size_t* numbers, size_t count, void* old, size_t* old_bytes, void* now, size_t now_bytes);
+#endif
 
 #if CASE == RESOLVER
 void (*resolve_free(void))(void*) { return toy_free; }
@@ -230,6 +307,27 @@ static int Work(void) {
 #if CASE == INLINED
   for (int i = 0; i < 10; ++i) toy_free(passing(200));
 #endif
+#if CASE == COPIED
+  for (int i = 0; i < 10; ++i) free_part(passing(200));
+#endif
+#if CASE == HEAPS
+  mi_heap_destroy(NULL);
+#endif
+#if CASE == CONTROLS
+  wrong += mallctl("arena.0.purge", NULL, NULL, NULL, 0) + mallctl("stats.allocated", NULL, NULL, NULL, 0);
+#elif CASE == RESETS
+  wrong += mallctl("arena.0.reset", NULL, NULL, NULL, 0);
+#endif
+#if CASE == CONTROLS || CASE == RESETS_MIB
+  size_t numbers[3], count = 3;
+  wrong += mallctlnametomib(CASE == CONTROLS ? "arena.0.purge" : "arena.0.reset", numbers, &count);
+  numbers[1] = 1;
+  wrong += mallctlbymib(numbers, count, NULL, NULL, NULL, 0);
+#endif
+#if CASE == SHARED
+  for (int i = 0; i < 10; ++i) free(shared_helper(300));
+  for (int i = 0; i < 10; ++i) free(realloc(passing(200), 400));
+#endif
   return wrong != 0;
 }
 
@@ -249,9 +347,14 @@ int main(int count, char** arguments) {
     waitpid(child, &status, 0);
     wrong |= status != 0;
   }
-  const size_t more = CASE == THUNK || CASE == INLINED ? 10 : CASE == SIZED ? 30 : 0;
+  const size_t more = CASE == THUNK || CASE == INLINED || CASE == COPIED || CASE == SHARED ? 10
+                      : CASE == SIZED                                                      ? 30
+                                                                                           : 0;
   Expect("kept", 100, 10000, 100, 10000);
   Expect("passing", 100 + more, (100 + more) * 200, 0, 0);
+#if CASE == SHARED
+  Expect("shared_helper", 20, 10 * 300 + 10 * 400, 0, 0);
+#endif
   printf("wrong %d\n", wrong);
   return wrong;
 }
