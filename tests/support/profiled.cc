@@ -52,7 +52,9 @@ std::string LaunchName(const ::testing::TestParamInfo<Launch>& info) {
 }
 
 std::string ProgramPath(const std::string& name) {
-  return name.find('/') == std::string::npos ? std::string(HOLDFAST_PROGRAMS) + "/" + name : name;
+  const char* other = getenv("HOLDFAST_TEST_PROGRAMS");  // scripts/allocators: linked to another allocator
+  return name.find('/') == std::string::npos ? std::string(other != nullptr ? other : HOLDFAST_PROGRAMS) + "/" + name
+                                             : name;
 }
 std::string Tool() { return HOLDFAST_TOOL; }
 std::string Library() {
