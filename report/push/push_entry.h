@@ -49,8 +49,9 @@ constexpr size_t MostEntries(PushProtocol protocol) { return protocol == PushPro
 PushRequest RequestOf(std::span<const PushEntry* const> entries, PushProtocol protocol);
 PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol);
 
-// For a request that failed, returns which of `entries` the server rejected: Pyroscope 2 names each by its id, and has
-// accepted the others. Returns nothing if the answer does not say.
+// For a request that failed, returns which of `entries` the server rejected: for its own errors, not for limits and
+// invalid profiles, Pyroscope 2 names each by its id, and has accepted the others. Returns nothing if the answer does
+// not say.
 std::optional<std::vector<bool>> NotTakenOf(std::string_view answer, std::span<const PushEntry* const> entries);
 
 // If Pyroscope 1 rejected a profile as out of order, returns the time of the last profile of that series. Returns

@@ -9,7 +9,7 @@
 //   401, 403, 404, 407, redirections the same: the settings are wrong, not the profile
 //   422 of /ingest                   the same for a minute, because Pyroscope 1 also reports its own errors so; then
 //   anything else                    the profile is set aside, and the next ones are sent
-// If a request with several profiles fails, Pyroscope 2 names the profiles that it rejected. Otherwise it is unknown
+// If a request with several profiles fails, Pyroscope 2 names the profiles that its own errors hit. Otherwise it is unknown
 // which were accepted, and all are sent again with the same ids and times: one by one after a rejection, else, and after
 // 413, half as many per request. Each change of the server's state is printed once.
 #ifndef HOLDFAST_REPORT_PUSH_SENDER_H_

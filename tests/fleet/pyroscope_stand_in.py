@@ -3,7 +3,7 @@
     server = StandIn(test)                 an address on loopback
     server.total("memory", "alloc_space", leaf="step_allocates", service_name="shop")
     server.fail = reply(503)               each request until it is None again; also slow(…), reset()
-    server.refuses = lambda series: …      of a request those series, as Pyroscope 2 does: the others are kept
+    server.refuses = lambda series: …      of a request those series, as Pyroscope 2 does with its own errors: the others are kept
 
 OTLP's profiles it takes, too, as the profiling SIG's profcheck would: otlp_profiles.py.
 The rules are those of its sources (validation, distributor, pprof, 2.2): mandatory labels, their number, names and lengths; the
@@ -162,7 +162,7 @@ class StandIn:
                             time.sleep(flushes - time.monotonic() % flushes)
                         if errors:
                             text = ("%d errors: " % len(errors) if len(errors) > 1 else "") + "; ".join(errors)
-                            return self.answer(429, connect_error("resource_exhausted", text), {"Content-Type": "application/json"})
+                            return self.answer(500, connect_error("unknown", text), {"Content-Type": "application/json"})
                         return self.answer(200, b"", {"Content-Type": "application/proto"})
                     if self.path == "/v1development/profiles":
                         if self.headers["Content-Type"] != "application/x-protobuf":
@@ -228,7 +228,7 @@ class StandIn:
             if len(series.get(2, [])) != 1:
                 raise Invalid("a series with several profiles: %r" % labels)
             if self.refuses is not None and self.refuses(dict(labels)):
-                errors.append("push series with index %d and id %s failed: push rate limit" % (index, grouped(series[2][0])[2][0].decode()))
+                errors.append("push series with index %d and id %s failed: no segment writer" % (index, grouped(series[2][0])[2][0].decode()))
                 continue
             if dict(labels).get("__delta__") != "false":  # Pyroscope 1 takes it, and subtracts the largest before
                 raise Invalid("alloc_* would be taken for totals since the start")
