@@ -88,8 +88,13 @@ std::string ShortenedTo(std::string_view text, size_t width) {
   }
   text = no_templates;
   const std::vector<size_t> starts = StartsOf(text);
-  return fmt::format("{}…{}", text.substr(0, starts[head]),
-                     tail == 0 ? std::string_view() : text.substr(starts[starts.size() - 1 - tail]));
+  std::string_view before = text.substr(0, starts[head]);
+  std::string_view after = tail == 0 ? std::string_view() : text.substr(starts[starts.size() - 1 - tail]);
+  // One ellipsis also replaces that of a list beside the cut.
+  constexpr std::string_view kEllipsis = "…";
+  if (before.ends_with(kEllipsis)) before.remove_suffix(kEllipsis.size());
+  if (after.starts_with(kEllipsis)) after.remove_prefix(kEllipsis.size());
+  return fmt::format("{}{}{}", before, kEllipsis, after);
 }
 
 size_t HangingIndent(std::string_view line) {

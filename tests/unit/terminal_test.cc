@@ -56,6 +56,7 @@ TEST(FittedText, PartsAreOmittedInTheOrderOfTheirValue) {
   EXPECT_EQ(ShortenedTo("storage::(anonymous namespace)::FlushChanges(int)", 20), "…::FlushChanges(…)");
   EXPECT_EQ(ShortenedTo("storage::FlushChanges(int)", 15), "…::FlushChanges");
   EXPECT_EQ(ShortenedTo("FlushChanges<int>(int)", 13), "FlushChanges…");
+  EXPECT_EQ(ShortenedTo("store::Table<Order>::Compact", 23), "store::Tabl…>::Compact") << "one ellipsis";
   EXPECT_EQ(ShortenedTo("a_function_of_c_with_a_long_name", 11), "a_fun…_name");
   for (size_t width = 1; width < whole.size(); ++width) {
     const std::string shown = ShortenedTo(whole, width);
