@@ -36,6 +36,7 @@ void AddExportCommand(CLI::App& app, Invocation* invocation) {
   AddRowOption(command, &options->view, "");
   command->callback([options, invocation] {
     const auto run = [&] {
+      options->view.opens_peak = false;  // files for other tools contain the kind that they expect
       const auto view = OpenView(options->view, std::cerr);
       if (!view.ok()) return Failed(view.status(), std::cerr);
       AtomicFile output(options->output, std::cout);

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
+#include "report/base/value_units.h"
 #include "report/html/report_builder.h"
 
 namespace holdfast {
@@ -111,22 +112,33 @@ std::string ReportBuilder::GrowthsAsJson() const {
   return json.Close(']').text();
 }
 
-// What the page opens with if the programs have freed what they allocated: the peak if it is known, else all allocations. "" otherwise.
+// Returns what the page opens with instead of memory in use (report/analysis/opening.h); "" if nothing.
 std::string ReportBuilder::OpensAsJson() const {
-  bool has_heap = false, has_peak = false;
+  std::vector<OwnMemory> heaps;
+  std::set<std::string> with_peak;
+  int64_t left = 0;
+  bool has_base = false, in_trouble = false;
   for (const Series& series : series_) {
+    has_base = has_base || series.is_base;
     if (series.is_base) continue;
-    has_peak = has_peak || series.kind == "peak";
-    if (series.kind != "heap") continue;
-    has_heap = true;
-    if (!series.owned_was_freed) return "";
+    if (series.kind == "peak") with_peak.insert(series.process);
+    in_trouble = in_trouble || series.lock_trouble.has_value();
+    if (series.is_ended || !series.own_memory.has_value()) continue;
+    heaps.push_back(*series.own_memory);
+    left = WrappedSum(left, series.own_memory->left);
   }
-  if (!has_heap) return "";
+  const bool grows = std::any_of(growths_.begin(), growths_.end(),
+                                 [](const Growths& growths) { return IsLeak(growths.answer.grows); });
+  const Opening opening = OpeningOf(heaps, with_peak);
   JsonText json;
-  json.Open('{').Key("metric").String(has_peak ? "peak/peak_space" : "heap/alloc_space");
-  json.Key("why").String(has_peak ? "freed by the end; shown: the peak"
-                                  : "freed by the end; shown: what was allocated");
-  return json.Close('}').text();
+  json.Open('{');
+  if (opening != Opening::kInUse) {
+    json.Key("metric").String(opening == Opening::kPeak ? "peak/peak_space" : "heap/alloc_space");
+    json.Key("why").String(OpeningText(opening, left == 0 ? "" : FormatSize(left)));
+  }
+  if (in_trouble && !grows && !has_base) json.Key("view").String("locks");
+  json.Close('}');
+  return json.text() == "{}" ? "" : json.text();
 }
 
 std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) const {
@@ -157,6 +169,8 @@ std::string ReportBuilder::Meta(const std::vector<size_t>& section_lengths) cons
     json.Key("sampling").String(series.sampling).Key("period").Number(series.period);
     if (series.freed_at_exit != 0) json.Key("freedAtExit").Real(static_cast<double>(series.freed_at_exit) / 1e6);
     if (series.is_ended) json.Key("ended").Bool(true);
+    if (series.held_lock_delay_ns > 0) json.Key("heldLockDelay").Number(series.held_lock_delay_ns);
+    if (series.lock_trouble.has_value()) json.Key("lockTrouble").Bool(true);
     json.Key("rows").Number(static_cast<int64_t>(series.rows.size()));
     json.Key("default").Number(static_cast<int64_t>(series.default_metric)).Key("metrics").Open('[');
     for (const auto& [name, unit] : series.metrics) json.Open('[').String(name).String(unit).Close(']');

@@ -9,7 +9,6 @@
 #include "report/analysis/idle_waits.h"
 #include "report/analysis/lock_classes.h"
 #include "report/analysis/lock_list.h"
-#include "report/analysis/owned_total.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
 #include "report/base/utf8.h"
@@ -252,7 +251,11 @@ void ReportBuilder::AddPlumbing(const FilteredStacks& stacks, const std::vector<
       allocated.ok() && AllWasFreed(static_cast<double>(profile.Total(in_use)), HalfWidth(profile, in_use).value_or(0),
                                     static_cast<double>(profile.Total(*allocated)));
   const size_t metric = all_was_freed ? *allocated : series->default_metric;
-  series->owned_was_freed = OwnedWasFreed(profile, plumbing);
+  if (series->kind == "heap") series->own_memory = OwnMemory::Of(profile, series->process, plumbing);
+  if (series->kind == "block") {
+    series->held_lock_delay_ns = HeldLockDelay(profile, plumbing);
+    series->lock_trouble = LockTroubleOf(profile, plumbing);
+  }
   series->how_to_name = HowToName(UnnamedCodeOf(profile, metric, plumbing), arguments_);
   // A function is plumbing if it is plumbing at any location.
   std::map<uint32_t, bool> holds;

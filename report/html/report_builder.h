@@ -32,6 +32,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "report/analysis/opening.h"
 #include "report/analysis/wait_rank.h"
 #include "report/growth/growth_answer.h"
 #include "report/html/html_source.h"
@@ -162,9 +163,11 @@ class ReportBuilder {
     std::string details_of;  // its file
     std::string sampling, program, pid;
     int64_t period = 0;
-    int64_t freed_at_exit = 0;     // see ProfileFile
-    bool is_ended = false;         // see MarkEnded
-    bool owned_was_freed = false;  // of a heap: report/analysis/owned_total.h
+    int64_t freed_at_exit = 0;                // see ProfileFile
+    bool is_ended = false;                    // see MarkEnded
+    std::optional<OwnMemory> own_memory;      // of a heap
+    int64_t held_lock_delay_ns = 0;           // of a block profile
+    std::optional<LockTrouble> lock_trouble;  // of a block profile
     std::vector<std::string> comments, losses;
     record::Profile records;                        // without single locks, waits, threads, the account and the course
     std::string deadlocks;                          // in words (report/waiters/stuck.h), from the newest file

@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/opening.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
@@ -119,6 +120,7 @@ struct Found {
   size_t column = 0;        // of the metric
   size_t snapshots = 0;     // of this kind and process
   std::string before = {};  // path of the snapshot before it; "": none
+  bool has_peak = false;    // whether the process has a peak profile
 };
 
 // Returns the profile of this kind with the largest value of the first of `metrics` that is not zero everywhere, or
@@ -145,7 +147,8 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
                 .text = FormatValue(value, unit, "auto") + metrics[m].second,
                 .profile = profile,
                 .column = *column,
-                .snapshots = processes[i].snapshots.at(kind)};
+                .snapshots = processes[i].snapshots.at(kind),
+                .has_peak = processes[i].newest.contains("peak")};
       if (const auto before = processes[i].before.find(kind); before != processes[i].before.end())
         own[m].before = fmt::format("{}/{}", run.out, before->second.ToString());
       if (value > fullest[m].value) fullest[m] = own[m];
@@ -166,12 +169,27 @@ std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFi
   return found == fullest.end() ? std::nullopt : std::optional(*found);
 }
 
-// Whether views of the folder show the snapshot before this one, because the process freed most of its memory at its
-// end.
-bool WasFreedAtEnd(const Found& found) {
-  if (found.before.empty()) return false;
-  const auto before = ReadPprofFile(found.before);
-  return before.ok() && FreedAtExit(DescribeFile(found.before, *before), DescribeFile(found.path, *found.profile));
+// Returns the snapshot before this one if views of the folder show that, because the process freed most of its memory at
+// its end.
+std::optional<Profile> BeforeFreedAtEnd(const Found& found) {
+  if (found.before.empty()) return std::nullopt;
+  auto before = ReadPprofFile(found.before);
+  if (!before.ok() || !FreedAtExit(DescribeFile(found.before, *before), DescribeFile(found.path, *found.profile)))
+    return std::nullopt;
+  return *std::move(before);
+}
+
+// Returns how views of the folder open, judging by the process that matters most.
+Opening OpeningOfRun(const Profile& heap, bool has_peak) {
+  auto plumbing = Plumbing::Make(heap, {});
+  const auto own = plumbing.ok() ? OwnMemory::Of(heap, "", &*plumbing) : std::nullopt;
+  if (!own.has_value()) return Opening::kInUse;
+  return OpeningOf({*own}, has_peak ? std::set<std::string>{""} : std::set<std::string>());
+}
+
+std::optional<LockTrouble> TroubleIn(const Found& waits) {
+  auto plumbing = Plumbing::Make(*waits.profile, {});
+  return plumbing.ok() ? LockTroubleOf(*waits.profile, &*plumbing) : std::nullopt;
 }
 
 // Returns what provides the missing names, for all files of the run.
@@ -186,20 +204,32 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   const auto quoted = [](const std::string& path) { return ShellQuoted(FromHere(path)); };
   const auto heap =
       Fullest(run, processes, "heap", {{"inuse_space", " in use"}, {"alloc_space", " allocated, all freed"}});
-  const bool freed_at_end = heap.has_value() && WasFreedAtEnd(*heap);
-  if (freed_at_end)
-    commands.emplace_back("holdfast top " + quoted(run.out), "in use before the program freed it on exit");
-  else if (heap.has_value())
-    commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
+  auto waits = Fullest(run, processes, "block", {{"delay", " waited"}});
+  if (!waits.has_value()) waits = Fullest(run, processes, "mutex", {{"delay", " waited"}});
+  const auto trouble = waits.has_value() ? TroubleIn(*waits) : std::nullopt;
+  const std::string locks = "holdfast locks " + quoted(run.out);
+  if (trouble.has_value()) commands.emplace_back(locks, "threads waited " + Printable(LockTroubleText(*trouble)));
+  if (heap.has_value()) {
+    const std::optional<Profile> before = BeforeFreedAtEnd(*heap);
+    const Opening opening = OpeningOfRun(before.has_value() ? *before : *heap->profile, heap->has_peak);
+    if (opening == Opening::kPeak) {
+      const int64_t peak = PeakBytesOf(*heap->profile).value_or(0);
+      commands.emplace_back(
+          "holdfast top " + quoted(run.out),
+          fmt::format("the peak{}: the program freed all of it", peak == 0 ? "" : ", " + FormatSize(peak) + " in use"));
+    } else if (before.has_value()) {
+      commands.emplace_back("holdfast top " + quoted(run.out), "in use before the program freed it on exit");
+    } else {
+      commands.emplace_back("holdfast top " + quoted(heap->path), heap->text);
+    }
+  }
   if (heap.has_value() && heap->snapshots >= kSnapshotsForLeaks) {
     commands.emplace_back("holdfast leaks " + quoted(run.out),
                           fmt::format("what grows, from {} snapshots", heap->snapshots));
   }
-  auto waits = Fullest(run, processes, "block", {{"delay", " waited"}});
-  if (!waits.has_value()) waits = Fullest(run, processes, "mutex", {{"delay", " waited"}});
-  if (waits.has_value()) {
+  if (waits.has_value() && !trouble.has_value()) {
     if (commands.empty()) commands.emplace_back("holdfast top " + quoted(waits->path), waits->text);
-    commands.emplace_back("holdfast locks " + quoted(run.out), "the contended locks and their holders");
+    commands.emplace_back(locks, "the contended locks and their holders");
   }
   using Metrics = std::vector<std::pair<std::string, std::string>>;
   const std::pair<const char*, Metrics> kOthers[] = {

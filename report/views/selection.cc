@@ -117,39 +117,58 @@ void AddUnfinished(const Profile& profile, std::vector<std::string>* objects) {
   }
 }
 
-// Returns "12:34:11" in UTC. Adds milliseconds if needed to distinguish the two moments.
-std::string ClockText(int64_t time_nanos, bool with_millis) {
-  const absl::Time time = absl::FromUnixNanos(time_nanos);
-  return absl::FormatTime(with_millis ? "%H:%M:%E3S" : "%H:%M:%S", time, absl::UTCTimeZone());
-}
-
-// Returns "freed at exit, 12:34:12; shown: 12:34:11 (UTC)".
+// Returns "shown: 12:34:11 (UTC), before the program freed memory at exit, 12:34:12".
 std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& moments) {
   if (moments.size() > 1)
-    return fmt::format("freed at exit: {} processes are shown as they were before their exit handlers", moments.size());
-  const auto& [shown, freed] = moments.front();
-  const bool with_millis = shown / kSecond == freed / kSecond;
-  return fmt::format("freed at exit, {}; shown: {} (UTC)", ClockText(freed, with_millis),
-                     ClockText(shown, with_millis));
+    return fmt::format("shown: {} processes as they were before they freed memory at exit", moments.size());
+  const auto clock = [](int64_t time_nanos) {
+    return absl::FormatTime("%H:%M:%S", absl::FromUnixNanos(time_nanos), absl::UTCTimeZone());
+  };
+  const std::string shown = clock(moments.front().first), freed = clock(moments.front().second);
+  if (shown == freed) return fmt::format("shown: {} (UTC), just before the program freed memory at exit", shown);
+  return fmt::format("shown: {} (UTC), before the program freed memory at exit, {}", shown, freed);
 }
 
-// Returns the default metric. If the program has freed everything, returns what it allocated instead.
-size_t MetricWithValues(const std::vector<const ProfileFile*>& files, size_t metric) {
+// What to show of files whose default metric is an amount in use.
+struct Opened {
+  Opening opening = Opening::kInUse;
+  int64_t left = 0;
+};
+
+Opened OpeningOfFiles(const std::vector<const ProfileFile*>& files, size_t metric,
+                      const std::set<std::string>& with_peak, const ViewOptions& options) {
   const Profile& first = *files[0]->profile;
   const std::string_view name = first.strings[first.sample_types[metric].type];
-  if (name != "inuse_space" && name != "alive") return metric;
-  const auto allocated = FindMetric(first, name == "alive" ? "created" : "alloc_space");
-  const auto total = [&files](size_t of) {
-    int64_t sum = 0;
-    for (const ProfileFile* file : files) sum = WrappedSum(sum, file->profile->Total(of));
-    return static_cast<double>(sum);
-  };
-  double variance = 0;
-  for (const ProfileFile* file : files) variance += std::pow(HalfWidth(*file->profile, metric).value_or(0), 2);
-  const bool has_it =
-      std::all_of(files.begin(), files.end(), [&](const ProfileFile* file) { return file->types == files[0]->types; });
-  if (!allocated.ok() || !has_it || !AllWasFreed(total(metric), std::sqrt(variance), total(*allocated))) return metric;
-  return *allocated;
+  const auto same_types = [&](const ProfileFile* file) { return file->types == files[0]->types; };
+  if (!std::all_of(files.begin(), files.end(), same_types)) return {};
+  if (const auto created = FindMetric(first, "created"); name == "alive" && created.ok()) {
+    OwnMemory threads;
+    for (const ProfileFile* file : files) {
+      threads.in_use += static_cast<double>(file->profile->Total(metric));
+      threads.variance += std::pow(HalfWidth(*file->profile, metric).value_or(0), 2);
+      threads.allocated += static_cast<double>(file->profile->Total(*created));
+    }
+    return {.opening = OpeningOf({threads}, {})};
+  }
+  if (name != "inuse_space") return {};
+  Opened opened;
+  std::vector<OwnMemory> heaps;
+  for (const ProfileFile* file : files) {
+    auto plumbing = Plumbing::Make(*file->profile, options.stacks.plumbing);
+    if (!plumbing.ok()) return {};  // the command says so later
+    const auto heap = OwnMemory::Of(*file->profile, file->process, &*plumbing);
+    if (!heap.has_value()) return {};
+    opened.left = WrappedSum(opened.left, heap->left);
+    heaps.push_back(*heap);
+  }
+  opened.opening = OpeningOf(heaps, with_peak);
+  return opened;
+}
+
+// Returns the metric for all allocations or all threads.
+size_t MetricOfAll(const Profile& profile, size_t metric) {
+  const std::string_view name = profile.strings[profile.sample_types[metric].type];
+  return FindMetric(profile, name == "alive" ? "created" : "alloc_space").value_or(metric);
 }
 
 // Whether rows or filters use ages, which are known for few blocks only.
@@ -223,7 +242,9 @@ std::vector<const ProfileFile*> EndedOf(std::vector<const ProfileFile*>* files, 
   const Profile& first = *kept.front()->profile;
   const auto asked = FindMetric(first, options.metric);
   if (!asked.ok()) return {};
-  const size_t metric = options.metric.empty() ? MetricWithValues(kept, *asked) : *asked;
+  const bool shows_all =
+      options.metric.empty() && OpeningOfFiles(kept, *asked, {}, options).opening == Opening::kAllocated;
+  const size_t metric = shows_all ? MetricOfAll(first, *asked) : *asked;
   if (IsCounter(first.strings[first.sample_types[metric].type])) return {};
   *files = std::move(kept);
   return ended;
@@ -239,8 +260,13 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   if (!metric.ok()) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", files[0]->path, std::string(metric.status().message())));
   }
-  view.metric = options.metric.empty() ? MetricWithValues(files, *metric) : *metric;
-  view.all_was_freed = view.metric != *metric;
+  view.metric = *metric;
+  if (options.metric.empty()) {
+    const Opened opened = OpeningOfFiles(files, *metric, {}, options);
+    view.opening = opened.opening;
+    view.left = opened.left;
+    if (opened.opening == Opening::kAllocated) view.metric = MetricOfAll(first, *metric);
+  }
   view.default_metric = *metric;
   view.metric_name = first.strings[first.sample_types[view.metric].type];
   view.unit_name = first.strings[first.sample_types[view.metric].unit];
@@ -364,6 +390,29 @@ void SayMissingPeaks(const ViewOptions& options, const std::vector<const Profile
           missing.size(), missing.size() == 1 ? "" : "es", missing.size() == 1 ? "is" : "are", Joined(named)));
 }
 
+// Whether the files were found in a folder, so that the user did not choose one kind.
+bool IsFound(const ProfileGroup& group) {
+  return std::all_of(group.files.begin(), group.files.end(), [](const ProfileFile& file) { return file.from_folder; });
+}
+
+std::optional<LockTrouble> LockTroubleIn(const ProfileSet& blocks, const ViewOptions& options) {
+  std::optional<LockTrouble> sum;
+  for (const ProfileGroup& group : blocks.groups) {
+    const ProfileFile* newest = group.NewestCumulative();
+    if (newest == nullptr || newest->profile == nullptr) continue;
+    auto plumbing = Plumbing::Make(*newest->profile, options.stacks.plumbing);
+    if (!plumbing.ok()) continue;
+    const auto trouble = LockTroubleOf(*newest->profile, &*plumbing);
+    if (!trouble.has_value()) continue;
+    if (sum.has_value()) {
+      sum->Add(*trouble);
+    } else {
+      sum = trouble;
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
@@ -393,12 +442,38 @@ absl::StatusOr<View> OpenView(const ViewOptions& asked, std::ostream& err) {
       }
     }
   }
+  const bool asks_nothing = options.kind.empty() && options.metric.empty() && !options.peak;
+  ProfileSet blocks, peaks;
+  if (asks_nothing) {
+    for (const ProfileGroup& group : set->groups) {
+      if (group.kind == "block" && IsFound(group)) blocks.groups.push_back(group);
+      if (group.kind == "peak" && IsFound(group)) peaks.groups.push_back(group);
+    }
+  }
   auto files = FilesThatCount(&*set, options, err);
   if (!files.ok()) return files.status();
+  Opened opened;
+  if (asks_nothing && options.opens_peak && !peaks.groups.empty() && files->front()->kind == "heap") {
+    std::vector<const ProfileFile*> heaps = *files;
+    if (!options.ended) TakeEnded(&heaps);
+    std::set<std::string> with_peak;
+    for (const ProfileGroup& group : peaks.groups) with_peak.insert(group.process);
+    opened = OpeningOfFiles(heaps, DefaultMetric(*heaps[0]->profile), with_peak, options);
+    if (opened.opening == Opening::kPeak) {
+      options.peak = true;
+      files = FilesThatCount(&peaks, options, err);
+      if (!files.ok()) return files.status();
+    }
+  }
   if (options.peak) SayMissingPeaks(options, *files, err);
   const std::vector<const ProfileFile*> ended = EndedOf(&*files, options);
   auto view = ViewOf(*files, options);
   if (!view.ok()) return view;
+  if (opened.opening == Opening::kPeak) {
+    view->opening = opened.opening;
+    view->left = opened.left;
+  }
+  if (!IsWaitKind(view->kind)) view->lock_trouble = LockTroubleIn(blocks, options);
   view->thread_names = std::move(thread_names);
   view->SetEnded(ended);
   return view;
@@ -431,18 +506,19 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   const StackOptions& o = options.stacks;
   const bool filtered = HasFilter(o);
   const int64_t whole = stacks.Whole(0), selected = stacks.Selected(0);
+  if (view.lock_trouble.has_value())
+    table->header.push_back(fmt::format("waits    {}: see holdfast locks {}",
+                                        Printable(LockTroubleText(*view.lock_trouble)),
+                                        Printable(fmt::format("{}", fmt::join(options.files, " ")))));
   table->header.push_back(fmt::format("program  {}", view.program));
   table->header.push_back(
       fmt::format("metric   {}{}", view.metric_name, view.kind.empty() ? "" : fmt::format(" ({})", view.kind)));
-  if (view.all_was_freed && view.kind == "threads")
+  if (view.opening != Opening::kInUse && view.kind == "threads")
     table->header.push_back(
         "note     no thread is alive any more, so this shows all threads that were created (created)");
-  else if (view.all_was_freed)
+  else if (view.opening != Opening::kInUse)
     table->header.push_back(fmt::format(
-        "note     {} in use any more, so this shows all allocations (alloc_space)",
-        view.profile->Total(view.default_metric) == 0
-            ? "nothing is"
-            : fmt::format("hardly anything is ({})", view.Value(view.profile->Total(view.default_metric)))));
+        "note     {} ({})", OpeningText(view.opening, view.left == 0 ? "" : view.Value(view.left)), view.metric_name));
   if (!view.freed_at_exit.empty()) table->header.push_back("note     " + FreedAtExitText(view.freed_at_exit));
   const auto with_error = [&](int64_t value, std::optional<double> half_width) {
     if (!half_width) return view.Value(value);
@@ -495,6 +571,9 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   table->members.push_back({"metric", JsonString(view.metric_name)});
   table->members.push_back({"unit", JsonString(view.unit_name)});
   table->members.push_back({"total", fmt::format("{}", whole)});
+  table->members.push_back({"all_freed", view.opening != Opening::kInUse ? "true" : "false"});
+  table->members.push_back(
+      {"lock_trouble", view.lock_trouble ? fmt::format("{}", view.lock_trouble->delay_ns) : "null"});
   table->members.push_back({"freed_at_exit", fmt::format("{}", view.freed_at_exit.size())});
   table->members.push_back({"ended_processes", fmt::format("{}", view.ended)});
   table->members.push_back({"ended_total", fmt::format("{}", view.ended_value)});

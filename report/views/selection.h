@@ -9,7 +9,8 @@
 //     says so. If the user named older snapshots, `err` lists them; for a folder no message is needed. Differences
 //     (duration not 0) and files without a `process` comment are always added up.
 //   - Named files of different kinds (heap, mutex …) are an error. From a folder one kind is taken: the one that has the
-//     requested metric, else heap, else the only one.
+//     requested metric, else heap or, if the programs have freed everything, peak (report/analysis/opening.h), else the
+//     only one.
 #ifndef HOLDFAST_REPORT_VIEWS_SELECTION_H_
 #define HOLDFAST_REPORT_VIEWS_SELECTION_H_
 
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/analysis/opening.h"
 #include "report/analysis/thread_names.h"
 #include "report/base/say.h"
 #include "report/profiles/filtered_stacks.h"
@@ -36,7 +38,8 @@ struct ViewOptions {
   std::string kind = "";           // heap, mutex, block, map, threads, exceptions, peak; "" = see above
   bool ended = false;              // in folders, include what exited processes held
   bool peak = false;               // show the peak of the processes of the given files
-  std::string metric = "";         // "" = the profile's default, or alloc_space if nothing is in use
+  std::string metric = "";         // "" = the profile's default, or what report/analysis/opening.h says
+  bool opens_peak = true;          // if everything was freed and no kind is asked for, show the peak
   std::string unit = "auto";
   size_t node_count = 30;  // 0 = all
   bool by_total = false;
@@ -50,11 +53,13 @@ struct ViewOptions {
 };
 
 struct View {
-  std::shared_ptr<const Profile> profile;  // the sum of all files
-  std::vector<double> variances;           // of `profile`, if requested and known
-  size_t metric = 0;                       // index of the sample type
-  size_t default_metric = 0;               // according to the profile
-  bool all_was_freed = false;              // and no metric was requested: shows what was allocated
+  std::shared_ptr<const Profile> profile;   // the sum of all files
+  std::vector<double> variances;            // of `profile`, if requested and known
+  size_t metric = 0;                        // index of the sample type
+  size_t default_metric = 0;                // according to the profile
+  Opening opening = Opening::kInUse;        // if no metric was requested
+  int64_t left = 0;                         // if the programs have freed everything: bytes that are still in use
+  std::optional<LockTrouble> lock_trouble;  // if it comes first (report/analysis/opening.h)
   std::string metric_name, unit_name, kind;
   std::string program, sampling;           // of all files, joined; largest programs first
   std::vector<std::string> losses, peaks;  // peaks: of a few processes, see PeakOf

@@ -86,11 +86,12 @@ TEST_F(ExitMoments, ViewsShowWhatTheExitHandlersFree) {
     EXPECT_TRUE(shown.exited(0)) << shown.Describe();
     EXPECT_THAT(shown.out, HasSubstr("metric   inuse_space (heap)"));
     EXPECT_THAT(shown.out, HasSubstr(std::to_string(kHeldBytes)));
-    EXPECT_THAT(shown.out, ContainsRegex("note     freed at exit, [0-9:.]+; shown: [0-9:.]+ \\(UTC\\)\n"));
+    EXPECT_THAT(shown.out,
+                ContainsRegex("note     shown: [0-9:]+ \\(UTC\\), (just )?before the program freed memory at exit"));
   }
   EXPECT_THAT(RunTool({"top", "--format", "json", folder}).out, HasSubstr("\"freed_at_exit\": 1"));
   const RunResult named = RunTool({"top", "--unit", "bytes", "--metric", "inuse_space", files[1].path});
-  EXPECT_THAT(named.out, Not(HasSubstr("freed at exit")));
+  EXPECT_THAT(named.out, Not(HasSubstr("freed memory at exit")));
   EXPECT_THAT(named.out, Not(HasSubstr(std::to_string(kHeldBytes))));
 }
 

@@ -12,6 +12,7 @@
 namespace holdfast::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -157,6 +158,43 @@ TEST_F(FirstGlance, ThreadsThatOnlyAllocateAreCalledByTheirNames) {
   EXPECT_THAT(top.out, HasSubstr("nameless_worker\n")) << top.Describe();
   // Of other tools' business it is none.
   EXPECT_THAT(RunGoPprof({"-top", NewestHeap().at(0).path}).out, Not(HasSubstr("io-0")));
+}
+
+TEST_F(FirstGlance, AProgramThatFreedEverythingIsShownAtItsPeak) {
+  const RunResult run = RunAs(Launch::kRun, {"frees_its_report"}, {{"heap-interval", "1"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(run.err,
+              ContainsRegex("holdfast top [^ ]+ +# the peak, 8\\.[0-9]+MiB in use: the program freed all of it\n"));
+  for (const char* view : {"top", "tree"}) {
+    const RunResult shown = RunTool({view, out()});
+    EXPECT_THAT(shown.out, HasSubstr("metric   peak_space (peak)\n")) << shown.Describe();
+    EXPECT_THAT(shown.out,
+                ContainsRegex("note     (nothing is|hardly anything is \\([0-9.]+KiB\\)) in use any more, so this "
+                              "shows the peak \\(peak_space\\)\n"));
+    EXPECT_THAT(shown.out, HasSubstr("RenderReport"));
+  }
+  const std::string json = RunTool({"top", "--format", "json", out()}).out;
+  EXPECT_THAT(json, HasSubstr("\"metric\": \"peak_space\""));
+  EXPECT_THAT(json, HasSubstr("\"all_freed\": true"));
+  EXPECT_THAT(RunTool({"top", "--format", "csv", out()}).out, HasSubstr("RenderReport"));
+  // What the user asks for is shown as it is, and a named file has no peak.
+  EXPECT_THAT(RunTool({"top", "--metric", "inuse_space", out()}).out, HasSubstr("metric   inuse_space (heap)\n"));
+  const RunResult named = RunTool({"top", NewestHeap().at(0).path});
+  EXPECT_THAT(named.out, HasSubstr("metric   alloc_space (heap)\n")) << named.Describe();
+  EXPECT_THAT(named.out, HasSubstr("so this shows all allocations (alloc_space)\n"));
+  EXPECT_THAT(RunTool({"export", "--to", "folded", out()}).out, HasSubstr("RenderReport")) << "the heap's own metric";
+}
+
+TEST_F(FirstGlance, LocksComeFirstWhenThreadsWaitForAQuarterOfTheTime) {
+  const RunResult run = RunAs(Launch::kRun, {"eight_waiters"}, {{"heap-interval", "1"}, {"lock-interval", "1ns"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::string waits = "[0-9.]+m?s for locks that others held, most for ledger \\(eight_waiters\\)";
+  EXPECT_THAT(run.err, ContainsRegex("what to type next:\n    holdfast locks [^ ]+ +# threads waited " + waits + "\n"));
+  const RunResult top = RunTool({"top", out()});
+  EXPECT_THAT(top.out, ContainsRegex("^waits    " + waits + ": see holdfast locks [^ ]+\nprogram ")) << top.Describe();
+  EXPECT_THAT(RunTool({"top", "--format", "json", out()}).out, ContainsRegex("\"lock_trouble\": [0-9]{9}"));
+  // Whoever asks for one kind is shown that.
+  EXPECT_THAT(RunTool({"top", "--kind", "heap", out()}).out, ::testing::StartsWith("program "));
 }
 
 TEST_F(FirstGlance, ResidentMemoryIsShownNextToTheHeap) {

@@ -25,7 +25,8 @@ test("The graph has most of the height: what is above it takes no more than it d
     const graph = await page.getByRole("tree", { name: "Flame graph" }).boundingBox();
     assert.ok(graph.y <= 180, `${width}x${height}: ${graph.y}`);
     assert.ok(graph.height >= 0.78 * height, `${width}x${height}: ${graph.height}`);
-    assert.equal((await page.getByTestId("timeline").boundingBox()).height, 70);
+    assert.equal((await page.getByTestId("timeline").boundingBox()).height, 62);
+    assert.equal((await page.locator(".plot").boundingBox()).height, 76, "with its axes");
     assert.equal(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight), true, "nothing below the window");
     await close();
   }

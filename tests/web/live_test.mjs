@@ -207,7 +207,7 @@ test("Kept as a file it opens alone, where it was, with the same numbers and the
   await page.getByRole("button", { name: "Pause" }).click();
   const table = (of) => of.getByTestId("functions").locator("tbody tr").allInnerTexts();
   const wanted = { total: await live.total(), rows: await table(page), moments: await live.snapshots(), title: await page.title() };
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Keep as a file" }).click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as a file" }).click()]);
   assert.match(download.suggestedFilename(), /^live_steps_pid_\d+_\.\d{4}-\d\d-\d\dT[\d-]+\.html$/);
   const kept = join(folder, "kept.html");
   await download.saveAs(kept);
@@ -274,11 +274,11 @@ test("The end of the program is said, and what was seen last stays; it can still
   await untilTotal(keptText(2));
   await one.finish();
   await until(() => document.querySelector("[data-testid=live-state]").dataset.state === "ended");
-  assert.match(await page.getByTestId("live-state").innerText(), /The program has ended/);
+  assert.match(await page.getByTestId("live-state").innerText(), /The program has exited/);
   await untilTotal(keptText(2));
   assert.equal(await page.getByRole("button", { name: "Pause" }).isDisabled(), true);
   const before = asked.length;
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Keep as a file" }).click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as a file" }).click()]);
   assert.match(download.suggestedFilename(), /\.html$/);
   assert.equal(asked.length, before, "it is not asked any more");
   await close();

@@ -31,6 +31,8 @@ export interface Series {
   period: number;
   // Milliseconds since 1970. Set if exit handlers had freed memory by then, so that the newest snapshot is the one before them.
   freedAtExit?: number;
+  heldLockDelay?: number; // nanoseconds waited for locks that others held
+  lockTrouble?: boolean; // that is too long for the time that the process ran (report/analysis/opening.h)
   ended?: boolean; // its process ended before the others: what it held is not in sums (report/profiles/live_processes.h)
   default: number;
   metrics: [name: string, unit: string][];
@@ -110,7 +112,8 @@ export interface Report {
   labelSets: Label[][];
   series: Series[];
   growths: Growth[];
-  opens?: { metric: string; why: string }; // what to open with instead of the usual metric: nothing is in use any more
+  // What to open with instead of memory in use (report/analysis/opening.h): a metric and the reason, or the view of locks.
+  opens?: { metric?: string; why?: string; view?: "locks" };
   waiting?: WaitingNow; // of a running program; not there: nobody waits, or nobody asked
   sources: Map<string, Map<number, string>>;
 }

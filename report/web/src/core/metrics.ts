@@ -11,117 +11,117 @@ const help: Record<string, MetricHelp> = {
   "heap/inuse_space": {
     title: "Memory in use",
     short: "bytes held",
-    when: "Start here when a process is too large. What is held at the moment of the snapshot, by the code that allocated it.",
+    when: "Start here when a process is too large. Memory that is held at the snapshot, by the code that allocated it.",
   },
   "heap/inuse_objects": {
     title: "Objects in use",
     short: "objects held",
-    when: "Many small blocks that each cost little: caches without a bound, lists that only grow.",
+    when: "Look here for many small blocks: caches without a bound, lists that only grow.",
   },
   "heap/alloc_space": {
     title: "Memory allocated",
     short: "bytes allocated",
-    when: "CPU time spent in malloc, or pressure on the allocator: everything ever allocated, also what is free again.",
+    when: "Look here if malloc takes much CPU time: all memory ever allocated, including freed memory.",
   },
   "heap/alloc_objects": {
     title: "Allocations",
     short: "allocations",
-    when: "The number of calls: temporary objects in a loop show here first.",
+    when: "The number of allocations: temporary objects in a loop show here first.",
   },
   "peak/peak_space": {
     title: "Memory at the peak",
     short: "bytes at the peak",
-    when: "Start here when a process was too large at some moment: what was held when most was in use.",
+    when: "Start here when a process was too large at some moment: memory that was held when most was in use.",
   },
   "peak/peak_objects": {
     title: "Objects at the peak",
     short: "objects at the peak",
-    when: "How many blocks were held when most memory was in use.",
+    when: "The number of blocks that were held when most memory was in use.",
   },
   "resident/resident_space": {
-    title: "Resident of what is in use",
+    title: "Resident memory in use",
     short: "resident",
-    when: "Which blocks and mappings take physical memory: those that were touched, and are not swapped out.",
+    when: "Blocks and mappings that take physical memory: the program touched them, and they are not swapped out.",
   },
   "resident/inuse_space": {
-    title: "In use, of which the resident part is known",
+    title: "Memory in use, with known resident part",
     short: "in use",
-    when: "Beside what is resident: a large difference is memory that was never touched.",
+    when: "Compare with the resident memory: a large difference is memory that the program never touched.",
   },
   "resident/swapped_space": {
-    title: "Swapped of what is in use",
+    title: "Swapped memory in use",
     short: "swapped",
-    when: "Which blocks and mappings nobody has touched for so long that the kernel has put them away.",
+    when: "Blocks and mappings that the kernel has swapped out because nobody touched them for long.",
   },
-  "resident/inuse_objects": { title: "Blocks and mappings in use", short: "blocks and mappings", when: "How many these are." },
+  "resident/inuse_objects": { title: "Blocks and mappings in use", short: "blocks and mappings", when: "The number of blocks and mappings in use." },
   "lifetimes/freed_space": {
     title: "Memory freed, by age",
     short: "bytes freed",
-    when: "Who makes blocks that live for a moment: colour by cause, or filter by the label age.",
+    when: "Look here for blocks that live for a moment: colour by cause, or filter by the label age.",
   },
   "lifetimes/freed_objects": {
     title: "Blocks freed, by age",
     short: "blocks freed",
-    when: "Temporaries: filter by the label freed.",
+    when: "Look here for temporary objects: filter by the label freed.",
   },
   "lifetimes/lifetime": {
-    title: "How long blocks lived, together",
+    title: "Total lifetime of freed blocks",
     short: "time lived",
-    when: "Divided by the blocks freed it is how long one lived.",
+    when: "Divide by the blocks freed for the mean lifetime of a block.",
   },
   "lifetimes/alive_space": {
     title: "Memory in use, by age",
     short: "bytes alive",
-    when: "Since when what is in use has been: the oldest is often the leak. Filter by the label age.",
+    when: "Memory in use by its age: the oldest is often the leak. Filter by the label age.",
   },
   "map/inuse_space": {
     title: "Memory mapped",
     short: "bytes mapped",
-    when: "What the program asked the kernel for without malloc: mmap, shared memory, files.",
+    when: "Memory from the kernel without malloc: mmap, shared memory, files.",
   },
-  "map/inuse_objects": { title: "Mappings", short: "mappings", when: "Mappings that are never given back." },
-  "map/alloc_space": { title: "Memory mapped, ever", short: "bytes mapped, ever", when: "Also what was given back since." },
-  "map/alloc_objects": { title: "Calls that mapped", short: "calls that mapped", when: "Each is a system call, and page faults after it." },
+  "map/inuse_objects": { title: "Mappings", short: "mappings", when: "Look here for mappings that are never unmapped." },
+  "map/alloc_space": { title: "Memory ever mapped", short: "bytes ever mapped", when: "All memory ever mapped, including unmapped memory." },
+  "map/alloc_objects": { title: "Calls that mapped", short: "calls that mapped", when: "Each is a system call and causes page faults." },
   "threads/alive": {
     title: "Threads alive",
     short: "threads alive",
-    when: "Start here when the number of threads grows: those that have not ended, by the code that created them.",
+    when: "Start here when the number of threads grows: threads that have not exited, by the code that created them.",
   },
   "threads/created": {
     title: "Threads created",
     short: "threads created",
-    when: "A thread costs some 20 µs and a stack: code that makes one for each request wants a pool.",
+    when: "A thread costs about 20 µs and a stack: code that creates one for each request needs a pool.",
   },
   "exceptions/exceptions": {
     title: "Exceptions thrown",
     short: "exceptions thrown",
-    when: "Each costs microseconds, more with a deep stack: those that are no exception any more. By type: --tagfocus, or the label type.",
+    when: "Each costs microseconds, more with a deep stack. Filter by the label type.",
   },
   "block/delay": {
     title: "Time waited",
     short: "time waited",
-    when: "Start here when threads are slow and processors idle: which code waited, and how long.",
+    when: "Start here when threads are slow and processors are idle: the code that waited, and how long.",
   },
   "block/contentions": {
     title: "Waits",
     short: "waits",
-    when: "Many short waits that add up to little time now, and to more with more threads.",
+    when: "Look here for many short waits: they take more time with more threads.",
   },
   "mutex/delay": {
     title: "Time others waited for a holder",
     short: "delay caused",
-    when: "Who is to blame: the code that held a lock while others waited: their time is attributed to it.",
+    when: "Look here for the cause of waits: code that held a lock while others waited is charged with their time.",
   },
   "mutex/contentions": {
     title: "Holds that others waited for",
     short: "contended holds",
-    when: "How often a hold was in somebody's way.",
+    when: "The number of holds during which another thread waited.",
   },
 };
 
 export function metricHelp(kind: string, name: string): MetricHelp {
   // For files of other tools, the kind is the list of their values: do not print it twice.
-  return help[`${kind}/${name}`] ?? { title: kind.split("/").includes(name) ? name : `${name} (${kind})`, short: name, when: "A value of this profile, as its writer named it." };
+  return help[`${kind}/${name}`] ?? { title: kind.split("/").includes(name) ? name : `${name} (${kind})`, short: name, when: "A value of this profile, under the name that the file gives it." };
 }
 
 export const kindTitle = (kind: string): string =>
@@ -169,7 +169,7 @@ export function defaultMetric(report: Report, kind?: string): string {
   const first = kind ?? metrics[0]?.kind;
   const series = report.series.find((s) => s.kind === first);
   if (series === undefined) return "";
-  if (series.kind === "heap" && report.opens !== undefined) return report.opens.metric;
+  if (series.kind === "heap" && report.opens?.metric !== undefined) return report.opens.metric;
   return metricKey({ kind: series.kind, name: series.metrics[series.default]![0] });
 }
 

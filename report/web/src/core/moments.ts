@@ -133,6 +133,7 @@ export class Moments {
         stacks: growth.stacks.map((leak) => ({ ...leak, stack: leak.stack.map(functionOf) })),
       })),
       sources: this.newest?.sources ?? new Map(),
+      ...(this.newest?.opens?.view === undefined ? {} : { opens: { view: this.newest.opens.view } }), // a live page shows what is in use now
       ...(this.newest?.waiting === undefined ? {} : { waiting: this.newest.waiting }),
       series: this.series.map((known) => ({
         ...known.series,

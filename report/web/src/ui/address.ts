@@ -35,7 +35,7 @@ export function readAddress(hash: string, model: Model, initial: State): { state
   if (lost.length > 0) leaveOut({ labels }, lost.map(({ key, text }) => `the label ${key} “${text}”`).join("; "));
   const chips = state.chips.filter(({ pattern }) => patternError(pattern) === "");
   for (const { pattern } of state.chips) {
-    if (patternError(pattern) !== "") leaveOut({ chips }, `the filter ${pattern}, which is not an expression`);
+    if (patternError(pattern) !== "") leaveOut({ chips }, `the filter ${pattern}, which is not a valid expression`);
   }
   for (const { pattern } of chips) {
     if (pattern.startsWith("=") && model.names.find(pattern.slice(1)) < 0) missing.push(`the function “${pattern.slice(1)}” of a filter`);

@@ -1,5 +1,5 @@
 // The page: its state and history, its frame (head, timeline, views, inspector), and the keys.
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Report } from "../core/data";
 import { carried, comparesAs, initialState, toHash, type State } from "../core/state";
 import { readAddress } from "./address";
@@ -15,6 +15,7 @@ import { keptPage } from "./live/keep";
 import type { Live } from "./live/feed";
 import { LiveBar, WaitingNow } from "./live/live_bar";
 import { onKey, type Page } from "./keys";
+import { usePrinted } from "./media";
 import { kindTitle } from "../core/metrics";
 import { LeaksView } from "./views/leaks_view";
 import { LocksView } from "./views/locks_view";
@@ -66,7 +67,16 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       model.hasBase ? { ...initialState, compare: { type: "files" } } : initialState,
     [],
   );
-  const first = useMemo(() => readAddress(location.hash || (document.body.dataset["address"] ?? ""), model, initial), []);
+  // What an empty address shows. Any other address starts from `initial`, so that it means the same in every report.
+  const opening = useMemo<State>(() => (model.report.opens?.view === "locks" ? { ...initial, view: "locks", metric: "block/delay" } : initial), []);
+  const stateAt = (address: string, of: Model) => (/^#?$/.test(address) ? { state: opening, missing: [] } : readAddress(address, of, initial));
+  const addressOf = (shown: State) => {
+    const names = models.current.names;
+    const address = toHash(shown, names, initial);
+    if (opening === initial) return address;
+    return address === toHash(opening, names, initial) ? "" : address || "view=flame";
+  };
+  const first = useMemo(() => stateAt(location.hash || (document.body.dataset["address"] ?? ""), model), []);
   const [state, setState] = useState<State>(first.state);
   const [missing, setMissing] = useState<string[]>(first.missing);
   const [theme, setTheme] = useState(stored);
@@ -76,7 +86,8 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
   const [systemDark, setSystemDark] = useState(prefersDark.matches);
   const search = useRef<HTMLInputElement>(null);
   const shared = useMemo(() => ({ hover: new Hover(), closers: new Closers(), cursor: { func: -1 } }), []);
-  const dark = theme === "" ? systemDark : theme === "dark";
+  const isPrinted = usePrinted();
+  const dark = !isPrinted && (theme === "" ? systemDark : theme === "dark"); // paper is white
   const latest = useRef(state); // shown
   const wanted = useRef(state); // requested; differs from `latest` only while something slow is computed
 
@@ -123,12 +134,12 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
   const stop = () => {
     if (!work.stop()) return false;
     wanted.current = latest.current;
-    setNote("Stopped: what was shown before stays");
+    setNote("Stopped. The page shows what it showed before");
     return true;
   };
   const set = useCallback((change: Partial<State>, quietly = false) => {
     const next = { ...wanted.current, ...change };
-    const hash = "#" + toHash(next, models.current.names, initial);
+    const hash = "#" + addressOf(next);
     show(next, () => {
       if (hash === location.hash || (hash === "#" && location.hash === "")) return;
       try {
@@ -141,7 +152,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
   }, []);
   useEffect(() => {
     const read = () => {
-      const address = readAddress(location.hash, models.current, initial);
+      const address = stateAt(location.hash, models.current);
       show(address.state, () => setMissing(address.missing));
     };
     const themed = () => setSystemDark(prefersDark.matches);
@@ -154,7 +165,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       prefersDark.removeEventListener("change", themed);
     };
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.dataset["theme"] = dark ? "dark" : "light";
   }, [dark]);
   useEffect(() => {
@@ -167,7 +178,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
     if (live === null) return;
     const { report } = models.current;
     const at = new Date(live.live.moments.ms).toISOString().slice(0, 19).replaceAll(":", "-");
-    keptPage(live.blank, report, toHash(latest.current, models.current.names, initial)).then(
+    keptPage(live.blank, report, toHash(latest.current, models.current.names, initial) || "view=flame").then(
       (html) => download({ name: `${title.replace(/[^\w.-]+/g, "_")}.${at}.html`, bytes: () => new TextEncoder().encode(html) }),
       (error: unknown) => setNote(`Not kept: ${String(error)}`),
     );
@@ -191,7 +202,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
     },
     download: () => {
       if (live !== null) return setDialog(dialog === "download" ? "" : "download");
-      if (files.length === 0) setNote("The profiles are too large to be in this report, or were left out");
+      if (files.length === 0) setNote("This report does not contain the profiles: they are too large, or --embed 0 left them out");
       else if (files.length === 1) download(files[0]!);
       else setDialog(dialog === "download" ? "" : "download");
     },
@@ -220,7 +231,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       <main>
         {missing.length > 0 && (
           <p class="missing" role="alert">
-            <span>Not in this report, so left out of what the address asks for: {missing.join("; ")}.</span>
+            <span>The address asks for more than this report has. Left out: {missing.join("; ")}.</span>
             <button class="icon" aria-label="Close" onClick={() => setMissing([])}>
               ×
             </button>
@@ -235,7 +246,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
         <Tools app={app} />
         <div class={`stage ${hasSideBySide ? "" : "alone"} ${isFlame ? "flame" : ""}`}>
           <div class="stage-view" role="tabpanel" id="view" aria-labelledby={`tab-${state.view}`}>
-            {isAlone && <p class="view-options muted">The base has no values of this kind, so nothing is compared here.</p>}
+            {isAlone && <p class="view-options muted">The base has no values of this kind, so this shows no difference.</p>}
             {shown.compare !== null && state.view !== "compare" && comparesAs[state.view] !== "head" && <CompareControls app={app} />}
             <ViewOf app={app} />
           </div>
@@ -264,7 +275,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       {dialog === "about" && <About app={app} close={() => setDialog("")} />}
       {dialog === "download" && (
         <Dialog title="Download" close={() => setDialog("")} small>
-          <p>{live === null ? "The profiles as they were written, for any pprof tool." : "The profiles as they are now, for any pprof tool."}</p>
+          <p>{live === null ? "The original profiles, for any pprof tool." : "The current profiles, for any pprof tool."}</p>
           <ul class="plain">
             {live !== null &&
               [...new Set(model.report.series.map(({ kind }) => kind))].map((kind) => (

@@ -62,7 +62,7 @@ export function useHover(app: App): Pointed | null {
 
 export function addChip(app: App, type: Chip["type"], pattern: string): void {
   if (pattern === "") return;
-  if (patternError(pattern) !== "") return app.say(`Not an expression, so not applied: ${patternError(pattern)}`);
+  if (patternError(pattern) !== "") return app.say(`Not a valid expression, so not applied: ${patternError(pattern)}`);
   // Only and without the same is nothing: the newer one counts.
   const opposite = type === "hide" ? ["focus", "from"] : ["hide"];
   const chips = app.state.chips.filter((chip) => chip.pattern !== pattern || (chip.type !== type && !opposite.includes(chip.type)));
@@ -76,7 +76,7 @@ export const chipText: Record<Chip["type"], string> = { focus: "through", hide: 
 export const chipHelp: Record<Chip["type"], string> = {
   focus: "only stacks in which a name matches",
   hide: "without stacks in which a name matches",
-  from: "everything above this function is cut off",
+  from: "show only what is below this function",
 };
 
 export function valueText(app: App, value: number): string {

@@ -52,7 +52,7 @@ export function Beside({ app }: { app: App }) {
           <tr>
             {head("name", "Function")}
             {waits !== null && (
-              <th scope="col" class="num" title={`What of ${part} was waited for what somebody holds: rows stand in its order`}>
+              <th scope="col" class="num" title={`The part of ${part} that was waited for held locks. Rows are sorted by it`}>
                 Locks
               </th>
             )}

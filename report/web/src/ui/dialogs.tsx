@@ -47,11 +47,11 @@ export function Help({ close }: { close: () => void }) {
         <dt>self</dt>
         <dd>what a function used directly: it called malloc, new or the lock itself</dd>
         <dt>total</dt>
-        <dd>it and all that it called; a function that stands twice in one stack counts once</dd>
+        <dd>it and all that it called; a function that occurs twice in one stack counts once</dd>
         <dt>±</dt>
-        <dd>95 % interval of the estimate: samples are few, and weighted so that sums are right on average</dd>
+        <dd>95 % interval of the estimate: only some events are sampled, and each sample has a weight, so that sums are right on average</dd>
         <dt>in use</dt>
-        <dd>allocated and not freed yet, at the moment of the snapshot</dd>
+        <dd>allocated and not freed, at the snapshot</dd>
       </dl>
       <h3>Keys</h3>
       <div class="keys">
@@ -69,7 +69,7 @@ export function Help({ close }: { close: () => void }) {
       <h3>Searching</h3>
       <p>
         A part of a name, <code>=the whole name</code>, or <code>/an expression/</code>. The buttons beside the search keep it as a filter. Filters
-        stand in the address: Back undoes, a copied address shows the same.
+        are part of the address: Back undoes one, and a copied address shows the same.
       </p>
     </Dialog>
   );
@@ -89,7 +89,7 @@ export function About({ app, close }: { app: App; close: () => void }) {
               {series.base ? ", base" : ""}
             </h3>
             <p class="muted">
-              {series.snapshots.length} {series.snapshots.length === 1 ? "snapshot" : "snapshots"}, the newest of {clock(newest.ms)}: {newest.file}
+              {series.snapshots.length} {series.snapshots.length === 1 ? "snapshot" : "snapshots"}, the newest at {clock(newest.ms)}: {newest.file}
             </p>
             <dl class="terms">
               {series.comments.map((comment, k) => {

@@ -153,8 +153,12 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, chosen = 0, whole:
     drawer.current.rowHeight = rowHeight;
     const total = drawer.current.measure(tree, view, zoom, width, alone);
     const shown = isPrinted ? total : Math.max(rowHeight, Math.min(size.height, total));
-    const theme = themes[dark ? "dark" : "light"];
+    // Paper is white. Browsers print what is drawn while they say that they print, before the page is rendered again.
+    const isDark = dark && !isPrinted;
+    const theme = themes[isDark ? "dark" : "light"];
+    const fillOf = isDark === dark ? fill : colouring(model, state, full, isDark).fill;
     canvas.current.parentElement!.style.height = `${total}px`;
+    canvas.current.dataset["pages"] = total > 1400 ? "many" : total > 690 ? "upright" : "one"; // on which paper it fits
     drawer.current.draw({
       tree,
       ...view,
@@ -170,7 +174,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, chosen = 0, whole:
       keepsEnd: (box) => box !== 0 && inRun(box) === 1,
       // In a difference how much it changed: of what is gone the head has nothing.
       value: (box) => (box === 0 ? "" : state.side === "both" && tree.total.length > 1 ? signedText(app, tree.total[0]![box]! - tree.total[1]![box]!) : `${valueText(app, tree.total[0]![box]!)}  ${percentText(tree.total[0]![box]!, all)}`),
-      fill: (box) => fill(real(box)),
+      fill: (box) => fillOf(real(box)),
       plain: (box) => inRun(box) > 1,
       matches: matches === null ? null : (box) => anyOf(box, (func) => matches[func] === 1),
       lit: lit < 0 ? null : (box) => anyOf(box, (func) => func === lit),
@@ -400,7 +404,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, chosen = 0, whole:
 }
 
 const mapHeight = 30;
-const paperWidth = 700; // of A4 and Letter between the usual margins, in CSS pixels
+const paperWidth = 860; // CSS pixels: between upright A4 (700) and lying A4 (1040), to which it is scaled
 
 function stop(event: KeyboardEvent, act: () => void): void {
   event.preventDefault();

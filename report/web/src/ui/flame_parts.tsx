@@ -66,7 +66,7 @@ export function Tooltip({ app, tree, whole, hit, x, row, below, run }: { app: Ap
           ))}
           {run.length > 12 && <li class="muted">and {run.length - 12} more</li>}
         </ol>
-        <div class="muted">Click to show each.</div>
+        <div class="muted">Click to show each function.</div>
       </div>
     );
   }

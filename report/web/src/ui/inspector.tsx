@@ -129,7 +129,7 @@ function Details({ app, func }: { app: App; func: number }) {
           {object !== "" && origin !== "system" && (
             <button
               class="quiet"
-              title="Colours by origin count it as your own code"
+              title="Colours by origin then treat it as your own code"
               onClick={() => app.set({ mine: state.mine.includes(object) ? state.mine.filter((o) => o !== object) : [...state.mine, object] })}
             >
               {state.mine.includes(object) ? "not mine" : origin === "user" ? "" : "count as mine"}
@@ -152,7 +152,7 @@ function Details({ app, func }: { app: App; func: number }) {
         </table>
       )}
       {row === undefined ? (
-        <p class="muted">Not in what is shown now. A filter or the metric leaves it out.</p>
+        <p class="muted">Not shown now: a filter or the metric leaves it out.</p>
       ) : (
         <table class="figures" data-testid="inspector-function">
           <caption>The function, in {grouped(places.length)} {places.length === 1 ? "place" : "places"}</caption>
@@ -281,8 +281,8 @@ function Overview({ app }: { app: App }) {
         <p class="muted">Nothing was sampled here.</p>
       ) : (
         <>
-          <p>{state.view === "flame" ? "Point at a box: its figures come here. A click keeps them, a double click zooms." : "Click a name: its figures, callers and source come here."}</p>
-          <p class="muted">
+          <p class="hint">{state.view === "flame" ? "Point at a box to see its figures here. Click to keep them, double-click to zoom." : "Click a name to see its figures, callers and source here."}</p>
+          <p class="muted hint">
             <kbd>/</kbd> search, <kbd>f</kbd> focus, <kbd>x</kbd> hide, <kbd>i</kbd> turn over, <kbd>?</kbd> all keys.
           </p>
         </>

@@ -49,7 +49,7 @@ const flip = (key: "flame" | "inverted" | "byValue" | "fold" | "inlined" | "runs
 const shift = (end: "from" | "to", by: number) => (app: App) => {
   const moments = app.model.moments(app.state);
   const last = moments.length - 1;
-  if (last < 1) return app.say("There is only one snapshot");
+  if (last < 1) return app.say("The report has only one snapshot");
   const [from, to] = spanOf(moments, app.state);
   if (end === "to") {
     const next = Math.min(last, Math.max(0, from, to + by));
@@ -71,10 +71,10 @@ export const keys: Key[] = [
   { keys: ["/"], text: "search", act: (_, page) => page.focusSearch() },
   ...views.map((view, i) => ({ keys: [i < 10 ? String((i + 1) % 10) : "A"], text: viewTitles[view], act: (app: App) => app.set({ view }) })),
   { keys: ["m"], text: "next metric", act: metricBy(1) },
-  { keys: ["M"], text: "metric before", act: metricBy(-1) },
+  { keys: ["M"], text: "previous metric", act: metricBy(-1) },
   { keys: ["f"], text: "focus: only stacks through the chosen function", act: withSelected((app, name) => addChip(app, "focus", name)) },
-  { keys: ["r"], text: "show from the chosen function", act: withSelected((app, name) => addChip(app, "from", name)) },
-  { keys: ["x"], text: "hide stacks with it", act: withSelected((app, name) => addChip(app, "hide", name)) },
+  { keys: ["r"], text: "show only what is below the chosen function", act: withSelected((app, name) => addChip(app, "from", name)) },
+  { keys: ["x"], text: "hide stacks that contain it", act: withSelected((app, name) => addChip(app, "hide", name)) },
   { keys: ["h"], text: "highlight it everywhere", act: withSelected((app, name) => app.set({ search: name })) },
   {
     keys: ["y"],
@@ -85,7 +85,7 @@ export const keys: Key[] = [
   { keys: ["U"], text: "redo (Forward)", act: () => history.forward() },
   {
     keys: ["Escape"],
-    text: "close, or restore: zoom, search, choice",
+    text: "close a dialog, or reset zoom, search, choice",
     act: (app, page) => {
       if (page.close()) return;
       const { zoom, search, selected } = app.state;
@@ -103,7 +103,7 @@ export const keys: Key[] = [
   { keys: ["s"], text: "fold plumbing", act: flip("fold") },
   { keys: ["z"], text: "runs of frames with one callee as one box", act: flip("runs") },
   { keys: ["T"], text: "system frames on top of every stack", act: flip("top") },
-  { keys: ["n"], text: "inlined functions on their own", act: flip("inlined") },
+  { keys: ["n"], text: "inlined functions as functions of their own", act: flip("inlined") },
   { keys: ["["], text: "range ends a snapshot earlier", act: shift("to", -1) },
   { keys: ["]"], text: "range ends a snapshot later", act: shift("to", 1) },
   { keys: ["{"], text: "range begins a snapshot earlier", act: shift("from", -1) },
@@ -130,8 +130,8 @@ export const flameKeys: [string, string][] = [
   ["↓ ↑", "to the largest callee, to the caller"],
   ["← →", "to the sibling"],
   ["Enter", "zoom to it"],
-  ["Space", "choose it, as a click does"],
-  ["Shift+F10", "what can be done with it"],
+  ["Space", "choose it, like a click"],
+  ["Shift+F10", "list its actions"],
   ["wheel", "zoom; with Shift it scrolls"],
   ["drag", "move what is shown"],
   ["Home", "to the root"],

@@ -1,5 +1,5 @@
 // Whether a media query applies, and draws again when that changes.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 export function useMedia(query: string): boolean {
   const media = useMemo(() => window.matchMedia(query), [query]);
@@ -11,4 +11,19 @@ export function useMedia(query: string): boolean {
     return () => media.removeEventListener("change", change);
   }, [media]);
   return matches;
+}
+
+/** Whether the page is being printed. Draws again before the browser takes the page. */
+export function usePrinted(): boolean {
+  const [isPrinted, setPrinted] = useState(false);
+  useLayoutEffect(() => {
+    const [before, after] = [() => setPrinted(true), () => setPrinted(false)];
+    window.addEventListener("beforeprint", before);
+    window.addEventListener("afterprint", after);
+    return () => {
+      window.removeEventListener("beforeprint", before);
+      window.removeEventListener("afterprint", after);
+    };
+  }, []);
+  return isPrinted;
 }

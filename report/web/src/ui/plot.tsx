@@ -14,11 +14,11 @@ interface Props {
   moments: number[];
   lines: Line[]; // the first one is filled, and its peak marked
   parts?: Line[]; // what the first line is made of, stacked, the largest at the bottom
-  tall?: boolean; // a strip with room
+  tall?: boolean; // a strip with room for axes
   unit: string;
   range: { from: number; to: number }; // milliseconds; −1: open
   onRange: (from: number, to: number) => void;
-  open: boolean; // with axes; else a strip
+  open: boolean; // large, with every tick; else a strip
   spike: { ms: number; value: number } | null; // the highest value between two moments, if known
 }
 
@@ -59,9 +59,10 @@ export function Plot({ moments, lines, parts = [], tall = false, unit, range, on
     return () => observer.disconnect();
   }, []);
 
-  const [left, bottom, top] = open ? [72, 18, 16] : [0, 0, 2];
-  const height = open ? 160 : tall ? 70 : 22;
-  const inner = Math.max(1, width - left - (open ? 10 : 0));
+  const hasAxes = open || tall;
+  const [left, bottom, top] = open ? [72, 18, 16] : tall ? [60, 14, 6] : [0, 0, 2];
+  const height = open ? 160 : tall ? 76 : 22;
+  const inner = Math.max(1, width - left - (hasAxes ? 10 : 0));
   const [first, last] = [moments[0]!, moments[moments.length - 1]!];
   const known = lines.flatMap(({ values }) => values).filter((value) => !Number.isNaN(value));
   const most = Math.max(...known, spike?.value ?? 0, 0);
@@ -110,21 +111,21 @@ export function Plot({ moments, lines, parts = [], tall = false, unit, range, on
   return (
     <div class={`plot ${open ? "open" : ""}`} ref={frame} style={{ height: `${height}px` }}>
       {width > 0 && (
-        <svg width={width} height={height} aria-hidden="true">
-          {open &&
+        <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
+          {hasAxes &&
             valueTicks(most, unit).map((value) => (
-              <g key={value}>
+              <g key={value} class="value-tick">
                 <path class="grid" d={`M${left} ${y(value)}H${left + inner}`} />
                 <text x={left - 8} y={y(value) + 4} text-anchor="end">
                   {formatValue(value, unit)}
                 </text>
               </g>
             ))}
-          {open &&
+          {hasAxes &&
             timeTicks(first, last, inner / 110).map((ms) => (
-              <g key={ms}>
+              <g key={ms} class="time-tick">
                 <path class="tick" d={`M${x(ms)} ${height - bottom}v4`} />
-                <text x={x(ms)} y={height - 3} text-anchor="middle">
+                <text x={Math.max(left + 14, Math.min(width - 30, x(ms)))} y={height - 3} text-anchor="middle">
                   {clockText(ms, last - first < 3600e3)}
                 </text>
               </g>

@@ -6,7 +6,7 @@ import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
 import { isLeak, mainKind, rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
-import { heldKinds, lockedFutexes, lockSide, singleLocks, waitingNs } from "./views/lock_data";
+import { lockSide, singleLocks, waitingNs } from "./views/lock_data";
 
 interface Finding {
   title: string;
@@ -28,8 +28,6 @@ function heaviest(app: App): { node: number; share: number } {
   }
   return { node, share: tree.weight[node]! / whole };
 }
-
-const manyWaits = 0.25; // of the time that was seen: a thread of four does nothing but wait
 
 function findings(app: App): Finding[] {
   const { model, state } = app;
@@ -80,22 +78,14 @@ function findings(app: App): Finding[] {
     found.push(growthFinding(app));
   }
   if (metric.kind === "heap" || metric.kind === "peak") {
-    // For what somebody holds: idle threads wait for work, which is nothing to look into.
-    let waited = 0;
-    for (const series of model.report.series) {
-      if (series.kind !== "block" || series.base || !model.hasProcess(state, series.process)) continue;
-      for (const { kind = "", delay_ns = 0 } of series.records.locks?.kind ?? []) {
-        if (kind !== "futex" && heldKinds.test(kind)) waited += delay_ns;
-      }
-    }
-    waited += lockedFutexes(app);
+    // Idle threads wait for work, which nobody holds: nothing to look into.
+    const blocks = model.report.series.filter((series) => series.kind === "block" && !series.base && model.hasProcess(state, series.process));
+    const waited = blocks.reduce((sum, { heldLockDelay = 0 }) => sum + heldLockDelay, 0);
     if (waited > 0) {
       const hottest = singleLocks(app).locks.find(({ lock }) => lock[10] === 0);
-      const blocks = model.report.series.filter((series) => series.kind === "block" && !series.base).flatMap(({ snapshots }) => snapshots.map(({ ms }) => ms));
-      const seen = 1e6 * (Math.max(...blocks) - Math.min(...blocks)); // nanoseconds
       found.push({
         title: "Locks",
-        ...(seen > 0 && waited > manyWaits * seen ? { tone: "warn" as const } : {}),
+        ...(blocks.some(({ lockTrouble }) => lockTrouble === true) ? { tone: "warn" as const } : {}),
         text: (
           <>
             <b>{formatValue(waited, "nanoseconds")}</b> waited for locks that others held
@@ -111,6 +101,9 @@ function findings(app: App): Finding[] {
       });
     }
   }
+  // What is wrong comes first, then what is usual.
+  const isWrong = ({ title, tone }: Finding) => tone === "warn" && (title === "Growth" || title === "Locks");
+  found.sort((a, b) => Number(isWrong(b)) - Number(isWrong(a)));
   const names = model.report.series.find((series) => !series.base && series.kind === metric.kind && series.names !== "" && model.hasProcess(state, series.process));
   if (names !== undefined) found.push({ title: "Names", text: names.names, tone: "warn" });
   const losses = model.report.series.flatMap((series) => (series.base ? [] : series.losses));
@@ -139,7 +132,7 @@ function growthFinding(app: App): Finding {
   }
   const rising = worst(model.growths(state));
   if (rising === undefined) return { title: "Growth", text: `no stack grows all the time${whole}`, tone: "good", open };
-  return { title: "Growth", text: `${rising.kind === "map" ? "mappings: " : ""}${rising.answer.text}${whole}`, tone: rising.answer.grows === "level" ? "good" : "warn", open };
+  return { title: "Growth", text: `${rising.kind === "map" ? "mappings: " : ""}${rising.answer.text}${whole}`, ...(rising.answer.grows === "level" ? { tone: "good" as const } : {}), open };
 }
 
 /** The words between a value and the function it belongs to. */
@@ -167,6 +160,12 @@ function Findings({ found }: { found: Finding[] }) {
   );
 }
 
+/** Returns "4.86s", "4.86s, and 2s so far" or "2s so far". */
+function hottest(ended: number, goesOn: number): string {
+  const soFar = `${formatValue(goesOn, "nanoseconds")} so far`;
+  return goesOn === 0 ? formatValue(ended, "nanoseconds") : ended === 0 ? soFar : `${formatValue(ended, "nanoseconds")}, and ${soFar}`;
+}
+
 /** Leaks and locks have headlines of their own, because those of the chosen metric would be confusing. */
 function ownHeadline(app: App): { value: string; title: string; found: Finding[] } | null {
   const { model, state } = app;
@@ -177,7 +176,7 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     const undecided = growths.some(({ answer }) => answer.grows !== "level");
     const sumGrows = growths.some(({ answer }) => answer.grows === "growing" || answer.grows === "grows in steps");
     const surest = model.leaks(state).find(isLeak);
-    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (sumGrows ? "the sum grows" : undecided ? "none grows surely" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, tone: growing === 0 && !undecided ? "good" : "warn" }];
+    const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (sumGrows ? "the sum grows" : undecided ? "none surely grows" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, ...(growing > 0 || sumGrows ? { tone: "warn" as const } : undecided ? {} : { tone: "good" as const }) }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
     // A heap on mappings is in both: no sum.
     const summed = mainKind(growths);
@@ -192,14 +191,16 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
   const found: Finding[] = [];
   const lock = singleLocks(app).locks.find(({ lock }) => lock[10] === 0);
   const part = model.isPart(state) ? ", over the whole run" : "";
-  if (lock !== undefined) found.push({ title: "Hottest", text: <><b>{formatValue(lock.lock[4], "nanoseconds")}</b>{waitingNs(lock.lock) > 0 && `, and ${formatValue(waitingNs(lock.lock), "nanoseconds")} so far`} for <b class="fn-text">{lock.lock[1]}</b>{part}</> });
+  const isTrouble = model.report.series.some((series) => series.lockTrouble === true && !series.base && model.hasProcess(state, series.process));
+  if (lock !== undefined) found.push({ title: "Hottest", ...(isTrouble ? { tone: "warn" as const } : {}), text: <><b>{hottest(lock.lock[4], waitingNs(lock.lock))}</b> for <b class="fn-text">{lock.lock[1]}</b>{part}</> });
   const side = (title: string, { rows, locks }: ReturnType<typeof lockSide>) => {
     if (rows[0] !== undefined) found.push({ title, text: <><b>{formatValue(locks === null ? rows[0].delay : rows[0].locks ?? 0, "nanoseconds")}</b> by <b class="fn-text">{model.shortName(rows[0].func)}</b></> });
   };
   side("Waits most", waiters);
   side("Makes others wait most", holders);
-  const forLocks = waiters.locks === null ? "" : waiters.locks === 0 ? ", none of it for locks" : `, ${formatValue(waiters.locks, "nanoseconds")} of it for locks`;
-  return { value: formatValue(waiters.delay, "nanoseconds"), title: `waited${forLocks}`, found };
+  const hasLocks = waiters.locks !== null && waiters.locks > 0;
+  const title = waiters.locks === null ? "waited" : hasLocks ? `waited for locks, ${formatValue(waiters.delay, "nanoseconds")} with all other waits` : "waited, none of it for locks";
+  return { value: formatValue(hasLocks ? waiters.locks! : waiters.delay, "nanoseconds"), title, found };
 }
 
 /** Threads that wait for each other: shown first, in every view. */

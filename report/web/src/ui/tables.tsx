@@ -77,15 +77,15 @@ export function FunctionsView({ app }: { app: App }) {
         <thead>
           <tr>
             {waits !== null && (
-              <th scope="col" class="num" title={`What of ${part} was waited for what somebody holds: rows stand in its order`}>
+              <th scope="col" class="num" title={`The part of ${part} that was waited for held locks. Rows are sorted by it`}>
                 Locks
               </th>
             )}
-            {head("self", "Self", "What the function used directly")}
+            {head("self", "Self", "Used by the function itself")}
             <th scope="col" class="num part">
               self %
             </th>
-            {head("total", "Total", "With all that it called; recursion counts once")}
+            {head("total", "Total", "Used by the function and all that it called; recursion counts once")}
             <th scope="col" class="num part">
               total %
             </th>
@@ -95,7 +95,7 @@ export function FunctionsView({ app }: { app: App }) {
                 {head("change", "Change", "Of the total; grey: within the sampling error")}
               </>
             )}
-            {head("name", "Function", "In the order of the alphabet")}
+            {head("name", "Function", "Alphabetical order")}
             {placed && <th scope="col" class="where">Where</th>}
           </tr>
         </thead>
@@ -121,7 +121,7 @@ export function FunctionsView({ app }: { app: App }) {
                 )}
                 <td class="name">
                   <FunctionName app={app} func={row.func} />
-                  {self > 0 && self >= 0.9 * total && <span class="flag" title="Self is nearly all: it does the work itself">works</span>}
+                  {self > 0 && self >= 0.9 * total && <span class="flag" title="Self is nearly the total: the function does the work itself">works</span>}
                   {total > 0.1 * whole && self < 0.05 * total && (
                     <span class="flag" title="Large total, small self: look at its callees">
                       calls
@@ -226,7 +226,7 @@ export function TreeTable({ app, tree, label, topTotal }: { app: App; tree: Flam
               of all
             </th>
             {topTotal === true && (
-              <th scope="col" class="num" title="Of the function at the top of this branch">
+              <th scope="col" class="num" title="Percent of the function at the top of this branch">
                 of top
               </th>
             )}

@@ -12,18 +12,17 @@ import { useMedia } from "./media";
 import { clockText, Plot, type Line } from "./plot";
 
 export function clock(ms: number): string {
-  if (ms === 0) return "at a time that it does not say";
+  if (ms === 0) return "at an unknown time";
   return new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
 const hour = (ms: number): string => clockText(ms, true);
 
-/** Returns "freed at exit, 12:34:12; shown: 12:34:11", with milliseconds if needed to distinguish the moments. */
+/** Returns "Shown: 12:34:11, before the program freed memory at exit, 12:34:12". */
 function freedAtExit({ freedAtExit: freed, snapshots }: Series): string {
   const shown = snapshots[snapshots.length - 1]!.ms;
-  const isClose = hour(shown) === hour(freed!);
-  const text = (ms: number) => (isClose ? new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 }) : hour(ms));
-  return `freed at exit, ${text(freed!)}; shown: ${text(shown)}`;
+  if (hour(shown) === hour(freed!)) return "Shown: just before the program freed memory at exit";
+  return `Shown: ${hour(shown)}, before the program freed memory at exit, ${hour(freed!)}`;
 }
 
 /** Snapshots by their weight, as users choose them. */
@@ -49,7 +48,9 @@ const wideFrom = "(min-width: 1200px)"; // as in summary.css
 export function Timeline({ app }: { app: App }) {
   const { model } = app;
   const isWide = useMedia(wideFrom);
-  const [kind, own] = metricOfView[app.state.view] ?? ["", ""];
+  // The peak is one moment of the memory in use.
+  const isPeak = model.metric(app.state).kind === "peak" && model.moments({ ...app.state, metric: "heap/inuse_space" }).length > 1 && metricOfView[app.state.view] === undefined;
+  const [kind, own] = isPeak ? ["heap", "heap/inuse_space"] : metricOfView[app.state.view] ?? ["", ""];
   const state = own !== "" && model.report.series.some((series) => series.kind === kind && !series.base) ? { ...app.state, metric: own } : app.state;
   const metric = model.metric(state);
   const moments = model.moments(state);
@@ -67,24 +68,24 @@ export function Timeline({ app }: { app: App }) {
   const peak = isHeld ? highestPeak(model.report, (series) => isChosen(series, process)) : null;
   const peakMetric = findMetric(model.report, "peak/peak_space");
   const peakText =
-    peak === null ? null : peakMetric === undefined || metric.kind === "peak" ? (
+    peak === null ? null : peakMetric === undefined || metric.kind === "peak" || isPeak ? (
       <span class="timeline-peak"> Peak: {formatValue(peak.bytes, "bytes")} at {hour(peak.ms)}.</span>
     ) : (
-      <button class="quiet timeline-peak" data-testid="peak" title="Who held it then" onClick={() => app.set({ metric: "peak/peak_space", from: -1, to: -1 })}>
+      <button class="quiet timeline-peak" data-testid="peak" title="Show who held it then" onClick={() => app.set({ metric: "peak/peak_space", from: -1, to: -1 })}>
         Peak: {formatValue(peak.bytes, "bytes")} <span class="timeline-when">at {hour(peak.ms)}</span>
       </button>
     );
   // The report has no snapshot of the state after the exit handlers.
-  const freed = metric.isCounter ? [] : model.report.series.filter((series) => series.kind === metric.kind && !series.base && isChosen(series, process) && series.freedAtExit !== undefined);
+  const freed = metric.isCounter || isPeak ? [] : model.report.series.filter((series) => series.kind === metric.kind && !series.base && isChosen(series, process) && series.freedAtExit !== undefined);
   const freedText = freed.length === 0 || state.to >= 0 ? null : (
     <span class="timeline-freed" data-testid="freed-at-exit">
-      {freed.length > 1 ? `freed at exit: ${freed.length} processes are shown before their exit handlers` : freedAtExit(freed[0]!)}
+      {freed.length > 1 ? `Shown: ${freed.length} processes as they were before they freed memory at exit` : freedAtExit(freed[0]!)}
     </span>
   );
   const [shownFrom, shownTo] = spanOf(moments, state);
-  const ended = shownTo < 0 || state.mean ? { processes: 0, value: 0 } : endedBy(model.report, metric, process, moments, moments[shownTo]!);
+  const ended = shownTo < 0 || state.mean || isPeak ? { processes: 0, value: 0 } : endedBy(model.report, metric, process, moments, moments[shownTo]!);
   const endedText = ended.processes === 0 ? null : (
-    <span class="timeline-freed" data-testid="ended" title="Choose a process to see what it held at its end">
+    <span class="timeline-freed" data-testid="ended" title="Choose a process to see what it held when it exited">
       {ended.processes} more {ended.processes === 1 ? "process" : "processes"} exited earlier with {formatValue(ended.value, metric.unit)} in use, not included in the total
     </span>
   );
@@ -93,21 +94,23 @@ export function Timeline({ app }: { app: App }) {
       <section class="timeline single" aria-label="Timeline">
         {endedText}
         {freedText}
-        {peakText}
+        {peakText}{" "}
         {metric.kind === "peak"
           ? ""
           : moments.length === 1
-          ? `One snapshot, ${clock(moments[0]!)}. Several show a course and growth: run longer, or --snapshot-every 10s.`
+          ? `One snapshot, ${clock(moments[0]!)}. To see a timeline and growth, run longer or with --snapshot-every 10s.`
           : "No snapshot of this kind."}
       </section>
     );
   }
-  const meaning = shownTo < 0
-    ? "nothing, the range ends before the first snapshot"
+  const meaning = isPeak
+    ? "the peak"
+    : shownTo < 0
+    ? "nothing: the range ends before the first snapshot"
     : metric.isCounter
     ? shownFrom < 0
-      ? `everything since the start, until ${hour(moments[shownTo]!)}`
-      : `what came between ${hour(moments[shownFrom]!)} and ${hour(moments[shownTo]!)} (${formatDuration(moments[shownTo]! - moments[shownFrom]!)})`
+      ? `everything from the start until ${hour(moments[shownTo]!)}`
+      : `what was added between ${hour(moments[shownFrom]!)} and ${hour(moments[shownTo]!)} (${formatDuration(moments[shownTo]! - moments[shownFrom]!)})`
     : state.mean
       ? `the mean of ${shownTo - Math.max(0, shownFrom) + 1} snapshots`
       : `the state at ${hour(moments[shownTo]!)}`;
@@ -123,10 +126,10 @@ export function Timeline({ app }: { app: App }) {
   return (
     <section class={`timeline ${state.course ? "open" : ""}`} aria-label="Timeline">
       <div class="timeline-strip">
-        <button class="quiet" aria-expanded={state.course} title="The course of the total, large or as a strip (l)" onClick={() => app.set({ course: !state.course })}>
+        <button class="quiet" aria-expanded={state.course} title="Enlarge or reduce the timeline (l)" onClick={() => app.set({ course: !state.course })}>
           {state.course ? "▾" : "▸"} Timeline
         </button>
-        <Plot moments={moments} lines={lines} parts={parts} tall={isWide} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
+        <Plot moments={moments} lines={lines} parts={parts} tall={isWide} unit={metric.unit} range={state} onRange={(from, to) => app.set({ from, to, ...(isPeak ? { metric: "heap/inuse_space" } : {}) })} open={state.course} spike={peak === null ? null : { ms: peak.ms, value: peak.bytes }} />
         {peakText}
         {endedText}
         {freedText}
@@ -156,7 +159,7 @@ export function Timeline({ app }: { app: App }) {
           <b>{metricHelp(metric.kind, metric.name).title}</b> over {moments.length} snapshots in {formatDuration(moments[moments.length - 1]! - moments[0]!)}.{" "}
           Shown: {meaning}.
           {course !== null && <span class="chosen"> {model.shortName(func)} below it.</span>}
-          {resident !== null && <span class="resident"> Dashed: resident memory, all that the kernel counts for the process.</span>}
+          {resident !== null && <span class="resident"> Dashed: resident memory of the whole process.</span>}
         </span>
         <label>
           from{" "}
@@ -180,11 +183,11 @@ export function Timeline({ app }: { app: App }) {
           </select>
         </label>
         {!metric.isCounter && (
-          <label title="The mean over the range instead of its last snapshot">
+          <label title="Show the mean over the range instead of its last snapshot">
             <input type="checkbox" checked={state.mean} onChange={() => app.set({ mean: !state.mean })} /> mean
           </label>
         )}
-        <label title="Only snapshots with a total like this; their mean, or what they added">
+        <label title="Use only snapshots with such a total: their mean, or what they added">
           weight{" "}
           <select
             value={String(weightIndex)}

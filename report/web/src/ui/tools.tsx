@@ -61,7 +61,7 @@ function Found({ app }: { app: App }) {
     <div class="found" id="found" role="group" aria-label="Found">
       {error !== "" && (
         <span id="pattern-error" class="warn" role="status">
-          Not an expression: {error}. Nothing is searched.
+          Not a valid expression: {error}. Nothing is searched.
         </span>
       )}
       {matches !== null && (
@@ -74,7 +74,7 @@ function Found({ app }: { app: App }) {
           key={type}
           type="button"
           disabled={error !== ""}
-          title={`Keeps what was searched as a filter: ${chipHelp[type]}`}
+          title={`Turn the search into a filter: ${chipHelp[type]}`}
           onClick={() => {
             addChip(app, type, state.search);
             app.set({ search: "" }, true);
@@ -147,10 +147,10 @@ function FlameOptions({ app }: { app: App }) {
       <summary>Drawing</summary>
       <div class="panel">
         {toggle(state.flame, state.flame ? "Flame" : "Icicle", "Root below or above", "i", { flame: !state.flame })}
-        {toggle(state.inverted, "Callers below", "Who holds it first, then their callers", "b", { inverted: !state.inverted, zoom: [], pinned: [] })}
+        {toggle(state.inverted, "Callers below", "Show the holders first, then their callers", "b", { inverted: !state.inverted, zoom: [], pinned: [] })}
         {toggle(state.byValue, "Largest first", "Largest first, or by name so that two runs look alike", "v", { byValue: !state.byValue })}
-        {toggle(state.runs, "Fold runs", "If there is no room for all rows: frames with one callee and nothing of their own as one box", "z", { runs: !state.runs })}
-        {!(state.fold && model.hasPlumbing) && toggle(state.top, "Fold top", "System frames above everything else go into the root", "T", { top: !state.top })}
+        {toggle(state.runs, "Fold runs", "Show frames with one callee and no self value as one box if there is no room for all rows", "z", { runs: !state.runs })}
+        {!(state.fold && model.hasPlumbing) && toggle(state.top, "Fold top", "Merge outermost system frames into the root", "T", { top: !state.top })}
         <label>
           colour{" "}
           <select value={model.colour(state)} onChange={(event) => set({ colour: event.currentTarget.value as State["colour"] })} data-testid="colour">
@@ -232,7 +232,7 @@ function Chips({ app, children }: { app: App; children: ComponentChildren }) {
               key={`${chip.type} ${chip.pattern}`}
               class="chip"
               title={`${chip.pattern.replace(/^=/, "")}: ${chipHelp[chip.type]}. Click to remove.`}
-              aria-label={`Remove the filter: ${chipText[chip.type]} ${patternText(app, chip.pattern)} ×`}
+              aria-label={`Remove the filter ${chipText[chip.type]} ${patternText(app, chip.pattern)} ×`}
               onClick={() => set({ chips: state.chips.filter((_, k) => k !== i), zoom: [], pinned: [] })}
             >
               <span class="chip-type">{chipText[chip.type]}</span> <span class="chip-text"><bdi dir="ltr">{patternText(app, chip.pattern)}</bdi></span> ×
@@ -242,7 +242,7 @@ function Chips({ app, children }: { app: App; children: ComponentChildren }) {
             <button
               key={`${label.key} ${label.text}`}
               class="chip"
-              aria-label={`Remove the filter: ${label.key} ${label.text} ×`}
+              aria-label={`Remove the filter ${label.key} ${label.text} ×`}
               onClick={() => set({ labels: state.labels.filter((_, k) => k !== i) })}
             >
               <span class="chip-type">{label.key}</span> {label.text} ×
@@ -275,7 +275,7 @@ export function Tools({ app }: { app: App }) {
             </button>
           )}
           {shows && model.hasPlumbing && (
-            <label title="Standard libraries, allocators that only forward, and locking go into their caller (s)">
+            <label title="Merge standard libraries, allocators that only forward, and locking functions into their callers (s)">
               <input type="checkbox" checked={state.fold} onChange={() => set({ fold: !state.fold, zoom: [], pinned: [] })} /> fold plumbing
             </label>
           )}

@@ -87,7 +87,7 @@ export class Live {
       ++this.failures;
       const retry = Math.min(longestRetry, leastPace * 2 ** (this.failures - 1));
       this.due = performance.now() + retry;
-      this.say("gone", `The server does not answer (${error instanceof TypeError ? "no connection" : String(error)}). What is shown is ${this.moments.ms < 0 ? "nothing yet" : "the last it said"}; asked again every ${Math.round(retry / 1000)} s`);
+      this.say("gone", `The server does not answer (${error instanceof TypeError ? "no connection" : String(error)}). The page shows ${this.moments.ms < 0 ? "nothing yet" : "the last answer"} and asks again every ${Math.round(retry / 1000)} s`);
     }
     if (this.asking !== asking) return;
     this.asking = null;
@@ -98,8 +98,8 @@ export class Live {
   private async take(answer: Response, asking: AbortController): Promise<void> {
     const bytes = answer.status === 200 ? new Uint8Array(await answer.arrayBuffer()) : null;
     if (asking.signal.aborted) return;
-    if (answer.status === 404) return this.say("ended", "The program has ended. This is the last that was seen of it");
-    if (answer.status === 401 || answer.status === 403) throw new Error(`it asks for a token or refuses: ${answer.status}`);
+    if (answer.status === 404) return this.say("ended", "The program has exited. This is its last state");
+    if (answer.status === 401 || answer.status === 403) throw new Error(`it requires a token, or refuses: ${answer.status}`);
     if (bytes === null && answer.status !== 204) throw new Error(`status ${answer.status}`);
     this.pace = Math.max(leastPace, Number(answer.headers.get("Holdfast-Pace")) || 0);
     const since = this.age;
@@ -111,11 +111,11 @@ export class Live {
       const report = parseReport(bytes);
       const process = report.series[0]?.process ?? "";
       const ours = this.moments.process;
-      if (ours !== "" && process !== "" && process !== ours) return this.say("other", "This PID is another program's by now. This is the last that was seen of the one before; load the page again for the new one");
+      if (ours !== "" && process !== "" && process !== ours) return this.say("other", "Another program has this PID now. This is the last state of the previous one; reload the page for the new one");
       this.version = answer.headers.get("Holdfast-Version") ?? "";
       this.moments.add(report);
     }
-    this.say("live", this.pace > leastPace ? `Live, every ${(this.pace / 1000).toFixed(1)} s: reading it takes so long` : "Live");
+    this.say("live", this.pace > leastPace ? `Live, every ${(this.pace / 1000).toFixed(1)} s: reading the program takes that long` : "Live");
     if (this.moments.ms >= 0) this.onReport(this.moments.report());
   }
 

@@ -52,12 +52,12 @@ export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () =>
           </label>
         </>
       ) : (
-        <button disabled={moments.length < 2} onClick={() => compare(before!)} title="What has changed since: every view shows the difference, and goes on">
+        <button disabled={moments.length < 2} onClick={() => compare(before!)} title="Every view shows what has changed since then, and stays live">
           Compare with a moment ago
         </button>
       )}
-      <button onClick={keep} title="All that this page has seen so far, as a report that opens alone">
-        Keep as a file
+      <button onClick={keep} title="Save all that this page has seen as a report in one file">
+        Save as a file
       </button>
       <a href="/">All programs</a>
     </section>
@@ -91,7 +91,7 @@ function Calls({ app, calls }: { app: App; calls: string[] }) {
 function heldBy(holder: WaitingThread | null, known: string, readers: number): string {
   if (readers > 0) return `${readers} reader${readers === 1 ? "" : "s"}`;
   if (holder === null) return known === "free" ? "nobody" : "";
-  return `${threadName(holder)}${holder.ended === true ? ", which has ended" : holder.does ? `, ${holder.does}` : ""}${known === "last to get it" ? " (last to get it)" : known === "when the wait began" ? " (then)" : ""}`;
+  return `${threadName(holder)}${holder.ended === true ? ", which has exited" : holder.does ? `, ${holder.does}` : ""}${known === "last to get it" ? " (last to get it)" : known === "when the wait began" ? " (then)" : ""}`;
 }
 
 const mostShown = 6;
@@ -106,7 +106,7 @@ export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
     behind > 0
       ? `${behind} ${behind === 1 ? "thread waits" : "threads wait"} for locks, the longest for ${formatRough(held[0]!.longest)}`
       : deadlocks.length > 0 ? "" : "no thread waits for a lock";
-  const rest = [waited.length > held.length ? `${waited.length - held.length} for what nobody holds` : "", idle > 0 ? `${idle} idle` : ""].filter((part) => part !== "");
+  const rest = [waited.length > held.length ? `${waited.length - held.length} for events` : "", idle > 0 ? `${idle} idle` : ""].filter((part) => part !== "");
   const said = deadlocks.map(({ threads }) => `Deadlock: ${threads.map(({ thread, holds, waitsFor }) => `${threadName(thread)} holds ${holds} and waits for ${waitsFor}`).join("; ")}`).join(". ");
   return (
     <section class={`waiting-now ${deadlocks.length > 0 ? "deadlocked" : behind > 0 ? "some" : ""}`} aria-label="Waiting now" data-testid="waiting-now">
@@ -140,7 +140,7 @@ export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
               {heldBy(holder, known, readers) !== "" && <>, held by {heldBy(holder, known, readers)}</>}: <Calls app={app} calls={calls} />
             </li>
           ))}
-          {waited.length > mostShown && <li class="muted">and {waited.length - mostShown} more: holdfast stuck names all</li>}
+          {waited.length > mostShown && <li class="muted">and {waited.length - mostShown} more: holdfast stuck lists all</li>}
         </ul>
       )}
     </section>

@@ -29,13 +29,13 @@ export function Sides({ app }: { app: App }) {
           key={side}
           aria-pressed={shown === side}
           disabled={why(side) !== ""}
-          title={why(side) !== "" ? `${viewTitles[state.view]} ${why(side)}` : side === "both" ? "What differs, by colour and in columns" : titles[side]}
+          title={why(side) !== "" ? `${viewTitles[state.view]} ${why(side)}` : side === "both" ? "Both sides, with differences by colour and in columns" : titles[side]}
           onClick={() => app.set({ side })}
         >
           {{ base: "Base", head: "Head", both: "Diff" }[side]}
         </button>
       ))}
-      {reason !== "" && state.view !== "compare" && <span class="muted sides-why">{as === "head" ? "head only" : "no diff here"}</span>}
+      {reason !== "" && state.view !== "compare" && <span class="muted sides-why">{as === "head" ? "head only" : "no difference in this view"}</span>}
     </div>
   );
 }
@@ -88,7 +88,7 @@ export function CompareControls({ app }: { app: App }) {
           <span class="compare-title" title={`${titles.base} → ${titles.head}`}>
             <b>{titles.base}</b> → <b>{titles.head}</b>
           </span>
-          <label title="Scales the base to the total of the other side: what changed in its share">
+          <label title="Scale the base to the total of the head, so that only shares are compared">
             <input type="checkbox" checked={state.normalise} onChange={() => app.set({ normalise: !state.normalise })} /> normalise
           </label>
           <label title="Orange and blue instead of red and green">

@@ -6,13 +6,13 @@ import { useMedia } from "../media";
 import { Name } from "../name";
 
 const shapeHelp: Record<Shape, string> = {
-  growing: "rises, and still at the end",
-  steps: "rises again and again, with pauses",
-  plateau: "rose, and no longer does: a cache that has warmed up",
-  "saw-tooth": "rises and falls: a queue, a buffer that is emptied",
-  "one-off": "one step, or there from the beginning: a table made at the start",
-  undecided: "rises at the end; too little of that was seen to say whether it goes on",
-  noise: "nothing that the sampling error would let one see",
+  growing: "rises until the end",
+  steps: "rises repeatedly, with pauses",
+  plateau: "rose and stopped: for example a cache that has warmed up",
+  "saw-tooth": "rises and falls: for example a queue or a buffer",
+  "one-off": "one step at the start: for example a table",
+  undecided: "rises at the end, but too shortly to tell whether it goes on",
+  noise: "no change above the sampling error",
 };
 
 export function Sparkline({ points }: { points: number[] }) {
@@ -48,7 +48,7 @@ export function ownOf(app: App, stack: number[]): number {
 /** "redis-server (42)" */
 function programOf(app: App, process: string): string {
   const series = app.model.report.series.find((s) => s.process === process && !s.base);
-  return series === undefined ? "files of no known process" : `${series.program}${series.pid === "" ? "" : ` (${series.pid})`}`;
+  return series === undefined ? "files of an unknown process" : `${series.program}${series.pid === "" ? "" : ` (${series.pid})`}`;
 }
 
 /** "redis-server (42), mappings"; without the program where all are of one process, so that "" is its heap. */
@@ -84,7 +84,7 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
 function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Growth; rate: ReturnType<typeof rateUnit> }) {
   return (
     <p class="muted">
-      {whoseOf(app, growth) === "" ? "Altogether: " : <b>{whoseOf(app, growth)}: </b>}
+      {whoseOf(app, growth) === "" ? "In all: " : <b>{whoseOf(app, growth)}: </b>}
       {formatValue(growth.now, "bytes")} {growth.kind === "map" ? "mapped" : "in use"}
       {growth.births !== true && `, ${formatSigned(growth.slope / anHour, "bytes")} ± ${formatValue(growth.halfWidth / anHour, "bytes")} ${words} (${growth.shape})`}, {growth.snapshots}{" "}
       {growth.snapshots === 1 ? "snapshot" : "snapshots"} {growth.births === true && "and the ages of live blocks, "}over {hoursText(growth.hours)}
@@ -102,9 +102,9 @@ export function LeaksView({ app }: { app: App }) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>What grows is decided over the snapshots that are written: at least four, of files that holdfast serve can read.</b>
+          <b>Growth needs at least four snapshots in files that holdfast serve can read.</b>
         </p>
-        <p>What has grown since a moment ago, “Compare with a moment ago” shows in every view.</p>
+        <p>“Compare with a moment ago” shows in every view what has grown since then.</p>
       </div>
     );
   }
@@ -115,7 +115,7 @@ export function LeaksView({ app }: { app: App }) {
           <b>Growth needs at least four snapshots of one process.</b>
         </p>
         <p>
-          Let the program run longer, or take them more often: <code>holdfast run --snapshot-every 10s -- …</code>, then make the report of
+          Let the program run longer, or take snapshots more often: <code>holdfast run --snapshot-every 10s -- …</code>, then make a report of
           the whole folder.
         </p>
       </div>
@@ -139,25 +139,25 @@ export function LeaksView({ app }: { app: App }) {
           <>
             <b>{growing === 1 ? "One stack grows" : `${grouped(growing)} stacks grow`} all the time</b>
             {growing > 1 ? ", together" : ""} by {formatSigned(all / anHour, "bytes")} {words}.
-            {growing > listed.length && ` The surest ${grouped(listed.length)} stand here.`}
+            {growing > listed.length && ` The table lists the surest ${grouped(listed.length)}.`}
           </>
         ) : rising !== undefined && (rising.answer.grows === "growing" || rising.answer.grows === "grows in steps") && !isFiltered ? (
           <>
-            <b>The sum grows, no single stack surely.</b> {rising.answer.text}. Those that hold most:
+            <b>The sum grows, but no single stack surely does.</b> {rising.answer.text}. The largest holders:
           </>
         ) : rising !== undefined && rising.answer.grows !== "level" && !isFiltered ? (
           <>
-            <b>No stack grows surely.</b> {rising.answer.text}. Those that hold most:
+            <b>It is not certain that any stack grows.</b> {rising.answer.text}. The largest holders:
           </>
         ) : (
           <>
-            <b>No stack grows all the time.</b> {rising !== undefined && !isFiltered && `${rising.answer.text}. `}Those that hold most:
+            <b>No stack grows all the time.</b> {rising !== undefined && !isFiltered && `${rising.answer.text}. `}The largest holders:
           </>
         )}
       </p>
       {model.isPart(state) && (
         <p class="muted" data-testid="whole-run">
-          Of the whole run: growth is found over all snapshots and all samples, the range, weight and labels that are chosen do not change it.
+          This is about the whole run: growth is found over all snapshots and samples, whatever range, weight and labels are chosen.
         </p>
       )}
       {growths.map((growth) => (
@@ -171,7 +171,7 @@ export function LeaksView({ app }: { app: App }) {
       )))}
       <table class="data leaks" data-testid="leaks">
         <caption>
-          As <code>holdfast leaks</code> prints it. Slope: what more is in use than when the rise began, ± its 95 % interval. A short run proves
+          As <code>holdfast leaks</code> prints it. Slope: how fast the memory in use has grown since the rise began, ± its 95 % interval. A short run proves
           little.
         </caption>
         <thead>
@@ -194,7 +194,7 @@ export function LeaksView({ app }: { app: App }) {
               Objects
             </th>
             {ages && (
-              <th scope="col" class="num" title="Half of what is in use is older than the first, the oldest of it older than the second, at the newest snapshot">
+              <th scope="col" class="num" title="Ages at the newest snapshot: half of the memory in use is older than the first, the oldest block older than the second">
                 Half, oldest
               </th>
             )}

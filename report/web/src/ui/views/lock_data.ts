@@ -75,14 +75,6 @@ export function lockSide(app: App, kind: "block" | "mutex"): Side {
   return { rows: [...rows.values()].sort(order), ...totals, locks: forLocks === totals.delay ? null : forLocks, kinds, ignored };
 }
 
-export const heldKinds = /^(mutex|rwlock|spin|futex)/; // kinds with a holder, unlike conditions, semaphores, joins
-
-/** Returns the time waited for futexes that are locks. Samples show which futexes are locks; counters do not. */
-export function lockedFutexes({ model, state }: App): number {
-  if (model.labelValues.get("wait")?.includes("futex") !== true) return 0;
-  return valuesFor(model.report, { ...model.choice(state), metric: "block/delay", compare: null, mostRank: 0, labels: [{ key: "wait", text: "futex" }] }).total;
-}
-
 /** Single locks and pairs: both profiles of a process say the same, so each process counts once, by its newest file. */
 export function singleLocks(app: App): { locks: LockOf[]; pairs: PairOf[]; waiters: PairOf[] } {
   const { report } = app.model;
@@ -170,7 +162,7 @@ export interface PairOf {
 }
 
 export interface WhomRow {
-  waiter: number; // functions; −1: not captured
+  waiter: number; // functions; −1: not sampled
   holder: number;
   lock: string;
   rank: number; // 0: it has a holder
@@ -217,7 +209,7 @@ export function otherSide(app: App, func: number): OtherSide | null {
   const { kind } = app.model.metric(app.state);
   if (kind !== "block" && kind !== "mutex") return null;
   const other = kind === "block" ? "mutex" : "block";
-  const title = kind === "block" ? "Who held while others waited" : "Who waited meanwhile";
+  const title = kind === "block" ? "Who held a lock meanwhile" : "Who waited meanwhile";
   const rows = new Map<number, SideRow>();
   let total = 0;
   for (const { pair: [, holder, waiter, contentions, delay, holderFunction, waiterFunction] } of singleLocks(app).pairs) {
@@ -230,7 +222,7 @@ export function otherSide(app: App, func: number): OtherSide | null {
     rows.set(own, row);
   }
   if (rows.size > 0) {
-    return { title: `${title}, as pairs were seen${app.model.isPart(app.state) ? ' in the whole run' : ''}:`, rows: [...rows.values()].sort((a, b) => b.delay - a.delay).slice(0, 8), kind: other, total };
+    return { title: `${title}, from sampled pairs${app.model.isPart(app.state) ? " in the whole run" : ""}:`, rows: [...rows.values()].sort((a, b) => b.delay - a.delay).slice(0, 8), kind: other, total };
   }
   if (!app.model.report.series.some((series) => series.kind === other)) return null;
   const all = lockSide(app, other);

@@ -3,6 +3,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatValue } from "../../core/units";
 import type { App } from "../app_api";
+import { usePrinted } from "../media";
 import { handedOver, lockFlows, notCaptured, type Flow, type singleLocks } from "./lock_data";
 
 interface Box {
@@ -16,10 +17,16 @@ interface Box {
 }
 
 const most = 12; // locks, and boxes of a column
-const height = 28; // of a box: a line of text
 const gap = 8;
-const between = 110;
-const least = { width: 980, band: 1.5 };
+const leastWidth = 320;
+const paperWidth = 720;
+const leastBand = 1.5;
+
+/** Sizes for a frame: on a phone the value is below the name, so that all three columns fit. */
+function sizesFor(room: number): { width: number; height: number; between: number; stacked: boolean } {
+  const width = Math.max(leastWidth, room);
+  return width < 700 ? { width, height: 42, between: 14, stacked: true } : { width, height: 28, between: width < 980 ? 50 : 110, stacked: false };
+}
 const pixels = { character: 7.4, digit: 7.2 }; // of the name, and of the value beside it
 
 export function LockDrawing({ app, data, onOpen }: { app: App; data: ReturnType<typeof singleLocks>; onOpen: (func: number, kind: "block" | "mutex") => void }) {
@@ -32,8 +39,9 @@ export function LockDrawing({ app, data, onOpen }: { app: App; data: ReturnType<
     observer.observe(frame.current!);
     return () => observer.disconnect();
   }, []);
+  const { width, height, between, stacked } = sizesFor(usePrinted() ? paperWidth : room);
   const flows = lockFlows(data, most);
-  const nameOf = (func: number) => (func === handedOver ? "nobody: handed over late" : func === notCaptured ? "not captured" : app.model.shortName(func));
+  const nameOf = (func: number) => (func === handedOver ? (stacked ? "nobody: late" : "nobody: handed over late") : func === notCaptured ? "not sampled" : app.model.shortName(func));
   const box = (key: string, text: string, func: number): Box => ({ key, text, func, size: 0, y: 0, in: 0, out: 0 });
   const column = (side: Flow[]) => {
     const boxes = new Map<string, Box>();
@@ -50,8 +58,7 @@ export function LockDrawing({ app, data, onOpen }: { app: App; data: ReturnType<
   const locks = new Map([...flows.locks].map(([name, size]) => [name, { ...box(name, name, -1), size }]));
   const columns = [waiters, locks, holders];
   const largest = Math.max(...columns.flatMap((boxes) => [...boxes.values()].map(({ size }) => size)), 1);
-  const thick = (delay: number) => Math.max(least.band, (delay / largest) * (height - 4));
-  const width = Math.max(least.width, room);
+  const thick = (delay: number) => Math.max(leastBand, (delay / largest) * (height - 4));
   const wide = (width - 2 * between - 2) / 3;
   const x = (i: number) => 1 + i * (wide + between);
   let tall = 0;
@@ -81,9 +88,9 @@ export function LockDrawing({ app, data, onOpen }: { app: App; data: ReturnType<
       title: func === handedOver ? `${lock}: ${time(delay)} from an unlock until the next thread ran` : `${nameOf(func)} held ${lock} while others waited ${time(delay)}`,
     })),
   ];
-  // As much as there is room for beside the value; the end of a name tells most.
+  // Cuts a name at its beginning, because its end tells most.
   const trim = (text: string, value: string) => {
-    const places = Math.floor((wide - 30 - pixels.digit * value.length) / pixels.character);
+    const places = Math.floor((wide - (stacked ? 14 : 30 + pixels.digit * value.length)) / pixels.character);
     return text.length > places ? `…${text.slice(text.length - Math.max(1, places - 1))}` : text;
   };
   return (
@@ -114,10 +121,10 @@ export function LockDrawing({ app, data, onOpen }: { app: App; data: ReturnType<
                   <rect width={wide} height={height} rx="4">
                     <title>{one.func >= 0 ? app.model.report.names[one.func] : one.text}</title>
                   </rect>{" "}
-                  <text x="9" y={height / 2 + 4}>
+                  <text x={stacked ? 6 : 9} y={stacked ? 17 : height / 2 + 4}>
                     {trim(one.text, time(one.size))}
                   </text>{" "}
-                  <text class="value" x={wide - 9} y={height / 2 + 4} text-anchor="end">
+                  <text class="value" x={wide - (stacked ? 6 : 9)} y={stacked ? 34 : height / 2 + 4} text-anchor="end">
                     {time(one.size)}
                   </text>
                 </g>

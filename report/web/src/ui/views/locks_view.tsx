@@ -1,23 +1,26 @@
 // Locks: who waited for whom, the hottest locks, and both sides by function: waiters (block profile), holders (mutex profile).
 import { formatPercent, formatRough, formatValue, grouped } from "../../core/units";
 import { nameOf, type App } from "../app_api";
-import { counted, heldKinds, lockSide, singleLocks, waitingNow, waitingNs, whomRows, type Side, type SideRow } from "./lock_data";
+import { counted, lockFlows, lockSide, singleLocks, waitingNow, waitingNs, whomRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
 import { Bar, FunctionName } from "../tables";
+
+const heldKinds = /^(mutex|rwlock|spin|futex)/; // kinds with a holder, unlike conditions, semaphores, joins
 
 function SingleLocks({ app }: { app: App }) {
   const data = singleLocks(app);
   const { locks, pairs } = data;
   if (locks.length === 0) return null;
   const whom = whomRows(pairs);
+  const hasFlows = whom.length > 0 || lockFlows(data, 1).locks.size > 0;
   const someGoOn = locks.some(({ lock }) => waitingNow(lock) > 0);
-  const title = locks[0]!.lock[10] === 0 ? "Hottest locks" : "No thread waited for a lock; what threads waited for that nobody holds";
+  const title = locks[0]!.lock[10] === 0 ? "Hottest locks" : "No thread waited for a lock. Threads waited for events";
   // The files list them once, for the whole run.
   const isPart = app.model.isPart(app.state) || app.state.chips.length > 0;
-  const part = isPart ? <span class="whole-run">whole run: range, labels and filters do not choose here</span> : null;
+  const part = isPart ? <span class="whole-run">whole run: range, labels and filters do not apply</span> : null;
   const name = (func: number, kind: "block" | "mutex") =>
     func < 0 ? (
-      <span class="muted">not captured</span>
+      <span class="muted">not sampled</span>
     ) : (
       <FunctionName app={app} func={func} onClick={() => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
     );
@@ -30,6 +33,7 @@ function SingleLocks({ app }: { app: App }) {
             {text}
           </p>
         ))}
+      {hasFlows && (
       <section aria-label="Who waited for whom">
         <h2>Who waited for whom{part}</h2>
         <LockDrawing app={app} data={data} onOpen={(func, kind) => app.set({ metric: `${kind}/delay`, selected: func, view: "sandwich" })} />
@@ -46,11 +50,11 @@ function SingleLocks({ app }: { app: App }) {
                   Number
                 </th>
                 <th scope="col">Waited</th>
-                <th scope="col" class="num" title="Of 100 waits at its call sites, 99 are no longer (estimated, whichever the lock)">
+                <th scope="col" class="num" title="99 of 100 waits at its call sites are at most this long (estimated, for all locks)">
                   p99
                 </th>
                 <th scope="col">Held</th>
-                <th scope="col" class="num" title="Of 100 holds that end at its call sites, 99 are no longer (estimated, whichever the lock)">
+                <th scope="col" class="num" title="99 of 100 holds that end at its call sites are at most this long (estimated, for all locks)">
                   p99
                 </th>
               </tr>
@@ -72,6 +76,7 @@ function SingleLocks({ app }: { app: App }) {
           </div>
         )}
       </section>
+      )}
       <section aria-label={title}>
         <h2>{title}{part}</h2>
         <div class="table-frame" role="group" tabIndex={0} aria-label="Locks, as a table">
@@ -86,11 +91,11 @@ function SingleLocks({ app }: { app: App }) {
                 Waits
               </th>
               {someGoOn && (
-                <th scope="col" class="num" title="Waits in progress at the snapshot, and how long they were so far. Delay and Waits are of those that ended.">
+                <th scope="col" class="num" title="Waits in progress at the snapshot, and their time so far. Delay and Waits count finished waits.">
                   Now
                 </th>
               )}
-              <th scope="col" title="How long waits were, and how long it was held while somebody waited. Counted, each within 12 %; waits that go on are not in it.">
+              <th scope="col" title="Lengths of waits, and of holds during which another thread waited: counted, each within 12 %, without waits in progress">
                 How long
               </th>
               {["p50", "p90", "p99", "Longest"].map((text) => (
@@ -153,10 +158,10 @@ export function LocksView({ app }: { app: App }) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>No lock profile in this report.</b>
+          <b>This report has no lock profile.</b>
         </p>
         <p>
-          Nobody waited long enough for a lock, or only heap profiles were given. Add <code>*.block.pb.gz</code> and{" "}
+          No thread waited long enough for a lock, or the report has only heap profiles. Add <code>*.block.pb.gz</code> and{" "}
           <code>*.mutex.pb.gz</code>, or give the whole folder.
         </p>
       </div>
@@ -208,7 +213,7 @@ export function LocksView({ app }: { app: App }) {
                   Mean
                 </th>
                 {data.locks !== null && (
-                  <th scope="col" class="num" title="What of the delay was for what somebody holds: rows stand in its order">
+                  <th scope="col" class="num" title="The part of the delay that was for held locks. Rows are sorted by it">
                     For locks
                   </th>
                 )}
@@ -256,20 +261,20 @@ export function LocksView({ app }: { app: App }) {
     <section class="view scroll" aria-label="Locks" tabIndex={0}>
       {both && (
         <p class="lead">
-          {handOff > 0 ? "As counted, threads waited " : "Threads waited "}
+          {handOff > 0 ? "By exact counts, threads waited " : "Threads waited "}
           {formatValue(whole, "nanoseconds")} for locks{withEvents && ", and for futexes that are events"}: holders account for <b>{formatPercent(blamed, whole)}</b>
           {handOff > 0 && (
             <>
               , the delay from an unlock until the next thread ran for <b>{formatPercent(handOff, whole)}</b>
             </>
           )}
-          {state.weight !== null && " (of all snapshots: the weight does not choose here)"}.{waiters.delay > 1.01 * held && <> Conditions, joins and the like are waits for work: nobody holds them.</>}
+          {state.weight !== null && " (in all snapshots: the weight does not apply)"}.{waiters.delay > 1.01 * held && <> Other waits are for conditions, joins and the like, which nobody holds.</>}
         </p>
       )}
       <SingleLocks app={app} />
       <div class="two">
-        {side("Who waited", "block", waiters, "No block profile was given: the waiters' side is not known.")}
-        {side("Who held", "mutex", holders, "No mutex profile was given: the holders' side is not known.")}
+        {side("Who waited", "block", waiters, "The report has no block profile, so the waiters are unknown.")}
+        {side("Who held", "mutex", holders, "The report has no mutex profile, so the holders are unknown.")}
       </div>
     </section>
   );

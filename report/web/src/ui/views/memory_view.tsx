@@ -76,7 +76,7 @@ function AccountOf({ account, alone }: { account: Account; alone: boolean }) {
             <th scope="col" class="num part">
               Share
             </th>
-            <th scope="col" class="num" title="Half of the 95 % interval; nothing: counted">
+            <th scope="col" class="num" title="95 % half-width; blank if exact">
               ±
             </th>
             <th scope="col" class="num">
@@ -120,7 +120,7 @@ export function MemoryView({ app }: { app: App }) {
     return (
       <div class="empty" role="status">
         <p>
-          <b>No snapshot here has an account of the process’s memory.</b>
+          <b>No snapshot has an account of the process’s memory.</b>
         </p>
         <p>
           Heap profiles of processes that lived for a second and had up to 1 GiB resident have one. Of a running process{" "}
@@ -141,8 +141,8 @@ export function MemoryView({ app }: { app: App }) {
       ))}
       {accounts.length > mostProcesses && <p class="muted">And {accounts.length - mostProcesses} smaller processes: choose one above.</p>}
       <p class="muted">
-        Every resident byte is in one line. Live blocks are estimated from the sampled ones, and with them what the allocator keeps beyond; the rest
-        is counted.
+        Each resident byte is in one line. Live blocks, and the memory that the allocator keeps beyond them, are estimated from samples. The other
+        lines are exact.
       </p>
     </div>
   );

@@ -37,7 +37,7 @@ export function SourceView({ app }: { app: App }) {
             <b>No line numbers for this function.</b>
           </p>
           <p>
-            The program has no debug information, or it was not there when the profile was written. Install the debug symbols, then{" "}
+            The program has no debug information, or the exporter did not find it. Install the debug symbols, then{" "}
             <code>holdfast symbolize</code> the profile and make the report again.
           </p>
         </div>
@@ -45,7 +45,7 @@ export function SourceView({ app }: { app: App }) {
         <>
           <p class="muted">
             {file}
-            {source === undefined ? " (the source itself was not there when this report was made, or was left out)" : ""}
+            {source === undefined ? " (the report does not contain the source: the file was not found, or was left out)" : ""}
           </p>
           <table class="data code">
             <thead>

@@ -1,0 +1,100 @@
+#include "report/analysis/opening.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/analysis/idle_waits.h"
+#include "report/analysis/lock_classes.h"
+#include "report/analysis/lock_list.h"
+#include "report/base/value_units.h"
+#include "report/profiles/metric.h"
+#include "report/profiles/short_name.h"
+
+namespace holdfast {
+namespace {
+
+// Of the time that the process ran: on average, a thread of four does nothing but wait. A guess.
+constexpr double kManyWaits = 0.25;
+// Shorter delays are nothing that a user would notice, however short the run. A guess.
+constexpr int64_t kNoticedNs = 10'000'000;
+
+double OwnTotal(const Profile& profile, size_t metric, Plumbing* plumbing) {
+  double total = 0;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    const int64_t value = profile.ValuesOf(i)[metric];
+    if (value != 0 && plumbing->OwnerOf(profile.FramesOf(profile.samples[i])).has_value())
+      total += static_cast<double>(value);
+  }
+  return total;
+}
+
+}  // namespace
+
+std::optional<OwnMemory> OwnMemory::Of(const Profile& heap, std::string process, Plumbing* plumbing) {
+  const auto in_use = FindMetric(heap, "inuse_space"), allocated = FindMetric(heap, "alloc_space");
+  if (!in_use.ok() || !allocated.ok()) return std::nullopt;
+  return OwnMemory{.process = std::move(process),
+                   .in_use = OwnTotal(heap, *in_use, plumbing),
+                   .variance = std::pow(HalfWidth(heap, *in_use).value_or(0), 2),
+                   .allocated = OwnTotal(heap, *allocated, plumbing),
+                   .left = heap.Total(*in_use)};
+}
+
+Opening OpeningOf(const std::vector<OwnMemory>& heaps, const std::set<std::string>& with_peak) {
+  OwnMemory sum;
+  const OwnMemory* largest = nullptr;
+  for (const OwnMemory& heap : heaps) {
+    sum.in_use += heap.in_use;
+    sum.variance += heap.variance;
+    sum.allocated += heap.allocated;
+    if (largest == nullptr || heap.allocated > largest->allocated) largest = &heap;
+  }
+  if (!AllWasFreed(sum.in_use, std::sqrt(sum.variance), sum.allocated)) return Opening::kInUse;
+  return with_peak.contains(largest->process) ? Opening::kPeak : Opening::kAllocated;
+}
+
+std::string OpeningText(Opening opening, const std::string& left) {
+  return fmt::format("{} in use any more, so this shows {}",
+                     left.empty() ? "nothing is" : fmt::format("hardly anything is ({})", left),
+                     opening == Opening::kPeak ? "the peak" : "all allocations");
+}
+
+void LockTrouble::Add(const LockTrouble& other) {
+  if (other.longest_ns > longest_ns) {
+    longest_ns = other.longest_ns;
+    hottest = other.hottest;
+  }
+  delay_ns = WrappedSum(delay_ns, other.delay_ns);
+}
+
+int64_t HeldLockDelay(const Profile& block, Plumbing* plumbing) {
+  const auto delay = FindMetric(block, "delay");
+  const IdleWaits idle(block, plumbing);
+  if (!delay.ok() || !idle.any()) return 0;
+  int64_t sum = 0;
+  for (size_t i = 0; i < block.samples.size(); ++i) {
+    if (idle.RankOf(block.samples[i]) == WaitRank::kLock) sum = WrappedSum(sum, block.ValuesOf(i)[*delay]);
+  }
+  return sum;
+}
+
+std::optional<LockTrouble> LockTroubleOf(const Profile& block, Plumbing* plumbing) {
+  const int64_t delay = HeldLockDelay(block, plumbing), elapsed = block.process().elapsed_ns;
+  if (elapsed <= 0 || delay < kNoticedNs || static_cast<double>(delay) < kManyWaits * static_cast<double>(elapsed))
+    return std::nullopt;
+  LockTrouble trouble{.delay_ns = delay, .hottest = "", .longest_ns = delay};
+  const LockList list = GroupByClass(block, ReadLockList(block, plumbing), plumbing);
+  // Idle waits are last in the list.
+  if (!list.locks.empty() && list.locks.front().rank == WaitRank::kLock)
+    trouble.hottest = ShortName(LockNameOf(block, list, list.locks.front(), plumbing));
+  return trouble;
+}
+
+std::string LockTroubleText(const LockTrouble& trouble) {
+  return fmt::format("{} for locks that others held{}", FormatValue(trouble.delay_ns, "nanoseconds", "auto"),
+                     trouble.hottest.empty() ? "" : fmt::format(", most for {}", trouble.hottest));
+}
+
+}  // namespace holdfast
