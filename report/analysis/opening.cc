@@ -9,6 +9,7 @@
 #include "report/analysis/lock_classes.h"
 #include "report/analysis/lock_list.h"
 #include "report/base/value_units.h"
+#include "report/pprof/typed_records.h"
 #include "report/profiles/metric.h"
 #include "report/profiles/short_name.h"
 
@@ -19,6 +20,15 @@ namespace {
 constexpr double kManyWaits = 0.25;
 // Shorter delays are nothing that a user would notice, however short the run. A guess.
 constexpr int64_t kNoticedNs = 10'000'000;
+
+// At the end of a process some blocks always stay, such as stdio's buffers: up to this part of the peak is hardly anything.
+constexpr double kHardlyAnything = 0.02;
+
+// Whether the snapshot is from the end of a process that freed nearly all that it held at its peak.
+bool HoldsHardlyAnything(const Profile& heap, double in_use) {
+  const bool at_end = heap.process().moment != record::Moment::kRunning;
+  return at_end && in_use <= kHardlyAnything * static_cast<double>(PeakBytesOf(heap).value_or(0));
+}
 
 double OwnTotal(const Profile& profile, size_t metric, Plumbing* plumbing) {
   double total = 0;
@@ -35,8 +45,9 @@ double OwnTotal(const Profile& profile, size_t metric, Plumbing* plumbing) {
 std::optional<OwnMemory> OwnMemory::Of(const Profile& heap, std::string process, Plumbing* plumbing) {
   const auto in_use = FindMetric(heap, "inuse_space"), allocated = FindMetric(heap, "alloc_space");
   if (!in_use.ok() || !allocated.ok()) return std::nullopt;
+  const double held = OwnTotal(heap, *in_use, plumbing);
   return OwnMemory{.process = std::move(process),
-                   .in_use = OwnTotal(heap, *in_use, plumbing),
+                   .in_use = HoldsHardlyAnything(heap, held) ? 0 : held,
                    .variance = std::pow(HalfWidth(heap, *in_use).value_or(0), 2),
                    .allocated = OwnTotal(heap, *allocated, plumbing),
                    .left = heap.Total(*in_use)};

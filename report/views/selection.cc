@@ -129,7 +129,7 @@ std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& mome
   return fmt::format("shown: {} (UTC), before the program freed memory at exit, {}", shown, freed);
 }
 
-// What to show of files whose default metric is an amount in use.
+// What to show of files with an amount in use as their default metric.
 struct Opened {
   Opening opening = Opening::kInUse;
   int64_t left = 0;

@@ -27,8 +27,9 @@ async function picture(name, file, hash, { scheme = "light", width = 1280, heigh
   await page.goto(`${file.startsWith("http") ? file : `file://${file}`}${hash}`);
   await page.waitForFunction(() => window.holdfastReady !== undefined);
   if (hover !== null) {
-    const box = await page.locator("[data-testid=flame-canvas]").boundingBox();
-    await page.mouse.move(box.x + box.width * hover[1], box.y + hover[0] * 20 + 10);
+    const canvas = page.locator("[data-testid=flame-canvas]");
+    const box = await canvas.boundingBox();
+    await page.mouse.move(box.x + box.width * hover[1], box.y + (hover[0] + 0.5) * Number(await canvas.getAttribute("data-row")));
   }
   for (let i = 0; i < seconds; ++i) await page.waitForResponse((answer) => answer.url().includes("/live?"));
   await page.waitForTimeout(200);
