@@ -22,7 +22,8 @@ using AddCommand = void(CLI::App& app, Invocation* invocation);
 
 // Programs and processes.
 AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStuckCommand, AddMemoryCommand,
-    AddSetCommand, AddCollectCommand, AddServeCommand, AddPushCommand, AddAgentCommand, AddExporterCommand;
+    AddHoldersCommand, AddSetCommand, AddCollectCommand, AddServeCommand, AddPushCommand, AddAgentCommand,
+    AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
     AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddLifetimesCommand, AddCheckCommand,

@@ -64,6 +64,7 @@ const std::vector<CommandGroup>& Groups() {
         {"dump", AddDumpCommand},
         {"stuck", AddStuckCommand},
         {"memory", AddMemoryCommand},
+        {"holders", AddHoldersCommand},
         {"set", AddSetCommand}}},
       {"Operate",
        {{"serve", AddServeCommand},

@@ -21,6 +21,7 @@ int FuzzElf(const uint8_t* data, size_t size);
 int FuzzDwarf(const uint8_t* data, size_t size);
 int FuzzOptions(const uint8_t* data, size_t size);
 int FuzzHttp(const uint8_t* data, size_t size);
+int FuzzImage(const uint8_t* data, size_t size);
 }
 
 namespace {
@@ -30,7 +31,8 @@ struct Reader {
   int (*read)(const uint8_t* data, size_t size);
 };
 constexpr Reader kReaders[] = {{"pprof", FuzzPprof}, {"table", FuzzTable},     {"elf", FuzzElf},
-                               {"dwarf", FuzzDwarf}, {"options", FuzzOptions}, {"http", FuzzHttp}};
+                               {"dwarf", FuzzDwarf}, {"options", FuzzOptions}, {"http", FuzzHttp},
+                               {"image", FuzzImage}};
 constexpr int kCuts = 16, kChanges = 64, kBytesPerChange = 3;
 
 // Returns the number of inputs that the reader got.

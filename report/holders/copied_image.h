@@ -1,0 +1,49 @@
+// A copy of a process's memory, made while all its threads are stopped: `--stop`. The analysis then works on the copy,
+// which is exact, and knows all registers.
+//
+// The stop lasts as long as the copy: about 0.2 s for each GiB. If this process dies, the kernel lets the threads
+// continue. A thread that sleeps in a system call continues to sleep, except in the few calls that never restart
+// (epoll_wait, semop): these return EINTR, as after SIGSTOP.
+#ifndef HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
+#define HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/holders/memory_image.h"
+
+namespace holdfast {
+
+class CopiedImage : public MemoryImage {
+ public:
+  // Stops the process, copies what a scan needs, and lets it continue. `most_bytes`: a larger copy is refused before
+  // the stop. `process` must outlive the copy.
+  static absl::StatusOr<std::unique_ptr<CopiedImage>> Make(ProcessImage* process, uint64_t most_bytes);
+  ~CopiedImage() override;
+
+  bool Read(uint64_t address, void* to, size_t bytes) const override;
+  MemoryRange PopulatedRun(uint64_t from, uint64_t end) override;
+
+  int64_t stopped_ns() const { return stopped_ns_; }
+  uint64_t bytes() const { return used_; }
+
+ private:
+  explicit CopiedImage(ProcessImage* process) : process_(*process) {}
+  void Copy();
+
+  struct Run {
+    MemoryRange range;
+    uint64_t offset;  // in the copy
+  };
+  ProcessImage& process_;
+  std::vector<Run> runs_;  // by address
+  char* copy_ = nullptr;
+  uint64_t reserved_ = 0, used_ = 0;
+  int64_t stopped_ns_ = 0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_

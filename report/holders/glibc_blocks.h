@@ -1,0 +1,66 @@
+// Finds the blocks of glibc's malloc in a process's memory, chunk by chunk.
+//
+//    [heap]            the main arena: contiguous chunks, from the first one to the top
+//    64 MiB-aligned    heaps of the other arenas (report/memory/arenas.h): a head, then chunks
+//    anonymous         large blocks, each in a mapping of its own: 0, size | 2
+//
+//    chunk  │ size of the previous one, if free │ size, flags │ user's bytes …
+//    block                                      └─ begins 16 bytes after the chunk, ends 8 bytes into the next chunk
+//
+// Free chunks are recognized exactly: by the next chunk's flag; in a thread's cache by the second word, which is one
+// random number for the whole process (glibc 2.29 to 2.41); in fast bins by the arena's lists. glibc 2.42 changed the
+// caches: then knows_caches() is false, and cached chunks look used.
+//
+// The program may change chunks during the walk. If a head is implausible, the walk continues at the next plausible one
+// and reports the bytes between as a gap: they may contain pointers, and no block.
+#ifndef HOLDFAST_REPORT_HOLDERS_GLIBC_BLOCKS_H_
+#define HOLDFAST_REPORT_HOLDERS_GLIBC_BLOCKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/holders/block_map.h"
+#include "report/holders/memory_image.h"
+
+namespace holdfast {
+
+class GlibcBlocks {
+ public:
+  // `excluded`: ranges that are no heap, because the program has mapped them itself; by address. All arguments must
+  // outlive this.
+  GlibcBlocks(MemoryImage* image, const std::vector<MemoryRange>& excluded, BlockMap* blocks);
+  ~GlibcBlocks();
+
+  // Adds the heaps to the map. Then the caller seals the map.
+  void FindHeaps();
+  // Adds the blocks to the map. Then the caller numbers them.
+  void AddBlocks();
+  // Marks cached blocks as free.
+  void FindCached();
+
+  const std::vector<MemoryRange>& gaps() const { return gaps_; }      // parts of heaps that were not understood
+  const std::vector<MemoryRange>& arenas() const { return arenas_; }  // malloc's state: its pointers hold nothing
+  const std::string& version() const { return version_; }             // "2.36"; "": unknown
+  bool knows_caches() const { return knows_caches_; }
+  size_t heaps() const { return heap_count_; }  // without blocks in mappings of their own
+  uint64_t cached() const { return cached_; }
+
+ private:
+  class Walk;
+  std::unique_ptr<Walk> walk_;
+  std::vector<MemoryRange> gaps_, arenas_;
+  std::string version_;
+  bool knows_caches_ = true;
+  size_t heap_count_ = 0;
+  uint64_t cached_ = 0;
+};
+
+// Returns "2.36" from the text of libc.so.6; "": it has no such text.
+std::string GlibcVersionIn(std::string_view bytes);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HOLDERS_GLIBC_BLOCKS_H_

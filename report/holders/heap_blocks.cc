@@ -1,0 +1,320 @@
+#include "report/holders/heap_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "report/holders/glibc_blocks.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kLeastGuessedHeap = uint64_t{1} << 20;
+constexpr uint64_t kRedZone = 128;  // functions may use this much below the stack pointer
+// Of glibc's struct pthread: alignment, the largest size, and the place of the thread's id (2.26 to 2.43).
+constexpr uint64_t kBlockAlignment = 64, kMostThreadBlock = 0x900, kThreadIdOffset = 0x2d0;
+constexpr uint64_t kMostThreadLocal = uint64_t{64} << 10;
+
+bool IsPrivateAnonymous(const MemoryMapping& mapping) { return mapping.is_anonymous() && !mapping.shared; }
+
+bool IsIn(const std::vector<MemoryRange>& ranges, uint64_t address) {
+  const auto next = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                     [](uint64_t at, const MemoryRange& range) { return at < range.start; });
+  return next != ranges.begin() && address < std::prev(next)->end;
+}
+
+bool HasStackPointer(const MemoryImage& image, const MemoryRange& range) {
+  return std::any_of(image.threads().begin(), image.threads().end(),
+                     [&](const ImageThread& thread) { return thread.sp != 0 && range.Contains(thread.sp); });
+}
+
+uint64_t PopulatedBytes(MemoryImage* image, MemoryRange range) {
+  uint64_t bytes = 0;
+  while (range.start < range.end) {
+    const MemoryRange run = image->PopulatedRun(range.start, range.end);
+    if (run.start >= run.end) break;
+    bytes += run.end - run.start;
+    range.start = run.end;
+  }
+  return bytes;
+}
+
+class BlockFinder {
+ public:
+  BlockFinder(MemoryImage* image, const HeapBlocksInput& input) : image_(*image), input_(input) {}
+
+  absl::StatusOr<HeapBlocks> Run() {
+    BlockMap& map = heap_.map;
+    std::vector<MemoryRange> no_heap = input_.mapped;
+    no_heap.insert(no_heap.end(), input_.excluded.begin(), input_.excluded.end());
+    std::sort(no_heap.begin(), no_heap.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    GlibcBlocks glibc(&image_, no_heap, &map);
+    glibc.FindHeaps();
+    for (const BlockMap::Heap& heap : map.heaps()) glibc_.push_back(heap.range);
+    std::sort(glibc_.begin(), glibc_.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    FindOtherHeaps();
+    for (const MemoryRange& range : others_) map.AddHeap(range, 0);
+    if (map.expected_bytes() > input_.most_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("the scan needs more than ", input_.most_bytes >> 20,
+                                                       " MiB of memory. Allow more with --scan-memory"));
+    }
+    map.Seal();
+    glibc.AddBlocks();
+    AddRecorded();
+    if (source_of_others_ == BlockSource::kGuessed) Guess();
+    map.Number();
+    glibc.FindCached();
+    heap_.gaps.insert(heap_.gaps.end(), glibc.gaps().begin(), glibc.gaps().end());
+    heap_.ignored = glibc.arenas();
+    for (std::vector<MemoryRange>* ranges : {&heap_.gaps, &heap_.ignored})
+      std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    heap_.glibc_version = glibc.version();
+    heap_.knows_free = glibc.knows_caches() || glibc_.empty();
+    heap_.source = !others_.empty() ? source_of_others_ : glibc_.empty() ? BlockSource::kNone : BlockSource::kGlibc;
+    return std::move(heap_);
+  }
+
+ private:
+  // Finds the memory of other allocators: mappings with recorded blocks, or large ones if glibc's heaps are small.
+  void FindOtherHeaps() {
+    uint64_t in_glibc = 0, elsewhere = 0;
+    for (const MemoryRange& range : glibc_) in_glibc += PopulatedBytes(&image_, range);
+    std::vector<MemoryRange> large;
+    for (const MemoryMapping& mapping : image_.mappings()) {
+      const MemoryRange range{mapping.start, mapping.end};
+      if (!IsPrivateAnonymous(mapping) || !mapping.writable || IsIn(input_.excluded, mapping.start) ||
+          mapping.name == "[stack]" || OverlapsGlibc(range) || HasStackPointer(image_, range))
+        continue;
+      if (HasRecorded(range)) {
+        others_.push_back(range);
+        continue;
+      }
+      if (mapping.end - mapping.start < kLeastGuessedHeap || IsIn(input_.mapped, mapping.start)) continue;
+      const uint64_t bytes = PopulatedBytes(&image_, range);
+      elsewhere += bytes;
+      if (bytes > 0) large.push_back(range);
+    }
+    heap_.other_bytes = elsewhere;
+    source_of_others_ = BlockSource::kRecorded;
+    if (others_.empty() && input_.may_guess && elsewhere > 4 * in_glibc + kLeastGuessedHeap) {
+      others_ = std::move(large);
+      source_of_others_ = BlockSource::kGuessed;
+    }
+  }
+
+  bool OverlapsGlibc(const MemoryRange& range) const {
+    return std::any_of(glibc_.begin(), glibc_.end(),
+                       [&](const MemoryRange& heap) { return heap.start < range.end && range.start < heap.end; });
+  }
+  bool HasRecorded(const MemoryRange& range) const {
+    const auto first = std::partition_point(input_.recorded.begin(), input_.recorded.end(),
+                                            [&](const LiveBlock& block) { return block.address < range.start; });
+    return first != input_.recorded.end() && first->address < range.end;
+  }
+
+  // The memory between recorded blocks is a gap, which is a root.
+  void AddRecorded() {
+    if (source_of_others_ != BlockSource::kRecorded) return;
+    auto block = input_.recorded.begin();
+    for (const MemoryRange& range : others_) {
+      uint64_t at = range.start;
+      while (block != input_.recorded.end() && block->address < range.start) ++block;
+      for (; block != input_.recorded.end() && block->address < range.end; ++block) {
+        const uint64_t start = block->address / BlockMap::kGrain * BlockMap::kGrain;
+        uint64_t end = block->address + std::max<uint64_t>(block->bytes, 1);
+        end = std::min((end + BlockMap::kGrain - 1) / BlockMap::kGrain * BlockMap::kGrain, range.end);
+        if (start < at || end <= start) continue;
+        AddGapBetween(at, start);
+        heap_.map.AddBlock(start);
+        at = end;
+      }
+      AddGapBetween(at, range.end);
+    }
+  }
+  void AddGapBetween(uint64_t start, uint64_t end) {
+    if (start >= end) return;
+    heap_.map.AddBlock(start);
+    heap_.map.MarkUnused(start);
+    heap_.gaps.push_back({start, end});
+  }
+
+  // Every address that any word names is the start of a block.
+  void Guess() {
+    for (const MemoryMapping& mapping : image_.mappings()) {
+      if (!mapping.writable || IsIn(input_.excluded, mapping.start) || mapping.name.starts_with("/dev/")) continue;
+      ForEachPiece(&image_, mapping.start, mapping.end, [&](uint64_t, std::span<const uint64_t> words) {
+        for (const uint64_t word : words) {
+          if (word % BlockMap::kGrain == 0 && heap_.map.MayContain(word) && IsIn(others_, word))
+            heap_.map.AddBlock(word);
+        }
+      });
+    }
+  }
+
+  MemoryImage& image_;
+  const HeapBlocksInput& input_;
+  HeapBlocks heap_;
+  std::vector<MemoryRange> glibc_, others_;
+  BlockSource source_of_others_ = BlockSource::kNone;
+};
+
+// ---- Roots ----
+
+// A thread's control block, at the upper end of its stack, and the stack's memory.
+struct ThreadBlock {
+  uint64_t address = 0;
+  uint32_t id = 0;
+  MemoryRange stack;  // empty: unknown
+};
+
+// Returns the first control block in a range. A block begins with its own address and contains it a second time, and
+// has the address and size of the stack.
+std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, uint64_t end) {
+  std::optional<ThreadBlock> found;
+  ForEachPiece(image, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
+               [&](uint64_t at, std::span<const uint64_t> words) {
+                 const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
+                 for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
+                   const uint64_t address = at + i * 8;
+                   if (words[i] != address || words[i + 2] != address) continue;
+                   std::array<uint64_t, kMostThreadBlock / 8> block;
+                   size_t bytes = sizeof block;
+                   while (bytes > kThreadIdOffset && !image->Read(address, block.data(), bytes)) bytes -= 64;
+                   if (bytes <= kThreadIdOffset) continue;
+                   ThreadBlock one{
+                       .address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
+                   for (size_t k = 3; k + 1 < bytes / 8; ++k) {
+                     const MemoryRange stack{block[k], block[k] + block[k + 1]};
+                     if (stack.start % kPage != 0 || block[k + 1] % kPage != 0 || block[k + 1] < kPage ||
+                         stack.end < stack.start || stack.start == 0 || !stack.Contains(address))
+                       continue;
+                     one.stack = stack;
+                     break;
+                   }
+                   found = one;
+                 }
+               });
+  return found;
+}
+
+class RootFinder {
+ public:
+  RootFinder(MemoryImage* image, const HeapBlocks& heap, const std::vector<MemoryRange>& excluded)
+      : image_(*image), heap_(heap), excluded_(excluded) {}
+
+  std::vector<RootRange> Run() {
+    for (uint32_t i = 0; i < image_.threads().size(); ++i) AddStackOf(i);
+    FindEndedThreads();
+    for (std::vector<MemoryRange>* ranges : {&dead_, &parts_of_threads_})
+      std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    for (uint32_t i = 0; i < image_.mappings().size(); ++i) AddMapping(i);
+    for (const MemoryRange& gap : heap_.gaps) roots_.push_back({gap, RootKind::kGap, 0});
+    std::sort(roots_.begin(), roots_.end(),
+              [](const RootRange& a, const RootRange& b) { return a.range.start < b.range.start; });
+    return std::move(roots_);
+  }
+
+ private:
+  void AddStackOf(uint32_t index) {
+    const ImageThread& thread = image_.threads()[index];
+    const MemoryMapping* mapping = thread.sp == 0 ? nullptr : image_.MappingAt(thread.sp);
+    if (mapping == nullptr || heap_.map.HeapAt(thread.sp) != nullptr) return;
+    const uint64_t live = (thread.sp - std::min(kRedZone, thread.sp)) & ~uint64_t{7};
+    if (mapping->name == "[stack]") {
+      if (thread.number == 1) dead_.push_back({mapping->start, live});
+      AddOfThread({std::max(live, mapping->start), mapping->end}, RootKind::kStack, index);
+      return;
+    }
+    const std::optional<ThreadBlock> block = FindThreadBlock(&image_, thread.sp, mapping->end);
+    // Coroutines may have their stacks in the same mapping: nothing is known to be dead.
+    if (!block.has_value() || block->stack.start == 0 || !block->stack.Contains(thread.sp)) return;
+    if (block->id != thread.inner_id) return;
+    dead_.push_back({block->stack.start, live});
+    AddOfThread({live, block->address}, RootKind::kStack, index);
+    AddOfThread({block->address, block->stack.end}, RootKind::kThreadBlock, index);
+  }
+  void AddOfThread(const MemoryRange& range, RootKind kind, uint32_t index) {
+    if (range.start >= range.end) return;
+    parts_of_threads_.push_back(range);
+    roots_.push_back({range, kind, index});
+  }
+
+  // libc keeps the stacks of threads that have ended. Their control blocks remain roots: joining returns the result.
+  void FindEndedThreads() {
+    const std::vector<MemoryMapping>& mappings = image_.mappings();
+    for (size_t i = 1; i < mappings.size(); ++i) {
+      const MemoryMapping& mapping = mappings[i];
+      const MemoryRange range{mapping.start, mapping.end};
+      const bool has_guard = mappings[i - 1].end == mapping.start && !mappings[i - 1].readable;
+      if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || HasStackPointer(image_, range) ||
+          heap_.map.HeapAt(mapping.end - 1) != nullptr)
+        continue;
+      const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMostThreadLocal);
+      const std::optional<ThreadBlock> block = FindThreadBlock(&image_, from, mapping.end);
+      if (!block.has_value() || block->id != 0 || block->stack.start == 0) continue;
+      const uint64_t start = std::max(block->stack.start, mapping.start);
+      if (start < block->address) dead_.push_back({start, block->address});
+    }
+  }
+
+  void AddMapping(uint32_t index) {
+    const MemoryMapping& mapping = image_.mappings()[index];
+    if (mapping.name == "[vvar]" || mapping.name == "[vdso]" || mapping.name == "[vsyscall]" ||
+        mapping.name.starts_with("[vvar") || IsIn(excluded_, mapping.start))
+      return;
+    const bool is_device = mapping.name.starts_with("/dev/") && !mapping.name.starts_with("/dev/shm/") &&
+                           !mapping.name.starts_with("/dev/zero");
+    // Memory that nobody may write may have been written before.
+    if (is_device || (!mapping.writable && !IsPrivateAnonymous(mapping))) return;
+    const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);
+    AddOutsideHeaps({mapping.start, mapping.end}, is_data ? RootKind::kData : RootKind::kMapping, index,
+                    image_.IsExecutable(index) && IsPrivateAnonymous(mapping));
+  }
+  // A module's .bss continues its data in an anonymous mapping.
+  bool IsBehindFile(uint32_t index) const {
+    if (index == 0 || !image_.mappings()[index].name.empty()) return false;
+    const MemoryMapping& before = image_.mappings()[index - 1];
+    return before.end == image_.mappings()[index].start && before.writable && before.name.starts_with('/');
+  }
+
+  // Adds a range without heaps, the parts of stacks that are known, and the allocator's state.
+  void AddOutsideHeaps(MemoryRange range, RootKind kind, uint32_t index, bool every_byte) {
+    while (range.start < range.end) {
+      MemoryRange hole{range.end, range.end};
+      if (const BlockMap::Heap* heap = heap_.map.HeapAfter(range.start)) Nearer(heap->range, &hole);
+      for (const std::vector<MemoryRange>* holes :
+           std::initializer_list<const std::vector<MemoryRange>*>{&dead_, &parts_of_threads_, &heap_.ignored}) {
+        const auto next = std::partition_point(holes->begin(), holes->end(),
+                                               [&](const MemoryRange& one) { return one.end <= range.start; });
+        if (next != holes->end()) Nearer(*next, &hole);
+      }
+      const uint64_t end = std::max(range.start, std::min(hole.start, range.end));
+      if (range.start < end) roots_.push_back({{range.start, end}, kind, index, every_byte});
+      range.start = std::max(end, std::min(hole.end, range.end));
+      if (hole.start == hole.end) break;
+    }
+  }
+  static void Nearer(const MemoryRange& range, MemoryRange* hole) {
+    if (range.start < hole->start) *hole = range;
+  }
+
+  MemoryImage& image_;
+  const HeapBlocks& heap_;
+  const std::vector<MemoryRange>& excluded_;
+  std::vector<MemoryRange> dead_, parts_of_threads_;
+  std::vector<RootRange> roots_;
+};
+
+}  // namespace
+
+absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksInput& input) {
+  return BlockFinder(image, input).Run();
+}
+
+std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const std::vector<MemoryRange>& excluded) {
+  return RootFinder(image, heap, excluded).Run();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,64 @@
+// All blocks of a process's heap, from the best source that there is:
+//
+//    kGlibc     glibc's malloc, chunk by chunk (glibc_blocks.h)
+//    kRecorded  blocks that Holdfast recorded, of any allocator: all of them with --exact, otherwise the sampled ones. The
+//               memory between them may contain anything, and counts as a root
+//    kGuessed   block starts are guessed from the pointers into the heap: good enough to say what holds memory, and never
+//               used to report unreachable blocks
+//    kNone      nothing is known
+//
+// Blocks of different sources may be in one map.
+#ifndef HOLDFAST_REPORT_HOLDERS_HEAP_BLOCKS_H_
+#define HOLDFAST_REPORT_HOLDERS_HEAP_BLOCKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/holders/block_map.h"
+#include "report/holders/memory_image.h"
+#include "report/memory/live_blocks.h"
+
+namespace holdfast {
+
+enum class BlockSource : uint8_t { kNone, kGlibc, kRecorded, kGuessed };
+
+struct HeapBlocksInput {
+  std::vector<LiveBlock> recorded;    // that Holdfast knows, by address; empty: none
+  std::vector<MemoryRange> mapped;    // by the program itself, by address
+  std::vector<MemoryRange> excluded;  // Holdfast's own memory, by address
+  bool may_guess = false;
+  uint64_t most_bytes = UINT64_MAX;  // of our memory for the map
+};
+
+struct HeapBlocks {
+  BlockMap map;
+  BlockSource source = BlockSource::kNone;
+  bool knows_free = true;            // all free blocks are marked as unused, also those in caches of threads
+  std::string glibc_version;         // "" = unknown
+  std::vector<MemoryRange> gaps;     // parts of heaps that are roots, by address
+  std::vector<MemoryRange> ignored;  // the allocator's own state outside heaps, by address
+  // Anonymous memory outside the heaps and stacks, in existing pages, if the source is not glibc.
+  uint64_t other_bytes = 0;
+};
+
+absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksInput& input);
+
+// A part of the memory that keeps blocks alive.
+enum class RootKind : uint8_t { kData, kStack, kThreadBlock, kMapping, kGap, kRegisters };
+struct RootRange {
+  MemoryRange range;
+  RootKind kind;
+  uint32_t index;           // of the mapping, or of the thread
+  bool every_byte = false;  // code: pointers may be at any address
+};
+
+// Returns the memory to search for pointers, besides the heap, by address: data of modules, stacks from the stack
+// pointer on, thread-local variables, other mappings. Without Holdfast's own memory, and without the stacks of threads
+// that have ended.
+std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const std::vector<MemoryRange>& excluded);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HOLDERS_HEAP_BLOCKS_H_

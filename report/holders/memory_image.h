@@ -1,0 +1,122 @@
+// The memory of a process, as a scan for pointers sees it: the mappings, the pages that exist, and the threads.
+//
+//    ProcessImage   a running process: reads it from outside and stops nothing
+//    tests          bytes in our own memory (tests/support/made_image.h)
+//
+// All contents are untrusted. A read may fail at any time, because the process may unmap memory or exit. One thread.
+#ifndef HOLDFAST_REPORT_HOLDERS_MEMORY_IMAGE_H_
+#define HOLDFAST_REPORT_HOLDERS_MEMORY_IMAGE_H_
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/holders/populated_pages.h"
+#include "report/memory/mappings.h"
+#include "report/table/thread_status.h"
+
+namespace holdfast {
+
+struct ImageThread {
+  pid_t id = 0;
+  uint32_t inner_id = 0;  // as the process sees it
+  uint32_t number = 0;    // by age, from 1 for main
+  std::string name;
+  uint64_t pc = 0, sp = 0;  // 0: unknown, because the thread runs
+  // The known register values. For a sleeping thread these are the arguments of its system call: the kernel does not
+  // show the other registers of a thread that is not stopped.
+  std::vector<uint64_t> registers;
+  bool has_all_registers = false;
+};
+
+class MemoryImage {
+ public:
+  virtual ~MemoryImage() = default;
+  const std::vector<MemoryMapping>& mappings() const { return mappings_; }  // by address
+  const std::vector<ImageThread>& threads() const { return threads_; }
+
+  // Copies a range. Returns false if a part cannot be read.
+  virtual bool Read(uint64_t address, void* to, size_t bytes) const = 0;
+  // Copies many small ranges at once, one after the other. Returns how many ranges were copied completely; the next one
+  // cannot be read.
+  virtual size_t ReadEach(std::span<const MemoryRange> ranges, char* to) const;
+  // Returns the first run of existing pages (resident or swapped out) in a range, clipped to the range; an empty run at
+  // `end` if there is none. Reading other pages would create them in the process.
+  virtual MemoryRange PopulatedRun(uint64_t from, uint64_t end) = 0;
+
+  const MemoryMapping* MappingAt(uint64_t address) const;
+  // Returns whether a mapping (by its index) contains code.
+  bool IsExecutable(size_t mapping) const { return mapping < executable_.size() && executable_[mapping]; }
+
+ protected:
+  std::vector<MemoryMapping> mappings_;
+  std::vector<bool> executable_;  // by mapping
+  std::vector<ImageThread> threads_;
+};
+
+class ProcessImage : public MemoryImage {
+ public:
+  // An error says why the process cannot be read, and what to do.
+  static absl::StatusOr<std::unique_ptr<ProcessImage>> Open(pid_t pid);
+
+  bool Read(uint64_t address, void* to, size_t bytes) const override;
+  size_t ReadEach(std::span<const MemoryRange> ranges, char* to) const override;
+  MemoryRange PopulatedRun(uint64_t from, uint64_t end) override;
+
+  // Reads the mappings and threads again.
+  absl::Status Refresh();
+  // Counts how often the threads have been switched out. While the count is unchanged and all threads sleep, no thread
+  // has run. Nothing: a thread runs, or this is unknown.
+  std::optional<uint64_t> SwitchesWhileAsleep() const;
+
+  pid_t pid() const { return pid_; }
+  const ProcessMemory& memory() const { return memory_; }
+
+ private:
+  explicit ProcessImage(pid_t pid);
+  void FindExecutable();
+
+  const pid_t pid_, memory_thread_;
+  ProcessMemory memory_;
+  std::unique_ptr<PopulatedPages> pages_;
+};
+
+// Passes all existing words of a range to `visit(address, words)`, in ascending order and in pieces of up to 1 MiB.
+// Pieces begin at multiples of 8. Skips pages that cannot be read.
+template <typename Visit>
+void ForEachPiece(MemoryImage* image, uint64_t from, uint64_t end, const Visit& visit) {
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  static thread_local std::vector<uint64_t> words(kPiece / sizeof(uint64_t));
+  from = (from + 7) & ~uint64_t{7};
+  end &= ~uint64_t{7};
+  while (from < end) {
+    const MemoryRange run = image->PopulatedRun(from, end);
+    if (run.start >= run.end) return;
+    for (uint64_t at = run.start; at < run.end;) {
+      const uint64_t bytes = std::min(kPiece, run.end - at);
+      if (image->Read(at, words.data(), bytes)) {
+        visit(at, std::span<const uint64_t>(words.data(), bytes / sizeof(uint64_t)));
+      } else {
+        for (uint64_t page = at; page < at + bytes;) {
+          const uint64_t next = std::min((page / kPage + 1) * kPage, at + bytes);
+          if (image->Read(page, words.data(), next - page))
+            visit(page, std::span<const uint64_t>(words.data(), (next - page) / sizeof(uint64_t)));
+          page = next;
+        }
+      }
+      at += bytes;
+    }
+    from = run.end;
+  }
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HOLDERS_MEMORY_IMAGE_H_

@@ -1,0 +1,43 @@
+// Which pages of a process exist, resident or swapped out, from its page table. Reading other pages would make the
+// kernel create them.
+#ifndef HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_
+#define HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+struct MemoryRange {
+  uint64_t start = 0, end = 0;
+  bool Contains(uint64_t address) const { return address >= start && address < end; }
+};
+
+class PopulatedPages {
+ public:
+  explicit PopulatedPages(pid_t pid);
+  // Returns the first run of existing pages in a range, clipped to the range; an empty run at `end` if there is none.
+  // Returns the whole range if the page table cannot be read.
+  MemoryRange FirstRun(uint64_t from, uint64_t end);
+
+ private:
+  void Load(uint64_t from, uint64_t end);
+  bool LoadByScan(uint64_t from, uint64_t end);
+  void LoadByEntries(uint64_t from, uint64_t end);
+  void Add(uint64_t start, uint64_t end);
+
+  FileDescriptor file_;
+  bool scans_ = true;              // PAGEMAP_SCAN, since Linux 6.7
+  std::vector<MemoryRange> runs_;  // in the part of the memory that was read last
+  size_t next_ = 0;
+  MemoryRange loaded_;
+  std::vector<uint64_t> entries_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_

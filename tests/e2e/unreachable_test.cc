@@ -1,0 +1,136 @@
+// What keeps memory alive, and what nothing reaches: `holdfast holders` and `holdfast leaks --unreachable` on programs
+// with a known truth (tests/programs/held_memory.cc).
+#include <signal.h>
+
+#include <regex>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Holders : public Profiled {
+ protected:
+  std::unique_ptr<Running> Start(std::vector<std::string> arguments, Launch launch = Launch::kBare,
+                                 const Options& options = {}) {
+    arguments.insert(arguments.begin(), "held_memory");
+    auto program = std::make_unique<Running>(CommandFor(launch, std::move(arguments), options));
+    EXPECT_TRUE(program->WaitForOutput("ready"));
+    return program;
+  }
+  RunResult Ask(const char* command, const Running& program, std::vector<std::string> options = {}) {
+    std::vector<std::string> arguments = {command, "--tables", tables(), std::to_string(program.pid())};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return RunTool(arguments);
+  }
+  // The value of a key in a row of --format csv that begins with `label`; -1: there is no such row.
+  static double CsvValue(const std::string& csv, const std::string& label, size_t column) {
+    const std::string start = "\"" + label;
+    size_t at = csv.rfind(start, 0) == 0 ? 0 : csv.find("\n" + start);
+    if (at == std::string::npos) return -1;
+    at = csv.find("\",", at) + 2;
+    for (; column > 0; --column) at = csv.find(',', at) + 1;
+    return atof(csv.c_str() + at);
+  }
+};
+
+// Everything is recorded.
+const Options kAll = {{"heap-interval", "1"}, {"snapshot-every", "0"}};
+
+TEST_F(Holders, NamesTheVariablesThatHoldWhatAFunctionAllocated) {
+  const auto program = Start({"plant"}, Launch::kPreload, kAll);
+  const RunResult containers = Ask("holders", *program, {"--of", "kept_containers", "--format", "csv"});
+  ASSERT_TRUE(containers.exited(0)) << containers.Describe();
+  for (const char* variable : {"kept_map", "kept_list", "kept_table"}) {
+    const std::string holder = std::string("(anonymous namespace)::") + variable + " (held_memory)";
+    EXPECT_GT(CsvValue(containers.out, holder, 0), 90'000) << containers.out;
+  }
+  EXPECT_THAT(containers.out, Not(HasSubstr("no pointer found")));
+  const RunResult interior = Ask("holders", *program, {"--of", "kept_by_interior_pointers", "--format", "csv"});
+  EXPECT_GE(CsvValue(interior.out, "(anonymous namespace)::kept_by_middle (held_memory)", 0), 290'000) << interior.out;
+  EXPECT_THAT(interior.out, HasSubstr("kept_by_second_base")) << interior.out;
+  EXPECT_THAT(interior.out, Not(HasSubstr("no pointer found")));
+  const RunResult mapping = Ask("holders", *program, {"--of", "kept_in_a_mapping", "--format", "csv"});
+  EXPECT_EQ(CsvValue(mapping.out, "mapping at 0x", 2), 1000) << mapping.out;
+
+  const RunResult tree = Ask("holders", *program, {"--format", "csv"});
+  EXPECT_GE(CsvValue(tree.out, "kept_large (held_memory)", 0), 1 << 20) << tree.out;
+  EXPECT_THAT(tree.out, HasSubstr("Derived"));
+  EXPECT_THAT(Ask("holders", *program, {"--json"}).out, HasSubstr("\"approximate\":false"));
+}
+
+TEST_F(Holders, ShowsThePathToABlock) {
+  const auto program = Start({"plant"});
+  const RunResult all = Ask("holders", *program, {"--address", "0x1"});
+  EXPECT_THAT(all.out, HasSubstr("0x1 is in no block that "));
+  const RunResult bad = Ask("holders", *program, {"--address", "zzz"});
+  EXPECT_TRUE(bad.exited(2)) << bad.Describe();
+  EXPECT_THAT(bad.err, HasSubstr("--address zzz: not an address"));
+}
+
+TEST_F(Holders, FindsEveryPlantedLeakAndNothingElse) {
+  const auto program = Start({"plant"}, Launch::kPreload, kAll);
+  const RunResult answer = Ask("leaks", *program, {"--unreachable", "--format", "csv"});
+  ASSERT_TRUE(answer.exited(1)) << answer.Describe();
+  EXPECT_EQ(CsvValue(answer.out, "lost_blocks", 2), 1000) << answer.out;
+  EXPECT_EQ(CsvValue(answer.out, "lost_list", 2), 1000) << answer.out;
+  EXPECT_EQ(CsvValue(answer.out, "lost_list", 3), 1) << answer.out;
+  EXPECT_EQ(CsvValue(answer.out, "new_ring", 2), 1000) << answer.out;
+  EXPECT_EQ(CsvValue(answer.out, "new_ring", 3), 100) << answer.out;
+  EXPECT_EQ(CsvValue(answer.out, "lost_large", 2), 20) << answer.out;
+  EXPECT_THAT(answer.out, AllOf(HasSubstr("lost_map"), Not(HasSubstr("kept_"))));
+}
+
+TEST_F(Holders, RandomGraphsAgreeWithTheOracleInTheProgram) {
+  for (int seed = 1; seed <= 3; ++seed) {
+    const auto program = Start({"graph", std::to_string(seed)});
+    program->WaitForOutput("ready");
+    const RunResult answer = Ask("leaks", *program, {"--unreachable", "--format", "json"});
+    program->CloseInput();
+    const RunResult ended = program->Wait();
+    std::smatch lost, found;
+    ASSERT_TRUE(std::regex_search(ended.out, lost, std::regex("lost ([0-9]+) blocks ([0-9]+) bytes"))) << ended.out;
+    ASSERT_TRUE(std::regex_search(answer.out, found, std::regex("\"blocks\":([0-9]+),\"bytes\":([0-9]+),\"all_")))
+        << answer.Describe();
+    EXPECT_EQ(found[1], lost[1]) << "seed " << seed;
+    EXPECT_EQ(found[2], lost[2]) << "seed " << seed;
+  }
+}
+
+TEST_F(Holders, PointersThatMoveAllTheTimeAreNoLeaks) {
+  const auto program = Start({"churn"});
+  const RunResult answer = Ask("leaks", *program, {"--unreachable"});
+  // Either the answer is settled and names none, or it says that it is not settled. Registers of the running thread may
+  // hold a block.
+  if (!answer.exited(0)) EXPECT_THAT(answer.out, AnyOf(HasSubstr("not settled"), HasSubstr("uncertain"))) << answer.out;
+  const RunResult stopped = Ask("leaks", *program, {"--unreachable", "--stop"});
+  EXPECT_TRUE(stopped.exited(0)) << stopped.Describe();
+  EXPECT_THAT(stopped.out, HasSubstr("one copy, stopped for "));
+}
+
+TEST_F(Holders, AProcessWithoutUnreachableBlocksIsFine) {
+  const auto program = Start({"idle"});
+  const RunResult answer = Ask("leaks", *program, {"--unreachable", "--stop"});
+  EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_THAT(answer.out, HasSubstr("has a pointer to it"));
+}
+
+TEST_F(Holders, SaysWhyItCannotAnswer) {
+  const RunResult gone = RunTool({"holders", "999999999"});
+  EXPECT_TRUE(gone.exited(3) || gone.exited(2)) << gone.Describe();
+  const auto program = Start({"idle"});
+  const RunResult of = Ask("holders", *program, {"--of", "main"});
+  EXPECT_TRUE(of.exited(3)) << of.Describe();
+  EXPECT_THAT(of.err, HasSubstr("--of needs allocation stacks, and this process is not profiled"));
+  const RunResult little = Ask("holders", *program, {"--scan-memory", "1KiB"});
+  EXPECT_TRUE(little.exited(3)) << little.Describe();
+  EXPECT_THAT(little.err, HasSubstr("Allow more with --scan-memory"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing

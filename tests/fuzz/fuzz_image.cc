@@ -1,0 +1,70 @@
+// Any bytes as the memory of a process: what `holders` and `leaks --unreachable` make of chunks, caches, pointers,
+// stacks and vtables. The first byte says which parts there are, the rest is shared out among them.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "report/holders/holder_scan.h"
+#include "report/holders/unreachable.h"
+#include "tests/support/made_image.h"
+
+namespace {
+
+using holdfast::testing::MadeImage;
+
+constexpr uint64_t kHeapStart = 0x10000000, kArenaStart = 0x7f0000000000, kFileStart = 0x7f0010000000,
+                   kStackStart = 0x7f0020000000;
+
+MadeImage ImageOf(std::string_view bytes) {
+  MadeImage image;
+  const uint8_t parts = bytes.empty() ? 0 : static_cast<uint8_t>(bytes[0]);
+  bytes.remove_prefix(std::min<size_t>(bytes.size(), 1));
+  const size_t part = bytes.size() / 4;
+  const auto whole_pages = [](std::string_view of) {
+    std::string padded(of);
+    padded.resize((padded.size() + 4095) / 4096 * 4096);
+    return padded;
+  };
+  const auto add = [&](uint64_t start, const char* name, std::string_view of) {
+    std::string content = whole_pages(of);
+    const uint64_t end = start + std::max<uint64_t>(content.size(), 4096) + (parts & 16 ? 1 << 20 : 0);
+    image.Add(start, end, name, std::move(content));
+  };
+  if (parts & 1) add(kHeapStart, "[heap]", bytes.substr(0, part));
+  if (parts & 2) add(kArenaStart, "", bytes.substr(part, part));
+  if (parts & 4) add(kFileStart, parts & 32 ? "/lib/libc.so.6" : "/bin/program", bytes.substr(2 * part, part));
+  if (parts & 8) add(kStackStart, parts & 32 ? "[stack]" : "", bytes.substr(3 * part));
+  holdfast::ImageThread thread{
+      .id = 1, .inner_id = 1, .number = 1, .name = "t", .sp = kStackStart + 256, .registers = {}};
+  thread.registers.assign(3, kHeapStart + 0x20);
+  if (parts & 64) image.AddThread(thread);
+  return image;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace holdfast;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), std::min<size_t>(size, 1 << 20));
+  MadeImage image = ImageOf(bytes);
+  HeapBlocksInput input;
+  input.may_guess = true;
+  input.most_bytes = 64 << 20;
+  if (size % 2 == 1) input.recorded = {{kArenaStart + 0x40, 100, 1}, {kArenaStart + 0x100, 1 << 20, 512}};
+  ScanBudget budget{.most_bytes = 256 << 20};
+  HolderScan scan(&image, {}, &budget);
+  if (scan.Run(input, true).ok()) {
+    for (const uint64_t address : {kHeapStart + 0x10, kHeapStart + 0x35, kArenaStart + 0x40, kArenaStart + 0x900})
+      scan.PathTo(address);
+    BuildHolderTree(
+        &scan, [](const BlockMap::Block& block) { return block.range.end - block.range.start; },
+        [](uint64_t bytes_of_block) { return std::to_string(bytes_of_block); }, {}, &budget);
+  }
+  input.may_guess = false;
+  (void)FindUnreachable(
+      &image, [&] { return absl::StatusOr<HeapBlocksInput>(input); }, nullptr)
+      .ok();
+  return 0;
+}

@@ -1,0 +1,61 @@
+// A process's memory made of bytes in our own memory, for tests and fuzzers of report/holders.
+#ifndef HOLDFAST_TESTS_SUPPORT_MADE_IMAGE_H_
+#define HOLDFAST_TESTS_SUPPORT_MADE_IMAGE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/holders/memory_image.h"
+
+namespace holdfast::testing {
+
+class MadeImage : public MemoryImage {
+ public:
+  // Mappings by ascending address. All pages of `bytes` exist; later ones up to `end` do not.
+  void Add(uint64_t start, uint64_t end, std::string name, std::string bytes, bool writable = true) {
+    MemoryMapping mapping;
+    mapping.start = start;
+    mapping.end = end;
+    mapping.readable = true;
+    mapping.writable = writable;
+    mapping.name = std::move(name);
+    mappings_.push_back(mapping);
+    contents_.push_back(std::move(bytes));
+  }
+  void AddThread(ImageThread thread) { threads_.push_back(std::move(thread)); }
+  void SetWord(uint64_t address, uint64_t word) {
+    for (size_t i = 0; i < mappings_.size(); ++i) {
+      if (address >= mappings_[i].start && address + 8 <= mappings_[i].start + contents_[i].size())
+        memcpy(contents_[i].data() + (address - mappings_[i].start), &word, sizeof word);
+    }
+  }
+
+  bool Read(uint64_t address, void* to, size_t bytes) const override {
+    for (size_t i = 0; i < mappings_.size(); ++i) {
+      const uint64_t size = contents_[i].size(), offset = address - mappings_[i].start;
+      if (address < mappings_[i].start || offset >= size || bytes > size - offset) continue;
+      memcpy(to, contents_[i].data() + offset, bytes);
+      return true;
+    }
+    return false;
+  }
+  MemoryRange PopulatedRun(uint64_t from, uint64_t end) override {
+    for (size_t i = 0; i < mappings_.size(); ++i) {
+      const MemoryRange range{std::max(from, mappings_[i].start),
+                              std::min(end, mappings_[i].start + contents_[i].size())};
+      if (range.start < range.end) return range;
+    }
+    return {end, end};
+  }
+
+ private:
+  std::vector<std::string> contents_;
+};
+
+}  // namespace holdfast::testing
+
+#endif  // HOLDFAST_TESTS_SUPPORT_MADE_IMAGE_H_
