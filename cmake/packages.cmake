@@ -13,7 +13,7 @@ find_program(HOLDFAST_LOWDOWN lowdown)
 if(HOLDFAST_LOWDOWN)
   set(HOLDFAST_FORMAT_PAGE "${CMAKE_BINARY_DIR}/manual/man5/holdfast.5")
   add_custom_command(OUTPUT "${HOLDFAST_FORMAT_PAGE}"
-    COMMAND "${CMAKE_SOURCE_DIR}/packaging/format_page" "${HOLDFAST_LOWDOWN}" "${CMAKE_SOURCE_DIR}/docs/format.md" "${HOLDFAST_FORMAT_PAGE}"
+    COMMAND "${CMAKE_SOURCE_DIR}/packaging/format_page" "${HOLDFAST_LOWDOWN}" "${CMAKE_SOURCE_DIR}/docs/format.md" "${HOLDFAST_FORMAT_PAGE}" "${PROJECT_VERSION}"
     DEPENDS packaging/format_page docs/format.md VERBATIM)
   add_custom_target(holdfast_format_page ALL DEPENDS "${HOLDFAST_FORMAT_PAGE}")
   add_dependencies(holdfast holdfast_format_page)

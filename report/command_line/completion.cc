@@ -1,5 +1,8 @@
 #include "report/command_line/completion.h"
 
+#include <time.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -193,10 +196,21 @@ std::string Upper(std::string text) {
   return text;
 }
 
+// Of the build: SOURCE_DATE_EPOCH for releases, otherwise today.
+std::string PageDate() {
+  const char* epoch = getenv("SOURCE_DATE_EPOCH");
+  const time_t when = epoch != nullptr ? static_cast<time_t>(strtoll(epoch, nullptr, 10)) : time(nullptr);
+  tm parts{};
+  gmtime_r(&when, &parts);
+  char text[16] = {};
+  strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
 std::string Page(const CLI::App& app, const std::string& name, const std::string& synopsis,
                  const std::string& summary) {
-  std::string text = fmt::format(".TH {} 1 \"\" \"holdfast\" \"Holdfast\"\n.SH NAME\n{} \\- {}\n", Upper(Roff(name)),
-                                 Roff(name), Roff(summary));
+  std::string text = fmt::format(".TH {} 1 \"{}\" \"{}\" \"Holdfast\"\n.SH NAME\n{} \\- {}\n", Upper(Roff(name)),
+                                 PageDate(), Roff(app.version()), Roff(name), Roff(summary));
   return text + fmt::format(".SH SYNOPSIS\n{}\n", synopsis);
 }
 

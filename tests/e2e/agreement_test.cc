@@ -304,6 +304,8 @@ TEST_F(ViewsOfPrograms, CompletionAndPagesKnowEveryCommand) {
   EXPECT_TRUE(man.exited(0)) << man.Describe();
   EXPECT_NE(ReadFile(folder() + "/man/holdfast.1").find("\\fBholdfast\\-leaks\\fR(1)"), std::string::npos);
   const std::string page = ReadFile(folder() + "/man/holdfast-leaks.1");
+  EXPECT_THAT(page.substr(0, page.find('\n')),
+              ::testing::MatchesRegex(R"(\.TH HOLDFAST.-LEAKS 1 "20..-..-.." "holdfast [0-9.]+" "Holdfast")"));
   EXPECT_EQ(ReadFile(folder() + "/man/holdfast.1").find(Library()), std::string::npos) << "no path of this machine";
   EXPECT_NE(page.find(".SH OPTIONS\n"), std::string::npos);
   EXPECT_NE(page.find("\\fB\\-\\-limit\\fR \\fISIZE\\fR"), std::string::npos) << page;
