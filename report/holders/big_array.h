@@ -46,7 +46,6 @@ class BigArray {
       return false;
     }
     data_ = static_cast<T*>(at);
-    UseHugePages(at, most_ * sizeof(T));
     return true;
   }
   // Reserves and adds `count` zeros. Returns false if the budget does not allow it.
@@ -74,12 +73,14 @@ class BigArray {
   const T* end() const { return data_ + size_; }
 
  private:
-  static constexpr size_t kStep = (size_t{1} << 20) / sizeof(T);
+  static constexpr size_t kStep = (size_t{2} << 20) / sizeof(T);
+  static constexpr size_t kLarge = size_t{8} << 20;  // bytes; smaller arrays are not worth huge pages
 
   bool Charge(size_t count) {
     if (count > most_) return false;
     const size_t charged = std::min(most_, std::max(charged_ + kStep, count));
     if (!budget_->Take((charged - charged_) * sizeof(T))) return false;
+    if (charged * sizeof(T) >= kLarge) UseHugePages(data_ + charged_, (charged - charged_) * sizeof(T));
     charged_ = charged;
     return true;
   }

@@ -130,6 +130,13 @@ uint32_t HolderNames::HolderOf(const RootRange& root, uint64_t address) {
     case RootKind::kStack: {
       const ImageThread& thread = image_.threads()[root.index];
       const ThreadFrames& frames = FramesOf(root.index);
+      const MemoryMapping* mapping = image_.MappingAt(address);
+      if (!frames.ends.empty() && address >= frames.ends.back() && mapping != nullptr && mapping->name != "[stack]") {
+        // Static thread-local variables are between the outermost frame and the control block.
+        last_holder_ = Numbered(RootKind::kThreadBlock, fmt::format("thread-local variables of {}", ThreadText(thread)),
+                                thread.number);
+        break;
+      }
       const auto frame = FrameHolding(address, thread.sp, frames.ends);
       std::string name = fmt::format("stack of {}", ThreadText(thread));
       if (frame.has_value() && frame->frame < frames.functions.size()) {
