@@ -107,7 +107,9 @@ TEST_F(Holders, PointersThatMoveAllTheTimeAreNoLeaks) {
   const RunResult answer = Ask("leaks", *program, {"--unreachable"});
   // Either the answer is settled and names none, or it says that it is not settled. Registers of the running thread may
   // hold a block.
-  if (!answer.exited(0)) EXPECT_THAT(answer.out, AnyOf(HasSubstr("not settled"), HasSubstr("uncertain"))) << answer.out;
+  if (!answer.exited(0)) {
+    EXPECT_THAT(answer.out, AnyOf(HasSubstr("not settled"), HasSubstr("uncertain"))) << answer.Describe();
+  }
   const RunResult stopped = Ask("leaks", *program, {"--unreachable", "--stop"});
   EXPECT_TRUE(stopped.exited(0)) << stopped.Describe();
   EXPECT_THAT(stopped.out, HasSubstr("one copy, stopped for "));

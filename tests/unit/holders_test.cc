@@ -124,7 +124,9 @@ TEST(HolderGraph, RetainedSizesAreWhatBecomesUnreachable) {
     for (uint32_t node = 0; node < root; ++node) {
       const bool is_reached = graph.DominatorOf(node) != HolderGraph::kNone;
       EXPECT_EQ(is_reached, previous[node] != HolderGraph::kNone);
-      if (is_reached) EXPECT_EQ(graph.RetainedBy(node), retained[node]) << "round " << round << " node " << node;
+      if (is_reached) {
+        EXPECT_EQ(graph.RetainedBy(node), retained[node]) << "round " << round << " node " << node;
+      }
     }
   }
 }
