@@ -140,7 +140,10 @@ void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
     if (watched.spool != nullptr) watched.spool->Finish(watched.told);
     return;
   }
-  // If the disk is full, try again at the next interval; the table stays open until then.
+  // If the disk is full, try again at the next interval; the table stays open until then. If the
+  // folder can never be used, no more than this many stay open.
+  constexpr size_t kMaxEndedKept = 64;
+  if (watched_.size() - processes() >= kMaxEndedKept) return;
   watched.ended = true;
   std::string key = watched.table.table.key();
   watched_.insert_or_assign(std::move(key), std::move(watched));

@@ -222,6 +222,8 @@ void Sender::PutInOrder(Request* request) {
   }
   constexpr size_t kMostSeries = 100'000;
   if (last_sent_ns_.size() > kMostSeries) last_sent_ns_.clear();
+  if (in_doubt_ns_.size() > kMostSeries) in_doubt_ns_.clear();
+  if (rejected_series_.size() > kMostSeries) rejected_series_.clear();
 }
 
 // Pyroscope 1 handles the profiles of a series in turn. So if it has a later one of the same request, it has this one.
