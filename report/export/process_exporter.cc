@@ -210,10 +210,18 @@ void ProcessExporter::KeepPeak(Snapshot* snapshot) {
 }
 
 // With enough files, these are the course.
-void ProcessExporter::KeepCourse(Snapshot* snapshot) {
+bool ProcessExporter::NeedsCourse() const {
   constexpr size_t kEnoughFiles = 4;
-  if (kinds_[static_cast<int>(ProfileKind::kHeap)].files.size() >= kEnoughFiles) course_.Stop();
-  snapshot->earlier = course_.moments();
+  return kinds_[static_cast<int>(ProfileKind::kHeap)].files.size() < kEnoughFiles;
+}
+
+// Stops here rather than in Write, which runs in a child for some programs.
+void ProcessExporter::LookAtCourse() {
+  if (NeedsCourse()) {
+    course_.Look(table_);
+  } else {
+    course_.Stop();
+  }
 }
 
 void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
@@ -341,7 +349,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
       continue;
     }
     if (!kind.is_wanted(*snapshot) || (i == kPeakFile && peak_is_told_) || (occasion.lean && !is_heap)) continue;
-    if (is_heap) KeepCourse(snapshot);
+    if (is_heap && NeedsCourse()) snapshot->earlier = course_.moments();
     Profile profile = kind.build(*snapshot, peak_.state());
     if (profile.samples.empty()) continue;
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);

@@ -88,7 +88,8 @@ class ProcessExporter {
   // Watches the heap's peak; call often while the program runs.
   PeakWatch& peak() { return peak_; }
   // Watches the course of a heap with every allocation recorded; call often while the program runs.
-  HeapCourse& course() { return course_; }
+  void LookAtCourse();
+  const HeapCourse& course() const { return course_; }
   // Files of exited processes that may be deleted when the folder is over quota.
   void set_ended(EndedFiles* ended) { ended_ = ended; }
   // Keeps files of modules open, shared with other processes.
@@ -133,7 +134,7 @@ class ProcessExporter {
   static bool WasHigherBefore(const Kind& kind, const Profile& profile);
   static void TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile);
   void KeepPeak(Snapshot* snapshot);
-  void KeepCourse(Snapshot* snapshot);
+  bool NeedsCourse() const;
   // Adds the account of resident memory, if its cost is acceptable now.
   void AddAccount(const Snapshot& snapshot, Profile* profile);
   void Thin(const OutputFolder& output, uint32_t keep, int index);

@@ -21,6 +21,7 @@
 #include "report/lock_records/written_locks.h"
 #include "report/lock_records/written_waits.h"
 #include "report/pprof/profile_kind.h"
+#include "report/pprof/record_codec.h"
 #include "report/pprof/typed_records.h"
 #include "report/table/frees_not_seen.h"
 #include "report/table/process_info.h"
@@ -267,6 +268,8 @@ class Builder {
       course.sample.push_back(
           {static_cast<uint32_t>(sample + 1), std::move(of[0]), std::move(of[1]), std::move(of[2]), std::move(of[3])});
     }
+    // Without its course the file can still be read.
+    if (course.sample.size() > kMostRepeated) return;
     profile_.mutable_records()->course = std::move(course);
   }
 

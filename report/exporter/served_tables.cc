@@ -238,7 +238,7 @@ bool ServedTables::LookAtAll() {
     if (served->gone) continue;
     PeakWatch& peak = served->exporter.peak();
     if (served->table().peak() || served->triggers.wants_in_use()) peak.Look(served->table());
-    if (peak.is_exact()) served->exporter.course().Look(served->table());
+    if (peak.is_exact()) served->exporter.LookAtCourse();
     if (peak.is_exact() && !served->is_exact) {
       served->is_exact = true;
       if (served->snapshots == 0 && served->next_snapshot != 0)

@@ -23,24 +23,33 @@ int64_t ElapsedNs(const TableFile& table, int64_t now_ns) {
   return static_cast<int64_t>(static_cast<uint64_t>(NowNs(CLOCK_REALTIME)) - static_cast<uint64_t>(start_ns));
 }
 
+// The table of a forked child lacks the blocks that the child inherits. A child that replaces those blocks would seem to
+// grow.
+bool IsForked(const TableFile& table) {
+  uint32_t forked = 0;
+  return ReadTable(table.descriptor(), &forked, offsetof(TableHeader, forked), sizeof forked) && forked != 0;
+}
+
 }  // namespace
 
 void HeapCourse::LookAt(const TableFile& table, int64_t now_ns) {
   if (is_stopped_) return;
   if (next_ns_ == 0) next_ns_ = now_ns + period_ns_;
   if (now_ns < next_ns_) return;
+  next_ns_ = now_ns + period_ns_;  // also after a read that fails
   if (table.ReadWith().has_value()) {
     next_ns_ = now_ns + kOtherUsersRest;
     return;
   }
   const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
   HeapMoment moment{.elapsed_ns = ElapsedNs(table, now_ns)};
-  if (!rows_.Follow(table.descriptor()) || !rows_.ReadSums(table.descriptor(), &moment.rows)) return;
+  if (!rows_.Follow(table.descriptor())) return;
+  if (kLeastMoments * rows_.known() > kMostRows || IsForked(table)) return Stop();
+  if (!rows_.ReadSums(table.descriptor(), &moment.rows)) return;
   rows_kept_ += moment.rows.size();
   moments_.push_back(std::move(moment));
   if (moments_.size() >= kMostMoments) DropEverySecond();
   while (rows_kept_ > kMostRows && moments_.size() > kLeastMoments) DropEverySecond();
-  if (rows_kept_ > kMostRows) Stop();
   const int64_t took = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
   next_ns_ = now_ns + std::max(period_ns_, kShareOfLooks * took);
 }

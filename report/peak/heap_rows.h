@@ -9,6 +9,7 @@
 #ifndef HOLDFAST_REPORT_PEAK_HEAP_ROWS_H_
 #define HOLDFAST_REPORT_PEAK_HEAP_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,7 @@ class HeapRows {
  public:
   // Adds new rows. Returns false if the table cannot be read.
   bool Follow(int table);
+  size_t known() const { return places_.size(); }
   // Reads all known rows that have bytes in use, in the table's order, and the sum of their bytes. Returns false if the
   // table cannot be read; `rows` is then unspecified.
   bool Read(int table, std::vector<RowInUse>* rows, uint64_t* bytes) const;

@@ -23,9 +23,6 @@ using Stacks = std::vector<std::vector<uint32_t>>;
 // The fields of messages Stack, Times and TimeCount, which have C++ types of their own.
 constexpr uint32_t kLocationId = 1, kBucket = 1, kIncomplete = 2, kFromNs = 1, kCount = 2;
 
-// Far more than any writer writes of one field. Without this limit a small file of empty messages could fill the memory.
-constexpr size_t kMostRepeated = 100'000;
-
 template <typename T>
 constexpr bool kIsMessage = std::is_class_v<T> && !std::same_as<T, std::string>;
 

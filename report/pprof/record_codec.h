@@ -1,7 +1,9 @@
-// Typed records (typed_records.h) to protobuf and back. Only for the pprof reader and writer.
+// Typed records (typed_records.h) to protobuf and back. Only for the pprof reader and writer; kMostRepeated is for all who
+// make records.
 #ifndef HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
 #define HOLDFAST_REPORT_PPROF_RECORD_CODEC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -14,6 +16,10 @@ namespace holdfast {
 
 // The first field of pprof's message Profile that is a typed record.
 inline constexpr uint32_t kFirstRecordField = 1003;
+
+// The most elements of one repeated field that a reader accepts. Without this limit a small file of empty messages could
+// fill the memory. Writers leave out what has more.
+inline constexpr size_t kMostRepeated = 100'000;
 
 // Appends fields of message Profile. Text that is not UTF-8 is repaired.
 void AppendRecords(const record::Profile& records, std::string* message);

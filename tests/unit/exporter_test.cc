@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "report/export/output_folder.h"
+#include "report/export/process_exporter.h"
 #include "report/exporter/exporter_lock.h"
 #include "report/exporter/sweep_tables.h"
 #include "sampler/contract/exporter_service.h"
@@ -210,6 +211,34 @@ TEST_F(ExporterTest, AnotherExportersFilesOfTheSameProcessCountForKeepAndNoOther
   target.Kill();
   EXPECT_TRUE(Ended().ok());
   EXPECT_THAT(Files(), ElementsAre(Name(pid, 2), Name(pid, 3)));
+}
+
+// Four files are the course of a process. Reading rows must end then, although a child wrote the files.
+TEST_F(ExporterTest, TheCourseEndsWithTheFourthFileThatAChildWrites) {
+  const FakeTarget target(tables_.path(), out_);
+  const MappedTable mapped(target.path());
+  const auto folder = OpenFolder(tables_.path());
+  ASSERT_TRUE(folder.ok());
+  auto table = TableFile::Open(*folder, std::filesystem::path(target.path()).filename());
+  ASSERT_TRUE(table.ok()) << table.status();
+  const auto output = OutputFolder::Open(out_);
+  ASSERT_TRUE(output.ok());
+  ModuleSymbolizer symbolizer(DebugFileFinder::Options{.roots = {}});
+  ProcessExporter exporter(*std::move(table));
+  const auto has_moments = [&] {
+    exporter.LookAtCourse();
+    return !exporter.course().moments().empty();
+  };
+  for (int i = 0; i < 30'000 && !has_moments(); ++i) usleep(1000);
+  for (int file = 0; file < 4; ++file) {
+    EXPECT_TRUE(has_moments()) << file;
+    AddAllocation(mapped);
+    const auto written =
+        exporter.Export(*output, symbolizer, Deadline::In(std::chrono::milliseconds(0)), {.begin_child = [] {}});
+    ASSERT_TRUE(written.ok()) << written.status();
+    ASSERT_EQ(written->size(), 1u);
+  }
+  EXPECT_FALSE(has_moments());
 }
 
 TEST_F(ExporterTest, AllKindsOfASnapshotShareASeq) {

@@ -292,6 +292,46 @@ TEST_F(CourseTest, HasWhatEachRowHadAllocatedAndFreed) {
   EXPECT_THAT(sums_of(course_.moments()[1]), ElementsAre(Sums{first, 9, 900, 2, 200}, Sums{second, 1, 100, 1, 100}));
 }
 
+// The table of a forked child lacks what the child inherits and frees.
+TEST_F(CourseTest, ForkedChildrenHaveNone) {
+  AddRow(table_.AddStack({0x1000}), 1, 0);
+  table_.head().forked = 1;
+  course_.LookAt(Write(), now_ns_);
+  LookAgain();
+  EXPECT_TRUE(course_.moments().empty());
+}
+
+TEST_F(CourseTest, StopsBeforeItReadsTooManyRows) {
+  table_ = testing::MadeTable(16 << 20);
+  const Offset stack = table_.AddStack({0x1000});
+  const size_t most = HeapCourse::kMostRows / HeapCourse::kLeastMoments;
+  AddRow(stack, 1, 0);
+  course_.LookAt(Write(), now_ns_);
+  LookAgain();
+  ASSERT_EQ(course_.moments().size(), 1u);
+  for (size_t i = 0; i < most; ++i) AddRow(stack, 1, 0);
+  LookAgain();
+  EXPECT_TRUE(course_.moments().empty());
+  LookAgain();
+  EXPECT_TRUE(course_.moments().empty()) << "it does not begin again";
+}
+
+// A read that fails is tried again one period later, not at each look.
+TEST_F(CourseTest, AFailedReadIsNotRetriedAtOnce) {
+  AddRow(table_.AddStack({0x1000}), 1, 0);
+  course_.LookAt(Write(), now_ns_);
+  {
+    const TableFile table = Write();
+    ASSERT_EQ(truncate(folder_.File(kName).c_str(), 0), 0);
+    course_.LookAt(table, now_ns_ += kSecond);
+  }
+  const TableFile whole = Write();
+  course_.LookAt(whole, now_ns_ + HeapCourse::kFirstPeriod / 2);
+  EXPECT_TRUE(course_.moments().empty());
+  course_.LookAt(whole, now_ns_ + HeapCourse::kFirstPeriod);
+  EXPECT_EQ(course_.moments().size(), 1u);
+}
+
 TEST_F(CourseTest, CoversTheWholeLifeWithABoundedNumberOfMoments) {
   const Offset row = AddRow(table_.AddStack({0x1000}), 1, 0);
   for (uint64_t i = 1; i <= 500; ++i) {

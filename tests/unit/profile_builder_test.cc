@@ -549,6 +549,28 @@ TEST(Course, HasWhatCameBetweenTwoMomentsForEachSample) {
   EXPECT_FALSE(BuildProfile(s, ProfileKind::kMap).records().course.has_value());
 }
 
+// A file with a longer course would be refused by every reader.
+TEST(Course, OfMoreSamplesThanAReaderTakesIsLeftOut) {
+  constexpr size_t kSamples = 100'001;
+  Snapshot s = Process();
+  s.elapsed_ns = 100;
+  std::vector<HeapMoment> earlier = {{.elapsed_ns = 20, .rows = {}}};
+  const uint32_t stack = AddStack(&s, {kMain + 0x1500});
+  for (size_t i = 0; i < kSamples; ++i) {
+    AddHeapRow(&s, stack, 8 * (i + 1), {.objects = 1, .space = 8});
+    s.rows[i].place = static_cast<Offset>(i + 1);
+    earlier[0].rows.push_back({8, 1, 0, 0, static_cast<Offset>(i + 1)});
+  }
+  for (const bool is_too_long : {true, false}) {
+    if (!is_too_long) earlier[0].rows.pop_back();
+    s.earlier = earlier;
+    const auto read = DecodePprof(EncodePprof(BuildProfile(s, ProfileKind::kHeap)), "long");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->samples.size(), kSamples);
+    EXPECT_EQ(read->records().course.has_value(), !is_too_long);
+  }
+}
+
 TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
   Snapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
