@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "report/pprof/typed_records.h"
 #include "report/symbolize/mapping_layout.h"
@@ -32,6 +33,7 @@ class Rewrite {
     std::vector<uint32_t> frames;
     std::vector<std::tuple<std::string_view, std::string_view, int64_t, std::string_view>> labels;
     std::vector<int64_t> values;
+    size_t old = 0;  // its index in from_
   };
 
   StringId Text(StringId id) { return to_.strings.Intern(from_.strings[id]); }
@@ -154,12 +156,15 @@ class Rewrite {
                                        from_.strings[label.unit]);
       }
       samples[i].values.assign(from_.ValuesOf(i).begin(), from_.ValuesOf(i).end());
+      samples[i].old = i;
     }
+    sample_index_.resize(samples.size());
     const auto key = [](const NewSample& sample) { return std::tie(sample.frames, sample.labels); };
     std::stable_sort(samples.begin(), samples.end(),
                      [&](const NewSample& a, const NewSample& b) { return key(a) < key(b); });
     for (size_t i = 0; i < samples.size(); ++i) {
       NewSample& sample = samples[i];
+      sample_index_[sample.old] = static_cast<uint32_t>(to_.samples.size());
       if (i + 1 < samples.size() && key(sample) == key(samples[i + 1])) {
         for (size_t v = 0; v < sample.values.size(); ++v) samples[i + 1].values[v] += sample.values[v];
         continue;
@@ -184,6 +189,29 @@ class Rewrite {
     renumber(&records->locks);
     renumber(&records->waits);
     renumber(&records->threads);
+    if (records->course.has_value()) RenumberSamples(&records->course->sample);
+  }
+
+  // Adds up the courses of samples that have become one.
+  void RenumberSamples(std::vector<record::SampleCourse>* courses) const {
+    const auto add = [](const std::vector<uint64_t>& from, std::vector<uint64_t>* to) {
+      to->resize(std::max(to->size(), from.size()));
+      for (size_t i = 0; i < from.size(); ++i) (*to)[i] += from[i];
+    };
+    std::map<uint32_t, record::SampleCourse> by_number;
+    for (const record::SampleCourse& course : *courses) {
+      if (course.number == 0 || course.number > sample_index_.size()) continue;
+      record::SampleCourse& sum = by_number[sample_index_[course.number - 1] + 1];
+      add(course.allocated_bytes, &sum.allocated_bytes);
+      add(course.allocated_objects, &sum.allocated_objects);
+      add(course.freed_bytes, &sum.freed_bytes);
+      add(course.freed_objects, &sum.freed_objects);
+    }
+    courses->clear();
+    for (auto& [number, sum] : by_number) {
+      sum.number = number;
+      courses->push_back(std::move(sum));
+    }
   }
 
   const Profile& from_;
@@ -191,7 +219,7 @@ class Rewrite {
   ElfAddresses result_;
   Profile& to_ = result_.profile;
   std::vector<uint64_t> shifts_;  // of the old mappings
-  std::vector<uint32_t> mapping_index_, location_index_;
+  std::vector<uint32_t> mapping_index_, location_index_, sample_index_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "report/elf/demangle.h"
 #include "report/elf/symbol_ranges.h"
 #include "report/symbolize/earlier_names.h"
+#include "report/symbolize/elf_addresses.h"
 #include "report/symbolize/profile_symbolizer.h"
 #include "tests/unit/pprof_fixture.h"
 
@@ -515,6 +516,34 @@ TEST(SymbolizerHostile, DamagedFiles) {
     }
     probe(damaged);
   }
+}
+
+// Samples are sorted and merged, and each keeps its own course.
+TEST(ElfAddressesTest, EachSampleKeepsItsCourse) {
+  Profile profile;
+  profile.sample_types.push_back({profile.strings.Intern("inuse_space"), profile.strings.Intern("bytes")});
+  for (const uint64_t address : {0x3000, 0x2000, 0x1000}) profile.locations.push_back({.address = address});
+  using Frames = std::vector<uint32_t>;
+  using Values = std::vector<int64_t>;
+  profile.AddSample(Frames{0}, Values{3}, {});
+  profile.AddSample(Frames{2}, Values{1}, {});
+  profile.AddSample(Frames{1}, Values{2}, {});
+  profile.AddSample(Frames{2}, Values{10}, {});
+  record::Course& course = profile.mutable_records()->course.emplace();
+  course.elapsed_ns = {40, 80};
+  course.sample = {{.number = 1, .allocated_bytes = {3}},
+                   {.number = 2, .allocated_bytes = {0, 1}, .freed_objects = {1}},
+                   {.number = 4, .allocated_bytes = {10}},
+                   {.number = 9, .allocated_bytes = {90}}};
+  ModuleSymbolizer symbolizer(NoDebugFiles());
+  const Profile sorted = UseElfAddresses(profile, symbolizer).profile;
+  ASSERT_EQ(sorted.samples.size(), 3u);
+  EXPECT_EQ(sorted.ValuesOf(0)[0], 11);
+  EXPECT_EQ(sorted.ValuesOf(2)[0], 3);
+  const std::vector<record::SampleCourse> own = {{.number = 1, .allocated_bytes = {10, 1}, .freed_objects = {1}},
+                                                 {.number = 3, .allocated_bytes = {3}}};
+  EXPECT_EQ(sorted.records().course->sample, own);
+  EXPECT_EQ(sorted.records().course->elapsed_ns, course.elapsed_ns);
 }
 
 }  // namespace
