@@ -217,7 +217,7 @@ class Finder {
     size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
     double leak_slope = 0;
     Grows worst = Grows::kNo;
-    bool ages_known = false, holds_shown = false;
+    bool ages_known = false, holds_shown = false, freed_shown = false;
     const Judged judged = Choose();
     fewer = judged.left_out;
     std::vector<Shown> shown = ShownOf(judged);
@@ -236,8 +236,9 @@ class Finder {
       std::string seen = fmt::format("{} snapshot{}", files, files == 1 ? "" : "s");
       if (series.is_by_births()) {
         seen += " and the ages of live blocks,";
-      } else if (files == 0) {
-        seen = fmt::format("{} moments before the program freed its memory at the end,", moments);
+      } else if (series.is_freed_at_end()) {
+        const std::string before = files == 0 ? "" : seen + " and ";
+        seen = fmt::format("{}{} moments before the program freed its memory at the end,", before, moments);
       } else if (moments > 0) {
         seen += fmt::format(" and {} earlier moments,", moments);
       }
@@ -267,7 +268,9 @@ class Finder {
       }
       // For a run that was too short to judge growth, but with exact data: what it held at the end.
       const bool at_end = series.exact() && series.evidence() < kLeastSnapshots;
-      holds_shown = holds_shown || at_end;
+      const bool is_freed = series.is_freed_at_end();
+      holds_shown = holds_shown || (at_end && !is_freed);
+      freed_shown = freed_shown || (at_end && is_freed);
       if (const std::string how = HowToNameIn(key); !how.empty()) table.header.push_back("names    " + how);
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
@@ -337,6 +340,9 @@ class Finder {
     }
     if (holds_shown)
       table.header.push_back("rows     all memory in use at the end, because the run was exact and short");
+    if (freed_shown)
+      table.header.push_back(
+          "rows     all memory in use before the program freed it at its end, because the run was exact");
     table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
                      {"leaks", fmt::format("{}", leaks)},
                      {"suppressed", fmt::format("{}", suppressed)}};

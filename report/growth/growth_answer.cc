@@ -172,6 +172,22 @@ std::string RateText(double bytes_an_hour, double hours_seen) {
                      unit.words);
 }
 
+std::string_view DoubtText(LeakSeries::Doubt doubt) {
+  switch (doubt) {
+    case LeakSeries::Doubt::kLittle:
+      return "; one run cannot tell, because the stack grew by less than 64KiB and less than 1 % of the memory in use";
+    case LeakSeries::Doubt::kNotInTotal:
+      return "; one run cannot tell, because the memory in use of the process does not grow all the time";
+    case LeakSeries::Doubt::kNoStack:
+      return "; one run cannot tell, because no single stack grows all the time";
+    case LeakSeries::Doubt::kFreed:
+      return ", and main freed it before it returned";
+    case LeakSeries::Doubt::kNone:
+      break;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string_view GrowsName(Grows grows) {
@@ -193,10 +209,13 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   GrowthAnswer answer{.now = series.TotalNow()};
   const auto now = static_cast<double>(answer.now);
   bool known = false;
-  double since = total.since;
+  double since = total.since, doubted = 0;
+  answer.is_one_run = series.moments() > 0;
   for (const LeakSeries::Entry& entry : entries) {
     const bool leaks = IsLeak(entry.bytes.growth_class);
-    const bool might = entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kLittle * now;
+    const bool is_doubted = entry.doubt != LeakSeries::Doubt::kNone;
+    const bool might =
+        is_doubted || (entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kLittle * now);
     known = known || entry.suppressed;
     if (entry.suppressed) continue;
     answer.bound = std::max(answer.bound, entry.bytes.bound);
@@ -205,6 +224,10 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     if (!IsLeak(answer.grows)) {
       since = entry.bytes.since;
       answer.active = entry.bytes.active;
+    }
+    if (is_doubted && RiseOf(series, entry) > doubted) {
+      doubted = RiseOf(series, entry);
+      answer.doubt = entry.doubt;
     }
     answer.rises = true;
     answer.grows = std::max(answer.grows, !leaks                                              ? Grows::kUndecided
@@ -217,15 +240,19 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   if (!known) answer.bound = std::max(answer.bound, total.bound);
   // The sum of many courses looks steadier than each one. To be a leak on its own, the sum needs more standard errors,
   // and no stack may have most of the rise.
+  // In one run it is none: most programs hold more at their end than at their beginning.
   const bool total_leaks =
-      IsLeak(total.growth_class) && (IsLeak(answer.grows) || (total.slope >= kAloneErrors / 1.96 * total.half_width &&
-                                                              !OneHasMost(series, entries, total.since)));
+      IsLeak(total.growth_class) &&
+      (IsLeak(answer.grows) || (!answer.is_one_run && total.slope >= kAloneErrors / 1.96 * total.half_width &&
+                                !OneHasMost(series, entries, total.since)));
   if (!known && (IsLeak(total.growth_class) || total.growth_class == GrowthClass::kUndecided)) {
     if (total_leaks && !IsLeak(answer.grows)) {
       answer.grows = total.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;
       answer.active = total.active;
     }
     if (answer.grows == Grows::kNo) answer.grows = Grows::kUndecided;
+    if (answer.is_one_run && IsLeak(total.growth_class) && answer.doubt == LeakSeries::Doubt::kNone)
+      answer.doubt = LeakSeries::Doubt::kNoStack;
     answer.rises = true;
     since = total.since;
   }
@@ -233,6 +260,9 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     const double hours = series.exact() ? series.Hours() : kHoursADay;
     if (!(answer.bound * hours <= kHarmless * now)) answer.grows = Grows::kUndecided;
   }
+  const bool is_explained = answer.doubt != LeakSeries::Doubt::kNone && answer.doubt != LeakSeries::Doubt::kNoStack;
+  if (series.is_freed_at_end() && answer.rises && !is_explained) answer.doubt = LeakSeries::Doubt::kFreed;
+  if (IsLeak(answer.grows)) answer.doubt = LeakSeries::Doubt::kNone;
   if (answer.grows == Grows::kNo) return answer;
   if (!series.has_course()) answer.more_snapshots = kLeastSnapshots - series.evidence();
   answer.smaller_interval = series.exact() ? 0 : std::max<int64_t>(1, series.interval() / kFinerBy);
@@ -279,9 +309,16 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
       answer.bound <= 0 ? "zero" : fmt::format("at most {} (95 %)", RateText(answer.bound, hours_seen));
   if (answer.grows == Grows::kNo) return text + (answer.bound <= 0 ? "nothing grows" : "a leak is " + bound);
   if (answer.rises) {
-    text += answer.now > answer.before ? fmt::format("{} → {} in {}, still rising", FormatSize(answer.before),
-                                                     FormatSize(answer.now), HoursText(answer.hours))
-                                       : FormatSize(answer.now) + " in use, no more than before";
+    const bool is_freed = answer.doubt == LeakSeries::Doubt::kFreed;
+    if (answer.now <= answer.before) {
+      text += FormatSize(answer.now) + " in use, no more than before";
+    } else if (is_freed) {
+      text += fmt::format("grew while it ran ({} → {} in {})", FormatSize(answer.before), FormatSize(answer.now),
+                          HoursText(answer.hours));
+    } else {
+      text += fmt::format("{} → {} in {}, still rising", FormatSize(answer.before), FormatSize(answer.now),
+                          HoursText(answer.hours));
+    }
     if (const std::string_view by = WhoseWord(answer); !by.empty())
       text += fmt::format(", {} {}", by, ShortName(answer.largest.front()));
     constexpr double kAlways = 0.9;
@@ -290,6 +327,7 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
       const double rate = static_cast<double>(answer.now - answer.before) / answer.hours / answer.active;
       text += fmt::format("; {} while there is traffic", RateText(rate, hours_seen));
     }
+    text += DoubtText(answer.doubt);
   } else {
     text += bounded ? "a leak is " + bound : "there is only one snapshot";
   }
@@ -300,7 +338,8 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
   if (answer.more_snapshots > 0)
     missing.push_back(fmt::format("{} more snapshot{}", answer.more_snapshots, answer.more_snapshots == 1 ? "" : "s"));
   if (answer.more_hours > 0)
-    missing.push_back((answer.by_births ? "a run longer by " : "another ") + HoursText(answer.more_hours));
+    missing.push_back((answer.by_births || answer.is_one_run ? "a run longer by " : "another ") +
+                      HoursText(answer.more_hours));
   if (answer.smaller_interval > 0) missing.push_back("--heap-interval " + FormatSize(answer.smaller_interval));
   return missing.empty() ? text : fmt::format("{}; {} will tell", text, fmt::join(missing, " or "));
 }

@@ -35,7 +35,9 @@ struct GrowthAnswer {
   double more_hours = 0;
   int64_t smaller_interval = 0;  // bytes; 0: every allocation is already known
   size_t more_snapshots = 0;
-  bool by_births = false;  // few snapshots: the births of live blocks are the course
+  LeakSeries::Doubt doubt = LeakSeries::Doubt::kNone;  // cannot tell: why the largest rise of one run is no leak
+  bool is_one_run = false;                             // moments of one run are the course
+  bool by_births = false;                              // few snapshots: the births of live blocks are the course
 };
 
 // Suppressed entries are known leaks: neither they, nor a total with a suppressed one that grows, raise an alarm. Any

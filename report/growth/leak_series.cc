@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "absl/hash/hash.h"
@@ -18,7 +19,9 @@ namespace {
 constexpr double kNanosAnHour = 3600e9;
 // Of one file: more than any writer writes.
 constexpr size_t kMostMoments = 100, kMostPoints = 1'000'000;
-constexpr double kKnownAges = 0.5;  // of the bytes in use: survivors are unknown if fewer ages are known
+constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
+constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
+constexpr double kKnownAges = 0.5;           // of the bytes in use: survivors are unknown if fewer ages are known
 
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
 
@@ -254,25 +257,30 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   std::vector<uint32_t> order(snapshots_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
-  while (IsFreedAtEnd(order)) order.pop_back();
-  if (moments_.empty()) return order;
-  LeaveOutFallAtEnd(&order);
   // With enough files, the moments between them add nothing. If the interval was changed, moments have no error.
   std::vector<uint32_t> files;
   std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_moment; });
   while (IsFreedAtEnd(files)) files.pop_back();
-  return EvidenceIn(files) >= kLeastSnapshots || !exact() ? files : order;
+  if (moments_.empty() || EvidenceIn(files) >= kLeastSnapshots || !exact()) return files;
+  // Before files are left out: the last file shows that the process ended, and the fall ends there.
+  LeaveOutFallAtEnd(&order);
+  while (IsFreedAtEnd(order)) order.pop_back();
+  return order;
 }
 
-// The process may be seen while it frees its memory at its end: leaves out the last file and the moments of that fall.
+// The process may be seen while it frees its memory at its end: leaves out the files and moments of that fall.
 void LeakSeries::LeaveOutFallAtEnd(std::vector<uint32_t>* order) const {
   constexpr double kLongestFall = 0.15;  // of the time
   const auto bytes_at = [&](size_t i) { return PointOf(totals_, (*order)[i]).bytes; };
   const auto time_at = [&](size_t i) { return static_cast<double>(snapshots_[(*order)[i]].time); };
   if (order->size() < 3 || snapshots_[order->back()].moment == ProfileMoment::kNone) return;
+  const auto may_be_of_fall = [&](size_t i) {
+    const Taken& taken = snapshots_[(*order)[i]];
+    return taken.is_moment || taken.moment != ProfileMoment::kNone;
+  };
   const size_t last = order->size() - 1;
   size_t top = last;
-  while (top > 0 && snapshots_[(*order)[top - 1]].is_moment &&
+  while (top > 0 && may_be_of_fall(top - 1) &&
          (bytes_at(top - 1) > bytes_at(top) || bytes_at(top - 1) == bytes_at(last)))
     --top;
   if (bytes_at(last) < bytes_at(top) / 2 && time_at(last) - time_at(top) <= kLongestFall * (time_at(last) - time_at(0)))
@@ -287,6 +295,21 @@ size_t LeakSeries::evidence() const {
 
 size_t LeakSeries::moments() const {
   return static_cast<size_t>(std::ranges::count_if(ByTime(), [&](uint32_t i) { return snapshots_[i].is_moment; }));
+}
+
+bool LeakSeries::is_freed_at_end() const {
+  const std::vector<uint32_t> order = ByTime();
+  return !order.empty() && snapshots_[order.back()].is_moment;
+}
+
+// Each moment comes from a later file, so there is one.
+uint32_t LeakSeries::FileAfter(uint32_t moment) const {
+  uint32_t first = kStart;
+  for (uint32_t i = 0; i < snapshots_.size(); ++i) {
+    if (snapshots_[i].is_moment || snapshots_[i].time < snapshots_[moment].time) continue;
+    if (first == kStart || snapshots_[i] < snapshots_[first]) first = i;
+  }
+  return first;
 }
 
 LeakSeries::Timeline LeakSeries::MakeTimeline() const {
@@ -520,6 +543,7 @@ Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool obje
   if (ages != nullptr && freed != nullptr && !objects && timeline.by_births)
     return FitBirths(points, timeline, *ages, *freed, looked_at);
   const std::vector<uint32_t>& order = timeline.order;
+  if (order.empty()) return {.bound = std::numeric_limits<double>::infinity()};
   Series series;
   series.looked_at = looked_at;
   Point point, all;
@@ -609,6 +633,7 @@ void LeakSeries::Fold() const {
 std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   std::vector<Entry> entries;
   const Timeline timeline = MakeTimeline();
+  if (timeline.order.empty()) return entries;
   if (options_.fold_plumbing) Fold();
   const bool ages_known = !ages_.empty();
   const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
@@ -632,6 +657,15 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
     }
     entries.push_back({key, stack.suppressed, bytes, objects, now.bytes, now.objects});
   }
+  if (const OfOneRun run = MakeOfOneRun(timeline); run.is_judged) {
+    for (Entry& entry : entries) {
+      if (!IsLeak(entry.bytes.growth_class)) continue;
+      const bool is_freed = run.end != kStart && BytesAt(entry, run.end) < entry.bytes_now / 2;
+      entry.doubt =
+          is_freed ? Doubt::kFreed : DoubtOf(run, entry.bytes_now - BytesAt(entry, SnapshotAt(entry.bytes.since)));
+      if (entry.doubt != Doubt::kNone) entry.bytes.growth_class = entry.objects.growth_class = GrowthClass::kUndecided;
+    }
+  }
   const auto name = [&](StringId id) { return names_[id]; };
   std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
     const bool a_grows = IsLeak(a.bytes.growth_class), b_grows = IsLeak(b.bytes.growth_class);
@@ -642,6 +676,29 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
                                                 name, name);
   });
   return entries;
+}
+
+LeakSeries::OfOneRun LeakSeries::MakeOfOneRun(const Timeline& timeline) const {
+  OfOneRun run;
+  const auto is_moment = [&](uint32_t i) { return snapshots_[i].is_moment; };
+  run.is_judged = std::ranges::any_of(timeline.order, is_moment);
+  if (!run.is_judged) return run;
+  if (is_moment(timeline.order.back())) run.end = FileAfter(timeline.order.back());
+  run.in_use = PointOf(totals_, timeline.order.back()).bytes;
+  const Growth total = Total();
+  run.total_grows = IsLeak(total.growth_class) && IsMuch(run.in_use - TotalAt(SnapshotAt(total.since)), run.in_use);
+  return run;
+}
+
+// What one run shows is often its work: a compiler holds more and more until it ends. A small growth, or one that the
+// total does not have, is no evidence then.
+LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, int64_t growth) {
+  if (!IsMuch(growth, run.in_use)) return Doubt::kLittle;
+  return run.total_grows ? Doubt::kNone : Doubt::kNotInTotal;
+}
+
+bool LeakSeries::IsMuch(int64_t growth, int64_t in_use) {
+  return growth >= kMuchInOneRun || static_cast<double>(growth) >= kMuchOfInUse * static_cast<double>(in_use);
 }
 
 std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const {
@@ -672,6 +729,7 @@ int64_t LeakSeries::TotalNow() const {
 uint32_t LeakSeries::SnapshotAt(double hours) const {
   const Timeline timeline = MakeTimeline();
   const std::vector<uint32_t>& order = timeline.order;
+  if (order.empty()) return kStart;
   if (timeline.by_births && hours < HoursOf(order[0], timeline)) return kStart;
   const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, timeline) >= hours; });
   return at == order.end() ? order.back() : *at;

@@ -29,11 +29,20 @@ namespace holdfast {
 // The series of one process. Snapshots may come in any order.
 class LeakSeries {
  public:
+  // Why a stack that grows is not called a leak: only moments of one run are known.
+  enum class Doubt {
+    kNone,
+    kLittle,      // by less than 64 KiB and less than 1 % of the bytes in use
+    kNotInTotal,  // the bytes in use of the process do not grow
+    kNoStack,     // only the total grows
+    kFreed,       // main freed it before it returned
+  };
   struct Entry {
     uint64_t key = 0;  // for FramesOf and CourseOf
     bool suppressed = false;
     Growth bytes, objects;  // per hour
     int64_t bytes_now = 0, objects_now = 0;
+    Doubt doubt = Doubt::kNone;  // its class is kUndecided then
   };
 
   LeakSeries(StackOptions options, size_t depth, const Suppressions* suppressions)
@@ -51,6 +60,9 @@ class LeakSeries {
   size_t evidence() const;
   // Returns the number of moments beside the files, which exact runs record (record::Course). 0 if there are enough files.
   size_t moments() const;
+  // Whether the program freed most of its memory before it ended, and moments of a single run are the course. What is in
+  // use "now" is then what was in use before that.
+  bool is_freed_at_end() const;
   // Whether a rise that goes on can be recognized.
   bool has_course() const { return evidence() + moments() >= kLeastSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
@@ -127,6 +139,17 @@ class LeakSeries {
     int64_t origin_ns = 0;
   };
   Timeline MakeTimeline() const;
+  // What moments of one run, instead of snapshots, say of the process.
+  struct OfOneRun {
+    bool is_judged = false;  // false: there are no moments in the timeline
+    bool total_grows = false;
+    uint32_t end = kStart;  // the file that shows what was freed at the end; kStart: nothing was
+    int64_t in_use = 0;
+  };
+  OfOneRun MakeOfOneRun(const Timeline& timeline) const;
+  uint32_t FileAfter(uint32_t moment) const;
+  static Doubt DoubtOf(const OfOneRun& run, int64_t growth);
+  static bool IsMuch(int64_t growth, int64_t in_use);
   double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
   // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed; null as for
   // `ages`. `looked_at`: the number of series.

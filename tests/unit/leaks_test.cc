@@ -281,23 +281,41 @@ TEST_F(LeaksTest, KindsAreKeptApart) {
 // One file of an exact run, with what its two stacks had allocated at 20 earlier moments.
 class OneExactFile : public LeaksTest {
  protected:
+  // What allocates, a second, in blocks of 1000 bytes.
+  struct Of {
+    std::vector<uint64_t> leaked, held = {}, leaked_is_freed = {}, held_is_freed = {};
+    bool is_freed_at_end = false;  // the file has nothing in use
+    double interval = 1;
+  };
   Result LeaksOf(const std::vector<uint64_t>& leaked, const std::vector<uint64_t>& held) {
+    return LeaksOf(Of{.leaked = leaked, .held = held});
+  }
+  Result LeaksOf(const Of& of) {
     const auto sum = [](const std::vector<uint64_t>& increments) {
       return static_cast<int64_t>(std::accumulate(increments.begin(), increments.end(), uint64_t{0}));
     };
+    const auto stack = [&](const char* name, const std::vector<uint64_t>& came, const std::vector<uint64_t>& went) {
+      const int64_t in_use = of.is_freed_at_end ? 0 : sum(came) - sum(went);
+      return Stack{name, 1000 * in_use, in_use, 1000 * sum(came), sum(came)};
+    };
     Profile p = StackProfile(
-        {Stack{"main;leak", 1000 * sum(leaked), sum(leaked)}, Stack{"main;hold", 1000 * sum(held), sum(held)}});
+        {stack("main;leak", of.leaked, of.leaked_is_freed), stack("main;hold", of.held, of.held_is_freed)});
     p.time_nanos = kStart + 21 * kSecond;
     record::Process& process = *p.mutable_process();
     process = {.kind = "heap", .id = "app", .program = "app", .started_ns = kStart, .elapsed_ns = 21 * kSecond};
-    p.mutable_records()->sampling.emplace().interval.push_back({.mean = 1, .unit = "bytes"});
+    process.moment = record::Moment::kBeforeExitHandlers;
+    p.mutable_records()->sampling.emplace().interval.push_back({.mean = of.interval, .unit = "bytes"});
     record::Course& course = p.mutable_records()->course.emplace();
     for (int64_t i = 1; i <= 20; ++i) course.elapsed_ns.push_back(static_cast<uint64_t>(i * kSecond));
-    for (const auto& increments : {leaked, held}) {
+    for (const auto& [came, went] : {std::pair(of.leaked, of.leaked_is_freed), std::pair(of.held, of.held_is_freed)}) {
       record::SampleCourse sample{.number = static_cast<uint32_t>(course.sample.size() + 1)};
-      for (const uint64_t blocks : increments) {
+      for (const uint64_t blocks : came) {
         sample.allocated_bytes.push_back(1000 * blocks);
         sample.allocated_objects.push_back(blocks);
+      }
+      for (const uint64_t blocks : went) {
+        sample.freed_bytes.push_back(1000 * blocks);
+        sample.freed_objects.push_back(blocks);
       }
       course.sample.push_back(sample);
     }
@@ -321,6 +339,62 @@ TEST_F(OneExactFile, OfTablesMadeAtTheStartRaisesNoAlarm) {
   const Result leaks = LeaksOf({100, 50}, {500});
   EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("level: "));
+}
+
+// A compiler or an interpreter has many stacks that hold a little more all the time.
+TEST_F(OneExactFile, OfALittleGrowthCannotTell) {
+  const Result leaks = LeaksOf(std::vector<uint64_t>(20, 3), {50'000});
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("one run cannot tell, because the stack grew by less than 64KiB and less than 1 %"));
+  EXPECT_THAT(leaks.out, HasSubstr("no stack grows surely"));
+  EXPECT_EQ(LeaksOf(std::vector<uint64_t>(20, 3), {10}).exit_code, 1) << "much of what is in use";
+}
+
+// Its growth is part of a total that goes up and down.
+TEST_F(OneExactFile, OfAGrowthThatTheTotalDoesNotHaveCannotTell) {
+  const Of of = {.leaked = std::vector<uint64_t>(20, 5), .held = {200}, .held_is_freed = std::vector<uint64_t>(20, 8)};
+  const Result leaks = LeaksOf(of);
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("one run cannot tell, because the memory in use of the process does not grow"));
+}
+
+TEST_F(OneExactFile, OfGrowthThatMainFreedBeforeItReturnedCannotTell) {
+  const Result leaks = LeaksOf(Of{.leaked = std::vector<uint64_t>(20, 30), .is_freed_at_end = true});
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("cannot tell: grew while it ran ("));
+  EXPECT_THAT(leaks.out, HasSubstr(", by leak, and main freed it before it returned"));
+  EXPECT_THAT(leaks.out, HasSubstr("rows     all memory in use before the program freed it at its end"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("in use at the end,")));
+}
+
+// Main frees a large table at its end, and what leaked is still there.
+TEST_F(OneExactFile, AnotherStackThatMainFreedDoesNotHideALeak) {
+  Of of = {.leaked = std::vector<uint64_t>(20, 30), .held = {2000}};
+  of.held_is_freed = std::vector<uint64_t>(20);
+  of.held_is_freed[19] = 2000;
+  const Result leaks = LeaksOf(of);
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr(", by leak"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("main freed it")));
+}
+
+// The exporter looks in the middle of main's frees.
+TEST_F(OneExactFile, AMomentInTheFallAtTheEndDoesNotHideTheGrowth) {
+  Of of = {.leaked = std::vector<uint64_t>(19, 30), .is_freed_at_end = true};
+  of.leaked_is_freed = std::vector<uint64_t>(20);
+  of.leaked_is_freed[19] = 300;
+  const Result leaks = LeaksOf(of);
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("19 moments before the program freed its memory at the end"));
+  EXPECT_THAT(leaks.out, HasSubstr(", by leak, and main freed it before it returned"));
+}
+
+// The interval is changed while the program runs, so moments do not count, and the only file has nothing in use.
+TEST_F(OneExactFile, OfAProgramThatIsNoLongerExactIsTheOnlyEvidence) {
+  const Result leaks =
+      LeaksOf(Of{.leaked = std::vector<uint64_t>(20, 30), .is_freed_at_end = true, .interval = 64 << 10});
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr(": 1 snapshot over "));
 }
 
 // Whoever needs the next chunk of an allocator is not the leaker: the heap profile names that one.
