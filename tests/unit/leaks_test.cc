@@ -285,7 +285,7 @@ class OneExactFile : public LeaksTest {
   struct Of {
     std::vector<uint64_t> leaked, held = {}, leaked_is_freed = {}, held_is_freed = {};
     bool is_freed_at_end = false;  // the file has nothing in use
-    double interval = 1;
+    int64_t interval = 1;
   };
   Result LeaksOf(const std::vector<uint64_t>& leaked, const std::vector<uint64_t>& held) {
     return LeaksOf(Of{.leaked = leaked, .held = held});

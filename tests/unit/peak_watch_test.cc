@@ -343,7 +343,8 @@ TEST_F(CourseTest, CoversTheWholeLifeWithABoundedNumberOfMoments) {
   uint64_t before = 0;
   for (const HeapMoment& moment : course_.moments()) {
     ASSERT_EQ(moment.rows.size(), 1u);
-    EXPECT_LE(moment.rows[0].allocated_objects - before, 60u);
+    // A look a second is slower than the first periods, so the early gaps become the longest.
+    EXPECT_LE(moment.rows[0].allocated_objects - before, 100u);
     before = moment.rows[0].allocated_objects;
   }
   EXPECT_GE(before, 440u);

@@ -12,6 +12,7 @@
 #include "report/analysis/flat_table.h"
 #include "report/elf/demangle.h"
 #include "report/elf/symbol_ranges.h"
+#include "report/pprof/typed_records.h"
 #include "report/symbolize/earlier_names.h"
 #include "report/symbolize/elf_addresses.h"
 #include "report/symbolize/profile_symbolizer.h"
