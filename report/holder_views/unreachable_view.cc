@@ -132,8 +132,9 @@ class UnreachableView {
   static int64_t Whole(double value) { return static_cast<int64_t>(std::llround(value)); }
   static int64_t ErrorOf(const UnreachableRow& row) { return static_cast<int64_t>(1.96 * std::sqrt(row.variance)); }
 
+  bool FoundNoBlocks() const { return found_.source == BlockSource::kNone || found_.all_blocks == 0; }
   bool Understands() const {
-    if (found_.source == BlockSource::kNone) return false;
+    if (FoundNoBlocks()) return false;
     return found_.knows_free || process_.has_table();
   }
   int ExitCodeOf() const {
@@ -160,7 +161,7 @@ class UnreachableView {
   }
 
   void PrintText(std::ostream& out) const {
-    if (found_.source == BlockSource::kNone) {
+    if (FoundNoBlocks()) {
       out << fmt::format(
           "{}: cannot tell: the allocator is not understood. Holdfast knows every block if the program is started with holdfast run --exact\n",
           process_.name());

@@ -1,6 +1,8 @@
 #include "report/holders/copied_image.h"
 
 #include <elf.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -10,7 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,10 +25,21 @@ namespace {
 constexpr int64_t kMostWaitNs = 2 * kSecond;  // for a thread to stop: one that waits for a disk cannot
 constexpr absl::Duration kStopPoll = absl::Microseconds(200);
 
-// Stops threads, and lets them continue when destroyed.
+// Stops threads, and lets them continue when destroyed. Meanwhile, the terminal cannot stop this process.
 class StoppedThreads {
  public:
-  ~StoppedThreads() { Continue(); }
+  StoppedThreads() {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU}) sigaddset(&blocked, signal);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  }
+  ~StoppedThreads() {
+    Continue();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  StoppedThreads(const StoppedThreads&) = delete;
+  StoppedThreads& operator=(const StoppedThreads&) = delete;
 
   // Stops all threads of the process, also those that others start meanwhile.
   absl::Status Stop(pid_t pid) {
@@ -40,9 +53,9 @@ class StoppedThreads {
               "thread ", thread, " cannot be stopped: ", strerror(errno),
               errno == EPERM ? ". A debugger may be attached, or the kernel permits tracing only to root" : ""));
         }
-        threads_.insert(thread);
+        int& signal = threads_[thread];
         found_new = true;
-        if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || !WaitFor(thread)) {
+        if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || !WaitFor(thread, &signal)) {
           return absl::DeadlineExceededError(
               absl::StrCat("thread ", thread, " does not stop: it may wait for a disk. Try again later"));
         }
@@ -51,20 +64,23 @@ class StoppedThreads {
     return absl::OkStatus();
   }
   void Continue() {
-    for (const pid_t thread : threads_) ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+    for (const auto& [thread, signal] : threads_) ptrace(PTRACE_DETACH, thread, nullptr, signal);
     threads_.clear();
   }
 
  private:
-  static bool WaitFor(pid_t thread) {
+  // If a signal stopped the thread first, returns it in `signal`: the thread gets it when it continues.
+  static bool WaitFor(pid_t thread, int* signal) {
     for (const int64_t began = NowNs(); NowNs() - began < kMostWaitNs; absl::SleepFor(kStopPoll)) {
       int status = 0;
       const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
+      if (got == thread && WIFSTOPPED(status) && status >> 16 == 0) *signal = WSTOPSIG(status);
       if (got == thread || (got < 0 && errno == ECHILD)) return true;
     }
     return false;
   }
-  std::set<pid_t> threads_;
+  std::map<pid_t, int> threads_;  // to the signal that the thread is about to get, or 0
+  sigset_t before_;
 };
 
 void ReadRegisters(ImageThread* thread) {
@@ -86,8 +102,9 @@ void ReadRegisters(ImageThread* thread) {
 // What a scan reads of a process: memory that may contain pointers of the program. Other memory does not change, and is
 // read later.
 bool IsNeeded(const MemoryMapping& mapping) {
-  if (mapping.name.starts_with("[v") || (mapping.name.starts_with("/dev/") && !mapping.name.starts_with("/dev/shm/") &&
-                                         !mapping.name.starts_with("/dev/zero")))
+  if (mapping.name.starts_with("[v") ||
+      (mapping.name.starts_with("/dev/") && !mapping.name.starts_with("/dev/shm/") &&
+       !mapping.name.starts_with("/dev/zero") && !mapping.name.starts_with("/dev/hugepages")))
     return false;
   return mapping.writable || (mapping.is_anonymous() && !mapping.shared);
 }

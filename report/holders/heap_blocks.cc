@@ -265,7 +265,7 @@ class RootFinder {
         mapping.name.starts_with("[vvar") || IsIn(excluded_, mapping.start))
       return;
     const bool is_device = mapping.name.starts_with("/dev/") && !mapping.name.starts_with("/dev/shm/") &&
-                           !mapping.name.starts_with("/dev/zero");
+                           !mapping.name.starts_with("/dev/zero") && !mapping.name.starts_with("/dev/hugepages");
     // Memory that nobody may write may have been written before.
     if (is_device || (!mapping.writable && !IsPrivateAnonymous(mapping))) return;
     const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);

@@ -46,10 +46,14 @@ TEST_F(Holders, NamesTheVariablesThatHoldWhatAFunctionAllocated) {
   const auto program = Start({"plant"}, Launch::kPreload, kAll);
   const RunResult containers = Ask("holders", *program, {"--of", "kept_containers", "--format", "csv"});
   ASSERT_TRUE(containers.exited(0)) << containers.Describe();
+  double bytes = 0;
   for (const char* variable : {"kept_map", "kept_list", "kept_table"}) {
-    const std::string holder = std::string("(anonymous namespace)::") + variable + " (held_memory)";
-    EXPECT_GT(CsvValue(containers.out, holder, 0), 90'000) << containers.out;
+    const double held =
+        CsvValue(containers.out, std::string("(anonymous namespace)::") + variable + " (held_memory)", 0);
+    EXPECT_GT(held, 20'000) << containers.out;  // a pointer left in a reused block may hold a part of the list as well
+    bytes += held;
   }
+  EXPECT_GT(bytes, 300'000) << containers.out;
   EXPECT_THAT(containers.out, Not(HasSubstr("no pointer found")));
   const RunResult interior = Ask("holders", *program, {"--of", "kept_by_interior_pointers", "--format", "csv"});
   EXPECT_GE(CsvValue(interior.out, "(anonymous namespace)::kept_by_middle (held_memory)", 0), 290'000) << interior.out;
