@@ -281,7 +281,8 @@ test("On paper everything is as wide as the paper, in the colours of paper, and 
     for (const width of [700, 1040]) {
       await page.setViewportSize({ width, height: 900 });
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
-      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} ${width}`);
+      // The page is drawn again for the new width.
+      await page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth, undefined, { timeout: 10_000 }).catch(() => assert.fail(`${view} ${width}`));
       const overlaps = await page.evaluate(() => {
         const texts = [...document.querySelectorAll(".figure > *, .findings li, .timeline-strip > :not(.plot), .plot svg, .flame-space, .legend, .beside, .lead, .whom, .leaks")];
         const boxes = texts.map((element) => [element.className.baseVal ?? element.className, element.getBoundingClientRect()]).filter(([, box]) => box.width > 0 && box.height > 0);
