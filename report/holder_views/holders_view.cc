@@ -231,7 +231,7 @@ class HoldersView {
   }
 
  private:
-  // What the reader must know about the answer.
+  // Returns what limits the answer: blocks that are guessed, only sampled, or not understood; "" if nothing does.
   std::string Note() const {
     const HeapBlocks& heap = scan_.heap();
     if (heap.source == BlockSource::kGuessed) return "approximate: block sizes are guessed";

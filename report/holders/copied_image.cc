@@ -99,23 +99,13 @@ void ReadRegisters(ImageThread* thread) {
   thread->has_all_registers = true;
 }
 
-// What a scan reads of a process: memory that may contain pointers of the program. Other memory does not change, and is
-// read later.
-bool IsNeeded(const MemoryMapping& mapping) {
-  if (mapping.name.starts_with("[v") ||
-      (mapping.name.starts_with("/dev/") && !mapping.name.starts_with("/dev/shm/") &&
-       !mapping.name.starts_with("/dev/zero") && !mapping.name.starts_with("/dev/hugepages")))
-    return false;
-  return mapping.writable || (mapping.is_anonymous() && !mapping.shared);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CopiedImage>> CopiedImage::Make(ProcessImage* process, uint64_t most_bytes) {
   std::unique_ptr<CopiedImage> image(new CopiedImage(process));
   uint64_t bytes = 0;
   for (const MemoryMapping& mapping : process->mappings()) {
-    for (uint64_t at = mapping.start; IsNeeded(mapping) && at < mapping.end;) {
+    for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
       const MemoryRange run = process->PopulatedRun(at, mapping.end);
       bytes += run.end - run.start;
       at = run.end;
@@ -156,7 +146,7 @@ CopiedImage::~CopiedImage() {
 void CopiedImage::Copy() {
   constexpr uint64_t kPiece = uint64_t{1} << 20;
   for (const MemoryMapping& mapping : mappings_) {
-    for (uint64_t at = mapping.start; IsNeeded(mapping) && at < mapping.end;) {
+    for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
       const MemoryRange run = process_.PopulatedRun(at, mapping.end);
       for (at = run.start; at < run.end;) {
         uint64_t bytes = std::min(kPiece, run.end - at);
@@ -196,7 +186,7 @@ bool CopiedImage::Read(uint64_t address, void* to, size_t bytes) const {
     }
   }
   const MemoryMapping* mapping = MappingAt(address);
-  return mapping != nullptr && !IsNeeded(*mapping) && process_.Read(address, to, bytes);
+  return mapping != nullptr && !MayHoldPointers(*mapping) && process_.Read(address, to, bytes);
 }
 
 MemoryRange CopiedImage::PopulatedRun(uint64_t from, uint64_t end) {
@@ -204,7 +194,7 @@ MemoryRange CopiedImage::PopulatedRun(uint64_t from, uint64_t end) {
                                      [](uint64_t at, const Run& run) { return at < run.range.end; });
   if (next == runs_.end() || next->range.start >= end) {
     const MemoryMapping* mapping = MappingAt(from);
-    return mapping != nullptr && !IsNeeded(*mapping) ? MemoryRange{from, end} : MemoryRange{end, end};
+    return mapping != nullptr && !MayHoldPointers(*mapping) ? MemoryRange{from, end} : MemoryRange{end, end};
   }
   return {std::max(from, next->range.start), std::min(end, next->range.end)};
 }

@@ -96,7 +96,6 @@ class BlockFinder {
       elsewhere += bytes;
       if (bytes > 0) large.push_back(range);
     }
-    heap_.other_bytes = elsewhere;
     source_of_others_ = BlockSource::kRecorded;
     if (others_.empty() && input_.may_guess && elsewhere > 4 * in_glibc + kLeastGuessedHeap) {
       others_ = std::move(large);
@@ -261,13 +260,7 @@ class RootFinder {
 
   void AddMapping(uint32_t index) {
     const MemoryMapping& mapping = image_.mappings()[index];
-    if (mapping.name == "[vvar]" || mapping.name == "[vdso]" || mapping.name == "[vsyscall]" ||
-        mapping.name.starts_with("[vvar") || IsIn(excluded_, mapping.start))
-      return;
-    const bool is_device = mapping.name.starts_with("/dev/") && !mapping.name.starts_with("/dev/shm/") &&
-                           !mapping.name.starts_with("/dev/zero") && !mapping.name.starts_with("/dev/hugepages");
-    // Memory that nobody may write may have been written before.
-    if (is_device || (!mapping.writable && !IsPrivateAnonymous(mapping))) return;
+    if (!MayHoldPointers(mapping) || IsIn(excluded_, mapping.start)) return;
     const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);
     AddOutsideHeaps({mapping.start, mapping.end}, is_data ? RootKind::kData : RootKind::kMapping, index,
                     image_.IsExecutable(index) && IsPrivateAnonymous(mapping));

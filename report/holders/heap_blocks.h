@@ -39,8 +39,6 @@ struct HeapBlocks {
   std::string glibc_version;         // "" = unknown
   std::vector<MemoryRange> gaps;     // parts of heaps that are roots, by address
   std::vector<MemoryRange> ignored;  // the allocator's own state outside heaps, by address
-  // Anonymous memory outside the heaps and stacks, in existing pages, if the source is not glibc.
-  uint64_t other_bytes = 0;
 };
 
 absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksInput& input);

@@ -28,7 +28,7 @@
 
 namespace holdfast {
 
-// What the names are made from.
+// Where the names of variables, frames and mappings come from.
 struct NameSources {
   std::vector<ModuleInfo> modules;
   // Opens the file of a module; invalid: it is not there.

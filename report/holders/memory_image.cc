@@ -29,6 +29,15 @@ bool SeesOtherThreadIds(pid_t pid) {
 
 }  // namespace
 
+bool MayHoldPointers(const MemoryMapping& mapping) {
+  const std::string& name = mapping.name;
+  if (name.starts_with("[v")) return false;  // vdso, vvar, vsyscall
+  const bool is_memory =
+      name.starts_with("/dev/shm/") || name.starts_with("/dev/zero") || name.starts_with("/dev/hugepages");
+  if (name.starts_with("/dev/") && !is_memory) return false;
+  return mapping.writable || (mapping.is_anonymous() && !mapping.shared);
+}
+
 size_t MemoryImage::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
   size_t done = 0;
   for (const MemoryRange& range : ranges) {

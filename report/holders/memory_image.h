@@ -36,6 +36,10 @@ struct ImageThread {
   bool has_all_registers = false;
 };
 
+// Returns whether a mapping is searched for the program's pointers. Devices and what the kernel maps are not, nor is what
+// nobody may write, except private memory, which may have been written before.
+bool MayHoldPointers(const MemoryMapping& mapping);
+
 class MemoryImage {
  public:
   virtual ~MemoryImage() = default;

@@ -1,32 +1,16 @@
 #include "report/holders/populated_pages.h"
 
-#include <sys/ioctl.h>
-
 #include <algorithm>
-#include <iterator>
 
+#include "report/memory/mappings.h"
+#include "report/memory/pagemap.h"
 #include "report/table/process_files.h"
 #include "report/table/process_info.h"
 
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kMostEntries = 8192;
-constexpr uint64_t kPresentEntry = uint64_t{1} << 63, kSwappedEntry = uint64_t{1} << 62;
-// MADV_GUARD_INSTALL makes such entries, which look swapped: there is no page.
-constexpr uint64_t kGuardEntry = uint64_t{1} << 58;
-
-// PAGEMAP_SCAN, which older headers lack: see the kernel's Documentation/admin-guide/mm/pagemap.rst.
-struct ScanRegion {
-  uint64_t start, end, categories;
-};
-struct ScanRequest {
-  uint64_t size = 0, flags = 0, start = 0, end = 0, walk_end = 0, regions = 0, regions_length = 0, max_pages = 0;
-  uint64_t inverted = 0, must_have = 0, any_of = 0, reported = 0;
-};
-constexpr uint64_t kPresentPage = 1 << 3, kSwappedPage = 1 << 4;
-constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanRequest);
 
 }  // namespace
 
@@ -43,34 +27,25 @@ void PopulatedPages::Add(uint64_t start, uint64_t end) {
 }
 
 bool PopulatedPages::LoadByScan(uint64_t from, uint64_t end) {
-  ScanRegion regions[512];
-  ScanRequest scan = {.size = sizeof scan,
-                      .start = from / kPageBytes * kPageBytes,
-                      .end = (end + kPageBytes - 1) / kPageBytes * kPageBytes,
-                      .regions = reinterpret_cast<uint64_t>(regions),
-                      .regions_length = std::size(regions),
-                      .any_of = kPresentPage | kSwappedPage,
-                      .reported = kPresentPage | kSwappedPage};
-  const int count = ioctl(file_.get(), kPagemapScan, &scan);
-  if (count < 0) return false;
-  for (int i = 0; i < count; ++i) Add(regions[i].start, regions[i].end);
-  loaded_ = {from, std::max<uint64_t>(scan.walk_end, from)};
+  ScannedPages regions[512];
+  const PagemapScan scan = ScanPagemap(file_.get(), from / kPage * kPage, (end + kPage - 1) / kPage * kPage,
+                                       kPresentPages | kSwappedPages, regions);
+  if (scan.count < 0) return false;
+  for (int i = 0; i < scan.count; ++i) Add(regions[i].start, regions[i].end);
+  loaded_ = {from, std::max<uint64_t>(scan.end, from)};
   return true;
 }
 
 void PopulatedPages::LoadByEntries(uint64_t from, uint64_t end) {
-  entries_.resize(
-      std::min<uint64_t>(kMostEntries, (end - from / kPageBytes * kPageBytes + kPageBytes - 1) / kPageBytes));
+  entries_.resize(std::min<uint64_t>(kMostEntries, (end - from / kPage * kPage + kPage - 1) / kPage));
   const size_t got = PreadAll(file_.get(), reinterpret_cast<char*>(entries_.data()), entries_.size() * sizeof(uint64_t),
-                              from / kPageBytes * sizeof(uint64_t)) /
+                              from / kPage * sizeof(uint64_t)) /
                      sizeof(uint64_t);
   for (size_t i = 0; i < got; ++i) {
-    const bool exists =
-        (entries_[i] & kPresentEntry) != 0 || ((entries_[i] & kSwappedEntry) != 0 && (entries_[i] & kGuardEntry) == 0);
-    const uint64_t page = (from / kPageBytes + i) * kPageBytes;
-    if (exists) Add(page, page + kPageBytes);
+    const uint64_t page = (from / kPage + i) * kPage;
+    if (IsPresent(entries_[i]) || IsSwappedOut(entries_[i])) Add(page, page + kPage);
   }
-  loaded_ = {from, std::max((from / kPageBytes + got) * kPageBytes, from)};
+  loaded_ = {from, std::max((from / kPage + got) * kPage, from)};
 }
 
 void PopulatedPages::Load(uint64_t from, uint64_t end) {

@@ -394,7 +394,6 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
     });
     result.source = heap->source;
     result.knows_free = heap->knows_free;
-    result.other_bytes = heap->other_bytes;
     result.hidden_registers = HiddenRegisters(*image);
     result.exact = !asleep || (before.has_value() && asleep() == before);
     result.settled = result.exact || candidates.size() == 0 || ExpectedFalse(dropped) < kMostExpectedFalse;

@@ -44,7 +44,6 @@ struct Unreachable {
   uint64_t all_blocks = 0, all_bytes = 0;  // used ones, in the last scan
   BlockSource source = BlockSource::kNone;
   bool knows_free = true;
-  uint64_t other_bytes = 0;
 };
 
 // `prepare`: called before each scan; renews the image and returns what is known of the process. `asleep`: see

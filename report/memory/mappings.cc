@@ -1,7 +1,6 @@
 #include "report/memory/mappings.h"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fmt/format.h"
+#include "report/memory/pagemap.h"
 #include "report/table/process_files.h"
 #include "report/table/process_info.h"
 
@@ -18,22 +18,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kWindow = 8192;  // entries: 64 KiB
-constexpr uint64_t kPresent = uint64_t{1} << 63, kSwapped = uint64_t{1} << 62;
-// MADV_GUARD_INSTALL makes such entries, which look swapped: there is no page.
-constexpr uint64_t kGuard = uint64_t{1} << 58;
 // For smaller blocks it is not worth asking whether they are populated.
 constexpr uint64_t kLarge = uint64_t{4} << 20;
-
-// PAGEMAP_SCAN, which older headers lack: see the kernel's Documentation/admin-guide/mm/pagemap.rst.
-struct ScannedRegion {
-  uint64_t start, end, categories;
-};
-struct ScanArguments {
-  uint64_t size = 0, flags = 0, start = 0, end = 0, walk_end = 0, regions = 0, regions_length = 0, max_pages = 0;
-  uint64_t inverted = 0, must_have = 0, any_of = 0, told = 0;
-};
-constexpr uint64_t kIsPresent = 1 << 3, kIsSwapped = 1 << 4, kIsZeros = 1 << 5, kIsHuge = 1 << 6;
-constexpr unsigned long kScan = _IOWR('f', 16, ScanArguments);
 
 // "7f12-7f34 rw-p 00000000 00:00 0    [heap]"
 bool ParseHead(const std::string& line, MemoryMapping* mapping) {
@@ -110,9 +96,9 @@ PageTable::PageState PageTable::StateOf(uint64_t page) {
     window_.clear();
     bool any = false;
     for (const uint64_t entry : entries_) {
-      const bool here = (entry & kPresent) != 0;
+      const bool here = IsPresent(entry);
       any |= here;
-      window_.push_back(here ? kHere : (entry & kSwapped) != 0 && (entry & kGuard) == 0 ? kSwappedOut : kAway);
+      window_.push_back(here ? kHere : IsSwappedOut(entry) ? kSwappedOut : kAway);
     }
     if (window_.empty()) return kAway;
     if (any) LookForHuge();
@@ -123,43 +109,29 @@ PageTable::PageState PageTable::StateOf(uint64_t page) {
 // A page that was only read is the shared zero page, which counts for nobody (nor in VmRSS), and huge pages look like
 // small ones. Since Linux 6.7 the kernel can tell them apart.
 void PageTable::LookForHuge() {
-  ScannedRegion regions[64];
+  ScannedPages regions[64];
   const uint64_t end = (first_ + window_.size()) * kPage;
   for (uint64_t from = first_ * kPage; from < end && scans_;) {
-    ScanArguments scan = {.size = sizeof scan,
-                          .start = from,
-                          .end = end,
-                          .regions = reinterpret_cast<uint64_t>(regions),
-                          .regions_length = std::size(regions),
-                          .any_of = kIsZeros | kIsHuge,
-                          .told = kIsZeros | kIsHuge};
-    const int count = ioctl(file_.get(), kScan, &scan);
-    if (count < 0) scans_ = false;
-    if (count < 0 || scan.walk_end <= from) return;
-    for (int i = 0; i < count; ++i) {
+    const PagemapScan scan = ScanPagemap(file_.get(), from, end, kZeroPages | kHugePages, regions);
+    if (scan.count < 0) scans_ = false;
+    if (scan.count < 0 || scan.end <= from) return;
+    for (int i = 0; i < scan.count; ++i) {
       for (uint64_t page = regions[i].start / kPage; page < regions[i].end / kPage; ++page) {
         PageState& state = window_[page - first_];
-        if (state == kHere) state = (regions[i].categories & kIsZeros) != 0 ? kAway : kHereHuge;
+        if (state == kHere) state = (regions[i].categories & kZeroPages) != 0 ? kAway : kHereHuge;
       }
     }
-    from = scan.walk_end;
+    from = scan.end;
   }
 }
 
 uint64_t PageTable::FirstPopulated(uint64_t from, uint64_t end) {
   if (!scans_ || is_denied()) return from;
-  ScannedRegion region{};
-  ScanArguments scan = {.size = sizeof scan,
-                        .start = from / kPage * kPage,
-                        .end = (end + kPage - 1) / kPage * kPage,
-                        .regions = reinterpret_cast<uint64_t>(&region),
-                        .regions_length = 1,
-                        .max_pages = 1,
-                        .any_of = kIsPresent | kIsSwapped,
-                        .told = kIsPresent | kIsSwapped};
-  const int count = ioctl(file_.get(), kScan, &scan);
-  if (count < 0) scans_ = false;
-  return count < 0 ? from : count == 0 ? end : std::clamp(region.start, from, end);
+  ScannedPages region[1] = {};
+  const PagemapScan scan = ScanPagemap(file_.get(), from / kPage * kPage, (end + kPage - 1) / kPage * kPage,
+                                       kPresentPages | kSwappedPages, region, /*max_pages=*/1);
+  if (scan.count < 0) scans_ = false;
+  return scan.count < 0 ? from : scan.count == 0 ? end : std::clamp(region[0].start, from, end);
 }
 
 bool PageTable::IsResident(uint64_t address, uint64_t bytes) {

@@ -14,7 +14,7 @@ constexpr uintptr_t kShortReach = 128;
 constexpr uintptr_t kSearchedBytes = 4 << 20;
 constexpr int kMostVisited = 64;
 constexpr uintptr_t kLargestVisited = 16 << 10;
-// Of one entry.
+// Limits for the parts of one entry, such as its cold code.
 constexpr int kMostParts = 128;
 constexpr uintptr_t kLargestParts = 128 << 10;
 

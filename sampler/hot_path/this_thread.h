@@ -35,7 +35,7 @@ HOLDFAST_HOT inline bool ChargeHeapUnlessZero(size_t bytes) { return ChargeWordU
 
 inline void UndoCharge(size_t bytes) { thread_state.heap_countdown += static_cast<int64_t>(bytes != 0 ? bytes : 1); }
 
-// What this thread has allocated up to now.
+// The state of this thread's countdown at some moment. See ChargedSince and HasSampledSince.
 struct AllocationMark {
   int64_t countdown;
   uint16_t samples;

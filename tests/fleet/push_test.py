@@ -200,28 +200,26 @@ class Profiles(PushTest):
             self.assertEqual(pusher.stop(), 0)
             self.assertEqual(server.refused, [])
 
+    def expect_three_steps(self, server, programs, pusher):
+        for steps in range(1, 4):
+            for program in programs:
+                program.step()
+            self.expect_all(server, len(programs) * steps)
+        self.assertEqual(pusher.stop(), 0)
+        self.assertTrue(self.has_all(server, 3 * len(programs)))
+
     def test_many_profiles_are_in_a_request(self):
         server = StandIn(self, flushes=0.25)  # as Pyroscope 2 answers
         programs = [self.start() for _ in range(12)]
         pusher = self.push(server)
-        for steps in range(1, 4):
-            for program in programs:
-                program.step()
-            self.expect_all(server, 12 * steps)
-        self.assertEqual(pusher.stop(), 0)
-        self.assertTrue(self.has_all(server, 36))
+        self.expect_three_steps(server, programs, pusher)
         self.assertLess(len(server.asked), len(server.kept) / 5)
 
     def test_many_profiles_of_one_series_are_in_a_request_where_answers_are_slow(self):
         server = StandIn(self, flushes=0.25)
         programs = [self.start() for _ in range(12)]
         pusher = self.push(server, "--label", "pid=all")
-        for steps in range(1, 4):
-            for program in programs:
-                program.step()
-            self.expect_all(server, 12 * steps)
-        self.assertEqual(pusher.stop(), 0)
-        self.assertTrue(self.has_all(server, 36))
+        self.expect_three_steps(server, programs, pusher)
         self.assertEqual(len({(one.family, one.profile.time_nanos) for one in server.kept}), len(server.kept))
         self.assertLess(len(server.asked), len(server.of("memory")) / 2)
 

@@ -3,29 +3,15 @@
 // memory, and asks for a snapshot after each round.
 //
 //     fragments ROUNDS
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
+#include "heap_files.h"
 #include "include/holdfast.h"
 
 enum { kBytesOfRound = 3 << 20, kFew = 24, kFirst = 1200, kLarger = 160 };
-
-static size_t files(void) {
-  DIR* folder = opendir(getenv("HOLDFAST_OUT"));
-  size_t found = 0;
-  for (const struct dirent* entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
-    found += entry->d_name[0] != '.' && strstr(entry->d_name, ".heap.pb.gz") != NULL ? 1 : 0;
-  if (folder != NULL) closedir(folder);
-  return found;
-}
-
-static void rest(long ms) {
-  const struct timespec moment = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&moment, NULL);
-}
 
 static void** kept;
 static __attribute__((noinline)) void handle_batch(size_t size) {
@@ -43,13 +29,13 @@ static __attribute__((noinline)) void handle_batch(size_t size) {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   memset(malloc(8 << 20), 1, 8 << 20);
-  rest(1100);
+  Sleep(1100);
   for (int round = 0; round < atoi(argv[1]); ++round) {
     handle_batch(kFirst + kLarger * (size_t)round);
-    const size_t before = files();
+    const size_t before = HeapFiles();
     holdfast_snapshot();
-    rest(50);
-    for (int tries = 0; tries < 500 && files() == before; ++tries) rest(10);
+    Sleep(50);
+    for (int tries = 0; tries < 500 && HeapFiles() == before; ++tries) Sleep(10);
   }
   _exit(0);
 }

@@ -6,24 +6,15 @@
 // strings: new_string, on a wrapper of malloc, makes the strings of requests, replies and keys; keys stay.
 // contexts: memory contexts get blocks of 8 KiB and more from malloc, and hand out parts. Plans stay; the memory of a query is given back
 // after it.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
+#include "heap_files.h"
 #include "include/holdfast.h"
 
 #define NOINLINE __attribute__((noinline))
-
-static size_t files(void) {
-  DIR* folder = opendir(getenv("HOLDFAST_OUT"));
-  size_t found = 0;
-  for (const struct dirent* entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
-    found += entry->d_name[0] != '.' && strstr(entry->d_name, ".heap.pb.gz") != NULL ? 1 : 0;
-  if (folder != NULL) closedir(folder);
-  return found;
-}
 
 // No call is the last thing that a function does, as that would be a jump.
 #define KEPT(call)            \
@@ -124,10 +115,9 @@ int main(int argc, char** argv) {
     } else {
       serve_strings();
     }
-    const size_t before = files();
+    const size_t before = HeapFiles();
     holdfast_snapshot();
-    const struct timespec moment = {0, 10000000};
-    for (int tries = 0; tries < 500 && files() == before; ++tries) nanosleep(&moment, NULL);
+    for (int tries = 0; tries < 500 && HeapFiles() == before; ++tries) Sleep(10);
   }
   _exit(0);
 }

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <utility>
 
+#include "heap_files.h"
 #include "include/holdfast.h"
 
 using namespace holdfast::testing;
@@ -106,11 +107,11 @@ class RealWorld : public World {
     const double asked = Now(), interval = seconds_ / (snapshots_ - 1);
     longest_ = taken_ == 0 ? 0 : std::max(longest_, asked - last_);
     last_ = asked;
-    const int before = Files();
+    const size_t before = HeapFiles();
     holdfast_snapshot();
     // Nothing new makes no file.
     const double until = asked + (exact_ && changed_ ? 5 : 0.7 * interval);
-    while (Files() == before && Now() < until) Sleep(0.001);
+    while (HeapFiles() == before && Now() < until) Sleep(0.001);
     changed_ = false;
     // A slow machine has more time, not fewer snapshots.
     start_ = std::max(start_, Now() - (time + 1.0 / (snapshots_ - 1)) * seconds_);
@@ -127,7 +128,7 @@ class RealWorld : public World {
     const char* out = getenv("HOLDFAST_OUT");
     free(keep_reserve(1 << 24));
     holdfast_snapshot();
-    for (const double until = Now() + 20; Files() == 0 && Now() < until;) Sleep(0.001);
+    for (const double until = Now() + 20; HeapFiles() == 0 && Now() < until;) Sleep(0.001);
     Sleep(0.05);  // its other kinds
     if (DIR* folder = opendir(out); folder != nullptr) {
       while (const dirent* entry = readdir(folder)) {
@@ -136,18 +137,6 @@ class RealWorld : public World {
       closedir(folder);
     }
     start_ = Now();
-  }
-
-  // Heap profiles in the output folder.
-  static int Files() {
-    const char* out = getenv("HOLDFAST_OUT");
-    DIR* folder = out != nullptr ? opendir(out) : nullptr;
-    if (folder == nullptr) return 0;
-    int files = 0;
-    while (const dirent* entry = readdir(folder))
-      files += strstr(entry->d_name, ".heap.pb.gz") != nullptr && entry->d_name[0] != '.';
-    closedir(folder);
-    return files;
   }
 
   int snapshots_, taken_ = 0;
