@@ -24,8 +24,8 @@ struct ScannedPages {
   uint64_t start, end, categories;
 };
 struct PagemapScan {
-  int count;      // of regions found; negative: the kernel has no such call
-  uint64_t end;   // where the scan ended
+  int count;     // of regions found; negative: the kernel has no such call
+  uint64_t end;  // where the scan ended
 };
 
 // Finds pages that are in any of `categories`, from page boundary to page boundary. `max_pages`: 0 for no limit.
