@@ -8,15 +8,15 @@
 
 #include "interpose/base/readiness.h"
 #include "sampler/arch/processor.h"
+#include "sampler/capture/little_stack.h"
 #include "sampler/contract/pool_blocks.h"
-#include "sampler/heap/heap.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/labels/labels.h"
 #include "sampler/lifetime/lifetime.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/waits.h"
-#include "sampler/stacks/little_stack.h"
+#include "sampler/record/heap.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/labels.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {

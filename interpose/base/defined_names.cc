@@ -4,12 +4,12 @@
 #include <link.h>
 #include <stdint.h>
 
-#include "sampler/stacks/find_object.h"
+#include "sampler/capture/find_object.h"
 
 namespace holdfast {
 namespace {
 
-ElfSymbols SymbolsOf(const link_map* object) { return SymbolsAt(object->l_ld, object->l_addr); }
+DynamicSymbols SymbolsOf(const link_map* object) { return SymbolsAt(object->l_ld, object->l_addr); }
 
 bool Defines(const link_map* object, const SymbolName& name) {
   return FindSymbol(SymbolsOf(object), name, IsDefinition) != nullptr;
@@ -37,7 +37,7 @@ bool IsDefinedAnywhere(const SymbolName& name) { return FirstThatDefines(name) !
 
 bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
   for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
-    const ElfSymbols symbols = SymbolsOf(object);
+    const DynamicSymbols symbols = SymbolsOf(object);
     for (int i = 0; i < count; ++i) {
       if (FindSymbol(symbols, names[i], IsDefinition) != nullptr) return true;
     }

@@ -50,7 +50,7 @@ class DefinedFunctions {
     return reinterpret_cast<void* (*)(unsigned long)>(address)(getauxval(AT_HWCAP));
   }
 
-  ElfSymbols symbols_;
+  DynamicSymbols symbols_;
   DefinedVersions versions_;
 };
 

@@ -7,10 +7,10 @@
 #include "interpose/base/find_functions.h"
 #include "interpose/base/symbol_versions.h"
 #include "sampler/arch/processor.h"
+#include "sampler/capture/find_object.h"
+#include "sampler/capture/program_headers.h"
 #include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/stacks/find_object.h"
-#include "sampler/stacks/program_headers.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
@@ -39,7 +39,7 @@ const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
 bool WillLeadTo(const ImportingObject& object, uint32_t symbol, const void* real) {
   const link_map* definer = ObjectOf(real);
   if (definer == nullptr || object.symbols[symbol].st_shndx != SHN_UNDEF) return false;
-  const ElfSymbols defined = SymbolsAt(definer->l_ld, definer->l_addr);
+  const DynamicSymbols defined = SymbolsAt(definer->l_ld, definer->l_addr);
   const DefinedVersions versions = DefinedVersionsOf(*definer);
   const char* needed = NeededVersion(object, symbol);
   const auto fits = [&](const Elf64_Sym& found) {

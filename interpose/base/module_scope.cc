@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "sampler/capture/module_reading.h"
+#include "sampler/capture/raw_memory.h"
 #include "sampler/contract/loaded_objects.h"
-#include "sampler/stacks/module_reading.h"
-#include "sampler/stacks/raw_memory.h"
 
 extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
 
@@ -81,7 +81,7 @@ struct Wanted {
 
   // True: all names are found.
   bool TakeFrom(const link_map* object) {
-    const ElfSymbols symbols = SymbolsAt(object->l_ld, object->l_addr);
+    const DynamicSymbols symbols = SymbolsAt(object->l_ld, object->l_addr);
     for (int i = 0; i < count; ++i) {
       if (found[i] != nullptr) continue;
       const Elf64_Sym* symbol = FindSymbol(symbols, names[i], IsDefinition);

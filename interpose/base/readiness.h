@@ -1,5 +1,5 @@
 // Whether the shim is ready: relocated, with the real functions found. The first call of any wrapper makes it so
-// (interpose/start.cc).
+// (interpose/process/start.cc).
 #ifndef HOLDFAST_INTERPOSE_BASE_READINESS_H_
 #define HOLDFAST_INTERPOSE_BASE_READINESS_H_
 

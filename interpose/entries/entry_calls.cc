@@ -10,12 +10,12 @@
 #include "interpose/arch/entry_slow.h"
 #include "interpose/base/readiness.h"
 #include "sampler/arch/processor.h"
-#include "sampler/heap/exact.h"
-#include "sampler/heap/heap.h"
+#include "sampler/capture/little_stack.h"
+#include "sampler/capture/module_table.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/stacks/little_stack.h"
-#include "sampler/stacks/module_table.h"
-#include "sampler/tables/shared_table.h"
+#include "sampler/record/exact.h"
+#include "sampler/record/heap.h"
+#include "sampler/table/shared_table.h"
 
 namespace holdfast {
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "sampler/arch/processor.h"
+#include "sampler/capture/module_path.h"
 #include "sampler/contract/build_id.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
-#include "sampler/stacks/module_path.h"
 
 namespace holdfast {
 namespace {

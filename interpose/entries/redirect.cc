@@ -10,6 +10,7 @@
 #include "interpose/entries/entry_calls.h"
 #include "interpose/entries/executable_file.h"
 #include "interpose/entries/stub_writer.h"
+#include "sampler/capture/module_table.h"
 #include "sampler/contract/dynamic_symbols.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/module_flags.h"
@@ -17,9 +18,8 @@
 #include "sampler/entries/entry_plan.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/locks/allocator_waits.h"
 #include "sampler/process/process.h"
-#include "sampler/stacks/module_table.h"
+#include "sampler/record/allocator_waits.h"
 
 namespace holdfast {
 namespace {
@@ -53,7 +53,7 @@ bool DescribeImage(const link_map* map, ExecutableImage* image) {
   return is_executable;  // false: the dynamic linker was started as a program, and left us its own headers
 }
 
-SymbolList ExportedBy(const ElfSymbols& symbols) {
+SymbolList ExportedBy(const DynamicSymbols& symbols) {
   SymbolList list;
   if (symbols.symbols == nullptr || symbols.names == nullptr) return list;
   list.symbols = symbols.symbols;
@@ -203,7 +203,7 @@ int FirstChanged(const Work& work) {
 void Redirect(Work* work) {
   EntryPlan& plan = work->plan;
   const link_map* map = FirstObject();
-  const ElfSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
+  const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   if (!DescribeImage(map, &work->image)) return;
   work->image.exported = ExportedBy(symbols);
   const bool plain = DefinesPlainNames(work->image.exported);
@@ -240,7 +240,7 @@ void RedirectEntries() {
   if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
   // Most executables have no allocator: a look at their imports.
   const link_map* map = FirstObject();
-  const ElfSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
+  const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   SymbolList imported = ExportedBy(symbols);
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;

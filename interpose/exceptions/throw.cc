@@ -17,7 +17,7 @@
 #include "interpose/arch/entry_points.h"
 #include "interpose/base/readiness.h"
 #include "interpose/exceptions/throw_functions.h"
-#include "sampler/events/throws.h"
+#include "sampler/record/throws.h"
 
 using namespace holdfast;
 

@@ -16,8 +16,8 @@
 #include "interpose/heap/perhaps_sampled.h"
 #include "interpose/heap/sampled_block.h"
 #include "sampler/arch/processor.h"
-#include "sampler/heap/exact.h"
-#include "sampler/heap/heap.h"
+#include "sampler/record/exact.h"
+#include "sampler/record/heap.h"
 
 namespace holdfast {
 

@@ -15,7 +15,7 @@
 #include "interpose/heap/operators.h"
 #include "interpose/heap/perhaps_sampled.h"
 #include "interpose/heap/sampled_block.h"
-#include "sampler/heap/heap.h"
+#include "sampler/record/heap.h"
 
 // By the Itanium C++ ABI's rules for personality routines: 2 = _UA_CLEANUP_PHASE, 8 = _URC_CONTINUE_UNWIND.
 extern "C" HOLDFAST_HIDDEN int HoldfastMutedPersonality(int, int actions, uint64_t, void*, void*) {

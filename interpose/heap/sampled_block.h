@@ -13,9 +13,9 @@
 #include "interpose/heap/large_samples.h"
 #include "interpose/heap/parked_blocks.h"
 #include "sampler/arch/processor.h"
-#include "sampler/heap/exact.h"
-#include "sampler/heap/heap.h"
 #include "sampler/hot_path/sampled_filter.h"
+#include "sampler/record/exact.h"
+#include "sampler/record/heap.h"
 
 namespace holdfast {
 

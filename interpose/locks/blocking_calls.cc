@@ -12,7 +12,7 @@
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/deadline.h"
 #include "interpose/locks/straight_on.h"
-#include "sampler/locks/waits.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {

@@ -11,8 +11,8 @@
 #include <pthread.h>
 
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/locks/cleanup.h"
-#include "sampler/locks/waits.h"
+#include "sampler/record/cleanup.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 

@@ -16,11 +16,11 @@
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/mutex.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/capture/little_stack.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/waits.h"
-#include "sampler/stacks/little_stack.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {

@@ -13,8 +13,8 @@
 #include "interpose/base/real.h"
 #include "interpose/locks/straight_on.h"
 #include "sampler/hot_path/lock_slots.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/waits.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/waits.h"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13

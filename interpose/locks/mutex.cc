@@ -26,8 +26,8 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/waits.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "sampler/locks/holds.h"
+#include "sampler/record/holds.h"
 
 namespace holdfast {
 

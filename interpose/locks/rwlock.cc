@@ -13,8 +13,8 @@
 #include "interpose/locks/straight_on.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/waits.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {

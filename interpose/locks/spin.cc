@@ -9,8 +9,8 @@
 #include "sampler/arch/processor.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/waits.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {

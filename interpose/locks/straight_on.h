@@ -1,11 +1,11 @@
 // First step of a wrapper's slow path: if nothing is recorded, or too little stack is left
-// (sampler/stacks/little_stack.h), it jumps straight to the real function. Out of line, and without a frame of its own.
+// (sampler/capture/little_stack.h), it jumps straight to the real function. Out of line, and without a frame of its own.
 #ifndef HOLDFAST_INTERPOSE_LOCKS_STRAIGHT_ON_H_
 #define HOLDFAST_INTERPOSE_LOCKS_STRAIGHT_ON_H_
 
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
-#include "sampler/stacks/little_stack.h"
+#include "sampler/capture/little_stack.h"
 
 namespace holdfast {
 

@@ -1,7 +1,7 @@
 #include "interpose/maps/allocator_code.h"
 
+#include "sampler/capture/find_object.h"
 #include "sampler/contract/loaded_objects.h"
-#include "sampler/stacks/find_object.h"
 
 namespace holdfast {
 

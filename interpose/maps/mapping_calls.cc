@@ -1,6 +1,6 @@
 // mmap, munmap, mremap, brk, sbrk, shmat and shmdt; and the same through libc's variadic `syscall`, which comes here if
 // the number is one of theirs (interpose/process/process_hooks.cc). libc's own calls, of malloc and for threads'
-// stacks, bypass the PLT: the exporter finds their mappings from outside (report/memory/libc_mappings.h).
+// stacks, bypass the PLT: the exporter finds their mappings from outside (report/observe/memory/libc_mappings.h).
 //
 // Each of these functions is entered once per system call of the program. The real function runs first, and its effect
 // is recorded before the program learns of it.
@@ -17,7 +17,7 @@
 #include "interpose/base/real.h"
 #include "interpose/maps/allocator_code.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/maps/maps.h"
+#include "sampler/record/maps.h"
 
 namespace holdfast {
 namespace {

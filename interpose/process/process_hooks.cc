@@ -14,9 +14,9 @@
 #include "interpose/heap/operators.h"
 #include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/labels/labels.h"
 #include "sampler/lifetime/lifetime.h"
-#include "sampler/maps/maps.h"
+#include "sampler/record/labels.h"
+#include "sampler/record/maps.h"
 
 using namespace holdfast;
 

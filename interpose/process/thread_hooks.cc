@@ -9,8 +9,8 @@
 #include "interpose/base/old_version.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
-#include "sampler/events/threads.h"
-#include "sampler/labels/labels.h"
+#include "sampler/record/labels.h"
+#include "sampler/record/threads.h"
 
 using namespace holdfast;
 

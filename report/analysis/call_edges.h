@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/profiles/filtered_stacks.h"
+#include "report/analysis/profiles/filtered_stacks.h"
 
 namespace holdfast {
 

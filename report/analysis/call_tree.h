@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "report/profiles/filtered_stacks.h"
+#include "report/analysis/profiles/filtered_stacks.h"
 
 namespace holdfast {
 

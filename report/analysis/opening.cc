@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "report/analysis/idle_waits.h"
-#include "report/analysis/lock_classes.h"
-#include "report/analysis/lock_list.h"
+#include "report/analysis/locks/idle_waits.h"
+#include "report/analysis/locks/lock_classes.h"
+#include "report/analysis/locks/lock_list.h"
+#include "report/analysis/profiles/metric.h"
+#include "report/analysis/profiles/short_name.h"
 #include "report/base/value_units.h"
-#include "report/pprof/typed_records.h"
-#include "report/profiles/metric.h"
-#include "report/profiles/short_name.h"
+#include "report/profile/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -2,7 +2,7 @@
 // and the page follow these rules:
 //
 //   memory in use       the usual case. For a process that exited, at the last snapshot before its exit handlers
-//                       (report/profiles/profile_set.h)
+//                       (report/analysis/profiles/profile_set.h)
 //   the peak            if the programs have freed everything that they allocated themselves, and the one that allocated most
 //                       has a peak profile
 //   all allocations     if they have freed everything, and there is no such peak profile
@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "report/pprof/profile.h"
-#include "report/profiles/plumbing.h"
+#include "report/analysis/profiles/plumbing.h"
+#include "report/profile/profile.h"
 
 namespace holdfast {
 

@@ -1,6 +1,6 @@
 // Finds the owner of most of a profile, for the line `biggest` of `holdfast top`, and with the same rule for the page
-// (report/web/src/core/owners.ts; a test compares both). The owner of a stack is the first function from the leaf that
-// is not plumbing (report/profiles/plumbing.h).
+// (report/page/web/src/core/owners.ts; a test compares both). The owner of a stack is the first function from the leaf that
+// is not plumbing (report/analysis/profiles/plumbing.h).
 //
 //     main ─ Serve ┬ Login ── Sessions::Add ── std::map::emplace      Sessions::Add: 60MiB, 60%, mostly for Login
 //                  └ Logout
@@ -29,9 +29,9 @@
 #include <vector>
 
 #include "report/analysis/flat_table.h"
-#include "report/analysis/wait_rank.h"
-#include "report/profiles/filtered_stacks.h"
-#include "report/profiles/plumbing.h"
+#include "report/analysis/locks/wait_rank.h"
+#include "report/analysis/profiles/filtered_stacks.h"
+#include "report/analysis/profiles/plumbing.h"
 
 namespace holdfast {
 

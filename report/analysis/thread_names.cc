@@ -7,15 +7,15 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/analysis/waiting_list.h"
-#include "report/pprof/typed_records.h"
-#include "report/profiles/thread_start.h"
+#include "report/analysis/locks/waiting_list.h"
+#include "report/analysis/profiles/thread_start.h"
+#include "report/profile/typed_records.h"
 
 namespace holdfast {
 namespace {
 
 constexpr size_t kMostOfAThread = 15;  // TASK_COMM_LEN without the terminating zero
-constexpr size_t kMostShown = 4;
+constexpr size_t kMostThreadsShown = 4;
 
 // Adds the names in the records.
 void AddNoted(const Profile& profile, ThreadNames* names) {
@@ -76,9 +76,9 @@ std::string WithThreadNames(const std::string& start, const ThreadNames& names) 
   const auto found = names.find(start);
   if (found == names.end()) return start;
   std::vector<std::string> shown = Grouped(found->second);
-  if (shown.size() > kMostShown) {
-    const size_t more = shown.size() - kMostShown;
-    shown.resize(kMostShown);
+  if (shown.size() > kMostThreadsShown) {
+    const size_t more = shown.size() - kMostThreadsShown;
+    shown.resize(kMostThreadsShown);
     shown.back() += fmt::format(" and {} more", more);
   }
   return fmt::format("{}  ({})", start, fmt::join(shown, ", "));

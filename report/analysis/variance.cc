@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "report/pprof/typed_records.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/profiles/metric.h"
+#include "report/profile/typed_records.h"
 #include "sampler/contract/records.h"
 
 namespace holdfast {

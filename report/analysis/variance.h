@@ -20,7 +20,7 @@
 #include <cmath>
 #include <vector>
 
-#include "report/pprof/profile.h"
+#include "report/profile/profile.h"
 
 namespace holdfast {
 

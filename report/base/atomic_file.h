@@ -1,5 +1,5 @@
 // Writes a result for `-o FILE`: FILE then holds either the whole result or its former contents. The tool writes such
-// files only through this class. Profiles in an output folder are written by report/export/output_folder.h, which never
+// files only through this class. Profiles in an output folder are written by report/builder/output_folder.h, which never
 // follows a link and never replaces a file.
 //
 //   "-"                 standard output

@@ -26,7 +26,7 @@ std::string FormatTimeNs(int64_t ns);
 // values.
 std::string FormatRoughTimeNs(int64_t ns);
 // Prints how long something lasted or will last, for use in a sentence: "250ms", "25.1s", "5min 12s", "3h 12min", "4.5
-// days". For values of a profile use FormatTimeNs. The page has the same rule (report/web/src/core/units.ts).
+// days". For values of a profile use FormatTimeNs. The page has the same rule (report/page/web/src/core/units.ts).
 std::string FormatDuration(int64_t ns);
 // "2026-11-23T13:20:11.402Z", from nanoseconds since 1970.
 std::string FormatWallTime(int64_t wall_ns);

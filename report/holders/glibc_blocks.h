@@ -1,7 +1,7 @@
 // Finds the blocks of glibc's malloc in a process's memory, chunk by chunk.
 //
 //    [heap]            the main arena: contiguous chunks, from the first one to the top
-//    64 MiB-aligned    heaps of the other arenas (report/memory/arenas.h): a head, then chunks
+//    64 MiB-aligned    heaps of the other arenas (report/observe/memory/arenas.h): a head, then chunks
 //    anonymous         large blocks, each in a mapping of its own: 0, size | 2
 //
 //    chunk  │ size of the previous one, if free │ size, flags │ user's bytes …

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "report/holders/block_map.h"
 #include "report/holders/memory_image.h"
-#include "report/memory/live_blocks.h"
+#include "report/observe/memory/live_blocks.h"
 
 namespace holdfast {
 

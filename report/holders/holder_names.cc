@@ -8,9 +8,9 @@
 #include "report/base/base_name.h"
 #include "report/base/printable.h"
 #include "report/base/value_units.h"
-#include "report/elf/demangle.h"
-#include "report/outside/outside_stack.h"
-#include "report/table/process_info.h"
+#include "report/names/elf/demangle.h"
+#include "report/observe/outside/outside_stack.h"
+#include "report/observe/table/process_info.h"
 
 namespace holdfast {
 namespace {

@@ -20,11 +20,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "report/base/file_descriptor.h"
-#include "report/elf/data_symbols.h"
-#include "report/elf/elf_symbols.h"
 #include "report/holders/heap_blocks.h"
 #include "report/holders/memory_image.h"
-#include "report/table/snapshot.h"
+#include "report/names/elf/data_symbols.h"
+#include "report/names/elf/elf_symbols.h"
+#include "report/observe/table/snapshot.h"
 
 namespace holdfast {
 

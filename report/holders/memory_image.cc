@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "report/table/process_files.h"
-#include "report/table/process_info.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 
 namespace holdfast {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "absl/status/statusor.h"
 #include "report/holders/populated_pages.h"
-#include "report/memory/mappings.h"
-#include "report/table/thread_status.h"
+#include "report/observe/memory/mappings.h"
+#include "report/observe/table/thread_status.h"
 
 namespace holdfast {
 

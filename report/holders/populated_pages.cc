@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "report/memory/mappings.h"
-#include "report/memory/pagemap.h"
-#include "report/table/process_files.h"
-#include "report/table/process_info.h"
+#include "report/observe/memory/mappings.h"
+#include "report/observe/memory/pagemap.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 
 namespace holdfast {
 namespace {

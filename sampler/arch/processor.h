@@ -28,7 +28,7 @@
 // (unless noted). A port must also check, outside of these folders: the version nodes of libc (interpose/exports.map,
 // interpose/base/wrapped.inc); unwind rows, which have no return address in a register (sampler/unwind/unwind_row.h);
 // HOLDFAST_PROCESSOR in CMakeLists.txt; and what the tool accepts as an ELF file of this processor
-// (report/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/elf/elf_symbols.cc).
+// (report/names/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/names/elf/elf_symbols.cc).
 #ifndef HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 #define HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 

@@ -20,7 +20,7 @@ void FindMappedClock(const void* vdso) {
     if (segments[i].p_type == PT_DYNAMIC) dynamic = start + segments[i].p_offset;
   }
   if (dynamic == 0) return;
-  const ElfSymbols symbols = SymbolsAt(reinterpret_cast<const Elf64_Dyn*>(dynamic), bias);
+  const DynamicSymbols symbols = SymbolsAt(reinterpret_cast<const Elf64_Dyn*>(dynamic), bias);
   constexpr const char* kNames[] = {"__vdso_clock_gettime", "__kernel_clock_gettime"};  // by processor
   for (const char* name : kNames) {
     const Elf64_Sym* found = FindSymbol(symbols, name, IsDefinition);

@@ -1,6 +1,6 @@
 // Looks up a symbol in a loaded object without the dynamic linker: no lock, no allocation.
 //
-//     const ElfSymbols libc = SymbolsAt(map->l_ld, map->l_addr);
+//     const DynamicSymbols libc = SymbolsAt(map->l_ld, map->l_addr);
 //     const Elf64_Sym* found = FindSymbol(libc, "malloc", IsDefinition);
 //
 // Any thread, signal handlers, as long as the object stays loaded.
@@ -18,7 +18,7 @@ namespace holdfast {
 //   4 numbers: buckets, first symbol in the table, words of the Bloom filter, shift; then filter, buckets, chains.
 //
 // Of the older DT_HASH only the second number is used: the count of symbols.
-struct ElfSymbols {
+struct DynamicSymbols {
   uintptr_t bias = 0;
   const uint32_t* hash = nullptr;
   const uint32_t* old_hash = nullptr;
@@ -38,8 +38,8 @@ inline uintptr_t AddressIn(const Elf64_Dyn& entry, const Elf64_Dyn* dynamic, uin
 
 // `dynamic` may be null: an object without symbols. Stops as soon as all is found, because every start calls it for
 // each object.
-inline ElfSymbols SymbolsAt(const Elf64_Dyn* dynamic, uintptr_t bias) {
-  ElfSymbols found;
+inline DynamicSymbols SymbolsAt(const Elf64_Dyn* dynamic, uintptr_t bias) {
+  DynamicSymbols found;
   found.bias = bias;
   for (const Elf64_Dyn* entry = dynamic; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag > DT_SYMTAB && entry->d_tag != DT_GNU_HASH) continue;
@@ -69,7 +69,7 @@ struct SymbolName {
 
 // Returns the first symbol of this name for which `wanted` is true, or null.
 template <typename Wanted>
-const Elf64_Sym* FindSymbol(const ElfSymbols& object, const SymbolName& name, Wanted wanted) {
+const Elf64_Sym* FindSymbol(const DynamicSymbols& object, const SymbolName& name, Wanted wanted) {
   if (object.symbols == nullptr || object.names == nullptr) return nullptr;
   if (object.hash == nullptr) {
     for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
@@ -99,7 +99,7 @@ const Elf64_Sym* FindSymbol(const ElfSymbols& object, const SymbolName& name, Wa
 
 inline bool IsDefinition(const Elf64_Sym& symbol) { return symbol.st_shndx != SHN_UNDEF; }
 
-inline void* AddressOf(const ElfSymbols& object, const Elf64_Sym& symbol) {
+inline void* AddressOf(const DynamicSymbols& object, const Elf64_Sym& symbol) {
   return reinterpret_cast<void*>(symbol.st_shndx == SHN_ABS ? symbol.st_value : object.bias + symbol.st_value);
 }
 

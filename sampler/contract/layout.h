@@ -113,7 +113,7 @@ static_assert(sizeof(HeapInUse) == 64);
 // What one thread has in use when every allocation is recorded: `limit` − `room`, modulo 2^64, because a thread may
 // free what others have allocated. Both in kAmountFractionBits. An allocation takes from `room`, a free adds to it.
 // Only when there is no room left does the thread add up what the others have in use (SeeHeight in
-// sampler/tables/in_use.h), and get room by a higher limit.
+// sampler/table/in_use.h), and get room by a higher limit.
 struct alignas(64) ThreadInUse {
   // A higher limit is written after the room, a lower one before it. A reader reads the limit before and after the room,
   // so it never finds too much in use.

@@ -8,7 +8,7 @@ namespace holdfast {
 
 inline constexpr uint32_t kModuleUnloaded = 1;
 // The module's calls of free do not reach the library, so the frees of its blocks are not seen:
-// sampler/stacks/free_calls.h.
+// sampler/capture/free_calls.h.
 inline constexpr uint32_t kModuleFreesElsewhere = 2;
 // The executable's allocator returned a block that was sampled and not yet freed: it frees, and probably allocates,
 // without its functions (they were inlined, -flto).

@@ -45,7 +45,7 @@ struct Options {
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
   Entries entries = Entries::kAuto;
   bool exporter = true;  // HOLDFAST_EXPORTER=no
-  // HOLDFAST_REPLAY: walks may be remembered (sampler/heap/exact.h, sampler/stacks/remembered_stack.h).
+  // HOLDFAST_REPLAY: walks may be remembered (sampler/record/exact.h, sampler/capture/remembered_stack.h).
   bool replay = true;
   const char* exporter_path = nullptr;
   const char* snapshot_when = "";  // triggers.h

@@ -105,7 +105,7 @@ struct LabelSet {
   char text[];
 };
 inline constexpr uint32_t kMostLabelSets = 4096;
-// The key of the thread's name (sampler/tables/name_labels.h), which no program can set; `thread` in profiles.
+// The key of the thread's name (sampler/table/name_labels.h), which no program can set; `thread` in profiles.
 inline constexpr char kThreadNameKey[] = "\x01thread";
 inline constexpr uint32_t kMostLabelKey = 64, kMostLabelValue = 128;  // bytes; longer ones are cut
 inline constexpr uint32_t kMostLabelBytes = 512;                      // of a set, zeros included
@@ -329,7 +329,7 @@ struct LockRecord {
   uint16_t number;  // from 1
   std::atomic<uint64_t> waits, wait_ns, longest_ns;
   std::atomic<uint64_t> holds, hold_ns;  // hold_ns: waiting of all threads during these holds
-  // The lengths of holds with a waiter: see LockHold::held_ns in sampler/locks/holds.h.
+  // The lengths of holds with a waiter: see LockHold::held_ns in sampler/record/holds.h.
   std::atomic<uint64_t> held_ns, longest_held_ns;
   std::atomic<uint64_t> alone_ns;              // part of held_ns with a single reader
   std::atomic<Offset> wait_times, hold_times;  // TimeHistogram; kNoRoom; 0: none yet

@@ -61,7 +61,7 @@ inline double SampleProbability(uint64_t x, uint64_t interval) {
 }
 
 // Deterministic: the free of a block subtracts exactly what its allocation added. `share`: the part of such samples
-// that is kept (WaitState::chance in sampler/locks/wait_state.h).
+// that is kept (WaitState::chance in sampler/record/wait_state.h).
 inline Weight WeightOf(uint64_t x, uint64_t interval, double share = 1) {
   const double p = SampleProbability(x, interval) * share;
   if (p == 1) return {uint64_t{1} << kCountFractionBits, x << kAmountFractionBits, 0, 0};

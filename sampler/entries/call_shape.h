@@ -1,5 +1,5 @@
 // What a call of an allocator's function means: where its size and its block are, and what it returns. The names are
-// those of the wrappers in interpose/own_names, in allocator_names.inc.
+// those of the wrappers in interpose/heap, in allocator_names.inc.
 #ifndef HOLDFAST_SAMPLER_ENTRIES_CALL_SHAPE_H_
 #define HOLDFAST_SAMPLER_ENTRIES_CALL_SHAPE_H_
 
@@ -91,7 +91,7 @@ inline constexpr bool AreAlike(const CallShape& a, const CallShape& b) {
   return a.effect == b.effect && a.size == b.size && a.times == b.times && a.block == b.block;
 }
 
-// The list, as numbers. Those of HOLDFAST_NAME come first (interpose/own_names).
+// The list, as numbers. Those of HOLDFAST_NAME come first (interpose/heap).
 enum AllocatorName : int {
 #define HOLDFAST_NAME(name, shape) kName_##name,
 #include "sampler/entries/allocator_names.inc"

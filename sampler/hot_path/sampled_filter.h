@@ -48,7 +48,7 @@ struct alignas(64) SampledFilter {
   std::atomic<uint32_t> usable_mask{0};
   std::atomic<uint8_t*> counters{nullptr};  // kFilterBytes in private memory; null until the first sample
   // The same for SurelyNotSampled; also null when some samples have no counter, because only
-  // sampler/tables/shadow_map.h knows them.
+  // sampler/table/shadow_map.h knows them.
   std::atomic<uint8_t*> sure{nullptr};
   std::atomic<bool> some_have_none{false};
   AlwaysAsk always_ask[2] = {};

@@ -71,7 +71,7 @@ struct ThreadState {
   StackBounds stack_bounds;
   uint32_t epoch;           // Process::epoch when the thread was introduced; 0 = not yet
   uint16_t interval_index;  // index of the heap interval that heap_countdown was drawn from
-  uint16_t labels;          // number of its LabelSet (sampler/tables/label_sets.h); 0: none
+  uint16_t labels;          // number of its LabelSet (sampler/table/label_sets.h); 0: none
   uint16_t samples;  // how many until one is timed (bits 0–7), and what else OwnTime keeps; differs after each one
   uint16_t scratch;  // 1 + the number of its scratch buffer; 0 = none
   uint16_t calm_unlocks;   // while a lock is watched: unlocks until one is checked (see Calm)
@@ -92,7 +92,7 @@ struct ThreadState {
   uint8_t preparing;       // its share of lock_preparing
   uint8_t stack_floor;     // lowest bits of the lowest usable page of its stack: see little_stack.cc
   bool noted : 1;          // in TableHeader::noted_threads
-  bool throwing : 1;       // between the C++ runtime's entry point and the unwinder's: sampler/events/throws.h
+  bool throwing : 1;       // between the C++ runtime's entry point and the unwinder's: sampler/record/throws.h
   uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
   uint16_t sampled_index;  // index of the heap interval of the sample in progress
   uint16_t lock_index;     // index of the lock interval that lock_countdown was drawn from

@@ -1,10 +1,10 @@
 #include "sampler/contract/syscalls.h"
-#include "sampler/heap/heap.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
+#include "sampler/record/heap.h"
 
 namespace holdfast {
 

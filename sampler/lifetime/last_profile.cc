@@ -1,16 +1,16 @@
 #include <linux/futex.h>
 #include <time.h>
 
+#include "sampler/capture/module_table.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/exporter_progress.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
-#include "sampler/locks/holds.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/process.h"
-#include "sampler/stacks/module_table.h"
+#include "sampler/record/holds.h"
 
 namespace holdfast {
 

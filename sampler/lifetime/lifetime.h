@@ -17,7 +17,7 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
 // Whether free may rely on sampled blocks lying at tagged addresses: the allocator below has an aligned entry point of its
 // own, and the interval is large enough for it to be worth it.
 void AllowTag(bool allocator_can_align);
-// Looks for modules that call another free than the library's, from now on: nobody sees what they free (sampler/stacks/free_calls.h). The
+// Looks for modules that call another free than the library's, from now on: nobody sees what they free (sampler/capture/free_calls.h). The
 // program's own calls reach the library, and this is the library's code.
 void WatchFreeCalls(const char* start, const char* end);
 // An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled: returns

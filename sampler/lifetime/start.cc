@@ -1,5 +1,7 @@
 #include <sys/auxv.h>
 
+#include "sampler/capture/free_calls.h"
+#include "sampler/capture/module_reading.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
@@ -7,9 +9,7 @@
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/process.h"
-#include "sampler/stacks/free_calls.h"
-#include "sampler/stacks/module_reading.h"
-#include "sampler/tables/name_labels.h"
+#include "sampler/table/name_labels.h"
 
 namespace holdfast {
 

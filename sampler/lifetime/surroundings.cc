@@ -5,7 +5,7 @@
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
-#include "sampler/tables/table_owner.h"
+#include "sampler/table/table_owner.h"
 
 namespace holdfast {
 

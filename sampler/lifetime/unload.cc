@@ -1,8 +1,8 @@
+#include "sampler/capture/module_reading.h"
+#include "sampler/capture/module_table.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
-#include "sampler/stacks/module_reading.h"
-#include "sampler/stacks/module_table.h"
-#include "sampler/tables/shared_table.h"
+#include "sampler/table/shared_table.h"
 
 namespace holdfast {
 

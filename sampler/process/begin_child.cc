@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include "sampler/capture/module_table.h"
+#include "sampler/capture/scratch.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/lock_slots.h"
@@ -9,12 +11,10 @@
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
-#include "sampler/ranges/change_queue.h"
-#include "sampler/stacks/module_table.h"
-#include "sampler/stacks/scratch.h"
-#include "sampler/tables/label_sets.h"
-#include "sampler/tables/shadow_map.h"
-#include "sampler/tables/stack_table.h"
+#include "sampler/table/change_queue.h"
+#include "sampler/table/label_sets.h"
+#include "sampler/table/shadow_map.h"
+#include "sampler/table/stack_table.h"
 
 namespace holdfast {
 

@@ -4,15 +4,15 @@
 #include <sys/mman.h>
 
 #include "sampler/arch/processor.h"
+#include "sampler/capture/raw_memory.h"
+#include "sampler/capture/remembered_walks.h"
+#include "sampler/capture/scratch.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
 #include "sampler/process/process.h"
-#include "sampler/stacks/raw_memory.h"
-#include "sampler/stacks/remembered_walks.h"
-#include "sampler/stacks/scratch.h"
 
 namespace holdfast {
 

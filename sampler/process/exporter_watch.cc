@@ -6,11 +6,11 @@
 
 #include "sampler/contract/clock.h"
 #include "sampler/contract/exporter_service.h"
+#include "sampler/contract/orphan_reaper.h"
+#include "sampler/contract/spawn_exporter.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/process/process.h"
-#include "sampler/spawn/orphan_reaper.h"
-#include "sampler/spawn/spawn_exporter.h"
 
 namespace holdfast {
 namespace {

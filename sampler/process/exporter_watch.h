@@ -3,7 +3,7 @@
 #ifndef HOLDFAST_SAMPLER_PROCESS_EXPORTER_WATCH_H_
 #define HOLDFAST_SAMPLER_PROCESS_EXPORTER_WATCH_H_
 
-#include "sampler/tables/shared_table.h"
+#include "sampler/table/shared_table.h"
 
 namespace holdfast {
 

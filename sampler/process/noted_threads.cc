@@ -1,7 +1,7 @@
 #include "sampler/process/noted_threads.h"
 
+#include "sampler/capture/sample_stack.h"
 #include "sampler/contract/clock.h"
-#include "sampler/stacks/sample_stack.h"
 
 namespace holdfast {
 

@@ -1,5 +1,5 @@
 // Which thread takes samples at which stacks, so that threads can be named: names are read from outside, in /proc, when
-// a snapshot is made (report/export/running_program.h).
+// a snapshot is made (report/builder/running_program.h).
 //
 // Recorded at the first sample of a thread, and once in a while afterwards, because the first may come before the
 // thread has reached its own function. The calling thread is muted.
@@ -8,7 +8,7 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/hot_path/thread_state.h"
-#include "sampler/tables/shared_table.h"
+#include "sampler/table/shared_table.h"
 
 namespace holdfast {
 

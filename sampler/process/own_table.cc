@@ -1,11 +1,11 @@
 #include "sampler/process/own_table.h"
 
+#include "sampler/capture/little_stack.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/process/exporter_watch.h"
-#include "sampler/stacks/little_stack.h"
-#include "sampler/tables/stack_table.h"
+#include "sampler/table/stack_table.h"
 
 namespace holdfast {
 

@@ -12,7 +12,7 @@
 
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/process/process.h"
-#include "sampler/tables/shared_table.h"
+#include "sampler/table/shared_table.h"
 
 namespace holdfast {
 

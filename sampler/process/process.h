@@ -8,7 +8,7 @@
 
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/options.h"
-#include "sampler/tables/table_file.h"
+#include "sampler/table/table_file.h"
 
 namespace holdfast {
 

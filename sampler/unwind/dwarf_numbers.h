@@ -1,6 +1,6 @@
 // DWARF constants of call frame information that the unwinder reads, under their own names: DWARF 5, sections 7.7.1
 // (expressions) and 7.24 (call frames), GNU's extensions, and the pointer encodings of .eh_frame (Linux Standard Base,
-// 10.5). The constants of debug information, which the target never reads, are in report/dwarf/constants.h.
+// 10.5). The constants of debug information, which the target never reads, are in report/names/dwarf/constants.h.
 #ifndef HOLDFAST_SAMPLER_UNWIND_DWARF_NUMBERS_H_
 #define HOLDFAST_SAMPLER_UNWIND_DWARF_NUMBERS_H_
 

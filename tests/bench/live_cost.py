@@ -42,7 +42,7 @@ def memory(pid):
 
 
 class Browser(threading.Thread):
-    """Asks as report/web/src/ui/live/feed.ts does."""
+    """Asks as report/page/web/src/ui/live/feed.ts does."""
 
     def __init__(self, address, pid, seconds):
         super().__init__(daemon=True)

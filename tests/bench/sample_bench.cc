@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "sampler/heap/heap.h"
+#include "sampler/capture/row_cache.h"
+#include "sampler/capture/stack_trace.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
-#include "sampler/stacks/row_cache.h"
-#include "sampler/stacks/stack_trace.h"
-#include "sampler/tables/stack_table.h"
+#include "sampler/record/heap.h"
+#include "sampler/table/stack_table.h"
 #include "tests/bench/call_paths.h"
 #include "tests/unit/anonymous_table.h"
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "sampler/stacks/row_cache.h"
-#include "sampler/stacks/stack_trace.h"
+#include "sampler/capture/row_cache.h"
+#include "sampler/capture/stack_trace.h"
 
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>

@@ -1,4 +1,4 @@
-// The short path at interval 1 (sampler/heap/exact.h) records the same as the long path: stack by stack, block by
+// The short path at interval 1 (sampler/record/exact.h) records the same as the long path: stack by stack, block by
 // block.
 #include <algorithm>
 #include <filesystem>

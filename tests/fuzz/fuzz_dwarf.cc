@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "report/dwarf/info.h"
-#include "report/elf/debug_file.h"
+#include "report/names/dwarf/info.h"
+#include "report/names/elf/debug_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   holdfast::FileDescriptor fd(memfd_create("fuzz", MFD_CLOEXEC));

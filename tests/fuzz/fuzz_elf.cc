@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "report/elf/dynamic_names.h"
-#include "report/elf/elf_symbols.h"
-#include "report/elf/executable_kind.h"
-#include "report/symbolize/elf_calls.h"
+#include "report/names/elf/dynamic_names.h"
+#include "report/names/elf/elf_symbols.h"
+#include "report/names/elf/executable_kind.h"
+#include "report/names/symbolize/elf_calls.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const int fd = memfd_create("fuzz", 0);

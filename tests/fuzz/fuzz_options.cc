@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "report/base/value_units.h"
-#include "report/processes/run_options.h"
+#include "report/run/run_options.h"
 #include "sampler/contract/options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "report/pprof/pprof.h"
+#include "report/profile/pprof.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr uint64_t kMostBytes = 16 << 20;

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "report/export/profile_builder.h"
-#include "report/table/snapshot.h"
+#include "report/builder/profile_builder.h"
+#include "report/observe/table/snapshot.h"
 #include "sampler/contract/layout.h"
 #include "tests/unit/made_table.h"
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/growth/alive_ages.h"
-#include "report/growth/growth.h"
+#include "report/analysis/growth/alive_ages.h"
+#include "report/analysis/growth/growth.h"
 #include "sampler/contract/age_buckets.h"
 #include "tests/support/leak_shapes.h"
 

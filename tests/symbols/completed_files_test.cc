@@ -1,8 +1,8 @@
 // Names and lines that were not ready when a file was written: the file says so, `top` says so, and they come later.
 #include <gmock/gmock.h>
 
-#include "report/export/process_exporter.h"
-#include "report/views/top.h"
+#include "report/builder/process_exporter.h"
+#include "report/show/top.h"
 #include "tests/symbols/oracle.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"

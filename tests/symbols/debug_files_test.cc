@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "fmt/format.h"
-#include "report/elf/xz.h"
+#include "report/names/elf/xz.h"
 #include "tests/symbols/oracle.h"
 #include "tests/unit/pprof_fixture.h"
 

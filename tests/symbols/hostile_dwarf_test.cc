@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "report/dwarf/info.h"
-#include "report/elf/debug_file_finder.h"
+#include "report/names/dwarf/info.h"
+#include "report/names/elf/debug_file_finder.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast::testing {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/symbolize/module_symbolizer.h"
+#include "report/names/symbolize/module_symbolizer.h"
 
 namespace holdfast::testing {
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "fmt/format.h"
-#include "report/symbolize/mapping_layout.h"
-#include "report/symbolize/perf_map.h"
-#include "report/symbolize/profile_symbolizer.h"
+#include "report/names/symbolize/mapping_layout.h"
+#include "report/names/symbolize/perf_map.h"
+#include "report/names/symbolize/profile_symbolizer.h"
 #include "tests/symbols/oracle.h"
 #include "tests/unit/pprof_fixture.h"
 

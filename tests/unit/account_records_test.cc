@@ -1,14 +1,14 @@
 // The account of memory as records of a profile: what is written is read back; what others wrote does no harm.
-#include "report/memory/account_records.h"
+#include "report/observe/memory/account_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "report/memory/account_text.h"
-#include "report/memory/mappings.h"
-#include "report/pprof/old_comments.h"
+#include "report/observe/memory/account_text.h"
+#include "report/observe/memory/mappings.h"
+#include "report/profile/old_comments.h"
 
 namespace holdfast {
 namespace {

@@ -1,8 +1,8 @@
 // The lines of the account add up, and none has more than its mappings, whatever an estimate says.
 #include <gtest/gtest.h>
 
-#include "report/memory/account.h"
-#include "report/memory/account_text.h"
+#include "report/observe/memory/account.h"
+#include "report/observe/memory/account_text.h"
 #include "tests/unit/made_pagemap.h"
 
 namespace holdfast {

@@ -1,5 +1,5 @@
 // What a lifetimes profile's sums say: medians within their buckets.
-#include "report/lifetimes/age_sums.h"
+#include "report/show/age_sums.h"
 
 #include <gtest/gtest.h>
 

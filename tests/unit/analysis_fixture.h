@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "report/comparisons/check.h"
-#include "report/comparisons/diff.h"
-#include "report/comparisons/leaks.h"
-#include "report/views/merge_command.h"
-#include "report/views/top.h"
+#include "report/show/check.h"
+#include "report/show/diff.h"
+#include "report/show/leaks.h"
+#include "report/show/merge_command.h"
+#include "report/show/top.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 

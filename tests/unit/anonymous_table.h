@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sampler/contract/syscalls.h"
-#include "sampler/tables/shared_table.h"
-#include "sampler/tables/stack_table.h"
+#include "sampler/table/shared_table.h"
+#include "sampler/table/stack_table.h"
 
 namespace holdfast {
 

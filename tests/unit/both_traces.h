@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sampler/stacks/stack_trace.h"
+#include "sampler/capture/stack_trace.h"
 
 namespace holdfast {
 

@@ -1,8 +1,8 @@
 // `holdfast collect` as a command line.
 #include <gmock/gmock.h>
 
-#include "report/commands/commands.h"
-#include "report/exporter/exporter_lock.h"
+#include "report/cmd/commands.h"
+#include "report/daemon/exporter_lock.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 

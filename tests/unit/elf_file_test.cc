@@ -1,5 +1,5 @@
 // ElfFile on whole and on damaged files: what does not lie in the file is not there, and nothing else is read.
-#include "report/elf/elf_file.h"
+#include "report/names/elf/elf_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

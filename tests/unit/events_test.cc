@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/tables/live_threads.h"
-#include "sampler/tables/stack_table.h"
-#include "sampler/tables/thrown_types.h"
+#include "sampler/table/live_threads.h"
+#include "sampler/table/stack_table.h"
+#include "sampler/table/thrown_types.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "report/exporter/exporter_lock.h"
-#include "report/table/process_info.h"
+#include "report/daemon/exporter_lock.h"
+#include "report/observe/table/process_info.h"
 #include "sampler/contract/exporter_progress.h"
 #include "sampler/contract/exporter_service.h"
 

@@ -1,4 +1,4 @@
-#include "report/exporter/exporter.h"
+#include "report/daemon/exporter.h"
 
 #include <gmock/gmock.h>
 #include <sys/file.h>
@@ -8,10 +8,10 @@
 #include <optional>
 #include <thread>
 
-#include "report/export/output_folder.h"
-#include "report/export/process_exporter.h"
-#include "report/exporter/exporter_lock.h"
-#include "report/exporter/sweep_tables.h"
+#include "report/builder/output_folder.h"
+#include "report/builder/process_exporter.h"
+#include "report/daemon/exporter_lock.h"
+#include "report/daemon/sweep_tables.h"
 #include "sampler/contract/exporter_service.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"

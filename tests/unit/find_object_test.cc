@@ -1,6 +1,6 @@
 // The search for the object at an address that replaces _dl_find_object where libc lacks it: same answers, at rest and
 // while other threads load and unload.
-#include "sampler/stacks/find_object.h"
+#include "sampler/capture/find_object.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

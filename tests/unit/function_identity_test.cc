@@ -1,5 +1,5 @@
 // Names that compilers give to parts and copies of one function, in one build and in two.
-#include "report/profiles/function_identity.h"
+#include "report/analysis/profiles/function_identity.h"
 
 #include <gtest/gtest.h>
 

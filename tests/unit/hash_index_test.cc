@@ -1,5 +1,5 @@
 // How records of the table are found by their hash: HashIndex. With stacks and nodes in it: tables_test.cc.
-#include "sampler/tables/hash_index.h"
+#include "sampler/table/hash_index.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "sampler/contract/poisson_sampler.h"
-#include "sampler/heap/heap.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
+#include "sampler/record/heap.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

@@ -2,7 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sampler/locks/lock_records.h"
+#include "sampler/record/lock_records.h"
 #include "tests/unit/waits_fixture.h"
 
 namespace holdfast {

@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include "report/base/json_text.h"
-#include "report/html/html_report.h"
-#include "report/html/html_source.h"
-#include "report/html/report_builder.h"
-#include "report/html/web_template.h"
+#include "report/page/html_report.h"
+#include "report/page/html_source.h"
+#include "report/page/report_builder.h"
+#include "report/page/web_template.h"
 
 namespace holdfast {
 

@@ -1,5 +1,5 @@
 // x86-64 code as compilers write it: how long each instruction is, and where calls and jumps lead.
-#include "report/symbolize/instructions.h"
+#include "report/names/symbolize/instructions.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "report/symbolize/tail_calls.h"
+#include "report/names/symbolize/tail_calls.h"
 
 namespace holdfast {
 namespace {
@@ -49,28 +49,28 @@ TEST(Instructions, HaveTheLengthThatObjdumpSays) {
       {"f0 0f b1 17", 4},  // lock cmpxchg
   };
   for (const auto& [hex, length] : known) {
-    const Instruction made = DecodeInstruction(Bytes(hex) + std::string(8, '\x90'), 0);
+    const MachineInstruction made = DecodeInstruction(Bytes(hex) + std::string(8, '\x90'), 0);
     EXPECT_EQ(made.length, length) << hex;
-    EXPECT_EQ(made.flow, Instruction::kNext) << hex;
+    EXPECT_EQ(made.flow, MachineInstruction::kNext) << hex;
     EXPECT_EQ(DecodeInstruction(Bytes(hex).substr(0, Bytes(hex).size() - 1), 0).length, 0) << hex << ", cut off";
   }
 }
 
 TEST(Instructions, LeadWhereTheySay) {
   const auto decode = [](const char* hex) { return DecodeInstruction(Bytes(hex), 0x1000); };
-  EXPECT_EQ(decode("e8 10 00 00 00").flow, Instruction::kCall);
+  EXPECT_EQ(decode("e8 10 00 00 00").flow, MachineInstruction::kCall);
   EXPECT_EQ(decode("e8 10 00 00 00").target, 0x1015u);
   EXPECT_EQ(decode("67 e8 fb ff ff ff").target, 0x1001u);
-  EXPECT_EQ(decode("e9 fb ff ff ff").flow, Instruction::kJump);
+  EXPECT_EQ(decode("e9 fb ff ff ff").flow, MachineInstruction::kJump);
   EXPECT_EQ(decode("e9 fb ff ff ff").target, 0x1000u);
   EXPECT_EQ(decode("eb fe").target, 0x1000u);
-  EXPECT_EQ(decode("74 02").flow, Instruction::kBranch);
+  EXPECT_EQ(decode("74 02").flow, MachineInstruction::kBranch);
   EXPECT_EQ(decode("0f 85 00 01 00 00").target, 0x1106u);
-  EXPECT_EQ(decode("ff 15 10 00 00 00").flow, Instruction::kCallSlot);
+  EXPECT_EQ(decode("ff 15 10 00 00 00").flow, MachineInstruction::kCallSlot);
   EXPECT_EQ(decode("ff 15 10 00 00 00").target, 0x1016u);
-  EXPECT_EQ(decode("f2 ff 25 10 00 00 00").flow, Instruction::kJumpSlot);
-  EXPECT_EQ(decode("ff d0").flow, Instruction::kCallAnywhere);
-  EXPECT_EQ(decode("3e ff e0").flow, Instruction::kJumpAnywhere);
+  EXPECT_EQ(decode("f2 ff 25 10 00 00 00").flow, MachineInstruction::kJumpSlot);
+  EXPECT_EQ(decode("ff d0").flow, MachineInstruction::kCallAnywhere);
+  EXPECT_EQ(decode("3e ff e0").flow, MachineInstruction::kJumpAnywhere);
   EXPECT_FALSE(decode("3e ff e0").by_pointer);
   EXPECT_TRUE(decode("ff 60 10").by_pointer);                  // jmp *0x10(%rax): a virtual function
   EXPECT_TRUE(decode("41 ff 24 24").by_pointer);               // jmp *(%r12)
@@ -83,10 +83,10 @@ TEST(Instructions, LeadWhereTheySay) {
 TEST(Instructions, ACallIsKnownFromBehind) {
   const auto before = [](const char* hex) { return CallBefore(Bytes(hex), 0x2000); };
   EXPECT_EQ(before("90 90 90 e8 00 01 00 00").target, 0x2100u);
-  EXPECT_EQ(before("90 90 ff 15 00 01 00 00").flow, Instruction::kCallSlot);
-  EXPECT_EQ(before("90 90 90 90 90 90 ff d0").flow, Instruction::kCallAnywhere);
-  EXPECT_EQ(before("90 90 90 90 90 41 ff d4").flow, Instruction::kCallAnywhere);
-  EXPECT_EQ(before("41 ff 94 24 00 01 00 00").flow, Instruction::kCallAnywhere);
+  EXPECT_EQ(before("90 90 ff 15 00 01 00 00").flow, MachineInstruction::kCallSlot);
+  EXPECT_EQ(before("90 90 90 90 90 90 ff d0").flow, MachineInstruction::kCallAnywhere);
+  EXPECT_EQ(before("90 90 90 90 90 41 ff d4").flow, MachineInstruction::kCallAnywhere);
+  EXPECT_EQ(before("41 ff 94 24 00 01 00 00").flow, MachineInstruction::kCallAnywhere);
   EXPECT_EQ(before("90 90 90 90 90 90 90 90").length, 0);
   EXPECT_EQ(before("").length, 0);
 }

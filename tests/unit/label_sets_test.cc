@@ -1,12 +1,12 @@
 // Sets of labels: one number for each distinct one, and what a stack of the table has of it.
-#include "sampler/tables/label_sets.h"
+#include "sampler/table/label_sets.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "sampler/tables/stack_table.h"
+#include "sampler/table/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

@@ -1,15 +1,15 @@
 // A walk that joins the last one gives the frames that the whole walk gives, whatever is on the stack by then.
-#include "sampler/stacks/last_walk.h"
+#include "sampler/capture/last_walk.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
+#include "sampler/capture/little_stack.h"
+#include "sampler/capture/row_cache.h"
+#include "sampler/capture/stack_trace.h"
 #include "sampler/contract/poisson_sampler.h"
-#include "sampler/stacks/little_stack.h"
-#include "sampler/stacks/row_cache.h"
-#include "sampler/stacks/stack_trace.h"
 #include "tests/unit/anonymous_table.h"
 #include "tests/unit/frames.h"
 

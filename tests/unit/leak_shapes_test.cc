@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "report/growth/growth.h"
+#include "report/analysis/growth/growth.h"
 #include "tests/support/sampled_world.h"
 
 namespace holdfast::testing {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include "report/growth/growth.h"
-#include "report/growth/suppressions.h"
-#include "report/memory/account_records.h"
+#include "report/analysis/growth/growth.h"
+#include "report/analysis/growth/suppressions.h"
+#include "report/observe/memory/account_records.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {

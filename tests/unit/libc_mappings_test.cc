@@ -1,11 +1,11 @@
 // What of the memory map is libc's and not the program's.
-#include "report/memory/libc_mappings.h"
+#include "report/observe/memory/libc_mappings.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "report/memory/arenas.h"
+#include "report/observe/memory/arenas.h"
 #include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
@@ -22,7 +22,7 @@ TEST(LibcMappings, AreWhatTheProgramHasNotMapped) {
   const std::vector<MemoryMapping> mappings = ParseMappings(kMap);
   ASSERT_EQ(mappings.size(), 5u);
   // The second is read twice while it was cut; the last reaches beyond the heap.
-  const std::vector<AddressRange> own = {{0x1010000, 0x1020000}, {0x1018000, 0x1020000}, {0x10ff000, 0x1200000}};
+  const std::vector<OwnRange> own = {{0x1010000, 0x1020000}, {0x1018000, 0x1020000}, {0x10ff000, 0x1200000}};
   const std::vector<LibcMapping> found = LibcMappingsOf(mappings, own, {0x7f0000000000});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].kind, MappingKind::kBrk);

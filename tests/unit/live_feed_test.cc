@@ -1,5 +1,5 @@
 // What live pages are fed with: made once for all who ask, and forgotten when nobody does.
-#include "report/serve/live_feed.h"
+#include "report/fleet/serve/live_feed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "fmt/format.h"
-#include "report/export/profile_builder.h"
-#include "report/serve/metrics.h"
+#include "report/builder/profile_builder.h"
+#include "report/fleet/serve/metrics.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/view_fixture.h"
 

@@ -2,11 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/fleet/live/place_of_process.h"
+#include "report/fleet/live/profile_delta.h"
 #include "report/http/admission.h"
 #include "report/http/http_message.h"
-#include "report/live/place_of_process.h"
-#include "report/live/profile_delta.h"
-#include "report/pprof/typed_records.h"
+#include "report/profile/typed_records.h"
 
 namespace holdfast {
 namespace {

@@ -1,10 +1,10 @@
 // Locks of one class in one line.
-#include "report/analysis/lock_classes.h"
+#include "report/analysis/locks/lock_classes.h"
 
 #include <gtest/gtest.h>
 
 #include "fmt/format.h"
-#include "report/analysis/waiting_list.h"
+#include "report/analysis/locks/waiting_list.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {

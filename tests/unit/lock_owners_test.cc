@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "report/outside/look_at_waits.h"
-#include "report/table/thread_status.h"
-#include "report/waiters/calls_text.h"
+#include "report/analysis/locks/calls_text.h"
+#include "report/observe/outside/look_at_waits.h"
+#include "report/observe/table/thread_status.h"
 
 namespace holdfast {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "report/outside/modules_of_process.h"
-#include "report/outside/outside_stack.h"
+#include "report/observe/outside/modules_of_process.h"
+#include "report/observe/outside/outside_stack.h"
 
 namespace holdfast {
 namespace {

@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "fmt/format.h"
-#include "report/views/locks.h"
-#include "report/views/merge_command.h"
-#include "report/views/top.h"
+#include "report/show/locks.h"
+#include "report/show/merge_command.h"
+#include "report/show/top.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {

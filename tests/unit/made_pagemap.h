@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "report/memory/mappings.h"
+#include "report/observe/memory/mappings.h"
 
 namespace holdfast {
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "report/missing_names/how_to_name.h"
-#include "report/pprof/object_names.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/how_to_name.h"
+#include "report/analysis/profiles/metric.h"
+#include "report/profile/object_names.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {

@@ -1,5 +1,5 @@
 // Modules as they are recorded: what a reader of the table finds, and what happens when they come and go.
-#include "sampler/stacks/module_table.h"
+#include "sampler/capture/module_table.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/capture/module_reading.h"
+#include "sampler/capture/stack_trace.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/stacks/module_reading.h"
-#include "sampler/stacks/stack_trace.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

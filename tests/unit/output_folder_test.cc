@@ -1,4 +1,4 @@
-#include "report/export/output_folder.h"
+#include "report/builder/output_folder.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "report/export/ended_files.h"
+#include "report/builder/ended_files.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

@@ -1,12 +1,12 @@
-#include "report/peak/peak_watch.h"
+#include "report/observe/peak/peak_watch.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 
 #include <random>
 
-#include "report/peak/heap_course.h"
-#include "report/peak/heap_rows.h"
+#include "report/observe/peak/heap_course.h"
+#include "report/observe/peak/heap_rows.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/made_table.h"
 

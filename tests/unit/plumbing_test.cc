@@ -1,5 +1,5 @@
 // Whose a sample is, what is only plumbing, and names as they can be read: the golden lists, and profiles made for it.
-#include "report/profiles/plumbing.h"
+#include "report/analysis/profiles/plumbing.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "report/analysis/owners.h"
-#include "report/profiles/short_name.h"
-#include "report/views/top.h"
+#include "report/analysis/profiles/short_name.h"
+#include "report/show/top.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {

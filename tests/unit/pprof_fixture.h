@@ -16,8 +16,8 @@
 #include <string_view>
 #include <utility>
 
-#include "report/pprof/pprof.h"
-#include "report/pprof/typed_records.h"
+#include "report/profile/pprof.h"
+#include "report/profile/typed_records.h"
 
 namespace holdfast::testing {
 

@@ -9,9 +9,9 @@
 #include "fmt/format.h"
 #include "holdfast.pb.h"
 #include "profile.pb.h"
-#include "report/pprof/time_counts.h"
-#include "report/pprof/typed_records.h"
-#include "report/pprof/written_comments.h"
+#include "report/profile/time_counts.h"
+#include "report/profile/typed_records.h"
+#include "report/profile/written_comments.h"
 #include "sampler/contract/time_buckets.h"
 #include "tests/unit/pprof_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "report/export/profile_builder.h"
+#include "report/builder/profile_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "report/lock_records/written_locks.h"
-#include "report/pprof/pprof.h"
-#include "report/pprof/typed_records.h"
+#include "report/builder/written_locks.h"
+#include "report/profile/pprof.h"
+#include "report/profile/typed_records.h"
 
 namespace holdfast {
 namespace {

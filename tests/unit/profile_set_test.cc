@@ -1,11 +1,11 @@
-#include "report/profiles/profile_set.h"
+#include "report/analysis/profiles/profile_set.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "report/profiles/live_processes.h"
-#include "report/profiles/metric.h"
+#include "report/analysis/profiles/live_processes.h"
+#include "report/analysis/profiles/metric.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"

@@ -1,5 +1,5 @@
 // What `run` says of a program before it starts it.
-#include "report/processes/program_check.h"
+#include "report/run/program_check.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <random>
 #include <sstream>
 
-#include "report/elf/executable_kind.h"
+#include "report/names/elf/executable_kind.h"
 
 namespace holdfast {
 namespace {

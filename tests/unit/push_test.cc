@@ -12,18 +12,18 @@
 #include <set>
 #include <string_view>
 
-#include "report/otlp/otlp_request.h"
-#include "report/pprof/pprof.h"
-#include "report/push/push_client.h"
-#include "report/push/push_entry.h"
-#include "report/push/push_labels.h"
-#include "report/push/quiet_process.h"
-#include "report/push/sender.h"
-#include "report/push/sent_note.h"
-#include "report/push/series_times.h"
-#include "report/push/server_profile.h"
-#include "report/push/spool.h"
-#include "report/push/told_process.h"
+#include "report/fleet/push/otlp_request.h"
+#include "report/fleet/push/push_client.h"
+#include "report/fleet/push/push_entry.h"
+#include "report/fleet/push/push_labels.h"
+#include "report/fleet/push/quiet_process.h"
+#include "report/fleet/push/sender.h"
+#include "report/fleet/push/sent_note.h"
+#include "report/fleet/push/series_times.h"
+#include "report/fleet/push/server_profile.h"
+#include "report/fleet/push/spool.h"
+#include "report/fleet/push/told_process.h"
+#include "report/profile/pprof.h"
 
 namespace holdfast {
 namespace {
@@ -211,14 +211,14 @@ TEST(PushEntry, AnAnswerNamesThoseThatWereNotTaken) {
   EXPECT_EQ(NotTakenOf("", all), std::nullopt);
 }
 
-TEST(Outcome, NamesTheSideThatFailed) {
-  for (const int status : {200, 202, 204}) EXPECT_EQ(OutcomeOf(status), Outcome::kSent);
-  for (const int status : {0, 408, 429, 500, 502, 503, 504}) EXPECT_EQ(OutcomeOf(status), Outcome::kTryAgain);
-  for (const int status : {301, 302, 401, 403, 404, 407}) EXPECT_EQ(OutcomeOf(status), Outcome::kWrongSettings);
-  for (const int status : {400, 413, 415, 422}) EXPECT_EQ(OutcomeOf(status), Outcome::kRefused);
+TEST(SendOutcome, NamesTheSideThatFailed) {
+  for (const int status : {200, 202, 204}) EXPECT_EQ(OutcomeOf(status), SendOutcome::kSent);
+  for (const int status : {0, 408, 429, 500, 502, 503, 504}) EXPECT_EQ(OutcomeOf(status), SendOutcome::kTryAgain);
+  for (const int status : {301, 302, 401, 403, 404, 407}) EXPECT_EQ(OutcomeOf(status), SendOutcome::kWrongSettings);
+  for (const int status : {400, 413, 415, 422}) EXPECT_EQ(OutcomeOf(status), SendOutcome::kRefused);
 }
 
-TEST(Outcome, WaitsDoubleUpToAMinuteAndAreSpread) {
+TEST(SendOutcome, WaitsDoubleUpToAMinuteAndAreSpread) {
   EXPECT_EQ(WaitBeforeTry(0, -1, 0).count(), 1000);
   EXPECT_EQ(WaitBeforeTry(0, -1, 1).count(), 500);
   EXPECT_EQ(WaitBeforeTry(3, -1, 0).count(), 8000);

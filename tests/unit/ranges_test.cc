@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/ranges/change_queue.h"
-#include "sampler/ranges/range_list.h"
-#include "sampler/tables/stack_table.h"
+#include "sampler/table/change_queue.h"
+#include "sampler/table/range_list.h"
+#include "sampler/table/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

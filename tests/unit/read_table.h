@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "report/table/snapshot.h"
+#include "report/observe/table/snapshot.h"
 #include "tests/unit/made_table.h"
 
 namespace holdfast::testing {

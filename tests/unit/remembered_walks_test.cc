@@ -1,6 +1,6 @@
 // A walk that is remembered is taken for the same only where it would be: any word that it read, its start or the unwind rows
 // being others, it is made anew.
-#include "sampler/stacks/remembered_walks.h"
+#include "sampler/capture/remembered_walks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sampler/stacks/sample_stack.h"
+#include "sampler/capture/sample_stack.h"
 #include "tests/unit/anonymous_table.h"
 #include "tests/unit/frames.h"
 

@@ -1,11 +1,11 @@
 // What is resident of blocks and of mappings: each byte in one row.
-#include "report/memory/resident_mappings.h"
+#include "report/observe/memory/resident_mappings.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "report/memory/resident_rows.h"
+#include "report/observe/memory/resident_rows.h"
 #include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
@@ -45,7 +45,7 @@ class ResidentMappings : public ::testing::Test {
 
   MadePagemap pagemap_;
   std::vector<LiveBlock> blocks_;
-  std::vector<AddressRange> ranges_;
+  std::vector<OwnRange> ranges_;
   std::vector<LibcRanges> libc_;
   Snapshot snapshot_{};
 };

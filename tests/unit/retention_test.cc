@@ -1,9 +1,9 @@
-// Which snapshots are kept: SnapshotsToRemove of report/export/output_folder.h.
+// Which snapshots are kept: SnapshotsToRemove of report/builder/output_folder.h.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
-#include "report/export/output_folder.h"
+#include "report/builder/output_folder.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {

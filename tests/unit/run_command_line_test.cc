@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/processes/leave_own_profile.h"
-#include "report/processes/run_options.h"
+#include "report/run/leave_own_profile.h"
+#include "report/run/run_options.h"
 
 namespace holdfast {
 namespace {

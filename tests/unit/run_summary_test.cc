@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "report/pprof/pprof.h"
-#include "report/processes/run_finish.h"
+#include "report/profile/pprof.h"
+#include "report/run/run_finish.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "report/export/running_program.h"
+#include "report/builder/running_program.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>

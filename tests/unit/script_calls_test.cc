@@ -1,4 +1,4 @@
-#include "report/processes/script_calls.h"
+#include "report/run/script_calls.h"
 
 #include <gmock/gmock.h>
 

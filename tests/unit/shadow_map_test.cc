@@ -1,5 +1,5 @@
 // The shadow map, as those who allocate and free write it and as readers find it.
-#include "sampler/tables/shadow_map.h"
+#include "sampler/table/shadow_map.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sampler/contract/weight.h"
-#include "sampler/heap/exact.h"
+#include "sampler/record/exact.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

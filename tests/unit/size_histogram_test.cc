@@ -1,10 +1,10 @@
 // `top --by size`: rows are powers of two, and add up to what the filters select.
-#include "report/views/size_histogram.h"
+#include "report/show/size_histogram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/views/top.h"
+#include "report/show/top.h"
 #include "tests/support/view_numbers.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "report/table/snapshot.h"
+#include "report/observe/table/snapshot.h"
 #include "sampler/contract/age_buckets.h"
 #include "tests/unit/made_table.h"
 #include "tests/unit/read_table.h"

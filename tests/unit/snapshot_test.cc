@@ -1,4 +1,4 @@
-#include "report/table/snapshot.h"
+#include "report/observe/table/snapshot.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Stacks and their rows in the table, alone and with four threads.
-#include "sampler/tables/stack_table.h"
+#include "sampler/table/stack_table.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // Stacks of every shape, compared with what libgcc's unwinder says of them; and stacks that no unwinder can walk.
-#include "sampler/stacks/stack_trace.h"
+#include "sampler/capture/stack_trace.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/capture/row_cache.h"
+#include "sampler/capture/sample_stack.h"
 #include "sampler/contract/syscalls.h"
-#include "sampler/stacks/row_cache.h"
-#include "sampler/stacks/sample_stack.h"
 #include "tests/unit/anonymous_table.h"
 #include "tests/unit/both_traces.h"
 

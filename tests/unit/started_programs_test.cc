@@ -1,5 +1,5 @@
 // Which program a script, `sudo` or `env -i` starts, by their words alone.
-#include "report/processes/started_programs.h"
+#include "report/run/started_programs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,12 +10,12 @@
 #include <set>
 
 #include "report/analysis/flat_table.h"
-#include "report/elf/demangle.h"
-#include "report/elf/symbol_ranges.h"
-#include "report/pprof/typed_records.h"
-#include "report/symbolize/earlier_names.h"
-#include "report/symbolize/elf_addresses.h"
-#include "report/symbolize/profile_symbolizer.h"
+#include "report/names/elf/demangle.h"
+#include "report/names/elf/symbol_ranges.h"
+#include "report/names/symbolize/earlier_names.h"
+#include "report/names/symbolize/elf_addresses.h"
+#include "report/names/symbolize/profile_symbolizer.h"
+#include "report/profile/typed_records.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

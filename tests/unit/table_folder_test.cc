@@ -1,4 +1,4 @@
-#include "report/table/table_folder.h"
+#include "report/observe/table/table_folder.h"
 
 #include <gmock/gmock.h>
 #include <linux/futex.h>

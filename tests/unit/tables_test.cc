@@ -12,11 +12,11 @@
 
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/contract/weight.h"
-#include "sampler/heap/ages.h"
-#include "sampler/heap/live_table.h"
 #include "sampler/hot_path/sampled_filter.h"
-#include "sampler/locks/lock_times.h"
-#include "sampler/tables/stack_table.h"
+#include "sampler/record/ages.h"
+#include "sampler/record/live_table.h"
+#include "sampler/record/lock_times.h"
+#include "sampler/table/stack_table.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
+#include "report/analysis/growth/telling_stacks.h"
+#include "report/analysis/profiles/short_name.h"
 #include "report/base/utf8.h"
-#include "report/growth/telling_stacks.h"
-#include "report/profiles/short_name.h"
-#include "report/terminal/fitted_text.h"
-#include "report/terminal/pager.h"
+#include "report/show/fitted_text.h"
+#include "report/show/pager.h"
 
 namespace holdfast::testing {
 namespace {

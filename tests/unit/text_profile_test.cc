@@ -1,5 +1,5 @@
 // Text profiles of gperftools and jemalloc.
-#include "report/pprof/text_profile.h"
+#include "report/profile/text_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <regex>
 #include <string>
 
-#include "report/pprof/pprof.h"
+#include "report/profile/pprof.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <iostream>
 
-#include "report/command_line/did_you_mean.h"
-#include "report/command_line/usage_error.h"
-#include "report/commands/commands.h"
+#include "report/cmd/commands.h"
+#include "report/cmd/did_you_mean.h"
+#include "report/cmd/usage_error.h"
 #include "tests/unit/pprof_fixture.h"
 
 namespace holdfast {

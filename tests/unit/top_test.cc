@@ -1,4 +1,4 @@
-#include "report/views/top.h"
+#include "report/show/top.h"
 
 #include <gmock/gmock.h>
 
@@ -6,10 +6,10 @@
 
 #include "fmt/format.h"
 #include "report/analysis/flat_table.h"
+#include "report/analysis/profiles/metric.h"
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
-#include "report/profiles/metric.h"
-#include "report/views/info_command.h"
+#include "report/show/info_command.h"
 #include "sampler/contract/losses.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"

@@ -1,5 +1,5 @@
 // Conditions for extra snapshots: what is taken, when one becomes true, and when a memory limit is near.
-#include "report/triggers/trigger_state.h"
+#include "report/daemon/trigger_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "report/base/time_budget.h"
-#include "report/triggers/limit_state.h"
+#include "report/daemon/limit_state.h"
 #include "sampler/contract/triggers.h"
 
 namespace holdfast {

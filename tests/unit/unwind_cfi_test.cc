@@ -13,7 +13,7 @@
 #include <string>
 
 #include "sampler/arch/processor.h"
-#include "sampler/stacks/module_image.h"
+#include "sampler/capture/module_image.h"
 
 extern "C" int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t*, unw_proc_info_t*, int,
                                                   void*);

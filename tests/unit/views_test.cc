@@ -3,12 +3,12 @@
 
 #include <random>
 
-#include "report/profiles/frame_origin.h"
-#include "report/views/call_graph.h"
-#include "report/views/export_formats.h"
-#include "report/views/source_listing.h"
-#include "report/views/top.h"
-#include "report/views/tree.h"
+#include "report/analysis/profiles/frame_origin.h"
+#include "report/show/call_graph.h"
+#include "report/show/export_formats.h"
+#include "report/show/source_listing.h"
+#include "report/show/top.h"
+#include "report/show/tree.h"
 #include "tests/support/view_numbers.h"
 #include "tests/unit/pprof_fixture.h"
 #include "tests/unit/view_fixture.h"

@@ -1,11 +1,11 @@
 // Which waits are idle, in what order `top` shows them, and the calls that `holdfast stuck` tells.
-#include "report/analysis/wait_rank.h"
+#include "report/analysis/locks/wait_rank.h"
 
 #include <gtest/gtest.h>
 
-#include "report/analysis/idle_waits.h"
-#include "report/views/top.h"
-#include "report/waiters/calls_text.h"
+#include "report/analysis/locks/calls_text.h"
+#include "report/analysis/locks/idle_waits.h"
+#include "report/show/top.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {

@@ -6,11 +6,11 @@
 
 #include <vector>
 
+#include "sampler/capture/sample_stack.h"
 #include "sampler/lifetime/lifetime.h"
-#include "sampler/locks/holds.h"
-#include "sampler/locks/lock_sampling.h"
-#include "sampler/locks/wait_internal.h"
-#include "sampler/stacks/sample_stack.h"
+#include "sampler/record/holds.h"
+#include "sampler/record/lock_sampling.h"
+#include "sampler/record/wait_internal.h"
 #include "tests/unit/anonymous_table.h"
 
 namespace holdfast {

@@ -1,6 +1,6 @@
 // Waits, and steps of ours, that a handler jumped out of. They would be attributed to holders, and each unlock of the program
 // would look closely, for ever.
-#include "sampler/locks/lock_records.h"
+#include "sampler/record/lock_records.h"
 #include "tests/unit/single_steps.h"
 #include "tests/unit/waits_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "report/export/without_rights.h"
+#include "report/builder/without_rights.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,0 +1,237 @@
+// Starts the shim: on the first call that reaches it, or in its constructor, whichever comes first. Also its part at
+// the end.
+#include <elf.h>
+#include <link.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include <string_view>
+
+#include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
+#include "interpose/base/readiness.h"
+#include "interpose/base/real.h"
+#include "interpose/entries/redirect.h"
+#include "interpose/exceptions/throw_functions.h"
+#include "interpose/heap/early_arena.h"
+#include "interpose/heap/large_samples.h"
+#include "interpose/heap/operators.h"
+#include "interpose/heap/own_names.h"
+#include "interpose/locks/openmp.h"
+#include "interpose/maps/allocator_code.h"
+#include "interpose/process/exit_hooks.h"
+#include "sampler/contract/loaded_objects.h"
+#include "sampler/hot_path/lock_slots.h"
+#include "sampler/hot_path/sampled_filter.h"
+#include "sampler/hot_path/this_thread.h"
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/process/process.h"
+#include "sampler/record/cleanup.h"
+
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
+extern "C" __attribute__((visibility("hidden"))) const char _end[];
+
+namespace holdfast {
+
+namespace {
+
+enum class Stage { kBefore, kResolving, kReady };
+constinit Stage stage = Stage::kBefore;
+
+// Contains its own address once the dynamic linker has relocated us; null before.
+struct SelfPointer {
+  const void* self;
+};
+extern "C" {
+__attribute__((visibility("hidden"))) extern SelfPointer holdfast_self_pointer;
+SelfPointer holdfast_self_pointer = {&holdfast_self_pointer};
+}
+
+bool Relocated() {
+  const void* self;
+  HOLDFAST_LOAD_PC_RELATIVE(holdfast_self_pointer, self);
+  return self != nullptr;
+}
+
+// Whether the program's calls lead to ours. A program that is not position-independent and takes a function's address
+// (Debian's python3 that of malloc) has an entry of its own for the function, which leads to the first definition.
+bool Reached(const char* name) { return IsDefinedFirstAt(name, __ehdr_start); }
+
+bool ReachedByAll() { return Reached("malloc") && Reached("free") && Reached("realloc"); }
+
+// memcheck, massif, dhat, helgrind and drd load a library of their own besides the one of every tool. callgrind and
+// lackey do not; we count our own instructions with them.
+bool RunsUnderMallocReplacingValgrind() {
+  for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
+    const char* tool = strstr(object->l_name, "vgpreload_");
+    if (tool != nullptr && strncmp(tool, "vgpreload_core", 14) != 0) return true;
+  }
+  return false;
+}
+
+// Programs with a sanitizer, and those under valgrind tools that replace malloc, are left alone: they have their own
+// wrappers.
+bool SomebodyElseIsAtWork() {
+  static constexpr SymbolName kSanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init"};
+  return IsAnyDefinedAnywhere(kSanitizers, sizeof kSanitizers / sizeof *kSanitizers) || getauxval(AT_SECURE) != 0 ||
+         RunsUnderMallocReplacingValgrind();
+}
+
+// Null: another libc.
+const link_map* Glibc() { return FirstThatDefines("gnu_get_libc_version"); }
+const link_map* Libc() {
+  const link_map* glibc = Glibc();
+  return glibc != nullptr ? glibc : LinkerObject();
+}
+
+// Whether the first object that defines clock_gettime is not libc. The kernel's own, the vDSO, is in the list, but in
+// no scope.
+bool ClockIsInterposed() {
+  const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);
+  const link_map* object = FirstThatDefines("clock_gettime");
+  if (object != nullptr && vdso != 0 && object->l_addr == vdso)
+    object = FirstThatDefines("clock_gettime", NextInSearch(object));
+  return object != nullptr && object != Libc();
+}
+
+// A user's settings must not reach a program that a setuid program starts as root: removes them from the environment,
+// as the dynamic linker does with its own variables.
+void ForgetOurVariables(const char** environment) {
+  const char** kept = environment;
+  for (; *environment != nullptr; ++environment) {
+    if (strncmp(*environment, "HOLDFAST_", 9) != 0) *kept++ = *environment;
+  }
+  *kept = nullptr;
+}
+
+const link_map* ObjectOfFunction(auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); }
+
+// A sampled block may only be put at a tagged address, and parked, if memalign and malloc_usable_size belong to the
+// same allocator as malloc and free.
+bool AllocatorCanAlign() {
+  const link_map* object = ObjectOfFunction(real.malloc);
+  return object != nullptr && ObjectOfFunction(real.free) == object && ObjectOfFunction(real.memalign) == object &&
+         ObjectOfFunction(real.malloc_usable_size) == object;
+}
+
+// Every block that free gets is then glibc's, which keeps its size before it.
+bool AllocatorIsLibcs() {
+  const link_map* object = Glibc();
+  return object != nullptr && ObjectOfFunction(real.malloc) == object && ObjectOfFunction(real.calloc) == object &&
+         ObjectOfFunction(real.realloc) == object;
+}
+
+// Snapshot on demand: the program's own handler for this signal is still called.
+constinit struct sigaction previous_action {};
+
+void OnSnapshotSignal(int number, siginfo_t* info, void* context) {
+  RequestSnapshot();
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+    if (previous_action.sa_sigaction != nullptr) previous_action.sa_sigaction(number, info, context);
+  } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+    previous_action.sa_handler(number);
+  }
+}
+
+void InstallSnapshotSignal() {
+  const int number = SnapshotSignal();
+  if (number == 0) return;
+  struct sigaction action {};
+  action.sa_sigaction = OnSnapshotSignal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigaction(number, &action, &previous_action);
+}
+
+void InChild() {
+  OperatorsInForkedChild();
+  ThrowFunctionsInForkedChild();
+  OpenMpInForkedChild();
+  InForkedChild();
+}
+
+extern "C" HOLDFAST_HIDDEN void* __dso_handle;
+
+// glibc and musl register these by different functions. fork: also for daemon and forkpty, which call it inside libc.
+void RegisterHandlers() {
+  using Handler = void (*)();
+  if (void* add = FindFunction("__cxa_at_quick_exit")) {
+    const auto handler = [](void*) { AwaitLastProfile(); };
+    reinterpret_cast<int (*)(void (*)(void*), void*)>(add)(handler, __dso_handle);
+  } else if (void* musls = FindFunction("at_quick_exit")) {
+    reinterpret_cast<int (*)(Handler)>(musls)(AwaitLastProfile);
+  }
+  if (void* add = FindFunction("__register_atfork")) {
+    reinterpret_cast<int (*)(Handler, Handler, Handler, void*)>(add)(BeforeFork, AfterFork, InChild, __dso_handle);
+  } else if (void* musls = FindFunction("pthread_atfork")) {
+    reinterpret_cast<int (*)(Handler, Handler, Handler)>(musls)(BeforeFork, AfterFork, InChild);
+  }
+}
+
+// The form of musl's registration is another.
+void FindCleanupFunctions() {
+  if (Glibc() == nullptr) return;
+  void* push = FindFunction("_pthread_cleanup_push");
+  void* pop = FindFunction("_pthread_cleanup_pop");
+  if (push == nullptr || pop == nullptr) return;
+  cleanup_functions = {reinterpret_cast<decltype(cleanup_functions.push)>(push),
+                       reinterpret_cast<decltype(cleanup_functions.pop)>(pop)};
+}
+
+__attribute__((constructor)) void Constructor() {
+  Ready();
+  InstallSnapshotSignal();
+  BindOwnNames();
+  BindOpenMp();
+  RedirectEntries();
+  RegisterHandlers();
+}
+
+__attribute__((destructor)) void Destructor() {
+  if (stage == Stage::kReady) AwaitLastProfile();
+}
+
+}  // namespace
+
+HOLDFAST_COLD bool ReadySlow() {
+  if (stage == Stage::kReady) return true;
+  if (stage == Stage::kResolving || !Relocated()) return false;
+  // There is one thread now, or the program's first threads all wait for their creator's first allocation.
+  stage = Stage::kResolving;
+  NoteInitialStack();
+  FindRealFunctions();
+  FindThrowFunctions();
+  owns_malloc = ReachedByAll();
+  if (!Reached("free")) others_free = reinterpret_cast<void (*)(void*)>(FindFunction("free"));
+  clock_is_interposed = ClockIsInterposed();
+  FindCleanupFunctions();
+  const auto* words = reinterpret_cast<const char* const*>(initial_stack);
+  const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
+  const char* const* environment = words + 1 + argument_count + 1;
+  const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
+  if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
+  passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
+  process.lock_words_unknown = Glibc() == nullptr;
+  // libc's record would come from the program's own allocator, which may just be starting.
+  if (!passes_through && owns_malloc) WatchReturnFromMain();
+  // No early block is made after this.
+  sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
+  sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
+  sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);
+  untagged = {real.free, real.realloc, real.__libc_free, real.__libc_realloc};
+  if (owns_malloc) WatchFreeCalls(__ehdr_start, _end);
+  const bool can_align = owns_malloc && AllocatorCanAlign();
+  sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
+  AllowTag(can_align);
+  FindAllocatorCode(reinterpret_cast<const void*>(real.malloc));
+  stage = Stage::kReady;
+  hot_size_limit = kHotSizeLimit;
+  StartHotNew();
+  FindOperators();
+  countdown_offset = OffsetOfCountdown();
+  BeginWatchingLocks();
+  return true;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,189 @@
+#include "report/analysis/growth/all_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "report/analysis/growth/growth.h"
+#include "report/analysis/profiles/metric.h"
+#include "report/base/value_units.h"
+#include "report/observe/memory/account_records.h"
+
+namespace holdfast {
+namespace {
+
+constexpr double kResidentHour = 3600e9;  // nanoseconds
+constexpr int64_t kLeastRise = 4 << 20;   // a smaller rise does not count as growth of a process: a guess
+constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5, kMostOfRise = 0.7;
+constexpr int64_t kLeastKept = 8 << 20, kLeastShown = 1 << 20;
+constexpr double kMuchKept = 0.25;  // of the resident memory
+constexpr size_t kPartsShown = 3;
+constexpr std::string_view kKept = "free memory that ";
+
+int64_t Bytes(double value) { return std::llround(std::clamp(value, -9e18, 9e18)); }
+
+// Live blocks, and what the allocator keeps beyond them and their rounding.
+double LiveOf(const MemoryAccount& account) { return account.live.value; }
+double KeptOf(const MemoryAccount& account) {
+  return std::max(0.0, static_cast<double>(account.allocator) - account.live.value - account.rounding.value);
+}
+
+std::string AllocatorOf(const MemoryAccount& account) {
+  return account.allocator_name.empty() ? "the allocator" : account.allocator_name;
+}
+
+std::vector<MemoryAnswer::Part> GrownParts(const MemoryAccount& before, const MemoryAccount& now) {
+  const auto of = [](double variance_before, double variance_now) {
+    return 1.96 * std::sqrt(variance_before + variance_now);
+  };
+  std::vector<MemoryAnswer::Part> parts = {
+      {"live blocks", Bytes(LiveOf(before)), Bytes(LiveOf(now)), of(before.live.variance, now.live.variance), false},
+      {fmt::format("{}{} keeps", kKept, AllocatorOf(now)), Bytes(KeptOf(before)), Bytes(KeptOf(now)),
+       of(before.beyond_variance, now.beyond_variance), true}};
+  const auto add = [&](const char* what, uint64_t MemoryAccount::*bytes, bool is_unprofiled) {
+    parts.push_back({what, static_cast<int64_t>(before.*bytes), static_cast<int64_t>(now.*bytes), 0, is_unprofiled});
+  };
+  add("own mappings", &MemoryAccount::mapped, false);
+  add("shared memory", &MemoryAccount::shared, true);
+  add("stacks", &MemoryAccount::stacks, false);
+  add("files", &MemoryAccount::files, false);
+  add("Holdfast's own", &MemoryAccount::own, false);
+  add("memory that nobody was seen to map", &MemoryAccount::rest, true);
+  return parts;
+}
+
+std::string SignedBytes(int64_t bytes) { return (bytes >= 0 ? "+" : "") + FormatSize(bytes); }
+
+}  // namespace
+
+const MemoryAnswer::Part* MemoryAnswer::Unexplained() const {
+  if (!IsLeak(grows)) return nullptr;
+  for (const Part& part : parts) {
+    const auto change = static_cast<double>(part.change());
+    if (part.leaks && change - part.error >= kHalfOfRise * static_cast<double>(now - before)) return &part;
+  }
+  return nullptr;
+}
+
+void AllMemory::Add(const ProfileFile& file) {
+  const Profile& profile = *file.profile;
+  const std::optional<int64_t> resident = ResidentBytesOf(profile);
+  if (!resident.has_value() || !file.cumulative() || file.moment == ProfileMoment::kAfterHandlers) return;
+  Moment& moment = moments_[file.steady_nanos];
+  moment.resident = std::max(moment.resident, *resident);
+  const auto in_use = FindMetric(profile, "inuse_space");
+  if (!in_use.ok()) return;
+  if (file.kind == "map") moment.mapped = profile.Total(*in_use);
+  if (file.kind != "heap") return;
+  moment.heap = profile.Total(*in_use);
+  moment.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
+  // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the
+  // snapshot.
+  if (file.moment == ProfileMoment::kNone) moment.account = AccountOf(profile);
+  // Without the page table, as of a process that is ending, nobody knows what live blocks occupy.
+  if (moment.account.has_value() && !moment.account->has_pages) moment.account.reset();
+}
+
+std::optional<MemoryAnswer> AllMemory::Answer() const {
+  if (moments_.size() < 2) return std::nullopt;
+  MemoryAnswer answer{.grows = Grows::kUndecided};
+  Series series;
+  const int64_t begin = moments_.begin()->first;
+  const auto hours_at = [&](int64_t time) { return static_cast<double>(time - begin) / kResidentHour; };
+  for (const auto& [time, moment] : moments_) {
+    series.times.push_back(hours_at(time));
+    series.values.push_back(static_cast<double>(moment.resident));
+    series.variances.push_back(0);
+  }
+  const Growth growth = FitGrowth(series);
+  const auto has_account = [](const auto& entry) { return entry.second.account.has_value(); };
+  const auto first = std::find_if(moments_.begin(), moments_.end(), has_account);
+  const auto last = std::find_if(moments_.rbegin(), moments_.rend(), has_account);
+  const auto from = moments_.begin(), to = std::prev(moments_.end());
+  answer.before = from->second.resident;
+  answer.now = to->second.resident;
+  answer.hours = hours_at(to->first);
+  const auto is_most = [&](int64_t part) {
+    return std::abs(static_cast<double>(part)) >=
+           kMostOfRise * std::abs(static_cast<double>(answer.now - answer.before));
+  };
+  // A process has no account yet when it is young.
+  const bool by_account =
+      first != moments_.end() && last->first != first->first && is_most(last->second.resident - first->second.resident);
+  if (by_account) {
+    answer.parts = GrownParts(*first->second.account, *last->second.account);
+    for (size_t i = 0; i < answer.parts.size(); ++i) {
+      if (!answer.parts[i].is_unprofiled) continue;
+      Series course;
+      for (const auto& [time, moment] : moments_) {
+        if (!moment.account.has_value()) continue;
+        const MemoryAnswer::Part part = GrownParts(*moment.account, *moment.account)[i];
+        course.times.push_back(hours_at(time));
+        course.values.push_back(static_cast<double>(part.now));
+        course.variances.push_back(std::pow(part.error / 1.96, 2) / 2);  // split between two equally uncertain values
+      }
+      answer.parts[i].leaks = course.times.size() >= kLeastSnapshots && IsLeak(FitGrowth(course).growth_class);
+    }
+  } else {
+    // A profile that is missing at a moment has the value of the previous moment.
+    MemoryAnswer::Part heap{"heap", 0, 0, 0, false}, mapped{"own mappings", 0, 0, 0, false};
+    double variance_before = 0, variance_now = 0;
+    for (auto at = from; at != std::next(to); ++at) {
+      const Moment& moment = at->second;
+      if (moment.heap.has_value()) heap.now = *moment.heap, variance_now = moment.heap_variance;
+      if (moment.mapped.has_value()) mapped.now = *moment.mapped;
+      if (at == from) heap.before = heap.now, mapped.before = mapped.now, variance_before = variance_now;
+    }
+    heap.error = 1.96 * std::sqrt(variance_before + variance_now);
+    MemoryAnswer::Part rest{"in no profile", answer.before - heap.before - mapped.before,
+                            answer.now - heap.now - mapped.now, heap.error, false};
+    answer.parts = {std::move(heap), std::move(mapped), std::move(rest)};
+  }
+  std::stable_sort(answer.parts.begin(), answer.parts.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.change()) > std::abs(b.change()); });
+  if (last != moments_.rend()) {
+    const MemoryAccount& account = *last->second.account;
+    const double kept = KeptOf(account);
+    answer.allocator = AllocatorOf(account);
+    if (kept - 1.96 * std::sqrt(account.beyond_variance) >=
+        std::max<double>(kLeastKept, kMuchKept * static_cast<double>(account.total)))
+      answer.kept = Bytes(kept);
+  }
+  const int64_t rise = answer.now - answer.before;
+  if (IsLeak(growth.growth_class) && rise >= kLeastRise &&
+      static_cast<double>(rise) >= kPartOfResident * static_cast<double>(answer.now))
+    answer.grows = growth.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;
+  return answer;
+}
+
+std::string UnexplainedText(const MemoryAnswer& answer) {
+  const MemoryAnswer::Part* part = answer.Unexplained();
+  if (part == nullptr) return "";
+  return fmt::format("{}: {}, {} → {} in {}", GrowsName(answer.grows), part->what, FormatSize(part->before),
+                     FormatSize(part->now), HoursText(answer.hours));
+}
+
+std::vector<std::string> TextsOf(const MemoryAnswer& answer) {
+  const int64_t change = answer.now - answer.before;
+  std::string text =
+      fmt::format("resident {} → {} in {}", FormatSize(answer.before), FormatSize(answer.now), HoursText(answer.hours));
+  std::vector<std::string> named;
+  for (const MemoryAnswer::Part& part : answer.parts) {
+    const auto size = static_cast<double>(std::abs(part.change()));
+    if (std::abs(change) < kLeastShown || size < kPartOfRise * static_cast<double>(std::abs(change))) continue;
+    if (size <= part.error || named.size() == kPartsShown) continue;
+    named.push_back(fmt::format("{} {}", part.what, SignedBytes(part.change())));
+  }
+  if (!named.empty()) text += fmt::format(": {}", fmt::join(named, ", "));
+  std::vector<std::string> texts = {std::move(text)};
+  if (answer.kept > 0)
+    texts.push_back(fmt::format(
+        "{} of it is free memory that {} keeps: fragmentation, or arenas that return nothing (see holdfast memory PID)",
+        FormatSize(answer.kept), answer.allocator));
+  return texts;
+}
+
+}  // namespace holdfast

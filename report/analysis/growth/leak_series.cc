@@ -1,0 +1,743 @@
+#include "report/analysis/growth/leak_series.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <numeric>
+
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
+#include "report/analysis/profiles/metric.h"
+#include "report/analysis/variance.h"
+#include "report/base/base_name.h"
+#include "report/profile/typed_records.h"
+
+namespace holdfast {
+namespace {
+
+constexpr double kNanosAnHour = 3600e9;
+// Of one file: more than any writer writes.
+constexpr size_t kMostMoments = 100, kMostPoints = 1'000'000;
+constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
+constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
+constexpr double kKnownAges = 0.5;           // of the bytes in use: survivors are unknown if fewer ages are known
+
+bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
+
+// Whether the leaf maps memory for the blocks of an allocator.
+bool IsOfAllocator(const Profile& profile, const FrameNode& leaf) {
+  constexpr std::string_view kLibraries[] = {"libjemalloc", "libtcmalloc", "libmimalloc", "libsnmalloc"};
+  constexpr std::string_view kLinked[] = {"je_", "_rjem_", "os_pages_", "tcmalloc::", "mi_", "_mi_", "snmalloc::"};
+  const auto begins = [](std::string_view text, const auto& all) {
+    return std::ranges::any_of(all, [&](std::string_view begin) { return text.starts_with(begin); });
+  };
+  const bool is_in_library = std::ranges::any_of(
+      leaf.objects, [&](StringId object) { return begins(BaseName(profile.strings[object]), kLibraries); });
+  const auto& linked = profile.records().allocator;
+  return is_in_library || (linked.has_value() && linked->is_seen && begins(leaf.name, kLinked));
+}
+
+void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
+  double known = 0;
+  for (const double bytes : ages.bytes) known += bytes;
+  const auto at = std::ranges::find(series->times, hours);
+  if (at == series->times.end()) return;
+  series->survivors_of = static_cast<size_t>(at - series->times.begin());
+  if (known < kKnownAges * series->values[series->survivors_of]) return;
+  for (const double time : series->times) {
+    const AliveAges::Part older = ages.OlderThan(std::max(0.0, (hours - time) * kNanosAnHour));
+    series->survivors.push_back(older.bytes);
+    series->survivor_variances.push_back(older.variance);
+  }
+}
+
+}  // namespace
+
+absl::Status LeakSeries::Add(const ProfileFile& file) {
+  const Profile& profile = *file.profile;
+  // Threads have only a count: use it for both columns.
+  const bool threads = FindMetric(profile, "alive").ok();
+  const auto space = FindMetric(profile, threads ? "alive" : "inuse_space"),
+             objects = threads ? space : FindMetric(profile, "inuse_objects");
+  if (!space.ok() || !objects.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no inuse_space and inuse_objects. Give heap or threads profiles.", file.path));
+  }
+  // Allocated bytes give the turnover; profiles of other tools may lack them.
+  std::vector<size_t> columns = {*space, *objects};
+  const auto all_space = FindMetric(profile, threads ? "created" : "alloc_space"),
+             all_objects = threads ? all_space : FindMetric(profile, "alloc_objects");
+  const bool turnover = all_space.ok() && all_objects.ok();
+  if (turnover) columns.insert(columns.end(), {*all_space, *all_objects});
+  turnover_known_ = turnover_known_ && turnover;
+  const std::vector<double> variances = VariancesOf(profile);
+  StackOptions options = options_;
+  options.fold_plumbing = false;
+  const auto stacks = FilteredStacks::Build(file.profile, columns, options, variances);
+  if (!stacks.ok()) return stacks.status();
+  auto plumbing = Plumbing::Make(profile, options_.plumbing);
+  if (!plumbing.ok()) return plumbing.status();
+  const auto snapshot = static_cast<uint32_t>(snapshots_.size());
+  snapshots_.push_back({file.steady_nanos, file.path, file.moment, profile.process().unchanged_snapshots, false});
+  if (file.start_nanos != 0 && (started_ns_ == 0 || file.start_nanos < started_ns_)) started_ns_ = file.start_nanos;
+  if (!threads) {
+    for (const Interval& interval : IntervalsOf(profile)) {
+      if (interval.unit == "bytes") interval_ = std::max(interval_, interval.mean);
+    }
+  }
+  std::vector<StringId> names;  // of each node: nodes differ between files
+  std::vector<bool> suppressed;
+  for (const FrameNode& node : stacks->nodes()) {
+    names.push_back(names_.Intern(node.name));
+    if (options_.fold_plumbing) {
+      Forwards& forwards = plumbing_.try_emplace(names.back(), Forwards{file.steady_nanos, true, false}).first->second;
+      if (file.steady_nanos > forwards.time) forwards = {file.steady_nanos, true, false};
+      if (file.steady_nanos == forwards.time) {
+        forwards.always = forwards.always && plumbing->Holds(node.profile_function, node.mapping);
+        forwards.calls_users = forwards.calls_users || plumbing->CallsUsers(node.profile_function);
+      }
+    }
+    bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
+    for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
+    suppressed.push_back(!suppressions_->empty() && known);
+  }
+  totals_.emplace_back(snapshot, Point());
+  // An allocator's mappings count for whoever happens to need the next one. The heap profile has their content by
+  // allocating stack.
+  const auto& profiled = profile.process().profiled;
+  const bool has_heap = file.kind == "map" && std::ranges::find(profiled, "heap") != profiled.end();
+  absl::flat_hash_map<uint32_t, uint64_t> key_of_sample;
+  for (size_t i = 0; i < stacks->size(); ++i) {
+    const auto frames = stacks->FramesOf(i);
+    if (!frames.empty() && IsOfLibcHeaps(stacks->nodes()[frames[0]].name)) continue;
+    if (!frames.empty() && has_heap && IsOfAllocator(profile, stacks->nodes()[frames[0]])) continue;
+    const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
+    uint64_t key = 0;
+    for (const uint32_t node : telling) key = absl::HashOf(key, names[node]);
+    const auto [place, added] = stacks_.try_emplace(key);
+    Stack& stack = place->second;
+    if (added) {
+      stack.first_frame = frames_.size();
+      stack.frames = static_cast<uint32_t>(telling.size());
+      for (const uint32_t node : telling) frames_.push_back(names[node]);
+    }
+    if (profile.records().course.has_value()) key_of_sample.emplace(static_cast<uint32_t>(stacks->SampleOf(i)), key);
+    stack.suppressed =
+        stack.suppressed || std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return suppressed[node]; });
+    if (stack.points.empty() || stack.points.back().first != snapshot) stack.points.emplace_back(snapshot, Point());
+    for (Point* point : {&stack.points.back().second, &totals_.back().second}) {
+      point->bytes = WrappedSum(point->bytes, stacks->ValuesOf(i)[0]);
+      point->objects = WrappedSum(point->objects, stacks->ValuesOf(i)[1]);
+      if (turnover) {
+        point->bytes_allocated = WrappedSum(point->bytes_allocated, stacks->ValuesOf(i)[2]);
+        point->objects_allocated = WrappedSum(point->objects_allocated, stacks->ValuesOf(i)[3]);
+      }
+      if (turnover) {
+        point->bytes_allocated_variance += stacks->VarianceOf(i, 2);
+        point->objects_allocated_variance += stacks->VarianceOf(i, 3);
+      }
+      point->bytes_variance += stacks->VarianceOf(i, 0);
+      point->objects_variance += stacks->VarianceOf(i, 1);
+    }
+  }
+  if (profile.records().course.has_value()) AddCourse(file, *profile.records().course, key_of_sample);
+  return absl::OkStatus();
+}
+
+// Adds the moments that no earlier file of the process had.
+void LeakSeries::AddCourse(const ProfileFile& file, const record::Course& course,
+                           const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample) {
+  using Sums = std::array<int64_t, 4>;
+  const size_t moments = std::min(course.elapsed_ns.size(), kMostMoments);
+  if (moments * course.sample.size() > kMostPoints) return;
+  std::vector<Sums> sums(course.sample.size());
+  for (size_t i = 0; i < moments; ++i) {
+    const int64_t time = WrappedSum(file.start_nanos, static_cast<int64_t>(course.elapsed_ns[i]));
+    const bool is_new = time < file.steady_nanos && moments_.insert(time).second;
+    const auto snapshot = static_cast<uint32_t>(snapshots_.size());
+    if (is_new) {
+      snapshots_.push_back({time, file.path, ProfileMoment::kNone, 0, true});
+      totals_.emplace_back(snapshot, Point());
+    }
+    for (size_t j = 0; j < course.sample.size(); ++j) {
+      const record::SampleCourse& sample = course.sample[j];
+      const std::vector<uint64_t>* increments[] = {&sample.allocated_bytes, &sample.allocated_objects,
+                                                   &sample.freed_bytes, &sample.freed_objects};
+      for (size_t k = 0; k < 4; ++k) {
+        if (i < increments[k]->size()) sums[j][k] = WrappedSum(sums[j][k], static_cast<int64_t>((*increments[k])[i]));
+      }
+      const auto key = key_of_sample.find(sample.number - 1);
+      if (!is_new || key == key_of_sample.end() || sums[j] == Sums{}) continue;
+      Points& points = stacks_.at(key->second).points;
+      if (points.empty() || points.back().first != snapshot) points.emplace_back(snapshot, Point());
+      const auto [bytes, objects, freed_bytes, freed_objects] = sums[j];
+      const Point then = {.bytes = std::max<int64_t>(0, WrappedDifference(bytes, freed_bytes)),
+                          .objects = std::max<int64_t>(0, WrappedDifference(objects, freed_objects)),
+                          .bytes_allocated = bytes,
+                          .objects_allocated = objects};
+      AddTo(then, &points.back().second);
+      AddTo(then, &totals_.back().second);
+    }
+  }
+}
+
+absl::Status LeakSeries::AddAges(const ProfileFile& file) {
+  const auto alive = FindMetric(*file.profile, "alive_space");
+  if (!alive.ok()) return alive.status();
+  if (!ages_.empty() && file.steady_nanos < ages_time_) return absl::OkStatus();
+  // Ages recorded after the exit handlers describe only what the handlers left.
+  const std::vector<uint32_t> order = ByTime();
+  if (std::ranges::none_of(order, [&](uint32_t i) { return snapshots_[i].time == file.steady_nanos; }))
+    return absl::OkStatus();
+  StackOptions options = options_;
+  options.fold_plumbing = false;
+  const std::vector<double> variances = VariancesOf(*file.profile, true);
+  const auto freed = FindMetric(*file.profile, "freed_space");
+  const auto stacks = FilteredStacks::Build(file.profile, {*alive, freed.ok() ? *freed : *alive}, options, variances);
+  if (!stacks.ok()) return stacks.status();
+  ages_.clear();
+  freed_ages_.clear();
+  ages_time_ = file.steady_nanos;
+  std::vector<StringId> names;
+  for (const FrameNode& node : stacks->nodes()) names.push_back(names_.Intern(node.name));
+  for (size_t i = 0; i < stacks->size(); ++i) {
+    const int64_t bytes = stacks->ValuesOf(i)[0], freed_bytes = freed.ok() ? stacks->ValuesOf(i)[1] : 0;
+    if (bytes <= 0 && freed_bytes <= 0) continue;
+    const auto frames = stacks->FramesOf(i);
+    uint64_t key = 0;
+    for (const uint32_t node : frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size())))
+      key = absl::HashOf(key, names[node]);
+    const auto labels = file.profile->LabelsOf(file.profile->samples[stacks->SampleOf(i)]);
+    const auto age = std::ranges::find_if(
+        labels, [&](const Profile::Label& label) { return file.profile->strings[label.key] == "age"; });
+    if (age == labels.end()) {
+      ages_[key].unknown_bytes += static_cast<double>(std::max<int64_t>(bytes, 0));
+      continue;
+    }
+    if (bytes > 0) ages_[key].Add(AgeBucket(age->number), static_cast<double>(bytes), stacks->VarianceOf(i, 0));
+    if (freed_bytes > 0) freed_ages_[key].Add(AgeBucket(age->number), static_cast<double>(freed_bytes), 0);
+  }
+  return absl::OkStatus();
+}
+
+AliveAges LeakSeries::AgesOf(const Entry& entry) const {
+  const std::vector<uint32_t> order = ByTime();
+  if (order.empty() || snapshots_[order.back()].time != ages_time_) return {};
+  const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
+  const auto found = ages.find(entry.key);
+  return found == ages.end() ? AliveAges() : found->second;
+}
+
+int64_t LeakSeries::AllocatedOf(const Entry& entry) const {
+  const auto stack = Shown().find(entry.key);
+  int64_t most = 0;
+  if (stack == Shown().end()) return most;
+  for (const auto& [snapshot, point] : stack->second.points) most = std::max(most, point.bytes_allocated);
+  return most;
+}
+
+LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
+  const auto found = std::ranges::lower_bound(points, snapshot, {}, [](const auto& point) { return point.first; });
+  return found == points.end() || found->first != snapshot ? Point() : found->second;
+}
+
+std::vector<std::string> LeakSeries::FramesOf(const Entry& entry) const {
+  std::vector<std::string> frames;
+  for (const StringId name : NumbersOf(entry)) frames.emplace_back(names_[name]);
+  return frames;
+}
+
+std::span<const StringId> LeakSeries::NumbersOf(const Entry& entry) const {
+  const auto stack = Shown().find(entry.key);
+  return stack == Shown().end() ? std::span<const StringId>() : ShownNamesOf(stack->second);
+}
+
+std::vector<uint32_t> LeakSeries::ByTime() const {
+  std::vector<uint32_t> order(snapshots_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
+  // With enough files, the moments between them add nothing. If the interval was changed, moments have no error.
+  std::vector<uint32_t> files;
+  std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_moment; });
+  while (IsFreedAtEnd(files)) files.pop_back();
+  if (moments_.empty() || EvidenceIn(files) >= kLeastSnapshots || !exact()) return files;
+  // Before files are left out: the last file shows that the process ended, and the fall ends there.
+  LeaveOutFallAtEnd(&order);
+  while (IsFreedAtEnd(order)) order.pop_back();
+  return order;
+}
+
+// The process may be seen while it frees its memory at its end: leaves out the files and moments of that fall.
+void LeakSeries::LeaveOutFallAtEnd(std::vector<uint32_t>* order) const {
+  constexpr double kLongestFall = 0.15;  // of the time
+  const auto bytes_at = [&](size_t i) { return PointOf(totals_, (*order)[i]).bytes; };
+  const auto time_at = [&](size_t i) { return static_cast<double>(snapshots_[(*order)[i]].time); };
+  if (order->size() < 3 || snapshots_[order->back()].moment == ProfileMoment::kNone) return;
+  const auto may_be_of_fall = [&](size_t i) {
+    const Taken& taken = snapshots_[(*order)[i]];
+    return taken.is_moment || taken.moment != ProfileMoment::kNone;
+  };
+  const size_t last = order->size() - 1;
+  size_t top = last;
+  while (top > 0 && may_be_of_fall(top - 1) &&
+         (bytes_at(top - 1) > bytes_at(top) || bytes_at(top - 1) == bytes_at(last)))
+    --top;
+  if (bytes_at(last) < bytes_at(top) / 2 && time_at(last) - time_at(top) <= kLongestFall * (time_at(last) - time_at(0)))
+    order->resize(top + 1);
+}
+
+size_t LeakSeries::evidence() const {
+  std::vector<uint32_t> files = ByTime();
+  std::erase_if(files, [&](uint32_t i) { return snapshots_[i].is_moment; });
+  return EvidenceIn(files);
+}
+
+size_t LeakSeries::moments() const {
+  return static_cast<size_t>(std::ranges::count_if(ByTime(), [&](uint32_t i) { return snapshots_[i].is_moment; }));
+}
+
+bool LeakSeries::is_freed_at_end() const {
+  const std::vector<uint32_t> order = ByTime();
+  return !order.empty() && snapshots_[order.back()].is_moment;
+}
+
+// Each moment comes from a later file, so there is one.
+uint32_t LeakSeries::FileAfter(uint32_t moment) const {
+  uint32_t first = kStart;
+  for (uint32_t i = 0; i < snapshots_.size(); ++i) {
+    if (snapshots_[i].is_moment || snapshots_[i].time < snapshots_[moment].time) continue;
+    if (first == kStart || snapshots_[i] < snapshots_[first]) first = i;
+  }
+  return first;
+}
+
+LeakSeries::Timeline LeakSeries::MakeTimeline() const {
+  Timeline timeline = {.order = ByTime()};
+  timeline.by_births = IsByBirths(timeline.order);
+  if (!timeline.order.empty())
+    timeline.origin_ns = timeline.by_births ? started_ns_ : snapshots_[timeline.order[0]].time;
+  return timeline;
+}
+
+// Unchanged snapshots are not written; the next file has their number.
+std::vector<double> LeakSeries::UnchangedUntil(const Timeline& timeline) const {
+  const std::vector<uint32_t>& order = timeline.order;
+  std::vector<double> until(order.size());
+  for (size_t i = 1; i < order.size(); ++i) {
+    const auto unwritten = static_cast<double>(snapshots_[order[i]].unchanged);
+    if (unwritten <= 0) continue;
+    const double before = HoursOf(order[i - 1], timeline), now = HoursOf(order[i], timeline);
+    until[i] = before + (now - before) * unwritten / (unwritten + 1);
+  }
+  return until;
+}
+
+size_t LeakSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
+  size_t unchanged = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (snapshots_[order[i]].unchanged > 0 && snapshots_[order[i]].time > snapshots_[order[0]].time) ++unchanged;
+  }
+  return order.size() + unchanged + (LastsLonger(order) ? 1 : 0);
+}
+
+int64_t LeakSeries::NewestEvidence() const {
+  const std::vector<uint32_t> order = ByTime();
+  return order.empty() ? 0 : snapshots_[order.back()].time;
+}
+
+void LeakSeries::AddTo(const Point& from, Point* to) {
+  to->bytes = WrappedSum(to->bytes, from.bytes);
+  to->objects = WrappedSum(to->objects, from.objects);
+  to->bytes_allocated = WrappedSum(to->bytes_allocated, from.bytes_allocated);
+  to->objects_allocated = WrappedSum(to->objects_allocated, from.objects_allocated);
+  to->bytes_variance += from.bytes_variance;
+  to->objects_variance += from.objects_variance;
+  to->bytes_allocated_variance += from.bytes_allocated_variance;
+  to->objects_allocated_variance += from.objects_allocated_variance;
+}
+
+void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool together) {
+  constexpr size_t kMostTimes = 60;
+  struct Part {
+    const LeakSeries* of;
+    std::vector<uint32_t> order;
+  };
+  std::vector<Part> parts;
+  std::vector<int64_t> times;
+  for (const LeakSeries* member : members) {
+    parts.push_back({member, member->ByTime()});
+    interval_ = std::max(interval_, member->interval_);
+    turnover_known_ = turnover_known_ && together && member->turnover_known_;
+    // Each member has seen only some of the callers.
+    for (const auto& [name, forwards] : member->plumbing_) {
+      Forwards& all =
+          plumbing_.try_emplace(names_.Intern(member->names_[name]), Forwards{0, false, false}).first->second;
+      all.calls_users = all.calls_users || (forwards.calls_users && !forwards.always);
+      all.always = (all.always || forwards.always) && !all.calls_users;
+    }
+    for (const uint32_t snapshot : parts.back().order) times.push_back(member->snapshots_[snapshot].time);
+  }
+  std::ranges::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  // For each snapshot of the family, the members' snapshots that count. Bytes in use count until the member's last
+  // snapshot, allocated bytes forever.
+  struct Counted {
+    const LeakSeries* of;
+    uint32_t snapshot;
+    bool ended;
+  };
+  std::vector<std::pair<int64_t, std::vector<Counted>>> moments;
+  if (together) {
+    const size_t kept = std::min(times.size(), kMostTimes);
+    for (size_t i = 0; i < kept; ++i) {
+      const int64_t time = times[kept < 2 ? 0 : i * (times.size() - 1) / (kept - 1)];
+      moments.emplace_back(time, std::vector<Counted>());
+      for (const Part& part : parts) {
+        const auto after = std::ranges::upper_bound(
+            part.order, time, {}, [&](uint32_t snapshot) { return part.of->snapshots_[snapshot].time; });
+        if (after == part.order.begin()) continue;
+        // The last snapshot of each member counts for one more interval.
+        const auto time_of = [&](size_t from_end) {
+          return part.of->snapshots_[part.order[part.order.size() - from_end]].time;
+        };
+        const int64_t grace = part.order.size() < 2 ? 0 : time_of(1) - time_of(2);
+        const bool ended = after == part.order.end() && time_of(1) + grace < time;
+        moments.back().second.push_back({part.of, *std::prev(after), ended});
+      }
+    }
+  } else {
+    for (const Part& part : parts) {
+      if (part.order.empty()) continue;
+      const uint32_t most = *std::ranges::max_element(
+          part.order, {}, [&](uint32_t snapshot) { return PointOf(part.of->totals_, snapshot).bytes; });
+      moments.push_back({part.of->snapshots_[most].time, {{part.of, most, false}}});
+    }
+    std::ranges::sort(moments, {}, [](const auto& moment) { return moment.first; });
+  }
+  for (const auto& [time, counted] : moments) {
+    const auto number = static_cast<uint32_t>(snapshots_.size());
+    snapshots_.push_back(
+        {.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0, .is_moment = false});
+    totals_.emplace_back(number, Point());
+    for (const Counted& each : counted) {
+      const auto point_of = [&](const Points& points) {
+        Point point = PointOf(points, each.snapshot);
+        if (each.ended) point.bytes = point.objects = 0, point.bytes_variance = point.objects_variance = 0;
+        return point;
+      };
+      AddTo(point_of(each.of->totals_), &totals_.back().second);
+      for (const auto& [of_key, of] : each.of->stacks_) {
+        uint64_t key = 0;
+        std::vector<StringId> names;
+        for (const StringId name : each.of->NamesOf(of)) {
+          names.push_back(names_.Intern(each.of->names_[name]));
+          key = absl::HashOf(key, names.back());
+        }
+        const auto [place, added] = stacks_.try_emplace(key);
+        Stack& stack = place->second;
+        if (added) {
+          stack.first_frame = frames_.size();
+          stack.frames = static_cast<uint32_t>(names.size());
+          frames_.insert(frames_.end(), names.begin(), names.end());
+        }
+        stack.suppressed = stack.suppressed || of.suppressed;
+        if (stack.points.empty() || stack.points.back().first != number) stack.points.emplace_back(number, Point());
+        AddTo(point_of(of.points), &stack.points.back().second);
+      }
+    }
+  }
+}
+
+// Returns whether the newest snapshot lacks what was freed at the end of the process. The state after exit handlers is
+// no evidence.
+bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
+  if (order.size() < 2 || snapshots_[order.back()].is_moment) return false;
+  const auto file_of = [&](uint32_t snapshot) {
+    ProfileFile file;
+    file.moment = snapshots_[snapshot].moment;
+    file.in_use = PointOf(totals_, snapshot).bytes;
+    return file;
+  };
+  const ProfileFile last = file_of(order.back());
+  return last.moment == ProfileMoment::kAfterHandlers || FreedAtExit(file_of(order[order.size() - 2]), last);
+}
+
+double LeakSeries::Hours() const {
+  const Timeline timeline = MakeTimeline();
+  if (timeline.order.empty()) return 0;
+  const int64_t end = LastsLonger(timeline.order) ? lasts_until_ : snapshots_[timeline.order.back()].time;
+  return static_cast<double>(end - timeline.origin_ns) / kNanosAnHour;
+}
+
+double LeakSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const {
+  return static_cast<double>(snapshots_[snapshot].time - timeline.origin_ns) / kNanosAnHour;
+}
+
+bool LeakSeries::IsByBirths(const std::vector<uint32_t>& order) const {
+  if (started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kLeastSnapshots) return false;
+  return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
+}
+
+// Nothing was in use when the process began. Each edge of an age bucket gives the bytes born before it.
+Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive,
+                             const AliveAges& freed, size_t looked_at) const {
+  const std::vector<uint32_t>& order = timeline.order;
+  constexpr double kFinest = 64;    // parts of the time
+  constexpr double kUnseen = 0.12;  // of the time: age buckets are too wide to show the pauses of bursts
+  // Turnover: at least this part of the bytes in use was freed at more than half the median age of what is in use.
+  constexpr double kFreedOld = 0.25;
+  const Point now = PointOf(points, order.back());
+  const double end = HoursOf(order.back(), timeline), in_use = static_cast<double>(now.bytes);
+  double known = 0, variance = 0;
+  for (int i = 0; i < kAgeBuckets; ++i) known += alive.bytes[i], variance += alive.variances[i];
+  Series series;
+  series.looked_at = looked_at;
+  const double whole = known > 0 ? in_use / known : 1;  // known ages represent all blocks
+  const auto add = [&](double hours, double bytes, double of) {
+    series.times.push_back(hours);
+    series.values.push_back(bytes);
+    series.variances.push_back(of);
+    series.objects.push_back(in_use > 0 ? static_cast<double>(now.objects) * bytes / in_use : 0);
+  };
+  add(0, 0, 0);
+  double older = known, error = variance;
+  std::vector<std::array<double, 3>> edges;  // age, bytes older than that, their variance
+  for (int i = 0; i < kAgeBuckets; ++i) {
+    older = std::max(0.0, older - alive.bytes[i]);
+    error = std::max(0.0, error - alive.variances[i]);
+    const double age = static_cast<double>(kAgeBucketEdges.ns[i]) / kNanosAnHour;
+    if (age < end && age * kFinest >= end) edges.push_back({age, older * whole, error * whole * whole});
+  }
+  for (auto edge = edges.rbegin(); edge != edges.rend(); ++edge) add(end - (*edge)[0], (*edge)[1], (*edge)[2]);
+  if (known < kKnownAges * in_use) {  // too few known ages: the course is unknown
+    const double most = end > 0 ? in_use / end : 0;
+    return {.slope = 0, .half_width = most, .bound = most};
+  }
+  add(end, in_use, std::max(variance * whole * whole, now.bytes_variance));
+  series.unseen_pause = kUnseen * end;
+  series.allocated = series.values;
+  series.allocated_variances = series.variances;
+  series.sample = in_use > 0 ? series.variances.back() / in_use : 0;
+  Growth growth = FitGrowth(series);
+  const int64_t half = alive.half_ns();
+  const bool is_turned_over =
+      in_use > 0 && freed.OlderThan(static_cast<double>(std::max<int64_t>(half, 0)) / 2).bytes > kFreedOld * in_use;
+  if (is_turned_over && (IsLeak(growth.growth_class) || growth.growth_class == GrowthClass::kUndecided)) {
+    growth.growth_class = GrowthClass::kSawTooth;
+    growth.slope = 0;
+    growth.half_width = growth.bound;
+  }
+  // The bytes in use include all that leaked. If every allocation is recorded, they are exact.
+  if (exact() && end > 0 && growth.bound > in_use / end) {
+    growth.bound = std::max(in_use / end, growth.slope);
+    growth.half_width = growth.bound - growth.slope;
+  }
+  // Before the first snapshot amounts are estimates; the rise is what came since the start.
+  if (growth.since < HoursOf(order[0], timeline)) growth.since = 0;
+  return growth;
+}
+
+Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
+                       const AliveAges* freed, size_t looked_at) const {
+  if (ages != nullptr && freed != nullptr && !objects && timeline.by_births)
+    return FitBirths(points, timeline, *ages, *freed, looked_at);
+  const std::vector<uint32_t>& order = timeline.order;
+  if (order.empty()) return {.bound = std::numeric_limits<double>::infinity()};
+  Series series;
+  series.looked_at = looked_at;
+  Point point, all;
+  const std::vector<double> unchanged = UnchangedUntil(timeline);
+  const auto add = [&](double hours) {
+    series.times.push_back(hours);
+    series.values.push_back(static_cast<double>(objects ? point.objects : point.bytes));
+    series.variances.push_back(objects ? point.objects_variance : point.bytes_variance);
+    series.objects.push_back(static_cast<double>(point.objects));
+    if (!turnover_known_) return;
+    series.allocated.push_back(static_cast<double>(objects ? point.objects_allocated : point.bytes_allocated));
+    series.allocated_variances.push_back(objects ? point.objects_allocated_variance : point.bytes_allocated_variance);
+    series.traffic.push_back(static_cast<double>(objects ? all.objects_allocated : all.bytes_allocated));
+  };
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (unchanged[i] > 0) add(unchanged[i]);
+    // A stack that is missing in a snapshot has nothing in use. Its cumulative allocations do not decrease.
+    const auto take = [&](const Points& from, Point* to) {
+      const Point before = std::exchange(*to, PointOf(from, order[i]));
+      to->bytes_allocated = std::max(to->bytes_allocated, before.bytes_allocated);
+      to->objects_allocated = std::max(to->objects_allocated, before.objects_allocated);
+      to->bytes_allocated_variance = std::max(to->bytes_allocated_variance, before.bytes_allocated_variance);
+      to->objects_allocated_variance = std::max(to->objects_allocated_variance, before.objects_allocated_variance);
+    };
+    take(points, &point);
+    take(totals_, &all);
+    add(HoursOf(order[i], timeline));
+  }
+  if (LastsLonger(order)) add(Hours());
+  if (!exact()) {
+    const double size = point.objects > 0 ? static_cast<double>(point.bytes) / static_cast<double>(point.objects) : 0;
+    series.sample = static_cast<double>(interval_) / (objects ? std::max(1.0, size) : 1);
+  }
+  if (ages != nullptr && !objects)
+    AddSurvivors(*ages, static_cast<double>(ages_time_ - timeline.origin_ns) / kNanosAnHour, &series);
+  Growth growth = FitGrowth(series);
+  // If every allocation is recorded and all of it is freed, nothing leaked.
+  if (exact() && series.values.back() <= 0) growth.slope = growth.half_width = growth.bound = 0;
+  return growth;
+}
+
+uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const {
+  names->clear();
+  for (const StringId name : NamesOf(stack)) {
+    if (!plumbing_.at(name).always) names->push_back(name);
+  }
+  if (names->empty() && stack.frames > 0) names->push_back(NamesOf(stack).back());
+  uint64_t key = 0;
+  for (const StringId name : *names) key = absl::HashOf(key, name);
+  return key;
+}
+
+// Removes plumbing from stacks and merges those that become equal. A stack with only plumbing keeps its outermost
+// frame.
+void LeakSeries::Fold() const {
+  folded_.clear();
+  folded_frames_.clear();
+  std::vector<StringId> names;
+  folded_ages_.clear();
+  folded_freed_ages_.clear();
+  for (const auto& [plain, stack] : stacks_) {
+    const uint64_t key = FoldedKeyOf(stack, &names);
+    const auto [place, added] = folded_.try_emplace(key);
+    Stack& folded = place->second;
+    if (added) {
+      folded.first_frame = folded_frames_.size();
+      folded.frames = static_cast<uint32_t>(names.size());
+      folded_frames_.insert(folded_frames_.end(), names.begin(), names.end());
+    }
+    folded.suppressed = folded.suppressed || stack.suppressed;
+    if (const auto ages = ages_.find(plain); ages != ages_.end()) folded_ages_[key].Add(ages->second);
+    if (const auto ages = freed_ages_.find(plain); ages != freed_ages_.end()) folded_freed_ages_[key].Add(ages->second);
+    Points sum;
+    auto a = folded.points.begin();
+    for (const auto& [snapshot, point] : stack.points) {
+      for (; a != folded.points.end() && a->first < snapshot; ++a) sum.push_back(*a);
+      sum.emplace_back(snapshot, point);
+      if (a == folded.points.end() || a->first != snapshot) continue;
+      AddTo(a->second, &sum.back().second);
+      ++a;
+    }
+    sum.insert(sum.end(), a, folded.points.end());
+    folded.points = std::move(sum);
+  }
+}
+
+std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
+  std::vector<Entry> entries;
+  const Timeline timeline = MakeTimeline();
+  if (timeline.order.empty()) return entries;
+  if (options_.fold_plumbing) Fold();
+  const bool ages_known = !ages_.empty();
+  const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
+  const auto& freed = options_.fold_plumbing ? folded_freed_ages_ : freed_ages_;
+  const size_t looked_at = Shown().size();
+  for (const auto& [key, stack] : Shown()) {
+    const Point now = PointOf(stack.points, timeline.order.back());
+    static const AliveAges kNone;
+    const auto of = [&](const absl::flat_hash_map<uint64_t, AliveAges>& all) {
+      const auto found = all.find(key);
+      return found == all.end() ? &kNone : &found->second;
+    };
+    const AliveAges* alive = ages_known ? of(ages) : nullptr;
+    const Growth bytes = Fit(stack.points, timeline, false, alive, of(freed), looked_at);
+    Growth objects = Fit(stack.points, timeline, true, alive, of(freed), looked_at);
+    if (timeline.by_births) {
+      // Convert bytes of known age to objects with the stack's ratio.
+      const double each = now.bytes > 0 ? static_cast<double>(now.objects) / static_cast<double>(now.bytes) : 0;
+      objects = bytes;
+      objects.slope *= each, objects.half_width *= each, objects.bound *= each;
+    }
+    entries.push_back({key, stack.suppressed, bytes, objects, now.bytes, now.objects});
+  }
+  if (const OfOneRun run = MakeOfOneRun(timeline); run.is_judged) {
+    for (Entry& entry : entries) {
+      if (!IsLeak(entry.bytes.growth_class)) continue;
+      const bool is_freed = run.end != kStart && BytesAt(entry, run.end) < entry.bytes_now / 2;
+      entry.doubt =
+          is_freed ? Doubt::kFreed : DoubtOf(run, entry.bytes_now - BytesAt(entry, SnapshotAt(entry.bytes.since)));
+      if (entry.doubt != Doubt::kNone) entry.bytes.growth_class = entry.objects.growth_class = GrowthClass::kUndecided;
+    }
+  }
+  const auto name = [&](StringId id) { return names_[id]; };
+  std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
+    const bool a_grows = IsLeak(a.bytes.growth_class), b_grows = IsLeak(b.bytes.growth_class);
+    if (a_grows != b_grows) return a_grows;
+    if (a_grows && a.bytes.lower() != b.bytes.lower()) return a.bytes.lower() > b.bytes.lower();
+    if (a.bytes_now != b.bytes_now) return a.bytes_now > b.bytes_now;
+    return std::ranges::lexicographical_compare(ShownNamesOf(Shown().at(a.key)), ShownNamesOf(Shown().at(b.key)), {},
+                                                name, name);
+  });
+  return entries;
+}
+
+LeakSeries::OfOneRun LeakSeries::MakeOfOneRun(const Timeline& timeline) const {
+  OfOneRun run;
+  const auto is_moment = [&](uint32_t i) { return snapshots_[i].is_moment; };
+  run.is_judged = std::ranges::any_of(timeline.order, is_moment);
+  if (!run.is_judged) return run;
+  if (is_moment(timeline.order.back())) run.end = FileAfter(timeline.order.back());
+  run.in_use = PointOf(totals_, timeline.order.back()).bytes;
+  const Growth total = Total();
+  run.total_grows = IsLeak(total.growth_class) && IsMuch(run.in_use - TotalAt(SnapshotAt(total.since)), run.in_use);
+  return run;
+}
+
+// What one run shows is often its work: a compiler holds more and more until it ends. A small growth, or one that the
+// total does not have, is no evidence then.
+LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, int64_t growth) {
+  if (!IsMuch(growth, run.in_use)) return Doubt::kLittle;
+  return run.total_grows ? Doubt::kNone : Doubt::kNotInTotal;
+}
+
+bool LeakSeries::IsMuch(int64_t growth, int64_t in_use) {
+  return growth >= kMuchInOneRun || static_cast<double>(growth) >= kMuchOfInUse * static_cast<double>(in_use);
+}
+
+std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const {
+  std::vector<int64_t> course;
+  const auto stack = Shown().find(entry.key);
+  if (stack == Shown().end()) return course;
+  const std::vector<uint32_t> order = ByTime();
+  const size_t kept = std::min(order.size(), std::max<size_t>(2, most));
+  for (size_t i = 0; i < kept; ++i) {
+    const size_t at = kept < 2 ? 0 : i * (order.size() - 1) / (kept - 1);
+    course.push_back(PointOf(stack->second.points, order[at]).bytes);
+  }
+  return course;
+}
+
+Growth LeakSeries::Total() const {
+  AliveAges all, freed;
+  for (const auto& [key, ages] : ages_) all.Add(ages);
+  for (const auto& [key, ages] : freed_ages_) freed.Add(ages);
+  return Fit(totals_, MakeTimeline(), false, ages_.empty() ? nullptr : &all, &freed, 1);
+}
+
+int64_t LeakSeries::TotalNow() const {
+  const std::vector<uint32_t> order = ByTime();
+  return order.empty() ? 0 : PointOf(totals_, order.back()).bytes;
+}
+
+uint32_t LeakSeries::SnapshotAt(double hours) const {
+  const Timeline timeline = MakeTimeline();
+  const std::vector<uint32_t>& order = timeline.order;
+  if (order.empty()) return kStart;
+  if (timeline.by_births && hours < HoursOf(order[0], timeline)) return kStart;
+  const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, timeline) >= hours; });
+  return at == order.end() ? order.back() : *at;
+}
+
+int64_t LeakSeries::BytesAt(const Entry& entry, uint32_t snapshot) const {
+  const auto stack = Shown().find(entry.key);
+  return stack == Shown().end() ? 0 : PointOf(stack->second.points, snapshot).bytes;
+}
+
+}  // namespace holdfast

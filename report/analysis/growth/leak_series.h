@@ -1,0 +1,211 @@
+// The bytes in use of each stack of a process over its snapshots; report/analysis/growth/growth.h decides whether a series
+// grows. A stack is identified by its function names (only the innermost `depth`), so that it is the same in every
+// snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
+#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_LEAK_SERIES_H_
+#define HOLDFAST_REPORT_ANALYSIS_GROWTH_LEAK_SERIES_H_
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "report/analysis/growth/alive_ages.h"
+#include "report/analysis/growth/growth.h"
+#include "report/analysis/growth/suppressions.h"
+#include "report/analysis/profiles/filtered_stacks.h"
+#include "report/analysis/profiles/plumbing.h"
+#include "report/analysis/profiles/profile_set.h"
+#include "report/base/string_table.h"
+#include "report/profile/typed_records.h"
+
+namespace holdfast {
+
+// The series of one process. Snapshots may come in any order.
+class LeakSeries {
+ public:
+  // Why a stack that grows is not called a leak: only moments of one run are known.
+  enum class Doubt {
+    kNone,
+    kLittle,      // by less than 64 KiB and less than 1 % of the bytes in use
+    kNotInTotal,  // the bytes in use of the process do not grow
+    kNoStack,     // only the total grows
+    kFreed,       // main freed it before it returned
+  };
+  struct Entry {
+    uint64_t key = 0;  // for FramesOf and CourseOf
+    bool suppressed = false;
+    Growth bytes, objects;  // per hour
+    int64_t bytes_now = 0, objects_now = 0;
+    Doubt doubt = Doubt::kNone;  // its class is kUndecided then
+  };
+
+  LeakSeries(StackOptions options, size_t depth, const Suppressions* suppressions)
+      : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
+
+  absl::Status Add(const ProfileFile& file);
+  // Adds the process's lifetimes profile: the ages of what is in use. Only the newest snapshot's ages are kept.
+  absl::Status AddAges(const ProfileFile& file);
+  size_t snapshots() const { return snapshots_.size(); }
+  // Whether the births of live blocks are the course, from the start of the process: with few snapshots but known ages.
+  // All hours then count from that start.
+  bool is_by_births() const { return IsByBirths(ByTime()); }
+  // Returns the number of moments that are evidence: written, or known to be unchanged. What is in use after exit
+  // handlers is no evidence.
+  size_t evidence() const;
+  // Returns the number of moments beside the files, which exact runs record (record::Course). 0 if there are enough files.
+  size_t moments() const;
+  // Whether the program freed most of its memory before it ended, and moments of a single run are the course. What is in
+  // use "now" is then what was in use before that.
+  bool is_freed_at_end() const;
+  // Whether a rise that goes on can be recognized.
+  bool has_course() const { return evidence() + moments() >= kLeastSnapshots || is_by_births(); }
+  // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
+  // written.
+  void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }
+  int64_t NewestEvidence() const;  // time_nanos; 0: none
+  // Combines the processes of a family into one series. `together`: the sum of all at each moment, at most 60 moments.
+  // Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
+  void AddFamily(const std::vector<const LeakSeries*>& members, bool together);
+  double Hours() const;
+  // Mean bytes between samples; 1: every allocation is known.
+  int64_t interval() const { return interval_; }
+  bool exact() const { return interval_ <= 1; }
+
+  // Growing entries first, by the lower end of their slope's interval; then the others by bytes in use.
+  std::vector<Entry> Entries() const;
+  // Returns the names of the stack's functions, leaf first.
+  std::vector<std::string> FramesOf(const Entry& entry) const;
+  // The same as numbers, for comparisons; NameOf has the text.
+  std::span<const StringId> NumbersOf(const Entry& entry) const;
+  std::string_view NameOf(StringId number) const { return names_[number]; }
+  // Whether what was allocated, ever, is known; of an entry until the newest snapshot.
+  bool turnover_known() const { return turnover_known_; }
+  int64_t AllocatedOf(const Entry& entry) const;
+  // Returns the bytes in use of an entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
+  std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
+  Growth Total() const;  // of all bytes in use
+  int64_t TotalNow() const;
+  // Returns the ages of what is in use at the newest snapshot; call after Entries. Empty if the ages at that moment
+  // were not added.
+  AliveAges AgesOf(const Entry& entry) const;
+  // Returns the first snapshot at or after `hours`, a time such as Growth::since. Returns kStart, when nothing was in
+  // use, for a time before the first snapshot if is_by_births().
+  static constexpr uint32_t kStart = UINT32_MAX;
+  uint32_t SnapshotAt(double hours) const;
+  int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
+  int64_t BytesAt(const Entry& entry, uint32_t snapshot) const;
+
+ private:
+  struct Point {
+    int64_t bytes = 0, objects = 0;                      // in use
+    int64_t bytes_allocated = 0, objects_allocated = 0;  // cumulative
+    double bytes_variance = 0, objects_variance = 0;
+    double bytes_allocated_variance = 0, objects_allocated_variance = 0;
+  };
+  // By snapshot, in the order of addition. A stack may be missing in some snapshots.
+  using Points = std::vector<std::pair<uint32_t, Point>>;
+  // For a million stacks of 30 functions: 64 + 120 bytes each, and 72 for each snapshot.
+  struct Stack {
+    uint64_t first_frame = 0;  // index into frames_
+    uint32_t frames = 0;
+    bool suppressed = false;
+    Points points;
+  };
+  void AddCourse(const ProfileFile& file, const record::Course& course,
+                 const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample);
+  static Point PointOf(const Points& points, uint32_t snapshot);  // zeros if there is none
+  static void AddTo(const Point& from, Point* to);
+  std::span<const uint32_t> NamesOf(const Stack& stack) const {
+    return {frames_.data() + stack.first_frame, stack.frames};
+  }
+  std::span<const StringId> ShownNamesOf(const Stack& stack) const {
+    return {(options_.fold_plumbing ? folded_frames_ : frames_).data() + stack.first_frame, stack.frames};
+  }
+  using StackMap = absl::flat_hash_map<uint64_t, Stack>;
+  const StackMap& Shown() const { return options_.fold_plumbing ? folded_ : stacks_; }
+  void Fold() const;
+  uint64_t FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const;
+  std::vector<uint32_t> ByTime() const;
+  // The snapshots by time, and the origin of hours: the oldest snapshot, or by births the start of the process.
+  struct Timeline {
+    std::vector<uint32_t> order;
+    bool by_births = false;
+    int64_t origin_ns = 0;
+  };
+  Timeline MakeTimeline() const;
+  // What moments of one run, instead of snapshots, say of the process.
+  struct OfOneRun {
+    bool is_judged = false;  // false: there are no moments in the timeline
+    bool total_grows = false;
+    uint32_t end = kStart;  // the file that shows what was freed at the end; kStart: nothing was
+    int64_t in_use = 0;
+  };
+  OfOneRun MakeOfOneRun(const Timeline& timeline) const;
+  uint32_t FileAfter(uint32_t moment) const;
+  static Doubt DoubtOf(const OfOneRun& run, int64_t growth);
+  static bool IsMuch(int64_t growth, int64_t in_use);
+  double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
+  // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed; null as for
+  // `ages`. `looked_at`: the number of series.
+  Growth Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
+             const AliveAges* freed, size_t looked_at) const;
+  Growth FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive, const AliveAges& freed,
+                   size_t looked_at) const;
+  bool IsByBirths(const std::vector<uint32_t>& order) const;
+  size_t EvidenceIn(const std::vector<uint32_t>& order) const;
+  // Returns for each snapshot the hours until which the previous one's state was unchanged, as no file was written; 0:
+  // unknown.
+  std::vector<double> UnchangedUntil(const Timeline& timeline) const;
+  bool LastsLonger(const std::vector<uint32_t>& order) const {
+    return !order.empty() && !snapshots_[order.back()].is_moment && lasts_until_ > snapshots_[order.back()].time;
+  }
+  void LeaveOutFallAtEnd(std::vector<uint32_t>* order) const;
+  bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
+
+  StackOptions options_;
+  size_t depth_;
+  const Suppressions* suppressions_;
+  struct Taken {
+    int64_t time = 0;
+    std::string path;
+    ProfileMoment moment = ProfileMoment::kNone;
+    uint64_t unchanged = 0;  // snapshots since the previous one that were not written
+    bool is_moment = false;  // from a later file's course
+    auto operator<=>(const Taken&) const = default;
+  };
+  std::vector<Taken> snapshots_;
+  std::set<int64_t> moments_;  // times
+  StringTable names_;
+  std::vector<StringId> frames_;  // of all stacks
+  StackMap stacks_;
+  // Whether a name is plumbing in the newest snapshot that has it: each snapshot has all earlier stacks. A function
+  // that only forwards in one snapshot may turn out not to in the next, so stacks are kept unchanged and folded on
+  // request.
+  struct Forwards {
+    int64_t time = 0;
+    bool always = true;  // wherever the name occurs
+    bool calls_users = false;
+  };
+  absl::flat_hash_map<StringId, Forwards> plumbing_;
+  mutable StackMap folded_;
+  mutable std::vector<StringId> folded_frames_;
+  absl::flat_hash_map<uint64_t, AliveAges> ages_;        // by stack
+  absl::flat_hash_map<uint64_t, AliveAges> freed_ages_;  // of freed blocks, by age at the free
+  int64_t ages_time_ = 0;                                // the snapshot of these ages
+  mutable absl::flat_hash_map<uint64_t, AliveAges> folded_ages_, folded_freed_ages_;
+  Points totals_;
+  bool turnover_known_ = true;
+  int64_t interval_ = 1;  // the largest of all snapshots
+  int64_t lasts_until_ = 0;
+  int64_t started_ns_ = 0;  // start of the process, time_nanos; 0: unknown
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_LEAK_SERIES_H_

@@ -1,0 +1,28 @@
+// Formats stacks as table rows: the innermost functions, and as many more as are needed to distinguish rows.
+//
+//    Grow ← Table::Insert ← Cache::Put ← …          the first functions are enough …
+//    Alloc ← Read ← Parse ← Load ← OnOpen ← …       … or two more …
+//    Alloc ← Read ← Parse ← Load ← OnClose ← …
+//    Alloc ← Read ← Parse ← Load ← … ← main ← …     … or those where they differ
+//    Alloc ← Read ← Parse ← Load ← … ← worker ← …
+//    Alloc ← Visit ×12 ← Walk ← main                a recursive function
+#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_TELLING_STACKS_H_
+#define HOLDFAST_REPORT_ANALYSIS_GROWTH_TELLING_STACKS_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+// Of stacks, leaf first, the texts in the same order: `few` functions of each, at most two more in a row, then those by which it
+// differs. Where two stacks have the same names by `shorten` (null: names are shown as they are), ShownNames
+// (report/analysis/profiles/short_name.h) tells them apart. Only stacks that are equal get equal texts. Pure.
+std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
+                                       const std::function<std::string(std::string_view)>& shorten);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_TELLING_STACKS_H_

@@ -1,0 +1,70 @@
+#include "report/analysis/locks/wait_rank.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace holdfast {
+
+namespace {
+
+// Functions that wait for a condition in order to take a lock that libc does not know.
+constexpr std::string_view kLockFunctions[] = {"ObjectMonitor::enter", "ObjectMonitor::EnterI",
+                                               "ObjectMonitor::ReenterI"};
+// Threads of OpenJDK (8 to 21) and node; the kernel truncates names to 15 bytes. A final "*" matches any text.
+constexpr std::string_view kRuntimeThreads[] = {
+    "Finalizer",       "Reference Handl", "Common-Cleaner",  "Signal Dispatch", "Service Thread",
+    "Notification Th", "VM Thread",       "VM Periodic Tas", "Attach Listener", "Sweeper thread",
+    "Monitor Deflat*", "C1 Compiler*",    "C2 Compiler*",    "GC Thread#*",     "G1 *",
+    "Shenandoah*",     "ZWorker*",        "ZDriver*",        "ZDirector*",      "ZUncommitter*",
+    "ZStat*",          "Concurrent*",     "GC task thread*", "DelayedTaskSche", "V8 DefaultWorke"};
+
+bool TakesALock(const Profile& profile, std::span<const uint32_t> stack) {
+  for (const uint32_t frame : stack) {
+    for (const Profile::Line& line : profile.LinesOf(profile.locations[frame])) {
+      if (line.function == Profile::kNone) continue;
+      std::string_view name = profile.strings[profile.functions[line.function].name];
+      name = name.substr(0, name.find('('));
+      if (std::find(std::begin(kLockFunctions), std::end(kLockFunctions), name) != std::end(kLockFunctions))
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsRuntimeThread(std::string_view name) {
+  return std::any_of(std::begin(kRuntimeThreads), std::end(kRuntimeThreads), [name](std::string_view known) {
+    return known.ends_with('*') ? name.starts_with(known.substr(0, known.size() - 1)) : name == known;
+  });
+}
+
+WaitRank RankOfUnheld(const Profile& profile, std::span<const uint32_t> stack, bool since_start, Plumbing* plumbing) {
+  if (TakesALock(profile, stack)) return WaitRank::kLock;
+  return IsInOwnLoop(profile, stack, since_start, plumbing) ? WaitRank::kIdle : WaitRank::kEvent;
+}
+
+size_t OwnFunctions(const Profile& profile, std::span<const uint32_t> stack, Plumbing* plumbing) {
+  size_t functions = 0;
+  for (const uint32_t frame : stack) {
+    const Profile::Location& location = profile.locations[frame];
+    if (location.lines == 0) functions += plumbing->HoldsObject(location.mapping) ? 0 : 1;
+    for (const Profile::Line& line : profile.LinesOf(location)) {
+      if (line.function != Profile::kNone) functions += plumbing->Holds(line.function, location.mapping) ? 0 : 1;
+    }
+  }
+  return functions;
+}
+
+bool IsInOwnLoop(const Profile& profile, std::span<const uint32_t> stack, bool since_start, Plumbing* plumbing) {
+  constexpr std::string_view kTruncatedName = "[truncated]";  // the outermost frame of a truncated stack
+  if (stack.empty()) return false;
+  for (const Profile::Line& line : profile.LinesOf(profile.locations[stack.back()])) {
+    if (line.function != Profile::kNone && profile.strings[profile.functions[line.function].name] == kTruncatedName)
+      return false;
+  }
+  return OwnFunctions(profile, stack, plumbing) <= (since_start ? kStartFunctions : kLoopFunctions);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,32 @@
+// Libraries with locks that spin, or yield the processor, before they sleep: waits that end before that are not seen.
+// For `locks`, `stuck` and `doctor`. Any thread.
+#ifndef HOLDFAST_REPORT_ANALYSIS_PROFILES_SPINNING_LOCKS_H_
+#define HOLDFAST_REPORT_ANALYSIS_PROFILES_SPINNING_LOCKS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/profile/profile.h"
+
+namespace holdfast {
+
+struct SpinningLocks {
+  std::string_view of;       // "oneTBB's mutexes"
+  std::string_view library;  // how the file's name begins; "": always linked into a program
+  std::string_view scope;    // how a demangled function's name begins; "": not known
+};
+std::span<const SpinningLocks> AllSpinningLocks();
+
+// Adds to `found` what the name of a mapped file, or of a function, reveals.
+void AddSpinningLocks(std::string_view file, std::vector<std::string_view>* found);
+// What the mapped files and the functions of a profile reveal.
+std::vector<std::string_view> SpinningLocksIn(const Profile& profile);
+
+// "oneTBB's mutexes spin before they sleep: waits that end before that are not seen"; "" for an empty list.
+std::string SpinningText(const std::vector<std::string_view>& found);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_ANALYSIS_PROFILES_SPINNING_LOCKS_H_

@@ -1,0 +1,118 @@
+// A child builds a snapshot and its parent writes it: because the table is another user's, or because memory is low.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "report/builder/process_exporter.h"
+#include "report/builder/without_rights.h"
+
+namespace holdfast {
+namespace {
+
+// More than any profile of a table with 64 MiB.
+constexpr uint64_t kMostForeignBytes = 64 << 20;
+
+absl::Status CopyWhole(int from, int to) {
+  std::string buffer(64 << 10, '\0');
+  for (off_t at = 0;;) {
+    const ssize_t got = pread(from, buffer.data(), buffer.size(), at);
+    if (got == 0) return absl::OkStatus();
+    if (got < 0 || write(to, buffer.data(), static_cast<size_t>(got)) != got)
+      return absl::ErrnoToStatus(errno, "cannot write");
+    at += got;
+  }
+}
+
+}  // namespace
+
+// What the child hands over, in shared memory. The child may have been compromised by the table that it read: this data
+// is only copied, never followed.
+struct ProcessExporter::HandedOver {
+  struct OfKind {
+    bool written, is_incomplete;
+    uint64_t fingerprint;
+  } kinds[kFileKinds];
+  RunningProgram::MostByLibc most_by_libc;
+  uint32_t keep;
+  int64_t next_account_ns;
+};
+
+absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const std::optional<TableFile::Rights>& rights,
+                                                                        const OutputFolder& output,
+                                                                        ModuleSymbolizer& symbolizer,
+                                                                        const Deadline& lines_by,
+                                                                        const SnapshotOccasion& occasion) {
+  void* shared = mmap(nullptr, sizeof(HandedOver), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
+  const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
+                                                                  [](HandedOver* all) { munmap(all, sizeof *all); });
+  std::array<FileDescriptor, kFileKinds> files;
+  std::vector<int> keep = {table_.descriptor()};
+  for (FileDescriptor& file : files) {
+    file = FileDescriptor(memfd_create("holdfast", MFD_CLOEXEC));
+    if (!file.valid()) return absl::ErrnoToStatus(errno, "memory");
+    keep.push_back(file.get());
+  }
+  // The child opens files with that user's rights, which may permit less.
+  LookAtModules();
+  if (rights.has_value()) modules_.KeepReadableBy(rights->user, &keep);
+  const auto build = [&] {
+    adopted_ = true;  // the child may not read the folder's files
+    const OutputFolder into =
+        OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
+          const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), name.kind);
+          const absl::Status status = write(files[kind - kFileKindNames].get());
+          if (!status.ok()) return status;
+          handed->kinds[kind - kFileKindNames].written = true;
+          return name;
+        });
+    if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
+    for (int i = 0; i < kFileKinds; ++i) {
+      handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+      handed->kinds[i].is_incomplete = !kinds_[i].files.empty() && kinds_[i].files.back().is_incomplete;
+    }
+    handed->most_by_libc = program_.most_by_libc();
+    handed->keep = keep_;
+    handed->next_account_ns = next_account_ns_;
+    return true;
+  };
+  const absl::Status read = rights.has_value()
+                                ? RunWithoutRights(rights->user, rights->group, keep, kMostForeignBytes, build)
+                                : RunInChild([&] {
+                                    occasion.begin_child();
+                                    return build();
+                                  });
+  if (!read.ok()) return read;
+  if (!rights.has_value()) next_account_ns_ = handed->next_account_ns;
+  const uid_t user = rights.has_value() ? rights->user : geteuid();
+  program_.set_most_by_libc(handed->most_by_libc);
+  std::vector<ProfileName> written;
+  ProfileName name;
+  name.program = ProgramForFileName(table_.program());
+  name.pid = table_.owner().pid;
+  for (int i = 0; i < kFileKinds; ++i) {
+    if (!handed->kinds[i].written) continue;
+    if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
+    name.kind = kFileKindNames[i];
+    absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return CopyWhole(files[i].get(), fd); });
+    if (!got.ok()) {
+      ++failed_writes_;
+      return got.status();
+    }
+    name.seq = got->seq;
+    kinds_[i].fingerprint = handed->kinds[i].fingerprint;
+    // A table that is read without our rights stays incomplete, because files of its program must not be parsed with
+    // our rights.
+    const bool is_incomplete = !rights.has_value() && handed->kinds[i].is_incomplete;
+    kinds_[i].files.push_back({*got, NowNs(CLOCK_REALTIME), {}, user, is_incomplete});
+    written.push_back(*std::move(got));
+    Thin(output, handed->keep, i);
+  }
+  if (!written.empty()) Shrink(output, user);
+  return written;
+}
+
+}  // namespace holdfast

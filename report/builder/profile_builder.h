@@ -1,0 +1,62 @@
+// Turns a snapshot of a table into a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak,
+// lifetimes or resident. Without names: report/names/symbolize/module_symbolizer.h adds them.
+//
+// Contents of the profile
+//   sample types    heap: alloc_objects, alloc_space, inuse_objects, inuse_space; mutex and block: contentions, delay; map: as
+//                   heap; threads: created, alive; exceptions: exceptions; peak: peak_objects, peak_space; lifetimes:
+//                   freed_objects, freed_space, lifetime, alive_space; resident: inuse_objects, inuse_space, resident_space
+//  values          weighted sums, rounded to the nearest only here; 0 ≤ inuse ≤ alloc
+//  labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting for an
+//                  ongoing wait, with the time so far; both `lock_address` if requested; map: `mapping`; exceptions:
+//                  `type`, and `rethrow`: yes; lifetimes: `age`, the upper edge of the AgeBucket, and for freed blocks
+//                  `freed`: same thread, other thread, temporary; for live blocks `bytes`
+//  addresses       return address − 1. Code of a module that was loaded where another one had been before is at
+//                  address + (tag << 48), in mappings and locations, so that addresses are unique. Code in no module has
+//                  no mapping; it is at address + (255 << 48) if a module is or was there
+//  mappings        each executable segment of the modules loaded now, and of unloaded modules that a stack still contains;
+//                  the main program first
+//  synthetic frames  at addresses 1, 2, 3, where code is impossible: `[overflow]` (the stack table was full), `[no stack]`
+//                  (none could be captured), `[truncated]`, the root of a stack with missing outer frames. So a truncated
+//                  stack keeps its self and total, and viewers group all of them under one root that shows how much was
+//                  truncated, instead of showing inner functions as roots beside main
+//  comments        `key: value`, see report/builder/profile_comments.h
+//
+// Any thread. The snapshot must come from ReadSnapshot. Do not write an empty profile (without samples).
+#ifndef HOLDFAST_REPORT_BUILDER_PROFILE_BUILDER_H_
+#define HOLDFAST_REPORT_BUILDER_PROFILE_BUILDER_H_
+
+#include <string>
+
+#include "report/observe/peak/peak_state.h"
+#include "report/observe/table/snapshot.h"
+#include "report/profile/profile.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// Kinds as in file names and in the comment `kind`: those of ProfileKind, and three more from the heap: its state at an
+// earlier moment, the ages of its blocks, and their resident bytes.
+inline constexpr int kFileKinds = kProfileKinds + 3, kPeakFile = kProfileKinds, kLifetimesFile = kProfileKinds + 1,
+                     kResidentFile = kProfileKinds + 2;
+inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",       "mutex", "block",     "map",     "threads",
+                                                           "exceptions", "peak",  "lifetimes", "resident"};
+
+Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
+// Builds what was in use at an earlier moment, with the stacks of `snapshot`: the kind `peak`.
+Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak);
+// Builds the ages of freed blocks and of blocks in use: the kind `lifetimes`.
+Profile BuildLifetimesProfile(const Snapshot& snapshot);
+// Builds the resident bytes of live blocks: the kind `resident`. Empty if snapshot.resident_rows is empty.
+Profile BuildResidentProfile(const Snapshot& snapshot);
+// Builds a block profile of only the ongoing waits; its records have all of them.
+Profile BuildWaitingProfile(const Snapshot& snapshot);
+
+// `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, different in all others.
+std::string ProcessId(const ProcessIdentity& process);
+
+// The version in the comment `version`, from CMake's project().
+const char* HoldfastVersion();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_BUILDER_PROFILE_BUILDER_H_

@@ -1,0 +1,22 @@
+// Fills the records of a profile (typed_records.h): which process it is of, how it was sampled, exact counts, how precise the
+// totals are, and what was lost. Adds the same as comments for people, `key: value`; docs/format.md lists their keys.
+// BuildProfile calls this after it has added the samples.
+#ifndef HOLDFAST_REPORT_BUILDER_PROFILE_COMMENTS_H_
+#define HOLDFAST_REPORT_BUILDER_PROFILE_COMMENTS_H_
+
+#include <span>
+
+#include "report/observe/peak/peak_state.h"
+#include "report/observe/table/snapshot.h"
+#include "report/profile/profile.h"
+
+namespace holdfast {
+
+// `file`: index into kFileKindNames. `variances`: of the total of each sample type. `full_sums`: how many values had to be
+// limited so that their column can be added up (kMostValue). `peak`: for a peak profile; otherwise null.
+void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std::span<const double> variances,
+                 uint64_t full_sums, Profile* profile);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_BUILDER_PROFILE_COMMENTS_H_

@@ -1,0 +1,21 @@
+// Who waits at a snapshot, and for whom, as records (message Waits of proto/holdfast.proto): what LookAtWaits found. BuildProfile
+// writes them into mutex and block profiles; report/analysis/locks/waiting_list.h reads them.
+//
+// At most kMostWaitsWritten waits: deadlocks first, then waits for a holder, the longest first, then the others.
+#ifndef HOLDFAST_REPORT_BUILDER_WRITTEN_WAITS_H_
+#define HOLDFAST_REPORT_BUILDER_WRITTEN_WAITS_H_
+
+#include "report/builder/written_locks.h"
+#include "report/observe/table/snapshot.h"
+#include "report/profile/profile.h"
+
+namespace holdfast {
+
+inline constexpr size_t kMostWaitsWritten = 256;
+
+void AddWaitRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile,
+                    size_t most = kMostWaitsWritten);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_BUILDER_WRITTEN_WAITS_H_

@@ -1,0 +1,345 @@
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/say.h"
+#include "report/base/value_units.h"
+#include "report/cmd/commands.h"
+#include "report/daemon/find_tables.h"
+#include "report/daemon/installation.h"
+#include "report/daemon/still_exporter.h"
+#include "report/names/elf/executable_kind.h"
+#include "report/observe/table/entry_text.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/table_folder.h"
+#include "report/observe/table/thread_status.h"
+#include "report/run/doctor_objects.h"
+#include "report/run/doctor_surroundings.h"
+#include "report/run/findings.h"
+#include "report/run/program_check.h"
+#include "report/run/started_programs.h"
+#include "sampler/contract/exporter_service.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kMuslNote[] =
+    "the C library is musl: waits for mutexes, reader-writer locks, conditions and spin locks are not recorded; stacks end in musl's start code";
+constexpr char kOverhead[] =
+    "expected: " HOLDFAST_MALLOC_COST " instructions for malloc and free, " HOLDFAST_LOCK_COST
+    " for an uncontended lock and unlock, about 1us for each 512KiB allocated, 0.15ms at the start; a table of about 0.3MiB, at most 64MiB";
+
+std::string Environment(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// ---- doctor -- PROGRAM ----
+
+int AboutProgram(const std::vector<std::string>& command, const std::string& library) {
+  ProgramCheck check = CheckProgram(command, getenv("PATH"), library);
+  if (check.exit_code == kNotFound || check.exit_code == kNotExecutable) {
+    Say(check.message);
+    return kCouldNot;
+  }
+  Findings findings;
+  // Check the program that a script or sudo starts, not the script or sudo itself.
+  std::string name = command[0];
+  const StartedCommand started = FollowStarters(command, LookUpIn(getenv("PATH")));
+  for (const std::string& by : started.by) findings.Note("started", by);
+  if (!started.unknown.empty()) {
+    findings.Note("started", fmt::format("which program it starts is known only when it runs: {}", started.unknown));
+  }
+  if (!started.words.empty()) {
+    const ProgramCheck inner = CheckProgram(started.words, getenv("PATH"), library);
+    if (inner.exit_code == kNotFound || inner.exit_code == kNotExecutable) {
+      findings.No("started", inner.message);
+    } else {
+      name = started.words[0];
+      check = inner;
+    }
+  }
+  if (!started.drops_preload.empty()) {
+    findings.No(
+        "recording",
+        started.drops_by.empty()
+            ? fmt::format(
+                  "{} starts it without LD_PRELOAD, so nothing is preloaded. Put holdfast after it: {} … holdfast run -- {}",
+                  started.drops_preload, started.drops_preload, name)
+            : fmt::format(
+                  "{} starts it without LD_PRELOAD ({}), so nothing is preloaded. Profile the program itself: holdfast run -- {}",
+                  started.drops_preload, started.drops_by, name));
+  }
+  if (check.exit_code != 0) {
+    findings.No("recording", check.message);
+  } else if (!check.recordable) {
+    findings.No("recording", check.message);
+  } else {
+    const ExecutableKind file = ReadExecutableKind(check.path);
+    findings.Ok("recording",
+                fmt::format("loads the library: 64-bit x86, linked dynamically ({})",
+                            file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
+    if (file.is_musl) findings.Note("musl", kMuslNote);
+  }
+  if (Environment("HOLDFAST_ENABLE") == "0")
+    findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library records nothing");
+  if (check.exit_code == 0) DescribeObjects(ObjectsOfProgram(check.path), "", library, {}, &findings);
+  DescribeKernel("self", &findings);
+  DescribeExporter("self", DefaultTableFolders(), &findings);
+  DescribeLimits("self", &findings);
+  DescribePlaces(Environment("HOLDFAST_TABLES"), Environment("HOLDFAST_OUT"), &findings);
+  if (!findings.any_no()) findings.Ok("overhead", kOverhead);
+  std::cout << Printable(fmt::format("{} ({})", name, check.path.empty() ? name : check.path)) << "\n"
+            << findings.Text();
+  return Finished(findings.any_no() ? kFinding : kFine);
+}
+
+// ---- doctor PID ----
+
+// Returns a value of the process's auxiliary vector; 0: it is not there, or cannot be read.
+uint64_t AuxiliaryValue(pid_t pid, uint64_t type) {
+  std::istringstream file(ReadOfProcess(pid, "auxv"));
+  Elf64_auxv_t entry;
+  while (file.read(reinterpret_cast<char*>(&entry), sizeof entry)) {
+    if (entry.a_type == type) return entry.a_un.a_val;
+  }
+  return 0;
+}
+
+// Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
+std::string StartedAs(pid_t pid) {
+  const uint64_t address = AuxiliaryValue(pid, AT_EXECFN);
+  const ProcessMemory memory(pid);
+  std::string path;
+  for (char c = 0; address != 0 && path.size() < 4096 && memory.Read(address + path.size(), &c, 1) && c != 0;)
+    path += c;
+  return path;
+}
+
+// Replaces the name of the main program by the path that it was started with, if both are the same file.
+void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>* objects) {
+  const std::string path = StartedAs(pid);
+  struct stat started, file;
+  if (!objects->empty() && path.starts_with('/') && stat((root + path).c_str(), &started) == 0 &&
+      stat((root + (*objects)[0]).c_str(), &file) == 0 && started.st_ino == file.st_ino &&
+      started.st_dev == file.st_dev) {
+    (*objects)[0] = path;
+  }
+}
+
+// Whether the process runs with more privileges than its starter had (AT_SECURE in the auxiliary vector).
+bool IsSecure(pid_t pid) { return AuxiliaryValue(pid, AT_SECURE) != 0; }
+
+bool HasObject(const std::vector<std::string>& objects, const char* part) {
+  for (const std::string& object : objects) {
+    if (BaseName(object).find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::string>& objects, Findings* findings) {
+  const ExecutableKind file = objects.empty() ? ExecutableKind() : ReadExecutableKind(root + objects[0]);
+  if (file.kind == ExecutableKind::Kind::kElf && (!file.is_64_bit || !file.machine.empty())) {
+    findings->No("recording", "is not a 64-bit x86 program, so nothing can be recorded");
+  } else if (file.kind == ExecutableKind::Kind::kElf && file.interpreter.empty()) {
+    findings->No("recording", "is linked statically, so no library can be preloaded");
+  } else if (IsSecure(pid)) {
+    findings->No(
+        "recording",
+        "was started with raised privileges (setuid, setgid or capabilities), so the loader ignored LD_PRELOAD");
+  } else {
+    findings->No(
+        "recording",
+        "was started without the library, which cannot be added to a running program. Start it with holdfast run");
+  }
+}
+
+void WhyProcessHasNoTable(const std::string& process, const std::vector<std::string>& objects, Findings* findings) {
+  if (VariableOf(process, "HOLDFAST_ENABLE") == "0") {
+    findings->No("recording", "it was started with HOLDFAST_ENABLE=0: the library records nothing");
+  } else if (HasObject(objects, "libasan.so") || HasObject(objects, "libtsan.so") || HasObject(objects, "vgpreload_")) {
+    findings->No("recording",
+                 "runs under a sanitizer or valgrind, which have their own malloc: the library records nothing");
+  } else if (VariableOf(process, "HOLDFAST_CHILDREN") == "no") {
+    findings->No("recording",
+                 "it is a child process that HOLDFAST_CHILDREN=no excludes, or nothing has been sampled yet");
+  } else {
+    findings->No("recording", "nothing has been sampled yet, or no table could be created (see below)");
+  }
+}
+
+// Returns whether the process recorded what became of an allocator in its executable.
+bool AboutLinkedAllocator(const Snapshot& snapshot, Findings* findings) {
+  const EntryOutcome outcome = EntryOutcomeOf(snapshot);
+  if (!outcome.has_allocator()) return false;
+  const std::string incomplete = WhyIncomplete(snapshot);
+  if (outcome.lacks_names() && incomplete == WhyIncomplete(outcome)) {
+    findings->Note("allocator", fmt::format("{}; {}", EntryText(outcome), incomplete));
+  } else if (!incomplete.empty()) {
+    findings->No("allocator", fmt::format("the heap profile is incomplete: {}", incomplete));
+  } else if (outcome.is_redirected()) {
+    findings->Ok("allocator", EntryText(outcome));
+  } else {
+    findings->No("allocator", EntryText(outcome));
+  }
+  return true;
+}
+
+// Returns whether the allocator in the executable is described.
+bool AboutTable(const ProcessTable& process, Findings* findings) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) {
+    findings->No("recording", fmt::format("its table {}/{} is damaged ({})", process.folder, process.table.name(),
+                                          std::string(snapshot.status().message())));
+    return false;
+  }
+  const uint64_t heap = snapshot->heap_intervals.back().interval, lock = snapshot->lock_intervals.back().interval;
+  findings->Ok("recording",
+               fmt::format("heap {}, locks {}", heap == 0 ? "off" : "every " + FormatSize(static_cast<int64_t>(heap)),
+                           lock == 0 ? "off" : "every " + FormatTimeNs(static_cast<int64_t>(lock))));
+  uint64_t lost = 0;
+  std::string causes;
+  for (int i = 0; i < kLosses; ++i) {
+    if (snapshot->losses[i] == 0) continue;
+    lost += snapshot->losses[i];
+    causes += fmt::format("{}{} {}", causes.empty() ? "" : ", ", snapshot->losses[i], kLossNames[i]);
+  }
+  if (lost == 0) {
+    findings->Ok("losses", "none");
+  } else {
+    findings->Note("losses", causes);
+  }
+  for (const auto& [path, sum] : snapshot->frees_not_seen) {
+    findings->Note(
+        "frees",
+        fmt::format(
+            "{} calls a free other than the library's (RTLD_DEEPBIND, or its own): {} of its blocks count as freed, because their free cannot be seen",
+            path, FormatSize(static_cast<int64_t>(sum.bytes))));
+  }
+  std::set<std::string> noted;
+  for (const auto& [path, sum] : snapshot->frees_not_seen) noted.insert(path);
+  if (process.pid.has_value()) DescribeFreesElsewhere(*process.pid, process.root, noted, findings);
+  findings->Ok("tables", fmt::format("{}/{}, {} of at most {}", process.folder, process.table.name(),
+                                     FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
+                                     FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
+  const std::string still = WhyExporterIsStopped(process.folder, process.table.out(), process.table.OutIdHere());
+  if (!still.empty()) {
+    findings->Note("profiles", fmt::format("not written: {}", still));
+  } else if (ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere())) {
+    findings->Ok("profiles", fmt::format("go to {}", process.out()));
+  } else if (ServiceOf(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()) ==
+             Service::kBarred) {
+    findings->Note(
+        "profiles",
+        fmt::format(
+            "another user's file blocks the lock of the exporter of {}: holdfast dump {} writes them now. Keep tables in a folder of your own (--tables)",
+            process.out(), process.pid.value_or(0)));
+  } else {
+    findings->Note(
+        "profiles",
+        fmt::format("no exporter serves {}: holdfast dump {} writes them now, holdfast collect after the program exits",
+                    process.out(), process.pid.value_or(0)));
+  }
+  const double elapsed_ns = static_cast<double>(snapshot->elapsed_ns);
+  const auto own_ns = static_cast<int64_t>(snapshot->totals.sample_ns);
+  findings->Ok("overhead", fmt::format("{} for samples so far ({} of its running time); and {}", FormatTimeNs(own_ns),
+                                       FormatPercent(own_ns, static_cast<int64_t>(elapsed_ns > 1 ? elapsed_ns : 1)),
+                                       std::string(kOverhead).substr(sizeof "expected: " - 1)));
+  return AboutLinkedAllocator(*snapshot, findings);
+}
+
+int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
+  struct stat info;
+  const std::string process = fmt::format("{}", pid), root = fmt::format("/proc/{}/root", pid);
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
+    Say(fmt::format("process {}: no such process. holdfast ls lists the profiled processes.", pid));
+    return kCouldNot;
+  }
+  if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
+    Say(std::string(status.message()));
+    return kCouldNot;
+  }
+  std::vector<std::string> objects = ObjectsOfProcess(pid);
+  NameAsStarted(pid, root, &objects);
+  if (objects.empty() || ReadOfProcess(pid, "maps", 1).empty()) {
+    Say(fmt::format(
+        "process {}: its executable cannot be read (another user's process, or protected). Run holdfast doctor as root.",
+        pid));
+    return kCouldNot;
+  }
+  Findings findings;
+  bool allocator_is_described = false;
+  if (!HasObject(objects, "libholdfast.so")) {
+    WhyNotLoaded(pid, root, objects, &findings);
+  } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
+    allocator_is_described = AboutTable(*table, &findings);
+  } else {
+    WhyProcessHasNoTable(process, objects, &findings);
+  }
+  const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
+  const bool is_bound = HasObject(objects, "libholdfast.so");
+  DescribeObjects(objects, files, library, is_bound ? OpenMpUsersUnseen(pid, files) : std::set<std::string>(),
+                  &findings, allocator_is_described);
+  DescribeKernel(process, &findings);
+  DescribeExporter(process, folders.empty() ? DefaultTableFolders() : folders, &findings);
+  DescribeLimits(process, &findings);
+  const std::string started = StartedAs(pid), name = started.empty() ? objects[0] : started;
+  const std::string title = BaseName(name) == BaseName(objects[0])
+                                ? fmt::format("{} (pid {})", objects[0], pid)
+                                : fmt::format("{} (pid {}, {})", name, pid, objects[0]);
+  std::cout << Printable(title) << "\n" << findings.Text();
+  return Finished(findings.any_no() ? kFinding : kFine);
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
+  auto pid = std::make_shared<std::string>();
+  auto folders = std::make_shared<std::vector<std::string>>();
+  CLI::App* doctor = app.add_subcommand("doctor", "Tell what can be recorded of a program or process, and what cannot");
+  doctor->footer(
+      "Examines a program without starting it, or a running process: whether it can be recorded, which malloc it uses,\n"
+      "which objects have function names, which waits for locks are seen, the kernel, limits, and where tables and profiles\n"
+      "are written. Exit status 1 if something will not be recorded at all.\n"
+      "\n"
+      "  holdfast doctor -- redis-server --port 7000\n"
+      "  holdfast doctor 4242");
+  doctor->add_option("PID", *pid, "A running process; or, after --, a program and its arguments");
+  doctor->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
+      ->allow_extra_args(false);
+  doctor->callback([pid, folders, invocation] {
+    const std::vector<std::string>& program = invocation->program;
+    if (pid->empty() == program.empty()) {
+      throw CLI::ValidationError(pid->empty() ? "name a PID, or a program after --"
+                                              : "both a PID and a program are given");
+    }
+    const absl::StatusOr<std::string> own_path = OwnPath();
+    const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+    if (!library.ok()) {
+      Say(std::string(library.status().message()));
+      invocation->exit_code = kCouldNot;
+      return;
+    }
+    if (!program.empty()) {
+      invocation->exit_code = AboutProgram(program, *library);
+      return;
+    }
+    const absl::StatusOr<pid_t> number = ParsePid(*pid);
+    if (!number.ok()) throw CLI::ValidationError(std::string(number.status().message()));
+    invocation->exit_code = AboutProcess(*number, *library, *folders);
+  });
+}
+
+}  // namespace holdfast

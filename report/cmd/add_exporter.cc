@@ -1,0 +1,114 @@
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+#include "report/cmd/commands.h"
+#include "report/daemon/exporter.h"
+#include "report/daemon/resident_memory.h"
+#include "report/run/doctor_surroundings.h"
+#include "report/run/orphan_parent.h"
+#include "sampler/contract/spawn_exporter.h"
+
+namespace holdfast {
+namespace {
+
+// Resets what the exporter inherited from the program and must not keep: resource limits and a real-time priority.
+void LeaveInheritedBounds() {
+  for (const int resource : {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK}) {
+    rlimit limit;
+    if (getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
+  }
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const sched_param usual = {};
+  sched_setscheduler(0, SCHED_OTHER, &usual);
+  setpriority(PRIO_PROCESS, 0, 5);
+  umask(0077);  // with the program's mask, we might be unable to open our own files
+  SetBadness(kBadnessAtRest);
+}
+
+void IgnoreSignalsAndStandardStreams() {
+  for (const int number :
+       {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGQUIT, SIGXFSZ, SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGALRM}) {
+    signal(number, SIG_IGN);
+  }
+  signal(SIGCHLD, SIG_DFL);
+  for (int fd = 0; fd < 3; ++fd) {
+    const int null = open("/dev/null", O_RDWR);
+    if (null > fd) {
+      dup2(null, fd);
+      close(null);
+    }
+  }
+}
+
+}  // namespace
+
+void AddExporterCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<ExporterOptions>();
+  CLI::App* command = app.add_subcommand(
+      "exporter", "Write the profiles of running programs (started by `run` and by the library, not by users)");
+  command->add_option("--out", options->out, "The output folder, an absolute path")->required();
+  command->add_option("--tables", options->tables, "The folder of the table files")->required();
+  auto id = std::make_shared<std::string>();
+  command->add_option("--out-id", *id, "Device and inode of the output folder, as the program sees it: DEVICE:INODE");
+  command->add_option("--parent", options->parent, "Run until this process exits");
+  command->add_option("--max-disk", options->max_disk_bytes,
+                      "The maximum size of the output folder in bytes; 0 = unlimited");
+  auto answers = std::make_shared<bool>(false), only_answers = std::make_shared<bool>(false);
+  command->add_flag(
+      kAnswerOption, *answers,
+      fmt::format("Write one byte to standard output once the folder is served; end with status {} before "
+                  "that if a program would see this process as its child",
+                  kNoticedStatus));
+  command->add_flag(kOnlyAnswerOption, *only_answers, "Like --answer, without serving");
+  command->callback([options, id, answers, only_answers, invocation] {
+    const std::vector<std::string> numbers = absl::StrSplit(*id, ':');
+    if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &options->out_id.device) ||
+        !absl::SimpleAtoi(numbers[1], &options->out_id.inode)) {
+      options->out_id = {};
+    }
+    if (*answers || *only_answers) {
+      // Our parent is an intermediate process that is about to exit. The parent of that process is the program.
+      const std::string starter = StatusField(StatusField("self", "PPid"), "PPid");
+      if (starter.empty() || WhoNoticesOrphans(starter, {options->tables}).has_value()) {
+        invocation->exit_code = kNoticedStatus;
+        return;
+      }
+      auto answer = std::make_shared<FileDescriptor>(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+      options->on_served = [answer] {
+        [[maybe_unused]] const ssize_t written = write(answer->get(), "", 1);
+        answer->Close();
+      };
+      if (*only_answers) {
+        options->on_served();
+        return;
+      }
+    }
+    // The command comes from the environment of the process that started this exporter, so it runs with no more rights
+    // than that process has. It is not passed to the processes that we start.
+    if (const char* command = getenv("HOLDFAST_ON_SNAPSHOT"); command != nullptr) options->on_snapshot = command;
+    unsetenv("HOLDFAST_ON_SNAPSHOT");
+    LeaveInheritedBounds();
+    IgnoreSignalsAndStandardStreams();
+    prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // otherwise the name would be the number of a descriptor
+    invocation->exit_code = ServeTables(*options).ok() ? 0 : 3;
+  });
+}
+
+}  // namespace holdfast

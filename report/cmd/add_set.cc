@@ -1,0 +1,225 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/base/value_units.h"
+#include "report/cmd/commands.h"
+#include "report/daemon/find_tables.h"
+#include "sampler/contract/layout.h"
+#include "sampler/contract/options.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kHeapKinds = KindBit(ProfileKind::kHeap);
+constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
+
+// What the user wants: to set one or both intervals (each to a value, or to its last value before it was switched off),
+// or to switch on or off reading which pages are resident.
+struct Wish {
+  bool heap = false, back_on = false;
+  uint64_t interval = 0;
+  std::optional<bool> resident = {};
+};
+
+absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  const auto bad = [&](std::string_view takes) {
+    return absl::InvalidArgumentError(fmt::format("\"{}\": {}", Printable(text), takes));
+  };
+  if (name == "heap-interval") {
+    const absl::StatusOr<uint64_t> bytes = ParseByteSize(value);
+    if (!bytes.ok()) return bad("heap-interval takes a size (B, KiB, MiB, GiB, KB, MB, GB; 0 = off)");
+    return std::vector<Wish>{{.heap = true, .interval = *bytes}};
+  }
+  if (name == "lock-interval") {
+    const absl::StatusOr<uint64_t> ns = ParseTimeNs(value);
+    if (!ns.ok()) return bad("lock-interval takes a time (ns, us, ms, s, m, h; 0 = off)");
+    return std::vector<Wish>{{.interval = *ns}};
+  }
+  if (name == "resident") {
+    if (value != "on" && value != "off") return bad("resident takes on or off");
+    return std::vector<Wish>{{.resident = value == "on"}};
+  }
+  for (const auto& [which, heap, lock] :
+       {std::tuple("heap", true, false), {"lock", false, true}, {"all", true, true}}) {
+    if (name != which) continue;
+    if (value != "on" && value != "off") return bad(fmt::format("{} takes on or off", which));
+    std::vector<Wish> wishes;
+    if (heap) wishes.push_back({.heap = true, .back_on = value == "on"});
+    if (lock) wishes.push_back({.back_on = value == "on"});
+    return wishes;
+  }
+  return bad("use heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock or all with =on or =off");
+}
+
+// Returns the newest interval that was not "off", or `fallback`.
+uint64_t LastInterval(const std::vector<IntervalChange>& changes, uint64_t fallback) {
+  for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+    if (change->interval != 0) return change->interval;
+  }
+  return fallback;
+}
+
+std::string Shown(bool heap, uint64_t interval) {
+  const auto value = static_cast<int64_t>(interval);
+  return interval == 0 ? "off" : heap ? FormatSize(value) : FormatTimeNs(value);
+}
+
+absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
+  if (wish.resident.has_value()) {
+    if (!process.table.SetResident(*wish.resident)) return absl::UnavailableError("cannot write its table");
+    Say(fmt::format("{}: resident {} from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  const std::vector<IntervalChange>& changes = wish.heap ? snapshot->heap_intervals : snapshot->lock_intervals;
+  uint64_t interval = wish.interval;
+  if (wish.back_on) {
+    interval = changes.back().interval != 0
+                   ? changes.back().interval
+                   : LastInterval(changes, wish.heap ? kDefaultHeapInterval : kDefaultLockIntervalNs);
+  }
+  const absl::StatusOr<bool> changed =
+      process.table.ChangeInterval(wish.heap, interval, wish.heap ? kHeapKinds : kLockKinds);
+  if (!changed.ok()) return changed.status();
+  const std::string name = wish.heap ? "heap-interval" : "lock-interval";
+  if (!*changed) {
+    Say(fmt::format("{}: {} is already {}.", process.Name(), name, Shown(wish.heap, interval)));
+    return absl::OkStatus();
+  }
+  Say(fmt::format("{}: {} {} → {}, in each thread {}.", process.Name(), name, Shown(wish.heap, changes.back().interval),
+                  Shown(wish.heap, interval),
+                  wish.heap ? "within the next 1MiB that it allocates" : "from its next wait on"));
+  return absl::OkStatus();
+}
+
+struct SetForAll {
+  int alive = 0;
+  bool failed = false;
+};
+
+// Prints the result of each wish.
+bool Apply(const ProcessTable& process, const std::vector<Wish>& wishes) {
+  bool done = true;
+  for (const Wish& wish : wishes) {
+    if (const absl::Status status = SendWish(process, wish); !status.ok()) {
+      Say(fmt::format("{}: not changed ({}).", process.Name(), std::string(status.message())));
+      done = false;
+    }
+  }
+  return done;
+}
+
+SetForAll ApplyToOwn(const std::vector<Wish>& wishes, const std::vector<std::string>& folders) {
+  SetForAll result;
+  for (const ProcessTable& process : FindTables(folders).tables) {
+    if (process.liveness == Liveness::kDead) continue;
+    ++result.alive;
+    result.failed = !Apply(process, wishes) || result.failed;
+  }
+  return result;
+}
+
+// For root: applies the wishes to the programs of all users. For each user, a child with that user's rights does it.
+SetForAll ApplyToAll(const std::vector<Wish>& wishes, const std::vector<std::string>& folders) {
+  SetForAll result = ApplyToOwn(wishes, folders);
+  for (const uid_t user : OtherUsers(folders)) {
+    const std::string answer = AnswerOfUser(user, 0, [&] {
+      const SetForAll own = ApplyToOwn(wishes, folders);
+      return fmt::format("{} {}", own.alive, static_cast<int>(own.failed));
+    });
+    int alive = 0, failed = 1;
+    if (sscanf(answer.c_str(), "%d %d", &alive, &failed) != 2)
+      Say(fmt::format("user {}: cannot read the tables of this user's programs.", user));
+    result.alive += alive;
+    result.failed = result.failed || failed != 0;
+  }
+  return result;
+}
+
+int RunSet(const std::vector<std::string>& words, bool all, const std::vector<std::string>& folders) {
+  // Parse all PIDs and wishes before anything is changed.
+  std::vector<pid_t> pids;
+  std::vector<Wish> wishes;
+  for (const std::string& word : words) {
+    if (word.find('=') == std::string::npos) {
+      const absl::StatusOr<pid_t> pid = ParsePid(word);
+      if (!pid.ok()) throw CLI::ValidationError(std::string(pid.status().message()));
+      pids.push_back(*pid);
+      continue;
+    }
+    const absl::StatusOr<std::vector<Wish>> parsed = ParseWish(word);
+    if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
+    wishes.insert(wishes.end(), parsed->begin(), parsed->end());
+  }
+  if (wishes.empty()) throw CLI::ValidationError("nothing to set: give NAME=VALUE");
+  if (all == !pids.empty()) throw CLI::ValidationError(all ? "both --all and a PID are given" : "name a PID, or --all");
+
+  bool failed = false;
+  const auto fail = [&failed](const std::string& line) {
+    failed = true;
+    Say(line);
+  };
+  if (all) {
+    const SetForAll result = ApplyToAll(wishes, folders);
+    failed = result.failed;
+    if (result.alive == 0) Say("this user has no profiled process. Start one with: holdfast run -- PROGRAM");
+  }
+  for (const pid_t pid : pids) {
+    if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
+      fail(std::string(status.message()));
+      continue;
+    }
+    const absl::StatusOr<ProcessTable> process = FindTableOf(pid, folders);
+    if (process.ok()) {
+      failed = !Apply(*process, wishes) || failed;
+    } else {
+      fail(std::string(process.status().message()));
+    }
+  }
+  return Finished(failed ? kCouldNot : kFine);
+}
+
+}  // namespace
+
+void AddSetCommand(CLI::App& app, Invocation* invocation) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto folders = std::make_shared<std::vector<std::string>>();
+  auto all = std::make_shared<bool>(false);
+  CLI::App* set =
+      app.add_subcommand("set", "Change the sampling intervals of running programs, or switch sampling off and on");
+  set->footer(
+      "Sends no signal: the program reads the new value from its table. Each thread reads the\n"
+      "heap interval within the next 1 MiB that it allocates, and the lock interval at its next wait. Children forked later\n"
+      "inherit it. Estimates stay correct: each sample is weighted by its own interval, and profiles list every interval and when it began. An interval\n"
+      "can be changed 31 times.\n"
+      "\n"
+      "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
+      "  holdfast set 4242 lock=off                   stop sampling locks\n"
+      "  holdfast set 4242 resident=on                add resident profiles to snapshots\n"
+      "  holdfast set --all all=off                   stop all sampling in all programs\n"
+      "  holdfast set --all all=on                    resume with the previous intervals");
+  // One positional list holds PIDs and settings, because CLI11 allows no '=' in the name of an argument.
+  set->add_option(
+         "PID", *words,
+         "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock or all\n"
+         "with =on or =off")
+      ->type_name("NAME=VALUE")
+      ->required();
+  set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");
+  set->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
+      ->allow_extra_args(false);
+  set->callback([words, folders, all, invocation] { invocation->exit_code = RunSet(*words, *all, *folders); });
+}
+
+}  // namespace holdfast

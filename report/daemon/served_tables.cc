@@ -1,0 +1,272 @@
+#include "report/daemon/served_tables.h"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "report/daemon/exporter_lock.h"
+#include "report/observe/table/table_destination.h"
+#include "sampler/contract/exporter_service.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kMostAtLimit = 3;          // processes of a control group near its limit
+constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
+// How long to wait for the last look after the normal end of an invisible process.
+constexpr int64_t kUnseenRest = 10 * kSecond;
+
+FileDescriptor OpenPid(pid_t pid) { return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+
+bool HasProcessEnded(const FileDescriptor& process) {
+  pollfd entry = {process.get(), POLLIN, 0};
+  return process.valid() && poll(&entry, 1, 0) == 1;
+}
+
+}  // namespace
+
+bool ServedTable::HasEnded() const { return HasProcessEnded(process); }
+
+int64_t ServedTable::BeatPeriod() const {
+  return std::min<int64_t>(kBeatNs, PatienceNs(table().snapshot_every_ns()) / 3);
+}
+
+// Bounds the period, because the header may be hostile.
+int64_t ServedTable::SnapshotPeriod() const {
+  const uint64_t least = user == geteuid() ? kMs : kSecond;
+  const auto period = static_cast<int64_t>(std::clamp<uint64_t>(table().snapshot_every_ns(), least, uint64_t{1} << 60));
+  // The first periods are shorter, so that five minutes are enough to judge whether a program grows.
+  const int first = is_exact ? kFirstOfExact : kFirstSnapshots;
+  return std::min(period, std::max(period >> first, kSecond) << std::min(snapshots, first));
+}
+
+ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended)
+    : options_(options),
+      folder_(std::move(folder)),
+      ended_(ended),
+      events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      users_(options.tables, options.out, options.out_id),
+      own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")) {
+  if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
+  if (options_.parent != 0) parent_ = OpenPid(options_.parent);
+}
+
+bool ServedTables::ParentLives() const { return parent_.valid() && !HasProcessEnded(parent_); }
+
+bool ServedTables::MayHaveWork() const { return !served_.empty() || !became_others_.empty() || ParentLives(); }
+
+bool ServedTables::TakeNotifications() const {
+  alignas(inotify_event) char buffer[4096];
+  // Root also serves users that it discovers here.
+  const std::string prefix = geteuid() == 0 ? kTablePrefix : own_prefix_;
+  bool any = false;
+  for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
+    for (const char* at = buffer; at < buffer + got;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(at);
+      any = any || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && absl::StartsWith(event->name, prefix));
+      at += sizeof(inotify_event) + event->len;
+    }
+  }
+  return any;
+}
+
+void ServedTables::Find(const OutputFolder* output) {
+  users_.Look(folder_);
+  if (geteuid() == 0 && output != nullptr) users_.VouchForDescendants(folder_, RootsProcesses(), *output);
+  std::set<std::string> there;
+  users_.ForEach([&](uid_t user) {
+    for (const std::string& name : ListTableNames(folder_, kTableSuffix, user)) {
+      if (known_.contains(name)) {
+        there.insert(name);
+        continue;
+      }
+      absl::StatusOr<TableFile> table = TableFile::Open(folder_, name, user);
+      // Out of descriptors: try again at the next look.
+      if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
+      const bool is_for_us = table.ok() && GoesTo(*table, options_.out, options_.out_id) && !WasRenamed(*table, user);
+      if (is_for_us && !TakesAnother(user)) continue;
+      // Named by another user id, in a user namespace: the exporter there serves it while its program runs.
+      if (is_for_us && user == geteuid() && !absl::StartsWith(name, own_prefix_) &&
+          (table->liveness() != Liveness::kDead || IsServedElsewhere(name))) {
+        continue;
+      }
+      there.insert(name);
+      if (!is_for_us) continue;
+      Add(*std::move(table), user);
+    }
+  });
+  known_ = std::move(there);
+}
+
+// Returns the processes that certainly are or were root's.
+std::vector<TableOwner> ServedTables::RootsProcesses() const {
+  std::vector<TableOwner> processes;
+  if (ParentLives()) processes.emplace_back().pid = static_cast<uint32_t>(options_.parent);
+  for (const auto& served : served_) {
+    if (served->user == 0 && served->process.valid() && !served->HasEnded())
+      processes.push_back(served->table().owner());
+  }
+  return processes;
+}
+
+// Recognizes one of our tables after its program became another user.
+bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
+  for (const auto& served : served_) {
+    if (!served->table().IsSameFile(table)) continue;
+    served->exporter.Renamed(table.name());
+    served->user = user;
+    return true;
+  }
+  return false;
+}
+
+// Another user could make any number of tables; those above the limit wait until others have ended.
+bool ServedTables::TakesAnother(uid_t user) const {
+  return user == geteuid() || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
+                                return served->user == user;
+                              }) < kMostOfAnother;
+}
+
+// For "holdfast.0.4242.…": returns whether user 0's exporter holds the lock.
+bool ServedTables::IsServedElsewhere(const std::string& name) const {
+  uint32_t user = 0;
+  const size_t start = sizeof kTablePrefix - 1;
+  return absl::SimpleAtoi(name.substr(start, name.find('.', start) - start), &user) &&
+         IsLockHeld(options_.tables, options_.out, options_.out_id, user);
+}
+
+void ServedTables::Add(TableFile table, uid_t user) {
+  auto served = std::make_unique<ServedTable>(ProcessExporter(std::move(table), options_.max_disk_bytes), user);
+  const TableFile& added = served->table();
+  served->exporter.set_ended(ended_);
+  served->exporter.set_open_files(open_files_);
+  const auto pid = FindProcess(added.owner());
+  if (pid.has_value()) served->process = OpenProcess(added.owner(), *pid);
+  if (pid.has_value()) served->reader = ReaderOf(*pid);
+  served->triggers = TriggerWatch(added.snapshot_when(), pid, added.owner().start_monotonic_ns);
+  if (pid.has_value()) served->group = limits_.GroupOf(*pid);
+  next_limit_ns_ = 0;
+  // Check after opening the process: its pid may be reused at any time.
+  served->gone = added.liveness() == Liveness::kDead;
+  // Not for an ended process: a write would change the file's time, which tells when it ended.
+  if (!served->gone) added.SetExporterPid(getpid());
+  served->next_beat = NowNs() + served->BeatPeriod();  // by then most processes of a build have ended
+  served->added_ns = NowNs();
+  if (added.snapshot_every_ns() != 0) served->next_snapshot = NowNs() + served->SnapshotPeriod();
+  // exec keeps the pid: the older image of a process is gone.
+  for (const auto& other : served_) {
+    const TableOwner& old = other->table().owner();
+    // Trust another user's table only about that user's processes.
+    if (!old.SameProcess(added.owner()) || other->user != user) continue;
+    (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
+  }
+  served_.push_back(std::move(served));
+}
+
+void ServedTables::LookAtProcesses() {
+  for (const auto& served : served_) {
+    if (served->gone) continue;
+    const Liveness liveness = served->table().liveness();
+    // An invisible process that has announced its end is not waited for longer than an end may take.
+    served->gone = liveness == Liveness::kDead || (liveness == Liveness::kUnknown && served->exit_answered != 0 &&
+                                                   NowNs() - served->exit_answered > kUnseenRest);
+  }
+}
+
+void ServedTables::DropFinished() {
+  std::erase_if(served_, [](const auto& served) { return served->finished && !served->is_completing; });
+  std::erase_if(became_others_, HasProcessEnded);
+}
+
+void ServedTables::RemoveTable(const ServedTable& served) const {
+  unlinkat(folder_.get(), served.table().name().c_str(), 0);
+}
+
+void ServedTables::AwaitSuccessor(ServedTable& served, const OutputFolder* output) {
+  if (served.became_another || geteuid() != 0 || !served.process.valid() || served.HasEnded()) return;
+  served.became_another = true;
+  const std::optional<uid_t> user = UserOfProcess(served.table().owner());
+  if (!user.has_value() || *user == 0) return;
+  became_others_.push_back(FileDescriptor(dup(served.process.get())));
+  if (served.user == geteuid() && output != nullptr) users_.Vouch(folder_, *user, *output);
+}
+
+// Returns the interval of looks, longer for many tables: together they take at most 0.2 % of a core.
+int64_t ServedTables::LookEvery() const {
+  const auto watched = std::count_if(served_.begin(), served_.end(), [](const auto& served) {
+    return (served->table().peak() || served->triggers.is_wanted()) && !served->gone;
+  });
+  const bool any_exact = std::any_of(served_.begin(), served_.end(), [](const auto& served) {
+    return served->table().peak() && served->exporter.peak().is_exact() && !served->gone;
+  });
+  constexpr int64_t kOfOne = 500'000;  // 500 times the cost of one look
+  return watched == 0 ? kLookAround : std::clamp(watched * kOfOne, any_exact ? kLookAtExactPeak : kLookAtPeak, kTick);
+}
+
+// Chooses the largest processes of a group near its limit, because there is neither time nor memory for all.
+void ServedTables::LookAtLimits(int64_t now_ns) {
+  if (now_ns < next_limit_ns_) return;
+  uint64_t largest = 0;
+  for (const auto& served : served_) {
+    if (!served->gone) largest = std::max(largest, served->table().bytes());
+  }
+  for (const auto& [group, text] : limits_.Look(kLeanSnapshotBytes + 3 * static_cast<int64_t>(largest), now_ns)) {
+    std::vector<ServedTable*> in_it;
+    for (const auto& served : served_) {
+      if (served->group.get() == group && !served->gone) in_it.push_back(served.get());
+    }
+    const auto in_use = [](ServedTable* served) { return served->exporter.peak().in_use().value_or(0); };
+    std::stable_sort(in_it.begin(), in_it.end(), [&](ServedTable* a, ServedTable* b) { return in_use(a) > in_use(b); });
+    if (in_it.size() > kMostAtLimit) in_it.resize(kMostAtLimit);
+    for (ServedTable* served : in_it) served->near_limit = text;
+  }
+  next_limit_ns_ = limits_.NextLookNs(now_ns + kLookAround);
+}
+
+bool ServedTables::LookAtAll() {
+  const int64_t now_ns = NowNs();
+  bool due = false;
+  for (const auto& served : served_) {
+    if (served->gone) continue;
+    PeakWatch& peak = served->exporter.peak();
+    if (served->table().peak() || served->triggers.wants_in_use()) peak.Look(served->table());
+    if (peak.is_exact()) served->exporter.LookAtCourse();
+    if (peak.is_exact() && !served->is_exact) {
+      served->is_exact = true;
+      if (served->snapshots == 0 && served->next_snapshot != 0)
+        served->next_snapshot = std::min(served->next_snapshot, served->added_ns + served->SnapshotPeriod());
+    }
+    served->triggers.Look(served->table(), peak.in_use(), now_ns);
+  }
+  LookAtLimits(now_ns);
+  for (const auto& served : served_) due = due || (!served->gone && served->IsExtraDue(now_ns));
+  return due;
+}
+
+void ServedTables::Wait() {
+  std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
+  if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
+  int64_t timeout = kTick;  // a longer sleep would look like a hang (sampler/contract/exporter_progress.h)
+  for (const FileDescriptor& process : became_others_) entries.push_back({process.get(), POLLIN, 0});
+  for (const auto& served : served_) {
+    if (served->process.valid() && !served->HasEnded()) entries.push_back({served->process.get(), POLLIN, 0});
+    if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
+  }
+  const int64_t every = LookEvery(), end = NowNs() + timeout;
+  for (int64_t left = timeout;; left = end - NowNs()) {
+    // A group near its limit is checked more often.
+    const int64_t wait = std::clamp<int64_t>(std::min(left, next_limit_ns_ - NowNs()), 0, every);
+    const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
+    if (LookAtAll() || notified || left <= wait) return;
+  }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,165 @@
+#include "report/fleet/serve/live_feed.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "fmt/format.h"
+#include "report/analysis/locks/stuck.h"
+#include "report/analysis/profiles/profile_set.h"
+#include "report/base/time_budget.h"
+#include "report/builder/profile_builder.h"
+#include "report/builder/running_program.h"
+#include "report/fleet/live/live_process.h"
+#include "report/observe/outside/look_at_waits.h"
+#include "report/page/report_builder.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kFilesBelieved = 10 * kSecond;
+
+// Returns a fingerprint that stays equal while a page would show the same. Time asleep does not change it; time spent
+// waiting for a lock does.
+uint64_t FingerprintOf(const Snapshot& snapshot) {
+  uint64_t hash = absl::HashOf(ProcessId(snapshot.process), snapshot.deadlocks.size());
+  for (const RowInfo& row : snapshot.rows) hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums);
+  for (const OngoingWaitInfo& wait : snapshot.ongoing) {
+    const bool is_idle = HasNoHolder(wait.kind) || wait.kind == WaitKind::kFutex;
+    hash = absl::HashOf(hash, wait.place, wait.owner, wait.holder, is_idle ? 0 : snapshot.monotonic_ns);
+  }
+  return hash;
+}
+
+}  // namespace
+
+class LiveFeeds::Feed {
+ public:
+  Feed(std::shared_ptr<Names> names, GrowthWatch* growth) : names_(std::move(names)), growth_(growth) {}
+
+  absl::StatusOr<LiveAnswer> Now(const ProcessTable& process) {
+    const std::lock_guard lock(mutex_);  // concurrent requests wait here for the same answer
+    if (answer_.data != nullptr && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
+    const Clock::time_point asked = Clock::now();
+    const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
+    absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+    if (!snapshot.ok()) return snapshot.status();
+    LookAtWaits(process.table, &*snapshot);
+    program_.LookAtLibcMappings(process.table, &*snapshot);
+    program_.Look(process.table, &*snapshot);
+    uint64_t growth_version = 0;
+    const std::vector<WatchedGrowth> growths =
+        growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);
+    if (const uint64_t fingerprint = absl::HashOf(FingerprintOf(*snapshot), growth_version);
+        fingerprint != fingerprint_ || !is_whole_) {
+      is_whole_ = true;
+      answer_.data = std::make_shared<const std::string>(Encode(process, *snapshot, growths));
+      answer_.version = fmt::format("{:016x}.{}", fingerprint, ++answers_);
+      fingerprint_ = fingerprint;
+    }
+    asked_ = asked;
+    const std::chrono::nanoseconds cost(NowNs(CLOCK_THREAD_CPUTIME_ID) - begin);
+    // Use the lesser of two costs, because names are looked up only once and should not count.
+    const auto pace =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::min(cost, last_cost_) * LiveFeeds::kPaceOfCost);
+    answer_.pace = std::clamp(pace, kLeastPace, kMostPace);
+    last_cost_ = cost;
+    return answer_;
+  }
+
+ private:
+  std::string Encode(const ProcessTable& process, const Snapshot& snapshot, const std::vector<WatchedGrowth>& growths) {
+    ReportBuilder builder({}, {process.out()});
+    for (int i = 0; i < kProfileKinds; ++i) {
+      const auto kind = static_cast<ProfileKind>(i);
+      auto profile = std::make_shared<Profile>(BuildProfile(snapshot, kind));
+      if (profile->samples.empty()) continue;
+      is_whole_ = names_->Give(snapshot, kind, profile.get()) && is_whole_;
+      if (kind == ProfileKind::kBlock && !snapshot.ongoing.empty()) {
+        builder.SetWaiting(StuckJson(*profile, PidOf(process)));
+      }
+      ProfileFile file = DescribeFile(
+          fmt::format("{}.{}.{}.pb.gz", process.table.program(), PidOf(process), kProfileKindNames[i]), *profile);
+      file.profile = std::move(profile);
+      builder.Add(file, false, true);
+    }
+    for (const WatchedGrowth& growth : growths) {
+      if (growth.page.snapshots > 0) builder.AddGrowths(growth.page);
+    }
+    return builder.Encode();
+  }
+
+  const std::shared_ptr<Names> names_;  // shared by all, because processes have most files in common
+  GrowthWatch* const growth_;
+  std::mutex mutex_;  // guards what follows
+  RunningProgram program_;
+  LiveAnswer answer_;
+  uint64_t fingerprint_ = 0, answers_ = 0;
+  bool is_whole_ = false;  // no source line is missing for lack of time
+  Clock::time_point asked_;
+  std::chrono::nanoseconds last_cost_{0};
+};
+
+LiveFeeds::~LiveFeeds() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (forgetter_.joinable()) forgetter_.join();
+}
+
+absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
+  std::shared_ptr<Feed> feed;
+  {
+    const std::lock_guard lock(mutex_);
+    // A table belongs to one program image of one process.
+    Place& place = feeds_[process.table.key()];
+    if (place.feed == nullptr) {
+      std::shared_ptr<Names> names = names_.lock();
+      if (names == nullptr) names_ = names = std::make_shared<Names>(kFilesBelieved);
+      place.feed = std::make_shared<Feed>(std::move(names), growth_);
+    }
+    place.asked = Clock::now();
+    feed = place.feed;
+    if (feeds_.size() > kMostFeeds) {
+      feeds_.erase(std::min_element(feeds_.begin(), feeds_.end(),
+                                    [](const auto& a, const auto& b) { return a.second.asked < b.second.asked; }));
+    }
+    if (!forgetter_.joinable()) forgetter_ = std::thread([this] { Forget(); });
+  }
+  changed_.notify_all();
+  return feed->Now(process);
+}
+
+size_t LiveFeeds::size() {
+  const std::lock_guard lock(mutex_);
+  return feeds_.size();
+}
+
+void LiveFeeds::Forget() {
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    if (feeds_.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    const auto first = std::min_element(feeds_.begin(), feeds_.end(),
+                                        [](const auto& a, const auto& b) { return a.second.asked < b.second.asked; });
+    const Clock::time_point due = first->second.asked + forget_after_;
+    if (Clock::now() < due) {
+      changed_.wait_until(lock, due);
+      continue;
+    }
+    std::shared_ptr<Feed> gone = std::move(first->second.feed);
+    feeds_.erase(first);
+    lock.unlock();
+    gone.reset();
+    malloc_trim(0);  // the symbols were many small blocks
+    lock.lock();
+  }
+}
+
+}  // namespace holdfast

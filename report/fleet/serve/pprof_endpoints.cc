@@ -1,0 +1,201 @@
+#include "report/fleet/serve/pprof_endpoints.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "fmt/format.h"
+#include "report/base/split.h"
+#include "report/builder/profile_builder.h"
+#include "report/fleet/live/kept_values.h"
+#include "report/fleet/serve/pages.h"
+#include "report/fleet/serve/profile_text.h"
+#include "report/profile/pprof.h"
+
+namespace holdfast {
+namespace {
+
+const std::pair<std::string, std::string> kNoSniffing = {"X-Content-Type-Options", "nosniff"};
+
+HttpResponse Attachment(std::string_view file, const Profile& profile) {
+  return {.content_type = "application/octet-stream",
+          .fields = {kNoSniffing, {"Content-Disposition", fmt::format("attachment; filename=\"{}\"", file)}},
+          .body = EncodePprof(profile)};
+}
+
+HttpResponse PlainText(std::string body) { return {.fields = {kNoSniffing}, .body = std::move(body)}; }
+
+HttpResponse NotCollected(const absl::Status& why) {
+  return PprofError(500, fmt::format("failed to collect profile: {}", std::string(why.message())));
+}
+
+// Closes the connection, because others need it.
+HttpResponse TooManyWait() {
+  HttpResponse response = PprofError(503, "too many requests with seconds= are waiting: try again later");
+  response.fields.emplace_back("Retry-After", "10");
+  response.fields.emplace_back("Connection", "close");
+  return response;
+}
+
+void PreferAllocations(Profile* profile) { profile->default_sample_type = profile->strings.Intern("alloc_space"); }
+
+// strconv.Atoi; the caller treats an error as 0.
+int64_t NumberOr0(std::string_view text) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(std::string(text), &number) ? number : 0;
+}
+
+// strconv.ParseUint(text, 0, 64); 0 on errors.
+uint64_t AddressIn(std::string_view text) {
+  uint64_t address = 0;
+  const std::string whole(text);
+  if (whole.starts_with("0x") || whole.starts_with("0X")) {
+    return absl::SimpleHexAtoi(whole, &address) ? address : 0;
+  }
+  return absl::SimpleAtoi(whole, &address) ? address : 0;
+}
+
+// Returns the index into kFileKindNames.
+std::optional<int> FileKindOf(std::string_view name) {
+  for (int i = 0; i < kProfileKinds; ++i) {
+    if (name == kProfileKindNames[i]) return i;
+  }
+  return name == kFileKindNames[kResidentFile] ? std::optional(kResidentFile) : std::nullopt;
+}
+
+Profile Build(const Snapshot& snapshot, int file) {
+  return file == kResidentFile ? BuildResidentProfile(snapshot)
+                               : BuildProfile(snapshot, static_cast<ProfileKind>(file));
+}
+// Returns the kind that determines the names: resident profiles contain heap blocks.
+ProfileKind KindOf(int file) { return file == kResidentFile ? ProfileKind::kHeap : static_cast<ProfileKind>(file); }
+
+HttpResponse NotToBeHad(const absl::Status& why) {
+  return absl::IsFailedPrecondition(why) ? PprofError(404, std::string(why.message())) : NotCollected(why);
+}
+
+}  // namespace
+
+HttpResponse PprofError(int status, std::string_view text) {
+  return {.status = status, .fields = {kNoSniffing, {"X-Go-Pprof", "1"}}, .body = fmt::format("{}\n", text)};
+}
+
+HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_view name, const HttpRequest& request) {
+  if (name.empty()) return Index(process);
+  if (name == "cmdline") return CommandLine(process);
+  if (name == "symbol") return Symbol(process, request);
+  constexpr std::string_view kDelta = "delta_";
+  if (name.starts_with(kDelta)) {
+    const std::optional<int> file = FileKindOf(name.substr(kDelta.size()));
+    if (file.has_value() && *file != kResidentFile) return Increase(process, KindOf(*file));
+  }
+  const bool allocs = name == "allocs";
+  const std::optional<int> file = FileKindOf(allocs ? "heap" : name);
+  if (!file.has_value()) return PprofError(404, "Unknown profile");
+  const std::string_view seconds = request.Parameter("seconds");
+  return seconds.empty() ? Profiles(process, *file, allocs, request) : Change(process, *file, allocs, seconds, request);
+}
+
+HttpResponse PprofEndpoints::Index(const ProcessTable& process) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  SampleCounts samples = {};
+  for (int i = 0; i < kProfileKinds; ++i) {
+    samples[i] = BuildProfile(*snapshot, static_cast<ProfileKind>(i)).samples.size();
+  }
+  if (snapshot->resident) {
+    const absl::StatusOr<Snapshot> resident = programs_.Take(process, kResidentFile);
+    if (resident.ok()) samples.back() = BuildResidentProfile(*resident).samples.size();
+  }
+  return PageResponse(PprofIndexPage(process.Name(), samples));
+}
+
+HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, int file, bool allocs, const HttpRequest& request) {
+  const absl::StatusOr<Snapshot> snapshot = programs_.Take(process, file);
+  if (!snapshot.ok()) return NotToBeHad(snapshot.status());
+  Profile profile = Build(*snapshot, file);
+  names_.Give(*snapshot, KindOf(file), &profile);
+  if (allocs) PreferAllocations(&profile);
+  if (NumberOr0(request.Parameter("debug")) != 0) return PlainText(ProfileText(profile, file));
+  return Attachment(allocs ? "allocs" : kFileKindNames[file], profile);
+}
+
+HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool allocs, std::string_view seconds_text,
+                                    const HttpRequest& request) {
+  int64_t seconds = 0;
+  if (!absl::SimpleAtoi(std::string(seconds_text), &seconds) || seconds <= 0) {
+    return PprofError(400, "invalid value for \"seconds\" - must be a positive integer");
+  }
+  if (NumberOr0(request.Parameter("debug")) != 0) return PprofError(400, "seconds and debug params are incompatible");
+  const auto take = [&]() { return programs_.Take(process, file); };
+  absl::StatusOr<Snapshot> snapshot = take();
+  if (!snapshot.ok()) return NotToBeHad(snapshot.status());
+  const Profile before = Build(*snapshot, file);
+  snapshot = absl::UnknownError("");  // release its memory while we wait
+  const WaitEnd end = request.wait(seconds);
+  if (end == WaitEnd::kTooMany) return TooManyWait();
+  if (end == WaitEnd::kBrokenOff) return PprofError(500, "context canceled");
+  // If the process has exited meanwhile, its table is still open here and holds its last state.
+  snapshot = take();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  Profile change = ChangeBetween(before, Build(*snapshot, file));
+  names_.Give(*snapshot, KindOf(file), &change);
+  if (allocs) PreferAllocations(&change);
+  return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kFileKindNames[file]), change);
+}
+
+HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind kind) {
+  const absl::StatusOr<Snapshot> snapshot = programs_.Take(process, static_cast<int>(kind));
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  const Profile now = BuildProfile(*snapshot, kind);
+  Profile increase;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::string id = ProcessId(snapshot->process);
+    Told& told = told_[id];
+    told.turn = ++turns_;
+    CumulativeValues& last = told.kinds[static_cast<int>(kind)];
+    if (last.time_nanos() == 0) last = ReadKeptValues(process.out(), id, kind).value_or(CumulativeValues());
+    increase = IncreaseSince(last, now);
+    last = CumulativeValues(now);
+    KeepValues(process.out(), id, kind, last);
+    if (told_.size() > kMostTold) {
+      told_.erase(std::min_element(told_.begin(), told_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));
+    }
+  }
+  names_.Give(*snapshot, kind, &increase);
+  return Attachment(fmt::format("{}.pprof.gz", kProfileKindNames[static_cast<int>(kind)]), increase);
+}
+
+HttpResponse PprofEndpoints::CommandLine(const ProcessTable& process) {
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  std::string text = CommandLineOf(process, *snapshot);
+  if (!text.empty() && text.back() == '\0') text.pop_back();  // Go separates arguments by zeros, with none at the end
+  return PlainText(std::move(text));
+}
+
+HttpResponse PprofEndpoints::Symbol(const ProcessTable& process, const HttpRequest& request) {
+  constexpr size_t kLongestWord = 4096;  // as in Go's reader
+  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  std::string text = "num_symbols: 1\n";  // pprof only wants to know whether there are any
+  std::string end;
+  std::vector<uint64_t> addresses;
+  for (const std::string_view word : Split(request.method == "POST" ? request.body : request.raw_query, "+")) {
+    if (word.size() >= kLongestWord) {
+      end = "reading request: bufio: buffer full\n";
+      break;
+    }
+    if (const uint64_t address = AddressIn(word); address != 0) addresses.push_back(address);
+  }
+  const std::vector<std::string> names = names_.Of(*snapshot, addresses);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (!names[i].empty()) text += fmt::format("{:#x} {}\n", addresses[i], names[i]);
+  }
+  return PlainText(text + end);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,50 @@
+#include "report/names/elf/allocator_text.h"
+
+#include <elf.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "report/base/file_descriptor.h"
+#include "report/names/elf/elf_file.h"
+
+namespace holdfast {
+namespace {
+
+// In two parts, so that they are not in our own files.
+constexpr struct {
+  std::string_view start, end, allocator;
+} kMessages[] = {
+    {"<jemal", "loc>: ", "jemalloc"},
+    {"mimal", "loc: ", "mimalloc"},
+    {"tcmal", "loc: large alloc ", "tcmalloc"},
+    {"central", " cache freelist", "tcmalloc"},
+};
+
+constexpr uint64_t kTextPieceBytes = 1 << 20;
+
+}  // namespace
+
+std::string AllocatorByText(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  if (elf == nullptr || !elf->is_readable()) return "";
+  constexpr uint64_t kOverlap = 32;  // longer than each message
+  uint64_t left = kMostAllocatorTextBytes;
+  for (const Elf64_Phdr& segment : elf->segments()) {
+    if (segment.p_type != PT_LOAD) continue;
+    for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kTextPieceBytes) {
+      const uint64_t wanted = std::min(segment.p_filesz - done, kTextPieceBytes + kOverlap);
+      const std::string piece = elf->ReadUpTo(segment.p_offset + done, wanted);
+      for (const auto& [start, end, allocator] : kMessages) {
+        if (piece.find(std::string(start).append(end)) != std::string::npos) return std::string(allocator);
+      }
+      left -= std::min(left, kTextPieceBytes);
+    }
+  }
+  return "";
+}
+
+}  // namespace holdfast

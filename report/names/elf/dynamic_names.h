@@ -1,0 +1,31 @@
+// The properties of an executable or shared library that `holdfast doctor` checks: which names it defines and needs,
+// and whether it has symbols and a build id.
+//
+// The file is untrusted: it is read as in elf_file.h and must be a regular file. Tables above the limits of ElfSymbols
+// are rejected. Any thread.
+#ifndef HOLDFAST_REPORT_NAMES_ELF_DYNAMIC_NAMES_H_
+#define HOLDFAST_REPORT_NAMES_ELF_DYNAMIC_NAMES_H_
+
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+
+namespace holdfast {
+
+struct DynamicNames {
+  absl::flat_hash_set<std::string> defines, needs;  // functions in .dynsym, without versions
+  std::string own_allocator;  // a function in .symtab that reveals a private malloc, such as "_rjem_malloc"; "" = none
+  bool has_hidden_malloc = false;  // malloc and free are defined, but not exported
+  bool throws_itself = false;      // .symtab has a linked-in C++ runtime or unwinder that is private to this object
+  absl::flat_hash_set<std::string> scopes;  // of its functions' names: "tbb", "folly", "parking_lot_core"
+  std::string build_id;                     // lower-case hexadecimal; "" = none
+  bool has_symtab = false;
+  bool is_go = false;
+};
+
+absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_NAMES_ELF_DYNAMIC_NAMES_H_

@@ -1,0 +1,222 @@
+#include "report/names/symbolize/elf_calls.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/hash/hash.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kWindow = 16 << 10;
+constexpr size_t kMostRanges = 16;        // segments, or sections of a kind; a file has only a few
+constexpr int kMostStubInstructions = 3;  // endbr64, jmp *slot(%rip)
+
+// An `add %rdx,%rax` computes the address of a switch-table entry before `jmp *%rax`.
+bool AddsRegisters(std::string_view instruction) {
+  if (!instruction.empty() && (instruction[0] & 0xf0) == 0x40) instruction.remove_prefix(1);
+  return instruction.size() == 2 && (instruction[0] == 1 || instruction[0] == 3) &&
+         static_cast<uint8_t>(instruction[1]) >= 0xc0;
+}
+
+uint32_t HashOf(std::string_view name) { return static_cast<uint32_t>(absl::HashOf(name)); }
+
+}  // namespace
+
+std::unique_ptr<ElfCalls> ElfCalls::Open(FileDescriptor fd, std::string_view build_id) {
+  auto calls = std::make_unique<ElfCalls>();
+  calls->fd_ = std::move(fd);
+  calls->elf_ = ElfFile::Open(calls->fd_.get());
+  if (calls->elf_ == nullptr || !calls->elf_->is_x86_64() || calls->elf_->BuildId() != build_id) return nullptr;
+  calls->Read();
+  return calls;
+}
+
+void ElfCalls::Read() {
+  for (const Elf64_Phdr& segment : elf_->segments()) {
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || segments_.size() == kMostRanges) continue;
+    segments_.push_back({segment.p_vaddr, segment.p_filesz, segment.p_offset});
+  }
+  const Elf64_Shdr* symbols = nullptr;
+  std::vector<const Elf64_Shdr*> relocations;
+  for (const Elf64_Shdr& section : elf_->sections()) {
+    const std::string_view name = elf_->NameOf(section);
+    const Range range{section.sh_addr, section.sh_addr + section.sh_size};
+    // The segments of a debug file contain no code.
+    if ((section.sh_flags & SHF_EXECINSTR) != 0 && section.sh_type == SHT_NOBITS) segments_.clear();
+    if ((section.sh_flags & SHF_EXECINSTR) != 0 && name.starts_with(".plt") && stubs_.size() < kMostRanges) {
+      stubs_.push_back(range);
+    }
+    if (section.sh_type == SHT_PROGBITS && name.starts_with(".got") && slots_.size() < kMostRanges) {
+      slots_.push_back(range);
+    }
+    if (section.sh_type == SHT_DYNSYM && symbols == nullptr) symbols = &section;
+    if (section.sh_type == SHT_RELA && relocations.size() < kMostRanges) relocations.push_back(&section);
+  }
+  const auto table = symbols == nullptr ? std::nullopt : elf_->SymbolsOf(*symbols, kMostTableBytes);
+  if (!table) return;
+  names_ = elf_->BytesOf(*table->names, kMostTableBytes).value_or("");
+  names_.push_back('\0');
+  TakeDefinitions(table->symbols);
+  for (const Elf64_Shdr* section : relocations) {
+    if (section->sh_link < elf_->sections().size() && &elf_->sections()[section->sh_link] == symbols) {
+      TakeSlots(*section, table->symbols);
+    }
+  }
+}
+
+// Reads in pieces: the largest programs have about 50 MB of relocations, with a few thousand slots.
+void ElfCalls::TakeSlots(const Elf64_Shdr& section, const std::vector<Elf64_Sym>& symbols) {
+  constexpr uint64_t kPiece = 10'000 * sizeof(Elf64_Rela);
+  const uint64_t size = std::min(section.sh_size, kMostTableBytes);
+  for (uint64_t begin = 0; begin < size; begin += kPiece) {
+    const std::string bytes = elf_->ReadUpTo(section.sh_offset + begin, std::min(kPiece, size - begin));
+    if (bytes.size() < sizeof(Elf64_Rela)) return;
+    for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes.size(); at += sizeof(Elf64_Rela)) {
+      Elf64_Rela one;
+      std::memcpy(&one, bytes.data() + at, sizeof one);
+      if (!IsIn(slots_, one.r_offset)) continue;
+      const uint32_t type = ELF64_R_TYPE(one.r_info);
+      const uint64_t symbol = ELF64_R_SYM(one.r_info);
+      if (type == R_X86_64_RELATIVE) {
+        const auto value = static_cast<uint64_t>(one.r_addend);
+        if (IsCode(value)) slots_by_value_.emplace(one.r_offset, value);
+      } else if ((type == R_X86_64_GLOB_DAT || type == R_X86_64_JUMP_SLOT) && symbol != 0 && symbol < symbols.size()) {
+        slots_by_name_.emplace(one.r_offset, symbols[symbol].st_name);
+      }
+    }
+  }
+}
+
+bool ElfCalls::IsIn(const std::vector<Range>& ranges, uint64_t address) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const Range& range) { return address >= range.start && address < range.end; });
+}
+
+void ElfCalls::TakeDefinitions(const std::vector<Elf64_Sym>& symbols) {
+  for (const Elf64_Sym& symbol : symbols) {
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF) continue;
+    const std::string_view name = NameAt(symbol.st_name);
+    if (!name.empty()) definitions_.push_back({HashOf(name), symbol.st_name, symbol.st_value});
+  }
+  std::sort(definitions_.begin(), definitions_.end(),
+            [](const Definition& a, const Definition& b) { return a.hash < b.hash; });
+}
+
+std::string_view ElfCalls::NameAt(uint32_t offset) const {
+  return offset < names_.size() ? std::string_view(names_.c_str() + offset) : std::string_view();
+}
+
+std::vector<uint64_t> ElfCalls::DefinitionsOf(std::string_view name) const {
+  std::vector<uint64_t> found;
+  const uint32_t hash = HashOf(name);
+  auto one = std::lower_bound(definitions_.begin(), definitions_.end(), hash,
+                              [](const Definition& definition, uint32_t wanted) { return definition.hash < wanted; });
+  for (; one != definitions_.end() && one->hash == hash; ++one) {
+    if (NameAt(one->name) == name) found.push_back(one->address);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+bool ElfCalls::IsCode(uint64_t address) const {
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const Segment& segment) { return address - segment.address < segment.size; });
+}
+
+// Valid until the next call. Reads ahead, because the next call usually asks for a higher address.
+std::string_view ElfCalls::Code(uint64_t address, size_t most) {
+  if (address - window_address_ < window_.size() && window_.size() - (address - window_address_) >= most) {
+    return std::string_view(window_).substr(address - window_address_, most);
+  }
+  for (const Segment& segment : segments_) {
+    const uint64_t inside = address - segment.address;
+    if (inside >= segment.size) continue;
+    window_address_ = address;
+    window_ =
+        elf_->ReadUpTo(segment.offset + inside, std::min<uint64_t>(std::max(most, kWindow), segment.size - inside));
+    return std::string_view(window_).substr(0, most);
+  }
+  return {};
+}
+
+std::string_view ElfCalls::CodeBefore(uint64_t address, size_t most) {
+  for (const Segment& segment : segments_) {
+    const uint64_t inside = address - segment.address;
+    if (inside == 0 || inside > segment.size) continue;
+    most = std::min<uint64_t>(most, inside);
+    return Code(address - most, most);
+  }
+  return {};
+}
+
+ElfCalls::Target ElfCalls::OfSlot(uint64_t slot) const {
+  if (const auto name = slots_by_name_.find(slot); name != slots_by_name_.end()) {
+    return {.name = std::string(NameAt(name->second))};
+  }
+  const auto value = slots_by_value_.find(slot);
+  return {.address = value == slots_by_value_.end() ? 0 : value->second};
+}
+
+ElfCalls::Target ElfCalls::Resolve(const MachineInstruction& instruction) {
+  switch (instruction.flow) {
+    case MachineInstruction::kCallSlot:
+    case MachineInstruction::kJumpSlot:
+      return OfSlot(instruction.target);
+    case MachineInstruction::kCall:
+    case MachineInstruction::kJump:
+    case MachineInstruction::kBranch:
+      break;
+    default:
+      return {};
+  }
+  const uint64_t target = instruction.target;
+  if (!IsIn(stubs_, target)) return {.address = IsCode(target) ? target : 0};
+  uint64_t at = target;
+  for (int i = 0; i < kMostStubInstructions; ++i) {
+    const MachineInstruction next = DecodeInstruction(Code(at, 16), at);
+    if (next.flow == MachineInstruction::kJumpSlot) return OfSlot(next.target);
+    if (next.length == 0 || next.flow != MachineInstruction::kNext) break;
+    at += next.length;
+  }
+  return {};
+}
+
+// Caches the results: each snapshot, and each process of a program, asks again, and reading a window of code dominates
+// the cost.
+ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
+  if (const auto known = calls_.find(return_address); known != calls_.end()) return known->second;
+  const MachineInstruction call = CallBefore(CodeBefore(return_address, kLongestCall), return_address);
+  Target target = call.length == 0 ? Target() : Resolve(call);
+  if (calls_.size() < kMostCalls) calls_.emplace(return_address, target);
+  return target;
+}
+
+std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
+  std::vector<Jump> jumps;
+  if (end <= start || end - start > kMostCode) return jumps;
+  const std::string code(Code(start, end - start));  // a copy, because reading stubs replaces the window
+  std::string_view before;                           // the previous instruction
+  for (size_t at = 0; at < code.size();) {
+    const MachineInstruction instruction = DecodeInstruction(std::string_view(code).substr(at), start + at);
+    const bool by_register = instruction.flow == MachineInstruction::kJumpAnywhere && instruction.length <= 3 &&
+                             static_cast<uint8_t>(code[at + instruction.length - 1]) >= 0xc0;
+    const bool by_pointer = instruction.by_pointer || (by_register && !AddsRegisters(before));
+    before = std::string_view(code).substr(at, instruction.length);
+    at += std::max<size_t>(instruction.length, 1);
+    const bool is_jump = instruction.flow >= MachineInstruction::kJump;
+    const bool is_inside =
+        instruction.flow != MachineInstruction::kJumpSlot && instruction.target >= start && instruction.target < end;
+    if (!is_jump || is_inside) continue;
+    jumps.push_back({start + at, Resolve(instruction), by_pointer});
+  }
+  return jumps;
+}
+
+size_t ElfCalls::memory_bytes() const {
+  return names_.capacity() + window_.capacity() + (slots_by_name_.size() + slots_by_value_.size()) * 24 +
+         definitions_.capacity() * sizeof(Definition) + calls_.capacity() * (sizeof(uint64_t) + sizeof(Target));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,52 @@
+// The kernel's format of /proc/PID/pagemap: entries, and the call PAGEMAP_SCAN (since Linux 6.7), which older headers lack.
+// Source: the kernel's Documentation/admin-guide/mm/pagemap.rst.
+#ifndef HOLDFAST_REPORT_OBSERVE_MEMORY_PAGEMAP_H_
+#define HOLDFAST_REPORT_OBSERVE_MEMORY_PAGEMAP_H_
+
+#include <sys/ioctl.h>
+
+#include <cstdint>
+#include <span>
+
+namespace holdfast {
+
+inline bool IsPresent(uint64_t entry) { return (entry & uint64_t{1} << 63) != 0; }
+// MADV_GUARD_INSTALL makes entries that look swapped: there is no page.
+inline bool IsSwappedOut(uint64_t entry) {
+  constexpr uint64_t kSwapped = uint64_t{1} << 62, kGuard = uint64_t{1} << 58;
+  return (entry & kSwapped) != 0 && (entry & kGuard) == 0;
+}
+
+// The categories of pages.
+inline constexpr uint64_t kPresentPages = 1 << 3, kSwappedPages = 1 << 4, kZeroPages = 1 << 5, kHugePages = 1 << 6;
+
+struct ScannedPages {
+  uint64_t start, end, categories;
+};
+struct PagemapScan {
+  int count;     // of regions found; negative: the kernel has no such call
+  uint64_t end;  // where the scan ended
+};
+
+// Finds pages that are in any of `categories`, from page boundary to page boundary. `max_pages`: 0 for no limit.
+inline PagemapScan ScanPagemap(int pagemap, uint64_t start, uint64_t end, uint64_t categories,
+                               std::span<ScannedPages> found, uint64_t max_pages = 0) {
+  struct Arguments {
+    uint64_t size, flags, start, end, walk_end, regions, regions_length, max_pages;
+    uint64_t inverted, must_have, any_of, reported;
+  };
+  Arguments scan = {.size = sizeof scan,
+                    .start = start,
+                    .end = end,
+                    .regions = reinterpret_cast<uint64_t>(found.data()),
+                    .regions_length = found.size(),
+                    .max_pages = max_pages,
+                    .any_of = categories,
+                    .reported = categories};
+  const int count = ioctl(pagemap, _IOWR('f', 16, Arguments), &scan);
+  return {count, scan.walk_end};
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_MEMORY_PAGEMAP_H_

@@ -1,0 +1,129 @@
+#include "report/observe/memory/resident_rows.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "absl/container/flat_hash_map.h"
+#include "report/observe/memory/arenas.h"
+#include "report/observe/memory/libc_mappings.h"
+#include "report/observe/memory/own_ranges.h"
+#include "report/observe/memory/resident_mappings.h"
+#include "report/observe/table/process_info.h"
+#include "report/observe/table/thread_status.h"
+#include "sampler/contract/weight.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kPiece = uint64_t{64} << 20;  // bytes between checks of the clock
+
+// Returns the thread stacks that libc has mapped: around the stack pointer of a sleeping thread, above a guard page.
+// `left_out`: the number of threads that are running or have no guard page.
+std::vector<OwnRange> ThreadStacks(pid_t pid, const TableFile& table, const std::vector<MemoryMapping>& mappings,
+                                   const Snapshot& snapshot, uint64_t* left_out) {
+  std::vector<OwnRange> stacks;
+  std::map<uint32_t, pid_t> as_we_see;
+  for (const LiveThreadInfo& thread : snapshot.live_threads) {
+    const RowInfo& row = snapshot.rows[thread.row];
+    if (thread.gone || thread.id == 0 || !row.has_thread_stacks()) continue;
+    if (as_we_see.empty()) {
+      for (const auto& [id, inner] : ThreadsOf(pid, !table.owner().IsOfOurNamespace())) as_we_see.emplace(inner, id);
+    }
+    const auto id = as_we_see.find(thread.id);
+    if (id == as_we_see.end()) continue;  // the thread has ended meanwhile
+    const std::optional<BlockedCall> call = BlockedCallOf(pid, id->second);
+    const auto at = std::partition_point(mappings.begin(), mappings.end(), [&](const MemoryMapping& mapping) {
+      return call.has_value() && mapping.end <= call->sp;
+    });
+    const bool found = call.has_value() && at != mappings.begin() && at != mappings.end() && at->start <= call->sp &&
+                       IsPrivateMemory(*at) && std::prev(at)->end == at->start && !std::prev(at)->readable;
+    *left_out += found ? 0 : 1;
+    if (!found) continue;
+    stacks.push_back({at->start, std::min(at->end, at->start + row.class_bytes), false, row.place, thread.id});
+  }
+  return stacks;
+}
+
+// Adds the mappings of the program and of libc, if they can be read.
+bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by,
+                 Snapshot* found) {
+  const bool wanted = (found->profiles & KindBit(ProfileKind::kMap)) != 0;
+  absl::StatusOr<std::vector<OwnRange>> own = std::vector<OwnRange>();
+  if (wanted) own = ReadMappedRanges(table);
+  if (!own.ok()) own = std::vector<OwnRange>();
+  const absl::StatusOr<MapOfProcess> map = ReadMapOfProcess(pid);
+  std::vector<LibcRanges> libc;
+  if (map.ok()) {
+    libc = LibcRangesOf(map->mappings, *own, map->arenas);
+    const std::vector<OwnRange> stacks = ThreadStacks(pid, table, map->mappings, *found, &found->stacks_left_out);
+    if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
+  }
+  return AddResidentMappings(*own, libc, blocks, pages, by, found);
+}
+
+}  // namespace
+
+std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTable* pages, const Deadline& by) {
+  PageTable::Share share;
+  for (uint64_t at = 0; at < bytes; at += kPiece) {
+    if (by.Passed()) return std::nullopt;
+    if (bytes - at > kPiece) at = pages->FirstPopulated(address + at, address + bytes) - address;
+    if (at == bytes) break;
+    const PageTable::Share piece = pages->Of(address + at, std::min(kPiece, bytes - at));
+    share.resident += piece.resident;
+    share.swapped += piece.swapped;
+    share.huge += piece.huge;
+  }
+  return share;
+}
+
+std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
+                                                             const Deadline& by, Snapshot* snapshot) {
+  absl::flat_hash_map<Offset, ResidentRow> rows;
+  std::vector<PageTable::Share> shares;
+  shares.reserve(blocks.size());
+  for (const LiveBlock& block : blocks) {
+    const std::optional<PageTable::Share> share = ShareOf(block.address, block.bytes, pages, by);
+    if (!share.has_value()) return std::nullopt;
+    const double p = SampleProbability(block.bytes, block.interval), variance = (1 - p) / (p * p);
+    ResidentRow& row = rows[block.row];
+    row.row = block.row;
+    row.objects += 1 / p;
+    row.objects_variance += variance;
+    const auto add = [&](uint64_t part, double* to, double* to_variance) {
+      const auto of = static_cast<double>(part);
+      *to += of / p;
+      *to_variance += of * of * variance;
+    };
+    add(block.bytes, &row.bytes, &row.bytes_variance);
+    add(share->resident, &row.resident, &row.resident_variance);
+    add(share->swapped, &row.swapped, &row.swapped_variance);
+    add(share->huge, &row.huge, &row.huge_variance);
+    shares.push_back(*share);
+  }
+  for (const auto& [place, row] : rows) snapshot->resident_rows.push_back(row);
+  return shares;
+}
+
+absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot) {
+  PageTable pages(pid);
+  if (pages.is_denied()) return absl::PermissionDeniedError("its page table may not be read (/proc/PID/pagemap)");
+  const absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
+  if (!blocks.ok()) return blocks.status();
+  const auto shares = AddResidentRows(*blocks, &pages, by, snapshot);
+  const bool in_time = shares.has_value();
+  const bool mapped = in_time && AddMappings(pid, table, {*blocks, *shares}, &pages, by, snapshot);
+  // The process may have ended or executed another program: then the page table was another's, or none.
+  const bool is_gone = pages.has_failed() || table.liveness() == Liveness::kDead;
+  if (!in_time || is_gone) {
+    snapshot->resident_rows.clear();
+    return !in_time ? absl::DeadlineExceededError("its page table takes too long to be read")
+                    : absl::NotFoundError("its page table could not be read to the end");
+  }
+  if (!mapped) snapshot->mappings_left_out = "the page table of what is mapped takes too long to be read";
+  snapshot->huge_known = pages.tells_huge();
+  return absl::OkStatus();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,330 @@
+#include "report/observe/outside/look_at_waits.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "report/observe/outside/modules_of_process.h"
+#include "report/observe/outside/outside_stack.h"
+#include "report/observe/table/ongoing_reader.h"
+#include "report/observe/table/thread_status.h"
+
+namespace holdfast {
+namespace {
+
+bool SaysWhoHolds(WaitKind kind) { return kind == WaitKind::kMutex || IsRwlock(kind); }
+
+// Returns the id of the thread with a control block (glibc's struct pthread) that contains `address`; 0: none. A block
+// begins with its own address, contains it a second time, and has the id at the same offset in all tested versions,
+// 2.36 to 2.43.
+uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
+  constexpr uint64_t kLargestBlock = 4096, kAlignment = 64, kSelf = 0x10, kId = 0x2d0;
+  const uint64_t highest = address / kAlignment * kAlignment;
+  for (uint64_t block = highest; block + kLargestBlock > highest && block <= highest; block -= kAlignment) {
+    uint64_t head[3];
+    if (!memory.Read(block, head, sizeof head)) return 0;
+    if (head[0] != block || head[kSelf / sizeof(uint64_t)] != block) continue;
+    uint32_t id = 0;
+    return memory.Read(block + kId, &id, sizeof id) ? id : 0;
+  }
+  return 0;
+}
+
+class Look {
+ public:
+  Look(const TableFile& table, Snapshot* snapshot) : table_(table), snapshot_(*snapshot) {}
+
+  void Run(size_t others) {
+    const TableOwner& owner = table_.owner();
+    pid_ = table_.liveness() == Liveness::kDead ? std::nullopt : FindProcess(owner);
+    if (pid_.has_value()) memory_.emplace(*pid_);
+    if (memory_.has_value() && memory_->is_denied()) {
+      snapshot_.cannot_look = WhyNoLook(LookRightsFor(*pid_), *pid_);
+    }
+    if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
+    for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);
+    if (!alive_.empty()) {
+      std::erase_if(snapshot_.ongoing, [this](const OngoingWaitInfo& wait) {
+        return wait.thread_id != 0 && !place_.contains(wait.thread_id);
+      });
+    }
+    ReadLocksOnce();
+    for (uint32_t i = 0; i < snapshot_.ongoing.size(); ++i) AddWaiter(i);
+    for (OngoingWaitInfo& wait : snapshot_.ongoing) FindHolder(&wait);
+    CountWaitersOfLocks(&snapshot_);  // some wait for another lock than recorded, or are gone
+    FindDeadlocks();
+    for (const auto& [thread, id] : alive_) {
+      if (others == 0) break;
+      if (index_.contains(id)) continue;
+      Thread(id);
+      --others;
+    }
+    for (ThreadInfo& thread : snapshot_.threads) {
+      thread.since_start = WaitsSinceStart(thread);
+      Describe(&thread);
+    }
+  }
+
+ private:
+  uint32_t Thread(uint32_t id) {
+    const auto [found, added] = index_.emplace(id, static_cast<uint32_t>(snapshot_.threads.size()));
+    if (!added && id != 0) return found->second;
+    ThreadInfo thread;
+    thread.id = id;
+    if (const auto place = place_.find(id); place != place_.end()) {
+      thread.number = static_cast<uint32_t>(place->second + 1);
+      thread.name = ThreadName(*pid_, alive_[place->second].first);
+    } else {
+      thread.gone = !alive_.empty() && id != 0;
+    }
+    snapshot_.threads.push_back(std::move(thread));
+    return static_cast<uint32_t>(snapshot_.threads.size() - 1);
+  }
+
+  // Keeps the later of two waits of one thread: a signal handler may wait during another wait.
+  void AddWaiter(uint32_t index) {
+    ThreadInfo& thread = snapshot_.threads[Thread(snapshot_.ongoing[index].thread_id)];
+    if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].start_ns < snapshot_.ongoing[index].start_ns)
+      thread.wait = index;
+  }
+
+  std::optional<BlockedCall> CallOf(uint32_t thread_id) const {
+    const auto place = place_.find(thread_id);
+    return place == place_.end() ? std::nullopt : BlockedCallOf(*pid_, alive_[place->second].first);
+  }
+
+  bool ReadLock(uint64_t address, char (&bytes)[kLockBytes]) {
+    // A mutex may be at the end of a page, and it is shorter than a reader-writer lock.
+    return memory_.has_value() &&
+           (memory_->Read(address, bytes, kLockBytes) || memory_->Read(address, bytes, sizeof(pthread_mutex_t)));
+  }
+
+  // Reads the locks until they agree with the waiters. In a convoy a lock changes hands between two reads: a waiter of
+  // the snapshot may have got the lock, and would be reported as its own holder.
+  void ReadLocksOnce() {
+    constexpr int kMostRounds = 8;
+    // A thread that got its lock needs microseconds to record it.
+    constexpr absl::Duration kPause = absl::Milliseconds(1);
+    for (OngoingWaitInfo& wait : snapshot_.ongoing) {
+      if (wait.kind == WaitKind::kCondition && wait.mutex != 0) FindWokenWaiter(&wait);
+    }
+    if (!memory_.has_value()) return;
+    for (int round = 1;; ++round) {
+      const bool is_last = round == kMostRounds;
+      states_.clear();
+      for (const OngoingWaitInfo& wait : snapshot_.ongoing) ReadState(wait);
+      const size_t before = snapshot_.ongoing.size();
+      std::erase_if(snapshot_.ongoing,
+                    [this](const OngoingWaitInfo& wait) { return table_.OngoingOwnerAt(wait.place) != wait.owner; });
+      const absl::flat_hash_set<uint64_t> got = PlacesOfOwners();
+      if (is_last) std::erase_if(snapshot_.ongoing, [&](const auto& wait) { return got.contains(wait.place); });
+      if (is_last || (got.empty() && before == snapshot_.ongoing.size())) return;
+      if (!got.empty()) absl::SleepFor(kPause);
+    }
+  }
+
+  void ReadState(const OngoingWaitInfo& wait) {
+    char bytes[kLockBytes] = {};
+    if (SaysWhoHolds(wait.kind) && ReadLock(wait.lock, bytes))
+      states_.emplace(wait.place, StateOfLock(wait.kind, bytes));
+  }
+
+  // Returns waits of threads that own the lock and do not sleep for it: they are about to record that they got it. A
+  // thread that sleeps for its own mutex is deadlocked.
+  absl::flat_hash_set<uint64_t> PlacesOfOwners() const {
+    absl::flat_hash_set<std::pair<uint64_t, uint32_t>> owned;
+    for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
+      const auto state = states_.find(wait.place);
+      if (state != states_.end() && state->second.owner != 0) owned.emplace(wait.lock, state->second.owner);
+    }
+    absl::flat_hash_set<uint64_t> places;
+    for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
+      if (!SaysWhoHolds(wait.kind) || !owned.contains({wait.lock, wait.thread_id})) continue;
+      // Check that the same wait is still ongoing after the thread was examined; otherwise the examination saw the next
+      // wait.
+      if (!SleepsFor(wait) || table_.OngoingOwnerAt(wait.place) != wait.owner) places.insert(wait.place);
+    }
+    return places;
+  }
+
+  bool SleepsFor(const OngoingWaitInfo& wait) const {
+    const std::optional<BlockedCall> call = CallOf(wait.thread_id);
+    return call.has_value() && call->number == SYS_futex && call->arguments[0] - wait.lock < kLockBytes;
+  }
+
+  void FindHolder(OngoingWaitInfo* wait) {
+    if (wait->kind == WaitKind::kJoin) return FindJoined(wait);
+    if (!SaysWhoHolds(wait->kind)) return FindLast(wait);
+    if (const auto found = states_.find(wait->place); found != states_.end()) {
+      const LockState& state = found->second;
+      wait->owner_died = state.owner_died;
+      wait->readers = state.readers;
+      wait->source = state.owner != 0     ? OngoingWaitInfo::kNow
+                     : state.readers != 0 ? OngoingWaitInfo::kReaders
+                                          : OngoingWaitInfo::kFree;
+      if (state.owner != 0) wait->holder = Thread(state.owner);
+    } else if (wait->noted_holder != 0) {
+      wait->source = OngoingWaitInfo::kAtStart;
+      wait->holder = Thread(wait->noted_holder);
+    }
+  }
+
+  // The waiter was signalled and is still in the same call: it sleeps for the mutex.
+  void FindWokenWaiter(OngoingWaitInfo* wait) const {
+    const std::optional<BlockedCall> call = CallOf(wait->thread_id);
+    if (!call.has_value() || call->number != SYS_futex || call->arguments[0] != wait->mutex) return;
+    wait->kind = WaitKind::kMutex;
+    wait->lock = wait->mutex;
+  }
+
+  // glibc sleeps until the id in the joined thread's control block differs from the argument of the call. Since 2.43 it
+  // waits for another word of the block, which reports the thread's end.
+  void FindJoined(OngoingWaitInfo* wait) {
+    const std::optional<BlockedCall> call = CallOf(wait->thread_id);
+    if (!call.has_value() || call->number != SYS_futex) return;
+    auto id = static_cast<uint32_t>(call->arguments[2]);
+    if (!place_.contains(id) && memory_.has_value()) id = ThreadOfBlock(*memory_, call->arguments[0]);
+    if (!place_.contains(id)) return;
+    wait->holder = Thread(id);
+    wait->source = OngoingWaitInfo::kNow;
+  }
+
+  void FindLast(OngoingWaitInfo* wait) {
+    // Things that are woken have no holder, except futexes, which may be locks.
+    if (wait->lock == 0 || !KeepsNoHolder(wait->kind)) return;
+    const LastGotInfo* last = nullptr;
+    for (const LastGotInfo& got : snapshot_.last_got) {
+      if (got.lock == wait->lock && (last == nullptr || got.end_ns > last->end_ns)) last = &got;
+    }
+    // A thread that got the lock last and now waits for it does not hold it.
+    if (last == nullptr || last->thread_id == wait->thread_id) return;
+    if (!alive_.empty() && !place_.contains(last->thread_id)) return;
+    wait->holder = Thread(last->thread_id);
+    wait->source = OngoingWaitInfo::kLastGot;
+  }
+
+  // Returns whether the holder is certain: the lock names it while all these threads sleep. If the process cannot be
+  // inspected, the last recorded holder counts.
+  bool IsSure(const OngoingWaitInfo& wait) const {
+    return wait.source == OngoingWaitInfo::kNow || wait.source == OngoingWaitInfo::kAtStart;
+  }
+
+  void FindDeadlocks() {
+    std::vector<uint32_t> waits_for(snapshot_.threads.size(), kNoIndex);
+    for (size_t i = 0; i < waits_for.size(); ++i) {
+      const uint32_t wait = snapshot_.threads[i].wait;
+      if (wait != kNoIndex && IsSure(snapshot_.ongoing[wait])) waits_for[i] = snapshot_.ongoing[wait].holder;
+    }
+    for (std::vector<uint32_t>& circle : CirclesOf(waits_for)) {
+      const bool still_waits = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
+        const OngoingWaitInfo& wait = snapshot_.ongoing[snapshot_.threads[thread].wait];
+        return table_.OngoingOwnerAt(wait.place) == wait.owner;
+      });
+      if (!still_waits) continue;
+      const auto is_older = [this](uint32_t a, uint32_t b) {
+        return snapshot_.threads[a].number < snapshot_.threads[b].number;
+      };
+      std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end(), is_older), circle.end());
+      snapshot_.deadlocks.push_back(std::move(circle));
+    }
+  }
+
+  // Only determines whether the thread is idle (report/analysis/locks/wait_rank.h).
+  bool WaitsSinceStart(const ThreadInfo& thread) const {
+    constexpr int64_t kSoon = 100'000'000;  // ns; /proc has hundredths of a second
+    const auto place = place_.find(thread.id);
+    if (thread.wait == kNoIndex || place == place_.end()) return false;
+    const OngoingWaitInfo& wait = snapshot_.ongoing[thread.wait];
+    if (SaysWhoHolds(wait.kind) || wait.kind == WaitKind::kSpin) return false;
+    const std::optional<int64_t> began = ThreadBegan(*pid_, alive_[place->second].first);
+    return began.has_value() && wait.since_ns - *began < kSoon;
+  }
+
+  void Describe(ThreadInfo* thread) {
+    const auto place = place_.find(thread->id);
+    if (thread->wait != kNoIndex || place == place_.end()) return;
+    const pid_t id = alive_[place->second].first;
+    const std::optional<BlockedCall> call = BlockedCallOf(*pid_, id);
+    ThreadActivity activity = WhatThreadDoes(*pid_, id, call);
+    thread->doing = std::move(activity.text);
+    thread->polls = activity.polls;
+    if (!call.has_value()) return;
+    if (!std::exchange(knows_modules_, true)) AddModulesOf(*pid_, *memory_, &snapshot_.modules);
+    StackInfo stack = stacks_.Walk(*memory_, snapshot_.modules, call->pc, call->sp);
+    if (stack.frames.empty()) return;
+    thread->stack = static_cast<uint32_t>(snapshot_.stacks.size());
+    snapshot_.stacks.push_back(std::move(stack));
+  }
+
+  const TableFile& table_;
+  Snapshot& snapshot_;
+  std::optional<pid_t> pid_;
+  std::optional<ProcessMemory> memory_;
+  std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: ids as we see them, and as the process sees them
+  absl::flat_hash_map<uint32_t, size_t> place_;      // id as the process sees it → index into alive_
+  absl::flat_hash_map<uint32_t, uint32_t> index_;    // → Snapshot::threads
+  absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: the state of its lock
+  OutsideStacks stacks_;
+  bool knows_modules_ = false;
+};
+
+}  // namespace
+
+LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]) {
+  LockState state;
+  if (IsRwlock(kind)) {
+    pthread_rwlock_t lock;
+    memcpy(&lock, bytes, sizeof lock);
+    constexpr int kReaderShift = 3;
+    state.owner = static_cast<uint32_t>(lock.__data.__cur_writer);
+    state.readers = state.owner != 0 ? 0 : lock.__data.__readers >> kReaderShift;
+    return state;
+  }
+  pthread_mutex_t mutex;
+  memcpy(&mutex, bytes, sizeof mutex);
+  constexpr int kRobust = 0x10, kInherits = 0x20;
+  const auto word = static_cast<uint32_t>(mutex.__data.__lock);
+  if ((mutex.__data.__kind & (kRobust | kInherits)) == 0) {
+    state.owner = word == 0 ? 0 : static_cast<uint32_t>(mutex.__data.__owner);
+    return state;
+  }
+  state.owner = word & FUTEX_TID_MASK;
+  // glibc writes this number, which is no thread's id, until the new owner marks the mutex as consistent.
+  constexpr int kInconsistent = 0x7fffffff;
+  state.owner_died = (word & FUTEX_OWNER_DIED) != 0 || mutex.__data.__owner >= kInconsistent - 1;
+  return state;
+}
+
+std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_for) {
+  std::vector<std::vector<uint32_t>> circles;
+  std::vector<uint32_t> seen(waits_for.size(), kNoIndex);  // the start of the walk that reached each thread
+  for (uint32_t start = 0; start < waits_for.size(); ++start) {
+    uint32_t at = start;
+    while (at != kNoIndex && seen[at] == kNoIndex) {
+      seen[at] = start;
+      at = waits_for[at];
+    }
+    if (at == kNoIndex || seen[at] != start) continue;
+    std::vector<uint32_t> circle = {at};
+    for (uint32_t next = waits_for[at]; next != at; next = waits_for[next]) circle.push_back(next);
+    circles.push_back(std::move(circle));
+  }
+  return circles;
+}
+
+void LookAtWaits(const TableFile& table, Snapshot* snapshot, size_t others) {
+  if (!snapshot->ongoing.empty() || others > 0) Look(table, snapshot).Run(others);
+  FindLocksOnStacks(table, snapshot);
+  FindUnseenWaits(table, snapshot);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,73 @@
+#include "report/observe/outside/modules_of_process.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "report/base/file_descriptor.h"
+#include "report/names/elf/elf_file.h"
+#include "report/observe/table/headers_of_module.h"
+#include "report/observe/table/thread_status.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096, kMostNotes = 1 << 16;
+
+// `start`: where a file's first bytes are mapped. The result has no segments if there is no module.
+ModuleInfo ReadModuleAt(const ProcessMemory& memory, uint64_t start, std::string path) {
+  ModuleInfo module{};
+  Elf64_Ehdr head;
+  const std::vector<Elf64_Phdr> headers = ReadProgramHeaders(memory, start, &head);
+  const auto first = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.p_type == PT_LOAD; });
+  if (first == headers.end()) return module;
+  module.path = std::move(path);
+  module.start = start;
+  module.bias = start - first->p_vaddr / kPageBytes * kPageBytes;
+  for (const Elf64_Phdr& header : headers) {
+    const uint64_t from = module.bias + header.p_vaddr;
+    if (header.p_type == PT_NOTE && header.p_filesz <= kMostNotes && module.build_id.empty()) {
+      std::string notes(header.p_filesz, '\0');
+      if (memory.Read(from, notes.data(), notes.size())) module.build_id = BuildIdIn(notes, 4);
+    }
+    if (header.p_type != PT_LOAD || header.p_memsz > kPcMask) continue;
+    const uint64_t page = from / kPageBytes * kPageBytes,
+                   end = (from + header.p_memsz + kPageBytes - 1) / kPageBytes * kPageBytes;
+    module.end = std::max(module.end, end);
+    if ((header.p_flags & PF_X) != 0) {
+      const uint64_t code_end = (from + header.p_filesz + kPageBytes - 1) / kPageBytes * kPageBytes;
+      module.segments.push_back({page, code_end, header.p_offset - (from - page)});
+    }
+  }
+  return module;
+}
+
+}  // namespace
+
+void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules) {
+  const std::string map = ReadWhole(absl::StrCat("/proc/", pid, "/maps"));
+  for (const absl::string_view line : absl::StrSplit(map, '\n')) {
+    // 7f00a000-7f00b000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6
+    const size_t path = line.find('/');
+    const std::vector<absl::string_view> words = absl::StrSplit(line.substr(0, path), ' ', absl::SkipEmpty());
+    uint64_t start = 0;
+    if (path == absl::string_view::npos || words.size() < 5 || words[2] != "00000000" || words[1][0] != 'r' ||
+        !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start)) {
+      continue;
+    }
+    const bool is_known = std::any_of(modules->begin(), modules->end(), [start](const ModuleInfo& module) {
+      return !module.unloaded && start >= module.start && start < module.end;
+    });
+    if (is_known) continue;
+    ModuleInfo module = ReadModuleAt(memory, start, std::string(line.substr(path)));
+    if (!module.segments.empty() && module.end > module.start) modules->push_back(std::move(module));
+  }
+}
+
+}  // namespace holdfast

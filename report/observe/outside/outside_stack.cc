@@ -1,0 +1,295 @@
+#include "report/observe/outside/outside_stack.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+
+#include "report/observe/table/headers_of_module.h"
+#include "report/observe/table/thread_status.h"
+#include "sampler/contract/deep_stacks.h"
+#include "sampler/unwind/unwind_cfi.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kMostImage = uint64_t{1} << 30;       // reserved address space, not used memory
+constexpr uint64_t kMostTables = uint64_t{128} << 20;    // copied bytes of one module's tables
+constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is unknown
+constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
+constexpr size_t kMostTried = 32;  // candidate frames
+constexpr uint64_t kBytesOfPage = 4096;
+constexpr uint64_t kLargestStack = uint64_t{64} << 20;
+
+bool HoldsCode(const ModuleInfo& module, uint64_t pc) {
+  return !module.unloaded && std::any_of(module.segments.begin(), module.segments.end(),
+                                         [pc](const auto& segment) { return pc >= segment.start && pc < segment.end; });
+}
+
+const ModuleInfo* ModuleOf(const std::vector<ModuleInfo>& modules, uint64_t pc) {
+  const auto found = std::find_if(modules.begin(), modules.end(), [pc](const auto& m) { return HoldsCode(m, pc); });
+  return found == modules.end() ? nullptr : &*found;
+}
+
+// Returns whether the instruction before a return address is a call: call rel32, or call through a register or memory.
+bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
+  unsigned char code[7];
+  if (!memory.Read(pc - sizeof code, code, sizeof code)) return false;
+  const auto is_indirect = [&](size_t length) { return code[7 - length] == 0xff && (code[8 - length] >> 3 & 7) == 2; };
+  return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
+}
+
+// Checks the call before `to`, which should be the return address of the function at `pc`. Remains of earlier calls on
+// the stack also look like frames. Calls through a register or the PLT may go anywhere.
+enum class Call { kHere, kPerhaps, kElsewhere };
+Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
+  constexpr uint64_t kUsualFunction = uint64_t{4} << 10, kLargestFunction = uint64_t{256} << 10;
+  unsigned char call[5], stub[8];
+  if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return Call::kPerhaps;
+  int32_t distance;
+  memcpy(&distance, call + 1, sizeof distance);
+  const uint64_t target = to + static_cast<uint64_t>(static_cast<int64_t>(distance));
+  if (target <= pc && pc - target < kLargestFunction)
+    return pc - target < kUsualFunction ? Call::kHere : Call::kPerhaps;
+  if (!memory.Read(target, stub, sizeof stub)) return Call::kElsewhere;
+  const size_t at = stub[0] == 0xf3 && stub[1] == 0x0f ? 4 : 0;  // endbr64
+  const bool is_plt = (stub[at] == 0xff && stub[at + 1] == 0x25) || (stub[at] == 0xf2 && stub[at + 1] == 0xff) ||
+                      stub[at] == 0x68;  // jmp *, bnd jmp *, push
+  return is_plt ? Call::kPerhaps : Call::kElsewhere;
+}
+
+// Returns the unwind row for the call before a return address; nothing outside modules.
+using RowBefore = std::function<std::optional<UnwindRow>(uint64_t)>;
+
+class Walker {
+ public:
+  Walker(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, const RowBefore& row_before, uint64_t pc,
+         uint64_t sp)
+      : memory_(memory), modules_(modules), row_before_(row_before), pc_(pc), sp_(sp), first_sp_(sp) {}
+
+  uint64_t pc() const { return pc_; }
+  uint64_t sp() const { return sp_; }
+
+  // Moves to the caller. Returns false if the caller is unknown, or this was the outermost frame (`at_end`).
+  bool Step(bool* at_end) {
+    const std::optional<UnwindRow> found = row_before_(pc_);
+    if (!found.has_value()) return false;
+    const UnwindRow row = *found;
+    switch (row.kind()) {
+      case UnwindRow::kEnd:
+        *at_end = true;
+        return false;
+      case UnwindRow::kStep:
+        return StepByRow(row);
+      case UnwindRow::kFramePointer:
+        return FindFrame() && ReturnTo(*fp_ + 16, Word(*fp_));
+      default:
+        return false;
+    }
+  }
+
+ private:
+  std::optional<uint64_t> Word(uint64_t address) const {
+    uint64_t word = 0;
+    return memory_.Read(address, &word, sizeof word) ? std::optional(word) : std::nullopt;
+  }
+
+  bool StepByRow(UnwindRow row) {
+    if (row.from_fp() && !FindFrame()) return false;
+    std::optional<uint64_t> cfa = (row.from_fp() ? *fp_ : sp_) + static_cast<uint64_t>(row.cfa_offset());
+    if (row.loaded()) cfa = Word(*cfa);
+    if (!cfa.has_value()) return false;
+    *cfa += static_cast<uint64_t>(row.loaded() ? row.add() : 0);
+    const auto offset = static_cast<uint64_t>(row.fp_offset());
+    std::optional<uint64_t> fp = fp_;
+    if (row.fp_rule() == UnwindRow::kAtCfa) fp = Word(*cfa + offset);
+    if (row.fp_rule() == UnwindRow::kAtFp) fp = fp_.has_value() ? Word(*fp_ + offset) : std::nullopt;
+    if (row.fp_rule() == UnwindRow::kAtSp) fp = Word(sp_ + offset);
+    return ReturnTo(*cfa, fp);
+  }
+
+  bool ReturnTo(uint64_t cfa, std::optional<uint64_t> fp) {
+    const std::optional<uint64_t> pc = Word(cfa - 8);
+    if (!pc.has_value() || *pc == 0) return false;
+    pc_ = *pc;
+    fp_ = fp;
+    return Rise(cfa);
+  }
+
+  bool Rise(uint64_t sp) {
+    const bool rises = sp > sp_ && sp - first_sp_ < kLargestStack;
+    sp_ = sp;
+    return rises;
+  }
+
+  // Returns how many frames can be walked with this frame pointer; kMaxDepth if the walk reaches the end. From a false
+  // frame the walk soon stops.
+  size_t ReachOf(uint64_t fp) const {
+    Walker ahead = *this;
+    ahead.fp_ = fp;
+    ahead.may_search_ = false;
+    bool at_end = false;
+    size_t frames = 0;
+    while (frames < kMaxDepth && ahead.Step(&at_end)) ++frames;
+    return at_end ? size_t{kMaxDepth} : frames;
+  }
+
+  bool FindFrame() {
+    if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
+    if (!may_search_) return false;
+    // At least to the end of the page, because main's stack may end there.
+    std::vector<uint64_t> words((kFarthestFrame + kBytesOfPage) / sizeof(uint64_t));
+    const size_t rest_of_page = kBytesOfPage - sp_ % kBytesOfPage;
+    size_t more = kFarthestFrame;
+    while (!memory_.Read(sp_, words.data(), rest_of_page + more)) {
+      if (more == 0) return false;
+      more = more > kBytesOfPage ? more / 2 : 0;
+    }
+    const size_t bytes = rest_of_page + more;
+    std::array<std::vector<uint64_t>, 3> looks_like_one;  // indexed by Call; kElsewhere may be a tail call
+    for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
+      const uint64_t at = sp_ + i * sizeof(uint64_t);
+      if (words[i] <= at || words[i] - at > kLargestStack) continue;
+      if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
+      Call call = CallThatReturnsTo(memory_, words[i + 1], pc_);
+      if (call == Call::kHere && at - sp_ >= kUsualFrame) call = Call::kPerhaps;
+      looks_like_one[static_cast<size_t>(call)].push_back(at);
+      if (at - sp_ >= kUsualFrame && looks_like_one[0].size() + looks_like_one[1].size() > 0) break;
+    }
+    return TakeFarthest(looks_like_one);
+  }
+
+  bool TakeFarthest(const std::array<std::vector<uint64_t>, 3>& candidates) {
+    fp_ = std::nullopt;
+    size_t tried = 0, farthest = 0;
+    for (const std::vector<uint64_t>& alike : candidates) {
+      for (const uint64_t at : alike) {
+        if (tried++ == kMostTried || farthest == kMaxDepth) return true;
+        const size_t reach = ReachOf(at);
+        if (fp_.has_value() && reach <= farthest) continue;
+        fp_ = at;
+        farthest = reach;
+      }
+    }
+    return fp_.has_value();
+  }
+
+  const ProcessMemory& memory_;
+  const std::vector<ModuleInfo>& modules_;
+  const RowBefore& row_before_;
+  uint64_t pc_, sp_;
+  const uint64_t first_sp_;
+  std::optional<uint64_t> fp_;
+  bool may_search_ = true;
+};
+
+}  // namespace
+
+// Copies of a module's headers and unwind tables at their offsets; the rest is zero.
+class OutsideStacks::Image {
+ public:
+  Image(const ProcessMemory& memory, const ModuleInfo& module) : start_(module.start) {
+    const uint64_t bytes = module.end - module.start;
+    if (module.end <= module.start || bytes > kMostImage) return;
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return;
+    memory_ = static_cast<char*>(mapped);
+    bytes_ = bytes;
+    Elf64_Ehdr head;
+    const std::vector<Elf64_Phdr> headers = ReadProgramHeaders(memory, module.start, &head);
+    const auto tables = std::find_if(headers.begin(), headers.end(),
+                                     [](const Elf64_Phdr& header) { return header.p_type == PT_GNU_EH_FRAME; });
+    if (tables == headers.end()) return;
+    const auto contains = [](const Elf64_Phdr& header, uint64_t address) {
+      return header.p_type == PT_LOAD && address - header.p_vaddr < header.p_filesz;
+    };
+    const auto copy = [&](uint64_t address) {
+      const auto found =
+          std::find_if(headers.begin(), headers.end(), [&](const auto& h) { return contains(h, address); });
+      if (found == headers.end()) return false;
+      const uint64_t offset = module.bias + found->p_vaddr - module.start;
+      return offset < bytes_ && found->p_filesz <= std::min(kMostTables, bytes_ - offset) &&
+             memory.Read(module.start + offset, memory_ + offset, found->p_filesz);
+    };
+    if (!copy(tables->p_vaddr)) return;
+    tables_ = memory_ + (module.bias + tables->p_vaddr - module.start);
+    // The entries of a rearranged file are in another segment than their table: where it says that .eh_frame is.
+    struct {
+      uint8_t version, frame_encoding, count_encoding, table_encoding;
+      int32_t to_frame;
+    } head_of_tables;
+    static_assert(sizeof head_of_tables == 8);
+    constexpr uint8_t kFromHere4 = 0x1b;  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
+    if (tables->p_filesz < sizeof head_of_tables) return;
+    memcpy(&head_of_tables, tables_, sizeof head_of_tables);
+    const uint64_t entries = tables->p_vaddr + 4 + static_cast<uint64_t>(int64_t{head_of_tables.to_frame});
+    const auto of_tables =
+        std::find_if(headers.begin(), headers.end(), [&](const auto& h) { return contains(h, tables->p_vaddr); });
+    if (head_of_tables.frame_encoding == kFromHere4 && !contains(*of_tables, entries)) copy(entries);
+  }
+  ~Image() {
+    if (memory_ != nullptr) munmap(memory_, bytes_);
+  }
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  uint64_t start() const { return start_; }
+  UnwindRow RowAt(uint64_t pc) const {
+    const auto base = reinterpret_cast<uintptr_t>(memory_);
+    return BuildUnwindRow(tables_, {base, base + bytes_}, base + (pc - start_));
+  }
+
+ private:
+  uint64_t start_;
+  char* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+  const char* tables_ = nullptr;
+};
+
+OutsideStacks::OutsideStacks() = default;
+OutsideStacks::~OutsideStacks() = default;
+
+const OutsideStacks::Image* OutsideStacks::ImageOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules,
+                                                   uint64_t pc) {
+  const ModuleInfo* module = ModuleOf(modules, pc);
+  if (module == nullptr) return nullptr;
+  for (const auto& image : images_) {
+    if (image->start() == module->start) return image.get();
+  }
+  return images_.emplace_back(std::make_unique<Image>(memory, *module)).get();
+}
+
+StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc,
+                              uint64_t sp, std::vector<uint64_t>* ends) {
+  StackInfo stack{};
+  const RowBefore row_before = [&](uint64_t return_to) -> std::optional<UnwindRow> {
+    const Image* image = ImageOf(memory, modules, return_to - 1);
+    return image != nullptr ? std::optional(image->RowAt(return_to - 1)) : std::nullopt;
+  };
+  Walker walker(memory, modules, row_before, pc, sp);
+  bool at_end = false;
+  while (stack.frames.size() < kMostWalked) {
+    const ModuleInfo* module = ModuleOf(modules, walker.pc() - 1);
+    const uint64_t tag = module != nullptr ? module->tag : uint64_t{kNoModuleTag};
+    stack.frames.push_back((walker.pc() & kPcMask) | tag << kPcTagShift);
+    if (!walker.Step(&at_end)) break;
+    if (ends != nullptr) ends->push_back(walker.sp());
+  }
+  stack.truncated = !at_end;
+  if (ends == nullptr) OmitFrames(&stack);
+  return stack;
+}
+
+void OmitFrames(StackInfo* stack) {
+  std::vector<TaggedPc>& frames = stack->frames;
+  if (frames.size() <= kMaxDepth) return;
+  if (stack->truncated) return frames.resize(kMaxDepth);
+  frames.erase(frames.begin() + kInnermostKept + 1, frames.end() - kOutermostKept);
+  frames[kInnermostKept] = kOmittedFrames;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,82 @@
+// Waits that libc's functions do not see: OpenMP's runtimes sleep by direct system calls, and malloc by libc's internal
+// ones.
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/observe/outside/look_at_waits.h"
+#include "report/observe/outside/modules_of_process.h"
+#include "report/observe/table/thread_status.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kMostThreads = 64;
+
+const ModuleInfo* ModuleWith(const std::vector<ModuleInfo>& modules, uint64_t address) {
+  for (const ModuleInfo& module : modules) {
+    if (!module.unloaded && address >= module.start && address < module.end) return &module;
+  }
+  return nullptr;
+}
+
+bool IsLibrary(const ModuleInfo* module, std::initializer_list<std::string_view> names) {
+  if (module == nullptr) return false;
+  const std::string_view path = module->path, name = path.substr(path.rfind('/') + 1);
+  return std::any_of(names.begin(), names.end(), [name](std::string_view known) { return name.starts_with(known); });
+}
+
+// Returns whether the address is in an arena of glibc's malloc. All arenas except the first are at the start of heaps,
+// at multiples of 64 MiB.
+bool IsOfArena(uint64_t address) {
+  constexpr uint64_t kHeap = uint64_t{64} << 20, kArenaEnd = 0x100;
+  return address % kHeap < kArenaEnd;
+}
+
+}  // namespace
+
+void FindUnseenWaits(const TableFile& table, Snapshot* snapshot) {
+  snapshot->unseen_waits.clear();
+  if (table.liveness() == Liveness::kDead || snapshot->lock_intervals.empty() ||
+      snapshot->lock_intervals.back().interval == 0)
+    return;
+  const TableOwner& owner = table.owner();
+  const std::optional<pid_t> pid = FindProcess(owner);
+  if (!pid.has_value()) return;
+  std::vector<std::pair<pid_t, uint32_t>> threads = ThreadsOf(*pid, !owner.IsOfOurNamespace());
+  if (threads.size() < 2) return;
+  threads.resize(std::min(threads.size(), kMostThreads));
+  const ProcessMemory memory(*pid);
+  std::optional<std::vector<ModuleInfo>> modules;
+  size_t in_openmp = 0, in_malloc = 0, in_libc = 0;
+  for (const auto& [thread, inner] : threads) {
+    const bool is_known = std::any_of(snapshot->ongoing.begin(), snapshot->ongoing.end(),
+                                      [id = inner](const OngoingWaitInfo& wait) { return wait.thread_id == id; });
+    const std::optional<BlockedCall> call = is_known ? std::nullopt : BlockedCallOf(*pid, thread);
+    if (!call.has_value() || call->number != SYS_futex) continue;
+    if (!modules.has_value()) AddModulesOf(*pid, memory, &modules.emplace(snapshot->modules));
+    const ModuleInfo* caller = ModuleWith(*modules, call->pc);
+    if (IsLibrary(caller, {"libgomp", "libomp", "libiomp"})) {
+      ++in_openmp;
+    } else if (IsLibrary(caller, {"libc.so", "libc-2"})) {
+      const bool is_libcs = IsLibrary(ModuleWith(*modules, call->arguments[0]), {"libc.so", "libc-2"});
+      in_malloc += IsOfArena(call->arguments[0]) ? 1 : 0;
+      in_libc += is_libcs ? 1 : 0;
+    }
+  }
+  const auto add = [snapshot](size_t count, std::string_view where) {
+    if (count == 0) return;
+    if (!snapshot->unseen_waits.empty()) snapshot->unseen_waits += ", ";
+    snapshot->unseen_waits += std::to_string(count) + " in " + std::string(where);
+  };
+  add(in_openmp, "OpenMP");
+  add(in_malloc, "malloc");
+  add(in_libc, "libc's own locks (malloc, stdio)");
+}
+
+}  // namespace holdfast

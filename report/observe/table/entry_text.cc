@@ -1,0 +1,47 @@
+#include "report/observe/table/entry_text.h"
+
+#include "fmt/format.h"
+#include "sampler/contract/module_flags.h"
+#include "sampler/entries/call_shape.h"
+
+namespace holdfast {
+
+EntryOutcome EntryOutcomeOf(const Snapshot& snapshot) {
+  for (const ModuleInfo& module : snapshot.modules) {
+    const EntryOutcome outcome = EntryOutcomeIn(module.flags);
+    if (outcome.has_allocator()) return outcome;
+  }
+  return {};
+}
+
+std::string WhyIncomplete(const EntryOutcome& outcome) {
+  if (!outcome.lacks_names()) return "";
+  return "the executable has no .symtab, or a very large one, so direct calls of the allocator's other functions "
+         "(jemalloc's mallocx and sdallocx, mimalloc's heaps) are not seen, and blocks that they free would count as "
+         "live: install its debug file";
+}
+
+std::string WhyIncomplete(const Snapshot& snapshot) {
+  for (const ModuleInfo& module : snapshot.modules) {
+    if ((module.flags & kModuleFreesInlined) != 0)
+      return "the executable's allocator returned a block that still counted as in use: some of its functions are "
+             "inlined (-flto), so allocations are undercounted, and freed blocks count as live";
+    if ((module.flags & kModuleFreesMany) != 0)
+      return "the program called a function that frees many blocks at once (mi_heap_destroy, jemalloc's arena.i.reset), "
+             "and these blocks may still count as live";
+  }
+  return WhyIncomplete(EntryOutcomeOf(snapshot));
+}
+
+std::string EntryText(const EntryOutcome& outcome) {
+  if (!outcome.has_allocator()) return "";
+  if (outcome.is_redirected())
+    return fmt::format("all {} {}functions of the executable's allocator are redirected at their entry", outcome.count,
+                       outcome.lacks_names() ? "exported " : "");
+  const char* reason = kEntryReasons[static_cast<int>(outcome.reason)];
+  const bool is_named = outcome.name > 0 && outcome.name <= kAllocatorNames;
+  return fmt::format("the executable's allocator is not seen: {}{}",
+                     is_named ? fmt::format("{} ", kNamedCalls[outcome.name - 1].text) : "", reason);
+}
+
+}  // namespace holdfast

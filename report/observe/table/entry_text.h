@@ -1,0 +1,26 @@
+// What is said of an allocator that is linked into the executable, in comments, by doctor and by run.
+#ifndef HOLDFAST_REPORT_OBSERVE_TABLE_ENTRY_TEXT_H_
+#define HOLDFAST_REPORT_OBSERVE_TABLE_ENTRY_TEXT_H_
+
+#include <string>
+
+#include "report/observe/table/snapshot.h"
+#include "sampler/contract/entry_state.h"
+
+namespace holdfast {
+
+// The executable's, as the process recorded it.
+EntryOutcome EntryOutcomeOf(const Snapshot& snapshot);
+// Why the heap profile lacks allocations or frees of the executable's redirected allocator; "": nothing is known to be
+// missing.
+std::string WhyIncomplete(const Snapshot& snapshot);
+// The same from the outcome alone, as a check of the file finds it.
+std::string WhyIncomplete(const EntryOutcome& outcome);
+
+// "all 27 functions of the executable's allocator are redirected at their entry", or
+// "the executable's allocator is not seen: realloc is too short for a jump". "": there is none.
+std::string EntryText(const EntryOutcome& outcome);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_TABLE_ENTRY_TEXT_H_

@@ -1,0 +1,25 @@
+// What the rows of a heap had allocated and freed at one moment. Plain data.
+#ifndef HOLDFAST_REPORT_OBSERVE_TABLE_HEAP_MOMENT_H_
+#define HOLDFAST_REPORT_OBSERVE_TABLE_HEAP_MOMENT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+// Cumulative sums of a row that records every allocation.
+struct RowSums {
+  uint64_t allocated_bytes, allocated_objects, freed_bytes, freed_objects;
+  Offset row;
+};
+
+struct HeapMoment {
+  int64_t elapsed_ns = 0;  // since the process began, as Snapshot::elapsed_ns
+  std::vector<RowSums> rows;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_TABLE_HEAP_MOMENT_H_

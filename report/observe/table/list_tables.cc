@@ -1,0 +1,102 @@
+// The part of table_folder.h that lists the tables in a folder.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "report/observe/table/table_folder.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+
+std::vector<std::string> DefaultTableFolders() {
+  std::vector<std::string> folders = {"/dev/shm"};
+  if (const char* runtime = getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0')
+    folders.emplace_back(runtime);
+  return folders;
+}
+
+absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
+  FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return absl::ErrnoToStatus(errno, path);
+  return folder;
+}
+
+std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix, uid_t user) {
+  std::vector<std::string> names;
+  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  const std::string prefix = absl::StrCat(kTablePrefix, user, ".");
+  while (const dirent* entry = readdir(listing.get())) {
+    const char* name = entry->d_name;
+    if (!absl::StartsWith(name, kTablePrefix) || !absl::EndsWith(name, suffix)) continue;
+    struct stat info;
+    if (absl::StartsWith(name, prefix) ||
+        (user == geteuid() && fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+         info.st_uid == user)) {
+      names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+FolderId FolderIdOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder) {
+  std::set<uid_t> users;
+  const int copy = geteuid() == 0 ? openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (copy < 0) return {};
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  while (const dirent* entry = readdir(listing.get())) {
+    absl::string_view name = entry->d_name;
+    uid_t user = 0;
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, kTableSuffix)) continue;
+    if (absl::SimpleAtoi(name.substr(0, name.find('.')), &user) && user != 0) users.insert(user);
+  }
+  return {users.begin(), users.end()};
+}
+
+namespace {
+
+void AddTables(const FileDescriptor& folder, uid_t user, std::vector<FoundTable>* found) {
+  for (const std::string& name : ListTableNames(folder, kTableSuffix, user)) {
+    const absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
+    if (table.ok())
+      found->push_back(
+          {name, table->out(), table->out_id(), table->program(), table->owner(), table->liveness(), user});
+  }
+}
+
+}  // namespace
+
+std::vector<FoundTable> ListTables(const std::string& path) {
+  std::vector<FoundTable> found;
+  if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(path); folder.ok())
+    AddTables(*folder, geteuid(), &found);
+  return found;
+}
+
+std::vector<FoundTable> ListTablesOfAll(const std::string& path) {
+  std::vector<FoundTable> found = ListTables(path);
+  const absl::StatusOr<FileDescriptor> folder = OpenFolder(path);
+  if (!folder.ok()) return found;
+  for (const uid_t user : OtherUsersOfTables(*folder)) AddTables(*folder, user, &found);
+  return found;
+}
+
+}  // namespace holdfast

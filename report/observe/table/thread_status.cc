@@ -1,0 +1,231 @@
+#include "report/observe/table/thread_status.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
+
+namespace holdfast {
+namespace {
+
+std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
+  std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/", name));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+// System calls in which threads typically sleep for long.
+struct NamedCall {
+  int64_t number;
+  const char* name;
+};
+constexpr NamedCall kCalls[] = {{SYS_read, "read"},
+                                {SYS_write, "write"},
+                                {SYS_poll, "poll"},
+                                {SYS_ioctl, "ioctl"},
+                                {SYS_pread64, "pread"},
+                                {SYS_pwrite64, "pwrite"},
+                                {SYS_readv, "readv"},
+                                {SYS_writev, "writev"},
+                                {SYS_select, "select"},
+                                {SYS_msync, "msync"},
+                                {SYS_pause, "pause"},
+                                {SYS_nanosleep, "nanosleep"},
+                                {SYS_sendfile, "sendfile"},
+                                {SYS_connect, "connect"},
+                                {SYS_accept, "accept"},
+                                {SYS_sendto, "sendto"},
+                                {SYS_recvfrom, "recvfrom"},
+                                {SYS_sendmsg, "sendmsg"},
+                                {SYS_recvmsg, "recvmsg"},
+                                {SYS_wait4, "wait4"},
+                                {SYS_semop, "semop"},
+                                {SYS_msgrcv, "msgrcv"},
+                                {SYS_fcntl, "fcntl"},
+                                {SYS_flock, "flock"},
+                                {SYS_fsync, "fsync"},
+                                {SYS_fdatasync, "fdatasync"},
+                                {SYS_rt_sigtimedwait, "sigtimedwait"},
+                                {SYS_rt_sigsuspend, "sigsuspend"},
+                                {SYS_futex, "futex"},
+                                {SYS_io_getevents, "io_getevents"},
+                                {SYS_semtimedop, "semtimedop"},
+                                {SYS_clock_nanosleep, "clock_nanosleep"},
+                                {SYS_epoll_wait, "epoll_wait"},
+                                {SYS_waitid, "waitid"},
+                                {SYS_openat, "openat"},
+                                {SYS_pselect6, "pselect"},
+                                {SYS_ppoll, "ppoll"},
+                                {SYS_fallocate, "fallocate"},
+                                {SYS_accept4, "accept4"},
+                                {SYS_epoll_pwait, "epoll_pwait"},
+                                {SYS_io_uring_enter, "io_uring_enter"}};
+
+std::string CallName(int64_t number) {
+  for (const NamedCall& call : kCalls) {
+    if (call.number == number) return call.name;
+  }
+  return absl::StrCat("system call ", number);
+}
+
+bool WaitsForEvents(int64_t call) {
+  return call == SYS_poll || call == SYS_ppoll || call == SYS_select || call == SYS_pselect6 ||
+         call == SYS_epoll_wait || call == SYS_epoll_pwait;
+}
+
+}  // namespace
+
+std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace) {
+  std::vector<std::pair<pid_t, uint32_t>> threads;
+  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(absl::StrCat("/proc/", pid, "/task").c_str()), closedir);
+  if (tasks == nullptr) return threads;
+  while (const dirent* entry = readdir(tasks.get())) {
+    pid_t thread;
+    if (absl::SimpleAtoi(entry->d_name, &thread)) threads.emplace_back(thread, static_cast<uint32_t>(thread));
+  }
+  // Ids are assigned in ascending order and wrap around; main has the process's id.
+  std::sort(threads.begin(), threads.end(), [pid](const auto& a, const auto& b) {
+    return std::pair(a.first < pid, a.first) < std::pair(b.first < pid, b.first);
+  });
+  if (!other_namespace) return threads;
+  for (auto& [thread, inner] : threads) {
+    const std::string status = ReadOfThread(pid, thread, "status");
+    for (absl::string_view line : absl::StrSplit(status, '\n')) {
+      if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
+      const std::vector<absl::string_view> ids = absl::StrSplit(line, '\t', absl::SkipEmpty());
+      if (!ids.empty()) inner = absl::SimpleAtoi(ids.back(), &inner) ? inner : 0;
+    }
+  }
+  return threads;
+}
+
+std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, thread, "comm"); }
+
+std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) {
+  constexpr size_t kStartTime = 22 - 3;  // fields of proc(5) after the name and a space
+  constexpr int64_t kSecond = 1'000'000'000;
+  const std::string stat = ReadOfThread(pid, thread, "stat");
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return std::nullopt;
+  const std::vector<absl::string_view> words = absl::StrSplit(absl::string_view(stat).substr(name_end + 2), ' ');
+  int64_t ticks = 0;
+  timespec since_boot{}, monotonic{};
+  if (words.size() <= kStartTime || !absl::SimpleAtoi(words[kStartTime], &ticks) ||
+      clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0 || clock_gettime(CLOCK_MONOTONIC, &monotonic) != 0) {
+    return std::nullopt;
+  }
+  const int64_t asleep_ns = (since_boot.tv_sec - monotonic.tv_sec) * kSecond + since_boot.tv_nsec - monotonic.tv_nsec;
+  return ticks * (kSecond / sysconf(_SC_CLK_TCK)) - asleep_ns;
+}
+
+std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
+  const std::string text = ReadOfThread(pid, thread, "syscall");
+  const std::vector<absl::string_view> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  BlockedCall call{};
+  if (words.size() != 9 || !absl::SimpleAtoi(words[0], &call.number)) return std::nullopt;  // "running"
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    if (!absl::SimpleHexAtoi(words[1 + i], &call.arguments[i])) return std::nullopt;
+  }
+  if (!absl::SimpleHexAtoi(words[7], &call.sp) || !absl::SimpleHexAtoi(words[8], &call.pc)) return std::nullopt;
+  return call;
+}
+
+ThreadActivity WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
+  const std::string stat = ReadOfThread(pid, thread, "stat");
+  const size_t name_end = stat.rfind(')');  // the name may contain any character
+  const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
+  const char* says = "in a state that is not known";
+  switch (state) {
+    case 'R':
+      return {"runs"};
+    case 'S':
+      says = "sleeps";
+      break;
+    case 'D':
+      says = "sleeps, not to be interrupted,";
+      break;
+    case 'T':
+      says = "stopped by a signal";
+      break;
+    case 't':
+      says = "stopped by a debugger";
+      break;
+    case 'Z':
+    case 'X':
+      return {"has ended"};
+    default:
+      break;
+  }
+  ThreadActivity activity{says};
+  std::string& text = activity.text;
+  if (call.has_value()) absl::StrAppend(&text, " in ", CallName(call->number));
+  activity.polls = state == 'S' && call.has_value() && WaitsForEvents(call->number);
+  std::string channel = ReadOfThread(pid, thread, "wchan");
+  if (!std::all_of(channel.begin(), channel.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; })) {
+    channel.clear();
+  }
+  if (!channel.empty() && channel != "0") absl::StrAppend(&text, " (", channel, ")");
+  return activity;
+}
+
+ProcessMemory::ProcessMemory(pid_t pid) : pid_(pid), file_(OpenOfProcess(ThreadWithMemory(pid), "mem")) {
+  is_denied_ = !file_.valid() && (errno == EACCES || errno == EPERM);
+}
+
+bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
+  return file_.valid() && address <= INT64_MAX &&
+         pread(file_.get(), to, bytes, static_cast<off_t>(address)) == static_cast<ssize_t>(bytes);
+}
+
+LookRights LookRightsFor(pid_t pid) {
+  constexpr int kSysPtrace = 19;  // CAP_SYS_PTRACE
+  LookRights rights;
+  rights.is_root = geteuid() == 0;
+  rights.is_same_user = UserOfProcess(pid) == geteuid();
+  const std::string status = ReadWhole("/proc/self/status"), scope = ReadWhole("/proc/sys/kernel/yama/ptrace_scope");
+  const size_t at = status.find("CapEff:\t");
+  uint64_t capabilities = 0;
+  if (at != std::string::npos && absl::SimpleHexAtoi(status.substr(at + 8, 16), &capabilities)) {
+    rights.may_trace_all = (capabilities >> kSysPtrace & 1) != 0;
+  }
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(scope), &rights.yama_scope)) rights.yama_scope = 0;
+  return rights;
+}
+
+std::string WhyNoLook(const LookRights& rights, pid_t pid) {
+  const std::string as_root = absl::StrCat("as root: holdfast stuck ", pid);
+  if (rights.yama_scope >= 3) {
+    return absl::StrCat("kernel.yama.ptrace_scope is ", rights.yama_scope,
+                        ", so that nobody may look into a process until the next boot");
+  }
+  if (rights.is_root && !rights.may_trace_all) {
+    return "root may look into no process of others without CAP_SYS_PTRACE; for a container: docker run --cap-add "
+           "SYS_PTRACE";
+  }
+  if (rights.is_root)
+    return "the kernel, or a security module (AppArmor, SELinux), does not let root look into the process";
+  if (!rights.is_same_user) return "the process is another user's; " + as_root;
+  if (rights.yama_scope > 0) {
+    return absl::StrCat("kernel.yama.ptrace_scope is ", rights.yama_scope, "; ", as_root,
+                        ", or sysctl -w kernel.yama.ptrace_scope=0");
+  }
+  return "the process changed its user after it was started, or forbids others to look into it; " + as_root;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,72 @@
+// Reads about threads of other processes from /proc: the name, and what a sleeping thread does.
+#ifndef HOLDFAST_REPORT_OBSERVE_TABLE_THREAD_STATUS_H_
+#define HOLDFAST_REPORT_OBSERVE_TABLE_THREAD_STATUS_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+// Returns the live threads of a process, oldest first: their ids as we see them and as the process sees them.
+std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace);
+
+// "worker"; "" if it cannot be read.
+std::string ThreadName(pid_t pid, pid_t thread);
+
+// Returns when the thread was created: CLOCK_MONOTONIC, to a hundredth of a second. Nothing if it cannot be read.
+std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread);
+
+// The system call in which a thread sleeps. Nothing: the thread runs, or the kernel does not permit it.
+struct BlockedCall {
+  int64_t number;
+  std::array<uint64_t, 6> arguments;
+  uint64_t sp, pc;
+};
+std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread);
+
+// Describes the thread: "sleeps in clock_nanosleep (hrtimer_nanosleep)", "runs", "stopped (SIGSTOP)", "waits for a
+// disk", in the detail that /proc gives.
+struct ThreadActivity {
+  std::string text;
+  bool polls = false;  // it sleeps in a system call that waits for events: epoll, poll, select
+};
+ThreadActivity WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call);
+
+// Reads the memory of another process through /proc: only with system calls that every filter permits, because the
+// exporter may have inherited one.
+class ProcessMemory {
+ public:
+  explicit ProcessMemory(pid_t pid);
+  pid_t pid() const { return pid_; }
+  // The kernel does not permit reading.
+  bool is_denied() const { return is_denied_; }
+  // Returns false if a part cannot be read.
+  bool Read(uint64_t address, void* to, size_t bytes) const;
+
+ private:
+  const pid_t pid_;
+  FileDescriptor file_;
+  bool is_denied_ = false;
+};
+
+// Why the kernel does not let us inspect a process, if known, and what to do about it: for a message.
+struct LookRights {
+  bool is_root = false;
+  bool may_trace_all = false;  // CAP_SYS_PTRACE
+  bool is_same_user = false;
+  int yama_scope = 0;  // kernel.yama.ptrace_scope
+};
+LookRights LookRightsFor(pid_t pid);
+std::string WhyNoLook(const LookRights& rights, pid_t pid);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_TABLE_THREAD_STATUS_H_

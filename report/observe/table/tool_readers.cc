@@ -1,0 +1,108 @@
+#include "report/observe/table/tool_readers.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/split.h"
+#include "report/observe/table/process_info.h"
+#include "report/observe/table/table_folder.h"
+#include "sampler/contract/layout.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kReader[] = ".reader", kProcess[] = ".process";
+constexpr time_t kHolds = 3600, kKept = 60;  // seconds
+
+bool IsOlder(const FileDescriptor& tables, const std::string& name, time_t seconds) {
+  struct stat info;
+  return fstatat(tables.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+         info.st_mtim.tv_sec < time(nullptr) - seconds;
+}
+
+void Note(const FileDescriptor& tables, const std::string& what) {
+  const std::string name = fmt::format("{}{}.{}{}", kTablePrefix, geteuid(), what, kReader);
+  const FileDescriptor note(
+      openat(tables.get(), name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+  if (note.valid()) futimens(note.get(), nullptr);
+}
+
+// Returns the inode of the pipe that a process has at this descriptor; 0: not a pipe.
+uint64_t PipeAt(pid_t pid, int descriptor) {
+  struct stat info;
+  return stat(fmt::format("/proc/{}/fd/{}", pid, descriptor).c_str(), &info) == 0 && S_ISFIFO(info.st_mode)
+             ? info.st_ino
+             : 0;
+}
+
+// Returns the processes that read this pipe, and those that read the pipes they write to.
+std::set<pid_t> ReadersOf(uint64_t pipe) {
+  std::map<pid_t, uint64_t> inputs;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
+  while (const dirent* entry = proc != nullptr ? readdir(proc.get()) : nullptr) {
+    const pid_t pid = atoi(entry->d_name);
+    if (pid <= 0 || pid == getpid()) continue;
+    if (const uint64_t input = PipeAt(pid, STDIN_FILENO); input != 0) inputs[pid] = input;
+  }
+  std::set<pid_t> readers;
+  std::vector<uint64_t> pipes = {pipe};
+  for (size_t i = 0; i < pipes.size(); ++i) {
+    for (const auto& [pid, input] : inputs) {
+      if (input != pipes[i] || !readers.insert(pid).second) continue;
+      if (const uint64_t output = PipeAt(pid, STDOUT_FILENO); output != 0) pipes.push_back(output);
+    }
+  }
+  return readers;
+}
+
+}  // namespace
+
+void NoteReaderOfOutput(const std::string& path) {
+  struct stat info;
+  if (fstat(STDOUT_FILENO, &info) != 0 || !S_ISFIFO(info.st_mode)) return;
+  const absl::StatusOr<FileDescriptor> tables = OpenFolder(path);
+  if (!tables.ok()) return;
+  for (const std::string& name : ListTableNames(*tables, kReader)) {
+    if (IsOlder(*tables, name, kKept)) unlinkat(tables->get(), name.c_str(), 0);
+  }
+  // The first program of a job is its leader, so that all its other programs read our output, directly or indirectly.
+  Note(*tables, fmt::format("{}.{}", info.st_ino, getpgrp() == getpid() ? getpid() : 0));
+  for (const pid_t reader : ReadersOf(info.st_ino)) {
+    if (const auto ticks = StartTicksOf(reader); ticks.has_value())
+      Note(*tables, fmt::format("{}.{}{}", reader, *ticks, kProcess));
+  }
+}
+
+ReaderOfPipe ReaderOf(pid_t pid) {
+  const StartAndGroup process = StartAndGroupOf(pid);
+  return {.pid = pid, .start_ticks = process.start_ticks, .pipe = PipeAt(pid, STDIN_FILENO), .group = process.group};
+}
+
+bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader) {
+  if (reader.pid == 0) return false;
+  for (const std::string& name : ListTableNames(tables, kReader)) {
+    const std::vector<std::string_view> parts = Split(name, ".");
+    if (parts.size() < 5 || IsOlder(tables, name, kHolds)) continue;
+    const bool is_process = parts.size() == 6;
+    const auto is = [&](size_t part, uint64_t number) {
+      return number != 0 && parts[part] == fmt::format("{}", number);
+    };
+    const auto pid = static_cast<uint64_t>(reader.pid), group = static_cast<uint64_t>(reader.group);
+    if (is_process ? is(2, pid) && is(3, reader.start_ticks) : is(2, reader.pipe) || (reader.pipe != 0 && is(3, group)))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace holdfast

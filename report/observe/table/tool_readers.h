@@ -1,0 +1,39 @@
+// Recognizes processes that read the tool's output. In a preloaded shell, `holdfast top out | head` would leave a
+// profile of head in `out`. Nobody wants that profile, so such a process leaves none.
+//
+//  the tool       if preloaded itself and printing to a pipe, leaves notes in the folder of tables,
+//                   holdfast.<uid>.<pid>.<start-ticks>.process.reader     a process that reads the pipe, or that reads
+//                                                                         from such a process …
+//                   holdfast.<uid>.<inode>.<process group>.reader         the pipe, for later readers; the group is 0 if
+//                                                                         it has other programs, too
+//  the exporter   skips a process that is noted, reads from a noted pipe, or is in a noted group
+//
+// A note is written before its reader's last profile, and is valid for an hour, because pids and inodes are reused.
+#ifndef HOLDFAST_REPORT_OBSERVE_TABLE_TOOL_READERS_H_
+#define HOLDFAST_REPORT_OBSERVE_TABLE_TOOL_READERS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "report/base/file_descriptor.h"
+
+namespace holdfast {
+
+// For the tool: notes the readers of its standard output if that is a pipe. Removes outdated notes of this user.
+void NoteReaderOfOutput(const std::string& tables);
+
+// What a note may contain about a process, read while the process runs.
+struct ReaderOfPipe {
+  pid_t pid = 0;  // 0: the process was not seen
+  uint64_t start_ticks = 0;
+  uint64_t pipe = 0;  // inode of its standard input; 0: not a pipe, or closed
+  pid_t group = 0;
+};
+ReaderOfPipe ReaderOf(pid_t pid);
+bool IsNoted(const FileDescriptor& tables, const ReaderOfPipe& reader);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_TABLE_TOOL_READERS_H_

@@ -1,0 +1,439 @@
+#include "report/run/doctor_objects.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <span>
+#include <sstream>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "report/analysis/profiles/spinning_locks.h"
+#include "report/base/base_name.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/split.h"
+#include "report/names/elf/call_arguments.h"
+#include "report/names/elf/dynamic_names.h"
+#include "report/names/elf/elf_file.h"
+#include "report/names/elf/import_slots.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
+#include "report/observe/table/thread_status.h"
+#include "report/run/linked_allocator.h"
+#include "report/run/system_libraries.h"
+
+extern char** environ;
+
+namespace holdfast {
+namespace {
+
+constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
+
+// Functions in which a program waits for another thread, by what they wait for. A kind is seen only if the library
+// exports its functions.
+const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
+  static const auto& functions = *new std::map<std::string, std::vector<std::string>>{
+      {"mutexes", {"pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock"}},
+      {"C11 mutexes", {"mtx_lock", "mtx_timedlock"}},
+      {"reader-writer locks",
+       {"pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock", "pthread_rwlock_timedwrlock",
+        "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock"}},
+      {"conditions", {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"}},
+      {"C11 conditions", {"cnd_wait", "cnd_timedwait"}},
+      {"semaphores", {"sem_wait", "sem_timedwait", "sem_clockwait"}},
+      {"barriers", {"pthread_barrier_wait"}},
+      {"futexes", {"syscall"}},
+      {"spin locks", {"pthread_spin_lock"}},
+      {"once", {"pthread_once", "call_once"}},
+      {"joins", {"pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"}},
+  };
+  return functions;
+}
+
+bool IsGlibc(const std::string& path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2") ||
+         name.starts_with("ld-2");
+}
+
+bool HasDebugFile(const std::string& root, const std::string& build_id) {
+  return build_id.size() > 2 &&
+         access(fmt::format("{}/usr/lib/debug/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2))
+                    .c_str(),
+                R_OK) == 0;
+}
+
+// Lists at most `most` names, then how many more there are.
+std::string Listed(const std::vector<std::string>& names, size_t most = 6) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
+// Runtimes with heaps of their own: the prefix of their libraries' names, and what Holdfast does not see of them.
+struct Runtime {
+  std::string_view object, says;
+};
+constexpr Runtime kRuntimes[] = {
+    {"libjli.so", "Java's own heap and monitors are not seen, only malloc calls of the JVM and native code"},
+    {"libjvm.so", "Java's own heap and monitors are not seen, only malloc calls of the JVM and native code"},
+    {"libnode.so", "V8's own heap is not seen, only malloc calls of node and native code (such as buffers)"},
+    {"node", "V8's own heap is not seen, only malloc calls of node and native code (such as buffers)"},
+    {"libpython3", "small Python objects are in mapped arenas: PYTHONMALLOC=malloc shows each object"},
+    {"python3", "small Python objects are in mapped arenas: PYTHONMALLOC=malloc shows each object"},
+    {"php", "PHP's own heap is not seen: USE_ZEND_ALLOC=0 shows it"},
+};
+
+struct Object {
+  std::string path;
+  DynamicNames file;
+};
+
+void DescribeAllocator(const std::vector<Object>& objects, const std::string& root, bool is_described,
+                       Findings* findings) {
+  const LinkedAllocator linked =
+      objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted());
+  if (linked.is_there && !is_described) {
+    if (!linked.is_seen) {
+      findings->No("allocator", linked.text);
+    } else {
+      linked.may_lack ? findings->Note("allocator", linked.text) : findings->Ok("allocator", linked.text);
+    }
+  }
+  std::string from;
+  for (const Object& object : objects) {
+    if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
+    from = IsGlibc(object.path) ? "glibc" : object.path;
+  }
+  if (from.empty()) {
+    findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");
+  } else if (linked.is_there && !linked.is_seen) {
+    if (!linked.replaces_malloc) findings->Note("allocator", fmt::format("malloc and free of {} are seen", from));
+  } else if (!linked.replaces_malloc) {
+    findings->Ok("allocator", fmt::format("malloc and free are those of {}; calls reach it through the library", from));
+  }
+  for (const Object& object : objects) {
+    if (object.file.own_allocator.empty() || object.file.defines.contains("malloc") || &object == objects.data())
+      continue;
+    findings->Note("allocator", fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
+                                            BaseName(object.path), object.file.own_allocator));
+  }
+  for (const Object& object : objects) {
+    if (!object.file.has_hidden_malloc || &object == objects.data() || IsGlibc(object.path)) continue;
+    findings->Note("allocator", fmt::format("{} has a hidden malloc of its own: what it takes from that is not seen",
+                                            BaseName(object.path)));
+  }
+  for (const Object& object : objects) {
+    if (object.file.is_go) {
+      findings->Note("allocator",
+                     fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",
+                                 BaseName(object.path)));
+    }
+  }
+}
+
+void DescribeRuntime(const std::vector<Object>& objects, Findings* findings) {
+  for (const Object& object : objects) {
+    for (const Runtime& runtime : kRuntimes) {
+      if (BaseName(object.path).starts_with(runtime.object))
+        return findings->Note("allocator", std::string(runtime.says));
+    }
+  }
+}
+
+void DescribeSymbols(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+  std::vector<std::string> full, exported, no_build_id;
+  for (const Object& object : objects) {
+    const bool named = object.file.has_symtab || HasDebugFile(root, object.file.build_id);
+    (named ? full : exported).emplace_back(BaseName(object.path));
+    if (object.file.build_id.empty()) no_build_id.emplace_back(BaseName(object.path));
+  }
+  if (!full.empty()) findings->Ok("symbols", fmt::format("all functions have names in {}", Listed(full)));
+  if (!exported.empty()) {
+    findings->Note(
+        "symbols",
+        fmt::format(
+            "only exported functions have names in {}: install the -dbgsym packages, or keep .symtab (strip --strip-debug)",
+            Listed(exported)));
+  }
+  if (!no_build_id.empty()) {
+    findings->Note("symbols", fmt::format("no build id in {}: its functions can be named only on this machine",
+                                          Listed(no_build_id)));
+  }
+}
+
+// Calls of OpenMP's runtimes that the library replaces (interpose/locks/openmp.inc).
+constexpr std::string_view kOpenMpLocks[] = {
+    "GOMP_critical_start", "GOMP_critical_name_start",  "GOMP_atomic_start", "GOMP_ordered_start",
+    "__kmpc_critical",     "__kmpc_critical_with_hint", "__kmpc_ordered",    "omp_set_lock",
+    "omp_set_nest_lock"};
+constexpr std::string_view kOpenMpBarriers[] = {"GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "__kmpc_barrier"};
+
+constexpr std::string_view kOpenMpRegions[] = {"GOMP_parallel", "__kmpc_fork_call"};
+constexpr std::string_view kOpenMpTasks[] = {
+    "GOMP_task",      "GOMP_taskloop", "GOMP_taskloop_ull", "__kmpc_omp_task", "__kmpc_omp_task_with_deps",
+    "__kmpc_taskloop"};
+
+bool NeedsAny(const Object& object, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return object.file.needs.contains(std::string(name)); });
+}
+
+// Those calls, and what the library cannot see of OpenMP.
+void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::string>& unbound,
+                    std::vector<std::string>* seen, Findings* findings) {
+  bool has_runtime = false, has_locks = false, has_barriers = false, has_tasks = false, uses = false;
+  std::vector<std::string> plugins;
+  for (const Object& object : objects) {
+    const bool is_runtime =
+        object.file.defines.contains("GOMP_barrier") || object.file.defines.contains("__kmpc_barrier");
+    has_runtime |= is_runtime;
+    if (is_runtime) continue;
+    if (unbound.contains(object.path)) {
+      plugins.emplace_back(BaseName(object.path));
+      continue;
+    }
+    uses |= NeedsAny(object, kOpenMpRegions);
+    has_locks |= NeedsAny(object, kOpenMpLocks);
+    has_barriers |= NeedsAny(object, kOpenMpBarriers);
+    has_tasks |= NeedsAny(object, kOpenMpTasks);
+  }
+  if (!has_runtime) return;
+  if (!plugins.empty())
+    findings->Note("locks", fmt::format("OpenMP: waits in {} are not seen: the program loaded it after its start "
+                                        "(LD_PRELOAD loads it at the start)",
+                                        Listed(plugins)));
+  if (has_locks) seen->emplace_back("OpenMP's critical sections, locks and turns");
+  if (has_barriers && !has_tasks) seen->emplace_back("OpenMP's barriers");
+  if (has_tasks)
+    findings->Note("locks",
+                   "OpenMP: it has tasks, so waits for tasks and at barriers are not seen: threads run tasks there");
+  else if (uses)
+    findings->Note("locks", "OpenMP: waits at the end of parallel regions are not seen");
+}
+
+void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library,
+                   const std::set<std::string>& unbound, Findings* findings) {
+  std::vector<std::string> seen, unseen;
+  for (const auto& [kind, functions] : WaitingFunctions()) {
+    bool used = false, covered = true;
+    for (const Object& object : objects) {
+      if (IsGlibc(object.path)) continue;
+      for (const std::string& function : functions) {
+        if (!object.file.needs.contains(function)) continue;
+        used = true;
+        covered = covered && library.defines.contains(function);
+      }
+    }
+    if (used) (covered ? seen : unseen).push_back(kind);
+  }
+  DescribeOpenMp(objects, unbound, &seen, findings);
+  if (!seen.empty()) findings->Ok("locks", fmt::format("waits that are seen: {}", Listed(seen, 20)));
+  if (!unseen.empty()) findings->Note("locks", fmt::format("waits that are not seen: {}", Listed(unseen, 20)));
+  std::vector<std::string_view> spinning;
+  for (const Object& object : objects) {
+    AddSpinningLocks(object.path, &spinning);
+    for (const std::string& scope : object.file.scopes) {
+      for (const SpinningLocks& locks : AllSpinningLocks()) {
+        if (locks.scope.starts_with(scope + "::") &&
+            std::find(spinning.begin(), spinning.end(), locks.of) == spinning.end())
+          spinning.push_back(locks.of);
+      }
+    }
+  }
+  if (!spinning.empty()) findings->Note("locks", SpinningText(spinning));
+  if (seen.empty() && unseen.empty())
+    findings->Note("locks", "it calls no function that waits for a lock, or looks such functions up at run time");
+}
+
+void DescribeExceptions(const std::vector<Object>& objects, Findings* findings) {
+  std::vector<std::string> unseen;
+  bool seen = false;
+  for (const Object& object : objects) {
+    const auto& needs = object.file.needs;
+    if (object.file.throws_itself) unseen.emplace_back(BaseName(object.path));
+    seen = seen || (!object.file.throws_itself && needs.contains("__cxa_throw")) ||
+           (needs.contains("_Unwind_RaiseException") && !object.file.defines.contains("__cxa_throw"));
+  }
+  if (!unseen.empty())
+    findings->Note(
+        "exceptions",
+        fmt::format(
+            "{} links the C++ runtime or the unwinder statically (-static-libstdc++, -static-libgcc): its exceptions are not seen",
+            Listed(unseen)));
+  if (seen) findings->Ok("exceptions", "exceptions are seen, with their types");
+}
+
+// Libraries of the system open such plugins themselves (libmount opens libcryptsetup).
+void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+  for (const Object& object : objects) {
+    if (IsSystemLibrary(object.path) || !OpensPluginsDeep(root + object.path)) continue;
+    findings->Note(
+        "plugins",
+        fmt::format(
+            "{} opens plugins with RTLD_DEEPBIND: their own allocations and frees are not seen, and blocks that libc allocates for them count as freed",
+            object.path));
+  }
+}
+
+}  // namespace
+
+void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
+                     const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described) {
+  std::vector<Object> objects;
+  for (const std::string& path : paths) {
+    if (BaseName(path) == "libholdfast.so") continue;
+    absl::StatusOr<DynamicNames> file = ReadDynamicNames(root + path);
+    if (!file.ok()) {
+      findings->Note("symbols", fmt::format("{}: {}", path, std::string(file.status().message())));
+      continue;
+    }
+    objects.push_back({path, *std::move(file)});
+  }
+  const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
+  DescribeAllocator(objects, root, allocator_is_described, findings);
+  DescribeRuntime(objects, findings);
+  DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
+  DescribeExceptions(objects, findings);
+  DescribeDeepPlugins(objects, root, findings);
+  DescribeSymbols(objects, root, findings);
+}
+
+namespace {
+
+struct Mapped {
+  uint64_t base = 0, end = 0;
+  std::string path;
+};
+
+// In address order.
+std::vector<Mapped> MappedModules(int pid) {
+  std::vector<Mapped> modules;
+  const std::string maps = ReadOfProcess(pid, "maps");
+  for (const std::string_view line : Split(maps, "\n")) {
+    unsigned long start = 0, end = 0, offset = 0;
+    const size_t path = line.find('/');
+    if (path == std::string_view::npos ||
+        sscanf(std::string(line).c_str(), "%lx-%lx %*s %lx", &start, &end, &offset) != 3) {
+      continue;
+    }
+    if (offset == 0) modules.push_back({start, end, std::string(line.substr(path))});
+    if (!modules.empty() && modules.back().path == line.substr(path)) modules.back().end = end;
+  }
+  return modules;
+}
+
+// Returns the paths of the modules to which the module's slots for these names lead.
+std::vector<std::string> TargetsOfSlots(const Mapped& module, const std::string& root,
+                                        const std::vector<std::string_view>& names, const ProcessMemory& memory,
+                                        const std::vector<Mapped>& modules) {
+  const FileDescriptor file(open((root + module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  std::vector<std::string> targets;
+  if (elf == nullptr || !elf->is_x86_64()) return targets;
+  // The first segment is at the base; a file may have addresses of its own.
+  uint64_t first = UINT64_MAX;
+  for (const Elf64_Phdr& segment : elf->segments()) {
+    if (segment.p_type == PT_LOAD) first = std::min(first, segment.p_vaddr & ~uint64_t{4095});
+  }
+  for (const ImportSlot& slot : ImportSlotsOf(*elf, names)) {
+    uint64_t target = 0;
+    if (!memory.Read(module.base + slot.address - first, &target, sizeof target)) continue;
+    const auto found = std::find_if(modules.begin(), modules.end(), [target](const Mapped& other) {
+      return target >= other.base && target < other.end;
+    });
+    if (found != modules.end()) targets.push_back(found->path);
+  }
+  return targets;
+}
+
+}  // namespace
+
+void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings) {
+  const std::vector<Mapped> modules = MappedModules(pid);
+  const ProcessMemory memory(pid);
+  for (const Mapped& module : modules) {
+    if (module.path.find(".so") == std::string::npos || IsSystemLibrary(module.path) || noted.contains(module.path))
+      continue;
+    for (const std::string& target : TargetsOfSlots(module, root, {"free"}, memory, modules)) {
+      // The slot still points into the module itself: not bound yet.
+      if (target == module.path || BaseName(target) == "libholdfast.so") continue;
+      findings->Note(
+          "frees",
+          fmt::format(
+              "{} calls the free of {} (RTLD_DEEPBIND, or its own free): its own allocations and frees are not seen, and blocks that libc allocates for it count as freed",
+              module.path, BaseName(target)));
+      break;
+    }
+  }
+}
+
+std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root) {
+  std::vector<std::string_view> names(std::begin(kOpenMpLocks), std::end(kOpenMpLocks));
+  names.insert(names.end(), std::begin(kOpenMpBarriers), std::end(kOpenMpBarriers));
+  const std::vector<Mapped> modules = MappedModules(pid);
+  const ProcessMemory memory(pid);
+  std::set<std::string> unseen;
+  for (const Mapped& module : modules) {
+    const std::vector<std::string> targets = TargetsOfSlots(module, root, names, memory, modules);
+    const auto leads_to_us = [](const std::string& target) { return BaseName(target) == "libholdfast.so"; };
+    if (!targets.empty() && std::none_of(targets.begin(), targets.end(), leads_to_us)) unseen.insert(module.path);
+  }
+  return unseen;
+}
+
+// Runs the system's own loader with --list, which maps the program and runs none of its code. Never starts the
+// interpreter that the program names, because that may be any program.
+std::vector<std::string> ObjectsOfProgram(const std::string& program) {
+  std::vector<std::string> objects = {program};
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return objects;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  // Resolve links: libraries found by $ORIGIN are beside the file itself.
+  std::error_code none;
+  const std::string file = std::filesystem::canonical(program, none).string();
+  const char* const arguments[] = {kLoader, "--list", none ? program.c_str() : file.c_str(), nullptr};
+  pid_t child = 0;
+  const int error = posix_spawn(&child, kLoader, &actions, nullptr, const_cast<char* const*>(arguments), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  const FileDescriptor answer(ends[0]);
+  if (error != 0) return objects;
+  const std::string text = ReadWhole(answer);
+  waitpid(child, nullptr, 0);
+  // "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x…)", "\t/lib64/ld-linux-x86-64.so.2 (0x…)"
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t start = line.find('/'), end = line.rfind(" (0x");
+    if (start == std::string::npos || end == std::string::npos || end < start) continue;
+    objects.push_back(line.substr(start, end - start));
+  }
+  return objects;
+}
+
+std::vector<std::string> ObjectsOfProcess(int pid) {
+  std::vector<std::string> objects;
+  const std::string executable = ExecutableOfProcess(pid);
+  if (!executable.empty()) objects.push_back(executable);
+  std::istringstream maps(ReadOfProcess(pid, "maps"));
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path_at = line.find('/');
+    if (path_at == std::string::npos || line.find(" r-xp ") == std::string::npos || line.ends_with(kDeletedMark))
+      continue;
+    const std::string path = line.substr(path_at);
+    if (std::find(objects.begin(), objects.end(), path) == objects.end()) objects.push_back(path);
+  }
+  return objects;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,37 @@
+// The part of `holdfast doctor` that reads the program's files: which allocator serves the program, which objects have
+// function names, and which lock waits can be seen.
+#ifndef HOLDFAST_REPORT_RUN_DOCTOR_OBJECTS_H_
+#define HOLDFAST_REPORT_RUN_DOCTOR_OBJECTS_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "report/run/findings.h"
+
+namespace holdfast {
+
+// `objects`: paths of the program and its libraries in the dynamic loader's search order. `root` is prepended to each
+// path. `library`: our own library; its exports determine what can be seen. `unbound`: what OpenMpUsersUnseen returns. `allocator_is_described`: the process's table
+// has already described the executable's allocator.
+void DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
+                     const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described = false);
+
+// Returns the modules of a running process that call an OpenMP runtime without the library's wrappers: the library sets
+// the entries of the objects of the start, not those of plugins.
+std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root);
+
+// Adds a note for each module of a running program that calls another free than the library's. Such plugins were loaded
+// with RTLD_DEEPBIND or define their own free. Reads the words through which each module calls free. `root` is
+// prepended to each path; modules in `noted` get no note.
+void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std::string>& noted, Findings* findings);
+
+// Returns what the dynamic loader would load for `program` in this environment, or only the program itself if the
+// loader does not list it. Does not start the program.
+std::vector<std::string> ObjectsOfProgram(const std::string& program);
+// Returns the files that a process has mapped, the executable first.
+std::vector<std::string> ObjectsOfProcess(int pid);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_DOCTOR_OBJECTS_H_

@@ -1,0 +1,29 @@
+// The part of `holdfast doctor` that examines the environment of a program: kernel, container, limits, filters, and
+// where tables and profiles go.
+#ifndef HOLDFAST_REPORT_RUN_DOCTOR_SURROUNDINGS_H_
+#define HOLDFAST_REPORT_RUN_DOCTOR_SURROUNDINGS_H_
+
+#include <string>
+
+#include "report/run/findings.h"
+
+namespace holdfast {
+
+// `process`: a pid, or "self" for what a program started from here would find.
+void DescribeKernel(const std::string& process, Findings* findings);
+// Reports whether an exporter can be started beside the process, or beside the program that doctor checks ("self"), and
+// whether PID 1 of a container lets it write the last profile. `tables`: folders with the tables of its ancestors.
+void DescribeExporter(const std::string& process, const std::vector<std::string>& tables, Findings* findings);
+void DescribeLimits(const std::string& process, Findings* findings);
+// Reports where a program started from here would put its table and its profiles. The variables have the values of that
+// program's environment; empty means not set.
+void DescribePlaces(const std::string& tables_variable, const std::string& out_variable, Findings* findings);
+
+// Returns a variable from the environment that a process was started with, or "" if it is not set or not readable.
+std::string VariableOf(const std::string& process, const std::string& name);
+// Returns the field `name` of /proc/PROCESS/status, or "" if there is none.
+std::string StatusField(const std::string& process, const std::string& name);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_DOCTOR_SURROUNDINGS_H_

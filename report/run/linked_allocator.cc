@@ -1,0 +1,215 @@
+#include "report/run/linked_allocator.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/value_units.h"
+#include "report/names/elf/allocator_text.h"
+#include "report/names/elf/elf_file.h"
+#include "report/names/elf/elf_symbols.h"
+#include "report/observe/table/entry_text.h"
+#include "sampler/entries/entry_plan.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
+
+std::unique_ptr<ElfFile> OpenElf(const std::string& path, FileDescriptor* file) {
+  *file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  std::unique_ptr<ElfFile> elf = file->valid() ? ElfFile::Open(file->get()) : nullptr;
+  return elf != nullptr && elf->is_x86_64() ? std::move(elf) : nullptr;
+}
+
+// A copy of an executable's segments, at their distances from each other, with its symbols.
+class FileImage {
+ public:
+  // False: it is not an executable that can be judged.
+  bool Read(const std::string& path, Entries wanted) {
+    FileDescriptor descriptor;
+    const std::unique_ptr<ElfFile> elf = OpenElf(path, &descriptor);
+    if (elf == nullptr) return false;
+    uint64_t low = UINT64_MAX, high = 0;
+    for (const Elf64_Phdr& segment : elf->segments()) {
+      if (segment.p_type != PT_LOAD || segment.p_filesz == 0) continue;
+      if (segment.p_vaddr > UINT64_MAX / 2 || segment.p_filesz > kMostImageBytes) return false;
+      low = std::min(low, segment.p_vaddr);
+      high = std::max(high, segment.p_vaddr + segment.p_filesz);
+    }
+    if (low >= high || high - low > kMostImageBytes) return false;
+    bytes_.resize(high - low);
+    image_.bias = reinterpret_cast<uintptr_t>(bytes_.data()) - low;
+    for (const Elf64_Phdr& segment : elf->segments()) {
+      const uintptr_t start = image_.bias + segment.p_vaddr;
+      if (segment.p_type == PT_GNU_EH_FRAME) image_.unwind_table = start;
+      if (segment.p_type != PT_LOAD || segment.p_filesz == 0 || image_.segment_count == ExecutableImage::kMostSegments)
+        continue;
+      if (!elf->Read(segment.p_offset, segment.p_filesz, reinterpret_cast<char*>(start))) return false;
+      image_.segments[image_.segment_count++] = {start, start + segment.p_filesz, (segment.p_flags & PF_X) != 0,
+                                                 (segment.p_flags & PF_W) != 0};
+    }
+    FindRestartable(*elf);
+    ReadSymbols(*elf, SHT_DYNSYM, &exported_, &image_.exported, [](size_t, size_t) { return true; });
+    const auto may_read = [this, wanted](size_t symbol_bytes, size_t name_bytes) {
+      if (wanted == Entries::kNo) return false;
+      const bool may = MayReadSymbols(symbol_bytes, name_bytes, DefinesPlainNames(image_.exported), wanted);
+      if (!may) unread_bytes_ = symbol_bytes + name_bytes;
+      return may;
+    };
+    if (!ReadSymbols(*elf, SHT_SYMTAB, &all_, &image_.all, may_read)) {
+      const std::string id = elf->BuildId();
+      FileDescriptor debug_descriptor;
+      const std::unique_ptr<ElfFile> debug =
+          id.size() < 4 ? nullptr
+                        : OpenElf(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)),
+                                  &debug_descriptor);
+      if (debug != nullptr) ReadSymbols(*debug, SHT_SYMTAB, &all_, &image_.all, may_read);
+    }
+    return true;
+  }
+
+  const ExecutableImage& image() const { return image_; }
+  // Of .symtab and its names, if they are too large to be read in a process.
+  size_t unread_bytes() const { return image_.all.count == 0 ? unread_bytes_ : 0; }
+
+ private:
+  struct Symbols {
+    std::vector<Elf64_Sym> symbols;
+    std::string names;
+  };
+
+  static bool ReadSymbols(const ElfFile& elf, uint32_t type, Symbols* to, SymbolList* list, auto may_read) {
+    for (const Elf64_Shdr& section : elf.sections()) {
+      if (section.sh_type != type) continue;
+      auto read = elf.SymbolsOf(section, ElfSymbols::kMaxSymbolBytes);
+      if (!read || !may_read(section.sh_size, read->names->sh_size)) return false;
+      auto names = elf.BytesOf(*read->names, ElfSymbols::kMaxNameBytes);
+      if (!names) return false;
+      to->symbols = std::move(read->symbols);
+      to->names = *std::move(names);
+      *list = {to->symbols.data(), to->symbols.size(), to->names.c_str(), to->names.size()};
+      return true;
+    }
+    return false;
+  }
+
+  // As interpose/entries/executable_file.cc does in memory. The words of a file are 0 where the dynamic linker writes
+  // addresses.
+  void FindRestartable(const ElfFile& elf) {
+    for (const Elf64_Shdr& section : elf.sections()) {
+      if (elf.NameOf(section) != "__rseq_cs" || (section.sh_flags & SHF_ALLOC) == 0) continue;
+      const auto words = WordsOf(elf, section);
+      for (size_t i = 0; i + 4 <= words.size() && image_.restartable_count < ExecutableImage::kMostRestartable;
+           i += 4) {
+        const uintptr_t start = image_.bias + words[i + 1];
+        image_.restartable[image_.restartable_count++] = {start, start + words[i + 2], image_.bias + words[i + 3]};
+      }
+    }
+  }
+
+  static std::vector<uint64_t> WordsOf(const ElfFile& elf, const Elf64_Shdr& section) {
+    constexpr uint64_t kMostBytes = 1 << 20;
+    const auto bytes = elf.BytesOf(section, kMostBytes);
+    std::vector<uint64_t> words(bytes ? bytes->size() / sizeof(uint64_t) : 0);
+    if (words.empty()) return words;
+    memcpy(words.data(), bytes->data(), words.size() * sizeof(uint64_t));
+    for (const Elf64_Shdr& relocations : elf.sections()) {
+      if (relocations.sh_type != SHT_RELA || (relocations.sh_flags & SHF_ALLOC) == 0) continue;
+      const auto table = elf.BytesOf(relocations, ElfSymbols::kMaxSymbolBytes);
+      Elf64_Rela one;
+      for (size_t at = 0; table && at + sizeof one <= table->size(); at += sizeof one) {
+        memcpy(&one, table->data() + at, sizeof one);
+        const uint64_t word = (one.r_offset - section.sh_addr) / sizeof(uint64_t);
+        if (ELF64_R_TYPE(one.r_info) == R_X86_64_RELATIVE && one.r_offset >= section.sh_addr && word < words.size())
+          words[word] = static_cast<uint64_t>(one.r_addend);
+      }
+    }
+    return words;
+  }
+
+  std::vector<uint8_t> bytes_;
+  Symbols exported_, all_;
+  ExecutableImage image_;
+  size_t unread_bytes_ = 0;
+};
+
+EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes) {
+  const auto file = std::make_unique<FileImage>();
+  const auto plan = std::make_unique<EntryPlan>();
+  if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
+  *unread_bytes = file->unread_bytes();
+  return plan->outcome;
+}
+
+}  // namespace
+
+Entries EntriesWanted() {
+  const char* value = getenv("HOLDFAST_ENTRIES");
+  return EntriesNamed(value != nullptr ? value : "");
+}
+
+Entries EntriesNamed(std::string_view text) {
+  return text == "yes" || text == "1" ? Entries::kYes : text == "no" || text == "0" ? Entries::kNo : Entries::kAuto;
+}
+
+LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted) {
+  LinkedAllocator allocator;
+  const std::string by_text = AllocatorByText(path);
+  allocator.replaces_malloc = names.defines.contains("malloc") && names.defines.contains("free");
+  if (!allocator.replaces_malloc && !names.has_hidden_malloc && names.own_allocator.empty() && by_text.empty())
+    return allocator;
+  if (allocator.replaces_malloc && wanted != Entries::kYes &&
+      PassesCallsOn([&names](const char* name) { return names.needs.contains(name); })) {
+    allocator.is_there = allocator.is_seen = true;
+    allocator.text =
+        fmt::format("{} defines malloc and free itself, and has no memory of its own: calls that it passes on are seen",
+                    BaseName(path));
+    return allocator;
+  }
+  size_t unread_bytes = 0;
+  EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes);
+  if (!outcome.has_allocator() && names.has_hidden_malloc) outcome = {EntryReason::kHidden, kName_malloc + 1, 1};
+  allocator.is_there = true;
+  allocator.is_seen = outcome.is_redirected();
+  const std::string name = by_text.empty() ? "an allocator" : by_text;
+  if (allocator.is_seen) {
+    allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
+    allocator.may_lack = outcome.lacks_names();
+    if (allocator.may_lack) allocator.text += "; " + WhyIncomplete(outcome);
+  } else if (outcome.has_allocator()) {
+    allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
+  } else if (allocator.replaces_malloc) {
+    allocator.text = fmt::format(
+        "{} defines malloc and free itself ({} is linked into it): its calls do not pass through the library, so there "
+        "is no heap profile of what it allocates; link the allocator as a shared library",
+        BaseName(path), name);
+  } else if (unread_bytes > 0) {
+    allocator.text = fmt::format(
+        "{} has an allocator of its own ({}): what it takes from that is not seen, because {} of symbols are not read; "
+        "--entries yes reads them",
+        BaseName(path), names.own_allocator.empty() ? name : names.own_allocator,
+        FormatSize(static_cast<int64_t>(unread_bytes)));
+  } else if (!names.own_allocator.empty()) {
+    allocator.text = fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
+                                 BaseName(path), names.own_allocator);
+  } else {
+    allocator.text = fmt::format(
+        "{} has {} linked in, without symbols: what it takes from that is not seen; install its debug file{}",
+        BaseName(path), by_text,
+        names.build_id.empty() ? ", or keep .symtab" : fmt::format(" (build id {})", names.build_id));
+  }
+  return allocator;
+}
+
+}  // namespace holdfast

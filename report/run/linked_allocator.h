@@ -1,0 +1,34 @@
+// An allocator that is linked into a program's executable: whether its functions can be redirected at their entry, as the
+// library will decide when the program starts.
+//
+// The file is untrusted; see elf_file.h.
+#ifndef HOLDFAST_REPORT_RUN_LINKED_ALLOCATOR_H_
+#define HOLDFAST_REPORT_RUN_LINKED_ALLOCATOR_H_
+
+#include <string>
+#include <string_view>
+
+#include "report/names/elf/dynamic_names.h"
+#include "sampler/contract/entry_state.h"
+
+namespace holdfast {
+
+struct LinkedAllocator {
+  bool is_there = false;
+  bool is_seen = false;          // all of it, unless the process finds a reason against it
+  bool may_lack = false;         // it is, but functions without names may not be
+  bool replaces_malloc = false;  // the executable defines malloc and free themselves
+  std::string text = {};         // what is seen, or what is not and what to do; one line
+};
+
+// `path`: of the executable that `names` were read from. `wanted`: HOLDFAST_ENTRIES.
+LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& names, Entries wanted);
+
+// HOLDFAST_ENTRIES of this environment.
+Entries EntriesWanted();
+// A value of --entries or HOLDFAST_ENTRIES.
+Entries EntriesNamed(std::string_view text);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_LINKED_ALLOCATOR_H_

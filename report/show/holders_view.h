@@ -1,0 +1,35 @@
+// `holdfast holders`: what keeps a process's memory alive, by retained size.
+//
+//   server (pid 4242): 98.3MiB in 1024311 blocks of glibc's heap
+//     retained       %   blocks  holder, and the blocks that it retains
+//      64.2MiB   65.3%   812000  session_map (server)
+//      60.1MiB   61.2%   800000    Session::Log ← handle: Entry
+//
+// Exit codes: 0, 2 (wrong usage), 3 (the process cannot be read).
+#ifndef HOLDFAST_REPORT_SHOW_HOLDERS_VIEW_H_
+#define HOLDFAST_REPORT_SHOW_HOLDERS_VIEW_H_
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace holdfast {
+
+struct HoldersOptions {
+  std::string of_process;  // a PID
+  std::vector<std::string> tables;
+  std::string function;     // --of
+  std::string address;      // --address
+  std::string format;       // text, json or csv
+  std::string scan_memory;  // a size; "" = half of the free memory
+  size_t depth = 6, rows = 15;
+  double least_percent = 0.5;
+  size_t width = 0;  // of the terminal; 0 = unlimited
+};
+
+int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SHOW_HOLDERS_VIEW_H_

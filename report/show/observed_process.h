@@ -1,0 +1,83 @@
+// A running process for the views of its memory: its image, what Holdfast's table knows of its blocks, and the names of
+// its code. Works without a table, too.
+#ifndef HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_
+#define HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "report/daemon/find_tables.h"
+#include "report/holders/big_array.h"
+#include "report/holders/heap_blocks.h"
+#include "report/holders/holder_names.h"
+#include "report/holders/memory_image.h"
+#include "report/observe/outside/outside_stack.h"
+#include "report/observe/table/snapshot.h"
+
+namespace holdfast {
+
+class ObservedProcess {
+ public:
+  // Takes on the rights of the process's user, if we are root. An error says why the process cannot be read.
+  static absl::StatusOr<std::unique_ptr<ObservedProcess>> Open(pid_t pid, const std::vector<std::string>& tables);
+
+  pid_t pid() const { return pid_; }
+  const std::string& name() const { return name_; }  // "server (pid 4242)"
+  ProcessImage& image() { return *image_; }
+
+  // Reads the image and the table again, and returns what is known for a scan.
+  absl::StatusOr<HeapBlocksInput> Prepare(bool may_guess);
+  bool has_table() const { return table_.has_value(); }
+  // Every block of the program is recorded.
+  bool is_exact() const { return is_exact_; }
+  const std::vector<LiveBlock>& recorded() const { return recorded_; }
+
+  // For HolderNames. `this` must outlive them.
+  NameSources Names();
+
+  // Returns the recorded block that begins in a range; null: none.
+  const LiveBlock* RecordedIn(const MemoryRange& range) const;
+  // The functions of the stack that allocated a block, innermost first; empty: unknown. Each with its object.
+  using Calls = std::vector<std::pair<std::string, std::string>>;
+  const Calls& CallsOf(const LiveBlock& block);
+  // "Session::Log ← handle ← run": the innermost functions that are not plumbing; "": unknown.
+  const std::string& SiteOf(const LiveBlock& block);
+
+ private:
+  explicit ObservedProcess(pid_t pid) : pid_(pid) {}
+  uint32_t StackOf(const LiveBlock& block);
+  std::pair<std::string, std::string> NameOf(TaggedPc pc);
+
+  const pid_t pid_;
+  std::string name_;
+  std::unique_ptr<ProcessImage> image_;
+  std::optional<ProcessTable> table_;
+  std::optional<Snapshot> snapshot_;
+  std::vector<ModuleInfo> modules_;
+  std::vector<LiveBlock> recorded_;
+  absl::flat_hash_map<Offset, uint32_t> stacks_;  // row → stack
+  std::vector<MemoryRange> excluded_;
+  bool is_exact_ = false;
+  OutsideStacks walker_;
+  std::map<uint32_t, Calls> calls_;        // by stack
+  std::map<uint32_t, std::string> sites_;  // by stack
+  std::map<const ModuleInfo*, std::unique_ptr<ElfSymbols>> functions_;
+  absl::flat_hash_map<TaggedPc, std::pair<std::string, std::string>> names_;
+};
+
+// How much memory a scan may use: `requested` ("512MiB"; "" = half of what the machine and our control group have
+// left).
+absl::StatusOr<ScanBudget> BudgetFor(const std::string& requested);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_

@@ -1,0 +1,287 @@
+#include "sampler/capture/find_object.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+
+#include "sampler/capture/program_headers.h"
+#include "sampler/capture/raw_memory.h"
+#include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/loaded_objects.h"
+#include "sampler/contract/syscalls.h"
+
+namespace holdfast {
+namespace {
+
+// Ends a list that runs in circles because its memory was freed meanwhile.
+constexpr int kMaxObjects = 65536;
+constexpr uint32_t kMaxFirstObjects = 768;
+
+struct Extent {
+  uintptr_t start, end;
+  uintptr_t tables;  // .eh_frame_hdr; 0: none
+  const link_map* map;
+};
+
+// The objects loaded with the program, sorted by address. Written before first_count, and that before last_of_first.
+constinit Extent first_objects[kMaxFirstObjects] = {};
+constinit std::atomic<uint32_t> first_count{0};
+// The last of them in the list, or null.
+constinit std::atomic<const link_map*> last_of_first{nullptr};
+
+// Reads memory that another thread may be unmapping: through /proc/self/mem, which fails instead of faulting. Where that
+// cannot be opened, a probe comes before each read. With a seccomp filter, memory is simply read.
+class CarefulReader {
+ public:
+  CarefulReader() = default;
+  CarefulReader(const CarefulReader&) = delete;
+  CarefulReader& operator=(const CarefulReader&) = delete;
+  ~CarefulReader() {
+    if (file_ >= 0) RawSyscall(SYS_close, file_);
+  }
+
+  bool Read(uintptr_t from, void* to, size_t bytes) {
+    if (from < kPageBytes || from >= kUserEnd || kUserEnd - from < bytes) return false;
+    if (file_ == kNotOpened) Open();
+    if (file_ >= 0) return RawSyscall(SYS_pread64, file_, to, bytes, from) == static_cast<long>(bytes);
+    for (uintptr_t page = PageOf(from); page < from + bytes; page += kPageBytes) {
+      if (PageForbidden(page)) return false;
+    }
+    memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    return true;
+  }
+  template <typename T>
+  bool Read(uintptr_t from, T* to) {
+    return Read(from, to, sizeof(T));
+  }
+
+ private:
+  static constexpr long kNotOpened = -10000;
+
+  void Open() {
+    if (no_system_calls.load(std::memory_order_relaxed)) {
+      file_ = -1;
+      return;
+    }
+    file_ = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    // An emulator's file may be of another process.
+    static constinit const uint64_t known = 0x686f6c6466617374;
+    uint64_t read = 0;
+    if (file_ >= 0 && (RawSyscall(SYS_pread64, file_, &read, sizeof read, &known) != sizeof read || read != known)) {
+      RawSyscall(SYS_close, file_);
+      file_ = -1;
+    }
+  }
+
+  long file_ = kNotOpened;
+};
+
+// A copy of a link_map's public fields.
+struct Object {
+  const link_map* map = nullptr;
+  uintptr_t bias = 0, dynamic = 0;
+};
+
+struct PublicFields {
+  uintptr_t l_addr, l_name, l_ld, l_next, l_prev;
+};
+static_assert(sizeof(PublicFields) == sizeof(link_map) && offsetof(link_map, l_next) == offsetof(PublicFields, l_next));
+
+// The list of objects, which another thread may be changing.
+class ListReader {
+ public:
+  // Starts after `last`, which stays; null: at the beginning.
+  ListReader(CarefulReader* reader, const link_map* last)
+      : reader_(reader),
+        next_(reinterpret_cast<uintptr_t>(last != nullptr ? __atomic_load_n(&last->l_next, __ATOMIC_ACQUIRE)
+                                                          : FirstObject())) {}
+
+  // False at the end of the list, or where it cannot be read.
+  bool Next(Object* object) {
+    PublicFields fields;
+    if (next_ == 0 || next_ % alignof(link_map) != 0 || count_++ == kMaxObjects || !reader_->Read(next_, &fields))
+      return false;
+    *object = {reinterpret_cast<const link_map*>(next_), fields.l_addr, fields.l_ld};
+    next_ = fields.l_next;
+    return true;
+  }
+
+ private:
+  CarefulReader* reader_;
+  uintptr_t next_;
+  int count_ = 0;
+};
+
+// Adds up program headers.
+struct Description {
+  Extent extent{~uintptr_t{0}, 0, 0, nullptr};
+  bool contains = false, has_dynamic = false;
+
+  void Add(const Elf64_Phdr& header, const Object& object, uintptr_t address) {
+    const uintptr_t start = object.bias + header.p_vaddr;
+    if (header.p_type == PT_LOAD) {
+      extent.start = std::min(extent.start, PageOf(start));
+      extent.end = std::max(extent.end, start + header.p_memsz);
+      contains |= address - PageOf(start) < start + header.p_memsz - PageOf(start);
+    }
+    if (header.p_type == PT_GNU_EH_FRAME) extent.tables = start;
+    has_dynamic |= header.p_type == PT_DYNAMIC && start == object.dynamic;
+  }
+};
+
+// Reads program headers at `start`. False: they are not those of the object.
+bool Describe(CarefulReader* reader, uintptr_t start, uint64_t count, const Object& object, uintptr_t address,
+              Description* description) {
+  constexpr uint64_t kAtOnce = 8, kMaxHeaders = 512;
+  if (count == 0 || count > kMaxHeaders) return false;
+  *description = {};
+  description->extent.map = object.map;
+  Elf64_Phdr headers[kAtOnce];
+  for (uint64_t i = 0; i < count; i += kAtOnce) {
+    const uint64_t part = std::min(kAtOnce, count - i);
+    if (!reader->Read(start + i * sizeof(Elf64_Phdr), headers, part * sizeof(Elf64_Phdr))) return false;
+    for (uint64_t j = 0; j < part; ++j) description->Add(headers[j], object, address);
+  }
+  return description->has_dynamic && description->extent.start < description->extent.end;
+}
+
+bool DescribeFile(CarefulReader* reader, uintptr_t start, const Object& object, uintptr_t address,
+                  Description* description) {
+  Elf64_Ehdr header;
+  return reader->Read(start, &header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_phentsize == sizeof(Elf64_Phdr) &&
+         Describe(reader, start + header.e_phoff, header.e_phnum, object, address, description);
+}
+
+// The lowest table that the dynamic section points to. Linkers put these right after the headers.
+uintptr_t LowestTable(CarefulReader* reader, const Object& object) {
+  constexpr int kMaxEntries = 128;
+  const auto* section = reinterpret_cast<const Elf64_Dyn*>(object.dynamic);
+  uintptr_t lowest = object.dynamic;
+  Elf64_Dyn entry;
+  for (int i = 0; i < kMaxEntries; ++i) {
+    if (!reader->Read(reinterpret_cast<uintptr_t>(section + i), &entry) || entry.d_tag == DT_NULL) break;
+    if (entry.d_tag == DT_GNU_HASH || entry.d_tag == DT_HASH || entry.d_tag == DT_SYMTAB || entry.d_tag == DT_STRTAB ||
+        entry.d_tag == DT_RELA)
+      lowest = std::min(lowest, AddressIn(entry, section, object.bias));
+  }
+  return lowest;
+}
+
+// An object begins at its bias, unless its file has addresses of its own (prelink, programs at fixed addresses).
+bool DescribeObject(CarefulReader* reader, const Object& object, uintptr_t address, Description* description) {
+  if (object.map == nullptr) return false;
+  if (DescribeFile(reader, object.bias, object, address, description)) return true;
+  if (object.map == FirstObject())
+    return Describe(reader, getauxval(AT_PHDR), getauxval(AT_PHNUM), object, address, description);
+  constexpr int kMaxPages = 64;
+  uintptr_t page = PageOf(LowestTable(reader, object));
+  for (int i = 0; i < kMaxPages; ++i, page -= kPageBytes) {
+    if (DescribeFile(reader, page, object, address, description)) return true;
+  }
+  return false;
+}
+
+// Program headers that a tool has moved to another part of the file (program_headers.h). Reads /proc/self/maps.
+bool DescribeRearranged(const Object& object, Description* description) {
+  dl_find_object at{};
+  at.dlfo_link_map = const_cast<link_map*>(object.map);
+  at.dlfo_map_start = reinterpret_cast<void*>(PageOf(object.dynamic));
+  *description = {};
+  description->extent.map = object.map;
+  for (const Elf64_Phdr& header : FindProgramHeaders(at, HeaderSearch::kMappings)) description->Add(header, object, 0);
+  return description->has_dynamic;
+}
+
+int Fill(const Extent& extent, dl_find_object* found) {
+  found->dlfo_flags = 0;
+  found->dlfo_map_start = reinterpret_cast<void*>(extent.start);
+  found->dlfo_map_end = reinterpret_cast<void*>(extent.end);
+  found->dlfo_link_map = const_cast<link_map*>(extent.map);
+  found->dlfo_eh_frame = reinterpret_cast<void*>(extent.tables);
+  return 0;
+}
+
+const Extent* FirstObjectAt(uintptr_t address) {
+  // Acquire: pairs with the release in NoteFirstObjects.
+  const uint32_t count = first_count.load(std::memory_order_acquire);
+  Extent* const end = first_objects + count;
+  const Extent* after = std::upper_bound(std::begin(first_objects), end, address,
+                                         [](uintptr_t value, const Extent& extent) { return value < extent.start; });
+  return after != first_objects && address < after[-1].end ? after - 1 : nullptr;
+}
+
+ObjectFinder FinderOfLibc() {
+  // The list may still be growing; what is in it now stays: this runs before the program's own code, or in the first
+  // call that reaches the library.
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
+    const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
+    if (const Elf64_Sym* symbol = FindSymbol(symbols, "_dl_find_object", IsDefinition))
+      return reinterpret_cast<ObjectFinder>(AddressOf(symbols, *symbol));
+  }
+  return nullptr;
+}
+
+int ChooseFinder(void* address, dl_find_object* found) {
+  const ObjectFinder libcs = FinderOfLibc();
+  __atomic_store_n(&object_finder, libcs != nullptr ? libcs : SearchForObject, __ATOMIC_RELAXED);
+  return object_finder(address, found);
+}
+
+}  // namespace
+
+constinit ObjectFinder object_finder = ChooseFinder;
+
+HOLDFAST_COLD int SearchForObject(void* address, dl_find_object* found) {
+  const auto pc = reinterpret_cast<uintptr_t>(address);
+  // Before the table is read: once it is set, the table is complete.
+  const link_map* last = last_of_first.load(std::memory_order_acquire);
+  if (const Extent* extent = FirstObjectAt(pc)) return Fill(*extent, found);
+  CarefulReader reader;
+  ListReader list(&reader, last);
+  Object object, above, below;
+  while (list.Next(&object)) {
+    if (object.dynamic == 0) continue;
+    if (object.dynamic >= pc && (above.map == nullptr || object.dynamic < above.dynamic)) above = object;
+    if (object.dynamic < pc && (below.map == nullptr || object.dynamic > below.dynamic)) below = object;
+  }
+  Description description;
+  for (const Object& candidate : {above, below}) {
+    if (DescribeObject(&reader, candidate, pc, &description) && description.contains)
+      return Fill(description.extent, found);
+  }
+  return -1;
+}
+
+void NoteFirstObjects() {
+  dl_find_object found;
+  FindObject(uintptr_t{0}, &found);
+  if (object_finder == SearchForObject) TabulateFirstObjects();
+}
+
+void TabulateFirstObjects() {
+  if (first_count.load(std::memory_order_relaxed) != 0) return;
+  uint32_t count = 0;
+  const link_map* last = nullptr;
+  CarefulReader reader;
+  ListReader list(&reader, nullptr);
+  for (Object object; count < kMaxFirstObjects && list.Next(&object); last = object.map) {
+    Description description;
+    // Not in the table, so it must remain in the list that is searched.
+    if (!DescribeObject(&reader, object, 0, &description) && !DescribeRearranged(object, &description)) break;
+    const Extent& extent = description.extent;
+    uint32_t at = count++;
+    for (; at > 0 && first_objects[at - 1].start > extent.start; --at) first_objects[at] = first_objects[at - 1];
+    first_objects[at] = extent;
+  }
+  first_count.store(count, std::memory_order_release);
+  last_of_first.store(last, std::memory_order_release);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,21 @@
+// libc's registration of handlers that run when a thread is cancelled: the functions behind pthread_cleanup_push in C.
+// A program of one thread may have a glibc without them (before 2.34), and musl registers in another form.
+#ifndef HOLDFAST_SAMPLER_RECORD_CLEANUP_H_
+#define HOLDFAST_SAMPLER_RECORD_CLEANUP_H_
+
+#include <pthread.h>
+
+#include "sampler/contract/attributes.h"
+
+namespace holdfast {
+
+struct CleanupFunctions {
+  void (*push)(_pthread_cleanup_buffer* buffer, void (*routine)(void*), void* argument);  // null: no registration
+  void (*pop)(_pthread_cleanup_buffer* buffer, int execute);
+};
+// Set once, when the shim becomes ready.
+extern HOLDFAST_HIDDEN CleanupFunctions cleanup_functions;
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_RECORD_CLEANUP_H_

@@ -1,0 +1,115 @@
+#include "sampler/record/threads.h"
+
+#include <cerrno>
+
+#include "sampler/capture/sample_stack.h"
+#include "sampler/contract/clock.h"
+#include "sampler/contract/syscalls.h"
+#include "sampler/process/entered.h"
+#include "sampler/process/exporter_watch.h"
+#include "sampler/process/own_table.h"
+#include "sampler/table/in_use.h"
+#include "sampler/table/live_threads.h"
+
+namespace holdfast {
+
+namespace {
+
+// By slot number: all zeros, touched only as used. Private memory, because others can write a table.
+constinit ThreadStart starts[kMostLiveThreads] = {};
+
+constexpr uint64_t kOne = uint64_t{1} << kCountFractionBits;
+
+void CountEnded(Row* row) { AddTo(table(), &row->sums[kThreadsEnded], kOne); }
+
+bool IsGone(uint32_t id) {
+  return !no_system_calls.load(std::memory_order_relaxed) &&
+         RawSyscall(SYS_tgkill, process.pid, static_cast<int>(id), 0) == -ESRCH;
+}
+
+Row* RowOf(SharedTable* recorded, uint64_t who) {
+  return recorded->At<Row>(static_cast<Offset>(who >> kNotedRowShift));
+}
+
+// Null: the tables of this process have changed since.
+SharedTable* TableOf(uint32_t epoch) {
+  if (!OwnState() || process.epoch.load(std::memory_order_acquire) != epoch) return nullptr;
+  return table();
+}
+
+}  // namespace
+
+ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, uint64_t stack_bytes) {
+  ThreadState& thread = thread_state;
+  ThreadBirth birth{};
+  if (SharedTable* recorded = OwnState() ? table() : nullptr) ExpectAnotherThread(recorded, thread);
+  const bool stacks_wanted = (process.options.profiles & KindBit(ProfileKind::kMap)) != 0;
+  if (!stacks_wanted && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0) return birth;
+  if (LittleStackLeft(kStackForRecord)) {
+    if (SharedTable* recorded = OwnState() ? table() : nullptr) recorded->Count(Loss::kStackMissing);
+    return birth;
+  }
+  const Entered entered(thread);
+  SharedTable* recorded = entered.way() == Way::kOpen ? GetTable() : nullptr;
+  if (recorded == nullptr) return birth;
+  const OwnTime own_time(recorded, thread);
+  Row* row = FindMarkedRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kThreads, 0,
+                           stacks_wanted ? StackNumber(stack_bytes) : uint16_t{0});
+  const uint32_t number = TakeLiveThread(recorded, row, IsGone, CountEnded);
+  birth.row = row;
+  birth.epoch = process.epoch.load(std::memory_order_relaxed);
+  if (number != kNoLiveThread) {
+    starts[number] = start;
+    birth.start = &starts[number];
+  }
+  own_time.Add();
+  if (own_time.measured()) TendExporter(recorded);
+  return birth;
+}
+
+void EndBirth(const ThreadBirth& birth, bool created) {
+  SharedTable* recorded = birth.row != nullptr ? TableOf(birth.epoch) : nullptr;
+  if (recorded == nullptr) return;
+  auto* row = static_cast<Row*>(birth.row);
+  if (created) {
+    AddTo(recorded, &row->sums[kThreadsCreated], kOne);
+    if (birth.start == nullptr) CountEnded(row);  // nobody will see its end
+  } else if (birth.start != nullptr) {
+    EndLiveThread(LiveThreadAt(recorded, static_cast<uint32_t>(birth.start - starts)),
+                  uint64_t{recorded->OffsetOf(row)} << kNotedRowShift);
+  }
+}
+
+FollowedThread BeganThread(ThreadStart* start) {
+  const auto number = static_cast<uint32_t>(start - starts);
+  FollowedThread thread{*start, number, process.epoch.load(std::memory_order_relaxed), 0};
+  SharedTable* recorded = TableOf(thread.epoch);
+  if (recorded == nullptr) return thread;
+  LiveThread* slot = LiveThreadAt(recorded, number);
+  BeginLiveThread(slot, static_cast<uint32_t>(ThreadId()), MonotonicNs());
+  thread.who = slot->who.load(std::memory_order_relaxed);
+  return thread;
+}
+
+void EndedThread(const FollowedThread& thread) {
+  SharedTable* recorded = TableOf(thread.epoch);
+  if (recorded == nullptr) return;
+  GiveBackRoom(recorded, thread_state, Keep::kNothing);
+  if (thread.who == 0) return;
+  if (EndLiveThread(LiveThreadAt(recorded, thread.number), thread.who)) CountEnded(RowOf(recorded, thread.who));
+}
+
+void EndedThisThread() {
+  SharedTable* recorded = OwnState() ? table() : nullptr;
+  const auto id = static_cast<uint32_t>(ThreadId());
+  if (recorded == nullptr) return;
+  GiveBackRoom(recorded, thread_state, Keep::kNothing);
+  if (id == 0) return;
+  const uint32_t number = FindLiveThread(recorded, id);
+  if (number == kNoLiveThread) return;
+  LiveThread* slot = LiveThreadAt(recorded, number);
+  const uint64_t who = slot->who.load(std::memory_order_relaxed);
+  if (static_cast<uint32_t>(who) == id && EndLiveThread(slot, who)) CountEnded(RowOf(recorded, who));
+}
+
+}  // namespace holdfast
