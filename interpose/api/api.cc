@@ -63,7 +63,7 @@ void WaitEnd(holdfast_wait* opaque, int acquired) {
 __attribute__((noinline)) void ReleaseSlow(const void* lock) {
   if (!Ready() || LittleStackForWait()) return;
   if (!WatchedSlow(lock)) {
-    if (!Calm()) AfterUnlock(lock);
+    if (!MayUnlockFast()) AfterUnlock(lock);
     return;
   }
   LockHold hold;
@@ -71,7 +71,7 @@ __attribute__((noinline)) void ReleaseSlow(const void* lock) {
   EndUnlock(HOLDFAST_CALLER(), true, &hold);
 }
 void Release(const void* lock) {
-  if (LIKELY(NoneWatched())) return;
+  if (LIKELY(NoLockWatched())) return;
   return ReleaseSlow(lock);
 }
 

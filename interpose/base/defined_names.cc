@@ -45,7 +45,7 @@ bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
   return false;
 }
 
-bool IsDefinedBehind(const SymbolName& name, const void* base) {
+bool IsDefinedAfter(const SymbolName& name, const void* base) {
   const link_map* object = FirstObject();
   while (object != nullptr && object->l_addr != reinterpret_cast<uintptr_t>(base)) object = NextInSearch(object);
   return object != nullptr && FirstThatDefines(name, NextInSearch(object)) != nullptr;

@@ -30,7 +30,7 @@ HOLDFAST_HIDDEN bool IsDefinedAnywhere(const SymbolName& name);
 HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const SymbolName* names, int count);
 
 // Whether an object that was loaded after the one at `base` defines it.
-HOLDFAST_HIDDEN bool IsDefinedBehind(const SymbolName& name, const void* base);
+HOLDFAST_HIDDEN bool IsDefinedAfter(const SymbolName& name, const void* base);
 
 // Whether the first object that defines it is the one loaded at `base`.
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const SymbolName& name, const void* base);

@@ -25,9 +25,9 @@ constexpr Elf64_Half kOldestVersion = 2;  // in the order of the object; 1: no v
 const char* NeededVersion(const ImportingObject& object, uint32_t symbol) {
   if (object.versions == nullptr || object.needed == nullptr) return nullptr;
   const Elf64_Half number = object.versions[symbol] & kVersionMask;
-  for (const Elf64_Verneed* file = object.needed;; file = Behind<Elf64_Verneed>(file, file->vn_next)) {
-    const auto* version = Behind<Elf64_Vernaux>(file, file->vn_aux);
-    for (int i = 0; i < file->vn_cnt; ++i, version = Behind<Elf64_Vernaux>(version, version->vna_next)) {
+  for (const Elf64_Verneed* file = object.needed;; file = After<Elf64_Verneed>(file, file->vn_next)) {
+    const auto* version = After<Elf64_Vernaux>(file, file->vn_aux);
+    for (int i = 0; i < file->vn_cnt; ++i, version = After<Elf64_Vernaux>(version, version->vna_next)) {
       if ((version->vna_other & kVersionMask) == number) return object.names + version->vna_name;
     }
     if (file->vn_next == 0) return nullptr;

@@ -13,15 +13,15 @@ namespace {
 
 // Objects of one scope that are searched: 1 KiB of stack. Larger scopes exist, but a C++ runtime is among the first
 // few.
-constexpr int kMostInScope = 128;
+constexpr int kMaxInScope = 128;
 // Ends a list that runs in circles because its memory was freed meanwhile.
-constexpr int kMostObjects = 65536;
+constexpr int kMaxObjects = 65536;
 
 // The list of loaded objects, which another thread may be changing: each object is probed before it is read.
 class LoadedObjects {
  public:
   const link_map* Next() {
-    if (count_++ == kMostObjects) return nullptr;
+    if (count_++ == kMaxObjects) return nullptr;
     const link_map* next = at_ != nullptr ? at_->l_next : FirstObject();
     at_ = next;
     if (next != nullptr && !IsLasting(next) && !(MayRead(next) && MayRead(next->l_name))) at_ = nullptr;
@@ -96,13 +96,13 @@ struct Wanted {
 bool IsLibrary(const link_map* object) { return object->l_addr == reinterpret_cast<uintptr_t>(__ehdr_start); }
 
 bool TakeFromScope(const link_map* module, bool may_read, Wanted* wanted) {
-  const link_map* scope[kMostInScope] = {module};
+  const link_map* scope[kMaxInScope] = {module};
   int count = 1;
   for (int i = 0; i < count; ++i) {
     if (!IsLibrary(scope[i]) && wanted->TakeFrom(scope[i])) return true;
     const char* names = SymbolsAt(scope[i]->l_ld, scope[i]->l_addr).names;
     for (const Elf64_Dyn* entry = scope[i]->l_ld; names != nullptr && entry->d_tag != DT_NULL; ++entry) {
-      if (entry->d_tag != DT_NEEDED || count == kMostInScope) continue;
+      if (entry->d_tag != DT_NEEDED || count == kMaxInScope) continue;
       const link_map* object = LoadedAs(names + entry->d_un.d_val, may_read);
       bool known = object == nullptr;
       for (int j = 0; j < count && !known; ++j) known = scope[j] == object;
@@ -130,7 +130,7 @@ bool FindInScope(const link_map* module, const SymbolName* names, int count, voi
   return false;
 }
 
-void FindBehindLibrary(const SymbolName* names, int count, void** found) {
+void FindAfterLibrary(const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};
   const link_map* object = FirstObject();

@@ -30,7 +30,7 @@ namespace holdfast {
 HOLDFAST_HIDDEN bool FindInScope(const link_map* module, const SymbolName* names, int count, void** found);
 
 // The same in all objects after the library itself. Only before main: the list must not change.
-HOLDFAST_HIDDEN void FindBehindLibrary(const SymbolName* names, int count, void** found);
+HOLDFAST_HIDDEN void FindAfterLibrary(const SymbolName* names, int count, void** found);
 
 // Results for each module. Grows by kMore modules at a time; nothing is ever freed, because link_maps come back at the
 // same addresses. A module that is not remembered (no memory, a seccomp filter after kFirst modules) is searched each

@@ -15,7 +15,7 @@ inline constexpr Elf64_Half kVersionMask = 0x7fff;
 inline constexpr Elf64_Half kHiddenVersion = 0x8000;
 
 template <typename Record>
-const Record* Behind(const void* record, size_t bytes) {
+const Record* After(const void* record, size_t bytes) {
   return reinterpret_cast<const Record*>(static_cast<const char*>(record) + bytes);
 }
 
@@ -37,9 +37,9 @@ inline DefinedVersions DefinedVersionsOf(const link_map& map) {
 
 inline bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const char* names, const char* name) {
   for (const Elf64_Verdef* version = versions.names; version != nullptr;
-       version = Behind<Elf64_Verdef>(version, version->vd_next)) {
+       version = After<Elf64_Verdef>(version, version->vd_next)) {
     if ((version->vd_ndx & kVersionMask) == number)
-      return strcmp(names + Behind<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name) == 0;
+      return strcmp(names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name) == 0;
     if (version->vd_next == 0) break;
   }
   return false;

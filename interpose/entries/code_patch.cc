@@ -100,7 +100,7 @@ bool CodePatches::WriteBytes(uintptr_t address, const void* bytes, size_t count)
 }
 
 bool CodePatches::Write(uintptr_t address, const void* bytes, size_t count) {
-  if (count_ == kMost || count > sizeof changed_[0].was) return false;
+  if (count_ == kMax || count > sizeof changed_[0].was) return false;
   Changed& changed = changed_[count_];
   changed.address = address;
   changed.count = static_cast<uint8_t>(count);

@@ -39,8 +39,8 @@ class CodePatches {
     uintptr_t address;
     uint8_t count, was[8];
   };
-  static constexpr int kMost = 1024;
-  Changed changed_[kMost];
+  static constexpr int kMax = 1024;
+  Changed changed_[kMax];
   int count_ = 0;
   long memory_file_ = -1;
   bool is_open_ = false;

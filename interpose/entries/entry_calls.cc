@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-constinit RedirectedEntry redirected_entries[kMostRedirected] = {};
+constinit RedirectedEntry redirected_entries[kMaxRedirected] = {};
 
 namespace {
 

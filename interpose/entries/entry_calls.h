@@ -15,8 +15,8 @@ struct RedirectedEntry {
 };
 
 // By the number of the site; set before any stub can run.
-inline constexpr int kMostRedirected = 192;
-extern HOLDFAST_HIDDEN RedirectedEntry redirected_entries[kMostRedirected];
+inline constexpr int kMaxRedirected = 192;
+extern HOLDFAST_HIDDEN RedirectedEntry redirected_entries[kMaxRedirected];
 
 // What a stub pushes: twice the site's number, + 1 if the size has been charged.
 inline constexpr uint64_t kWasCharged = 1;

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostSections = 4096;
+constexpr size_t kMaxSections = 4096;
 constexpr size_t kLargestSection = 1 << 30;
 
 bool ReadAt(long file, uint64_t offset, void* to, size_t count) {
@@ -36,7 +36,7 @@ class Sections {
     Elf64_Ehdr head;
     if (!ReadAt(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 ||
-        head.e_shnum > kMostSections)
+        head.e_shnum > kMaxSections)
       return;
     bytes_ = head.e_shnum * sizeof(Elf64_Shdr);
     headers_ = static_cast<Elf64_Shdr*>(MapAnonymous(bytes_));
@@ -86,7 +86,7 @@ bool HasSegments(long file, const Elf64_Phdr* segments, size_t count) {
 }  // namespace
 
 bool ExecutableFile::Open(const Elf64_Phdr* segments, size_t count, uintptr_t start) {
-  if (count > kMostPrograms) return false;
+  if (count > kMaxPrograms) return false;
   memcpy(segments_, segments, count * sizeof *segments);
   segment_count_ = count;
   start_ = start;
@@ -190,7 +190,7 @@ void ExecutableFile::FindRestartable(ExecutableImage* image) const {
     // struct rseq_cs: version and flags in one word, start, length, abort
     const auto* word = reinterpret_cast<const uint64_t*>(image->bias + sections[i].sh_addr);
     for (size_t left = sections[i].sh_size / 32; left > 0; --left, word += 4) {
-      if (image->restartable_count == ExecutableImage::kMostRestartable) return;
+      if (image->restartable_count == ExecutableImage::kMaxRestartable) return;
       image->restartable[image->restartable_count++] = {word[1], word[1] + word[2], word[3]};
     }
   }

@@ -28,14 +28,14 @@ class ExecutableFile {
   void FindRestartable(ExecutableImage* image) const;
 
  private:
-  static constexpr int kMostPrograms = 32;
+  static constexpr int kMaxPrograms = 32;
   bool ReadSymbolsOf(long file, bool has_plain_names, Entries wanted, SymbolList* list);
   long OpenDebugFile(uintptr_t bias) const;
 
   long file_ = -1;
   bool is_open_ = false;
   uintptr_t start_ = 0;
-  Elf64_Phdr segments_[kMostPrograms];
+  Elf64_Phdr segments_[kMaxPrograms];
   size_t segment_count_ = 0;
   void* memory_ = nullptr;  // symbols and names
   size_t memory_bytes_ = 0;

@@ -31,7 +31,7 @@ struct Work {
   ExecutableImage image;
   EntryPlan plan;
   ExecutableFile file;
-  Stub stubs[EntryPlan::kMostSites];
+  Stub stubs[EntryPlan::kMaxSites];
   uint8_t page[kStubBytes];
 };
 
@@ -46,7 +46,7 @@ bool DescribeImage(const link_map* map, ExecutableImage* image) {
     const uintptr_t start = image->bias + segments[i].p_vaddr;
     if (segments[i].p_type == PT_DYNAMIC) is_executable = start == reinterpret_cast<uintptr_t>(map->l_ld);
     if (segments[i].p_type == PT_GNU_EH_FRAME) image->unwind_table = start;
-    if (segments[i].p_type != PT_LOAD || image->segment_count == ExecutableImage::kMostSegments) continue;
+    if (segments[i].p_type != PT_LOAD || image->segment_count == ExecutableImage::kMaxSegments) continue;
     const bool is_code = (segments[i].p_flags & PF_X) != 0, is_writable = (segments[i].p_flags & PF_W) != 0;
     image->segments[image->segment_count++] = {start, start + segments[i].p_filesz, is_code, is_writable};
   }

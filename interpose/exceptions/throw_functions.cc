@@ -50,12 +50,12 @@ int RaiseNowhere(void* /*exception*/) {
 
 void FindThrowFunctions() {
   // A library with one of the two has both; if there is no unwinder, one search is enough.
-  if (IsDefinedBehind("_Unwind_RaiseException", __ehdr_start)) {
+  if (IsDefinedAfter("_Unwind_RaiseException", __ehdr_start)) {
     Look("_Unwind_RaiseException", &global.raise_exception);
-    if (IsDefinedBehind("_Unwind_Resume_or_Rethrow", __ehdr_start))
+    if (IsDefinedAfter("_Unwind_Resume_or_Rethrow", __ehdr_start))
       Look("_Unwind_Resume_or_Rethrow", &global.resume_or_rethrow);
   }
-  if (!IsDefinedBehind("__cxa_throw", __ehdr_start)) return;
+  if (!IsDefinedAfter("__cxa_throw", __ehdr_start)) return;
   Look("__cxa_throw", &global.cxa_throw);
   Look("__cxa_rethrow", &global.cxa_rethrow);
   Look("__cxa_get_globals", &global.cxa_get_globals);

@@ -16,12 +16,12 @@ namespace {
 // The credit from which moved bytes are paid, so that programs with few large blocks need no test of sizes. A moved
 // block leaves a hole, and at worst the heap grows by about five times the share of its bytes that are moved (measured,
 // as above). A sample represents 512 KiB, so 2 KiB for each are 0.4 %, and up to 2 % more memory.
-constexpr int64_t kMostCredit = 256 << 10, kCreditOfSample = 2 << 10;
-constinit std::atomic<int64_t> credit{kMostCredit};
+constexpr int64_t kMaxCredit = 256 << 10, kCreditOfSample = 2 << 10;
+constinit std::atomic<int64_t> credit{kMaxCredit};
 
 bool MayMove(size_t bytes) {
   const auto price = static_cast<int64_t>(bytes);
-  if (price > kMostCredit || credit.load(std::memory_order_relaxed) < price) return false;
+  if (price > kMaxCredit || credit.load(std::memory_order_relaxed) < price) return false;
   credit.fetch_sub(price, std::memory_order_relaxed);  // slightly below zero if threads come at once
   return true;
 }
@@ -70,8 +70,7 @@ bool StaysUntagged(const void* block, size_t bytes) {
 }
 
 void EarnMove() {
-  if (credit.load(std::memory_order_relaxed) < kMostCredit)
-    credit.fetch_add(kCreditOfSample, std::memory_order_relaxed);
+  if (credit.load(std::memory_order_relaxed) < kMaxCredit) credit.fetch_add(kCreditOfSample, std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

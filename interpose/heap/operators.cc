@@ -113,9 +113,9 @@ const Operators& OfModule(uintptr_t caller, Operators* room) {
 }  // namespace
 
 void FindOperators() {
-  if (!IsDefinedBehind("_Znwm", __ehdr_start)) return;  // a C program: one search instead of twenty
+  if (!IsDefinedAfter("_Znwm", __ehdr_start)) return;  // a C program: one search instead of twenty
   void* functions[kForms];
-  FindBehindLibrary(kNames, kForms, functions);
+  FindAfterLibrary(kNames, kForms, functions);
   Operators found = OperatorsIn(functions);
   if (found._Znwm == nullptr) return;
   found.skippable = owns_malloc && AreCxxLibrarys(found) && ReachUs();

@@ -94,7 +94,7 @@ bool LeftByParent(const int* control) {
 // Registers no cleanup: pthread_once is no cancellation point, and if the other thread gave up, `function` runs in here
 // and may throw through us. The wait then counts as left by a jump.
 template <typename Call>
-inline int OnceSlowly(int* control, void (*function)(), const CallerRegisters& caller, Call call) {
+inline int OnceAndRecord(int* control, void (*function)(), const CallerRegisters& caller, Call call) {
   if (!Ready()) {
     if (*control == 0) function();
     *control = 2;
@@ -109,11 +109,11 @@ inline int OnceSlowly(int* control, void (*function)(), const CallerRegisters& c
   return result;
 }
 HOLDFAST_COLD int OnceSlow(pthread_once_t* control, void (*function)()) {
-  return OnceSlowly(control, function, HOLDFAST_CALLER(), [=] { return real.pthread_once(control, function); });
+  return OnceAndRecord(control, function, HOLDFAST_CALLER(), [=] { return real.pthread_once(control, function); });
 }
 HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
-  OnceSlowly(reinterpret_cast<int*>(flag), function, HOLDFAST_CALLER(),
-             [=] { return real.call_once(flag, function), 0; });
+  OnceAndRecord(reinterpret_cast<int*>(flag), function, HOLDFAST_CALLER(),
+                [=] { return real.call_once(flag, function), 0; });
 }
 
 // ---- Join ----
@@ -129,23 +129,23 @@ int JoinIfEnded(pthread_t thread, void** value) {
 }
 
 template <typename Join>
-inline int JoinSlowly(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
+inline int JoinAndRecord(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
   if (const int tried = JoinIfEnded(thread, value); tried != ETIMEDOUT) return tried;
   return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it);
 }
 
 __attribute__((noinline)) int Join(pthread_t thread, void** value) {
-  return JoinSlowly(thread, value, HOLDFAST_CALLER(), [=] { return real.pthread_join(thread, value); });
+  return JoinAndRecord(thread, value, HOLDFAST_CALLER(), [=] { return real.pthread_join(thread, value); });
 }
 __attribute__((noinline)) int TimedJoin(pthread_t thread, void** value, const timespec* deadline) {
   const auto join = [=] { return real.pthread_timedjoin_np(thread, value, deadline); };
   if (!IsPlain(deadline)) return join();
-  return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
+  return JoinAndRecord(thread, value, HOLDFAST_CALLER(), join);
 }
 __attribute__((noinline)) int ClockJoin(pthread_t thread, void** value, clockid_t clock, const timespec* deadline) {
   const auto join = [=] { return real.pthread_clockjoin_np(thread, value, clock, deadline); };
   if (!IsClockToWaitBy(clock) || !IsPlain(deadline)) return join();
-  return JoinSlowly(thread, value, HOLDFAST_CALLER(), join);
+  return JoinAndRecord(thread, value, HOLDFAST_CALLER(), join);
 }
 // The thread's result is an int here. How it is read depends on the joining function, so it cannot be tried in advance.
 __attribute__((noinline)) int C11Join(thrd_t thread, int* value) {

@@ -34,7 +34,7 @@ bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
 }
 
 template <typename Signal>
-inline int SignalSlowly(const void* condition, bool all, Signal signal) {
+inline int SignalAndRecord(const void* condition, bool all, Signal signal) {
   if (!WatchedSlow(condition, kWokenTable)) return signal();
   // Count the waiters before reading the mutex: a thread that comes later may not be asleep yet.
   const ConditionWaiters waiters = WaitersOfCondition(condition);
@@ -62,8 +62,8 @@ inline bool IsWoken(int result) { return result == 0 || result == EOWNERDEAD || 
 
 // `timed_out`: the real function's result on a timeout. Other errors refuse the call, which then is no wait.
 template <typename Wait>
-inline int WaitSlowly(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out,
-                      Wait real_wait) {
+inline int WaitAndRecord(const void* condition, pthread_mutex_t* mutex, const CallerRegisters& caller, int timed_out,
+                         Wait real_wait) {
   LockHold hold{};
   LockWait wait;
   WaitCleanup cleanup;
@@ -93,22 +93,22 @@ using namespace holdfast;
 #define HOLDFAST_CONDITION(exported, target)                                                                      \
   extern "C" HOLDFAST_EXPORT int exported##signal(pthread_cond_t* condition) noexcept {                           \
     if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
-    if (NoneWatched<kWokenTable>()) return real.pthread_cond_signal##target(condition);                           \
-    return SignalSlowly(condition, false, [=] { return real.pthread_cond_signal##target(condition); });           \
+    if (NoLockWatched<kWokenTable>()) return real.pthread_cond_signal##target(condition);                         \
+    return SignalAndRecord(condition, false, [=] { return real.pthread_cond_signal##target(condition); });        \
   }                                                                                                               \
   extern "C" HOLDFAST_EXPORT int exported##broadcast(pthread_cond_t* condition) noexcept {                        \
     if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
-    if (NoneWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                        \
-    return SignalSlowly(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });         \
+    if (NoLockWatched<kWokenTable>()) return real.pthread_cond_broadcast##target(condition);                      \
+    return SignalAndRecord(condition, true, [=] { return real.pthread_cond_broadcast##target(condition); });      \
   }                                                                                                               \
   static __attribute__((noinline)) int exported##WaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex) {    \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                             \
-                      [=] { return real.pthread_cond_wait##target(condition, mutex); });                          \
+    return WaitAndRecord(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                          \
+                         [=] { return real.pthread_cond_wait##target(condition, mutex); });                       \
   }                                                                                                               \
   static __attribute__((noinline)) int exported##TimedWaitSlow(pthread_cond_t* condition, pthread_mutex_t* mutex, \
                                                                const timespec* deadline) {                        \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                             \
-                      [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });           \
+    return WaitAndRecord(condition, mutex, HOLDFAST_CALLER(), ETIMEDOUT,                                          \
+                         [=] { return real.pthread_cond_timedwait##target(condition, mutex, deadline); });        \
   }                                                                                                               \
   extern "C" HOLDFAST_EXPORT int exported##wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {              \
     if (UNLIKELY(!Ready())) return kTooEarly;                                                                     \
@@ -128,18 +128,18 @@ asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
 asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
 
 // Functions with versions that behave alike: `name` and `older`, which is exported as name@version.
-#define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)             \
-  static __attribute__((noinline)) int name##Slow parameters {                                              \
-    return WaitSlowly(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; }); \
-  }                                                                                                         \
-  extern "C" HOLDFAST_EXPORT int name parameters {                                                          \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                               \
-    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                            \
-  }                                                                                                         \
-  extern "C" HOLDFAST_EXPORT int older parameters {                                                         \
-    if (UNLIKELY(!Ready())) return kTooEarly;                                                               \
-    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                            \
-  }                                                                                                         \
+#define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)                \
+  static __attribute__((noinline)) int name##Slow parameters {                                                 \
+    return WaitAndRecord(condition, mutex, HOLDFAST_CALLER(), timed_out, [=] { return real.name arguments; }); \
+  }                                                                                                            \
+  extern "C" HOLDFAST_EXPORT int name parameters {                                                             \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                  \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                               \
+  }                                                                                                            \
+  extern "C" HOLDFAST_EXPORT int older parameters {                                                            \
+    if (UNLIKELY(!Ready())) return kTooEarly;                                                                  \
+    return UnlessLittleStack<name##Slow, &Real::name> arguments;                                               \
+  }                                                                                                            \
   asm(".symver " #older "," #name "@" version ",remove")
 HOLDFAST_BOTH(holdfast_cond_clockwait_2_30, pthread_cond_clockwait, "GLIBC_2.30",
               (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline),
@@ -153,8 +153,8 @@ HOLDFAST_BOTH(holdfast_cnd_timedwait_2_28, cnd_timedwait, "GLIBC_2.28",
 #define HOLDFAST_SIGNAL(older, name, all)                                            \
   extern "C" HOLDFAST_EXPORT int name(cnd_t* condition) {                            \
     if (UNLIKELY(!Ready())) return kTooEarly;                                        \
-    if (NoneWatched<kWokenTable>()) return real.name(condition);                     \
-    return SignalSlowly(condition, all, [=] { return real.name(condition); });       \
+    if (NoLockWatched<kWokenTable>()) return real.name(condition);                   \
+    return SignalAndRecord(condition, all, [=] { return real.name(condition); });    \
   }                                                                                  \
   extern "C" HOLDFAST_EXPORT int older(cnd_t* condition) { return name(condition); } \
   asm(".symver " #older "," #name "@GLIBC_2.28,remove")

@@ -42,7 +42,7 @@ inline long Wait(const CallerRegisters& caller, const uint32_t* word, Call call)
 
 template <typename Call>
 inline long Wake(const CallerRegisters& caller, const uint32_t* word, Call call) {
-  if (NoneWatched<kWokenTable>() || !WatchedSlow(word, kWokenTable)) return call();
+  if (NoLockWatched<kWokenTable>() || !WatchedSlow(word, kWokenTable)) return call();
   LockHold hold;
   BeginUnlock(word, WaitKind::kFutex, true, &hold);
   const long result = call();

@@ -93,7 +93,7 @@ inline bool IsSureToWait(const pthread_mutex_t* mutex) {
 
 // The slow paths do everything except `lock`: the program's own call, in its own form.
 template <typename Lock>
-inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
+inline int LockAndRecord(pthread_mutex_t* mutex, const CallerRegisters& caller, Lock lock) {
   const int tried = IsSureToWait(mutex) ? EBUSY : real.pthread_mutex_trylock(mutex);
   if (tried != EBUSY) return tried;  // 0, EOWNERDEAD, EINVAL …: the final result
   if (OwnedByCaller(mutex)) return lock();
@@ -101,8 +101,8 @@ inline int LockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Loc
 }
 
 template <typename Lock>
-inline int TimedLockSlowly(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline,
-                           const CallerRegisters& caller, Lock lock) {
+inline int TimedLockAndRecord(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline,
+                              const CallerRegisters& caller, Lock lock) {
   const int tried = real.pthread_mutex_trylock(mutex);
   if (tried != EBUSY) return tried;
   const int64_t longest = NsUntil(clock, deadline);
@@ -112,7 +112,7 @@ inline int TimedLockSlowly(pthread_mutex_t* mutex, clockid_t clock, const timesp
 
 HOLDFAST_COLD int LockSlow(pthread_mutex_t* mutex) {
   if (!Ready()) return kTooEarly;
-  return LockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_lock(mutex); });
+  return LockAndRecord(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_lock(mutex); });
 }
 
 HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
@@ -120,17 +120,17 @@ HOLDFAST_COLD int ClockLockSlow(pthread_mutex_t* mutex, clockid_t clock, const t
   const auto lock = [=] { return real.pthread_mutex_clocklock(mutex, clock, deadline); };
   // Refused before the lock is read, even if it is free.
   if (!IsClockToWaitBy(clock)) return lock();
-  return TimedLockSlowly(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
+  return TimedLockAndRecord(mutex, clock, deadline, HOLDFAST_CALLER(), lock);
 }
 
 HOLDFAST_COLD int TimedLockSlow(pthread_mutex_t* mutex, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return TimedLockSlowly(mutex, CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
-                         [=] { return real.pthread_mutex_timedlock(mutex, deadline); });
+  return TimedLockAndRecord(mutex, CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
+                            [=] { return real.pthread_mutex_timedlock(mutex, deadline); });
 }
 
 template <typename Unlock>
-inline int UnlockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, Unlock unlock) {
+inline int UnlockAndRecord(pthread_mutex_t* mutex, const CallerRegisters& caller, Unlock unlock) {
   LockHold hold;
   BeginMutexRelease(mutex, &hold);
   const int result = unlock();
@@ -140,11 +140,13 @@ inline int UnlockSlowly(pthread_mutex_t* mutex, const CallerRegisters& caller, U
 
 HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
   if (!Ready()) return kTooEarly;
-  return UnlockSlowly(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
+  return UnlockAndRecord(mutex, HOLDFAST_CALLER(), [mutex] { return real.pthread_mutex_unlock(mutex); });
 }
 
-// While some lock of the program is contended: whether this unlock may take the fast path anyway. See Calm.
-HOLDFAST_HOT inline bool PassesCalmly(const pthread_mutex_t* mutex) { return LIKELY(HasNoSleepers(mutex)) && Calm(); }
+// While some lock of the program is contended: whether this unlock may take the fast path anyway. See MayUnlockFast.
+HOLDFAST_HOT inline bool UnlocksFast(const pthread_mutex_t* mutex) {
+  return LIKELY(HasNoSleepers(mutex)) && MayUnlockFast();
+}
 
 // Other unlocks: those with an unwatched lock pass. `unlock`: the program's own call; `watched`: for watched locks.
 template <typename Unlock, typename Watched>
@@ -185,18 +187,18 @@ inline int C11Answer(int result) {
 HOLDFAST_COLD int C11LockSlow(mtx_t* mutex) {
   if (!Ready()) return kTooEarly;
   return C11Answer(
-      LockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.pthread_mutex_lock(Inside(mutex)); }));
+      LockAndRecord(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.pthread_mutex_lock(Inside(mutex)); }));
 }
 
 HOLDFAST_COLD int C11TimedLockSlow(mtx_t* mutex, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
-  return C11Answer(TimedLockSlowly(Inside(mutex), CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
-                                   [=] { return real.pthread_mutex_timedlock(Inside(mutex), deadline); }));
+  return C11Answer(TimedLockAndRecord(Inside(mutex), CLOCK_REALTIME, deadline, HOLDFAST_CALLER(),
+                                      [=] { return real.pthread_mutex_timedlock(Inside(mutex), deadline); }));
 }
 
 HOLDFAST_COLD int C11UnlockSlow(mtx_t* mutex) {
   if (!Ready()) return kTooEarly;
-  return UnlockSlowly(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.mtx_unlock(mutex); });
+  return UnlockAndRecord(Inside(mutex), HOLDFAST_CALLER(), [=] { return real.mtx_unlock(mutex); });
 }
 
 __attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
@@ -243,7 +245,7 @@ HOLDFAST_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 }
 
 HOLDFAST_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  if (NoneWatched() || PassesCalmly(mutex)) return real.pthread_mutex_unlock(mutex);
+  if (NoLockWatched() || UnlocksFast(mutex)) return real.pthread_mutex_unlock(mutex);
   return UnlockPerhapsWatchedSlow(mutex);
 }
 
@@ -260,7 +262,7 @@ HOLDFAST_EXPORT int mtx_timedlock(mtx_t* mutex, const timespec* deadline) {
 HOLDFAST_EXPORT int mtx_trylock(mtx_t* mutex) { return Ready() ? real.mtx_trylock(mutex) : kTooEarly; }
 
 HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
-  if (NoneWatched() || PassesCalmly(Inside(mutex))) return real.mtx_unlock(mutex);
+  if (NoLockWatched() || UnlocksFast(Inside(mutex))) return real.mtx_unlock(mutex);
   return C11UnlockPerhapsWatchedSlow(mutex);
 }
 

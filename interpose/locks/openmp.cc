@@ -101,10 +101,10 @@ inline void EnterSection(const CallerRegisters& caller, const void* lock, Call c
 // Waiting up to the release is this holder's, and the next holder is late from then on.
 template <typename Call>
 inline void Release(const CallerRegisters& caller, const void* lock, Call call) {
-  if (LIKELY(NoneWatched()) || !MayRecord()) return call();
+  if (LIKELY(NoLockWatched()) || !MayRecord()) return call();
   if (!WatchedSlow(lock)) {
     call();
-    if (!Calm()) AfterUnlock(lock);
+    if (!MayUnlockFast()) AfterUnlock(lock);
     return;
   }
   LockHold hold;
@@ -184,7 +184,7 @@ template <int kName>
 void UnsetNestLock(void* lock) {
   constexpr int kTest = kName == k_omp_unset_nest_lock ? k_omp_test_nest_lock : k_omp_test_nest_lock_;
   const auto unset = [=] { Real<kName, void(void*)>()(lock); };
-  if (LIKELY(NoneWatched()) || reals[kTest] == nullptr || !MayRecord()) return unset();
+  if (LIKELY(NoLockWatched()) || reals[kTest] == nullptr || !MayRecord()) return unset();
   const int count = Real<kTest, int(void*)>()(lock);
   if (count > 0) unset();
   if (count > 2) return unset();

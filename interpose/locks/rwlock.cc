@@ -25,8 +25,8 @@ inline uint32_t Word(const pthread_rwlock_t* lock) {
   return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED);
 }
 inline uint32_t ReadersIn(uint32_t word) { return word >> 3; }
-inline uint32_t WhatStopsReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
-inline uint32_t WhatStopsWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
+inline uint32_t BlocksReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
+inline uint32_t BlocksWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
 
 struct Reading {
   static constexpr WaitKind kKind = WaitKind::kRwlockRead;
@@ -38,7 +38,7 @@ struct Reading {
   static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
     return real.pthread_rwlock_clockrdlock(lock, clock, until);
   }
-  static bool LooksFree(const pthread_rwlock_t* lock) { return WhatStopsReaders(lock) == 0; }
+  static bool LooksFree(const pthread_rwlock_t* lock) { return BlocksReaders(lock) == 0; }
 };
 struct Writing {
   static constexpr WaitKind kKind = WaitKind::kRwlockWrite;
@@ -50,7 +50,7 @@ struct Writing {
   static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
     return real.pthread_rwlock_clockwrlock(lock, clock, until);
   }
-  static bool LooksFree(const pthread_rwlock_t* lock) { return WhatStopsWriters(lock) == 0; }
+  static bool LooksFree(const pthread_rwlock_t* lock) { return BlocksWriters(lock) == 0; }
 };
 
 // A thread that waits for a lock that it has locked for writing gets EDEADLK at once: no wait.
@@ -66,7 +66,8 @@ inline void NoteIfReader(pthread_rwlock_t* lock) {
 }
 
 template <typename Side, typename Lock>
-inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int64_t longest_ns, Lock wait_to_the_end) {
+inline int LockAndRecord(pthread_rwlock_t* lock, const CallerRegisters& caller, int64_t longest_ns,
+                         Lock wait_to_the_end) {
   const int tried = Side::Try(lock);
   if (tried == 0) NoteIfReader<Side>(lock);
   if (tried != EBUSY) return tried;
@@ -98,7 +99,7 @@ inline int LockSlowly(pthread_rwlock_t* lock, const CallerRegisters& caller, int
 template <typename Side>
 HOLDFAST_COLD int LockSlow(pthread_rwlock_t* lock) {
   if (!Ready()) return kTooEarly;
-  return LockSlowly<Side>(lock, HOLDFAST_CALLER(), INT64_MAX, [lock] { return Side::Lock(lock); });
+  return LockAndRecord<Side>(lock, HOLDFAST_CALLER(), INT64_MAX, [lock] { return Side::Lock(lock); });
 }
 template <typename Side>
 HOLDFAST_COLD int TimedSlow(pthread_rwlock_t* lock, const timespec* deadline) {
@@ -106,14 +107,14 @@ HOLDFAST_COLD int TimedSlow(pthread_rwlock_t* lock, const timespec* deadline) {
   const auto wait_to_the_end = [=] { return Side::Timed(lock, deadline); };
   // Refused before the lock is read.
   if (!IsTime(deadline)) return wait_to_the_end();
-  return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(CLOCK_REALTIME, deadline), wait_to_the_end);
+  return LockAndRecord<Side>(lock, HOLDFAST_CALLER(), NsUntil(CLOCK_REALTIME, deadline), wait_to_the_end);
 }
 template <typename Side>
 HOLDFAST_COLD int ClockSlow(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
   const auto wait_to_the_end = [=] { return Side::Clock(lock, clock, deadline); };
   if (!IsClockToWaitBy(clock) || !IsTime(deadline)) return wait_to_the_end();
-  return LockSlowly<Side>(lock, HOLDFAST_CALLER(), NsUntil(clock, deadline), wait_to_the_end);
+  return LockAndRecord<Side>(lock, HOLDFAST_CALLER(), NsUntil(clock, deadline), wait_to_the_end);
 }
 
 HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
@@ -132,7 +133,7 @@ HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
 
 __attribute__((noinline)) int UnlockWatched(pthread_rwlock_t* lock) {
   if (WatchedSlow(lock)) return UnlessLittleStack<UnlockSlow, &Real::pthread_rwlock_unlock>(lock);
-  if (Calm()) return real.pthread_rwlock_unlock(lock);
+  if (MayUnlockFast()) return real.pthread_rwlock_unlock(lock);
   const int result = real.pthread_rwlock_unlock(lock);
   AfterUnlock(lock);
   return result;
@@ -146,33 +147,33 @@ using namespace holdfast;
 extern "C" {
 
 HOLDFAST_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
-  if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_rdlock(lock);
+  if (!TakenOrTooEarly(BlocksReaders(lock))) return real.pthread_rwlock_rdlock(lock);
   return UnlessLittleStack<LockSlow<Reading>, &Real::pthread_rwlock_rdlock>(lock);
 }
 HOLDFAST_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
-  if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_wrlock(lock);
+  if (!TakenOrTooEarly(BlocksWriters(lock))) return real.pthread_rwlock_wrlock(lock);
   return UnlessLittleStack<LockSlow<Writing>, &Real::pthread_rwlock_wrlock>(lock);
 }
 HOLDFAST_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock, const timespec* deadline) noexcept {
-  if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_timedrdlock(lock, deadline);
+  if (!TakenOrTooEarly(BlocksReaders(lock))) return real.pthread_rwlock_timedrdlock(lock, deadline);
   return UnlessLittleStack<TimedSlow<Reading>, &Real::pthread_rwlock_timedrdlock>(lock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock, const timespec* deadline) noexcept {
-  if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_timedwrlock(lock, deadline);
+  if (!TakenOrTooEarly(BlocksWriters(lock))) return real.pthread_rwlock_timedwrlock(lock, deadline);
   return UnlessLittleStack<TimedSlow<Writing>, &Real::pthread_rwlock_timedwrlock>(lock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock,
                                                const timespec* deadline) noexcept {
-  if (!TakenOrTooEarly(WhatStopsReaders(lock))) return real.pthread_rwlock_clockrdlock(lock, clock, deadline);
+  if (!TakenOrTooEarly(BlocksReaders(lock))) return real.pthread_rwlock_clockrdlock(lock, clock, deadline);
   return UnlessLittleStack<ClockSlow<Reading>, &Real::pthread_rwlock_clockrdlock>(lock, clock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock,
                                                const timespec* deadline) noexcept {
-  if (!TakenOrTooEarly(WhatStopsWriters(lock))) return real.pthread_rwlock_clockwrlock(lock, clock, deadline);
+  if (!TakenOrTooEarly(BlocksWriters(lock))) return real.pthread_rwlock_clockwrlock(lock, clock, deadline);
   return UnlessLittleStack<ClockSlow<Writing>, &Real::pthread_rwlock_clockwrlock>(lock, clock, deadline);
 }
 HOLDFAST_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
-  if (NoneWatched()) return real.pthread_rwlock_unlock(lock);
+  if (NoLockWatched()) return real.pthread_rwlock_unlock(lock);
   return UnlockWatched(lock);
 }
 

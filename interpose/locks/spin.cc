@@ -41,7 +41,7 @@ HOLDFAST_COLD int UnlockSlow(pthread_spinlock_t* lock) {
 
 __attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
   if (WatchedSlow(const_cast<const int*>(lock))) return UnlessLittleStack<UnlockSlow, &Real::pthread_spin_unlock>(lock);
-  if (Calm()) return real.pthread_spin_unlock(lock);
+  if (MayUnlockFast()) return real.pthread_spin_unlock(lock);
   const int result = real.pthread_spin_unlock(lock);
   AfterUnlock(const_cast<const int*>(lock));
   return result;
@@ -59,7 +59,7 @@ HOLDFAST_EXPORT int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   return UnlessLittleStack<LockSlow, &Real::pthread_spin_lock>(lock);
 }
 HOLDFAST_EXPORT int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
-  if (NoneWatched()) return real.pthread_spin_unlock(lock);
+  if (NoLockWatched()) return real.pthread_spin_unlock(lock);
   return UnlockWatched(lock);
 }
 

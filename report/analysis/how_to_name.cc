@@ -20,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostNamed = 3;
+constexpr size_t kMaxNamed = 3;
 
 bool HasLine(const std::string& text, std::string_view line) {
   for (size_t at = text.find(line); at != std::string::npos; at = text.find(line, at + 1)) {
@@ -32,7 +32,7 @@ bool HasLine(const std::string& text, std::string_view line) {
 
 // "a", "a and b", "a, b and 2 more".
 std::string Listed(std::vector<std::string> names) {
-  const size_t more = names.size() > kMostNamed ? names.size() - kMostNamed : 0;
+  const size_t more = names.size() > kMaxNamed ? names.size() - kMaxNamed : 0;
   names.resize(names.size() - more);
   if (more > 0) return fmt::format("{} and {} more", fmt::join(names, ", "), more);
   if (names.size() < 2) return names.empty() ? "" : names[0];
@@ -63,9 +63,9 @@ std::string KnownPackageOf(const std::string& path, const std::string& root) {
   if (!root.empty()) return PackageOfFile(path, root);
   static constinit std::mutex mutex;  // guards `known`
   static auto& known = *new std::map<std::string, std::string>;
-  constexpr size_t kMost = 1024;
+  constexpr size_t kMax = 1024;
   const std::lock_guard lock(mutex);
-  if (known.size() > kMost) known.clear();
+  if (known.size() > kMax) known.clear();
   const auto [place, added] = known.try_emplace(path);
   if (added) place->second = PackageOfFile(path);
   return place->second;
@@ -208,7 +208,7 @@ std::string HowToNameLocks(const std::vector<NamesOfLocks>& processes, const std
     }
   }
   // As with code, ignore a small share.
-  if (static_cast<double>(in_files + elsewhere) < UnnamedCode::kLeastShare * static_cast<double>(all)) return "";
+  if (static_cast<double>(in_files + elsewhere) < UnnamedCode::kMinShare * static_cast<double>(all)) return "";
   std::vector<std::string> parts;
   if (in_files > 0) {
     const std::string steps = StepsTo(objects, files, root);

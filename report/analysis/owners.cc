@@ -106,7 +106,7 @@ std::string Owners::NameOf(uint32_t owner) const {
 // Returns the function that is mostly responsible for `owner`. Candidates are functions through which at least half of
 // the owner's value comes, but not nearly the whole total (as through main or an event loop). Returns the outermost
 // candidate, or the largest of several; "" if there is none.
-std::string Owners::MostlyFor(uint32_t owner) const {
+std::string Owners::MainCallerOf(uint32_t owner) const {
   std::vector<bool> is_owner;  // by node: filters may have removed the owner from a stack
   for (const FrameNode& node : stacks_.nodes()) {
     const Sum& sum = sums_[owner];
@@ -153,10 +153,10 @@ std::string Owners::MostlyFor(uint32_t owner) const {
 }
 
 std::optional<Biggest> Owners::LargestBranch(const FlatTable& flat) const {
-  constexpr size_t kMostNodes = 512;  // more mean deep recursion, and their pairs would need megabytes
+  constexpr size_t kMaxNodes = 512;  // more mean deep recursion, and their pairs would need megabytes
   const LargeNodes large(stacks_, flat, is_plumbing_);
   const size_t count = large.nodes().size();
-  if (count < 2 || count > kMostNodes) return std::nullopt;
+  if (count < 2 || count > kMaxNodes) return std::nullopt;
   const auto total = [&](size_t number) { return static_cast<double>(flat.Total(large.nodes()[number])); };
   struct Flow {
     double value = 0;
@@ -239,7 +239,7 @@ std::optional<Biggest> Owners::BiggestOf(const FlatTable& flat, bool with_branch
       return branch;
     }
   }
-  biggest.other = MostlyFor(most);
+  biggest.other = MainCallerOf(most);
   return biggest;
 }
 

@@ -14,8 +14,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostOfAThread = 15;  // TASK_COMM_LEN without the terminating zero
-constexpr size_t kMostThreadsShown = 4;
+constexpr size_t kMaxThreadNameLength = 15;  // TASK_COMM_LEN without the terminating zero
+constexpr size_t kMaxThreadsShown = 4;
 
 // Adds the names in the records.
 void AddNoted(const Profile& profile, ThreadNames* names) {
@@ -62,7 +62,7 @@ std::vector<std::string> Grouped(const std::set<std::string>& names) {
 
 void AddThreadNames(const Profile& profile, ThreadNames* names) {
   AddNoted(profile, names);
-  const std::string_view program = std::string_view(profile.process().program).substr(0, kMostOfAThread);
+  const std::string_view program = std::string_view(profile.process().program).substr(0, kMaxThreadNameLength);
   const WaitingList list = ReadWaitingList(profile);
   for (const WaitingList::Wait& wait : list.waits) {
     if (wait.thread == WaitingList::kUnknown || wait.stack == WaitingList::kUnknown) continue;
@@ -76,9 +76,9 @@ std::string WithThreadNames(const std::string& start, const ThreadNames& names) 
   const auto found = names.find(start);
   if (found == names.end()) return start;
   std::vector<std::string> shown = Grouped(found->second);
-  if (shown.size() > kMostThreadsShown) {
-    const size_t more = shown.size() - kMostThreadsShown;
-    shown.resize(kMostThreadsShown);
+  if (shown.size() > kMaxThreadsShown) {
+    const size_t more = shown.size() - kMaxThreadsShown;
+    shown.resize(kMaxThreadsShown);
     shown.back() += fmt::format(" and {} more", more);
   }
   return fmt::format("{}  ({})", start, fmt::join(shown, ", "));

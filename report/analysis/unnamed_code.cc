@@ -74,7 +74,7 @@ void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode
     if (any(is_jit) || (any(is_python) && !any(is_mapped)))
       sum += std::abs(static_cast<double>(profile.ValuesOf(i)[metric]));
   }
-  if (whole == 0 || sum < UnnamedCode::kLeastShare * whole) return;
+  if (whole == 0 || sum < UnnamedCode::kMinShare * whole) return;
   code->without_map = sum / whole;
   code->how_to_map = HowToMap(profile);
 }
@@ -128,7 +128,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* plumb
   }
   UnnamedCode code;
   AddMapless(profile, metric, whole, &code);
-  if (whole == 0 || all < UnnamedCode::kLeastShare * whole) return code;
+  if (whole == 0 || all < UnnamedCode::kMinShare * whole) return code;
   code.share = all / whole;
   const ObjectNames object_names(profile);
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -147,7 +147,7 @@ UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* plumb
   std::stable_sort(code.objects.begin(), code.objects.end(),
                    [](const auto& a, const auto& b) { return a.share > b.share; });
   // Keep the objects with a significant share, but at least one.
-  while (code.objects.size() > 1 && code.objects.back().share < UnnamedCode::kLeastShare / 4) code.objects.pop_back();
+  while (code.objects.size() > 1 && code.objects.back().share < UnnamedCode::kMinShare / 4) code.objects.pop_back();
   return code;
 }
 

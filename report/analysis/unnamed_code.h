@@ -32,7 +32,7 @@ struct UnnamedCode {
   std::string how_to_map = {};
 
   // The smallest share that is reported.
-  static constexpr double kLeastShare = 0.2;
+  static constexpr double kMinShare = 0.2;
 };
 
 // For the column `metric`. `plumbing` must belong to `profile`.

@@ -15,7 +15,7 @@ namespace holdfast {
 namespace {
 
 // Files read at a time to find their owners: a folder may have thousands of files that must stay.
-constexpr size_t kMostRead = 64;
+constexpr size_t kMaxRead = 64;
 
 bool IsOfEndedProcess(std::string_view process, uint32_t pid) {
   const std::optional<TableOwner> owner = OwnerOnThisHost(process);
@@ -54,7 +54,7 @@ uint64_t EndedFiles::ShrinkEarlier(const OutputFolder& output, uint64_t max_byte
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.modified_ns < b.modified_ns; });
   std::vector<ProfileName> names;
   for (const OutputFolder::Entry& entry : entries) {
-    if (names.size() < kMostRead) names.push_back(entry.name);
+    if (names.size() < kMaxRead) names.push_back(entry.name);
   }
   const std::vector<std::optional<WrittenFile>> files = ReadWrittenFiles(output, names);
   std::vector<ProfileName> may_go;

@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 // More than any profile of a table with 64 MiB.
-constexpr uint64_t kMostForeignBytes = 64 << 20;
+constexpr uint64_t kMaxForeignBytes = 64 << 20;
 
 absl::Status CopyWhole(int from, int to) {
   std::string buffer(64 << 10, '\0');
@@ -35,7 +35,7 @@ struct ProcessExporter::HandedOver {
     bool written, is_incomplete;
     uint64_t fingerprint;
   } kinds[kFileKinds];
-  RunningProgram::MostByLibc most_by_libc;
+  RunningProgram::MaxByLibc max_by_libc;
   uint32_t keep;
   int64_t next_account_ns;
 };
@@ -74,13 +74,13 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
       handed->kinds[i].fingerprint = kinds_[i].fingerprint;
       handed->kinds[i].is_incomplete = !kinds_[i].files.empty() && kinds_[i].files.back().is_incomplete;
     }
-    handed->most_by_libc = program_.most_by_libc();
+    handed->max_by_libc = program_.max_by_libc();
     handed->keep = keep_;
     handed->next_account_ns = next_account_ns_;
     return true;
   };
   const absl::Status read = rights.has_value()
-                                ? RunWithoutRights(rights->user, rights->group, keep, kMostForeignBytes, build)
+                                ? RunWithoutRights(rights->user, rights->group, keep, kMaxForeignBytes, build)
                                 : RunInChild([&] {
                                     occasion.begin_child();
                                     return build();
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   if (!read.ok()) return read;
   if (!rights.has_value()) next_account_ns_ = handed->next_account_ns;
   const uid_t user = rights.has_value() ? rights->user : geteuid();
-  program_.set_most_by_libc(handed->most_by_libc);
+  program_.set_max_by_libc(handed->max_by_libc);
   std::vector<ProfileName> written;
   ProfileName name;
   name.program = ProgramForFileName(table_.program());

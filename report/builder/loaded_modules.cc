@@ -28,7 +28,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMostDescriptors = 4096;
+constexpr int kMaxDescriptors = 4096;
 
 // An executable mapping of a file, from /proc/PID/maps.
 struct CodeMapping {
@@ -161,7 +161,7 @@ class Opener {
     const std::string folder = proc_ + "/fd";
     const std::unique_ptr<DIR, int (*)(DIR*)> descriptors(mapping != nullptr ? opendir(folder.c_str()) : nullptr,
                                                           closedir);
-    for (int left = kMostDescriptors; left > 0 && descriptors != nullptr; --left) {
+    for (int left = kMaxDescriptors; left > 0 && descriptors != nullptr; --left) {
       const dirent* const entry = readdir(descriptors.get());
       if (entry == nullptr) break;
       const std::string path = fmt::format("{}/{}", folder, entry->d_name);

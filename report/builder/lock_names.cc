@@ -37,15 +37,15 @@ struct WantedName {
   bool has_member = false;  // known, even if it is the whole symbol
 };
 
-constexpr uint64_t kMostSymbolBytes = uint64_t{256} << 20, kMostUnpackedDebugFile = uint64_t{256} << 20;
-constexpr size_t kMostName = 4096;
+constexpr uint64_t kMaxSymbolTableBytes = uint64_t{256} << 20, kMaxUnpackedDebugFile = uint64_t{256} << 20;
+constexpr size_t kMaxName = 4096;
 // Time limit per snapshot, enough for 10 MB of debug information.
 constexpr std::chrono::milliseconds kMembersTime{50};
 
 void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
   for (const Elf64_Shdr& section : elf.sections()) {
     if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
-    const auto table = elf.SymbolsOf(section, kMostSymbolBytes);
+    const auto table = elf.SymbolsOf(section, kMaxSymbolTableBytes);
     if (!table) continue;
     for (const Elf64_Sym& symbol : table->symbols) {
       // A lock inside a runtime is recorded at the address of a function (interpose/locks/openmp.h).
@@ -54,7 +54,7 @@ void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
       for (WantedName& one : *wanted) {
         if (type == STT_FUNC && one.elf_address != symbol.st_value) continue;
         if (one.elf_address - symbol.st_value >= std::max<uint64_t>(symbol.st_size, 1) || !one.name.empty()) continue;
-        const std::string name = elf.TextAt(*table->names, symbol.st_name, kMostName);
+        const std::string name = elf.TextAt(*table->names, symbol.st_name, kMaxName);
         if (name.empty()) continue;
         one.name = name.substr(0, name.find('@', 1));
         one.offset = one.elf_address - symbol.st_value;
@@ -113,18 +113,18 @@ void FindNamesAt(const std::string& path, std::string_view build_id, uint64_t bi
   if (!path.starts_with('/')) return;
   auto fd = OpenModule(path, build_id, bias, files);
   if (!fd.ok() || !FindNamesIn(fd->get(), build_id, wanted)) return;
-  auto file = OpenDebugFile(*std::move(fd), kMostUnpackedDebugFile);
+  auto file = OpenDebugFile(*std::move(fd), kMaxUnpackedDebugFile);
   if (file.ok()) FindMembersIn(*std::move(file), deadline, wanted);
 }
 
 // Returns the debug information in the file itself, if there is any.
 std::shared_ptr<dwarf::Sections> OwnSections(const Profile& profile, const Profile::Mapping& mapping,
-                                             const LoadedFiles* files, uint64_t most_unpacked) {
+                                             const LoadedFiles* files, uint64_t max_unpacked) {
   const std::string path(profile.strings[mapping.file]);
   if (!path.starts_with('/')) return nullptr;
   auto fd = OpenModule(path, profile.strings[mapping.build_id], mapping.bias, files);
   if (!fd.ok()) return nullptr;
-  auto file = OpenDebugFile(*std::move(fd), most_unpacked);
+  auto file = OpenDebugFile(*std::move(fd), max_unpacked);
   if (!file.ok() || !(*file)->has_lines() || (*file)->build_id != profile.strings[mapping.build_id]) return nullptr;
   return SectionsOf(*std::move(file)).value_or(nullptr);
 }
@@ -173,7 +173,7 @@ void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFile
   }
   NameMembersOfBlocks(
       profile,
-      [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, files, kMostUnpackedDebugFile); },
+      [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, files, kMaxUnpackedDebugFile); },
       Deadline::In(kMembersTime));
 }
 

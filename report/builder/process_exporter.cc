@@ -49,7 +49,7 @@ constexpr int64_t kShortLife = kSecond;
 constexpr int64_t kShareOfAccounts = 100;
 // An account locks the process's memory map, about 15 ms for each GiB, which blocks its mmap and munmap. So larger
 // processes are examined only on request (holdfast memory PID).
-constexpr uint64_t kMostAccounted = 1 << 30;
+constexpr uint64_t kMaxAccounted = 1 << 30;
 
 constexpr char kNamesLeftOut[] = "names left out: ";
 
@@ -229,7 +229,7 @@ void ProcessExporter::AddAccount(const Snapshot& snapshot, Profile* profile) {
   if (start < next_account_ns_ || snapshot.elapsed_ns < kShortLife) return;
   const std::optional<pid_t> pid = FindProcess(table_.owner());
   if (!pid.has_value()) return;
-  if (snapshot.resident_bytes > kMostAccounted) {
+  if (snapshot.resident_bytes > kMaxAccounted) {
     profile->AddComment("memory left out: it is too large to be looked at each time; holdfast memory PID does");
     return;
   }

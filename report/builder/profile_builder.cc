@@ -173,7 +173,7 @@ class Builder {
     if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
     if (IsLockKind(kind_) && (!profile_.samples.empty() || only_waiting_)) {
       AddLockRecords(snapshot_, frames, &profile_);
-      AddWaitRecords(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMostWaitsWritten);
+      AddWaitRecords(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMaxWaitsWritten);
     }
     segments.AddMappings(&profile_);
     return std::move(profile_);
@@ -269,7 +269,7 @@ class Builder {
           {static_cast<uint32_t>(sample + 1), std::move(of[0]), std::move(of[1]), std::move(of[2]), std::move(of[3])});
     }
     // Without its course the file can still be read.
-    if (course.sample.size() > kMostRepeated) return;
+    if (course.sample.size() > kMaxRepeated) return;
     profile_.mutable_records()->course = std::move(course);
   }
 

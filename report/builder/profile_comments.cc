@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-int64_t InRange(uint64_t value) { return static_cast<int64_t>(std::min(value, kMostValue)); }
+int64_t InRange(uint64_t value) { return static_cast<int64_t>(std::min(value, kMaxValue)); }
 
 // Makes a comment one line, whatever the program's arguments contain.
 std::string OneLine(std::string text) {
@@ -95,7 +95,7 @@ void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
     longest_ns = std::max(longest_ns, holders ? lock.longest_held_ns : lock.longest_ns);
   }
   if (times.empty()) return;
-  const auto longest = static_cast<int64_t>(std::min(longest_ns, kMostValue));
+  const auto longest = static_cast<int64_t>(std::min(longest_ns, kMaxValue));
   comments->Add(holders ? "held" : "waited for locks", times.LengthsText(longest));
 }
 
@@ -106,8 +106,8 @@ void AddLockCounts(const Snapshot& snapshot, bool holders, Profile* profile, Com
   for (int i = 0; i < kWaitKinds; ++i) {
     const Snapshot::LockTotals& of_kind = snapshot.locks[i];
     contentions += holders ? of_kind.holds : of_kind.waits;
-    AddUpToMost(holders ? of_kind.hold_ns : of_kind.wait_ns, &delay_ns);
-    AddUpToMost(of_kind.gap_ns, &gap_ns);
+    AddSaturating(holders ? of_kind.hold_ns : of_kind.wait_ns, &delay_ns);
+    AddSaturating(of_kind.gap_ns, &gap_ns);
     if (i == 0 || (holders ? of_kind.holds + of_kind.gap_ns : of_kind.waits) == 0) continue;
     locks.kind.push_back({.kind = kWaitKindNames[i],
                           .contentions = InRange(holders ? of_kind.holds : of_kind.waits),

@@ -13,7 +13,7 @@
 namespace holdfast {
 
 // `file`: index into kFileKindNames. `variances`: of the total of each sample type. `full_sums`: how many values had to be
-// limited so that their column can be added up (kMostValue). `peak`: for a peak profile; otherwise null.
+// limited so that their column can be added up (kMaxValue). `peak`: for a peak profile; otherwise null.
 void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std::span<const double> variances,
                  uint64_t full_sums, Profile* profile);
 

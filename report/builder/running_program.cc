@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostOfAName = 15;  // TASK_COMM_LEN without the terminating zero
+constexpr size_t kMaxNameLength = 15;  // TASK_COMM_LEN without the terminating zero
 // /proc has hundredths of a second.
 constexpr int64_t kOneTickNs = 20'000'000;
 // For finding resident memory: at most 1/kShareOfResident of a core, and this long at once. The program may be waiting
@@ -54,7 +54,7 @@ void RunningProgram::Look(const TableFile& table, Snapshot* snapshot) {
   }
   if (pid != 0) gone_ = std::move(gone);
   const int64_t now_ns = NowNs();
-  const std::string of_program = snapshot->process.program.substr(0, kMostOfAName);
+  const std::string of_program = snapshot->process.program.substr(0, kMaxNameLength);
   std::map<uint32_t, Seen> seen;
   for (NotedThreadInfo& thread : snapshot->noted_threads) {
     if (const auto alive = as_we_see.find(thread.id); alive != as_we_see.end()) {
@@ -99,13 +99,13 @@ void RunningProgram::LookAtLibcMappings(const TableFile& table, Snapshot* snapsh
   }
 }
 
-RunningProgram::MostByLibc RunningProgram::most_by_libc() const {
-  MostByLibc most;
+RunningProgram::MaxByLibc RunningProgram::max_by_libc() const {
+  MaxByLibc most;
   for (size_t i = 0; i < most.size(); ++i) most[i] = {libc_mappings_[i].most_mappings, libc_mappings_[i].most_bytes};
   return most;
 }
 
-void RunningProgram::set_most_by_libc(const MostByLibc& most) {
+void RunningProgram::set_max_by_libc(const MaxByLibc& most) {
   for (size_t i = 0; i < most.size(); ++i) {
     libc_mappings_[i].most_mappings = most[i].mappings;
     libc_mappings_[i].most_bytes = most[i].bytes;
@@ -136,7 +136,7 @@ absl::StatusOr<Snapshot> TakeWithThreads(const TableFile& table) {
 }
 
 void AddThreadRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
-  constexpr size_t kMostFrames = 20;  // frames between clone and a thread's own function
+  constexpr size_t kMaxFrames = 20;  // frames between clone and a thread's own function
   std::map<std::vector<uint32_t>, uint32_t> stacks;
   record::Threads threads;
   for (const NotedThreadInfo& thread : snapshot.noted_threads) {
@@ -144,7 +144,7 @@ void AddThreadRecords(const Snapshot& snapshot, const FramesOfStack& frames, Pro
     if (thread.name.empty() || info.truncated || info.overflow || info.missing) continue;
     if (threads.thread.size() == most) break;
     std::vector<uint32_t> outer = frames(thread.stack);
-    if (outer.size() > kMostFrames) outer.erase(outer.begin(), outer.end() - kMostFrames);
+    if (outer.size() > kMaxFrames) outer.erase(outer.begin(), outer.end() - kMaxFrames);
     const auto [place, added] = stacks.emplace(outer, static_cast<uint32_t>(stacks.size() + 1));
     threads.thread.push_back({.stack = place->second, .tid = thread.id, .name = Printable(thread.name)});
     if (added) threads.stack.push_back(std::move(outer));

@@ -42,12 +42,12 @@ class RunningProgram {
   // CLOCK_MONOTONIC; no earlier call examines resident memory.
   int64_t next_resident_ns() const { return next_resident_ns_; }
 
-  struct Most {
+  struct Max {
     uint64_t mappings, bytes;
   };
-  using MostByLibc = std::array<Most, kMappingKinds>;  // observed maxima, by kind
-  MostByLibc most_by_libc() const;
-  void set_most_by_libc(const MostByLibc& most);
+  using MaxByLibc = std::array<Max, kMappingKinds>;  // observed maxima, by kind
+  MaxByLibc max_by_libc() const;
+  void set_max_by_libc(const MaxByLibc& most);
 
  private:
   struct Seen {

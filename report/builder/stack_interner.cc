@@ -22,7 +22,7 @@ int64_t Rounded(double value) {
 
 int64_t Columns::Value(size_t type, double value) {
   uint64_t total = totals_[type];
-  full_sums_ += !AddUpToMost(static_cast<uint64_t>(Rounded(value)), &total);
+  full_sums_ += !AddSaturating(static_cast<uint64_t>(Rounded(value)), &total);
   return static_cast<int64_t>(total - std::exchange(totals_[type], total));
 }
 

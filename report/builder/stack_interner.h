@@ -23,7 +23,7 @@ namespace holdfast {
 // Rounds to the nearest; negative values and NaN become 0.
 int64_t Rounded(double value);
 
-// Rounds the values of a profile's columns. Limits values so that viewers can add up each column (kMostValue).
+// Rounds the values of a profile's columns. Limits values so that viewers can add up each column (kMaxValue).
 class Columns {
  public:
   // Returns the value as written to the file.

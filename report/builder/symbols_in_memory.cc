@@ -17,9 +17,9 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostTable = 16 << 20;  // for symbols, and for names
-constexpr uint64_t kMostNotes = 64 << 10;
-constexpr uint32_t kMostSymbols = kMostTable / sizeof(Elf64_Sym), kMostBuckets = 1 << 20;
+constexpr uint64_t kMaxTable = 16 << 20;  // for symbols, and for names
+constexpr uint64_t kMaxNotes = 64 << 10;
+constexpr uint32_t kMaxSymbols = kMaxTable / sizeof(Elf64_Sym), kMaxBuckets = 1 << 20;
 
 class Image {
  public:
@@ -31,7 +31,7 @@ class Image {
     if (segments_.empty()) return "";
     ReadNotesAndDynamic();
     const std::optional<uint32_t> count = CountSymbols();
-    if (!count.has_value() || symbols_ == 0 || names_ == 0 || names_size_ == 0 || names_size_ > kMostTable) return "";
+    if (!count.has_value() || symbols_ == 0 || names_ == 0 || names_size_ == 0 || names_size_ > kMaxTable) return "";
     std::string symbols(*count * sizeof(Elf64_Sym), '\0'), names(names_size_, '\0');
     if (!memory_.Read(symbols_, symbols.data(), symbols.size()) || !memory_.Read(names_, names.data(), names.size()))
       return "";
@@ -41,7 +41,7 @@ class Image {
  private:
   void ReadNotesAndDynamic() {
     for (const Elf64_Phdr& segment : segments_) {
-      if (segment.p_type == PT_NOTE && segment.p_memsz <= kMostNotes) {
+      if (segment.p_type == PT_NOTE && segment.p_memsz <= kMaxNotes) {
         std::string notes(segment.p_memsz, '\0');
         // Use one notes section for one segment, because segments differ in alignment.
         if (notes_.empty() && memory_.Read(module_.bias + segment.p_vaddr, notes.data(), notes.size()) &&
@@ -51,7 +51,7 @@ class Image {
         }
       }
       if (segment.p_type != PT_DYNAMIC) continue;
-      for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= std::min<uint64_t>(segment.p_memsz, kMostNotes);
+      for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= std::min<uint64_t>(segment.p_memsz, kMaxNotes);
            at += sizeof(Elf64_Dyn)) {
         Elf64_Dyn one;
         if (!memory_.Read(module_.bias + segment.p_vaddr + at, &one, sizeof one) || one.d_tag == DT_NULL) break;
@@ -70,17 +70,17 @@ class Image {
   std::optional<uint32_t> CountSymbols() const {
     uint32_t words[4];
     if (hash_ != 0 && memory_.Read(hash_, words, 2 * sizeof(uint32_t)))
-      return words[1] <= kMostSymbols ? std::optional(words[1]) : std::nullopt;
+      return words[1] <= kMaxSymbols ? std::optional(words[1]) : std::nullopt;
     if (gnu_hash_ == 0 || !memory_.Read(gnu_hash_, words, sizeof words)) return std::nullopt;
     const uint32_t buckets = words[0], first = words[1], bloom = words[2];
-    if (buckets > kMostBuckets || bloom > kMostBuckets) return std::nullopt;
+    if (buckets > kMaxBuckets || bloom > kMaxBuckets) return std::nullopt;
     const uint64_t buckets_at = gnu_hash_ + sizeof words + bloom * sizeof(uint64_t);
     std::vector<uint32_t> heads(buckets);
     if (!memory_.Read(buckets_at, heads.data(), heads.size() * sizeof(uint32_t))) return std::nullopt;
     uint32_t last = heads.empty() ? 0 : *std::max_element(heads.begin(), heads.end());
     if (last < first) return first;
     const uint64_t chains_at = buckets_at + buckets * sizeof(uint32_t);
-    for (; last < kMostSymbols; ++last) {
+    for (; last < kMaxSymbols; ++last) {
       uint32_t chain = 1;
       if (!memory_.Read(chains_at + (last - first) * sizeof(uint32_t), &chain, sizeof chain)) return std::nullopt;
       if ((chain & 1) != 0) return last + 1;

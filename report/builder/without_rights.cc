@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-constexpr rlim_t kMostCpuSeconds = 10;
+constexpr rlim_t kMaxCpuSeconds = 10;
 
 // Also works before Linux 5.9, which lacks close_range.
 void KeepOnly(std::vector<int> keep) {
@@ -37,7 +37,7 @@ bool GiveUpRights(uid_t user, gid_t group, uint64_t most_bytes) {
     return setrlimit(resource, &both) == 0;
   };
   // Groups first, because afterwards this is not permitted.
-  return limit(RLIMIT_FSIZE, most_bytes) && limit(RLIMIT_CPU, kMostCpuSeconds) && limit(RLIMIT_CORE, 0) &&
+  return limit(RLIMIT_FSIZE, most_bytes) && limit(RLIMIT_CPU, kMaxCpuSeconds) && limit(RLIMIT_CORE, 0) &&
          setgroups(0, nullptr) == 0 && setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0 &&
          prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && geteuid() == user &&
          prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0;

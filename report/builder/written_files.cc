@@ -20,8 +20,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kAtOnce = 64;  // files open at a time
-constexpr off_t kMostBytes = 64 << 20;
-constexpr uint64_t kMostUnpackedProfile = uint64_t{1} << 30;
+constexpr off_t kMaxBytes = 64 << 20;
+constexpr uint64_t kMaxUnpackedProfile = uint64_t{1} << 30;
 
 // What the child hands over: copied, and bounded again by the reader.
 struct HandedOver {
@@ -44,10 +44,10 @@ std::string Take(const char (&from)[kCapacity]) {
 
 void Read(int fd, HandedOver* to) {
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > kMostBytes) return;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > kMaxBytes) return;
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
   if (pread(fd, bytes.data(), bytes.size(), 0) != info.st_size) return;
-  const absl::StatusOr<Profile> profile = DecodePprof(bytes, "", kMostUnpackedProfile);
+  const absl::StatusOr<Profile> profile = DecodePprof(bytes, "", kMaxUnpackedProfile);
   if (!profile.ok()) return;
   const record::Process& process = profile->process();
   Put(process.id, to->process);

@@ -137,7 +137,7 @@ class Writer {
     std::stable_sort(hottest.begin(), hottest.end(),
                      [](const Sum& a, const Sum& b) { return a.all.wait_ns > b.all.wait_ns; });
     std::map<WaitKind, Sum> others;  // sums for which there is no room
-    for (size_t i = kMostSumsWritten; i < hottest.size(); ++i) {
+    for (size_t i = kMaxSumsWritten; i < hottest.size(); ++i) {
       for (const uint32_t member : hottest[i].members) {
         LockInfo lock = snapshot_.locks_known[member];
         lock.block_stack = kNoStack;
@@ -145,7 +145,7 @@ class Writer {
         others[lock.kind].Add(lock, member);
       }
     }
-    hottest.resize(std::min(hottest.size(), kMostSumsWritten));
+    hottest.resize(std::min(hottest.size(), kMaxSumsWritten));
     for (auto& [kind, sum] : others) hottest.push_back(std::move(sum));
     for (const Sum& sum : hottest) {
       ++number;
@@ -182,7 +182,7 @@ class Writer {
     }
     std::stable_sort(written.begin(), written.end(),
                      [](const Pair& a, const Pair& b) { return a.delay_ns > b.delay_ns; });
-    written.resize(std::min(written.size(), kMostPairsWritten));
+    written.resize(std::min(written.size(), kMaxPairsWritten));
     for (const Pair& pair : written) {
       // Whole nanoseconds and hundredths: estimates are not surer than that.
       locks_.pair.push_back({.lock = static_cast<uint32_t>(pair.lock),
@@ -242,10 +242,10 @@ class Writer {
     return place->second;
   }
 
-  static int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min(value, kMostValue)); }
+  static int64_t Signed(uint64_t value) { return static_cast<int64_t>(std::min(value, kMaxValue)); }
   // Saturates: llround is undefined from 2^63 on.
   static int64_t Rounded(double value) {
-    return value < static_cast<double>(kMostValue) ? std::llround(value) : static_cast<int64_t>(kMostValue);
+    return value < static_cast<double>(kMaxValue) ? std::llround(value) : static_cast<int64_t>(kMaxValue);
   }
 
   const Snapshot& snapshot_;
@@ -269,10 +269,10 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
     return std::max(a->wait_ns, a->hold_ns) + a->waiting_ns > std::max(b->wait_ns, b->hold_ns) + b->waiting_ns;
   };
   std::stable_sort(locks.begin(), locks.end(), is_hotter);
-  if (locks.size() > kMostLocksWritten) {
+  if (locks.size() > kMaxLocksWritten) {
     const auto unheld = [](const LockInfo* lock) { return HasNoHolder(lock->kind); };
     const size_t held = locks.size() - static_cast<size_t>(std::count_if(locks.begin(), locks.end(), unheld));
-    size_t room = std::max(kMostUnheldWritten, kMostLocksWritten - std::min(kMostLocksWritten, held));
+    size_t room = std::max(kMaxUnheldWritten, kMaxLocksWritten - std::min(kMaxLocksWritten, held));
     std::erase_if(locks, [&](const LockInfo* lock) {
       if (!unheld(lock)) return false;
       if (room == 0) return true;
@@ -281,7 +281,7 @@ std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
     });
     std::stable_partition(locks.begin(), locks.end(),
                           [&](const LockInfo* lock) { return lock->waiting != 0 && !unheld(lock); });
-    locks.resize(std::min(locks.size(), kMostLocksWritten));
+    locks.resize(std::min(locks.size(), kMaxLocksWritten));
     std::stable_sort(locks.begin(), locks.end(), is_hotter);
   }
   return locks;

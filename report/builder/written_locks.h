@@ -1,8 +1,8 @@
 // Single locks of a snapshot as records (message Locks of proto/holdfast.proto): which were waited for, how long, and who waited for
 // whom. BuildProfile writes them into mutex and block profiles; `holdfast locks` reads them (report/analysis/locks/lock_list.h).
 //
-// Numbers of waits and holds are exact; those of pairs and sites are estimates. At most kMostLocksWritten single locks and
-// kMostPairsWritten pairs are written, the longest delays first. A lock with a waiter at the snapshot is never left out for one
+// Numbers of waits and holds are exact; those of pairs and sites are estimates. At most kMaxLocksWritten single locks and
+// kMaxPairsWritten pairs are written, the longest delays first. A lock with a waiter at the snapshot is never left out for one
 // without. The written locks add up to what the table counted.
 #ifndef HOLDFAST_REPORT_BUILDER_WRITTEN_LOCKS_H_
 #define HOLDFAST_REPORT_BUILDER_WRITTEN_LOCKS_H_

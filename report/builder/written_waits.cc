@@ -25,7 +25,7 @@ class WaitingWriter {
 
   void Write(size_t most) {
     uint64_t delay_ns = 0;
-    for (const OngoingWaitInfo& wait : snapshot_.ongoing) AddUpToMost(DelayOf(wait), &delay_ns);
+    for (const OngoingWaitInfo& wait : snapshot_.ongoing) AddSaturating(DelayOf(wait), &delay_ns);
     waits_.threads = static_cast<int64_t>(snapshot_.ongoing.size());
     waits_.delay_ns = static_cast<int64_t>(delay_ns);
     profile_.AddComment(fmt::format("waiting: {} {}, delay_ns {}", snapshot_.ongoing.size(),

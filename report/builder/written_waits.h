@@ -1,7 +1,7 @@
 // Who waits at a snapshot, and for whom, as records (message Waits of proto/holdfast.proto): what LookAtWaits found. BuildProfile
 // writes them into mutex and block profiles; report/analysis/locks/waiting_list.h reads them.
 //
-// At most kMostWaitsWritten waits: deadlocks first, then waits for a holder, the longest first, then the others.
+// At most kMaxWaitsWritten waits: deadlocks first, then waits for a holder, the longest first, then the others.
 #ifndef HOLDFAST_REPORT_BUILDER_WRITTEN_WAITS_H_
 #define HOLDFAST_REPORT_BUILDER_WRITTEN_WAITS_H_
 
@@ -11,10 +11,10 @@
 
 namespace holdfast {
 
-inline constexpr size_t kMostWaitsWritten = 256;
+inline constexpr size_t kMaxWaitsWritten = 256;
 
 void AddWaitRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile,
-                    size_t most = kMostWaitsWritten);
+                    size_t most = kMaxWaitsWritten);
 
 }  // namespace holdfast
 

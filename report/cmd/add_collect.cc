@@ -19,7 +19,7 @@
 #include "report/cmd/commands.h"
 #include "report/daemon/exporter_lock.h"
 #include "report/daemon/served_users.h"
-#include "report/daemon/still_exporter.h"
+#include "report/daemon/stalled_exporter.h"
 #include "report/names/symbolize/module_symbolizer.h"
 #include "report/observe/table/folder_owner.h"
 #include "report/observe/table/table_folder.h"
@@ -136,7 +136,7 @@ class Collection {
       // With a mark of root, root's exporter or root's `collect` takes the tables.
       if (!taken && (!lock.Barred() || HasMark(path, out, id, geteuid()))) {
         served_ += static_cast<int>(tables.size());
-        if (still_exporter_.empty()) still_exporter_ = WhyExporterIsStopped(path, out, id);
+        if (stalled_exporter_.empty()) stalled_exporter_ = WhyExporterIsStopped(path, out, id);
         continue;
       }
       if (!taken) {
@@ -214,8 +214,8 @@ class Collection {
           fmt::format("; skipped {} of {}: no proof that a program of root became that user (--user {} collects {})",
                       Count(count, "table", "tables"), Printable(UserName(user)), user, count == 1 ? "it" : "them");
     }
-    if (served_ > 0 && !still_exporter_.empty()) {
-      line += fmt::format("; skipped {}: {}", Count(served_, "table", "tables"), still_exporter_);
+    if (served_ > 0 && !stalled_exporter_.empty()) {
+      line += fmt::format("; skipped {}: {}", Count(served_, "table", "tables"), stalled_exporter_);
     } else if (served_ > 0) {
       line += fmt::format("; left {} to the running exporter", Count(served_, "table", "tables"));
     }
@@ -232,7 +232,7 @@ class Collection {
   std::set<uid_t> users_;           // users named by --user: their tables need no mark
   std::map<uid_t, int> not_taken_;  // tables of other users for the same output folder, per user
   int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
-  std::string still_exporter_;  // why the exporter that owns the remaining tables does not respond
+  std::string stalled_exporter_;  // why the exporter that owns the remaining tables does not respond
   bool failed_ = false;
 };
 

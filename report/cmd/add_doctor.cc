@@ -19,7 +19,7 @@
 #include "report/cmd/commands.h"
 #include "report/daemon/find_tables.h"
 #include "report/daemon/installation.h"
-#include "report/daemon/still_exporter.h"
+#include "report/daemon/stalled_exporter.h"
 #include "report/names/elf/executable_kind.h"
 #include "report/observe/table/entry_text.h"
 #include "report/observe/table/process_files.h"

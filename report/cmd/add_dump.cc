@@ -18,7 +18,7 @@
 #include "report/cmd/commands.h"
 #include "report/daemon/find_tables.h"
 #include "report/daemon/served_users.h"
-#include "report/daemon/still_exporter.h"
+#include "report/daemon/stalled_exporter.h"
 #include "report/names/symbolize/module_symbolizer.h"
 #include "report/observe/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
@@ -179,9 +179,9 @@ class Dumper {
       // The counters wrap at 2^32.
       if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return true;
       if (waited_ms % 200 == 100 && !serves()) return false;
-      if (progress.IsStill(process.folder.c_str(), out.c_str(), process.table.OutIdHere())) {
+      if (progress.IsStalled(process.folder.c_str(), out.c_str(), process.table.OutIdHere())) {
         return absl::DeadlineExceededError(
-            fmt::format("{}; write it without the exporter with -o DIR", WhyStill(progress)));
+            fmt::format("{}; write it without the exporter with -o DIR", WhyStalled(progress)));
       }
       const timespec pause = {0, 5'000'000};
       nanosleep(&pause, nullptr);

@@ -86,7 +86,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
     if (*answers || *only_answers) {
       // Our parent is an intermediate process that is about to exit. The parent of that process is the program.
       const std::string starter = StatusField(StatusField("self", "PPid"), "PPid");
-      if (starter.empty() || WhoNoticesOrphans(starter, {options->tables}).has_value()) {
+      if (starter.empty() || ParentOfOrphans(starter, {options->tables}).has_value()) {
         invocation->exit_code = kNoticedStatus;
         return;
       }

@@ -18,14 +18,14 @@ namespace {
 
 // Logs to a file, because nobody reads the standard error of a pusher that an exporter has started.
 void LogInto(const std::string& out) {
-  constexpr off_t kMostBytes = 64 << 10;
+  constexpr off_t kMaxBytes = 64 << 10;
   const std::string folder = out + "/.push";
   if (MakeFolders(folder) != 0) return;
   const FileDescriptor log(
       open((folder + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   struct stat info;
   if (!log.valid() || fstat(log.get(), &info) != 0) return;
-  if (info.st_size > kMostBytes && ftruncate(log.get(), 0) != 0) return;
+  if (info.st_size > kMaxBytes && ftruncate(log.get(), 0) != 0) return;
   dup2(log.get(), STDERR_FILENO);
 }
 

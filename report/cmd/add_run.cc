@@ -95,7 +95,7 @@ class ProgramRun {
   Launched Launch() const;
   // Returns the value from our command line, or else from our environment.
   std::string Setting(const char* variable) const;
-  void SayWhatNeverComes() const;
+  void WarnAboutSettings() const;
   // The same for an interval, formatted for people.
   std::string Interval(const char* variable, std::string (*format)(const std::string&), const std::string& usual) const;
 
@@ -200,10 +200,10 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
         "{}: the exporter of another run serves this folder and ignores this --on-snapshot. Use another folder for this run (-o).",
         out_.path()));
   }
-  if (!options_.quiet) SayWhatNeverComes();
+  if (!options_.quiet) WarnAboutSettings();
   const Launched launched = wants_exporter_ ? Launch() : Launched::kServes;
   if (launched == Launched::kNoticed && !options_.quiet) {
-    const auto parent = WhoNoticesOrphans("self", {tables_});
+    const auto parent = ParentOfOrphans("self", {tables_});
     Say(fmt::format(
         "no exporter started: {} would see it as a child. Run holdfast collect {} afterwards, or leave out --exec: then the exporter is a child of holdfast run.",
         parent.has_value() ? parent->name : "another process", ShellQuoted(out_.path())));
@@ -296,7 +296,7 @@ void ProgramRun::LookAtPrograms(pid_t child) {
 }
 
 // Reports conditions and profile kinds that depend on sampling that is switched off.
-void ProgramRun::SayWhatNeverComes() const {
+void ProgramRun::WarnAboutSettings() const {
   if (Setting("HOLDFAST_HEAP_INTERVAL") == "0") {
     const std::string resident = Setting("HOLDFAST_RESIDENT");
     if (resident == "yes" || resident == "1")
@@ -370,7 +370,7 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
   run.has_exporter = wants_exporter_;
   run.found_no_room = found_no_room_;
   const std::vector<TableLeft> left = AwaitProfiles(run, signals, [&] { Launch(); });
-  const size_t alive = StillProfiled(run);
+  const size_t alive = StillRunning(run);
   const std::vector<std::string> names = out_.Names();
   if (!options_.quiet) SayLines(Summary(run, names, left, alive));
   // The user may have ended the program because it hung.

@@ -36,7 +36,7 @@ struct StuckOptions {
 };
 
 // Also show threads that wait for nothing known: their work may explain the wait. At most this many.
-constexpr size_t kMostOthers = 16;
+constexpr size_t kMaxOthers = 16;
 // Function names are enough. Inlined functions are resolved only within this time.
 constexpr std::chrono::milliseconds kInlinedTime{40};
 
@@ -49,7 +49,7 @@ struct Asked {
 absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymbolizer& symbolizer) {
   absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
-  LookAtWaits(process.table, &*snapshot, kMostOthers);
+  LookAtWaits(process.table, &*snapshot, kMaxOthers);
   snapshot->lock_pairs.clear();  // earlier waits: their stacks would need names, too
   Asked asked{
       .pid = pid, .process = {.name = process.Name(), .profile = BuildWaitingProfile(*snapshot)}, .has_locks = true};

@@ -26,13 +26,13 @@ size_t Slips(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string NearestName(std::string_view typed, const std::vector<std::string>& known) {
-  constexpr size_t kMostLetters = 40, kLeastBeginning = 3;
-  if (typed.empty() || typed.size() > kMostLetters) return {};
+  constexpr size_t kMaxLetters = 40, kMinBeginning = 3;
+  if (typed.empty() || typed.size() > kMaxLetters) return {};
   std::string nearest;
   size_t fewest = 1 + std::max<size_t>(1, typed.size() / 3);
   for (const std::string& name : known) {
-    if (name.size() > kMostLetters) continue;
-    const bool begins = typed.size() >= kLeastBeginning && name.starts_with(typed);
+    if (name.size() > kMaxLetters) continue;
+    const bool begins = typed.size() >= kMinBeginning && name.starts_with(typed);
     const size_t slips = begins ? 1 : Slips(typed, name);
     if (slips >= fewest) continue;
     fewest = slips;

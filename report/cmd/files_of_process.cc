@@ -26,12 +26,12 @@ extern char** environ;
 namespace holdfast {
 namespace {
 
-struct Said {
+struct DumpOutput {
   int status = 0;
   std::string out, err;
 };
 
-absl::StatusOr<Said> RunDump(pid_t pid) {
+absl::StatusOr<DumpOutput> RunDump(pid_t pid) {
   const absl::StatusOr<std::string> tool = OwnPath();
   if (!tool.ok()) return tool.status();
   const std::string number = fmt::format("{}", pid);
@@ -51,7 +51,7 @@ absl::StatusOr<Said> RunDump(pid_t pid) {
   if (error != 0) return absl::ErrnoToStatus(error, "holdfast dump");
   out_end.Close();
   err_end.Close();
-  Said said;
+  DumpOutput said;
   std::array<pollfd, 2> entries = {pollfd{out.get(), POLLIN, 0}, pollfd{err.get(), POLLIN, 0}};
   while (entries[0].fd >= 0 || entries[1].fd >= 0) {
     if (poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR) break;
@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid) {
   static auto& known = *new std::map<pid_t, std::string>;  // pid → one of its files
   const auto [place, is_new] = known.try_emplace(pid);
   if (is_new) {
-    const absl::StatusOr<Said> said = RunDump(pid);
+    const absl::StatusOr<DumpOutput> said = RunDump(pid);
     if (!said.ok()) return said.status();
     place->second = said->out.substr(0, said->out.find('\n'));
     if (place->second.empty()) {

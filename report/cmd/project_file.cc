@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostBytes = 64 << 10;
+constexpr size_t kMaxBytes = 64 << 10;
 
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
@@ -29,7 +29,7 @@ bool ReadOwn(const std::string& path, std::string* text) {
   struct stat info;
   if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   if (info.st_uid != geteuid() && info.st_uid != 0) return false;
-  text->resize(kMostBytes);
+  text->resize(kMaxBytes);
   const ssize_t got = pread(file.get(), text->data(), text->size(), 0);
   text->resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
   return true;

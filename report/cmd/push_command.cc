@@ -27,10 +27,10 @@ absl::Status TakeLabels(PushCommand* command) {
     if (!label.ok()) return label.status();
     command->push.labels.push_back(*std::move(label));
   }
-  if (command->push.labels.size() > kMostUserLabels) {
+  if (command->push.labels.size() > kMaxUserLabels) {
     return absl::InvalidArgumentError(
         fmt::format("--label: {} labels given; the server accepts at most {} besides holdfast's own.",
-                    command->push.labels.size(), kMostUserLabels));
+                    command->push.labels.size(), kMaxUserLabels));
   }
   return absl::OkStatus();
 }

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& opti
   const std::string address = listener->address;
   const bool is_unix = listener->is_unix;
   const bool tls = server.rules.tls;
-  const std::string not_served = WhoIsNotServed(*choice);
+  const std::string not_served = UnservedUsers(*choice);
   std::unique_ptr<Serving> serving(new Serving(*std::move(choice), address));
   server.handler = [service = &serving->service_](const HttpRequest& request) { return service->Answer(request); };
   absl::StatusOr<std::unique_ptr<HttpServer>> running = HttpServer::Start(*std::move(listener), std::move(server));

@@ -39,14 +39,14 @@ namespace {
 constexpr int64_t kGrace = 200 * kMs;  // without a table before the exporter ends: a shell's next command may follow
 // For reading a table with another user's rights. That user may stop the reader.
 constexpr int64_t kSlow = 5 * kSecond;
-constexpr int kMostSlow = 3;
+constexpr int kMaxSlowLooks = 3;
 // For names that were not ready: how long a table is kept for them, and how much CPU time a child may use.
-constexpr int64_t kMostCompleteWait = 3 * kSecond;
-constexpr rlim_t kMostCompleteSeconds = 120;
-constexpr size_t kMostToComplete = 16;  // ended processes
-constexpr uint64_t kMostUnpackedForNames = 1 << 30;
+constexpr int64_t kMaxCompleteWait = 3 * kSecond;
+constexpr rlim_t kMaxCompleteSeconds = 120;
+constexpr size_t kMaxToComplete = 16;  // ended processes
+constexpr uint64_t kMaxUnpackedForNames = 1 << 30;
 constexpr int64_t kShareOfCompleting = 20;
-constexpr int kMostFailures = 3;  // for the last export of a dead process's table; then the table is left for collect
+constexpr int kMaxFailures = 3;  // for the last export of a dead process's table; then the table is left for collect
 
 class Exporter {
  public:
@@ -81,8 +81,8 @@ class Exporter {
         if (std::exchange(served->is_new, false)) pusher_->Look(served->table());
         Attend(*served, NowNs());
       }
-      pusher_->Tend(now);
-      command_->Tend(now);
+      pusher_->Poll(now);
+      command_->Poll(now);
       WriteShared();
       CompleteNames();
       tables_.DropFinished();
@@ -208,7 +208,7 @@ class Exporter {
       if (written.ok()) {
         tables_.RemoveTable(*served);
         served->finished = true;
-      } else if (++served->failures >= kMostFailures) {
+      } else if (++served->failures >= kMaxFailures) {
         served->finished = true;
       }
     }
@@ -217,7 +217,7 @@ class Exporter {
   // Excludes a table that was root's and now belongs to a user without a mark: that user's own exporter serves it. Also
   // excludes users who delayed us before, perhaps on purpose: their tables stay for `holdfast collect`.
   bool MayServe(ServedTable& served, uid_t user) {
-    if (slow_[user] >= kMostSlow) {
+    if (slow_[user] >= kMaxSlowLooks) {
       served.finished = true;
       return false;
     }
@@ -324,7 +324,7 @@ class Exporter {
       if ((served.shared = shares)) return;
       served.is_ended = true;
       served.ended_ns = NowNs();
-    } else if (!served.finished && ++served.failures >= kMostFailures) {
+    } else if (!served.finished && ++served.failures >= kMaxFailures) {
       served.finished = true;  // the table stays for `holdfast collect`
       left_[served.user].Add(tables_.folder(), served.table().name(), served.table().bytes());
     }
@@ -348,8 +348,8 @@ class Exporter {
         continue;
       }
       if (served->is_ended) {
-        if (NowNs() - served->ended_ns > kMostCompleteWait) tables_.RemoveTable(*served);
-        if (++waiting > kMostToComplete) Leave(*served);  // for a build with thousands of processes
+        if (NowNs() - served->ended_ns > kMaxCompleteWait) tables_.RemoveTable(*served);
+        if (++waiting > kMaxToComplete) Leave(*served);  // for a build with thousands of processes
       }
       if (completing_ != nullptr || (!served->is_ended && NowNs() < served->complete_again_ns)) continue;
       if (!BeginCompleting(*served)) served->exporter.FilesAreCompleted();
@@ -362,10 +362,10 @@ class Exporter {
     if (child < 0) return false;
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const rlimit most = {kMostCompleteSeconds, kMostCompleteSeconds};
+      const rlimit most = {kMaxCompleteSeconds, kMaxCompleteSeconds};
       setrlimit(RLIMIT_CPU, &most);
       SetBadness(kBadnessAtWork);
-      ModuleSymbolizer symbolizer(DebugFileFinder::Options{.max_unpacked = kMostUnpackedForNames});
+      ModuleSymbolizer symbolizer(DebugFileFinder::Options{.max_unpacked = kMaxUnpackedForNames});
       served.exporter.CompleteFiles(*output_, symbolizer);
       _exit(0);
     }
@@ -380,7 +380,7 @@ class Exporter {
 
   void LookAtCompleting() {
     if (waitpid(completing_child_, nullptr, WNOHANG) == 0) {
-      if (completing_->is_ended && NowNs() - completing_->ended_ns > kMostCompleteWait)
+      if (completing_->is_ended && NowNs() - completing_->ended_ns > kMaxCompleteWait)
         tables_.RemoveTable(*completing_);
       return;
     }

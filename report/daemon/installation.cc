@@ -23,14 +23,14 @@ namespace holdfast {
 namespace {
 
 // The library's buffer for the folder's path, including the terminating NUL.
-constexpr size_t kMostPathBytes = 1024;
+constexpr size_t kMaxPathBytes = 1024;
 constexpr uint32_t kRamfsMagic = 0x858458f6;
 
 absl::Status Unusable(const std::string& thing, const std::string& what, std::string_view next) {
   return absl::FailedPreconditionError(fmt::format("{}: {}. {}", thing, what, next));
 }
 
-bool LiesInMemory(const std::string& folder) {
+bool IsInMemory(const std::string& folder) {
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return false;
   const auto type = static_cast<uint32_t>(info.f_type);
@@ -98,7 +98,7 @@ absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
     return Unusable(fmt::format("--tables: {}", *folder), fmt::format("cannot be used ({})", strerror(errno)), kNext);
   }
   if (!S_ISDIR(info.st_mode)) return Unusable(fmt::format("--tables: {}", *folder), "is not a folder", kNext);
-  if (!LiesInMemory(*folder)) {
+  if (!IsInMemory(*folder)) {
     return Unusable(fmt::format("--tables: {}", *folder), "is on a disk, which would slow the program down", kNext);
   }
   return folder;
@@ -106,7 +106,7 @@ absl::StatusOr<std::string> TablesFolder(const std::string& tables) {
 
 std::string UsualTablesFolder(const std::string& out) {
   for (const std::string& folder : DefaultTableFolders()) {
-    if (LiesInMemory(folder)) return folder;
+    if (IsInMemory(folder)) return folder;
   }
   return out;
 }
@@ -114,7 +114,7 @@ std::string UsualTablesFolder(const std::string& out) {
 absl::Status OutFolder::Make(const std::string& path) {
   path_ = path;
   constexpr std::string_view kNext = "Name another output folder with --out.";
-  if (path.size() >= kMostPathBytes)
+  if (path.size() >= kMaxPathBytes)
     return Unusable(path, "the path of the output folder is too long (1023 bytes)", kNext);
   if (const int error = MakeFolders(path, &made_); error != 0) {
     const absl::Status status =
@@ -135,7 +135,7 @@ absl::Status OutFolder::Make(const std::string& path) {
   const absl::StatusOr<FileDescriptor> folder = OpenOwnFolder(path);
   if (!folder.ok())
     return absl::PermissionDeniedError(fmt::format("{}. {}", std::string(folder.status().message()), kNext));
-  weakness_ = WhatOthersMayDo(*folder);
+  weakness_ = RightsOfOthers(*folder);
   return absl::OkStatus();
 }
 
@@ -176,8 +176,8 @@ Launched LaunchExporter(const std::string& own_path, const std::string& out, con
   if (spawned == Spawned::kNoticed && !keep) return Launched::kNoticed;
   if (spawned == Spawned::kNoticed) spawned = spawn(Orphan::kIsKept);
   if (spawned != Spawned::kServes && spawned != Spawned::kStarted) return Launched::kFailed;
-  constexpr long kMostNs = 2'000'000'000;
-  for (long waited_ns = 0, pause_ns = 100'000; waited_ns < kMostNs; waited_ns += pause_ns) {
+  constexpr long kMaxNs = 2'000'000'000;
+  for (long waited_ns = 0, pause_ns = 100'000; waited_ns < kMaxNs; waited_ns += pause_ns) {
     if (ExporterServes(tables.c_str(), out.c_str(), folder)) return Launched::kServes;
     if (waited_ns > 10'000'000) pause_ns = 1'000'000;
     const timespec pause = {0, pause_ns};

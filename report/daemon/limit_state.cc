@@ -12,7 +12,7 @@ constexpr double kExportSeconds = 0.2;   // until the file is written
 constexpr double kUsualSpeed = 1 << 30;  // bytes a second that a program may suddenly allocate
 constexpr int64_t kSoonest = 5 * kMs, kSoonestAtRest = 40 * kMs, kLatest = kSecond;
 constexpr int64_t kApart = 100 * kMs, kNextWay = 30 * kSecond;
-constexpr int64_t kLeastPart = 100;  // of the limit: a smaller remainder is not worth another snapshot
+constexpr int64_t kMinPart = 100;  // of the limit: a smaller remainder is not worth another snapshot
 
 }  // namespace
 
@@ -30,9 +30,9 @@ bool LimitState::Look(int64_t limit, int64_t left, int64_t takes, int64_t now_ns
   const bool is_another_way = never || (went_away_ && now_ns - due_ns_ >= kNextWay);
   // After the first snapshot on an approach, the next one is due when half of the remaining memory is gone, or when
   // just enough is left for it. The first one is tried with half of what it needs: it may be the only one.
-  const int64_t needed = is_another_way ? takes / 2 : std::max(takes, limit / kLeastPart);
+  const int64_t needed = is_another_way ? takes / 2 : std::max(takes, limit / kMinPart);
   const auto next_after = [&](int64_t before) {
-    const int64_t least = std::max(takes, limit / kLeastPart);
+    const int64_t least = std::max(takes, limit / kMinPart);
     return least < before - before / 8 ? std::max(before / 2, least) : 0;
   };
   const int64_t next = is_another_way ? near : next_after(left_at_last_);

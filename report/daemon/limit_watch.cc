@@ -11,7 +11,7 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kWithoutLimit = 10 * kSecond;
-constexpr size_t kMostText = 64 << 10;
+constexpr size_t kMaxText = 64 << 10;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::optional<std::string> LimitedGroup::Look(int64_t takes, int64_t now_ns) {
 
 std::shared_ptr<LimitedGroup> LimitWatch::GroupOf(pid_t process) {
   const std::string name = fmt::format("{}", process);
-  const std::string groups = ReadWhole(fmt::format("/proc/{}/cgroup", process), kMostText);
+  const std::string groups = ReadWhole(fmt::format("/proc/{}/cgroup", process), kMaxText);
   if (groups.empty()) return nullptr;
   std::shared_ptr<LimitedGroup>& group = groups_[groups];
   if (group == nullptr) group = std::make_shared<LimitedGroup>(name);

@@ -39,7 +39,7 @@ uint64_t OngoingNs(const TableFile& table, const TableHeader& head, int64_t now_
     if (!ReadTable(table.descriptor(), slots.data(), start, slots.size() * sizeof slots[0])) continue;
     for (const OngoingWait& slot : slots) {
       const int64_t since = CounterValue(slot.start_ns);
-      if (Waits(slot) && since > 0 && since < now_ns) AddUpToMost(static_cast<uint64_t>(now_ns - since), &sum);
+      if (Waits(slot) && since > 0 && since < now_ns) AddSaturating(static_cast<uint64_t>(now_ns - since), &sum);
     }
   }
   return sum;
@@ -54,7 +54,7 @@ std::optional<uint64_t> LockDelayNs(const TableFile& table, int64_t now_ns) {
   uint64_t sum = OngoingNs(table, *head, now_ns);
   for (const LockCounters& shard : head->lock_counters) {
     for (int kind = 0; kind < kWaitKinds; ++kind) {
-      if (IsLock(kind)) AddUpToMost(CounterValue(shard.wait_ns[kind]), &sum);
+      if (IsLock(kind)) AddSaturating(CounterValue(shard.wait_ns[kind]), &sum);
     }
   }
   return sum;

@@ -17,8 +17,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kRestart = 60 * kSecond;
-constexpr int kMostLooks = 64;  // one exporter may serve a build's thousands of programs
-constexpr size_t kMostEnvironment = 1 << 20;
+constexpr int kMaxLooks = 64;  // one exporter may serve a build's thousands of programs
+constexpr size_t kMaxEnvironment = 1 << 20;
 
 // Removes variables that are for the program and not for the tool.
 bool IsForPusher(std::string_view variable) {
@@ -30,11 +30,11 @@ bool IsForPusher(std::string_view variable) {
 
 void PushCompanion::Look(const TableFile& table) {
   constexpr std::string_view kVariable = "HOLDFAST_PUSH=";
-  if (!url_.empty() || looks_ >= kMostLooks || table.user() != geteuid()) return;
+  if (!url_.empty() || looks_ >= kMaxLooks || table.user() != geteuid()) return;
   ++looks_;
   const std::optional<pid_t> pid = FindProcess(table.owner());
   if (!pid.has_value()) return;
-  const std::string environment = ReadWhole(fmt::format("/proc/{}/environ", *pid), kMostEnvironment);
+  const std::string environment = ReadWhole(fmt::format("/proc/{}/environ", *pid), kMaxEnvironment);
   for (const std::string_view variable : Split(environment, std::string_view("\0", 1))) {
     if (variable.starts_with(kVariable)) url_ = std::string(variable.substr(kVariable.size()));
     if (!IsForPusher(variable)) continue;
@@ -48,7 +48,7 @@ void PushCompanion::Look(const TableFile& table) {
   }
 }
 
-void PushCompanion::Tend(int64_t now) {
+void PushCompanion::Poll(int64_t now) {
   if (url_.empty()) return;
   if (pid_ != 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;
   if (pid_ == 0 && now >= next_start_) Start(now);

@@ -28,7 +28,7 @@ class PushCompanion {
   // Call for each newly served program. Reads its environment if no program has requested a pusher yet.
   void Look(const TableFile& table);
   // Restarts a pusher that has ended, a minute after its last start at the earliest.
-  void Tend(int64_t now);
+  void Poll(int64_t now);
 
  private:
   void Start(int64_t now);

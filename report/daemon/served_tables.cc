@@ -19,8 +19,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostAtLimit = 3;          // processes of a control group near its limit
-constexpr ptrdiff_t kMostOfAnother = 1024;  // tables of another user at a time
+constexpr size_t kMaxAtLimit = 3;                  // processes of a control group near its limit
+constexpr ptrdiff_t kMaxTablesOfOtherUser = 1024;  // tables of another user at a time
 // How long to wait for the last look after the normal end of an invisible process.
 constexpr int64_t kUnseenRest = 10 * kSecond;
 
@@ -132,7 +132,7 @@ bool ServedTables::WasRenamed(const TableFile& table, uid_t user) {
 bool ServedTables::TakesAnother(uid_t user) const {
   return user == geteuid() || std::count_if(served_.begin(), served_.end(), [user](const auto& served) {
                                 return served->user == user;
-                              }) < kMostOfAnother;
+                              }) < kMaxTablesOfOtherUser;
 }
 
 // For "holdfast.0.4242.…": returns whether user 0's exporter holds the lock.
@@ -225,7 +225,7 @@ void ServedTables::LookAtLimits(int64_t now_ns) {
     }
     const auto in_use = [](ServedTable* served) { return served->exporter.peak().in_use().value_or(0); };
     std::stable_sort(in_it.begin(), in_it.end(), [&](ServedTable* a, ServedTable* b) { return in_use(a) > in_use(b); });
-    if (in_it.size() > kMostAtLimit) in_it.resize(kMostAtLimit);
+    if (in_it.size() > kMaxAtLimit) in_it.resize(kMaxAtLimit);
     for (ServedTable* served : in_it) served->near_limit = text;
   }
   next_limit_ns_ = limits_.NextLookNs(now_ns + kLookAround);

@@ -22,7 +22,7 @@ namespace holdfast {
 namespace {
 
 // Everybody may create files there; limit the users for one folder.
-constexpr size_t kMostUsers = 64;
+constexpr size_t kMaxUsers = 64;
 
 std::string MarkOf(const std::string& tables, const std::string& out, FolderId id, uid_t user) {
   char path[kLongestLockPath];
@@ -84,7 +84,7 @@ std::map<uid_t, uint32_t> ServedUsers::MarksThere(const FileDescriptor& folder) 
 void ServedUsers::Look(const FileDescriptor& folder) {
   if (geteuid() != 0) return;
   for (const auto& [user, marks] : MarksThere(folder)) {
-    if (marks_.size() >= kMostUsers) break;
+    if (marks_.size() >= kMaxUsers) break;
     if ((marks & kOwn) != 0 || marks == kShared) marks_.try_emplace(user);
   }
   for (auto& [user, marks] : marks_) {

@@ -22,15 +22,15 @@
 namespace holdfast {
 namespace {
 
-constexpr off_t kMostLog = 64 << 10, kRoomForNotes = 4 << 10;
+constexpr off_t kMaxLog = 64 << 10, kRoomForNotes = 4 << 10;
 constexpr const char* kLog = "/.on-snapshot.log";
-constexpr int kMostSignal = 64;
-constexpr int kMostTries = 1000;  // each takes a millisecond or more
+constexpr int kMaxSignal = 64;
+constexpr int kMaxTries = 1000;  // each takes a millisecond or more
 
 // In the child before exec: restores the state of a normal program of the user.
 void LeaveExporter(int output) {
   setsid();
-  for (int number = 1; number <= kMostSignal; ++number) {
+  for (int number = 1; number <= kMaxSignal; ++number) {
     if (number != SIGKILL && number != SIGSTOP) signal(number, SIG_DFL);
   }
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -69,8 +69,8 @@ void SnapshotCommand::EndAll() {
   // Repeat until none is left, because one may just have started another. Does not wait for a process that cannot end
   // now.
   int tries = 0;
-  for (; tries < kMostTries && KillSession(pid_); ++tries) poll(nullptr, 0, 1);
-  for (; tries < kMostTries && waitpid(pid_, nullptr, WNOHANG) == 0; ++tries) poll(nullptr, 0, 1);
+  for (; tries < kMaxTries && KillSession(pid_); ++tries) poll(nullptr, 0, 1);
+  for (; tries < kMaxTries && waitpid(pid_, nullptr, WNOHANG) == 0; ++tries) poll(nullptr, 0, 1);
 }
 
 void SnapshotCommand::Append(std::string_view text, off_t most) const {
@@ -84,7 +84,7 @@ void SnapshotCommand::Append(std::string_view text, off_t most) const {
 }
 
 void SnapshotCommand::Note(const std::string& line) const {
-  Append(fmt::format("holdfast: --on-snapshot {}: {}\n", command_, line), kMostLog);
+  Append(fmt::format("holdfast: --on-snapshot {}: {}\n", command_, line), kMaxLog);
 }
 
 // Reads all available output; what exceeds the log's limit is dropped.
@@ -93,18 +93,18 @@ void SnapshotCommand::TakeOutput() const {
   for (int i = 0; i < 64 && output_.valid(); ++i) {
     const ssize_t got = read(output_.get(), buffer, sizeof buffer);
     if (got <= 0) return;
-    Append({buffer, static_cast<size_t>(got)}, kMostLog - kRoomForNotes);
+    Append({buffer, static_cast<size_t>(got)}, kMaxLog - kRoomForNotes);
   }
 }
 
 void SnapshotCommand::Add(const std::string& file) {
   if (command_.empty()) return;
-  if (waiting_.size() < kMostWaiting) {
+  if (waiting_.size() < kMaxWaiting) {
     waiting_.push_back(out_ + "/" + file);
     return;
   }
   if (!std::exchange(said_left_out_, true))
-    Note(fmt::format("{} files already wait for it; skipping it for {} and others until it catches up", kMostWaiting,
+    Note(fmt::format("{} files already wait for it; skipping it for {} and others until it catches up", kMaxWaiting,
                      file));
 }
 
@@ -137,18 +137,18 @@ void SnapshotCommand::Ended(int status, bool too_long) {
   TakeOutput();
   output_.Close();
   if ((status == 0 && !too_long) || std::exchange(said_failure_, true)) return;
-  const std::string how = too_long              ? fmt::format("killed after {}", FormatDuration(kMostTime))
+  const std::string how = too_long              ? fmt::format("killed after {}", FormatDuration(kMaxTime))
                           : WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status))
                                                 : fmt::format("exit status {}", WEXITSTATUS(status));
   Note(how + "; reported only once");
 }
 
-void SnapshotCommand::Tend(int64_t now_ns) {
+void SnapshotCommand::Poll(int64_t now_ns) {
   TakeOutput();
   siginfo_t info{};
   const bool ended = pid_ != 0 && waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                      info.si_pid == pid_;
-  if (ended || (pid_ != 0 && now_ns - started_ns_ >= kMostTime)) {
+  if (ended || (pid_ != 0 && now_ns - started_ns_ >= kMaxTime)) {
     EndAll();
     // In waitpid's format.
     Ended(info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status, !ended);
@@ -157,9 +157,9 @@ void SnapshotCommand::Tend(int64_t now_ns) {
 }
 
 void SnapshotCommand::Finish() {
-  const int64_t end_ns = NowNs() + kMostTimeAtEnd;
+  const int64_t end_ns = NowNs() + kMaxTimeAtEnd;
   for (int64_t now_ns = NowNs(); now_ns < end_ns; now_ns = NowNs()) {
-    Tend(now_ns);
+    Poll(now_ns);
     if (pid_ == 0 && waiting_.empty()) return;
     poll(nullptr, 0, 10);
   }

@@ -4,9 +4,9 @@
 // Only the process that starts the exporter can set the command: in the exporter's own environment, never through a
 // table or by a served program. So the command has no more rights than the program for which the exporter was started.
 // It is not run for files of another user's programs (root's exporter).
-// Bounded: one command at a time; at most kMostWaiting files wait, and the log reports that others were skipped. A
-// command is killed after kMostTime with all processes in its session. Nobody waits for it, least of all the program's
-// end. Files that wait when the last table is gone are processed within kMostTimeAtEnd, or skipped.
+// Bounded: one command at a time; at most kMaxWaiting files wait, and the log reports that others were skipped. A
+// command is killed after kMaxTime with all processes in its session. Nobody waits for it, least of all the program's
+// end. Files that wait when the last table is gone are processed within kMaxTimeAtEnd, or skipped.
 // Runs `/bin/sh -c 'CMD "$@"' sh FILE` in its own session, with standard input from /dev/null, in the output folder.
 // Output goes to OUT/.on-snapshot.log, up to 64 KiB; the log also reports, once, that the command failed.
 #ifndef HOLDFAST_REPORT_DAEMON_SNAPSHOT_COMMAND_H_
@@ -27,8 +27,8 @@ namespace holdfast {
 
 class SnapshotCommand {
  public:
-  static constexpr size_t kMostWaiting = 64;
-  static constexpr int64_t kMostTime = 60 * kSecond, kMostTimeAtEnd = 30 * kSecond;
+  static constexpr size_t kMaxWaiting = 64;
+  static constexpr int64_t kMaxTime = 60 * kSecond, kMaxTimeAtEnd = 30 * kSecond;
 
   // `command`: "" does nothing. `out`: the output folder, absolute.
   SnapshotCommand(std::string command, std::string out) : command_(std::move(command)), out_(std::move(out)) {}
@@ -37,8 +37,8 @@ class SnapshotCommand {
   // Adds a complete file in the folder.
   void Add(const std::string& file);
   // Starts the next command, and ends one that runs too long.
-  void Tend(int64_t now_ns);
-  // Processes waiting files for up to kMostTimeAtEnd.
+  void Poll(int64_t now_ns);
+  // Processes waiting files for up to kMaxTimeAtEnd.
   void Finish();
 
  private:

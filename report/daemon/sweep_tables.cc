@@ -26,7 +26,7 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kDay = 24 * 3600 * kSecond;
-constexpr uint64_t kMostLeftBytes = 16 << 20;
+constexpr uint64_t kMaxLeftBytes = 16 << 20;
 
 std::string PathOf(const FileDescriptor& folder) {
   std::error_code error;
@@ -147,7 +147,7 @@ void LeftTables::Add(const FileDescriptor& folder, const std::string& name, uint
   std::set<std::string> own;
   for (const auto& [left, its_bytes] : tables_) own.insert(left);
   const auto [others, most] = LimitWaiting(folder, own);
-  while ((bytes_ > kMostLeftBytes || bytes_ + others > most) && tables_.size() > 1) {
+  while ((bytes_ > kMaxLeftBytes || bytes_ + others > most) && tables_.size() > 1) {
     unlinkat(folder.get(), tables_.front().first.c_str(), 0);
     bytes_ -= tables_.front().second;
     tables_.pop_front();

@@ -3,7 +3,7 @@
 //    each look    PeakWatch's value in use: inuse, growth        every 40 ms, if the exporter looks that often
 //    a second     the kernel's VmRSS: rss; the table's counters of waits: delay (more often for a window below 16 s)
 //
-// Bounded: at most kMostExtra snapshots for each process, kExtraApart apart. A condition that becomes true too early
+// Bounded: at most kMaxExtra snapshots for each process, kExtraApart apart. A condition that becomes true too early
 // after another waits for its turn as long as it stays true.
 #ifndef HOLDFAST_REPORT_DAEMON_TRIGGER_WATCH_H_
 #define HOLDFAST_REPORT_DAEMON_TRIGGER_WATCH_H_
@@ -22,7 +22,7 @@
 
 namespace holdfast {
 
-inline constexpr int kMostExtra = 10;
+inline constexpr int kMaxExtra = 10;
 inline constexpr int64_t kExtraApart = 5 * kSecond;
 
 class TriggerWatch {
@@ -31,7 +31,7 @@ class TriggerWatch {
   // `began_ns`: CLOCK_MONOTONIC when the process began; 0: unknown.
   TriggerWatch(const std::string& text, std::optional<pid_t> process, int64_t began_ns = 0);
 
-  bool is_wanted() const { return !states_.empty() && taken_ < kMostExtra; }
+  bool is_wanted() const { return !states_.empty() && taken_ < kMaxExtra; }
   bool wants_in_use() const { return is_wanted() && wants_in_use_; }
   // `in_use`: from PeakWatch.
   void Look(const TableFile& table, std::optional<uint64_t> in_use, int64_t now_ns);

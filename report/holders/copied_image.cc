@@ -22,7 +22,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kMostWaitNs = 2 * kSecond;  // for a thread to stop: one that waits for a disk cannot
+constexpr int64_t kMaxWaitNs = 2 * kSecond;  // for a thread to stop: one that waits for a disk cannot
 constexpr absl::Duration kStopPoll = absl::Microseconds(200);
 
 // Stops threads, and lets them continue when destroyed. Meanwhile, the terminal cannot stop this process.
@@ -71,7 +71,7 @@ class StoppedThreads {
  private:
   // If a signal stopped the thread first, returns it in `signal`: the thread gets it when it continues.
   static bool WaitFor(pid_t thread, int* signal) {
-    for (const int64_t began = NowNs(); NowNs() - began < kMostWaitNs; absl::SleepFor(kStopPoll)) {
+    for (const int64_t began = NowNs(); NowNs() - began < kMaxWaitNs; absl::SleepFor(kStopPoll)) {
       int status = 0;
       const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
       if (got == thread && WIFSTOPPED(status) && status >> 16 == 0) *signal = WSTOPSIG(status);

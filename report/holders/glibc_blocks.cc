@@ -14,15 +14,15 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kChunkStep = 16, kLeastChunk = 32, kChunkHead = 16;
+constexpr uint64_t kChunkStep = 16, kMinChunk = 32, kChunkHead = 16;
 constexpr uint64_t kPreviousUsed = 1, kIsMapped = 2, kChunkFlags = 7;
 constexpr uint64_t kArenaHeap = uint64_t{64} << 20;
 constexpr uint64_t kArenaStateBytes = 0x898;             // malloc_state; 2.26 and 2.43 have 8 bytes less or more
 constexpr int kTrustedChunks = 16;                       // this many consecutive plausible heads
 constexpr uint64_t kLongestSearch = uint64_t{16} << 20;  // for the next plausible head
-constexpr uint64_t kMostArenaHead = uint64_t{8} << 10;   // heap_info and malloc_state
-constexpr size_t kMostCaches = 1 << 14;                  // candidates for a thread's cache to examine
-constexpr size_t kMostInBin = 1 << 20;
+constexpr uint64_t kMaxArenaHead = uint64_t{8} << 10;    // heap_info and malloc_state
+constexpr size_t kMaxCaches = 1 << 14;                   // candidates for a thread's cache to examine
+constexpr size_t kMaxInBin = 1 << 20;
 constexpr uint64_t kLargestCached = 0x408;  // usable bytes of a block in a thread's cache
 // In the arena's state: the lists of fast bins, the top chunk, and the first of 254 words of bins.
 constexpr uint64_t kFastBinsToBins = 0x60, kTopToBins = 0x10;
@@ -119,13 +119,13 @@ class GlibcBlocks::Walk {
 
   uint64_t SizeAt(uint64_t chunk) { return words_.At(chunk + 8) & ~kChunkFlags; }
   static bool IsChunkSize(uint64_t at, uint64_t size, uint64_t end) {
-    return size >= kLeastChunk && size % kChunkStep == 0 && size <= end - at;
+    return size >= kMinChunk && size % kChunkStep == 0 && size <= end - at;
   }
   bool IsTrustedChunk(uint64_t at, uint64_t end) {
     for (int i = 0; i < kTrustedChunks; ++i) {
-      if (at + kLeastChunk > end) return i > 0;
+      if (at + kMinChunk > end) return i > 0;
       const uint64_t size = SizeAt(at);
-      if (!IsChunkSize(at, size, end)) return i > 0 && end - at <= 3 * kLeastChunk;
+      if (!IsChunkSize(at, size, end)) return i > 0 && end - at <= 3 * kMinChunk;
       at += size;
       if (at == end) return true;
     }
@@ -171,7 +171,7 @@ class GlibcBlocks::Walk {
     if (!image_.Read(arena - arena % kArenaHeap, &first, sizeof first) || first != arena) return std::nullopt;
     const bool has_state = arena - arena % kArenaHeap == at;
     const uint64_t from = has_state ? arena : at + 0x20;
-    for (uint64_t chunk = from / kChunkStep * kChunkStep; chunk < from + kMostArenaHead && chunk < at + bytes;
+    for (uint64_t chunk = from / kChunkStep * kChunkStep; chunk < from + kMaxArenaHead && chunk < at + bytes;
          chunk += kChunkStep) {
       if ((words_.At(chunk + 8) & kPreviousUsed) == 0 || !IsTrustedChunk(chunk, at + bytes)) continue;
       if (has_state) arena_states_.push_back(arena);
@@ -224,11 +224,11 @@ class GlibcBlocks::Walk {
   void WalkChunks(const ChunkHeap& heap) {
     const uint64_t end = heap.range.end;
     uint64_t previous = 0;
-    for (uint64_t at = (heap.range.start + kChunkStep - 1) / kChunkStep * kChunkStep; at + kLeastChunk <= end;) {
+    for (uint64_t at = (heap.range.start + kChunkStep - 1) / kChunkStep * kChunkStep; at + kMinChunk <= end;) {
       const uint64_t head = words_.At(at + 8), size = head & ~kChunkFlags;
       if (!IsChunkSize(at, size, end)) {
         // The end marker of a heap that is not its arena's newest.
-        if (!heap.is_main && end - at <= 3 * kLeastChunk && size <= kChunkStep) {
+        if (!heap.is_main && end - at <= 3 * kMinChunk && size <= kChunkStep) {
           AddGap(at + kChunkHead, end);
           return;
         }
@@ -309,7 +309,7 @@ class GlibcBlocks::Walk {
         uint64_t words[3];  // the head, the link and the number
         if (entries[i] == 0) continue;
         if (!heap.range.Contains(entries[i]) || !image_.Read(entries[i] - 8, words, sizeof words) ||
-            (words[0] & ~kChunkFlags) != kLeastChunk + kChunkStep * static_cast<uint64_t>(i) || words[2] < kPage ||
+            (words[0] & ~kChunkFlags) != kMinChunk + kChunkStep * static_cast<uint64_t>(i) || words[2] < kPage ||
             (early_key_.has_value() && *early_key_ != words[2])) {
           early_key_.reset();
           return;
@@ -352,8 +352,7 @@ class GlibcBlocks::Walk {
     std::vector<uint64_t> entries;
     blocks_.ForEach([&](const BlockMap::Block& block) {
       for (const CacheLayout& layout : kCacheLayouts) {
-        if (block.unused || block.range.end - block.range.start != layout.chunk - 8 || examined >= kMostCaches)
-          continue;
+        if (block.unused || block.range.end - block.range.start != layout.chunk - 8 || examined >= kMaxCaches) continue;
         ++examined;
         const size_t before = entries.size();
         if (!ReadCache(block, layout, &entries) || entries.size() == before) continue;
@@ -378,7 +377,7 @@ class GlibcBlocks::Walk {
   }
 
   void FollowPlainList(uint64_t entry) {
-    for (size_t i = 0; i < kMostInBin && entry != 0; ++i) {
+    for (size_t i = 0; i < kMaxInBin && entry != 0; ++i) {
       if (!MarkCached(entry, 0, UINT64_MAX)) return;
       if (!image_.Read(entry, &entry, sizeof entry)) return;
     }
@@ -465,7 +464,7 @@ class GlibcBlocks::Walk {
     if (!image_.Read(bins - kFastBinsToBins, heads.data(), sizeof heads)) return;
     for (const uint64_t head : heads) {
       uint64_t chunk = head;
-      for (size_t i = 0; i < kMostInBin && chunk != 0; ++i) {
+      for (size_t i = 0; i < kMaxInBin && chunk != 0; ++i) {
         const uint64_t block = chunk + kChunkHead;
         uint64_t next = 0;
         if (!MarkCached(block, 0, 0x100) || !image_.Read(block, &next, sizeof next)) break;

@@ -11,11 +11,11 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kLeastGuessedHeap = uint64_t{1} << 20;
+constexpr uint64_t kMinGuessedHeap = uint64_t{1} << 20;
 constexpr uint64_t kRedZone = 128;  // functions may use this much below the stack pointer
 // Of glibc's struct pthread: alignment, the largest size, and the place of the thread's id (2.26 to 2.43).
-constexpr uint64_t kBlockAlignment = 64, kMostThreadBlock = 0x900, kThreadIdOffset = 0x2d0;
-constexpr uint64_t kMostThreadLocal = uint64_t{64} << 10;
+constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900, kThreadIdOffset = 0x2d0;
+constexpr uint64_t kMaxThreadLocal = uint64_t{64} << 10;
 
 bool IsPrivateAnonymous(const MemoryMapping& mapping) { return mapping.is_anonymous() && !mapping.shared; }
 
@@ -91,13 +91,13 @@ class BlockFinder {
         others_.push_back(range);
         continue;
       }
-      if (mapping.end - mapping.start < kLeastGuessedHeap || IsIn(input_.mapped, mapping.start)) continue;
+      if (mapping.end - mapping.start < kMinGuessedHeap || IsIn(input_.mapped, mapping.start)) continue;
       const uint64_t bytes = PopulatedBytes(&image_, range);
       elsewhere += bytes;
       if (bytes > 0) large.push_back(range);
     }
     source_of_others_ = BlockSource::kRecorded;
-    if (others_.empty() && input_.may_guess && elsewhere > 4 * in_glibc + kLeastGuessedHeap) {
+    if (others_.empty() && input_.may_guess && elsewhere > 4 * in_glibc + kMinGuessedHeap) {
       others_ = std::move(large);
       source_of_others_ = BlockSource::kGuessed;
     }
@@ -178,7 +178,7 @@ std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, ui
                  for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
                    const uint64_t address = at + i * 8;
                    if (words[i] != address || words[i + 2] != address) continue;
-                   std::array<uint64_t, kMostThreadBlock / 8> block;
+                   std::array<uint64_t, kMaxThreadBlock / 8> block;
                    size_t bytes = sizeof block;
                    while (bytes > kThreadIdOffset && !image->Read(address, block.data(), bytes)) bytes -= 64;
                    if (bytes <= kThreadIdOffset) continue;
@@ -250,7 +250,7 @@ class RootFinder {
       if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || HasStackPointer(image_, range) ||
           heap_.map.HeapAt(mapping.end - 1) != nullptr)
         continue;
-      const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMostThreadLocal);
+      const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMaxThreadLocal);
       const std::optional<ThreadBlock> block = FindThreadBlock(&image_, from, mapping.end);
       if (!block.has_value() || block->id != 0 || block->stack.start == 0) continue;
       const uint64_t start = std::max(block->stack.start, mapping.start);

@@ -45,8 +45,8 @@ class ProcessedForest {
 bool HolderGraph::Begin(uint32_t blocks, uint64_t most_pointers, ScanBudget* budget) {
   blocks_ = blocks;
   budget_ = budget;
-  most_pointers = std::min<uint64_t>(most_pointers + kMostHolders * uint64_t{16}, kNone - 1);
-  return to_.Reserve(most_pointers, budget) && start_.Reserve(uint64_t{blocks} + kMostHolders + 2, budget);
+  most_pointers = std::min<uint64_t>(most_pointers + kMaxHolders * uint64_t{16}, kNone - 1);
+  return to_.Reserve(most_pointers, budget) && start_.Reserve(uint64_t{blocks} + kMaxHolders + 2, budget);
 }
 
 bool HolderGraph::AddPointer(uint32_t block, uint32_t to) {
@@ -60,7 +60,7 @@ bool HolderGraph::AddHolder(const std::vector<uint32_t>& to) {
   for (; next_node_ <= blocks_ + holders_; ++next_node_) {
     if (!start_.Add(static_cast<uint32_t>(to_.size()))) return false;
   }
-  if (holders_ >= kMostHolders) return false;
+  if (holders_ >= kMaxHolders) return false;
   ++holders_;
   for (const uint32_t block : to) {
     if (!to_.Add(block)) return false;

@@ -60,7 +60,7 @@ class HolderGraph {
   absl::Status Status() const;
 
  private:
-  static constexpr uint32_t kMostHolders = 1 << 22;
+  static constexpr uint32_t kMaxHolders = 1 << 22;
 
   bool Search(BigArray<uint32_t>* parent);
   bool CollectPredecessors(BigArray<uint32_t>* first, BigArray<uint32_t>* from);

@@ -15,8 +15,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostClasses = 60'000, kMostVtables = 1'000'000;
-constexpr size_t kMostClassName = 1024;
+constexpr size_t kMaxClasses = 60'000, kMaxVtables = 1'000'000;
+constexpr size_t kMaxClassName = 1024;
 constexpr int64_t kFarthestTop = 1 << 24;  // of an object's base from its top
 
 std::string Readable(std::string_view mangled) {
@@ -216,7 +216,7 @@ std::string HolderNames::ClassAt(uint64_t vtable) {
     return name.starts_with(kVtable) ? Printable(name.substr(kVtable.size())) : "";
   }
   uint64_t about[2];  // its own vtable, name
-  char text[kMostClassName];
+  char text[kMaxClassName];
   if (type % sizeof(uint64_t) != 0 || !image_.Read(type, about, sizeof about) || !IsInFile(about[0]) ||
       !IsInFile(about[1]))
     return "";
@@ -236,10 +236,10 @@ uint16_t HolderNames::ClassOf(uint64_t first_word) {
   if (first_word < kPage || first_word % sizeof(uint64_t) != 0 || first_word > kPcMask) return 0;
   const auto known = classes_.find(first_word);
   if (known != classes_.end()) return known->second;
-  if (!IsInFile(first_word) || classes_.size() >= kMostVtables) return 0;
+  if (!IsInFile(first_word) || classes_.size() >= kMaxVtables) return 0;
   const std::string name = ClassAt(first_word);
   uint16_t number = 0;
-  if (!name.empty() && class_names_.size() < kMostClasses) {
+  if (!name.empty() && class_names_.size() < kMaxClasses) {
     const auto [place, added] = class_numbers_.emplace(name, static_cast<uint16_t>(class_names_.size()));
     if (added) class_names_.push_back(name);
     number = place->second;

@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostPieces = 1024;  // of one process_vm_readv: IOV_MAX
+constexpr size_t kMaxPieces = 1024;  // of one process_vm_readv: IOV_MAX
 
 bool SeesOtherThreadIds(pid_t pid) {
   const std::string status = ReadOfProcess(pid, "status");
@@ -60,7 +60,7 @@ ProcessImage::ProcessImage(pid_t pid) : pid_(pid), memory_thread_(ThreadWithMemo
 absl::StatusOr<std::unique_ptr<ProcessImage>> ProcessImage::Open(pid_t pid) {
   std::unique_ptr<ProcessImage> image(new ProcessImage(pid));
   if (absl::Status status = image->Refresh(); !status.ok()) return status;
-  if (image->memory_.is_denied()) return absl::PermissionDeniedError(WhyNoLook(LookRightsFor(pid), pid));
+  if (image->memory_.is_denied()) return absl::PermissionDeniedError(WhyUnreadable(LookRightsFor(pid), pid));
   return image;
 }
 
@@ -108,10 +108,10 @@ bool ProcessImage::Read(uint64_t address, void* to, size_t bytes) const {
 }
 
 size_t ProcessImage::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
-  iovec remote[kMostPieces];
+  iovec remote[kMaxPieces];
   size_t done = 0;
   while (done < ranges.size()) {
-    const size_t count = std::min(kMostPieces, ranges.size() - done);
+    const size_t count = std::min(kMaxPieces, ranges.size() - done);
     size_t bytes = 0;
     for (size_t i = 0; i < count; ++i) {
       const MemoryRange& range = ranges[done + i];

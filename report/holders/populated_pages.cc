@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostEntries = 8192;
+constexpr size_t kMaxEntries = 8192;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ bool PopulatedPages::LoadByScan(uint64_t from, uint64_t end) {
 }
 
 void PopulatedPages::LoadByEntries(uint64_t from, uint64_t end) {
-  entries_.resize(std::min<uint64_t>(kMostEntries, (end - from / kPage * kPage + kPage - 1) / kPage));
+  entries_.resize(std::min<uint64_t>(kMaxEntries, (end - from / kPage * kPage + kPage - 1) / kPage));
   const size_t got = PreadAll(file_.get(), reinterpret_cast<char*>(entries_.data()), entries_.size() * sizeof(uint64_t),
                               from / kPage * sizeof(uint64_t)) /
                      sizeof(uint64_t);

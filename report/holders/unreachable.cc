@@ -13,12 +13,12 @@
 namespace holdfast {
 namespace {
 
-constexpr double kMostExpectedFalse = 0.001;
+constexpr double kMaxExpectedFalse = 0.001;
 // A pointer that moves among k places is missed with probability (1 − 1/k)^k, if the places are read at independent
 // times: at most 1/e.
 constexpr double kMissed = 0.37;
 constexpr uint64_t kSmallBlock = uint64_t{16} << 10;  // read together with others
-constexpr size_t kMostTogether = 256;                 // blocks: 4 MiB at most
+constexpr size_t kMaxTogether = 256;                  // blocks: 4 MiB at most
 
 class Bits {
  public:
@@ -107,7 +107,7 @@ class Marker {
     marked_.Set(block.number);
     waiting_.Set(block.number);
     any_waits_ = true;
-    if (next_.size() < kMostNext) next_.push_back(block.number);
+    if (next_.size() < kMaxNext) next_.push_back(block.number);
   }
 
   void MarkAll(const std::vector<RootRange>& roots) {
@@ -126,8 +126,8 @@ class Marker {
  private:
   static constexpr uint64_t kWindow = uint64_t{256} << 10;
   static constexpr size_t kFew = 48;  // reading these singly is cheaper than the whole window
-  static constexpr size_t kMostNext = 1 << 16;
-  static constexpr int kMostRounds = 8;
+  static constexpr size_t kMaxNext = 1 << 16;
+  static constexpr int kMaxRounds = 8;
 
   // Goes through a heap and searches waiting blocks, where there are many.
   void Sweep(const BlockMap::Heap& heap) {
@@ -138,7 +138,7 @@ class Marker {
       if (waiting == 0) continue;
       if (waiting < kFew) {
         waiting_.ForEachIn(first, last, [this](size_t block) {
-          if (next_.size() < kMostNext) next_.push_back(static_cast<uint32_t>(block));
+          if (next_.size() < kMaxNext) next_.push_back(static_cast<uint32_t>(block));
           any_waits_ = true;
         });
         continue;
@@ -147,7 +147,7 @@ class Marker {
       ForEachPiece(&image_, at, end, [&](uint64_t from, std::span<const uint64_t> words) {
         std::copy(words.begin(), words.end(), window_.begin() + static_cast<ptrdiff_t>((from - at) / sizeof(uint64_t)));
       });
-      for (int round = 0; round < kMostRounds && waiting_.CountIn(first, last) > 0; ++round) {
+      for (int round = 0; round < kMaxRounds && waiting_.CountIn(first, last) > 0; ++round) {
         map_.ForEachOf(heap, at, end, [&](const BlockMap::Block& block) {
           if (!waiting_.Get(block.number)) return;
           waiting_.Clear(block.number);
@@ -166,7 +166,7 @@ class Marker {
     std::vector<MemoryRange> blocks;
     while (!next_.empty()) {
       blocks.clear();
-      while (!next_.empty() && blocks.size() < kMostTogether) {
+      while (!next_.empty() && blocks.size() < kMaxTogether) {
         const uint32_t block = next_.back();
         next_.pop_back();
         if (!waiting_.Get(block)) continue;
@@ -174,7 +174,7 @@ class Marker {
         blocks.push_back(map_.Get(block).range);
       }
       reader_.ForEachWord(blocks, [this](uint64_t word) { Mark(word); });
-      if (next_.size() > kMostNext / 2) return;  // a sweep is cheaper now
+      if (next_.size() > kMaxNext / 2) return;  // a sweep is cheaper now
     }
   }
 
@@ -229,7 +229,7 @@ class Candidates {
     std::vector<MemoryRange> some;
     while (!next_.empty()) {
       some.clear();
-      for (; !next_.empty() && some.size() < kMostTogether; next_.pop_back()) some.push_back(blocks_[next_.back()]);
+      for (; !next_.empty() && some.size() < kMaxTogether; next_.pop_back()) some.push_back(blocks_[next_.back()]);
       reader.ForEachWord(some, [this](uint64_t word) { ReachWord(word); });
     }
     size_t kept = 0;
@@ -396,8 +396,8 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
     result.knows_free = heap->knows_free;
     result.hidden_registers = HiddenRegisters(*image);
     result.exact = !asleep || (before.has_value() && asleep() == before);
-    result.settled = result.exact || candidates.size() == 0 || ExpectedFalse(dropped) < kMostExpectedFalse;
-    if (result.settled || result.scans == kMostScans) break;
+    result.settled = result.exact || candidates.size() == 0 || ExpectedFalse(dropped) < kMaxExpectedFalse;
+    if (result.settled || result.scans == kMaxScans) break;
   }
   result.blocks = DirectFirst(image, &candidates);
   return result;

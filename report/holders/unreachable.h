@@ -4,7 +4,7 @@
 // memory already read is missed. So the first scan yields candidates. Each further scan searches all other memory for
 // pointers to candidates, and drops those that it finds, and all that they lead to. Blocks that were freed or changed
 // their size are dropped as well. The missed ones decrease by a factor of about 4 with each scan, so scans are repeated
-// until fewer than 0.001 blocks are expected to be false, at most kMostScans times. If no thread ran during a scan, that
+// until fewer than 0.001 blocks are expected to be false, at most kMaxScans times. If no thread ran during a scan, that
 // scan is exact.
 //
 //     scan 1: 4,210 candidates      scan 2: 61 dropped      scan 3: 12 dropped      scan 4 … 9: 0 dropped      settled
@@ -27,7 +27,7 @@
 
 namespace holdfast {
 
-inline constexpr int kMostScans = 12;
+inline constexpr int kMaxScans = 12;
 inline constexpr uint32_t kPreservedRegisters = 6;
 
 struct UnreachableBlock {

@@ -50,7 +50,7 @@ WaitEnd HttpServer::Connections::Wait(const Connection& connection, std::chrono:
   constexpr int64_t kLongestMs = 24 * 3600 * 1000;
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_ >= kMostWaiting) return WaitEnd::kTooMany;
+    if (waiting_ >= kMaxWaiting) return WaitEnd::kTooMany;
     ++waiting_;
   }
   const WaitEnd end = WaitUntil(connection.socket, Clock::now() + std::min<std::chrono::milliseconds>(

@@ -100,7 +100,7 @@ struct HttpCallbacks {
       if (std::optional<HttpResponse> refusal = Refusal(server->options_.rules, request, field))
         return refuse(*std::move(refusal));
       uint64_t length = 0;
-      if (absl::SimpleAtoi(std::string(field("Content-Length")), &length) && length > HttpServer::kMostBodyBytes) {
+      if (absl::SimpleAtoi(std::string(field("Content-Length")), &length) && length > HttpServer::kMaxBodyBytes) {
         return refuse({.status = 413, .body = "413 Request Entity Too Large\n"});
       }
       request.host = field("Host");
@@ -109,7 +109,7 @@ struct HttpCallbacks {
       return MHD_YES;
     }
     if (*upload_size != 0) {
-      exchange->too_large = exchange->too_large || request.body.size() + *upload_size > HttpServer::kMostBodyBytes;
+      exchange->too_large = exchange->too_large || request.body.size() + *upload_size > HttpServer::kMaxBodyBytes;
       if (!exchange->too_large) request.body.append(upload, *upload_size);
       *upload_size = 0;
       return MHD_YES;
@@ -149,8 +149,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Listener listener,
   const Options& kept = server->options_;
   std::vector<MHD_OptionItem> items = {
       {MHD_OPTION_LISTEN_SOCKET, fcntl(server->listener_.socket.get(), F_DUPFD_CLOEXEC, 0), nullptr},  // it closes it
-      {MHD_OPTION_CONNECTION_LIMIT, kMostConnections, nullptr},
-      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMostHeaderBytes, nullptr},
+      {MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, nullptr},
+      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMaxHeaderBytes, nullptr},
       {MHD_OPTION_STRICT_FOR_CLIENT, 1, nullptr},
       {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<intptr_t>(&HttpCallbacks::End), server.get()},
       {MHD_OPTION_NOTIFY_CONNECTION, reinterpret_cast<intptr_t>(&HttpCallbacks::Notify), server.get()},

@@ -1,11 +1,11 @@
 // An HTTP server with one thread per connection, so that a handler may wait (`seconds=30`). Every resource that a
 // client can use is limited.
 //
-//   connections at once   kMostConnections; further ones are closed. No client can keep one without making progress:
+//   connections at once   kMaxConnections; further ones are closed. No client can keep one without making progress:
 //   a request             must arrive completely within kRequestTime of the connection, or of the previous answer
-//   its header            at most kMostHeaderBytes, its body kMostBodyBytes
+//   its header            at most kMaxHeaderBytes, its body kMaxBodyBytes
 //   an answer             must be read within kAnswerTime
-//   handlers that wait    kMostWaiting at once; the other connections remain free for immediate answers
+//   handlers that wait    kMaxWaiting at once; the other connections remain free for immediate answers
 // A handler runs in the thread of its connection, several at a time. An exception in a handler gives a 500.
 #ifndef HOLDFAST_REPORT_HTTP_HTTP_SERVER_H_
 #define HOLDFAST_REPORT_HTTP_HTTP_SERVER_H_
@@ -26,9 +26,9 @@ namespace holdfast {
 
 class HttpServer {
  public:
-  static constexpr unsigned kMostConnections = 64, kMostWaiting = 32;
+  static constexpr unsigned kMaxConnections = 64, kMaxWaiting = 32;
   static constexpr std::chrono::seconds kRequestTime{10}, kAnswerTime{120};
-  static constexpr size_t kMostHeaderBytes = 32 << 10, kMostBodyBytes = 1 << 20;
+  static constexpr size_t kMaxHeaderBytes = 32 << 10, kMaxBodyBytes = 1 << 20;
 
   struct Options {
     AdmissionRules rules;

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "report/analysis/growth/distinct_stacks.h"
 #include "report/analysis/growth/leak_series.h"
-#include "report/analysis/growth/telling_stacks.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/analysis/profiles/short_name.h"
@@ -34,8 +34,8 @@ ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, std::str
   std::vector<std::vector<std::string>> stacks;
   for (const LeakSeries::Entry& entry : entries) {
     if (IsLeak(entry.bytes.growth_class)) {
-      if (growths.growing++ >= kMostGrowing) continue;
-    } else if (others++ >= kMostOthers) {
+      if (growths.growing++ >= kMaxGrowing) continue;
+    } else if (others++ >= kMaxOthers) {
       break;  // growing stacks come first
     }
     stacks.push_back(series.FramesOf(entry));
@@ -46,9 +46,9 @@ ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, std::str
                               .objects_now = entry.objects_now,
                               .half_age_ns = series.AgesOf(entry).half_ns(),
                               .oldest_age_ns = series.AgesOf(entry).oldest_ns(),
-                              .course = series.CourseOf(entry, kMostPoints)});
+                              .course = series.CourseOf(entry, kMaxPoints)});
   }
-  const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);
+  const std::vector<std::string> texts = DistinctStacks(stacks, kFew, ShortName);
   for (size_t i = 0; i < texts.size(); ++i) growths.stacks[i].text = texts[i];
   return growths;
 }
@@ -128,7 +128,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     }
   }
   // Make rows distinguishable, even across two processes.
-  const std::vector<std::string> texts = TellingStacks(stacks, kFew, ShortName);
+  const std::vector<std::string> texts = DistinctStacks(stacks, kFew, ShortName);
   size_t next = 0;
   for (ReportBuilder::Growths& growths : all) {
     for (ReportBuilder::GrowingStack& stack : growths.stacks) stack.text = WithVisibleDirections(texts[next++]);

@@ -5,8 +5,8 @@
 //   leaks.See(file);              // each file as it is read; heap and map profiles that may have an answer are read again
 //   leaks.Find(&data);            // last, before ReportBuilder::Encode
 //
-// All stacks that grow go into the page, up to kMostGrowing, and the largest others. A process has an answer of each kind with
-// kLeastSnapshots, or if the ages of live blocks tell it. One thread at a time.
+// All stacks that grow go into the page, up to kMaxGrowing, and the largest others. A process has an answer of each kind with
+// kMinSnapshots, or if the ages of live blocks tell it. One thread at a time.
 #ifndef HOLDFAST_REPORT_PAGE_HTML_LEAKS_H_
 #define HOLDFAST_REPORT_PAGE_HTML_LEAKS_H_
 
@@ -28,7 +28,7 @@ namespace holdfast {
 
 class HtmlLeaks {
  public:
-  static constexpr size_t kMostGrowing = 1000, kMostOthers = 40, kMostPoints = 48;
+  static constexpr size_t kMaxGrowing = 1000, kMaxOthers = 40, kMaxPoints = 48;
 
   // What the page has of one process and kind, heap or map. `entries` are those of `series`.
   static ReportBuilder::Growths GrowthsOf(const std::string& process, std::string_view kind, const LeakSeries& series,

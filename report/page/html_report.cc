@@ -91,8 +91,8 @@ absl::Status AddAll(const std::vector<std::string>& arguments, bool is_base, boo
 
 // Returns arguments for a command: many files of one folder are replaced by the folder.
 std::vector<std::string> AsNamed(const std::vector<std::string>& files) {
-  constexpr size_t kMostNamed = 3;
-  if (files.size() <= kMostNamed) return files;
+  constexpr size_t kMaxNamed = 3;
+  if (files.size() <= kMaxNamed) return files;
   const std::filesystem::path folder = std::filesystem::path(files[0]).parent_path();
   const bool is_one = std::all_of(files.begin(), files.end(), [&](const std::string& file) {
     return std::filesystem::path(file).parent_path() == folder;

@@ -9,12 +9,12 @@
 
 namespace holdfast {
 
-inline constexpr size_t kMostLocksWritten = 64;
-inline constexpr size_t kMostPairsWritten = 256;
+inline constexpr size_t kMaxLocksWritten = 64;
+inline constexpr size_t kMaxPairsWritten = 256;
 // Sums of the remaining locks: a server may have a lock in each connection.
-inline constexpr size_t kMostSumsWritten = 64;
+inline constexpr size_t kMaxSumsWritten = 64;
 // Locks without a holder, if there are others: idle threads wait for condition variables all day.
-inline constexpr size_t kMostUnheldWritten = 16;
+inline constexpr size_t kMaxUnheldWritten = 16;
 inline bool HasNoHolder(WaitKind kind) {
   return kind == WaitKind::kCondition || kind == WaitKind::kSemaphore || kind == WaitKind::kBarrier ||
          kind == WaitKind::kOnce;

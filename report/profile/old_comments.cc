@@ -23,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint32_t kMostNumber = 100'000;  // of stacks, threads, waits, locks, pairs and sites
+constexpr uint32_t kMaxNumber = 100'000;  // of stacks, threads, waits, locks, pairs and sites
 
 // Takes words off the front of a line.
 class Words {
@@ -57,7 +57,7 @@ class Words {
       *number = 0;
       return true;
     }
-    return Take(number) && *number <= kMostNumber;
+    return Take(number) && *number <= kMaxNumber;
   }
   bool empty() const { return left_.find_first_not_of(' ') == std::string_view::npos; }
   std::string_view rest() const { return left_.starts_with(' ') ? left_.substr(1) : left_; }
@@ -109,7 +109,7 @@ T* At(std::vector<T>* all, uint32_t number) {
 // Adds an entry, or leaves it out if there are too many.
 template <typename T>
 void AddTo(std::vector<T>* all, T entry) {
-  if (all->size() < kMostNumber) all->push_back(std::move(entry));
+  if (all->size() < kMaxNumber) all->push_back(std::move(entry));
 }
 
 class Translation {
@@ -147,7 +147,7 @@ class Translation {
   // "stack 3: 0x55d2c0901233 0x55d2c0901300", without its first word. An address without a location is left out.
   bool ReadStack(Words words, std::vector<std::vector<uint32_t>>* stacks) {
     uint32_t number = 0;
-    if (!words.Take(&number) || number == 0 || number > kMostNumber) return false;
+    if (!words.Take(&number) || number == 0 || number > kMaxNumber) return false;
     if (by_address_.empty()) {
       for (uint32_t i = 0; i < profile_.locations.size(); ++i) by_address_.emplace(profile_.locations[i].address, i);
     }
@@ -179,7 +179,7 @@ class Translation {
       return true;
     }
     const auto known = lock_places_.find(lock.number);
-    return known != lock_places_.end() && known->second < kMostNumber &&
+    return known != lock_places_.end() && known->second < kMaxNumber &&
            ReadOfLock(words, &made_.locks->lock[known->second]);
   }
 
@@ -298,7 +298,7 @@ class Translation {
     int64_t alone_ns = 0, delay_ns = 0;
     if (!words.Take(&alone_ns) || !words.Take("of", &delay_ns)) return false;
     const auto known = holder_places_.find(std::pair(site.stack, site.kind));
-    if (known == holder_places_.end() || known->second >= kMostNumber) return true;
+    if (known == holder_places_.end() || known->second >= kMaxNumber) return true;
     made_.locks->site[known->second].delay_ns = delay_ns;
     made_.locks->site[known->second].alone_ns = alone_ns;
     return true;
@@ -677,7 +677,7 @@ class Translation {
     uint32_t number = 0;
     record::NamedThread thread;
     const bool whole = words.Take(&number) && words.Take("stack", &thread.stack) && words.Take("tid", &thread.tid) &&
-                       words.Is("name") && (!made_.threads.has_value() || made_.threads->thread.size() < kMostNumber);
+                       words.Is("name") && (!made_.threads.has_value() || made_.threads->thread.size() < kMaxNumber);
     if (!whole) return false;
     thread.name = words.rest();
     Made(&made_.threads).thread.push_back(std::move(thread));

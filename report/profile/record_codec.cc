@@ -130,7 +130,7 @@ class FieldReader {
   // Adds an element to a repeated field.
   template <typename Element>
   Element* AddTo(std::vector<Element>* elements) {
-    if (elements->size() == kMostRepeated) Fail("a record has more than {} of field {}", kMostRepeated, reader_.tag());
+    if (elements->size() == kMaxRepeated) Fail("a record has more than {} of field {}", kMaxRepeated, reader_.tag());
     return &elements->emplace_back();
   }
 

@@ -1,4 +1,4 @@
-// Typed records (typed_records.h) to protobuf and back. Only for the pprof reader and writer; kMostRepeated is for all who
+// Typed records (typed_records.h) to protobuf and back. Only for the pprof reader and writer; kMaxRepeated is for all who
 // make records.
 #ifndef HOLDFAST_REPORT_PROFILE_RECORD_CODEC_H_
 #define HOLDFAST_REPORT_PROFILE_RECORD_CODEC_H_
@@ -19,7 +19,7 @@ inline constexpr uint32_t kFirstRecordField = 1003;
 
 // The most elements of one repeated field that a reader accepts. Without this limit a small file of empty messages could
 // fill the memory. Writers leave out what has more.
-inline constexpr size_t kMostRepeated = 100'000;
+inline constexpr size_t kMaxRepeated = 100'000;
 
 // Appends fields of message Profile. Text that is not UTF-8 is repaired.
 void AppendRecords(const record::Profile& records, std::string* message);

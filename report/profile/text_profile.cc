@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kHeap = "heap profile:", kJemalloc = "heap_v2/", kContention = "--- contention",
                            kJavaHeap = "--- heapz", kMutex = "--- mutex", kBlank = " \t\r";
-constexpr double kMost = 9.2e18;
+constexpr double kMax = 9.2e18;
 constexpr uint64_t kUsualStart = 0x400000;  // of programs that are not position-independent
 
 std::string_view Trimmed(std::string_view text) {
@@ -71,7 +71,7 @@ std::optional<HeapValues> TakeHeapValues(std::string_view* text) {
 }
 
 // Truncates, as go tool pprof does.
-int64_t WithoutFraction(double value) { return static_cast<int64_t>(std::clamp(value, -kMost, kMost)); }
+int64_t WithoutFraction(double value) { return static_cast<int64_t>(std::clamp(value, -kMax, kMax)); }
 
 class TextDecoder {
  public:

@@ -11,14 +11,14 @@ namespace holdfast {
 namespace {
 
 // The largest sum of counts: a malicious file may contain any number.
-constexpr double kMostCount = 9e15;
+constexpr double kMaxCount = 9e15;
 
 }  // namespace
 
 void TimeCounts::Add(uint32_t bucket, double count) {
   if (!(count > 0)) return;
   double& sum = counts_[std::min(bucket, kTimeBuckets - 1)];
-  sum = std::min(sum + count, kMostCount);
+  sum = std::min(sum + count, kMaxCount);
 }
 
 void TimeCounts::Add(const TimeCounts& other) {

@@ -18,7 +18,7 @@ std::vector<StringId> CommentsToWrite(const Profile& profile) {
   std::vector<StringId> comments = profile.comments;
   if (!profile.records().process.has_value()) return comments;
   for (const std::string_view start : kDispensable) {
-    for (size_t i = comments.size(); i-- > 0 && comments.size() > kMostComments;) {
+    for (size_t i = comments.size(); i-- > 0 && comments.size() > kMaxComments;) {
       if (profile.strings[comments[i]].starts_with(start)) comments.erase(comments.begin() + static_cast<ptrdiff_t>(i));
     }
   }

@@ -10,10 +10,10 @@
 
 namespace holdfast {
 
-inline constexpr size_t kMostComments = 20;
+inline constexpr size_t kMaxComments = 20;
 
 // Returns all comments, in their order; of a profile with a record of its process, without the least informative ones
-// beyond kMostComments ("executable", the last of many "no names").
+// beyond kMaxComments ("executable", the last of many "no names").
 std::vector<StringId> CommentsToWrite(const Profile& profile);
 
 }  // namespace holdfast

@@ -123,14 +123,14 @@ void DescribeKernel(const std::string& process, Findings* findings) {
 }
 
 void DescribeExporter(const std::string& process, const std::vector<std::string>& tables, Findings* findings) {
-  if (const auto parent = WhoNoticesOrphans(process, tables); parent.has_value()) {
+  if (const auto parent = ParentOfOrphans(process, tables); parent.has_value()) {
     findings->Note(
         "exporter",
         fmt::format(
             "no exporter starts without `holdfast run`, because {} would see it as a child. Write the profiles with `holdfast collect`",
             parent->name));
   }
-  if (const auto reaper = WhoEndsWithTheProgram(process); reaper.has_value()) {
+  if (const auto reaper = EndsWithProgram(process); reaper.has_value()) {
     findings->Note(
         "exporter",
         fmt::format(

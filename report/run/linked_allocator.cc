@@ -24,7 +24,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxImageBytes = uint64_t{1} << 30;
 
 std::unique_ptr<ElfFile> OpenElf(const std::string& path, FileDescriptor* file) {
   *file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -43,17 +43,17 @@ class FileImage {
     uint64_t low = UINT64_MAX, high = 0;
     for (const Elf64_Phdr& segment : elf->segments()) {
       if (segment.p_type != PT_LOAD || segment.p_filesz == 0) continue;
-      if (segment.p_vaddr > UINT64_MAX / 2 || segment.p_filesz > kMostImageBytes) return false;
+      if (segment.p_vaddr > UINT64_MAX / 2 || segment.p_filesz > kMaxImageBytes) return false;
       low = std::min(low, segment.p_vaddr);
       high = std::max(high, segment.p_vaddr + segment.p_filesz);
     }
-    if (low >= high || high - low > kMostImageBytes) return false;
+    if (low >= high || high - low > kMaxImageBytes) return false;
     bytes_.resize(high - low);
     image_.bias = reinterpret_cast<uintptr_t>(bytes_.data()) - low;
     for (const Elf64_Phdr& segment : elf->segments()) {
       const uintptr_t start = image_.bias + segment.p_vaddr;
       if (segment.p_type == PT_GNU_EH_FRAME) image_.unwind_table = start;
-      if (segment.p_type != PT_LOAD || segment.p_filesz == 0 || image_.segment_count == ExecutableImage::kMostSegments)
+      if (segment.p_type != PT_LOAD || segment.p_filesz == 0 || image_.segment_count == ExecutableImage::kMaxSegments)
         continue;
       if (!elf->Read(segment.p_offset, segment.p_filesz, reinterpret_cast<char*>(start))) return false;
       image_.segments[image_.segment_count++] = {start, start + segment.p_filesz, (segment.p_flags & PF_X) != 0,
@@ -110,8 +110,7 @@ class FileImage {
     for (const Elf64_Shdr& section : elf.sections()) {
       if (elf.NameOf(section) != "__rseq_cs" || (section.sh_flags & SHF_ALLOC) == 0) continue;
       const auto words = WordsOf(elf, section);
-      for (size_t i = 0; i + 4 <= words.size() && image_.restartable_count < ExecutableImage::kMostRestartable;
-           i += 4) {
+      for (size_t i = 0; i + 4 <= words.size() && image_.restartable_count < ExecutableImage::kMaxRestartable; i += 4) {
         const uintptr_t start = image_.bias + words[i + 1];
         image_.restartable[image_.restartable_count++] = {start, start + words[i + 2], image_.bias + words[i + 3]};
       }
@@ -119,8 +118,8 @@ class FileImage {
   }
 
   static std::vector<uint64_t> WordsOf(const ElfFile& elf, const Elf64_Shdr& section) {
-    constexpr uint64_t kMostBytes = 1 << 20;
-    const auto bytes = elf.BytesOf(section, kMostBytes);
+    constexpr uint64_t kMaxBytes = 1 << 20;
+    const auto bytes = elf.BytesOf(section, kMaxBytes);
     std::vector<uint64_t> words(bytes ? bytes->size() / sizeof(uint64_t) : 0);
     if (words.empty()) return words;
     memcpy(words.data(), bytes->data(), words.size() * sizeof(uint64_t));

@@ -23,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostArgumentBytes = 128 << 10, kMostProgramBytes = 128 << 20;
+constexpr size_t kMaxArgumentBytes = 128 << 10, kMaxProgramBytes = 128 << 20;
 constexpr std::string_view kInterpreters[] = {"python", "perl", "ruby", "php", "node", "lua"};
 // Libraries that call arbitrary libc functions on behalf of programs that have no text to search.
 constexpr std::string_view kForeignCalls[] = {"jnidispatch", "libjffi", "ffi_bindings.node", "koffi"};
@@ -61,7 +61,7 @@ bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::
   for (const std::string& path : code) {
     const std::string_view name = BaseName(path);
     if ((name.starts_with("python") || name.starts_with("libpython")) &&
-        ReadWhole(fmt::format("/proc/{}/root{}", pid, path), kMostProgramBytes).find("PyInit__ctypes") !=
+        ReadWhole(fmt::format("/proc/{}/root{}", pid, path), kMaxProgramBytes).find("PyInit__ctypes") !=
             std::string::npos) {
       return true;
     }
@@ -71,7 +71,7 @@ bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::
 
 // Reads a command line, which any user may do.
 std::vector<std::string> ArgumentsOf(int pid) {
-  const std::string bytes = ReadWhole(fmt::format("/proc/{}/cmdline", pid), kMostArgumentBytes);
+  const std::string bytes = ReadWhole(fmt::format("/proc/{}/cmdline", pid), kMaxArgumentBytes);
   std::vector<std::string> arguments;
   for (const std::string_view argument : Split(bytes, std::string_view("\0", 1))) arguments.emplace_back(argument);
   return arguments;
@@ -159,7 +159,7 @@ std::string NameOf(const Ancestor& ancestor) { return fmt::format("{} (pid {})",
 
 }  // namespace
 
-std::optional<OrphanParent> WhoNoticesOrphans(const std::string& process, const std::vector<std::string>& tables) {
+std::optional<OrphanParent> ParentOfOrphans(const std::string& process, const std::vector<std::string>& tables) {
   Ancestor who;
   Asked asked = {.folders = tables, .process = process};
   if (WhereOrphansGo(process.c_str(), &who, MayTake, &asked) == Orphans::kUnnoticed) return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<OrphanParent> WhoNoticesOrphans(const std::string& process, const 
   return OrphanParent{NameOf(who)};
 }
 
-std::optional<std::string> WhoEndsWithTheProgram(const std::string& process) {
+std::optional<std::string> EndsWithProgram(const std::string& process) {
   struct Seen {
     bool run = false;
     std::string reaper;

@@ -21,11 +21,11 @@ struct OrphanParent {
 
 // Returns the process that would notice an orphan of `process` ("self" or a pid). `tables`: folders with the tables of
 // its ancestors.
-std::optional<OrphanParent> WhoNoticesOrphans(const std::string& process, const std::vector<std::string>& tables);
+std::optional<OrphanParent> ParentOfOrphans(const std::string& process, const std::vector<std::string>& tables);
 
 // Returns the reaper that ends the container as soon as its own child exits ("tini (pid 1)"), unless `holdfast run`
 // runs between that reaper and `process`.
-std::optional<std::string> WhoEndsWithTheProgram(const std::string& process);
+std::optional<std::string> EndsWithProgram(const std::string& process);
 
 }  // namespace holdfast
 

@@ -24,7 +24,7 @@ namespace holdfast {
 namespace {
 
 // A script's interpreter may be a script itself. The kernel follows at most this many.
-constexpr int kMostScripts = 5;
+constexpr int kMaxScripts = 5;
 
 // Returns 0, or the errno with which execve would fail.
 int Executable(const std::string& path) {
@@ -156,7 +156,7 @@ ProgramCheck CheckProgram(const std::vector<std::string>& command, const char* p
   std::string shown = found.path + ":", path = found.path;
   for (int scripts = 0; file.kind == ExecutableKind::Kind::kScript; ++scripts) {
     std::string interpreter = file.interpreter;
-    if (interpreter.empty() || scripts == kMostScripts) return ExecFailed(name, ENOEXEC);
+    if (interpreter.empty() || scripts == kMaxScripts) return ExecFailed(name, ENOEXEC);
     if (const int error = Executable(interpreter); error != 0) {
       return Refuse(
           kNotExecutable,

@@ -21,7 +21,7 @@
 #include "report/base/value_units.h"
 #include "report/builder/output_folder.h"
 #include "report/daemon/served_users.h"
-#include "report/daemon/still_exporter.h"
+#include "report/daemon/stalled_exporter.h"
 #include "report/daemon/sweep_tables.h"
 #include "report/observe/table/folder_owner.h"
 #include "report/observe/table/table_destination.h"
@@ -38,10 +38,10 @@ namespace {
 
 // How long to wait if nothing can be written, and while an exporter is busy: a million new stacks on a busy machine
 // take a while.
-constexpr int64_t kMostMs = 5'000, kMostAtWorkMs = 60'000;
+constexpr int64_t kMaxMs = 5'000, kMaxAtWorkMs = 60'000;
 constexpr int64_t kSilentMs = 500;
 constexpr int kStepMs = 10;
-constexpr size_t kMostProcessesShown = 12, kMostProcessesRead = 256;
+constexpr size_t kMaxProcessesShown = 12, kMaxProcessesRead = 256;
 constexpr size_t kSnapshotsForLeaks = 5;
 
 int64_t NowMs() { return NowNs() / kMs; }
@@ -76,7 +76,7 @@ std::optional<std::string> WhyNotWritable(const FinishedRun& run) {
   if (access(run.out.c_str(), F_OK) != 0) return fmt::format("{} is gone", run.out);
   if (access(run.out.c_str(), W_OK) != 0) return fmt::format("{} cannot be written", run.out);
   if (statvfs(run.out.c_str(), &info) == 0 && info.f_bavail == 0) return fmt::format("no space is left in {}", run.out);
-  if (!run.still_exporter.empty()) return run.still_exporter;
+  if (!run.stalled_exporter.empty()) return run.stalled_exporter;
   return std::nullopt;
 }
 
@@ -129,7 +129,7 @@ struct Found {
 std::optional<Found> Fullest(const FinishedRun& run, const std::vector<ProcessFiles>& processes,
                              const std::string& kind, const std::vector<std::pair<std::string, std::string>>& metrics) {
   std::vector<Found> fullest(metrics.size()), of_main(metrics.size());
-  for (size_t i = 0; i < processes.size() && i < kMostProcessesRead; ++i) {
+  for (size_t i = 0; i < processes.size() && i < kMaxProcessesRead; ++i) {
     const auto newest = processes[i].newest.find(kind);
     if (newest == processes[i].newest.end()) continue;
     const std::string path = fmt::format("{}/{}", run.out, newest->second.ToString());
@@ -301,9 +301,9 @@ std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
     const bool comes = !std::all_of(left.begin(), left.end(), [](const TableLeft& table) { return table.is_foreign; });
     if (!comes || !run.has_exporter) return left;
     const bool served = ExporterServes(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out));
-    if (waited_ms > kMostAtWorkMs || (waited_ms > kMostMs && (!served || WhyNotWritable(run).has_value()))) return left;
-    if (served && progress.IsStill(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out))) {
-      run.still_exporter = WhyStill(progress);
+    if (waited_ms > kMaxAtWorkMs || (waited_ms > kMaxMs && (!served || WhyNotWritable(run).has_value()))) return left;
+    if (served && progress.IsStalled(run.tables.c_str(), run.out.c_str(), FolderIdOf(run.out))) {
+      run.stalled_exporter = WhyStalled(progress);
       return left;
     }
     if (!restarted && !served) {
@@ -318,7 +318,7 @@ std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
   }
 }
 
-size_t StillProfiled(const FinishedRun& run) { return TablesOf(run, Liveness::kAlive).size(); }
+size_t StillRunning(const FinishedRun& run) { return TablesOf(run, Liveness::kAlive).size(); }
 
 std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<std::string>& names_now,
                                      const std::string& kind) {
@@ -331,19 +331,19 @@ std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<s
 }
 
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
-                    const std::vector<TableLeft>& tables_left, size_t still_profiled) {
+                    const std::vector<TableLeft>& tables_left, size_t still_running) {
   const std::vector<ProcessFiles> processes = NewFiles(run, names_now);
   std::string text;
   if (!processes.empty()) {
     text += fmt::format("holdfast: profiles of {} in {}:\n", Counted(processes.size(), "process", "processes"),
                         Printable(FromHere(run.out)));
-    for (size_t i = 0; i < processes.size() && i < kMostProcessesShown; ++i) {
+    for (size_t i = 0; i < processes.size() && i < kMaxProcessesShown; ++i) {
       text += processes[i].pid == 0 ? fmt::format("  {} (all its short processes)\n", Printable(processes[i].program))
                                     : fmt::format("  {} (pid {})\n", Printable(processes[i].program), processes[i].pid);
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
     }
-    if (processes.size() > kMostProcessesShown) {
-      text += fmt::format("  and {} more\n", Counted(processes.size() - kMostProcessesShown, "process", "processes"));
+    if (processes.size() > kMaxProcessesShown) {
+      text += fmt::format("  and {} more\n", Counted(processes.size() - kMaxProcessesShown, "process", "processes"));
     }
     text += NextSteps(run, processes);
   }
@@ -363,7 +363,7 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
   }
   if (has_main && run.heap_interval != "off") {
     std::string unseen = AboutAllocator(run, processes[0]);
-    if (unseen.empty()) unseen = WhatHeapLacks(run, started);
+    if (unseen.empty()) unseen = MissingFromHeap(run, started);
     if (!unseen.empty())
       text += fmt::format("holdfast: {} (pid {}): {}\n", Printable(run.program), run.pid, Printable(unseen));
   }
@@ -398,9 +398,9 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
                         tables.size() == 1 ? "it" : "them");
     text += collect(fmt::format("--user {} ", user));
   }
-  if (still_profiled > 0) {
+  if (still_running > 0) {
     text += fmt::format("holdfast: {} on; profiles go to {}.\n",
-                        Counted(still_profiled, "process runs", "processes run"), Printable(FromHere(run.out)));
+                        Counted(still_running, "process runs", "processes run"), Printable(FromHere(run.out)));
   }
   return text;
 }

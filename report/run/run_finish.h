@@ -31,7 +31,7 @@ struct FinishedRun {
   bool has_exporter = true;
   bool found_no_room = false;  // for a table, when the program started
   bool quiet = false;
-  std::string still_exporter = {};  // why the exporter does not respond; set by AwaitProfiles
+  std::string stalled_exporter = {};  // why the exporter does not respond; set by AwaitProfiles
 };
 
 // A table of a dead process from which no profiles were written.
@@ -50,7 +50,7 @@ std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
                                      const std::function<void()>& restart_exporter);
 
 // Returns how many live processes have a table with this output folder.
-size_t StillProfiled(const FinishedRun& run);
+size_t StillRunning(const FinishedRun& run);
 
 // Returns the newest profile of this kind of each process of this run, the program itself first.
 std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<std::string>& names_now,
@@ -58,7 +58,7 @@ std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<s
 
 // Returns the lines to print.
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
-                    const std::vector<TableLeft>& tables_left, size_t still_profiled);
+                    const std::vector<TableLeft>& tables_left, size_t still_running);
 
 }  // namespace holdfast
 

@@ -21,7 +21,7 @@ namespace {
 using Normalized = absl::StatusOr<std::string>;
 
 // The largest number that the library's parser accepts.
-constexpr uint64_t kMostBytesOrNs = uint64_t{1} << 62;
+constexpr uint64_t kMaxBytesOrNs = uint64_t{1} << 62;
 
 absl::Status Takes(const std::string& value, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("\"{}\" is not {}", value, what));
@@ -30,14 +30,14 @@ absl::Status Takes(const std::string& value, std::string_view what) {
 Normalized Size(const std::string& value) {
   const absl::StatusOr<uint64_t> bytes = ParseByteSize(std::string_view(value));
   if (!bytes.ok()) return bytes.status();
-  if (*bytes > kMostBytesOrNs) return Takes(value, "a size below 4EiB");
+  if (*bytes > kMaxBytesOrNs) return Takes(value, "a size below 4EiB");
   return fmt::format("{}", *bytes);
 }
 
 Normalized NormalizedTime(const std::string& value) {
   const absl::StatusOr<uint64_t> ns = ParseTimeNs(value);
   if (!ns.ok()) return ns.status();
-  if (*ns > kMostBytesOrNs) return Takes(value, "a time below 146 years");
+  if (*ns > kMaxBytesOrNs) return Takes(value, "a time below 146 years");
   return *ns == 0 ? "0" : fmt::format("{}ns", *ns);
 }
 
@@ -63,7 +63,7 @@ Normalized NormalizedKeep(const std::string& value) {
 
 Normalized Seed(const std::string& value) {
   const std::optional<uint64_t> number = ParseWholeNumber(value);
-  if (!number || *number > kMostBytesOrNs) return Takes(value, "a number (0 = random)");
+  if (!number || *number > kMaxBytesOrNs) return Takes(value, "a number (0 = random)");
   return fmt::format("{}", *number);
 }
 

@@ -18,8 +18,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostScriptBytes = 1 << 20, kMostEnvironmentBytes = 1 << 20;
-constexpr size_t kMostImported = 3000;
+constexpr size_t kMaxScriptBytes = 1 << 20, kMaxEnvironmentBytes = 1 << 20;
+constexpr size_t kMaxImported = 3000;
 
 bool Mentions(const std::string& text) {
   const std::string lower = absl::AsciiStrToLower(text);
@@ -75,10 +75,10 @@ class Modules {
 
   bool AnyMentions() {
     for (size_t read = 0; !waiting_.empty(); ++read) {
-      if (read == kMostImported) return true;
+      if (read == kMaxImported) return true;
       const std::string path = waiting_.front();
       waiting_.pop_front();
-      const std::string text = ReadWhole(path, kMostScriptBytes);
+      const std::string text = ReadWhole(path, kMaxScriptBytes);
       if (Mentions(text) || absl::StrContains(text, ".syscall(")) return true;
       AddImportsOf(text, FolderOf(path));
     }
@@ -150,10 +150,10 @@ bool ScriptMayCallPrctl(int pid, const std::string& process, std::string_view pr
   }
   if (!program.starts_with("python")) {
     if (script >= arguments.size()) return false;
-    const std::string text = ReadWhole(modules.Path(arguments[script]), kMostScriptBytes);
+    const std::string text = ReadWhole(modules.Path(arguments[script]), kMaxScriptBytes);
     return Mentions(text) || absl::StrContains(text, "syscall");
   }
-  const std::string environment = ReadWhole(fmt::format("/proc/{}/environ", pid), kMostEnvironmentBytes);
+  const std::string environment = ReadWhole(fmt::format("/proc/{}/environ", pid), kMaxEnvironmentBytes);
   for (const std::string_view variable : Split(environment, std::string_view("\0", 1))) {
     if (!variable.starts_with("PYTHONPATH=")) continue;
     for (const std::string_view folder : Split(variable.substr(sizeof "PYTHONPATH=" - 1), ":"))

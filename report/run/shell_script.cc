@@ -23,8 +23,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostText = 64 << 10, kMostCommands = 256;
-constexpr int kMostCalls = 8;
+constexpr size_t kMaxText = 64 << 10, kMaxCommands = 256;
+constexpr int kMaxCalls = 8;
 constexpr std::string_view kPreloadName = "LD_PRELOAD";
 
 size_t NameLength(std::string_view text) {
@@ -227,7 +227,7 @@ class Reader {
   };
 
   void RunText(std::string_view text, Scope* scope, int calls) {
-    if (calls > kMostCalls || text.size() > kMostText) return;
+    if (calls > kMaxCalls || text.size() > kMaxText) return;
     texts_.emplace_back(text);
     tokens_.push_back(Tokenizer(texts_.back()).Run());
     Run({&tokens_.back(), 0, tokens_.back().size()}, scope, calls);
@@ -243,7 +243,7 @@ class Reader {
     int branches = 0, loops = 0;
     bool after_and = false;
     std::vector<bool> patterns;  // per open case: whether a pattern comes next
-    for (size_t at = body.begin; at <= body.end && !scope->has_ended && commands_.size() < kMostCommands; ++at) {
+    for (size_t at = body.begin; at <= body.end && !scope->has_ended && commands_.size() < kMaxCommands; ++at) {
       const bool is_end = at == body.end;
       if (!is_end && tokens[at].is_word) {
         const std::string_view word = tokens[at].text;
@@ -359,7 +359,7 @@ class Reader {
     if (words.empty()) return;
     if (Builtin(words, raw, scope, is_sure, is_in_loop, calls)) return;
     if (const auto function = functions_.find(words[0]); function != functions_.end()) {
-      if (calls >= kMostCalls) return;
+      if (calls >= kMaxCalls) return;
       Scope inner{.arguments = {scope->arguments[0]}, .are_known = scope->are_known};
       inner.arguments.insert(inner.arguments.end(), words.begin() + 1, words.end());
       const Body body = function->second;
@@ -458,7 +458,7 @@ class Reader {
       folder_ = Absolute(Joined(folder_, to));
     } else if (name == "." || name == "source") {
       if (words.size() > 1 && words[1].find('/') != std::string::npos)
-        RunText(ReadWhole(Joined(folder_, words[1]), kMostText), scope, calls + 1);
+        RunText(ReadWhole(Joined(folder_, words[1]), kMaxText), scope, calls + 1);
     } else if (name == "eval") {
       RunText(fmt::format("{}", fmt::join(words.begin() + 1, words.end(), " ")), scope, calls + 1);
     } else if (name == "shift") {
@@ -652,7 +652,7 @@ class Reader {
 
   // Returns what the commands in $(…) print, if their words alone determine it. Records the programs among them.
   Value Printed(std::string_view text, const Scope& scope, int calls) {
-    if (calls >= kMostCalls) return {};
+    if (calls >= kMaxCalls) return {};
     const bool was_assigned = std::exchange(is_assigned_, false);
     const auto [variables, folder, without] = std::tuple(variables_, folder_, without_library_);
     ++inside_word_;

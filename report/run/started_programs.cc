@@ -19,8 +19,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostShellBytes = 64 << 10;
-constexpr int kMostLookUps = 256, kMostDepth = 8;
+constexpr size_t kMaxShellBytes = 64 << 10;
+constexpr int kMaxLookUps = 256, kMaxNesting = 8;
 
 // Programs that execute the program named by their arguments, after their own options. `with_value`: options that take
 // the next word. `own_words`: the number of their own words before the program.
@@ -103,7 +103,7 @@ Inner OfText(std::string shown, std::string text, std::vector<std::string> argum
 
 Inner OfFile(const std::string& path, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), path);
-  return OfText(path, ReadWhole(path, kMostShellBytes), std::move(arguments));
+  return OfText(path, ReadWhole(path, kMaxShellBytes), std::move(arguments));
 }
 
 // sh [OPTION…] -c TEXT [NAME [ARGUMENT…]], or sh [OPTION…] FILE [ARGUMENT…].
@@ -260,7 +260,7 @@ class KnownPrograms {
   std::string operator()(const std::string& word) {
     const auto known = paths_.find(word);
     if (known != paths_.end()) return known->second;
-    if (paths_.size() >= kMostLookUps) return "";
+    if (paths_.size() >= kMaxLookUps) return "";
     return paths_[word] = look_up_(word);
   }
 
@@ -276,7 +276,7 @@ class Finder {
 
   // `words`: a command and its arguments.
   void Command(const std::vector<std::string>& words, const std::string& script, int depth) {
-    if (words.empty() || depth > kMostDepth) return;
+    if (words.empty() || depth > kMaxNesting) return;
     const std::string path = look_up_(words[0]);
     if (path.empty()) return;
     if (depth > 0 && seen_.insert(path).second) found_.push_back({path, script});
@@ -330,7 +330,7 @@ StartedCommand FollowStarters(const std::vector<std::string>& given, const Progr
   StartedCommand started;
   std::vector<std::string> command = given;
   std::set<std::string> scripts;
-  for (int i = 0; i < kMostDepth && !command.empty(); ++i) {
+  for (int i = 0; i < kMaxNesting && !command.empty(); ++i) {
     std::optional<Inner> inner = InnerOf(command, look_up(command[0]), look_up);
     if (!inner.has_value()) break;
     bool drops = inner->cleans_environment;

@@ -26,7 +26,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kSmallestTable = 1 << 20;
-constexpr size_t kMostLookedAt = 64;
+constexpr size_t kMaxExamined = 64;
 
 std::string Quoted(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
@@ -75,7 +75,7 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
 std::vector<std::string> ProgramsWithoutLibrary(pid_t root) {
   std::vector<std::string> programs;
   std::vector<pid_t> pids = {root};
-  for (size_t i = 0; i < pids.size() && i < kMostLookedAt; ++i) {
+  for (size_t i = 0; i < pids.size() && i < kMaxExamined; ++i) {
     for (const pid_t child : ChildrenOf(pids[i])) pids.push_back(child);
     const std::string maps = ReadWhole(fmt::format("/proc/{}/maps", pids[i]));
     std::error_code error;
@@ -126,7 +126,7 @@ std::string WhyNothing(const FinishedRun& run, const StartedCommand& started) {
   return WhyNotRecorded(run, run.command);
 }
 
-std::string WhatHeapLacks(const FinishedRun& run, const StartedCommand& started) {
+std::string MissingFromHeap(const FinishedRun& run, const StartedCommand& started) {
   const ProgramCheck check =
       CheckProgram(started.words.empty() ? run.command : started.words, getenv("PATH"), run.library);
   return check.exit_code == 0 ? AboutAllocatorIn(check.path, run.entries) : "";

@@ -15,7 +15,7 @@ namespace holdfast {
 std::string WhyNothing(const FinishedRun& run, const StartedCommand& started);
 
 // Returns what the heap profile lacks because of an allocator that is linked into the program, or "".
-std::string WhatHeapLacks(const FinishedRun& run, const StartedCommand& started);
+std::string MissingFromHeap(const FinishedRun& run, const StartedCommand& started);
 
 // Reads /proc now. Returns the executables of `root` and its descendants that run without the library.
 std::vector<std::string> ProgramsWithoutLibrary(pid_t root);

@@ -24,7 +24,7 @@ namespace holdfast {
 namespace {
 
 constexpr double kMatters = 0.01;
-constexpr size_t kMostRows = 20;
+constexpr size_t kMaxRows = 20;
 constexpr std::string_view kPeakSpace = "peak_space";
 
 struct Budget {
@@ -152,7 +152,7 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
 }
 
 bool HasFolder(const std::vector<std::string>& files) {
-  return std::any_of(files.begin(), files.end(), StandsForSeveral);
+  return std::any_of(files.begin(), files.end(), NamesSeveralFiles);
 }
 
 // Returns a view for a metric without a file, because nothing happened.
@@ -234,7 +234,7 @@ absl::Status LookAtGrowth(const CheckOptions& options, double percent, std::ostr
     if (change.total() <= 0 || static_cast<double>(std::max(change.base_total, change.head_total)) < matters) continue;
     Outcome outcome = compare(change.name(), change.base_total, change.head_total, change.WithinError());
     if (!outcome.failed && !outcome.uncertain) continue;
-    if (outcomes->size() < kMostRows) {
+    if (outcomes->size() < kMaxRows) {
       outcomes->push_back(std::move(outcome));
     } else {
       more += outcome.failed;

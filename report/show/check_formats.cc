@@ -24,12 +24,12 @@ size_t CountFailures(const std::vector<Outcome>& outcomes) {
 }
 
 // The longest part of a name that is shown: templates have thousands of characters.
-constexpr size_t kMostNameBytes = 100;
-constexpr size_t kMostMarkdownRows = 20;
+constexpr size_t kMaxNameBytes = 100;
+constexpr size_t kMaxMarkdownRows = 20;
 
 std::string MarkdownCell(std::string_view raw) {
   std::string text = Printable(raw);
-  if (text.size() > kMostNameBytes) text = RepairUtf8(text.substr(0, kMostNameBytes)) + "…";
+  if (text.size() > kMaxNameBytes) text = RepairUtf8(text.substr(0, kMaxNameBytes)) + "…";
   std::string made;
   for (const char c : text) {
     if (c == '|' || c == '\\' || c == '<' || c == '`' || c == '*' || c == '_') made += '\\';
@@ -69,12 +69,12 @@ std::string CheckMarkdown(const std::vector<Outcome>& outcomes) {
   std::string text = failures == 0 ? fmt::format("### holdfast: {} of {} kept\n\n", outcomes.size(), outcomes.size())
                                    : fmt::format("### holdfast: {} of {} not kept\n\n", failures, outcomes.size());
   text += "| budget | value | at most | |\n|---|---|---|---|\n";
-  for (size_t i = 0; i < std::min(rows.size(), kMostMarkdownRows); ++i) {
+  for (size_t i = 0; i < std::min(rows.size(), kMaxMarkdownRows); ++i) {
     const Outcome& o = *rows[i];
     text += fmt::format("| {} | {} | {} | {} |\n", MarkdownCell(o.name), MarkdownCell(o.value), MarkdownCell(o.limit),
                         o.failed ? "**" + ResultText(o) + "**" : ResultText(o));
   }
-  if (rows.size() > kMostMarkdownRows) text += fmt::format("\nand {} more\n", rows.size() - kMostMarkdownRows);
+  if (rows.size() > kMaxMarkdownRows) text += fmt::format("\nand {} more\n", rows.size() - kMaxMarkdownRows);
   return text;
 }
 

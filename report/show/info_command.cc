@@ -140,7 +140,7 @@ void PrintProfile(const std::string& file, const Profile& profile, std::ostream&
 
 // Returns the newest file of each process and kind in a folder, or the argument itself.
 absl::StatusOr<std::vector<std::string>> FilesToDescribe(const std::string& argument, std::ostream& err) {
-  if (!StandsForSeveral(argument)) return std::vector{argument};
+  if (!NamesSeveralFiles(argument)) return std::vector{argument};
   const auto set = ReadProfileSet({argument}, {.keep = KeepProfiles::kNone, .after_exit = true});
   if (!set.ok()) return set.status();
   for (const std::string& warning : set->warnings) SayTo(err, warning);

@@ -18,10 +18,10 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "report/analysis/growth/all_memory.h"
+#include "report/analysis/growth/distinct_stacks.h"
 #include "report/analysis/growth/growth_answer.h"
 #include "report/analysis/growth/growth_rate.h"
 #include "report/analysis/growth/rate_unit.h"
-#include "report/analysis/growth/telling_stacks.h"
 #include "report/analysis/how_to_name.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/metric.h"
@@ -40,7 +40,7 @@ namespace {
 constexpr size_t kStackCell = 12;
 constexpr size_t kHalfCell = 7;
 constexpr int kCannotTell = 4;  // exit status
-constexpr size_t kLeastFamily = 3;
+constexpr size_t kMinFamily = 3;
 constexpr auto kLook = std::chrono::milliseconds(500);
 
 std::string SignedSize(double bytes) {
@@ -267,7 +267,7 @@ class Finder {
         }
       }
       // For a run that was too short to judge growth, but with exact data: what it held at the end.
-      const bool at_end = series.exact() && series.evidence() < kLeastSnapshots;
+      const bool at_end = series.exact() && series.evidence() < kMinSnapshots;
       const bool is_freed = series.is_freed_at_end();
       holds_shown = holds_shown || (at_end && !is_freed);
       freed_shown = freed_shown || (at_end && is_freed);
@@ -321,12 +321,12 @@ class Finder {
                                          series.TotalNow(), program, total.slope / rate.an_hour, rate.words));
     }
     const std::vector<std::string> texts =
-        TellingStacks(stacks, options_.shown_frames, options_.view.full_names ? nullptr : ShortName);
+        DistinctStacks(stacks, options_.shown_frames, options_.view.full_names ? nullptr : ShortName);
     for (size_t i = 0; i < texts.size(); ++i) table.rows[i].cells[kStackCell].shown = texts[i];
     if (!others.empty()) table.header.push_back("others   " + others);
     if (fewer > 0)
       table.header.push_back(fmt::format("skipped  {} process{} with fewer than {} snapshots", fewer,
-                                         fewer == 1 ? "" : "es", kLeastSnapshots));
+                                         fewer == 1 ? "" : "es", kMinSnapshots));
     if (suppressed > 0)
       table.header.push_back(fmt::format("skipped  {} leak{} by suppressions", suppressed, suppressed == 1 ? "" : "s"));
     table.header.push_back(
@@ -401,8 +401,8 @@ class Finder {
     std::set<OfKind> of_family;
     for (const auto& [family, members] : families) {
       const auto enough = std::ranges::count_if(
-          members, [](const auto* member) { return member->second.second.evidence() >= kLeastSnapshots; });
-      if (members.size() < kLeastFamily || 2 * static_cast<size_t>(enough) > members.size()) continue;
+          members, [](const auto* member) { return member->second.second.evidence() >= kMinSnapshots; });
+      if (members.size() < kMinFamily || 2 * static_cast<size_t>(enough) > members.size()) continue;
       std::vector<const LeakSeries*> all;
       for (const auto* member : members) {
         all.push_back(&member->second.second);
@@ -422,7 +422,7 @@ class Finder {
       const LeakSeries& series = process.second.second;
       // The others of a family may hide that one grows which lived for long enough.
       if (of_family.contains(process.first) && !LeaksAlone(series)) continue;
-      if (Counts(series) && (judged.series.empty() || of_family.empty() || series.evidence() >= kLeastSnapshots)) {
+      if (Counts(series) && (judged.series.empty() || of_family.empty() || series.evidence() >= kMinSnapshots)) {
         judged.series.push_back({process.first, process.second.first, process.first.second,
                                  std::shared_ptr<const LeakSeries>(std::shared_ptr<void>(), &series), false});
       } else {
@@ -433,7 +433,7 @@ class Finder {
   }
 
   static bool LeaksAlone(const LeakSeries& series) {
-    return series.evidence() >= kLeastSnapshots && IsLeak(AnswerOf(series, series.Entries()).grows);
+    return series.evidence() >= kMinSnapshots && IsLeak(AnswerOf(series, series.Entries()).grows);
   }
 
   // One series, judged.
@@ -461,9 +461,9 @@ class Finder {
   }
 
   // Keeps one program of a folder, the one that grows most, or holds most if none grows: its growing processes, at most
-  // kMostProcesses, or its largest process. Describes the others in words; returns "" if there are none.
+  // kMaxProcesses, or its largest process. Describes the others in words; returns "" if there are none.
   std::string LeaveOutOthers(std::vector<Shown>* shown, const std::set<std::string>& growing_threads) const {
-    constexpr size_t kMostProcesses = 3, kMostNamed = 4;
+    constexpr size_t kMaxProcesses = 3, kMaxNamed = 4;
     if (options_.all || !is_chosen_ || shown->empty()) return "";
     struct Rank {
       Grows grows = Grows::kNo;
@@ -503,14 +503,14 @@ class Finder {
       for (const auto& [process, rank] : own) kept.insert(process);
     }
     for (const auto& [process, rank] : own) {
-      if (kept.empty() || (rank.leaks && kept.size() < kMostProcesses)) kept.insert(process);
+      if (kept.empty() || (rank.leaks && kept.size() < kMaxProcesses)) kept.insert(process);
     }
     std::vector<std::string> left_out;
     if (own.size() > kept.size()) left_out.push_back(fmt::format("{} more of this program", own.size() - kept.size()));
     size_t unnamed = 0;
     for (const auto& [other, rank] : programs) {
       if (other == program) continue;
-      if (left_out.size() >= kMostNamed) {
+      if (left_out.size() >= kMaxNamed) {
         ++unnamed;
       } else {
         left_out.push_back(fmt::format("{} ({})", Printable(other.substr(0, other.find('\n'))), GrowsName(rank.grows)));
@@ -526,9 +526,9 @@ class Finder {
 
   // Returns whether a series is judged. Skips short processes if there are longer ones.
   bool Counts(const LeakSeries& series) const {
-    const auto has_enough = [](const auto& process) { return process.second.second.evidence() >= kLeastSnapshots; };
+    const auto has_enough = [](const auto& process) { return process.second.second.evidence() >= kMinSnapshots; };
     const bool any = std::ranges::any_of(processes_, has_enough) || std::ranges::any_of(threads_, has_enough);
-    return !any || series.evidence() >= kLeastSnapshots;
+    return !any || series.evidence() >= kMinSnapshots;
   }
 
   // The unit of time must not exceed the observed time of any printed process.

@@ -143,7 +143,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   bool capped = false;
   WaitTotals listed;
   for (const OneProfile& one : profiles) {
-    capped = capped || one.list.locks.size() >= kMostLocksWritten;
+    capped = capped || one.list.locks.size() >= kMaxLocksWritten;
     for (const LockList::Lock& lock : one.list.locks) {
       // Skip locks for which only idle threads wait and that nobody has acquired.
       if (lock.rank == WaitRank::kIdle && lock.contentions == 0) continue;

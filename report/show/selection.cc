@@ -64,7 +64,7 @@ std::string Joined(const std::vector<std::string>& all) {
 // Chooses one kind of profile. Among folders, takes the kind that fits the options.
 absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostream& err) {
   if (set->Kinds().size() < 2) return absl::OkStatus();
-  if (std::any_of(options.files.begin(), options.files.end(), StandsForSeveral)) {
+  if (std::any_of(options.files.begin(), options.files.end(), NamesSeveralFiles)) {
     std::vector<std::string> kinds = set->Kinds();
     // The most informative kinds first.
     constexpr std::string_view kOrder[] = {"heap", "block", "mutex", "map", "threads", "exceptions", "peak"};
@@ -367,7 +367,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const ViewOptions& options) {
 // Names the processes in a folder that have no peak profile. The view omits them, however high their peaks were.
 void SayMissingPeaks(const ViewOptions& options, const std::vector<const ProfileFile*>& files, std::ostream& err) {
   std::vector<std::string> folders;
-  std::copy_if(options.files.begin(), options.files.end(), std::back_inserter(folders), StandsForSeveral);
+  std::copy_if(options.files.begin(), options.files.end(), std::back_inserter(folders), NamesSeveralFiles);
   if (folders.empty()) return;
   const auto heaps = ReadProfileSet(folders, {.kind = "heap"});
   if (!heaps.ok()) return;

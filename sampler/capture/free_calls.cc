@@ -16,8 +16,8 @@ namespace {
 constinit std::atomic<uintptr_t> own_start{0}, own_end{0};
 
 // A module with more imports or relocations is not checked: reading them would take milliseconds.
-constexpr uint32_t kMostSymbols = 1 << 16;
-constexpr uint64_t kMostRelocations = 1 << 17;
+constexpr uint32_t kMaxSymbols = 1 << 16;
+constexpr uint64_t kMaxRelocations = 1 << 17;
 
 constexpr char kFree[] = "free";
 
@@ -95,7 +95,7 @@ bool IsFree(const DynamicTables& tables, const Elf64_Sym& symbol) {
 uint32_t FindFree(const DynamicTables& tables) {
   const uint32_t buckets = tables.gnu_hash[0], first = tables.gnu_hash[1], words = tables.gnu_hash[2];
   if (buckets == 0) return 0;
-  for (uint32_t i = 1; i < first && i < kMostSymbols; ++i) {
+  for (uint32_t i = 1; i < first && i < kMaxSymbols; ++i) {
     if (IsFree(tables, tables.symbols[i])) return i;
   }
   uint32_t hash = 5381;
@@ -104,7 +104,7 @@ uint32_t FindFree(const DynamicTables& tables) {
   const uint32_t* chain = bucket + buckets;
   uint32_t i = bucket[hash % buckets];
   if (i < first) return 0;
-  for (uint32_t steps = 0; steps < kMostSymbols; ++i, ++steps) {
+  for (uint32_t steps = 0; steps < kMaxSymbols; ++i, ++steps) {
     if ((chain[i - first] | 1) == (hash | 1) && IsFree(tables, tables.symbols[i])) return i;
     if ((chain[i - first] & 1) != 0) break;
   }
@@ -114,7 +114,7 @@ uint32_t FindFree(const DynamicTables& tables) {
 const uintptr_t* FindWord(const Elf64_Rela* first, uint64_t bytes, uint32_t symbol, AddressRange module,
                           uint64_t bias) {
   const uint64_t count = bytes / sizeof(Elf64_Rela);
-  for (uint64_t i = 0; first != nullptr && i < count && i < kMostRelocations; ++i) {
+  for (uint64_t i = 0; first != nullptr && i < count && i < kMaxRelocations; ++i) {
     const uint64_t type = ELF64_R_TYPE(first[i].r_info);
     if (ELF64_R_SYM(first[i].r_info) != symbol || (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)) continue;
     const uint64_t word = bias + first[i].r_offset;

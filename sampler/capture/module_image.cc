@@ -47,8 +47,8 @@ AddressRange ReadableAround(uintptr_t tables, AddressRange within) {
 
 // Whether notes outside of memory known to be readable can be read.
 bool NotesReadable(uintptr_t start, uintptr_t end) {
-  constexpr uintptr_t kMostNotes = 16 * kPageBytes;
-  if (end - start > kMostNotes) return false;
+  constexpr uintptr_t kMaxNotes = 16 * kPageBytes;
+  if (end - start > kMaxNotes) return false;
   for (uintptr_t page = PageOf(start); page < end; page += kPageBytes) {
     if (!PageReadable(page)) return false;
   }
@@ -74,7 +74,7 @@ ModuleImage ReadModuleImage(const dl_find_object& found, HeaderSearch search) {
     if (header.p_type != PT_LOAD || mapped.start >= mapped.end) continue;
     if (mapped.start < image.range.start) image.range.start = mapped.start;
     if (mapped.end > image.range.end) image.range.end = mapped.end;
-    if ((header.p_flags & PF_X) && image.segment_count < ModuleImage::kMostSegments) {
+    if ((header.p_flags & PF_X) && image.segment_count < ModuleImage::kMaxSegments) {
       image.segments[image.segment_count++] = {mapped.start, mapped.end, PageOf(header.p_offset)};
     }
     if (!IsReadable(header)) continue;

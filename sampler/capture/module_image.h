@@ -15,11 +15,11 @@ struct dl_find_object;
 namespace holdfast {
 
 struct ModuleImage {
-  static constexpr int kMostSegments = 8;  // executable ones; linkers write one, rarely two
+  static constexpr int kMaxSegments = 8;  // executable ones; linkers write one, rarely two
 
   AddressRange range;  // the whole object, with holes between its segments
   uint64_t bias = 0;
-  ModuleSegment segments[kMostSegments];
+  ModuleSegment segments[kMaxSegments];
   uint16_t segment_count = 0;
   const uint8_t* build_id = nullptr;
   uint16_t build_id_bytes = 0;

@@ -12,7 +12,7 @@ namespace holdfast {
 namespace {
 
 // The link_maps of modules loaded with the program, hashed; those without room count as unloadable.
-constexpr uint32_t kLastingSlots = 1024, kMostLasting = 768;
+constexpr uint32_t kLastingSlots = 1024, kMaxLasting = 768;
 constinit const link_map* lasting[kLastingSlots] = {};
 
 constinit std::atomic<uint32_t> readers{0};
@@ -33,7 +33,7 @@ void NoteLastingModules() {
   if (!FindObject(reinterpret_cast<void*>(&NoteLastingModules), &found)) return;
   const link_map* map = found.dlfo_link_map;
   while (map->l_prev != nullptr) map = map->l_prev;
-  for (uint32_t count = 0; map != nullptr && count < kMostLasting; map = map->l_next, ++count) {
+  for (uint32_t count = 0; map != nullptr && count < kMaxLasting; map = map->l_next, ++count) {
     if (IsLasting(map)) continue;
     uint32_t slot = FirstSlot(map);
     while (lasting[slot % kLastingSlots] != nullptr) ++slot;

@@ -24,12 +24,12 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMostModules = 8192;
+constexpr int kMaxModules = 8192;
 constexpr uint32_t kHeads = 1024;
 constexpr size_t kLongestModulePath = 4096;
 
 // How many modules may follow each other at one address: one tag is reserved.
-constexpr uint16_t kMostGenerations = (1 << kTagBits) - 1;
+constexpr uint16_t kMaxGenerations = (1 << kTagBits) - 1;
 constexpr uint16_t TagOf(uint16_t generation) {
   return static_cast<uint16_t>(generation < kNoModuleTag ? generation : generation + 1);
 }
@@ -55,13 +55,13 @@ struct Entry {
 enum class LoadState : uint8_t { kLoaded, kUnloaded, kLasting };  // kLasting: loaded, and stays
 
 // Kept apart: searched for each new module, and at each dlclose.
-constinit AddressRange ranges[kMostModules] = {};
-constinit std::atomic<LoadState> states[kMostModules] = {};
-constinit Entry entries[kMostModules] = {};
+constinit AddressRange ranges[kMaxModules] = {};
+constinit std::atomic<LoadState> states[kMaxModules] = {};
+constinit Entry entries[kMaxModules] = {};
 constinit std::atomic<uint16_t> heads[kHeads] = {};
 // The words that will show where a module's calls of free go, until they are bound. Null: they are, or the module is
 // gone.
-constinit std::atomic<const uintptr_t*> free_words[kMostModules] = {};
+constinit std::atomic<const uintptr_t*> free_words[kMaxModules] = {};
 constinit std::atomic<uint32_t> free_words_left{0};
 constinit std::atomic<uint32_t> free_looks{0};
 constexpr uint32_t kLookOneIn = 16;
@@ -309,7 +309,7 @@ ModuleSight Record(SharedTable* now, const dl_find_object& found) {
     LookAtFreeCalls(*again, image.bias);
     return {again->tag(), true, again->readable, again->elsewhere};
   }
-  if (known == kMostModules || generation >= kMostGenerations) return PassBy(now, found, image.readable);
+  if (known == kMaxModules || generation >= kMaxGenerations) return PassBy(now, found, image.readable);
   Entry& entry = entries[known];
   entry.dynamic = DynamicOf(found.dlfo_link_map);
   ranges[known] = range;
@@ -353,7 +353,7 @@ ModuleSight Unrecorded(const dl_find_object& found) {
     }
     generation = std::max(generation, After(entry));
   }
-  return {generation < kMostGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable, image.elsewhere};
+  return {generation < kMaxGenerations ? TagOf(generation) : kNoModuleTag, false, image.readable, image.elsewhere};
 }
 
 // Waits about 20 ms at most for a thread that records a module, because a module may never be met again. Counts a

@@ -2,7 +2,7 @@
 // can be found after the process has ended, and after a module was unloaded.
 //
 // Besides the records in the table there is a mirror in private memory, which answers "is it known?" without reading
-// shared pages: kMostModules modules, hashed by the address of the dynamic section. An entry is published once, and
+// shared pages: kMaxModules modules, hashed by the address of the dynamic section. An entry is published once, and
 // then only its atomic words change. An entry stays when its module is unloaded, because stacks refer to its addresses;
 // the next module there gets another tag. Modules beyond the limit have no record, and their frames no names; each is
 // counted as kModuleTableFull. A lock guards recording; a thread waits for it about 20 ms at most. A thread that does

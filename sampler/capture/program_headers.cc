@@ -14,7 +14,7 @@ namespace holdfast {
 namespace {
 
 // The kernel and ld.so load no file with more.
-constexpr uint64_t kMostHeaders = kPageBytes / sizeof(Elf64_Phdr);
+constexpr uint64_t kMaxHeaders = kPageBytes / sizeof(Elf64_Phdr);
 
 bool AllReadable(uintptr_t at, uint64_t bytes) {
   if (at + bytes < at) return false;
@@ -38,7 +38,7 @@ bool Describe(const ProgramHeaders& headers, const dl_find_object& found) {
 }
 
 ProgramHeaders HeadersAt(uintptr_t at, uint64_t count, const dl_find_object& found) {
-  if (at == 0 || at % alignof(Elf64_Phdr) != 0 || count == 0 || count > kMostHeaders) return {};
+  if (at == 0 || at % alignof(Elf64_Phdr) != 0 || count == 0 || count > kMaxHeaders) return {};
   const ProgramHeaders headers{reinterpret_cast<const Elf64_Phdr*>(at), static_cast<int>(count)};
   return Describe(headers, found) ? headers : ProgramHeaders{};
 }
@@ -93,7 +93,7 @@ bool IsTable(uintptr_t at, void* search) {
 bool IsElfHeaderOfTable(uintptr_t at, void* search) {
   auto* in = static_cast<InMappings*>(search);
   const Elf64_Ehdr* header = ElfHeaderAt(at, false);
-  if (header == nullptr || header->e_phnum == 0 || header->e_phnum > kMostHeaders) return false;
+  if (header == nullptr || header->e_phnum == 0 || header->e_phnum > kMaxHeaders) return false;
   in->offset = header->e_phoff;
   in->count = header->e_phnum;
   in->bytes = in->count * sizeof(Elf64_Phdr);

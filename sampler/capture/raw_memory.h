@@ -45,7 +45,7 @@ class StackReader {
   }
   static uintptr_t Word(uintptr_t address) { return *reinterpret_cast<const uintptr_t*>(address); }
 
-  // For a deep stack: together with kMostProbes they cover the 8 MiB of a usual thread's stack.
+  // For a deep stack: together with kMaxProbes they cover the 8 MiB of a usual thread's stack.
   void AllowMoreProbes() { probes_left_ += kMoreProbes; }
 
   // Call after the walk, which ended at `outermost`: if that is in the thread's own block, the thread remembers the
@@ -64,11 +64,11 @@ class StackReader {
   uintptr_t low_ = 0;
   uintptr_t size_ = 0;
   uintptr_t limit_ = 0;  // this stack ends at or below it; 0: not known
-  int probes_left_ = kMostProbes;
+  int probes_left_ = kMaxProbes;
   bool final_ = false;  // no more will ever be known
   StackBounds* bounds_;
 
-  static constexpr int kMostProbes = 512;  // 70 µs: the most that a walk over an unknown stack may spend on probes
+  static constexpr int kMaxProbes = 512;  // 70 µs: the most that a walk over an unknown stack may spend on probes
   static constexpr int kMoreProbes = 1536;
 };
 

@@ -5,7 +5,7 @@
 
 namespace holdfast {
 
-constinit std::atomic<WalkMemory*> WalkMemory::all_[kMostOwners + 1] = {};
+constinit std::atomic<WalkMemory*> WalkMemory::all_[kMaxOwners + 1] = {};
 
 WalkMemory* WalkMemory::MakeSlow(ThreadState& thread) {
   if (thread.owner == 0 || no_system_calls.load(std::memory_order_relaxed)) return nullptr;
@@ -95,9 +95,9 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::KeepIfExpected(const CallerRegisters& 
 HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, size_t set, Offset stack,
                                                uintptr_t label_word) {
   const bool labels_apart = labels_apart_;
-  if (last_.top() - caller.sp > RememberedWalk::kMostBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
+  if (last_.top() - caller.sp > RememberedWalk::kMaxBytes || caller.sp % sizeof(uintptr_t) != 0) return nullptr;
   const auto words = last_.words();
-  if (words.empty() || words.size() > RememberedWalk::kMost) return nullptr;
+  if (words.empty() || words.size() > RememberedWalk::kMax) return nullptr;
   int way = next_victim_[set];
   for (; (was_found_[set] >> way & 1) != 0; way = (way + 1) % kWays)
     was_found_[set] &= static_cast<uint8_t>(~(1 << way));
@@ -110,7 +110,7 @@ HOLDFAST_WARM RememberedWalk* WalkMemory::Keep(const CallerRegisters& caller, si
     return static_cast<uint16_t>((word.place - sp) / sizeof(uintptr_t));
   };
   // From the outermost on: they end with the end of a PlacedWords.
-  static_assert(RememberedWalk::kMost % PlacedWords::kCount == 0);
+  static_assert(RememberedWalk::kMax % PlacedWords::kCount == 0);
   constexpr size_t kTogether = RememberedWalk::kTogether, kEach = PlacedWords::kCount;
   walk.count = static_cast<uint8_t>((words.size() + kTogether - 1) / kTogether * kTogether);
   PlacedWords* to = &walk.words[(walk.count + kEach - 1) / kEach];

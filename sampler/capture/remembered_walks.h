@@ -21,7 +21,7 @@
 // because most walks that come once never come again. Signal frames, guesses by frame pointers, coroutines and deep
 // stacks take the long path. Other walks stop where they join the previous one (last_walk.h).
 //
-// Memory: 2.8 MiB (WalkMemory) for each thread that owns rows (kMostOwners), in private memory, touched on demand. Only
+// Memory: 2.8 MiB (WalkMemory) for each thread that owns rows (kMaxOwners), in private memory, touched on demand. Only
 // its own thread uses it, muted; no system call except for the memory itself.
 #ifndef HOLDFAST_SAMPLER_CAPTURE_REMEMBERED_WALKS_H_
 #define HOLDFAST_SAMPLER_CAPTURE_REMEMBERED_WALKS_H_
@@ -39,10 +39,10 @@
 namespace holdfast {
 
 struct alignas(64) RememberedWalk {
-  static constexpr int kMost = 112;    // words
+  static constexpr int kMax = 112;     // words
   static constexpr int kTogether = 4;  // count is a multiple of it: the outermost word is repeated as padding
   static constexpr int kRows = 32;
-  static constexpr uintptr_t kMostBytes = sizeof(uintptr_t) << 16;  // of stack, between sp and the outermost word
+  static constexpr uintptr_t kMaxBytes = sizeof(uintptr_t) << 16;  // of stack, between sp and the outermost word
   static constexpr uint64_t kMore = uint64_t{1} << 63;
   uintptr_t pc;  // 0: none. Written last, and cleared first: a handler may jump out in between
   uintptr_t sp;
@@ -58,7 +58,7 @@ struct alignas(64) RememberedWalk {
   uintptr_t label_word;  // LabelWord when it was made
   Offset rows[kRows];    // of this stack; 0: none. The lowest bits of a size class select the place
   // The words that the walk has read, with their distances above sp in words: see SameWords.
-  PlacedWords words[kMost / PlacedWords::kCount];
+  PlacedWords words[kMax / PlacedWords::kCount];
 
   // Whether a walk from `caller` would be this one.
   HOLDFAST_HOT bool Holds(const CallerRegisters& caller) const {
@@ -87,7 +87,7 @@ struct alignas(64) RememberedWalk {
 // An odd number of cache lines: otherwise the first lines of all walks would compete for one or two places in the
 // cache.
 static_assert(sizeof(RememberedWalk) == 21 * 64);
-static_assert(RememberedWalk::kMost <= UINT8_MAX);  // see count
+static_assert(RememberedWalk::kMax <= UINT8_MAX);  // see count
 
 // One thread's memory of walks.
 class WalkMemory {
@@ -193,7 +193,7 @@ class WalkMemory {
     return ((path_hash ^ path_hash >> 32) + (last_.generation() << 16 | size_class)) * 0x9e3779b97f4a7c15;
   }
 
-  static std::atomic<WalkMemory*> all_[kMostOwners + 1];  // by ThreadState::owner; [0] stays null
+  static std::atomic<WalkMemory*> all_[kMaxOwners + 1];  // by ThreadState::owner; [0] stays null
 
   RememberedWalk none_;  // begins nowhere
   RememberedWalk sets_[kWalkSets][kWays];

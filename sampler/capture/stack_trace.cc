@@ -224,7 +224,7 @@ void NoteDeepWalk(uintptr_t sp, bool whole) {
 // kept (deep_stacks.h). False: the outermost frame was not reached, and `trace` is unchanged.
 HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, StackReader* stack, StackTrace* trace) {
   // Each guess takes two or three system calls, 0.4 µs.
-  constexpr int kMostGuesses = 1024;
+  constexpr int kMaxGuesses = 1024;
   NoNotes none;
   stack->AllowMoreProbes();
   for (int i = 0; i < kOutermostKept; ++i) trace->outermost[i] = trace->frames[kInnermostKept + i];
@@ -235,7 +235,7 @@ HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, 
       if (at.pc != 0) return false;
       break;
     }
-    if (depth == kMostWalked) return false;
+    if (depth == kMaxWalkedFrames) return false;
     const UnwindRow row = FindRow(at.pc, walk);
     if (row.kind() == UnwindRow::kNone) return false;
     trace->outermost[depth++ % kOutermostKept] = at.pc | (row.bits & UnwindRow::kModuleTagMask);
@@ -244,7 +244,7 @@ HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, 
     } else if (row.kind() == UnwindRow::kEnd) {
       whole = true;
     } else {
-      if (row.kind() == UnwindRow::kFramePointer && ++guesses > kMostGuesses) return false;
+      if (row.kind() == UnwindRow::kFramePointer && ++guesses > kMaxGuesses) return false;
       const uintptr_t sp = at.sp;
       if (!StepSlow(row, stack, &at, walk)) {
         if (sp != initial_stack) return false;
@@ -281,7 +281,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
         whole = WalkDeep(InMemory(at), &walk, &stack, trace);
         NoteDeepWalk(sp, whole);
       }
-      trace->depth = whole ? kMostKeptFrames : kMaxDepth;
+      trace->depth = whole ? kMaxKeptFrames : kMaxDepth;
       trace->truncated = !whole;
       notes->GiveUp();
       return notes->Reached(at.pc, at.sp);

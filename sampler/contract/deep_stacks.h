@@ -4,7 +4,7 @@
 //     frames[192]       kOmittedFrames, "[…]" in profiles
 //     frames[193 … 256] kOutermostKept frames: main, or the thread's first function, is the last
 //
-// A walk that does not reach the outermost frame within kMostWalked frames keeps the innermost kMaxDepth, truncated.
+// A walk that does not reach the outermost frame within kMaxWalkedFrames frames keeps the innermost kMaxDepth, truncated.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_DEEP_STACKS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_DEEP_STACKS_H_
 
@@ -14,9 +14,9 @@ namespace holdfast {
 
 inline constexpr int kInnermostKept = 192, kOutermostKept = 64;
 static_assert(kInnermostKept + kOutermostKept == kMaxDepth);
-inline constexpr int kMostWalked = 16384;
+inline constexpr int kMaxWalkedFrames = 16384;
 // Room for all frames of a kept stack.
-inline constexpr int kMostKeptFrames = kMaxDepth + 1;
+inline constexpr int kMaxKeptFrames = kMaxDepth + 1;
 
 // Replaces frames that were left out. An address without code, and no LabelSet's: it is never the innermost frame.
 inline constexpr TaggedPc kOmittedFrames = kPcMask;

@@ -28,11 +28,11 @@ struct DynamicSymbols {
 
 // Returns the address that an entry of the section at `dynamic` points to. ld.so relocates the section in place, except
 // if it is read-only (the vDSO). A relocated address is in the same object as the section, and no object is larger than
-// kMostObjectBytes. The bias does not tell: it is negative if the object is below the addresses in its file.
-inline constexpr uintptr_t kMostObjectBytes = uintptr_t{1} << 32;
+// kMaxObjectBytes. The bias does not tell: it is negative if the object is below the addresses in its file.
+inline constexpr uintptr_t kMaxObjectBytes = uintptr_t{1} << 32;
 inline uintptr_t AddressIn(const Elf64_Dyn& entry, const Elf64_Dyn* dynamic, uintptr_t bias) {
   const uintptr_t address = entry.d_un.d_ptr, section = reinterpret_cast<uintptr_t>(dynamic);
-  const bool is_relocated = address - section + kMostObjectBytes < 2 * kMostObjectBytes;
+  const bool is_relocated = address - section + kMaxObjectBytes < 2 * kMaxObjectBytes;
   return is_relocated ? address : address + bias;
 }
 

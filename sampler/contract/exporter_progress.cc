@@ -90,14 +90,14 @@ bool ExporterProgress::LookInProc(uint64_t pid, uint64_t start_ticks, uint64_t* 
   return true;
 }
 
-bool ExporterProgress::IsStill(const char* tables, const char* out, FolderId id, int32_t told_pid) {
+bool ExporterProgress::IsStalled(const char* tables, const char* out, FolderId id, int32_t known_pid) {
   const ExporterRecord record = ReadRecord(tables, out, id);
   uint64_t key = 0;
   int enough = 0;
   pid_ = 0;
   state_ = '\0';
   if (LookInProc(record.pid, record.start_ticks, &key) ||
-      (record.pid == 0 && told_pid > 0 && LookInProc(static_cast<uint64_t>(told_pid), 0, &key))) {
+      (record.pid == 0 && known_pid > 0 && LookInProc(static_cast<uint64_t>(known_pid), 0, &key))) {
     switch (state_) {
       case 'T':
         enough = kStoppedLooks;

@@ -2,10 +2,10 @@
 // container, or hung in a file system. Its lock stays held in all of these.
 //
 //     $ kill -STOP 4242                     4242 is the exporter
-//     look 1, 2, 3, 5 ms apart              /proc/4242/stat says T, and nothing in it has changed: still
+//     look 1, 2, 3, 5 ms apart              /proc/4242/stat says T, and nothing in it has changed: stalled
 //
 // If /proc shows the exporter, its state and its processor time are compared. Otherwise (another pid namespace,
-// hidepid, chroot) the exporter counts a beat in its lock file while it works. A runnable exporter is never still,
+// hidepid, chroot) the exporter counts a beat in its lock file while it works. A runnable exporter is never stalled,
 // however busy the machine is: looks are counted, not time.
 //
 // System calls only; errno is kept. One object for each wait.
@@ -33,10 +33,10 @@ class ExporterProgress {
   static constexpr int64_t kBetweenLooksNs = 5'000'000;
 
   // Checks the exporter of this folder. True: the exporter has not moved for several looks, and will not answer.
-  // `told_pid`: TableHeader::exporter_pid, or 0. It identifies root's exporter: users cannot read root's lock file.
-  bool IsStill(const char* tables, const char* out, FolderId id, int32_t told_pid = 0);
+  // `known_pid`: TableHeader::exporter_pid, or 0. It identifies root's exporter: users cannot read root's lock file.
+  bool IsStalled(const char* tables, const char* out, FolderId id, int32_t known_pid = 0);
 
-  // After IsStill() was true: the exporter's pid and state in /proc, such as 'T'; 0 if /proc does not show the exporter.
+  // After IsStalled() was true: the exporter's pid and state in /proc, such as 'T'; 0 if /proc does not show the exporter.
   int pid() const { return pid_; }
   char state() const { return state_; }
 

@@ -179,7 +179,7 @@ struct TableHeader {
   std::atomic<uint32_t> takes_orphans;                   // 1: orphans of its descendants become its children
 
   HeapInUse in_use;
-  ThreadInUse in_use_of[kMostOwners + 1];  // by Row::owner; [0]: of all threads that own no rows
+  ThreadInUse in_use_of[kMaxOwners + 1];  // by Row::owner; [0]: of all threads that own no rows
 
   // Options, as the target read them.
   alignas(64) uint64_t snapshot_every_ns;  // 0 = only at the end

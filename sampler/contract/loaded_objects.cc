@@ -33,9 +33,9 @@ const r_debug* DebugOfExecutable() {
 
 // The environment follows argc, argv… and a null. libc has not moved it before the program's first instruction.
 uintptr_t StackBelow(char** environment) {
-  constexpr intptr_t kMostArguments = 1 << 24;
+  constexpr intptr_t kMaxArguments = 1 << 24;
   auto* word = reinterpret_cast<intptr_t*>(environment) - 2;  // the last argument
-  for (intptr_t passed = 0; passed < kMostArguments; ++passed, --word) {
+  for (intptr_t passed = 0; passed < kMaxArguments; ++passed, --word) {
     if (*word == passed) return reinterpret_cast<uintptr_t>(word);
   }
   return 0;

@@ -9,7 +9,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kMachinesPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO in the kernel: fixed
-constexpr int kMostAncestors = 256;
+constexpr int kMaxAncestors = 256;
 
 // Reapers that end with their child.
 constexpr const char* kEndWithChild[] = {"tini", "tini-static", "docker-init", "dumb-init", "catatonit"};
@@ -179,7 +179,7 @@ class Walk {
     if (!valid_ || found_first_) return false;
     // Hidden (hidepid), just ended, or outside of the namespace, which somebody entered from there (docker exec, nsenter).
     // Then PID 1 is the only other ancestor; /proc shows it by that number if /proc is of this namespace.
-    if (next_ <= 0 || steps_++ == kMostAncestors || !ReadStatus(next_, &status) || status.depth < own_.depth) {
+    if (next_ <= 0 || steps_++ == kMaxAncestors || !ReadStatus(next_, &status) || status.depth < own_.depth) {
       if (own_.depth > 1 || !ReadStatus(1, &status)) return false;
     }
     found_first_ = status.process.is_first = status.process.own_pid == 1;

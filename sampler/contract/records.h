@@ -19,10 +19,10 @@ inline constexpr uint32_t kUnit = 8;
 // than 2^-4/R.
 inline constexpr int kCountFractionBits = 16;
 inline constexpr int kAmountFractionBits = 4;
-// A row with a sum this large takes no more samples. If there is no room for another row, it counts up to kMostSum.
+// A row with a sum this large takes no more samples. If there is no room for another row, it counts up to kMaxSum.
 // Samples beyond that are counted as kSumFull, as for every other sum: no sum ever wraps to 0.
 inline constexpr uint64_t kFullSum = uint64_t{1} << 63;
-inline constexpr uint64_t kMostSum = uint64_t{3} << 62;
+inline constexpr uint64_t kMaxSum = uint64_t{3} << 62;
 
 enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2, kMap = 3, kThreads = 4, kExceptions = 5 };
 inline constexpr int kProfileKinds = 6;
@@ -104,12 +104,12 @@ struct LabelSet {
   uint16_t bytes;
   char text[];
 };
-inline constexpr uint32_t kMostLabelSets = 4096;
+inline constexpr uint32_t kMaxLabelSets = 4096;
 // The key of the thread's name (sampler/table/name_labels.h), which no program can set; `thread` in profiles.
 inline constexpr char kThreadNameKey[] = "\x01thread";
-inline constexpr uint32_t kMostLabelKey = 64, kMostLabelValue = 128;  // bytes; longer ones are cut
-inline constexpr uint32_t kMostLabelBytes = 512;                      // of a set, zeros included
-inline constexpr char kLabelOverflow[] = "[overflow]";                // replaces a value or a set when there is no room
+inline constexpr uint32_t kMaxLabelKey = 64, kMaxLabelValue = 128;  // bytes; longer ones are cut
+inline constexpr uint32_t kMaxLabelBytes = 512;                     // of a set, zeros included
+inline constexpr char kLabelOverflow[] = "[overflow]";              // replaces a value or a set when there is no room
 
 // A few frames in the tree of calls. Stacks share the nodes of their outer frames. A stack is cut into pieces of
 // kNodeFrames, from its outermost frame on; the innermost piece, one to kNodeFrames frames, is in the Stack itself. 30
@@ -203,7 +203,7 @@ struct Row {
 static_assert(sizeof(Row) == 80);
 
 // Threads that may own rows; later threads share rows.
-inline constexpr uint32_t kMostOwners = 32;
+inline constexpr uint32_t kMaxOwners = 32;
 // Owner of the row beside a thread's own, for blocks with a known age. A free recognizes such a block by its row, and
 // other frees pay nothing. The thread adds allocations as owner; all frees count as "by others". The row is in no
 // stack's list.
@@ -377,13 +377,13 @@ struct ThrownType {
   char text[];
 };
 inline constexpr uint32_t kTypeHeads = 64;
-inline constexpr uint32_t kMostTypes = 1024, kMostTypeBytes = 1024;
+inline constexpr uint32_t kMaxTypes = 1024, kMaxTypeBytes = 1024;
 inline constexpr uint16_t kTypeOverflow = 0xffff;  // instead of a number: there was no room
 
 inline constexpr uint32_t kLockHeads = 256;
 inline constexpr uint32_t kPairHeads = 1024;
-inline constexpr uint32_t kMostLocks = 4096;
-inline constexpr uint32_t kMostPairs = 8192;
+inline constexpr uint32_t kMaxLocks = 4096;
+inline constexpr uint32_t kMaxPairs = 8192;
 
 }  // namespace holdfast
 

@@ -23,9 +23,9 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kStackBytes = 8 << 10;
-constexpr int kMostArguments = 14;
+constexpr int kMaxArguments = 14;
 // How often a middle that stays starts a killed exporter again, and after which pause.
-constexpr int kMostRestarts = 20;
+constexpr int kMaxRestarts = 20;
 constexpr timespec kRestartPause = {1, 0};
 
 enum class Way {
@@ -38,7 +38,7 @@ struct Spawn {
   // Copies: in the middle that stays, nothing but this object is left of the program's memory.
   char text[6144];
   const char* path;
-  const char* arguments[kMostArguments + 1];
+  const char* arguments[kMaxArguments + 1];
   const char* const* environment;
   // Nothing of the program's; where the library is in /etc/ld.so.preload, it is in the exporter, too, and does nothing there.
   const char* own_environment[3];
@@ -170,7 +170,7 @@ int StatusOf(long child) {
   // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
   // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
   if (spawn.environment == spawn.own_environment) KeepOnlyOurs();
-  for (int i = 0; i <= kMostRestarts; ++i) {
+  for (int i = 0; i <= kMaxRestarts; ++i) {
     const long exporter = StartInMiddle();
     if (SyscallFailed(exporter) || WIFEXITED(StatusOf(exporter))) break;
     // SIGTERM says that the exporter was meant to end. All signals are blocked.
@@ -201,7 +201,7 @@ bool Prepare(const char* path, const char* const* arguments, const char* const* 
   spawn.path = copy(path);
   int count = 0;
   for (; arguments[count] != nullptr; ++count) {
-    if (count + 1 == kMostArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
+    if (count + 1 == kMaxArguments || (spawn.arguments[count] = copy(arguments[count])) == nullptr) return false;
   }
   spawn.argument_count = count;
   spawn.own_environment[0] = "HOLDFAST_ENABLE=0";

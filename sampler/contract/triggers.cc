@@ -39,18 +39,18 @@ bool ParseShareOfLimit(const char* text, uint32_t* share) {
   while (IsBlank(*of)) ++of;
   if (*percent == '\0' || !TextEquals(of, "limit") || *text < '0' || *text > '9') return false;
   uint32_t hundredths = 0;
-  int digits_behind = -1;
+  int digits_after = -1;
   for (; text < percent; ++text) {
-    if (*text == '.' && digits_behind < 0) {
-      digits_behind = 0;
-    } else if (*text >= '0' && *text <= '9' && digits_behind < 2 && hundredths <= kWhole) {
+    if (*text == '.' && digits_after < 0) {
+      digits_after = 0;
+    } else if (*text >= '0' && *text <= '9' && digits_after < 2 && hundredths <= kWhole) {
       hundredths = hundredths * 10 + static_cast<uint32_t>(*text - '0');
-      digits_behind += digits_behind >= 0 ? 1 : 0;
+      digits_after += digits_after >= 0 ? 1 : 0;
     } else {
       return false;
     }
   }
-  for (int i = digits_behind < 0 ? 0 : digits_behind; i < 2; ++i) hundredths *= 10;
+  for (int i = digits_after < 0 ? 0 : digits_after; i < 2; ++i) hundredths *= 10;
   *share = hundredths;
   return hundredths > 0 && hundredths <= kWhole;
 }
@@ -112,7 +112,7 @@ bool ParseTriggers(const char* text, TriggerList* list) {
     while (first < last && IsBlank(*first)) ++first;
     while (first < last && IsBlank(last[-1])) --last;
     if (first == last) continue;
-    if (list->count == kMostTriggers) return false;
+    if (list->count == kMaxTriggers) return false;
     Trigger trigger{};
     if (!ParseOne(first, last, &trigger)) return false;
     trigger.start = static_cast<uint16_t>(first - text);

@@ -24,11 +24,11 @@ struct Trigger {
   uint16_t start, bytes;  // its text, without blanks around it
 };
 
-inline constexpr int kMostTriggers = 8;
+inline constexpr int kMaxTriggers = 8;
 inline constexpr size_t kTriggerTextBytes = 256;  // with the terminating zero
 
 struct TriggerList {
-  Trigger all[kMostTriggers];
+  Trigger all[kMaxTriggers];
   int count;
 };
 

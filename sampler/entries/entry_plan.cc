@@ -12,10 +12,10 @@ constexpr size_t kJumpBytes = 5;
 constexpr uintptr_t kShortReach = 128;
 // Text up to this size is searched for branches as a whole: at about 2 GB/s, some 2 ms.
 constexpr uintptr_t kSearchedBytes = 4 << 20;
-constexpr int kMostVisited = 64;
+constexpr int kMaxVisited = 64;
 constexpr uintptr_t kLargestVisited = 16 << 10;
 // Limits for the parts of one entry, such as its cold code.
-constexpr int kMostParts = 128;
+constexpr int kMaxParts = 128;
 constexpr uintptr_t kLargestParts = 128 << 10;
 
 // ---- Names ----
@@ -278,7 +278,7 @@ class Planner {
   void ConsiderCopy(const Elf64_Sym& symbol, int name, bool plain) {
     const uintptr_t address = image_.bias + symbol.st_value;
     if (name < 0 || (!plain && !IsPrivateName(name)) || kNamedCalls[name].shape.effect >= Effect::kFreesMany ||
-        copy_count_ == kMostCopies || image_.CodeAt(address) == nullptr)
+        copy_count_ == kMaxCopies || image_.CodeAt(address) == nullptr)
       return;
     copies_[copy_count_++] = {{address, address + symbol.st_size}, name};
   }
@@ -297,7 +297,7 @@ class Planner {
       if (kNamedCalls[name].shape.arguments > site.shape().arguments) site.name = name;
       return;
     }
-    if (plan_.site_count == EntryPlan::kMostSites) return Refuse(EntryReason::kNoRoom, -1);
+    if (plan_.site_count == EntryPlan::kMaxSites) return Refuse(EntryReason::kNoRoom, -1);
     EntrySite& site = plan_.sites[plan_.site_count];
     site = {};
     site.address = address;
@@ -518,7 +518,7 @@ class Planner {
     for (int i = 0; i < plan_.call_count; ++i) {
       if (plan_.calls[i].distance_at == distance_at) return;
     }
-    if (plan_.call_count == EntryPlan::kMostCalls) return Refuse(EntryReason::kTooFar, to);
+    if (plan_.call_count == EntryPlan::kMaxCalls) return Refuse(EntryReason::kTooFar, to);
     plan_.calls[plan_.call_count++] = {distance_at, to};
   }
 
@@ -641,7 +641,7 @@ class Planner {
   // A compiler moves what is rarely needed far away (malloc.cold), and such a part jumps back.
   using Part = CodeRange;
   struct Parts {
-    Part all[kMostParts];
+    Part all[kMaxParts];
     int count = 0;
     uintptr_t bytes = 0;
     bool whole = true;  // everything is read
@@ -698,7 +698,7 @@ class Planner {
     Part part = FunctionWith(starts, target);
     if (part.end == 0) part = {target, EndOfPath(target)};
     parts->bytes += part.end - part.start;
-    if (part.end == target || parts->count == kMostParts || parts->bytes > kLargestParts) {
+    if (part.end == target || parts->count == kMaxParts || parts->bytes > kLargestParts) {
       parts->whole = false;
       return;
     }
@@ -749,7 +749,7 @@ class Planner {
   }
 
   void AddRange(const CodeRange& range) {
-    if (plan_.range_count < EntryPlan::kMostRanges && !IsInRanges(range.start))
+    if (plan_.range_count < EntryPlan::kMaxRanges && !IsInRanges(range.start))
       plan_.ranges[plan_.range_count++] = range;
   }
   bool IsInRanges(uintptr_t address) const {
@@ -866,7 +866,7 @@ class Planner {
   // Finds the functions that realloc and its like call: these may allocate through an entry.
   void FollowHelpers() {
     const FunctionStarts starts = Starts();
-    uintptr_t visited[kMostVisited];
+    uintptr_t visited[kMaxVisited];
     int count = 0;
     for (int i = 0; i < plan_.site_count; ++i) {
       const EntrySite& site = plan_.sites[i];
@@ -880,7 +880,7 @@ class Planner {
       if (index == 0 || starts.At(index - 1) != visited[done] || IsExported(visited[done])) continue;
       const uintptr_t next = index < starts.count ? starts.At(index) : visited[done];
       const uintptr_t end = next - visited[done] > kLargestVisited ? visited[done] + kLargestVisited : next;
-      if (done < kMostVisited / 4) CollectCallees(visited[done], end, visited, &count);
+      if (done < kMaxVisited / 4) CollectCallees(visited[done], end, visited, &count);
       Helper& helper = helpers_[helper_count_++];
       helper = {{visited[done], end}, false, false, false};
       ForEntryCalls(helper.range, [&helper](uintptr_t, int) { helper.calls_entries = true; });
@@ -935,7 +935,7 @@ class Planner {
   }
 
   void CollectCallees(uintptr_t at, uintptr_t end, uintptr_t* visited, int* count) const {
-    while (at < end && *count < kMostVisited) {
+    while (at < end && *count < kMaxVisited) {
       const Instruction one = DecodeAt(at);
       if (one.length == 0) return;
       if (one.target_at >= 0 && one.target_bytes == 4 && (one.flow == Flow::kCall || one.flow == Flow::kJump)) {
@@ -959,14 +959,14 @@ class Planner {
     CodeRange range;
     int name;  // of the original
   };
-  static constexpr int kMostCopies = 32;
-  Copy copies_[kMostCopies];
+  static constexpr int kMaxCopies = 32;
+  Copy copies_[kMaxCopies];
   int copy_count_ = 0;
   struct Helper {
     CodeRange range;
     bool calls_entries, may_be_shared, is_shared;
   };
-  Helper helpers_[kMostVisited];
+  Helper helpers_[kMaxVisited];
   int helper_count_ = 0;
 };
 

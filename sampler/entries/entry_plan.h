@@ -41,13 +41,13 @@ struct SymbolList {
 
 // The executable: all of it is at its addresses plus `bias`.
 struct ExecutableImage {
-  static constexpr int kMostSegments = 24;
+  static constexpr int kMaxSegments = 24;
   struct Segment {
     uintptr_t start, end;
     bool is_code, is_writable;
   };
   uintptr_t bias = 0;
-  Segment segments[kMostSegments];
+  Segment segments[kMaxSegments];
   int segment_count = 0;
   uintptr_t unwind_table = 0;  // .eh_frame_hdr; 0: none
   SymbolList exported;         // .dynsym
@@ -56,8 +56,8 @@ struct ExecutableImage {
   struct Restartable {
     uintptr_t start, end, abort;
   };
-  static constexpr int kMostRestartable = 256;
-  Restartable restartable[kMostRestartable];
+  static constexpr int kMaxRestartable = 256;
+  Restartable restartable[kMaxRestartable];
   int restartable_count = 0;
 
   const Segment* CodeAt(uintptr_t address) const;
@@ -89,15 +89,15 @@ struct InnerCall {
 };
 
 struct EntryPlan {
-  static constexpr int kMostSites = 192, kMostCalls = 512, kMostRanges = 768;
+  static constexpr int kMaxSites = 192, kMaxCalls = 512, kMaxRanges = 768;
   EntryOutcome outcome;
-  EntrySite sites[kMostSites];
+  EntrySite sites[kMaxSites];
   int site_count = 0;
-  InnerCall calls[kMostCalls];
+  InnerCall calls[kMaxCalls];
   int call_count = 0;
   bool is_listed = false;  // an allocator that the tests cover
   // The entries, and what they jump to: a call of the allocator returns to one of these. Sorted.
-  CodeRange ranges[kMostRanges];
+  CodeRange ranges[kMaxRanges];
   int range_count = 0;
 
   int SiteAt(uintptr_t address) const;  // −1: none begins there
@@ -120,10 +120,10 @@ bool PassesCallsOn(Imports imports) {
 bool MayHaveOwnAllocator(const SymbolList& exported);
 // Bytes of .symtab and its names that are read, beside plain names, which .dynsym has too, and without them: then most
 // executables have no allocator, and reading 10 MB takes 10 ms of their start.
-inline constexpr size_t kMostNamesBesidePlain = 4 << 20, kMostSymbolBytes = 1 << 20;
+inline constexpr size_t kMaxNamesBesidePlain = 4 << 20, kMaxSymbolTableBytes = 1 << 20;
 inline constexpr bool MayReadSymbols(size_t symbol_bytes, size_t name_bytes, bool has_plain_names, Entries wanted) {
-  if (has_plain_names) return name_bytes <= kMostNamesBesidePlain;
-  return wanted == Entries::kYes || symbol_bytes + name_bytes <= kMostSymbolBytes;
+  if (has_plain_names) return name_bytes <= kMaxNamesBesidePlain;
+  return wanted == Entries::kYes || symbol_bytes + name_bytes <= kMaxSymbolTableBytes;
 }
 // Whether a table of names has one that begins an allocator's family: a quick look at the bytes.
 bool MayNameAllocator(const char* names, size_t bytes);

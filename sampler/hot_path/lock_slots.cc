@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kIdleVisits = 256;
 // W may be this far below the mark: an amount that others have settled meanwhile, or that is being taken back (see
 // TakeOutTheDead). A larger difference is real waiting.
-constexpr uint64_t kMostBehindNs = uint64_t{1} << 46;
+constexpr uint64_t kMaxLagNs = uint64_t{1} << 46;
 // Attempts of a claim before it gives up: about 100 µs, if no other thread wants to run. kLooks: reads of a full set,
 // or of a key that others are about to free.
 constexpr int kClaimTries = 2000, kLooks = 3;
@@ -37,7 +37,7 @@ uint64_t IntegralAt(uint64_t waiting, int64_t now_ns) {
 // Returns the waiting from the mark up to `integral`; 0: others have settled it.
 int64_t Since(uint64_t mark, uint64_t integral) {
   const uint64_t ns = (integral - mark) & kIntegralMask;
-  return ns > kIntegralMask - kMostBehindNs ? 0 : static_cast<int64_t>(ns);
+  return ns > kIntegralMask - kMaxLagNs ? 0 : static_cast<int64_t>(ns);
 }
 
 // For a slot without waiters: returns waiting that was not attributed, or (negative) attributed but not waited. The
@@ -49,7 +49,7 @@ int64_t SettleForGood(LockSlot* slot) {
   if ((waiting & kWaitersMask) != 0) return 0;
   const uint64_t integral = IntegralAt(waiting, 0);
   const uint64_t ns = (integral - slot->mark.exchange(integral, std::memory_order_relaxed)) & kIntegralMask;
-  return static_cast<int64_t>(ns) - (ns > kIntegralMask - kMostBehindNs ? static_cast<int64_t>(kIntegralMask) + 1 : 0);
+  return static_cast<int64_t>(ns) - (ns > kIntegralMask - kMaxLagNs ? static_cast<int64_t>(kIntegralMask) + 1 : 0);
 }
 
 std::atomic<uint64_t>* KeyOfSlot(LockSlot* slot) {
@@ -218,7 +218,7 @@ LockSlot* ClaimSlot(const void* lock, SlotTable table, Leftover* left) {
 }
 
 bool AddWaiters(LockSlot* slot, const void* lock, WaitsFor what, int64_t start_ns, uint64_t count) {
-  if (WaitersOf(*slot) + count > kMostWaiters) return false;
+  if (WaitersOf(*slot) + count > kMaxWaiters) return false;
   // Sequentially consistent: see TakeIdleKey.
   const uint64_t before = slot->waiting.fetch_add(count * Waiter(start_ns), std::memory_order_seq_cst);
   // The first waiter since the lock changed hands: waiters that gave up meanwhile have left time to be attributed. A
@@ -244,7 +244,7 @@ int64_t LengthenLastWait(LockSlot* slot) {
   uint64_t waiting = slot->waiting.load(std::memory_order_seq_cst);
   while ((waiting & kWaitersMask) == 0) {
     const uint64_t ahead_ns = (slot->mark.load(std::memory_order_seq_cst) - IntegralAt(waiting, 0)) & kIntegralMask;
-    if (ahead_ns == 0 || ahead_ns > kMostBehindNs) return 0;
+    if (ahead_ns == 0 || ahead_ns > kMaxLagNs) return 0;
     if (slot->waiting.compare_exchange_weak(waiting, waiting - (ahead_ns << kWaitersBits), std::memory_order_seq_cst))
       return static_cast<int64_t>(ahead_ns);
   }
@@ -310,7 +310,7 @@ Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits) {
   return left;
 }
 
-void TendSlots(uint32_t turn) {
+void FreeIdleSlots(uint32_t turn) {
   const uint32_t set = turn % kLockSets;
   if (LIKELY(lock_set_used[kHeldTable][set].load(std::memory_order_relaxed) == 0)) return;
   LockSlots* all = lock_slots.load(std::memory_order_acquire);

@@ -25,7 +25,7 @@
 // the mark backwards: nothing is attributed twice.
 //
 // Any thread, also in a signal handler. Lock-free except for claiming a slot (a waiter's slow path), which is bounded.
-// If all slots are in use, or kMostWaiters already wait, waiting is not attributed to holders, and that is counted.
+// If all slots are in use, or kMaxWaiters already wait, waiting is not attributed to holders, and that is counted.
 // Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^(64 − kWaitersBits): 12 days of waiting in one hold, all waiters
 // together (64 waiters: 4 hours). A longer hold lacks 13 days.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
@@ -47,7 +47,7 @@ inline constexpr int kWaitersBits = 14;
 inline constexpr uint64_t kWaitersMask = (uint64_t{1} << kWaitersBits) - 1;
 // Later waiters are not counted: one too many would carry into the times. Threads that check at the same moment, each
 // before any of them adds, may together exceed this limit.
-inline constexpr uint64_t kMostWaiters = kWaitersMask - 1023;
+inline constexpr uint64_t kMaxWaiters = kWaitersMask - 1023;
 
 struct alignas(64) LockSlot {
   std::atomic<uint64_t> waiting;  // S << kWaitersBits | n
@@ -165,7 +165,7 @@ inline uint32_t LockSetOf(const void* lock) {
 // Whether no thread waits for any lock. A thread that has just begun to wait is seen late; its first moments count for
 // the next holder or as hand-off delay.
 template <SlotTable kTable = kHeldTable>
-HOLDFAST_HOT inline bool NoneWatched() {
+HOLDFAST_HOT inline bool NoLockWatched() {
   return LIKELY(lock_watch[kTable].taken == 0);
 }
 // Whether a thread may be waiting for this lock.
@@ -228,7 +228,7 @@ inline uint64_t WaitersOf(const LockSlot& slot) { return slot.waiting.load(std::
 // A bit of visits: the holder has waited for the lock, and adds that wait's sums at its unlock. The slot must exist
 // until then, or the unlock would not look.
 inline constexpr uint32_t kSumsDue = uint32_t{1} << 31;
-// One in this many unlocks checks whether its slot is still needed: see Calm in this_thread.h.
+// One in this many unlocks checks whether its slot is still needed: see MayUnlockFast in this_thread.h.
 inline constexpr uint16_t kOneVisitIn = 64;
 // For a holder that finds no waiters. Frees the slot after a number of such visits, and returns what is left. `visits`:
 // how many this call represents.
@@ -237,7 +237,7 @@ Leftover VisitIdleSlot(LockSlot* slot, const void* lock, uint32_t visits);
 // are due) and have nothing left to attribute. Otherwise locks that are hardly ever taken again would slow down every
 // unlock of the program.
 inline constexpr int64_t kIdleNs = 1'000'000'000, kIdleHeldNs = 60 * kIdleNs;
-void TendSlots(uint32_t turn);
+void FreeIdleSlots(uint32_t turn);
 
 }  // namespace holdfast
 

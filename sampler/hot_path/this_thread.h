@@ -77,9 +77,9 @@ inline void SetLastOperators(const void* operators) { thread_state.operators = o
 
 // Whether an unlock without sleepers, while some lock is watched, may take the fast path: all except one in kOneVisitIn
 // of each thread, and the first after a wait, which has sums to add. None while a waiter's stack is being captured.
-HOLDFAST_HOT inline bool Calm() {
+HOLDFAST_HOT inline bool MayUnlockFast() {
   if (UNLIKELY(lock_preparing != 0)) return false;
-  return LIKELY(!BorrowsFromZero(thread_state.calm_unlocks));
+  return LIKELY(!BorrowsFromZero(thread_state.fast_unlocks));
 }
 // Whether this thread's next unlock must add the sums of a finished wait.
 inline bool HasSumsToAdd() { return thread_state.ended_wait.publishing == Publishing::kDue; }

@@ -33,8 +33,8 @@ static void LookAtFreeCallsMuted() {
 }
 
 static bool IsExporterStill(SharedTable& recorded, ExporterProgress* progress) {
-  return progress->IsStill(process.location.folder, process.options.out, process.out_id,
-                           recorded.header()->exporter_pid.load(std::memory_order_relaxed));
+  return progress->IsStalled(process.location.folder, process.options.out, process.out_id,
+                             recorded.header()->exporter_pid.load(std::memory_order_relaxed));
 }
 
 void BeforeExitHandlers() {
@@ -79,14 +79,14 @@ void AwaitLastProfile() {
   head.exit_request.store(1, std::memory_order_release);
   NotifyExporter(process.location);
   if (!is_served) return;
-  constexpr int64_t kMostNs = 2'000'000'000;
+  constexpr int64_t kMaxNs = 2'000'000'000;
   constexpr timespec kStep = {0, ExporterProgress::kBetweenLooksNs};
   // The lock may be free for a moment: an exporter that gives it up looks for tables once more. Free twice: nobody answers.
   int steps_unserved = 0;
   // One that is stopped or frozen holds the lock. It writes the profile once it goes on: the table stays.
   ExporterProgress progress;
   const int64_t start_ns = KernelNs();
-  for (int64_t waited_ns = 0; waited_ns < kMostNs && steps_unserved < 2; waited_ns = KernelNs() - start_ns) {
+  for (int64_t waited_ns = 0; waited_ns < kMaxNs && steps_unserved < 2; waited_ns = KernelNs() - start_ns) {
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &kStep, 0, 0);
     if (head.exported.load(std::memory_order_acquire) != 0) return;
     steps_unserved = ExporterIsAlive(waited_ns) ? 0 : steps_unserved + 1;

@@ -53,7 +53,7 @@ void MakeUnforkedPage() {
 
 // Whether this is the process that the page names, or a child that shares its memory.
 enum class Memory : uint8_t { kOurs, kCopied, kUnknown };
-HOLDFAST_COLD Memory WhoseMemory() {
+HOLDFAST_COLD Memory ClassifyMemory() {
   if (no_system_calls.load(std::memory_order_relaxed)) return Memory::kOurs;  // children mark themselves
   const long pid = RawSyscall(SYS_getpid);
   // PID 1 of a namespace may have a child that is PID 1 of another.
@@ -74,13 +74,13 @@ void BecomeOurs(int pid) {
 
 // If the kernel does not empty the page. False: do not record.
 HOLDFAST_COLD bool IsOursByPid() {
-  const Memory memory = WhoseMemory();
+  const Memory memory = ClassifyMemory();
   if (memory != Memory::kCopied) return memory == Memory::kOurs;
   const SignalsBlocked blocked;
   uint32_t expected = kOursByPid;
   if (!ownership->state.compare_exchange_strong(expected, kBecomingOurs, std::memory_order_acquire)) return false;
   // Another thread may have begun and finished that since the check.
-  if (WhoseMemory() == Memory::kCopied) {
+  if (ClassifyMemory() == Memory::kCopied) {
     BecomeOurs(0);
   } else {
     ownership->state.store(kOursByPid, std::memory_order_release);
@@ -135,7 +135,7 @@ bool OwnState() {
   // Another thread of the child is doing that: about 100 ms at most.
   AwaitBounded(1000, [] { return ownership->state.load(std::memory_order_acquire) != kBecomingOurs; });
   const uint32_t now = ownership->state.load(std::memory_order_acquire);
-  return now == kOurs || (now == kOursByPid && WhoseMemory() == Memory::kOurs);
+  return now == kOurs || (now == kOursByPid && ClassifyMemory() == Memory::kOurs);
 }
 
 bool EnterSlow(ThreadState& thread) {
@@ -153,7 +153,7 @@ bool EnterSlow(ThreadState& thread) {
     uint64_t seed = process.seed + ordinal * 0xd1342543de82ef95;
     thread.random = NextRandom(&seed);
     thread.shard = static_cast<uint16_t>(ordinal % kCounterShards);
-    thread.owner = static_cast<uint16_t>(ordinal < kMostOwners ? ordinal + 1 : 0);
+    thread.owner = static_cast<uint16_t>(ordinal < kMaxOwners ? ordinal + 1 : 0);
     if (WalkMemory* of_parent = WalkMemory::Of(thread)) of_parent->ForgetStarts();
     thread.heap_gap = thread.heap_countdown;  // the parent's part of what was allocated since is unknown
     thread.lock_countdown = 0;
@@ -161,7 +161,7 @@ bool EnterSlow(ThreadState& thread) {
     thread.current_wait = {};
     thread.ended_wait = {};
     thread.preparing = 0;
-    thread.tended = static_cast<uint16_t>(thread.random);
+    thread.slot_turn = static_cast<uint16_t>(thread.random);
     thread.thread_id = 0;
     thread.noted = false;
     thread.samples = FirstSamples(thread.random >> 32);

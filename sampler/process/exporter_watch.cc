@@ -101,7 +101,7 @@ bool ExporterIsAlive(int64_t waited_ns) {
   return started_ns != 0 && KernelNs() - started_ns < kBeginsWithinNs;
 }
 
-void TellUnwritable() {
+void PrintUnwritable() {
   const char* out = process.options.out;
   const long result = RawSyscall(SYS_faccessat, AT_FDCWD, out, W_OK | X_OK);
   if (!SyscallFailed(result) || (process.exporter[0] == '\0' && result == -ENOENT)) return;
@@ -114,7 +114,7 @@ void TellUnwritable() {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
-void TendExporter(SharedTable* recorded) {
+void WatchExporter(SharedTable* recorded) {
   const uint32_t beat = recorded->header()->exporter_beat.load(std::memory_order_relaxed);
   if (no_clock.load(std::memory_order_relaxed) || process.exporter[0] == '\0') return;
   const int64_t now_ns = MonotonicNs();

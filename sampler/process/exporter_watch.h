@@ -16,11 +16,11 @@ bool ExporterIsAlive(int64_t waited_ns);
 // Call when this process has made its own table: its exporter is watched from now on.
 void BeginBeat();
 // With HOLDFAST_VERBOSE: prints one line if profiles cannot be written.
-void TellUnwritable();
+void PrintUnwritable();
 // Every thread calls it after a sample. Checks (a load, at times the clock) whether the exporter's beat has stopped,
 // and starts another exporter if there is none. The exporter may be killed long before this process ends, and if this
 // process then ends by SIGKILL, nobody would write the table's contents.
-void TendExporter(SharedTable* recorded);
+void WatchExporter(SharedTable* recorded);
 
 }  // namespace holdfast
 

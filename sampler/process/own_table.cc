@@ -19,7 +19,7 @@ constinit SharedTable* table_address = nullptr;
 constinit uint64_t table_bytes = 0;
 
 // With HOLDFAST_VERBOSE: one line when recording begins.
-void TellStart() {
+void PrintStart() {
   TextBuffer<2048> line;
   line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": a heap sample every ");
   line.AddNumber(process.options.heap_interval)
@@ -30,7 +30,7 @@ void TellStart() {
 }
 
 // With HOLDFAST_VERBOSE: one line if nothing will be recorded.
-void TellNoTable(const NoTable& why) {
+void PrintNoTable(const NoTable& why) {
   TextBuffer<1024> line;
   line.Add("holdfast: process ").AddNumber(static_cast<uint64_t>(process.pid)).Add(": no table could be created");
   if (why.reason != nullptr) line.Add(": ").Add(why.folder).Add(" ").Add(why.reason);
@@ -67,7 +67,7 @@ SharedTable* MakeTableNow() {
     // No place to keep anything: step aside for good, the program runs on without us.
     process.recording.store(false, std::memory_order_relaxed);
     table_state.store(kImpossible, std::memory_order_release);
-    if (process.options.verbose > 0) TellNoTable(why);
+    if (process.options.verbose > 0) PrintNoTable(why);
     return nullptr;
   }
   table_address = made;
@@ -79,8 +79,8 @@ SharedTable* MakeTableNow() {
   BeginBeat();
   StartExporter();
   if (process.options.verbose > 0) {
-    TellStart();
-    TellUnwritable();
+    PrintStart();
+    PrintUnwritable();
   }
   table_state.store(kMade, std::memory_order_release);
   return made;

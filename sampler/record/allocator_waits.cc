@@ -9,8 +9,8 @@ constinit std::atomic<int> allocator_range_count{0};
 
 namespace {
 
-constexpr int kMostRanges = 768;
-constinit CodeRange ranges[kMostRanges] = {};
+constexpr int kMaxRanges = 768;
+constinit CodeRange ranges[kMaxRanges] = {};
 
 // Calls without an allocator above them when they were last looked at: hashes of the caller and its stack height, because
 // a function may be the program's and the allocator's (std::mutex::lock without optimization). One wait in
@@ -35,7 +35,7 @@ bool IsAllocatorsCode(uintptr_t address) {
 }  // namespace
 
 void SetAllocatorCode(const CodeRange* code, int count) {
-  if (count > kMostRanges) count = kMostRanges;
+  if (count > kMaxRanges) count = kMaxRanges;
   for (int i = 0; i < count; ++i) ranges[i] = code[i];
   allocator_range_count.store(count, std::memory_order_release);
 }

@@ -157,7 +157,7 @@ ConditionWaiters WaitersOfCondition(const void* condition) {
     VisitIdleSlot(slot, condition, 1);
     return {};
   }
-  // Acquire: read before the word of the mutex, see SignalSlowly.
+  // Acquire: read before the word of the mutex, see SignalAndRecord.
   const uint64_t waiters = WaitersIn(slot->waiting.load(std::memory_order_acquire));
   const uint64_t signalled = WaitersIn(slot->signalled.load(std::memory_order_acquire));
   if (waiters <= signalled) return {};

@@ -212,7 +212,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     own_time.Add();
     NoteThread(recorded, thread, row, own_time.start_ns());
     GiveBackRoom(recorded, thread);
-    TendExporter(recorded);
+    WatchExporter(recorded);
     LookAtFreeCallsAgain(false);
   }
   Unmute(thread);

@@ -165,7 +165,7 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();
   // If nearly everything is sampled, at every 64th sample.
-  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) TendExporter(recorded);
+  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) WatchExporter(recorded);
   LookAtFreeCallsAgain(false);
   Unmute(thread);
 }

@@ -230,20 +230,20 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
 
 void AfterUnlock(const void* lock) {
   ThreadState& thread = thread_state;
-  // The calm unlocks ran out, as Calm left it; any other unlock is not calm.
-  const bool ran_out = thread.calm_unlocks > kOneVisitIn;
+  // The calm unlocks ran out, as MayUnlockFast left it; any other unlock is not calm.
+  const bool ran_out = thread.fast_unlocks > kOneVisitIn;
   const bool due = thread.ended_wait.publishing == Publishing::kDue;
-  if (ran_out) thread.calm_unlocks = due ? 0 : kOneVisitIn - 1;
+  if (ran_out) thread.fast_unlocks = due ? 0 : kOneVisitIn - 1;
   if (table() == nullptr || !EnterSlow(thread)) return;
   if (due) {
     PublishWaitSlow();
     if (LockSlot* slot = FindSlot(lock, kHeldTable)) slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
     return;
   }
-  const uint16_t before = thread.tended;
-  thread.tended = static_cast<uint16_t>(before + (ran_out ? kOneVisitIn : 1));
-  const uint32_t turn = thread.tended / kOneVisitIn;
-  if (turn != before / kOneVisitIn) TendSlots(turn);
+  const uint16_t before = thread.slot_turn;
+  thread.slot_turn = static_cast<uint16_t>(before + (ran_out ? kOneVisitIn : 1));
+  const uint32_t turn = thread.slot_turn / kOneVisitIn;
+  if (turn != before / kOneVisitIn) FreeIdleSlots(turn);
 }
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {

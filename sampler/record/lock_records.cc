@@ -50,7 +50,7 @@ LockRecord* FindLockRecord(SharedTable* table, const void* lock, WaitKind kind) 
   const uint64_t address = reinterpret_cast<uintptr_t>(lock);
   kind = KindOfLock(kind);
   return FindOrAdd<LockRecord>(
-      table, head.lock_heads[Mix(address + static_cast<uint64_t>(kind)) % kLockHeads], head.lock_count, kMostLocks,
+      table, head.lock_heads[Mix(address + static_cast<uint64_t>(kind)) % kLockHeads], head.lock_count, kMaxLocks,
       [=](const LockRecord& record) { return record.lock == address && record.kind == kind; },
       [=, &head](LockRecord* record) {
         record->number = static_cast<uint16_t>(head.lock_number.fetch_add(1, std::memory_order_relaxed) + 1);
@@ -63,7 +63,7 @@ LockPairRecord* FindLockPair(SharedTable* table, Offset holder, Offset waiter, L
   TableHeader& head = *table->header();
   const Offset lock = table->OffsetOf(record);
   return FindOrAdd<LockPairRecord>(
-      table, head.pair_heads[Mix(Mix(holder) ^ Mix(waiter + 0x9e37u) ^ lock) % kPairHeads], head.pair_count, kMostPairs,
+      table, head.pair_heads[Mix(Mix(holder) ^ Mix(waiter + 0x9e37u) ^ lock) % kPairHeads], head.pair_count, kMaxPairs,
       [=](const LockPairRecord& pair) { return pair.holder == holder && pair.waiter == waiter && pair.lock == lock; },
       [=](LockPairRecord* pair) {
         pair->holder = holder;

@@ -3,7 +3,7 @@
 //     lock_heads[hash of address and kind] → LockRecord → …        exact sums of every wait and hold
 //     pair_heads[hash of the three]        → LockPairRecord → …          weighted sums of sampled holds and waits
 //
-// Any thread; lock-free, insert-only like the stacks. Full (kMostLocks, kMostPairs, or no room): null, counted as
+// Any thread; lock-free, insert-only like the stacks. Full (kMaxLocks, kMaxPairs, or no room): null, counted as
 // kLockTableFull; the profiles themselves lose nothing.
 #ifndef HOLDFAST_SAMPLER_RECORD_LOCK_RECORDS_H_
 #define HOLDFAST_SAMPLER_RECORD_LOCK_RECORDS_H_

@@ -50,7 +50,7 @@ inline Row* FindLockRow(SharedTable* recorded, Stack* stack, ProfileKind profile
 // A full sum does not change; readers report it.
 inline void Count(std::atomic<uint64_t> (&counters)[kWaitKinds], WaitKind kind, uint64_t by) {
   std::atomic<uint64_t>& counter = counters[static_cast<int>(kind)];
-  if (LIKELY(counter.load(std::memory_order_relaxed) < kMostSum)) counter.fetch_add(by, std::memory_order_relaxed);
+  if (LIKELY(counter.load(std::memory_order_relaxed) < kMaxSum)) counter.fetch_add(by, std::memory_order_relaxed);
 }
 
 inline void RaiseTo(std::atomic<uint64_t>* longest, uint64_t ns) {

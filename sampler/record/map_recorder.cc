@@ -42,7 +42,7 @@ void Record(const CallerRegisters& caller, MappingChange change) {
   change.stack = recorded->OffsetOf(SampleStack(recorded, thread, caller));
   Submit(recorded, epoch, change);
   own_time.Add();
-  if (own_time.measured()) TendExporter(recorded);
+  if (own_time.measured()) WatchExporter(recorded);
 }
 
 void RecordGone(const MappingChange& change) {

@@ -16,7 +16,7 @@ namespace holdfast {
 namespace {
 
 // By slot number: all zeros, touched only as used. Private memory, because others can write a table.
-constinit ThreadStart starts[kMostLiveThreads] = {};
+constinit ThreadStart starts[kMaxLiveThreads] = {};
 
 constexpr uint64_t kOne = uint64_t{1} << kCountFractionBits;
 
@@ -63,7 +63,7 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
     birth.start = &starts[number];
   }
   own_time.Add();
-  if (own_time.measured()) TendExporter(recorded);
+  if (own_time.measured()) WatchExporter(recorded);
   return birth;
 }
 

@@ -29,7 +29,7 @@ constinit ThrowRate rates[kRates] = {};
 constexpr int64_t kWindowNs = 100'000'000, kStaleNs = 10 * kWindowNs;
 constexpr uint32_t kWhole = 100;  // of a window
 constexpr uint32_t kStep = 8;     // factor by which the interval grows once kWhole were recorded
-constexpr uint32_t kMostInterval = 1 << 20, kIntervalOfOthers = 512;
+constexpr uint32_t kMaxInterval = 1 << 20, kIntervalOfOthers = 512;
 constexpr uint32_t kLookEvery = 16;  // throws between readings of the clock, when not all are recorded
 
 // A few milliseconds late at most, for a fifth of the price.
@@ -60,7 +60,7 @@ ThrowRate* FindRate() {
 }
 
 void UseInterval(ThrowRate* rate, uint64_t interval) {
-  rate->interval = static_cast<uint32_t>(interval < kMostInterval ? interval : kMostInterval);
+  rate->interval = static_cast<uint32_t>(interval < kMaxInterval ? interval : kMaxInterval);
   rate->taken = 0;
   // Draws the gap anew from here: the process has no memory, so the rest of the previous gap may be dropped.
   if (rate->interval > 1) rate->gap = DrawGap(rate->interval, &thread_state.random, kUncutGap).length;
@@ -127,7 +127,7 @@ void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown
   const OwnTime own_time(recorded, thread);
   NoteThread(recorded, thread, add(SampleStack(recorded, thread, caller)), own_time.start_ns());
   own_time.Add();
-  if (own_time.measured()) TendExporter(recorded);
+  if (own_time.measured()) WatchExporter(recorded);
 }
 
 void NoteOnItsWay() { thread_state.throwing = true; }

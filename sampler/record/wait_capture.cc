@@ -75,7 +75,7 @@ void CaptureWait(const CallerRegisters& caller, WaitState* wait) {
   NoteOngoing(recorded, *wait);
   NoteThread(recorded, thread, wait->row, own_time.start_ns());
   own_time.Add();
-  if (own_time.measured()) TendExporter(recorded);
+  if (own_time.measured()) WatchExporter(recorded);
   Unmute(thread);
   wait->capture_end_ns = MonotonicNs();
 }

@@ -318,7 +318,7 @@ void EndWait(LockWait* opaque, bool acquired) {
     thread.ended_wait = ended;
     std::atomic_signal_fence(std::memory_order_release);
     thread.ended_wait.publishing = Publishing::kDue;
-    thread.calm_unlocks = 0;
+    thread.fast_unlocks = 0;
     if (wait->slot != nullptr) wait->slot->visits.store(kSumsDue, std::memory_order_relaxed);
   } else {
     Publish(recorded, thread, ended);
@@ -337,7 +337,7 @@ void PublishWaitSlow() {
   std::atomic_signal_fence(std::memory_order_acquire);
   const EndedWait ended = thread.ended_wait;
   std::atomic_signal_fence(std::memory_order_acq_rel);
-  thread.calm_unlocks = kOneVisitIn - 1;
+  thread.fast_unlocks = kOneVisitIn - 1;
   thread.ended_wait.publishing = Publishing::kNone;
   Publish(recorded, thread, ended);
 }

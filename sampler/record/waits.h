@@ -59,7 +59,7 @@ void PublishWaitSlow();
 inline void PublishWait() {
   if (thread_state.ended_wait.publishing == Publishing::kDue) PublishWaitSlow();
 }
-// After the real unlock of a lock that was not Calm, unless EndUnlock is called: adds the sums, or checks the slot.
+// After the real unlock of a lock that was not MayUnlockFast, unless EndUnlock is called: adds the sums, or checks the slot.
 void AfterUnlock(const void* lock);
 // It was no wait after all: it does not count.
 void DropWait(LockWait* wait);

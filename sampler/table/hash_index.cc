@@ -28,7 +28,8 @@ bool HashIndex::MakeGeneration(SharedTable* table, int generation) {
   std::atomic<Slot*>& slots = more_[generation];
   if (slots.load() != nullptr) return true;
   const size_t bytes = SlotsOf(generation) * sizeof(Slot);
-  if (bytes > table->header()->cap_bytes / kMostOfCap || no_system_calls.load(std::memory_order_relaxed)) return false;
+  if (bytes > table->header()->cap_bytes / kMaxPartOfCap || no_system_calls.load(std::memory_order_relaxed))
+    return false;
   table->header()->counters[0].table_steps.fetch_add(1, std::memory_order_relaxed);
   auto* made = static_cast<Slot*>(MapLazily(bytes));
   if (made == nullptr) return false;

@@ -44,7 +44,7 @@ class HashIndex {
   static constexpr uint32_t kWindow = 128, kLastWindow = 1024;
   // A generation that would take a larger part of the cap is not made. Stacks take 120 bytes with a row, nodes 48: all
   // of them have room.
-  static constexpr uint64_t kMostOfCap = 4;
+  static constexpr uint64_t kMaxPartOfCap = 4;
 
   // Returns the record with this hash for which `same(offset)` is true, or the result of `make()`, which is called at
   // most once. 0: it is absent and cannot be added: make() returned 0, or there is no room.

@@ -66,7 +66,7 @@ int64_t LeastInUse(const TableHeader& header, uint32_t lines, int64_t sum) {
   return least - (most - least);
 }
 
-void RaiseMost(HeapInUse* in_use, uint64_t possible) {
+void RaiseMax(HeapInUse* in_use, uint64_t possible) {
   uint64_t most = in_use->most.load(std::memory_order_relaxed);
   while (static_cast<int64_t>(possible) > static_cast<int64_t>(most) &&
          !in_use->most.compare_exchange_weak(most, possible, std::memory_order_relaxed)) {
@@ -115,13 +115,13 @@ HOLDFAST_WARM void SeeHeight(SharedTable* table, uint32_t owner) {
       NoteHighestSlow(in_use, highest);
     }
     const uint64_t more = highest - before - limit;
-    RaiseMost(in_use, before + in_use->limits.fetch_add(more, std::memory_order_relaxed) + more);
+    RaiseMax(in_use, before + in_use->limits.fetch_add(more, std::memory_order_relaxed) + more);
     return Grant(&all[owner], more);
   }
   const uint64_t more = (HasNoRoom(room) ? uint64_t{0} - room : 0) + RoomShare(*in_use, lines);
   const uint64_t possible = before + in_use->limits.fetch_add(more, std::memory_order_relaxed) + more;
   if (static_cast<int64_t>(possible) > static_cast<int64_t>(in_use->highest.load(std::memory_order_relaxed))) {
-    RaiseMost(in_use, possible);
+    RaiseMax(in_use, possible);
     const int64_t sum = InUseOfAll(*table->header(), lines);
     const auto highest = static_cast<int64_t>(in_use->highest.load(std::memory_order_relaxed));
     if (sum > highest) {

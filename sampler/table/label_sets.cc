@@ -14,21 +14,21 @@ struct LabelEntry {
   std::atomic<Offset> in_table;  // 0: not yet
 };
 
-constexpr uint32_t kPlaces = 2 * kMostLabelSets;
+constexpr uint32_t kPlaces = 2 * kMaxLabelSets;
 static_assert(std::has_single_bit(kPlaces));
 
 // All zeros at first, touched only as used. Set 0 means no labels; a number that lost a race stays unused.
 constinit std::atomic<uint32_t> sets_taken{0}, text_taken{0};
 constinit std::atomic<uint64_t> not_counted{0};  // labels that became kLabelOverflow, until a sample counts them
 constinit std::atomic<uint16_t> places[kPlaces] = {};
-constinit LabelEntry sets[kMostLabelSets + 1] = {};
+constinit LabelEntry sets[kMaxLabelSets + 1] = {};
 constinit char texts[kLabelTextBytes] = {};
 
 // A set in the making.
 struct MadeSet {
   uint32_t bytes = 0;
   bool overflow = false;  // reports missing room: may use the reserve
-  char text[kMostLabelBytes];
+  char text[kMaxLabelBytes];
 
   // False: it does not fit.
   bool Add(const char* added, uint32_t count) {
@@ -75,13 +75,13 @@ bool IsSame(const LabelEntry& entry, const MadeSet& made, uint32_t hash) {
 // 0: no room.
 uint16_t TakeNumber(const MadeSet& made, uint32_t hash) {
   const uint32_t kept_sets = made.overflow ? 0 : kKeptLabelSets, kept_text = made.overflow ? 0 : kLabelTextBytes / 64;
-  if (sets_taken.load(std::memory_order_relaxed) >= kMostLabelSets - kept_sets ||
+  if (sets_taken.load(std::memory_order_relaxed) >= kMaxLabelSets - kept_sets ||
       text_taken.load(std::memory_order_relaxed) + made.bytes > kLabelTextBytes - kept_text)
     return 0;
   // Other threads may have taken the last ones since.
   const uint32_t number = sets_taken.fetch_add(1, std::memory_order_relaxed) + 1;
   const uint32_t text = text_taken.fetch_add(made.bytes, std::memory_order_relaxed);
-  if (number > kMostLabelSets || text + made.bytes > kLabelTextBytes) return 0;
+  if (number > kMaxLabelSets || text + made.bytes > kLabelTextBytes) return 0;
   for (uint32_t i = 0; i < made.bytes; ++i) texts[text + i] = made.text[i];
   LabelEntry& entry = sets[number];
   entry.hash = hash;
@@ -138,9 +138,9 @@ bool Make(uint16_t set, const char* key, uint32_t key_bytes, const char* value, 
 }  // namespace
 
 uint16_t WithLabel(uint16_t set, const char* key, const char* value) {
-  const uint32_t key_bytes = key != nullptr ? BoundedLength(key, kMostLabelKey) : 0;
+  const uint32_t key_bytes = key != nullptr ? BoundedLength(key, kMaxLabelKey) : 0;
   if (key_bytes == 0) return set;
-  const uint32_t value_bytes = value != nullptr ? BoundedLength(value, kMostLabelValue) : 0;
+  const uint32_t value_bytes = value != nullptr ? BoundedLength(value, kMaxLabelValue) : 0;
   MadeSet made;
   const bool fits = Make(set, key, key_bytes, value, value_bytes, &made);
   if (fits && made.bytes == 0) return 0;
@@ -167,7 +167,7 @@ const char* LabelIn(uint16_t set, const char* key) {
 void CountLabelLost() { not_counted.fetch_add(1, std::memory_order_relaxed); }
 
 bool IsLabelSet(uint32_t number) {
-  return number <= kMostLabelSets && number <= sets_taken.load(std::memory_order_relaxed) &&
+  return number <= kMaxLabelSets && number <= sets_taken.load(std::memory_order_relaxed) &&
          (number == 0 || sets[number].bytes != 0);
 }
 
@@ -197,7 +197,7 @@ TaggedPc LabelFrameSlow(SharedTable* table, uint16_t set) {
 void ForgetLabelFrames() {
   not_counted.store(0, std::memory_order_relaxed);
   const uint32_t taken = sets_taken.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i <= taken && i <= kMostLabelSets; ++i) sets[i].in_table.store(0, std::memory_order_relaxed);
+  for (uint32_t i = 0; i <= taken && i <= kMaxLabelSets; ++i) sets[i].in_table.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

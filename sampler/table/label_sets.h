@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-inline constexpr uint32_t kKeptLabelSets = 64;  // of kMostLabelSets, for overflow only
+inline constexpr uint32_t kKeptLabelSets = 64;  // of kMaxLabelSets, for overflow only
 inline constexpr uint32_t kLabelTextBytes = 256 << 10;
 
 // Returns `set` with another value of `key`, or without it (null, ""). Names that are too long are cut. About 0.5 µs.

@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint32_t kMostAsked = 64;
+constexpr uint32_t kMaxSlotsPerLook = 64;
 
 // Where the search for a free slot begins: after the one taken last.
 constinit std::atomic<uint32_t> next_slot{0};
@@ -48,8 +48,8 @@ uint32_t TakeFree(SharedTable* table, uint32_t slots, uint64_t to) {
 }
 
 uint32_t TakeLeft(SharedTable* table, uint32_t slots, uint64_t to, bool (*is_gone)(uint32_t), void (*ended)(Row*)) {
-  const uint32_t first = next_slot.fetch_add(kMostAsked, std::memory_order_relaxed);
-  for (uint32_t i = 0; i < kMostAsked && i < slots; ++i) {
+  const uint32_t first = next_slot.fetch_add(kMaxSlotsPerLook, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kMaxSlotsPerLook && i < slots; ++i) {
     const uint32_t number = (first + i) % slots;
     LiveThread* thread = LiveThreadAt(table, number);
     const uint64_t who = thread->who.load(std::memory_order_relaxed);

@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-inline constexpr uint32_t kMostLiveThreads = kThreadSlots0 * ((1u << kThreadSegments) - 1);
+inline constexpr uint32_t kMaxLiveThreads = kThreadSlots0 * ((1u << kThreadSegments) - 1);
 inline constexpr uint32_t kNoLiveThread = UINT32_MAX;
 
 // Takes a slot for a thread that is about to be created at `row`; kNoLiveThread: there is none left (counted).

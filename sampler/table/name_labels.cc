@@ -19,13 +19,13 @@ struct KnownName {
   std::atomic<bool> filled;
   char text[kThreadNameBytes];
 };
-constexpr uint32_t kMostNames = 2 * kMostThreadNames;  // folded ones included
-constinit KnownName known_names[kMostNames] = {};
+constexpr uint32_t kMaxNames = 2 * kMaxThreadNames;  // folded ones included
+constinit KnownName known_names[kMaxNames] = {};
 constinit std::atomic<uint32_t> names_taken{0};
 
 bool IsKnown(const char* name) {
   const uint32_t taken = names_taken.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < taken && i < kMostNames; ++i) {
+  for (uint32_t i = 0; i < taken && i < kMaxNames; ++i) {
     // Acquire: makes its text visible.
     if (known_names[i].filled.load(std::memory_order_acquire) && TextEquals(known_names[i].text, name)) return true;
   }
@@ -58,9 +58,9 @@ void Fold(const char* name, char (&folded)[kThreadNameBytes]) {
 }  // namespace
 
 const char* LabelOfName(const char* name, char (&folded)[kThreadNameBytes]) {
-  if (thread_label == ThreadLabel::kYes && MakeKnown(name, kMostThreadNames)) return name;
+  if (thread_label == ThreadLabel::kYes && MakeKnown(name, kMaxThreadNames)) return name;
   Fold(name, folded);
-  return MakeKnown(folded, kMostNames) ? folded : kLabelOverflow;
+  return MakeKnown(folded, kMaxNames) ? folded : kLabelOverflow;
 }
 
 uint16_t WithThreadName(uint16_t set) {

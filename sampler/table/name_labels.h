@@ -2,7 +2,7 @@
 //
 //     a sample ──► WithThreadName: PR_GET_NAME, about 0.1 µs ──► the same label set, or one with another name
 //
-// Read anew at each sample, so it does not matter who changed it. Bounded: kMostThreadNames different names become
+// Read anew at each sample, so it does not matter who changed it. Bounded: kMaxThreadNames different names become
 // labels unchanged. The trailing number of later ones is folded ("worker-500" becomes worker-*). When there are as many
 // of those, the label is `[overflow]`, counted as kLabelsFull. Names are never freed: a sample's label is valid for the
 // life of the process.
@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-inline constexpr uint32_t kMostThreadNames = 64;
+inline constexpr uint32_t kMaxThreadNames = 64;
 
 // Set once, before the first sample.
 extern HOLDFAST_HIDDEN ThreadLabel thread_label;

@@ -98,12 +98,12 @@ class Ranges {
 
   // Removes all pieces of the mapping that begins or began there: the kernel does the same with what is left of it.
   void Detach(uint64_t start, uint64_t older_than) {
-    constexpr int kMostLooks = 64;
+    constexpr int kMaxLooks = 64;
     Path path;
     Find(start, &path);
     Offset piece = Next(path);
     for (int looks = 0; piece == 0 || !IsAttachedAt(*At(piece), start); piece = At(piece)->next[0]) {
-      if (piece == 0 || ++looks > kMostLooks) return;
+      if (piece == 0 || ++looks > kMaxLooks) return;
     }
     for (bool last = false; !last;) {
       const MappedRange range = *At(piece);

@@ -11,7 +11,7 @@ constinit std::atomic<ShadowDirectory*> shadow_directory{&no_shadow};
 namespace {
 
 // Below that a chunk or two would leave no room for stacks; the live table needs a tenth.
-constexpr uint64_t kLeastTable = 8 << 20;
+constexpr uint64_t kMinTable = 8 << 20;
 
 // Chunks that were made; if two threads make the same one at once, one stays unused.
 constinit std::atomic<uint32_t> chunks_made{0};
@@ -32,7 +32,7 @@ bool MayGrow() {
 bool BeginShadow(SharedTable* table) {
   if (shadow_directory.load(std::memory_order_relaxed) != &no_shadow) return true;
   const uint64_t cap = table->header()->cap_bytes;
-  if (cap < kLeastTable || cap / kUnit > kShadowSize || !MayGrow()) return false;
+  if (cap < kMinTable || cap / kUnit > kShadowSize || !MayGrow()) return false;
   auto* made = table->New<ShadowDirectory>();
   if (made == nullptr) return false;
   Offset none = 0;

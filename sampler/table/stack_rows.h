@@ -34,8 +34,8 @@ inline bool IsFull(const Row& row) {
 
 // Adds to a sum, unless it is full for good (counted).
 inline void AddTo(SharedTable* table, std::atomic<uint64_t>* sum, uint64_t by) {
-  // Relaxed: each sum is independent. Threads that add at once may exceed kMostSum, but by far too little to overflow.
-  if (UNLIKELY(sum->load(std::memory_order_relaxed) >= kMostSum)) return table->Count(Loss::kSumFull);
+  // Relaxed: each sum is independent. Threads that add at once may exceed kMaxSum, but by far too little to overflow.
+  if (UNLIKELY(sum->load(std::memory_order_relaxed) >= kMaxSum)) return table->Count(Loss::kSumFull);
   sum->fetch_add(by, std::memory_order_relaxed);
 }
 

@@ -26,7 +26,7 @@ struct StackTrace {
   bool truncated;  // outer frames are missing
   // Leaf first: frames[0] is the caller. Return addresses: the instruction in progress ends at or before it. For code
   // that a signal interrupted it is the interrupted address + 1, so that "− 1" is right for every frame.
-  TaggedPc frames[kMostKeptFrames];
+  TaggedPc frames[kMaxKeptFrames];
   TaggedPc outermost[kOutermostKept];  // during the walk of a deep stack: a ring of the last frames
 };
 

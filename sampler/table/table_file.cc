@@ -32,8 +32,8 @@ constexpr uint64_t kFixedBytes = 8 << 20;
 // With a share this large, a few more MiB for each of many processes do not matter.
 constexpr uint64_t kMuch = 1 << 30;
 // This many tables fill Docker's 64 MiB several times over.
-constexpr int kMostLookedAt = 1024;
-constexpr int kMostDropped = 64;  // waiting tables, by one program that finds no room
+constexpr int kMaxExamined = 1024;
+constexpr int kMaxDropped = 64;  // waiting tables, by one program that finds no room
 
 // Place and owner of the current table, for RoomForTables.
 constinit TableLocation current_location{};
@@ -60,7 +60,7 @@ bool InMemory(const char* folder, Space* space) {
   return true;
 }
 
-// Calls `look` with the name and the status of this user's tables in a folder, at most kMostLookedAt of them. False:
+// Calls `look` with the name and the status of this user's tables in a folder, at most kMaxExamined of them. False:
 // there are more.
 template <typename Look>
 bool ForEachTable(long folder_fd, uint32_t uid, Look look) {
@@ -84,7 +84,7 @@ bool ForEachTable(long folder_fd, uint32_t uid, Look look) {
       at += entry->length;
       struct stat info;
       if (!TextStartsWith(entry->name, prefix.text())) continue;
-      if (++looked_at > kMostLookedAt) return false;
+      if (++looked_at > kMaxExamined) return false;
       if (!SyscallFailed(RawSyscall(SYS_newfstatat, folder_fd, entry->name, &info, AT_SYMLINK_NOFOLLOW)))
         look(entry->name, info);
     }
@@ -92,7 +92,7 @@ bool ForEachTable(long folder_fd, uint32_t uid, Look look) {
 }
 
 // Bytes that this user's tables in `folder` already take. Every program that starts short of room counts them, and a
-// build may leave thousands: beyond kMostLookedAt all used space counts as theirs.
+// build may leave thousands: beyond kMaxExamined all used space counts as theirs.
 uint64_t BytesInTables(long folder_fd, uint32_t uid, const Space& space) {
   uint64_t total = 0;
   const bool all = ForEachTable(folder_fd, uid, [&total](const char*, const struct stat& info) {
@@ -137,7 +137,7 @@ uint64_t DropWaiting(long folder_fd, const char* folder, uint32_t uid, uint64_t 
     uint64_t bytes;
   } oldest{};
   int64_t after_seconds = -1, after_ns = 0;
-  for (int dropped = 0; dropped < kMostDropped && taken > most;) {
+  for (int dropped = 0; dropped < kMaxDropped && taken > most;) {
     oldest.name[0] = '\0';
     ForEachTable(folder_fd, uid, [&](const char* name, const struct stat& table) {
       const auto before = [](int64_t a, int64_t a_ns, int64_t b, int64_t b_ns) {

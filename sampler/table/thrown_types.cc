@@ -26,17 +26,17 @@ uint16_t NumberOfType(SharedTable* table, const char* name) {
   if (name == nullptr) return 0;
   uint64_t hash = 0;
   uint32_t bytes = 0;
-  for (; bytes < kMostTypeBytes && name[bytes] != '\0'; ++bytes)
+  for (; bytes < kMaxTypeBytes && name[bytes] != '\0'; ++bytes)
     hash = (hash ^ static_cast<unsigned char>(name[bytes])) * 0x9e3779b97f4a7c15;
   TableHeader& head = *table->header();
   std::atomic<Offset>& list = head.type_heads[hash >> 32 & (kTypeHeads - 1)];
   Offset first = list.load(std::memory_order_acquire);
   if (const ThrownType* found = Find(table, first, 0, name, bytes)) return found->number;
   ThrownType* made = nullptr;
-  if (head.type_count.load(std::memory_order_relaxed) < kMostTypes)
+  if (head.type_count.load(std::memory_order_relaxed) < kMaxTypes)
     made = static_cast<ThrownType*>(table->Allocate(static_cast<uint32_t>(sizeof(ThrownType)) + bytes));
   const uint32_t number = made != nullptr ? head.type_count.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
-  if (made == nullptr || number > kMostTypes) {
+  if (made == nullptr || number > kMaxTypes) {
     table->Count(Loss::kTypesFull);
     return kTypeOverflow;
   }

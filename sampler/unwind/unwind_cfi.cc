@@ -10,7 +10,7 @@ namespace holdfast {
 namespace {
 
 // gcc and clang nest remember_state once or twice.
-constexpr int kMostRemembered = 8;
+constexpr int kMaxRemembered = 8;
 
 enum class How : uint8_t { kSame, kAtCfa, kUndefined, kExpression, kOther };
 
@@ -42,7 +42,7 @@ struct FrameRules {
 // Runs one program until it has passed `pc`. False: an unknown instruction.
 bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const FrameRules* initial, FrameRules* state) {
   DwarfBytes bytes(program.start, program.end);
-  FrameRules remembered[kMostRemembered];
+  FrameRules remembered[kMaxRemembered];
   int depth = 0;
   uintptr_t location = entry.start;
   const auto set = [state](uint64_t number, How how, int64_t value) {
@@ -131,7 +131,7 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
         break;
       }
       case DW_CFA_remember_state:
-        if (depth == kMostRemembered) return false;
+        if (depth == kMaxRemembered) return false;
         remembered[depth++] = *state;
         break;
       case DW_CFA_restore_state:

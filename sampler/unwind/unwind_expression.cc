@@ -7,14 +7,14 @@
 namespace holdfast {
 namespace {
 
-constexpr int kMostValues = 8;  // compilers and linkers need 4
+constexpr int kMaxValues = 8;  // compilers and linkers need 4
 
 class Folder {
  public:
   explicit Folder(uintptr_t pc) : pc_(pc) {}
 
   bool Push(FrameValue value) {
-    if (depth_ == kMostValues) return false;
+    if (depth_ == kMaxValues) return false;
     values_[depth_++] = value;
     return true;
   }
@@ -119,7 +119,7 @@ class Folder {
   }
 
  private:
-  FrameValue values_[kMostValues];
+  FrameValue values_[kMaxValues];
   int depth_ = 0;
   uintptr_t pc_;
 };

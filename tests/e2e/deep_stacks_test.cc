@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr size_t kInnermost = 192, kOutermost = 64, kMostDepth = 256;
+constexpr size_t kInnermost = 192, kOutermost = 64, kMaxNesting = 256;
 constexpr char kOmitted[] = "[…]";
 
 std::string FunctionOf(const DecodedFrame& frame) { return frame.functions.empty() ? "" : frame.functions[0]; }
@@ -92,8 +92,8 @@ TEST_F(DeepStacks, WithTwoHundredAndFiftySixFramesNothingIsOmitted) {
     }
     return std::pair(frames, omitted);
   };
-  EXPECT_EQ(frames_at(kMostDepth), std::pair(kMostDepth, false));
-  EXPECT_EQ(frames_at(kMostDepth + 1), std::pair(kInnermost + 1 + kOutermost, true));
+  EXPECT_EQ(frames_at(kMaxNesting), std::pair(kMaxNesting, false));
+  EXPECT_EQ(frames_at(kMaxNesting + 1), std::pair(kInnermost + 1 + kOutermost, true));
 }
 
 TEST_F(DeepStacks, BeyondWhatIsWalkedTheInnermostFramesRemain) {
@@ -102,7 +102,7 @@ TEST_F(DeepStacks, BeyondWhatIsWalkedTheInnermostFramesRemain) {
   for (const DecodedSample& sample : Recursions(heap)) {
     if (!sample.Has("[truncated]")) continue;
     ++truncated;
-    EXPECT_EQ(sample.frames.size(), kMostDepth + 1);
+    EXPECT_EQ(sample.frames.size(), kMaxNesting + 1);
     EXPECT_FALSE(sample.Has(kOmitted));
   }
   EXPECT_EQ(truncated, 2u);  // recurses, and parses_value with parses_list

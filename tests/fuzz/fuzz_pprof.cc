@@ -7,12 +7,12 @@
 #include "report/profile/pprof.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr uint64_t kMostBytes = 16 << 20;
+  constexpr uint64_t kMaxBytes = 16 << 20;
   const absl::StatusOr<holdfast::Profile> profile =
-      holdfast::DecodePprof({reinterpret_cast<const char*>(data), size}, "fuzz", kMostBytes);
+      holdfast::DecodePprof({reinterpret_cast<const char*>(data), size}, "fuzz", kMaxBytes);
   if (!profile.ok()) return 0;
   const absl::StatusOr<holdfast::Profile> again =
-      holdfast::DecodePprof(holdfast::EncodePprof(*profile), "again", 8 * kMostBytes);
+      holdfast::DecodePprof(holdfast::EncodePprof(*profile), "again", 8 * kMaxBytes);
   if (!again.ok() || again->samples.size() != profile->samples.size() ||
       again->locations.size() != profile->locations.size())
     abort();

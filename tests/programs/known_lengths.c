@@ -12,12 +12,12 @@
 #include "clocks.h"
 #include "known.h"
 
-enum { kMost = 100000 };
+enum { kMax = 100000 };
 pthread_mutex_t measured_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int taken, coming, done;
 static _Atomic uint64_t came_ns;
 static int rounds;
-static uint64_t waits[kMost], holds[kMost];
+static uint64_t waits[kMax], holds[kMax];
 
 KNOWN void wait_for_it(void) { pthread_mutex_lock(&measured_mutex); }
 KNOWN void let_it_go(void) { pthread_mutex_unlock(&measured_mutex); }
@@ -51,7 +51,7 @@ static void Print(const char* name, uint64_t* lengths) {
 int main(int argc, char** argv) {
   pthread_t waiter;
   for (int i = 1; i + 1 < argc; i += 2) rounds += atoi(argv[i]);
-  if (rounds == 0 || rounds > kMost) return 1;
+  if (rounds == 0 || rounds > kMax) return 1;
   pthread_create(&waiter, NULL, Waiter, NULL);
   for (int i = 1, round = 0; i + 1 < argc; i += 2) {
     for (int n = 0; n < atoi(argv[i]); ++n) {

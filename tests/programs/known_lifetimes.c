@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kMost = 100000 };
+enum { kMax = 100000 };
 static size_t block_bytes;
-static void* blocks[kMost];
+static void* blocks[kMax];
 static int count;
 
 static long long Now(void) {
@@ -86,7 +86,7 @@ static void Work(long sleep_ms) {
 
 int main(int argc, char** argv) {
   count = argc > 1 ? atoi(argv[1]) / 2 * 2 : 2000;
-  if (count > kMost) count = kMost;
+  if (count > kMax) count = kMax;
   block_bytes = argc > 3 ? (size_t)atol(argv[3]) : 300;
   const char* end = argc > 4 ? argv[4] : "";
   if (strcmp(end, "fork") == 0) {

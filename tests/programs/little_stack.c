@@ -18,7 +18,7 @@
 
 #include "asleep.h"
 
-enum { kStep = 64, kMost = 4096, kStackBytes = 256 << 10 };
+enum { kStep = 64, kMax = 4096, kStackBytes = 256 << 10 };
 
 static char* stack;  // its lowest byte that may be touched
 static void* blocks[16];
@@ -189,7 +189,7 @@ static void FindSmallest(void) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);
-    for (left = kMost; left > 0; left -= kStep) RunCase(), *lived = left;
+    for (left = kMax; left > 0; left -= kStep) RunCase(), *lived = left;
     _exit(0);
   }
   waitpid(child, NULL, 0);
@@ -199,7 +199,7 @@ static void FindSmallest(void) {
 // In a process each, whose first call this is.
 static void FindSmallestAtFirst(void) {
   size_t smallest = 0;
-  for (left = kStep; left <= kMost; left += kStep) {
+  for (left = kStep; left <= kMax; left += kStep) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(30);

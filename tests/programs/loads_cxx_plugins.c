@@ -63,11 +63,11 @@ int main(int argc, char** argv) {
     printf("searches %ld\n", counted != NULL ? counted() - before : 0);
     return 0;
   }
-  enum { kMost = 1000 };
-  static Allocates allocators[kMost];
-  static Throws throwers[kMost];
+  enum { kMax = 1000 };
+  static Allocates allocators[kMax];
+  static Throws throwers[kMax];
   const int count = atoi(argv[2]);
-  for (int i = 0; i < count && i < kMost; ++i) {
+  for (int i = 0; i < count && i < kMax; ++i) {
     char path[4096];
     snprintf(path, sizeof path, "%s/plugin_%d.so", argv[4], i);
     Copy(argv[3], path);
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   long (*counted)(void) = (long (*)(void))dlsym(RTLD_DEFAULT, "CountedCalls");
   const long before = counted != NULL ? counted() : 0;
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < count && i < kMost; ++i) {
+    for (int i = 0; i < count && i < kMax; ++i) {
       allocators[i](100);
       thrown += throwers[i](10);
     }

@@ -21,7 +21,7 @@
 
 #include "known.h"
 
-enum { kMostThreads = 512 };
+enum { kMaxThreads = 512 };
 static size_t count, bytes;
 static pthread_barrier_t all_there;
 
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < count; ++i) free(hold());
     peak = bytes;
   } else if (strcmp(shape, "burst") == 0) {
-    pthread_t others[kMostThreads];
+    pthread_t others[kMaxThreads];
     pthread_barrier_init(&all_there, NULL, (unsigned)threads);
     for (size_t i = 1; i < threads; ++i) pthread_create(&others[i], NULL, Burst, NULL);
     Burst(NULL);

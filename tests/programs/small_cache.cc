@@ -21,13 +21,13 @@
 
 namespace {
 
-constexpr size_t kMostKeys = 20'000;
+constexpr size_t kMaxKeys = 20'000;
 
 class Table {
  public:
   __attribute__((noinline)) void Set(const std::string& key, std::string_view value) {
     const std::lock_guard lock(mutex_);
-    if (values_.size() >= kMostKeys) values_.erase(values_.begin());
+    if (values_.size() >= kMaxKeys) values_.erase(values_.begin());
     values_[key] = std::string(value);
   }
   __attribute__((noinline)) std::string Get(const std::string& key) {

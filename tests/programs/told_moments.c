@@ -14,14 +14,14 @@
 
 #include "known.h"
 
-enum { kBlock = 64 << 10, kMost = 1 << 14 };
-static void* blocks[kMost];
+enum { kBlock = 64 << 10, kMax = 1 << 14 };
+static void* blocks[kMax];
 static int held;
 static pthread_mutex_t held_by_main = PTHREAD_MUTEX_INITIALIZER, free_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 
 KNOWN static void hold_more(int mebibytes) {
-  for (int i = 0; i < mebibytes * ((1 << 20) / kBlock) && held < kMost; ++i) {
+  for (int i = 0; i < mebibytes * ((1 << 20) / kBlock) && held < kMax; ++i) {
     blocks[held] = malloc(kBlock);
     memset(blocks[held++], 1, kBlock);
   }

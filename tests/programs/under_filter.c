@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { kMost = 400 };
+enum { kMax = 400 };
 
-static struct sock_filter filter[kMost * 4 + 4];
+static struct sock_filter filter[kMax * 4 + 4];
 static unsigned short length = 0;
 
 static void Add(struct sock_filter instruction) { filter[length++] = instruction; }
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   const unsigned others = allows ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW;
   AddLoad(offsetof(struct seccomp_data, nr));
   int at = 2;
-  for (; at < argc && strcmp(argv[at], "--") != 0 && at < kMost; ++at) {
+  for (; at < argc && strcmp(argv[at], "--") != 0 && at < kMax; ++at) {
     if (answers) {
       AddAnswer(argv[at]);
       continue;

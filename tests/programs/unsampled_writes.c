@@ -15,11 +15,11 @@
 
 #include "known.h"
 
-enum { kMost = 64, kFilterBytes = 4 << 20, kRounds = 500 };
+enum { kMax = 64, kFilterBytes = 4 << 20, kRounds = 500 };
 static struct {
   uintptr_t start, end;
   char name[160];
-} watched[kMost];
+} watched[kMax];
 static int count;
 static char** libraries;
 static atomic_int step;  // not a barrier, which would be a wait, and may be captured
@@ -43,7 +43,7 @@ static void FindWatched(void) {
   setvbuf(maps, buffer, _IOFBF, sizeof buffer);
   int ours = 0;
   uintptr_t last = 0;
-  while (fgets(line, sizeof line, maps) && count < kMost) {
+  while (fgets(line, sizeof line, maps) && count < kMax) {
     uintptr_t start, end;
     char rights[8], path[256] = "";
     if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &start, &end, rights, path) < 3) continue;

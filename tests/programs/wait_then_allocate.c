@@ -1,5 +1,5 @@
 // Threads that first wait for a mutex, and then allocate: 1 byte, nothing, and in ways with separately measured entry
-// points. There are more threads than rows of their own (kMostOwners).
+// points. There are more threads than rows of their own (kMaxOwners).
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

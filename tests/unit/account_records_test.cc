@@ -48,7 +48,7 @@ std::optional<MemoryAccount> OfOldComments(const std::vector<std::string>& comme
 
 TEST(AccountRecords, ComeBackAsTheyWere) {
   const MemoryAccount account = Account();
-  EXPECT_EQ(RecordOf(account).file.size(), kMostAccountFiles);
+  EXPECT_EQ(RecordOf(account).file.size(), kMaxAccountFiles);
   const std::optional<MemoryAccount> back = Back(account);
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(AccountText(*back, "server (pid 1)"), AccountText(account, "server (pid 1)"));

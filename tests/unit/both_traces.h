@@ -15,7 +15,7 @@ namespace holdfast {
 
 struct BothTraces {
   StackTrace ours;
-  uintptr_t oracle[kMostWalked + 1];
+  uintptr_t oracle[kMaxWalkedFrames + 1];
   int oracle_depth;
 };
 
@@ -32,7 +32,7 @@ inline _Unwind_Reason_Code OracleFrame(_Unwind_Context* context, void* argument)
   if (ip == walk->first) walk->begun = true;
   if (!walk->begun || ip == 0) return _URC_NO_REASON;
   walk->traces->oracle[walk->traces->oracle_depth++] = ip + static_cast<uintptr_t>(before_instruction);
-  return walk->traces->oracle_depth <= kMostWalked ? _URC_NO_REASON : _URC_END_OF_STACK;
+  return walk->traces->oracle_depth <= kMaxWalkedFrames ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 // Captures the caller's stack, twice.
@@ -49,7 +49,7 @@ inline uintptr_t PcOf(const StackTrace& trace, int i) { return trace.frames[i] &
 inline std::vector<uintptr_t> KeptOf(const BothTraces& traces) {
   const uintptr_t* end = traces.oracle + traces.oracle_depth;
   if (traces.oracle_depth <= kMaxDepth) return {traces.oracle, end};
-  if (traces.oracle_depth > kMostWalked) return {traces.oracle, traces.oracle + kMaxDepth};
+  if (traces.oracle_depth > kMaxWalkedFrames) return {traces.oracle, traces.oracle + kMaxDepth};
   std::vector<uintptr_t> kept(traces.oracle, traces.oracle + kInnermostKept);
   kept.push_back(kOmittedFrames);
   kept.insert(kept.end(), end - kOutermostKept, end);
@@ -68,7 +68,7 @@ inline ::testing::AssertionResult SameFrames(const BothTraces& traces) {
     }
   }
   if (depth != expected) return ::testing::AssertionFailure() << depth << " frames instead of " << expected;
-  if (traces.ours.truncated != (traces.oracle_depth > kMostWalked)) {
+  if (traces.ours.truncated != (traces.oracle_depth > kMaxWalkedFrames)) {
     return ::testing::AssertionFailure() << "truncated is " << traces.ours.truncated << " at depth " << depth;
   }
   return ::testing::AssertionSuccess();

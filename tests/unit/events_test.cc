@@ -63,7 +63,7 @@ TEST(LiveThreads, ThoseThatAreGoneMakeRoomBeforeTheTableGrows) {
 TEST(LiveThreads, MoreThanThereIsRoomForAreCounted) {
   SharedTable* table = UseAnonymousTable();
   Row* row = table->New<Row>();
-  for (uint32_t id = 1; id <= kMostLiveThreads; ++id)
+  for (uint32_t id = 1; id <= kMaxLiveThreads; ++id)
     BeginLiveThread(LiveThreadAt(table, TakeLiveThread(table, row, NobodyIsGone, CountOne)), id, 77);
   EXPECT_EQ(TakeLiveThread(table, row, NobodyIsGone, CountOne), kNoLiveThread);
   EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kThreadsFull)], 1u);
@@ -83,8 +83,8 @@ TEST(ThrownTypes, AreKnownByTheirNamesAndCopied) {
 TEST(ThrownTypes, TooManyBecomeOneAndAreCounted) {
   SharedTable* table = UseAnonymousTable();
   std::set<uint16_t> numbers;
-  for (uint32_t i = 0; i < kMostTypes; ++i) numbers.insert(NumberOfType(table, std::to_string(i).c_str()));
-  EXPECT_EQ(numbers.size(), kMostTypes);
+  for (uint32_t i = 0; i < kMaxTypes; ++i) numbers.insert(NumberOfType(table, std::to_string(i).c_str()));
+  EXPECT_EQ(numbers.size(), kMaxTypes);
   EXPECT_EQ(NumberOfType(table, "one more"), kTypeOverflow);
   EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kTypesFull)], 1u);
   EXPECT_TRUE(numbers.contains(NumberOfType(table, "17")));

@@ -62,9 +62,9 @@ class ExporterProgressTest : public ::testing::Test {
     }));
   }
   // How many looks it takes; 0: more than `most`.
-  int LooksUntilStill(int most = 1000) {
+  int LooksUntilStalled(int most = 1000) {
     for (int i = 1; i <= most; ++i) {
-      if (progress_.IsStill(folder_.c_str(), "/out", {})) return i;
+      if (progress_.IsStalled(folder_.c_str(), "/out", {})) return i;
     }
     return 0;
   }
@@ -77,7 +77,7 @@ class ExporterProgressTest : public ::testing::Test {
 TEST_F(ExporterProgressTest, AStoppedExporterIsStillAtTheThirdLook) {
   StartHolder([] { raise(SIGSTOP); });
   AwaitState('T');
-  EXPECT_EQ(LooksUntilStill(), 3);
+  EXPECT_EQ(LooksUntilStalled(), 3);
   EXPECT_EQ(progress_.pid(), child_);
   EXPECT_EQ(progress_.state(), 'T');
 }
@@ -86,14 +86,14 @@ TEST_F(ExporterProgressTest, AStoppedExporterIsStillAtTheThirdLook) {
 TEST_F(ExporterProgressTest, OneThatHasEndedIsStillAfterAWhile) {
   StartHolder([] {});
   AwaitState('Z');
-  EXPECT_GT(LooksUntilStill(), 60);
+  EXPECT_GT(LooksUntilStalled(), 60);
 }
 
 // Frozen with a container, or in a file system that does not answer.
 TEST_F(ExporterProgressTest, OneThatSleepsForLongerThanItsTickIsStill) {
   StartHolder([] { pause(); });
   AwaitState('S');
-  EXPECT_GT(LooksUntilStill(), 30);
+  EXPECT_GT(LooksUntilStalled(), 30);
 }
 
 TEST_F(ExporterProgressTest, OneThatWantsToRunIsNeverStill) {
@@ -101,7 +101,7 @@ TEST_F(ExporterProgressTest, OneThatWantsToRunIsNeverStill) {
     for (std::atomic<int> turn{0};; ++turn) {
     }
   });
-  EXPECT_EQ(LooksUntilStill(), 0);
+  EXPECT_EQ(LooksUntilStalled(), 0);
 }
 
 TEST_F(ExporterProgressTest, OneWhoseChildWorksIsNotStill) {
@@ -118,26 +118,26 @@ TEST_F(ExporterProgressTest, OneWhoseChildWorksIsNotStill) {
     std::ifstream file("/proc/" + std::to_string(child_) + "/task/" + std::to_string(child_) + "/children");
     return file.peek() != EOF;
   }));
-  EXPECT_EQ(LooksUntilStill(), 0);
+  EXPECT_EQ(LooksUntilStalled(), 0);
 }
 
 // Its number is another process's here, or nobody's.
 TEST_F(ExporterProgressTest, OneThatIsOutOfSightIsJudgedByItsBeat) {
   ExporterRecord record = {.pid_ns = 1, .pid = static_cast<uint64_t>(getpid()), .start_ticks = 1, .beat = 1};
   Write(record);
-  EXPECT_GT(LooksUntilStill(), 30);
+  EXPECT_GT(LooksUntilStalled(), 30);
   EXPECT_EQ(progress_.pid(), 0);
   for (int i = 0; i < 200; ++i) {
     ++record.beat;
     Write(record);
-    EXPECT_EQ(LooksUntilStill(1), 0);
+    EXPECT_EQ(LooksUntilStalled(1), 0);
   }
 }
 
 TEST_F(ExporterProgressTest, OneThatSaysNothingOfItselfIsWaitedFor) {
-  EXPECT_EQ(LooksUntilStill(), 0) << "no file";
+  EXPECT_EQ(LooksUntilStalled(), 0) << "no file";
   Write({.pid_ns = 1});
-  EXPECT_EQ(LooksUntilStill(), 0) << "no pid and no beat";
+  EXPECT_EQ(LooksUntilStalled(), 0) << "no pid and no beat";
 }
 
 TEST_F(ExporterProgressTest, TheHolderOfALockWritesWhoItIs) {

@@ -61,11 +61,11 @@ TEST_F(LabelSets, KeysAreComparedInFull) {
 }
 
 TEST_F(LabelSets, LongTextIsCutBetweenCharacters) {
-  const std::string x(kMostLabelValue - 1, 'x');
+  const std::string x(kMaxLabelValue - 1, 'x');
   EXPECT_EQ(Text(WithLabel(0, "k", (x + "yz").c_str())), "k=" + x + "y,");
   EXPECT_EQ(Text(WithLabel(0, "k", (x + "\xc3\xa4").c_str())), "k=" + x + ",");
-  const std::string key(kMostLabelKey + 5, 'k');
-  EXPECT_EQ(WithLabel(0, key.c_str(), "v"), WithLabel(0, key.substr(0, kMostLabelKey).c_str(), "v"));
+  const std::string key(kMaxLabelKey + 5, 'k');
+  EXPECT_EQ(WithLabel(0, key.c_str(), "v"), WithLabel(0, key.substr(0, kMaxLabelKey).c_str(), "v"));
   // Nothing but bytes that go on with a character: no key.
   EXPECT_EQ(WithLabel(0, std::string(100, '\x80').c_str(), "v"), 0);
 }
@@ -84,7 +84,7 @@ TEST_F(LabelSets, AnInvalidNumberIsRecognized) {
   const uint16_t set = WithLabel(0, "some", "label");
   EXPECT_TRUE(IsLabelSet(0));
   EXPECT_TRUE(IsLabelSet(set));
-  EXPECT_FALSE(IsLabelSet(kMostLabelSets));
+  EXPECT_FALSE(IsLabelSet(kMaxLabelSets));
   EXPECT_FALSE(IsLabelSet(UINT32_MAX));
   EXPECT_FALSE(IsLabelSet(65536u + set));
 }

@@ -46,7 +46,7 @@ TEST_F(LiveFeedsTest, AllWhoAskWithinAPaceGetOneAnswer) {
   const absl::StatusOr<LiveAnswer> first = feeds.Of(process);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(*first->data, StartsWith("HFR1"));
-  EXPECT_GE(first->pace, LiveFeeds::kLeastPace);
+  EXPECT_GE(first->pace, LiveFeeds::kMinPace);
   std::vector<std::thread> others;
   std::atomic<int> same{0};
   for (int i = 0; i < 8; ++i) {
@@ -76,11 +76,11 @@ TEST_F(LiveFeedsTest, UnrequestedProcessesAreForgottenCompletely) {
 TEST_F(LiveFeedsTest, TheMostRecentlyRequestedProcessesAreKept) {
   LiveFeeds feeds;
   std::vector<std::unique_ptr<FakeTarget>> targets;
-  for (size_t i = 0; i < LiveFeeds::kMostFeeds + 3; ++i) {
+  for (size_t i = 0; i < LiveFeeds::kMaxFeeds + 3; ++i) {
     targets.push_back(std::make_unique<FakeTarget>(folder_.path(), "/some/where"));
     ASSERT_TRUE(feeds.Of(TableOf(*targets.back())).ok());
   }
-  EXPECT_EQ(feeds.size(), LiveFeeds::kMostFeeds);
+  EXPECT_EQ(feeds.size(), LiveFeeds::kMaxFeeds);
 }
 
 // The verdict of `holdfast leaks` on the snapshots that were written of a running process.

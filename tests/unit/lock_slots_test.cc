@@ -18,18 +18,18 @@ class IdleSlots : public Waits {
     slot->settled_ns = MonotonicNs() - ago_ns;
     return slot;
   }
-  static void TendAll() {
-    for (uint32_t turn = 0; turn < kLockSets; ++turn) TendSlots(turn);
+  static void FreeAllIdleSlots() {
+    for (uint32_t turn = 0; turn < kLockSets; ++turn) FreeIdleSlots(turn);
   }
 };
 
 TEST_F(IdleSlots, AreGivenUpAfterASecond) {
   WaitedFor(kIdleNs - 100 * kMs);
-  TendAll();
-  EXPECT_FALSE(NoneWatched());
+  FreeAllIdleSlots();
+  EXPECT_FALSE(NoLockWatched());
   WaitedFor(kIdleNs);
-  TendAll();
-  EXPECT_TRUE(NoneWatched());
+  FreeAllIdleSlots();
+  EXPECT_TRUE(NoLockWatched());
   EXPECT_EQ(FindSlot(&lock_, kHeldTable), nullptr);
   EXPECT_EQ(Sum(&LockCounters::gap_ns) + Sum(&LockCounters::hold_ns), Sum(&LockCounters::wait_ns));
 }
@@ -47,9 +47,9 @@ TEST_F(IdleSlots, AreGivenUpByUnlocksOfOtherLocks) {
   WaitedFor(2 * kIdleNs);
   int other = 0;
   for (uint32_t i = 0; i < kLockSets * kOneVisitIn; ++i) {
-    if (!Calm()) AfterUnlock(&other);
+    if (!MayUnlockFast()) AfterUnlock(&other);
   }
-  EXPECT_TRUE(NoneWatched());
+  EXPECT_TRUE(NoLockWatched());
 }
 
 // Its unlock has the sums of its wait to add, and would not look if no lock had a slot.
@@ -60,13 +60,13 @@ TEST_F(IdleSlots, AreKeptForHoldersThatHaveSumsToAdd) {
   EndWait(&wait, true);
   LockSlot* slot = FindSlot(&lock_, kHeldTable);
   slot->settled_ns = MonotonicNs() - kIdleHeldNs + kSecond;
-  TendAll();
-  EXPECT_FALSE(NoneWatched());
-  EXPECT_FALSE(Calm());
+  FreeAllIdleSlots();
+  EXPECT_FALSE(NoLockWatched());
+  EXPECT_FALSE(MayUnlockFast());
   AfterUnlock(&lock_);
   EXPECT_EQ(Sum(&LockCounters::waits), 1u);
-  TendAll();
-  EXPECT_TRUE(NoneWatched());
+  FreeAllIdleSlots();
+  EXPECT_TRUE(NoLockWatched());
 }
 
 TEST_F(IdleSlots, AreKeptWhileSomebodyWaits) {
@@ -74,8 +74,8 @@ TEST_F(IdleSlots, AreKeptWhileSomebodyWaits) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
-  TendAll();
-  EXPECT_FALSE(NoneWatched());
+  FreeAllIdleSlots();
+  EXPECT_FALSE(NoLockWatched());
   EndWait(&wait, false);
 }
 
@@ -88,8 +88,8 @@ TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeAttributed) {
   Backdate(&wait, 5 * kSecond);
   EndWait(&wait, false);
   FindSlot(&lock_, kHeldTable)->settled_ns = 0;
-  TendAll();
-  EXPECT_FALSE(NoneWatched());
+  FreeAllIdleSlots();
+  EXPECT_FALSE(NoLockWatched());
   Unlock();
   EXPECT_GE(Sum(&LockCounters::hold_ns), 5u * kSecond);
 }
@@ -99,7 +99,7 @@ TEST_F(IdleSlots, AJumpOutOfTendingLeavesTheirLocksNothingInTheWay) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
     if (sigsetjmp(steps.out, 1) == 0) {
-      steps.Run([&] { TendSlots(LockSetOf(&lock_)); }, [&] { siglongjmp(steps.out, 1); });
+      steps.Run([&] { FreeIdleSlots(LockSetOf(&lock_)); }, [&] { siglongjmp(steps.out, 1); });
     }
     if (steps.WorkIsOver()) break;
     ASSERT_NE(ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable), nullptr) << "instruction " << steps.step();
@@ -114,7 +114,7 @@ TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
     WaitedFor(2 * kIdleNs);
     bool came = false;
     LockSlot* slot = nullptr;
-    steps.Run([&] { TendSlots(LockSetOf(&lock_)); },
+    steps.Run([&] { FreeIdleSlots(LockSetOf(&lock_)); },
               [&] {
                 came = true;
                 do slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
@@ -133,7 +133,7 @@ TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillAttributed) {
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
-    steps.Run([&] { TendSlots(LockSetOf(&lock_)); },
+    steps.Run([&] { FreeIdleSlots(LockSetOf(&lock_)); },
               [&] {
                 LockSlot* slot;
                 const int64_t now_ns = MonotonicNs();
@@ -173,16 +173,16 @@ TEST_F(IdleSlots, CalmUnlocksLookOnceInSoMany) {
   EnterWait(false, &wait);
   int closer = 0;
   for (int i = 0; i < 10 * kOneVisitIn; ++i) {
-    if (Calm()) continue;
+    if (MayUnlockFast()) continue;
     ++closer;
     AfterUnlock(&lock_);
   }
   EXPECT_EQ(closer, 10);
-  EXPECT_FALSE(Calm());
+  EXPECT_FALSE(MayUnlockFast());
   AfterUnlock(&lock_);
-  EXPECT_TRUE(Calm());
+  EXPECT_TRUE(MayUnlockFast());
   EndWait(&wait, true);
-  EXPECT_FALSE(Calm());  // its sums are due
+  EXPECT_FALSE(MayUnlockFast());  // its sums are due
   EXPECT_EQ(Sum(&LockCounters::waits), 0u);
   AfterUnlock(&lock_);
   EXPECT_EQ(Sum(&LockCounters::waits), 1u);
@@ -201,9 +201,9 @@ TEST_F(Waits, MoreWaitersThanASlotCountsAreReportedAndKeptApart) {
   const int64_t start_ns = StateOf(&wait)->start_ns;
   uint64_t counted = 1;
   while (AddWaiters(slot, &lock_, WaitsFor::kLock, start_ns)) ++counted;
-  EXPECT_EQ(counted, kMostWaiters);
+  EXPECT_EQ(counted, kMaxWaiters);
   EXPECT_FALSE(AddWaiters(slot, &lock_, WaitsFor::kLock, start_ns));
-  EXPECT_EQ(WaitersOf(*slot), kMostWaiters);
+  EXPECT_EQ(WaitersOf(*slot), kMaxWaiters);
 
   // One more: all of its wait is hand-off delay, and it is said.
   Begin(&late);

@@ -319,12 +319,12 @@ TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
 }
 
 TEST_F(ModuleTable, TooManyModulesLeaveTheLaterOnesUnnamedAndCountedOnce) {
-  constexpr int kMost = (1 << kTagBits) - 1;
+  constexpr int kMax = (1 << kTagBits) - 1;
   const auto lost = [] { return table()->header()->losses[static_cast<int>(Loss::kModuleTableFull)].load(); };
   auto fakes = std::make_unique<Fakes>();
   std::set<uint16_t> tags;
-  for (int i = 0; i < kMost; ++i) tags.insert(fakes->Sight(10, 20));
-  EXPECT_EQ(tags.size(), static_cast<size_t>(kMost));
+  for (int i = 0; i < kMax; ++i) tags.insert(fakes->Sight(10, 20));
+  EXPECT_EQ(tags.size(), static_cast<size_t>(kMax));
   EXPECT_EQ(tags.count(kNoModuleTag), 0u);
   EXPECT_EQ(lost(), 0u);
   for (uint64_t i = 1; i <= 3; ++i) {

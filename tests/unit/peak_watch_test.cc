@@ -304,7 +304,7 @@ TEST_F(CourseTest, ForkedChildrenHaveNone) {
 TEST_F(CourseTest, StopsBeforeItReadsTooManyRows) {
   table_ = testing::MadeTable(16 << 20);
   const Offset stack = table_.AddStack({0x1000});
-  const size_t most = HeapCourse::kMostRows / HeapCourse::kLeastMoments;
+  const size_t most = HeapCourse::kMaxRows / HeapCourse::kMinMoments;
   AddRow(stack, 1, 0);
   course_.LookAt(Write(), now_ns_);
   LookAgain();
@@ -338,8 +338,8 @@ TEST_F(CourseTest, CoversTheWholeLifeWithABoundedNumberOfMoments) {
     table_.At<Row>(row).sums[kAllocObjects] = i << kCountFractionBits;
     LookAgain();
   }
-  ASSERT_GE(course_.moments().size(), HeapCourse::kMostMoments / 2);
-  ASSERT_LE(course_.moments().size(), HeapCourse::kMostMoments);
+  ASSERT_GE(course_.moments().size(), HeapCourse::kMaxMoments / 2);
+  ASSERT_LE(course_.moments().size(), HeapCourse::kMaxMoments);
   uint64_t before = 0;
   for (const HeapMoment& moment : course_.moments()) {
     ASSERT_EQ(moment.rows.size(), 1u);

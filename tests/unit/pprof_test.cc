@@ -153,7 +153,7 @@ TEST(PprofWriter, AtMostTwentyCommentsTheRecordsHaveTheRest) {
   };
   EXPECT_EQ(written().size(), 22u) << "without records all of them";
   profile.mutable_process()->kind = "mutex";
-  EXPECT_EQ(written().size(), kMostComments);
+  EXPECT_EQ(written().size(), kMaxComments);
   EXPECT_THAT(written(), AllOf(Contains("delay_ns: 5"), Contains("kind: mutex"), Contains("exact: delay_ns"),
                                Contains("told 15: it"), Contains("waiting: 2 threads, delay_ns 7")));
   for (int i = 16; i < 30; ++i) profile.AddComment(fmt::format("told {}: it", i));

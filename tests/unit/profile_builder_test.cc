@@ -424,8 +424,8 @@ TEST(LockRecords, ConditionsTakeNoLocksPlace) {
     size_t found = 0;
     const std::vector<const LockInfo*> written = LocksToWrite(s);
     for (const LockInfo* lock : written) found += lock->kind == WaitKind::kMutex;
-    EXPECT_EQ(written.size(), kMostLocksWritten);
-    EXPECT_EQ(found, mutexes == 10 ? 10 : kMostLocksWritten - kMostUnheldWritten);
+    EXPECT_EQ(written.size(), kMaxLocksWritten);
+    EXPECT_EQ(found, mutexes == 10 ? 10 : kMaxLocksWritten - kMaxUnheldWritten);
     EXPECT_EQ(written[0]->address, 0u) << "the longest delay first";
   }
 }

@@ -12,17 +12,17 @@
 #include <set>
 #include <string_view>
 
+#include "report/fleet/push/idle_process.h"
 #include "report/fleet/push/otlp_request.h"
 #include "report/fleet/push/push_client.h"
 #include "report/fleet/push/push_entry.h"
 #include "report/fleet/push/push_labels.h"
-#include "report/fleet/push/quiet_process.h"
+#include "report/fleet/push/reported_process.h"
 #include "report/fleet/push/sender.h"
 #include "report/fleet/push/sent_note.h"
 #include "report/fleet/push/series_times.h"
 #include "report/fleet/push/server_profile.h"
 #include "report/fleet/push/spool.h"
-#include "report/fleet/push/told_process.h"
 #include "report/profile/pprof.h"
 
 namespace holdfast {
@@ -190,7 +190,7 @@ TEST(PushEntry, ARequestHoldsSeveral) {
   const PushEntry* const both[] = {&one, &two};
   const PushRequest request = RequestOf(both, PushProtocol::kPush);
   EXPECT_EQ(request.body, RequestOf(one, PushProtocol::kPush).body + RequestOf(two, PushProtocol::kPush).body);
-  EXPECT_EQ(MostEntries(PushProtocol::kIngest), 1u);
+  EXPECT_EQ(MaxEntries(PushProtocol::kIngest), 1u);
 }
 
 // As distributors of Pyroscope 2 say it.
@@ -264,21 +264,21 @@ TEST(PushEntry, IdsAreUuidsAndDiffer) {
   EXPECT_NE(RandomUuid(), RandomUuid());
 }
 
-TEST(ToldProcess, IsReadAsItWasWritten) {
-  ToldProcess told{.process = "box/1/2/3/4", .program = "shop", .pid = 2, .labels = {{"a", "b"}}, .kinds = {}};
-  told.kinds[1].set_time_nanos(99);
-  told.kinds[1].Put(0xffff'ffff'ffff'fff0, {1, INT64_MAX, 0, 7});
-  told.last_entry = 42;
-  const std::optional<ToldProcess> read = DecodeTold(EncodeTold(told));
+TEST(ReportedProcess, IsReadAsItWasWritten) {
+  ReportedProcess reported{.process = "box/1/2/3/4", .program = "shop", .pid = 2, .labels = {{"a", "b"}}, .kinds = {}};
+  reported.kinds[1].set_time_nanos(99);
+  reported.kinds[1].Put(0xffff'ffff'ffff'fff0, {1, INT64_MAX, 0, 7});
+  reported.last_entry = 42;
+  const std::optional<ReportedProcess> read = DecodeReported(EncodeReported(reported));
   ASSERT_TRUE(read.has_value());
-  EXPECT_EQ(read->process, told.process);
-  EXPECT_EQ(read->labels, told.labels);
+  EXPECT_EQ(read->process, reported.process);
+  EXPECT_EQ(read->labels, reported.labels);
   EXPECT_EQ(read->last_entry, 42u);
   EXPECT_EQ(read->kinds[1].time_nanos(), 99);
   EXPECT_EQ(read->kinds[1].Of(0xffff'ffff'ffff'fff0)[1], INT64_MAX);
   EXPECT_EQ(read->kinds[0].all().size(), 0u);
-  EXPECT_FALSE(DecodeTold("").has_value());
-  EXPECT_FALSE(DecodeTold(std::string(100, '\xff')).has_value());
+  EXPECT_FALSE(DecodeReported("").has_value());
+  EXPECT_FALSE(DecodeReported(std::string(100, '\xff')).has_value());
 }
 
 TEST(PushEntry, AnAnswerNamesTheTimeOfTheLastOne) {
@@ -312,8 +312,8 @@ class SpoolTest : public ::testing::Test {
     PushEntry entry = SomeEntry(pprof);
     entry.family = family;
     ASSERT_TRUE(spool->Put(process, entry).ok());
-    ToldProcess told{.process = process};
-    ASSERT_TRUE(spool->Commit(&told).ok());
+    ReportedProcess reported{.process = process};
+    ASSERT_TRUE(spool->Commit(&reported).ok());
   }
   // Of all that may be sent now.
   static std::vector<Spool::Outgoing> BeginAll(Spool* spool) {
@@ -490,24 +490,24 @@ TEST_F(SpoolTest, FilesOfSentProfilesAreReused) {
     EXPECT_EQ(FirstProfile(spool.get()), "short " + std::to_string(i));
     SendFirst(spool.get());
   }
-  EXPECT_LE(files(), before + 1);  // of `told` there are two by now
+  EXPECT_LE(files(), before + 1);  // of `reported` there are two by now
 }
 
-TEST(QuietProcess, IsStillAsLongAsItsRecordsAreAndAllOfItIsKept) {
+TEST(IdleProcess, IsStillAsLongAsItsRecordsAreAndAllOfItIsKept) {
   const ServerProfiles made = ForServer(Heap(7, 3));
-  QuietProcess quiet;
-  quiet.Begin(11);
-  EXPECT_FALSE(quiet.IsStill(11));  // not told yet
-  quiet.Keep(ProfileKind::kHeap, made, /*may_be_better=*/false);
-  quiet.End();
-  EXPECT_TRUE(quiet.IsStill(11));
-  EXPECT_FALSE(quiet.IsStill(12));
-  EXPECT_FALSE(quiet.IsStill(std::nullopt));
-  EXPECT_THAT(quiet.kept(), SizeIs(1));
-  quiet.Begin(12);
-  quiet.Keep(ProfileKind::kHeap, made, /*may_be_better=*/true);
-  quiet.End();
-  EXPECT_FALSE(quiet.IsStill(12));
+  IdleProcess idle;
+  idle.Begin(11);
+  EXPECT_FALSE(idle.IsUnchanged(11));  // not reported yet
+  idle.Keep(ProfileKind::kHeap, made, /*may_be_better=*/false);
+  idle.End();
+  EXPECT_TRUE(idle.IsUnchanged(11));
+  EXPECT_FALSE(idle.IsUnchanged(12));
+  EXPECT_FALSE(idle.IsUnchanged(std::nullopt));
+  EXPECT_THAT(idle.kept(), SizeIs(1));
+  idle.Begin(12);
+  idle.Keep(ProfileKind::kHeap, made, /*may_be_better=*/true);
+  idle.End();
+  EXPECT_FALSE(idle.IsUnchanged(12));
 }
 
 TEST(AtTime, IsTheSameProfileLater) {
@@ -542,9 +542,9 @@ TEST_F(SpoolTest, NothingOfAnExitedProcessStaysAfterTheLastSend) {
   const auto spool = Open();
   PutWhole(spool.get(), "a", "first");
   spool->Finish({.process = "a"});
-  EXPECT_TRUE(spool->ToldOf("a").has_value());  // until then: it says that the entry counts
+  EXPECT_TRUE(spool->ReportedOf("a").has_value());  // until then: it says that the entry counts
   SendFirst(spool.get());
-  EXPECT_FALSE(spool->ToldOf("a").has_value());
+  EXPECT_FALSE(spool->ReportedOf("a").has_value());
 }
 
 TEST_F(SpoolTest, OneProfileOfASeriesIsSentAtATime) {
@@ -625,10 +625,10 @@ TEST_F(SpoolTest, ProfilesOfARejectedTenantAreTakenOver) {
   }
   {
     const auto before = Open(url + " right");
-    ToldProcess told{.process = "b"};  // it counts from its own
-    told.kinds[0].set_time_nanos(7);
+    ReportedProcess reported{.process = "b"};  // it counts from its own
+    reported.kinds[0].set_time_nanos(7);
     ASSERT_TRUE(before->Put("b", SomeEntry("own")).ok());
-    ASSERT_TRUE(before->Commit(&told).ok());
+    ASSERT_TRUE(before->Commit(&reported).ok());
     SendFirst(before.get());
   }
   const auto right = open_for("right");

@@ -148,7 +148,7 @@ TEST_F(RememberedWalks, TheDeepestStacksHaveRoomForLabels) {
     Recurse(depth, [this] {
       const RememberedWalk* walk = Walk();
       if (walk == nullptr) return;
-      EXPECT_LE(Count(walk), RememberedWalk::kMost);
+      EXPECT_LE(Count(walk), RememberedWalk::kMax);
       EXPECT_TRUE(walk->Holds(caller_));
     });
   }
@@ -273,7 +273,7 @@ TEST_F(RememberedWalks, OnlyAPathThatWasWalkedShortlyBeforeIsExpected) {
 }
 
 TEST_F(RememberedWalks, ADeepStackIsNotKept) {
-  Recurse(RememberedWalk::kMost + 5, [this] { EXPECT_EQ(Walk(), nullptr); });
+  Recurse(RememberedWalk::kMax + 5, [this] { EXPECT_EQ(Walk(), nullptr); });
 }
 
 // A thread's own block must be known: another stack, as a coroutine's, may be gone the next time.

@@ -118,7 +118,7 @@ TEST(ReadSnapshot, LabelsAreTheInnermostFrameAndNoFrame) {
     table.AddHeapRow(table.AddStack(frames), 1, 1, 0);
   // What cannot be read: none at all, beyond the end, no zero at its end, longer than any.
   for (const TaggedPc bad : {kLabelMark, kLabelMark | 0xfffffff0, table.AddLabels("kind\0write"s),
-                             table.AddLabels("\0\0"s), table.AddLabels(std::string(kMostLabelBytes + 1, '\0'))})
+                             table.AddLabels("\0\0"s), table.AddLabels(std::string(kMaxLabelBytes + 1, '\0'))})
     table.AddHeapRow(table.AddStack({bad, 0x40}), 1, 1, 0);
   const absl::StatusOr<Snapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
@@ -258,7 +258,7 @@ TEST(ReadSnapshot, CountsOfLengthsAreThoseOfTheTable) {
   EXPECT_TRUE(read.wait_times.complete);
   EXPECT_FALSE(read.hold_times.complete) << "there was no room";
   ASSERT_EQ(snapshot->rows.at(0).times, 0u);
-  EXPECT_THAT(snapshot->row_times.at(0).counts, ElementsAre(std::pair(kTimeBuckets - 1, kMostSum)));
+  EXPECT_THAT(snapshot->row_times.at(0).counts, ElementsAre(std::pair(kTimeBuckets - 1, kMaxSum)));
 }
 
 TEST(ReadSnapshot, HostileCountsOfLengthsAreErrors) {

@@ -216,9 +216,9 @@ TEST(StackTable, AFullRowIsFollowedByAnotherAndNoSumBeginsAnew) {
   second->sums[kContentions] = kFullSum;
   EXPECT_NE(FindRow(table, stack, ProfileKind::kBlock, WaitKind::kMutex, 0), second);
   // Who has known the first one for long.
-  first->sums[kDelay] = kMostSum - 1;
+  first->sums[kDelay] = kMaxSum - 1;
   for (int i = 0; i < 100; ++i) AddTo(table, &first->sums[kDelay], kFullSum / 100);
-  EXPECT_GE(first->sums[kDelay], kMostSum);
+  EXPECT_GE(first->sums[kDelay], kMaxSum);
   EXPECT_EQ(table->header()->losses[static_cast<int>(Loss::kSumFull)], 99u);
 }
 
@@ -302,7 +302,7 @@ struct Children {
   Stack* stack = nullptr;
   bool by_trace = true;  // is to be the same
 };
-constexpr uint16_t kMostChildren = 2 * kListedCalls + 3;
+constexpr uint16_t kMaxChildren = 2 * kListedCalls + 3;
 
 TEST(StackTable, ChildrenOfOneAreFoundHoweverManyThereAreAndThreadsAgree) {
   constexpr int kParents = 300;
@@ -313,12 +313,12 @@ TEST(StackTable, ChildrenOfOneAreFoundHoweverManyThereAreAndThreadsAgree) {
     std::vector<std::thread> threads;
     for (size_t thread = 0; thread < found.size(); ++thread) {
       threads.emplace_back([&, thread] {
-        found[thread].resize(kParents * kMostChildren);
+        found[thread].resize(kParents * kMaxChildren);
         for (int parent = 0; parent < kParents; ++parent) {
           Children children(table, kind, 1000u + static_cast<TaggedPc>(parent));
-          for (size_t i = 0; i < kMostChildren; ++i) {
-            const size_t number = thread < 2 ? i : kMostChildren - 1 - i;
-            found[thread][static_cast<size_t>(parent) * kMostChildren + number] =
+          for (size_t i = 0; i < kMaxChildren; ++i) {
+            const size_t number = thread < 2 ? i : kMaxChildren - 1 - i;
+            found[thread][static_cast<size_t>(parent) * kMaxChildren + number] =
                 children.Find(static_cast<uint16_t>(number));
           }
         }
@@ -355,7 +355,7 @@ TEST(StackTable, AFullTableSearchesOnlyTheList) {
       for (int i = 0; i < other.depth; ++i) path.Add(other.frames[i]);
       if (kind == Child::kNode) path.Add(6);
       if (kind == Child::kRow) {
-        EXPECT_EQ(FindOwnRow(table, children.stack, 1, kMostChildren), nullptr);
+        EXPECT_EQ(FindOwnRow(table, children.stack, 1, kMaxChildren), nullptr);
       } else {
         EXPECT_EQ(table->OffsetOf(InternStack(table, &path)), table->header()->overflow_stack);
       }

@@ -69,7 +69,7 @@ TEST_F(StackTraceTest, AProgramWithHolesBetweenItsSegmentsIsWalked) {
 }
 
 TEST_F(StackTraceTest, DeepStacksKeepBothEnds) {
-  for (const int depth : {kMaxDepth - 20, kMaxDepth, kMaxDepth + 20, 5000, kMostWalked - 100, kMostWalked}) {
+  for (const int depth : {kMaxDepth - 20, kMaxDepth, kMaxDepth + 20, 5000, kMaxWalkedFrames - 100, kMaxWalkedFrames}) {
     Recurse(depth, this);
     EXPECT_TRUE(SameFrames(traces)) << depth;
   }

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "report/analysis/growth/telling_stacks.h"
+#include "report/analysis/growth/distinct_stacks.h"
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/utf8.h"
 #include "report/show/fitted_text.h"
@@ -87,28 +87,28 @@ TEST(FittedText, IsWrappedAtBlanksAndNothingIsLost) {
   EXPECT_EQ(WrappedLines("a b\n\nlost     1 2\n", 10), "a b\n\nlost     1\n     2\n");
 }
 
-TEST(TellingStacks, FourFunctionsWhereTheyAreEnoughAndMoreWhereNot) {
-  EXPECT_THAT(TellingStacks({{"a", "b", "c", "d", "e", "f", "main"}, {"x", "main"}}, 4, nullptr),
+TEST(DistinctStacks, FourFunctionsWhereTheyAreEnoughAndMoreWhereNot) {
+  EXPECT_THAT(DistinctStacks({{"a", "b", "c", "d", "e", "f", "main"}, {"x", "main"}}, 4, nullptr),
               ElementsAre("a ← b ← c ← d ← …", "x ← main"));
-  EXPECT_THAT(TellingStacks({{"a", "b", "c", "d", "e", "main"}, {"a", "b", "c", "d", "f", "main"}}, 4, nullptr),
+  EXPECT_THAT(DistinctStacks({{"a", "b", "c", "d", "e", "main"}, {"a", "b", "c", "d", "f", "main"}}, 4, nullptr),
               ElementsAre("a ← b ← c ← d ← e ← …", "a ← b ← c ← d ← f ← …"));
-  EXPECT_THAT(TellingStacks({{"a", "b", "c", "d", "e", "f", "g", "one", "main"},
-                             {"a", "b", "c", "d", "e", "f", "g", "two", "main"}},
-                            4, nullptr),
+  EXPECT_THAT(DistinctStacks({{"a", "b", "c", "d", "e", "f", "g", "one", "main"},
+                              {"a", "b", "c", "d", "e", "f", "g", "two", "main"}},
+                             4, nullptr),
               ElementsAre("a ← b ← c ← d ← … ← one ← …", "a ← b ← c ← d ← … ← two ← …"));
   // Of one the names are the other's end.
   EXPECT_THAT(
-      TellingStacks({{"a", "b", "c", "d", "e", "f", "g"}, {"a", "b", "c", "d", "e", "f", "g", "h"}}, 4, nullptr),
+      DistinctStacks({{"a", "b", "c", "d", "e", "f", "g"}, {"a", "b", "c", "d", "e", "f", "g", "h"}}, 4, nullptr),
       ElementsAre("a ← b ← c ← d ← … ← g", "a ← b ← c ← d ← … ← h"));
   // Recursion is counted.
-  EXPECT_THAT(TellingStacks({{"a", "b", "b", "b", "main"}, {"a", "b", "b", "main"}}, 4, nullptr),
+  EXPECT_THAT(DistinctStacks({{"a", "b", "b", "b", "main"}, {"a", "b", "b", "main"}}, 4, nullptr),
               ElementsAre("a ← b ×3 ← main", "a ← b ×2 ← main"));
   // By short names they are one.
-  EXPECT_THAT(TellingStacks({{"f(int)", "main"}, {"f(char)", "main"}}, 4, [](std::string_view) { return "f"; }),
+  EXPECT_THAT(DistinctStacks({{"f(int)", "main"}, {"f(char)", "main"}}, 4, [](std::string_view) { return "f"; }),
               ElementsAre("f(int) ← f", "f(char) ← f"));
 }
 
-TEST(TellingStacks, NoTwoOfThemLookTheSame) {
+TEST(DistinctStacks, NoTwoOfThemLookTheSame) {
   std::set<std::vector<std::string>> all;
   unsigned seed = 1;
   for (int i = 0; i < 400; ++i) {
@@ -119,7 +119,7 @@ TEST(TellingStacks, NoTwoOfThemLookTheSame) {
   }
   const std::vector<std::vector<std::string>> stacks(all.begin(), all.end());
   ASSERT_GT(stacks.size(), 250u);
-  const std::vector<std::string> texts = TellingStacks(stacks, 4, ShortName);
+  const std::vector<std::string> texts = DistinctStacks(stacks, 4, ShortName);
   EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size());
 }
 

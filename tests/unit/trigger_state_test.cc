@@ -76,7 +76,7 @@ TEST(Triggers, AnInvalidConditionIsRejected) {
     EXPECT_FALSE(ParseTriggers(text, &list)) << text;
   }
   std::string many = "inuse>1MiB";
-  for (int i = 1; i < kMostTriggers; ++i) many += ",inuse>1MiB";
+  for (int i = 1; i < kMaxTriggers; ++i) many += ",inuse>1MiB";
   EXPECT_TRUE(ParseTriggers(many.c_str(), &list));
   EXPECT_FALSE(ParseTriggers((many + ",inuse>1MiB").c_str(), &list));
   EXPECT_FALSE(ParseTriggers(std::string(kTriggerTextBytes, ' ').c_str(), &list));

@@ -16,9 +16,9 @@ namespace holdfast {
 namespace {
 
 constexpr double kResidentHour = 3600e9;  // nanoseconds
-constexpr int64_t kLeastRise = 4 << 20;   // a smaller rise does not count as growth of a process: a guess
-constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5, kMostOfRise = 0.7;
-constexpr int64_t kLeastKept = 8 << 20, kLeastShown = 1 << 20;
+constexpr int64_t kMinRise = 4 << 20;     // a smaller rise does not count as growth of a process: a guess
+constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5, kMainPartOfRise = 0.7;
+constexpr int64_t kMinKept = 8 << 20, kMinShown = 1 << 20;
 constexpr double kMuchKept = 0.25;  // of the resident memory
 constexpr size_t kPartsShown = 3;
 constexpr std::string_view kKept = "free memory that ";
@@ -108,7 +108,7 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   answer.hours = hours_at(to->first);
   const auto is_most = [&](int64_t part) {
     return std::abs(static_cast<double>(part)) >=
-           kMostOfRise * std::abs(static_cast<double>(answer.now - answer.before));
+           kMainPartOfRise * std::abs(static_cast<double>(answer.now - answer.before));
   };
   // A process has no account yet when it is young.
   const bool by_account =
@@ -125,7 +125,7 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
         course.values.push_back(static_cast<double>(part.now));
         course.variances.push_back(std::pow(part.error / 1.96, 2) / 2);  // split between two equally uncertain values
       }
-      answer.parts[i].leaks = course.times.size() >= kLeastSnapshots && IsLeak(FitGrowth(course).growth_class);
+      answer.parts[i].leaks = course.times.size() >= kMinSnapshots && IsLeak(FitGrowth(course).growth_class);
     }
   } else {
     // A profile that is missing at a moment has the value of the previous moment.
@@ -149,11 +149,11 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
     const double kept = KeptOf(account);
     answer.allocator = AllocatorOf(account);
     if (kept - 1.96 * std::sqrt(account.beyond_variance) >=
-        std::max<double>(kLeastKept, kMuchKept * static_cast<double>(account.total)))
+        std::max<double>(kMinKept, kMuchKept * static_cast<double>(account.total)))
       answer.kept = Bytes(kept);
   }
   const int64_t rise = answer.now - answer.before;
-  if (IsLeak(growth.growth_class) && rise >= kLeastRise &&
+  if (IsLeak(growth.growth_class) && rise >= kMinRise &&
       static_cast<double>(rise) >= kPartOfResident * static_cast<double>(answer.now))
     answer.grows = growth.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;
   return answer;
@@ -173,7 +173,7 @@ std::vector<std::string> TextsOf(const MemoryAnswer& answer) {
   std::vector<std::string> named;
   for (const MemoryAnswer::Part& part : answer.parts) {
     const auto size = static_cast<double>(std::abs(part.change()));
-    if (std::abs(change) < kLeastShown || size < kPartOfRise * static_cast<double>(std::abs(change))) continue;
+    if (std::abs(change) < kMinShown || size < kPartOfRise * static_cast<double>(std::abs(change))) continue;
     if (size <= part.error || named.size() == kPartsShown) continue;
     named.push_back(fmt::format("{} {}", part.what, SignedBytes(part.change())));
   }

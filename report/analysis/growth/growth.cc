@@ -11,27 +11,27 @@ namespace {
 constexpr double kInterval = 1.96;
 // Alarm thresholds. For m stacks each one may raise a false alarm with probability kFalseAlarm / m; 4 standard errors
 // always suffice.
-constexpr double kFalseAlarm = 0.005, kLeastAlarm = 3.3, kMostAlarm = 4, kLateAlarm = 5;
-constexpr double kLeastClimb = 0.002;  // of the bytes in use: less does not matter
+constexpr double kFalseAlarm = 0.005, kMinAlarm = 3.3, kMaxAlarm = 4, kLateAlarm = 5;
+constexpr double kMinClimb = 0.002;  // of the bytes in use: less does not matter
 // The centre of time of a rise: 0.5 if steady, 0.418 for a cache that fills up over one time constant.
-constexpr double kLeastCentre = 0.41, kCentreErrors = 2.1, kSpreadOfTime = 0.2887;
+constexpr double kMinCentre = 0.41, kCentreErrors = 2.1, kSpreadOfTime = 0.2887;
 constexpr double kOfTurnover = 0.12;  // 0.35²: turnover moves the mean of a quarter
 constexpr double kVague = 0.2;        // an error of the centre of time that leaves everything undecided
 // The mean of log(1 + 20 t) over a rise is the best test of a steady rise against a cache that fills up as that
 // logarithm (1.52).
-constexpr double kCurve = 20, kCurveOfSteady = 2.197, kSpreadOfCurve = 0.70, kLeastCurve = 1.92, kCurveErrors = 1.9;
-constexpr size_t kParts = 8, kLeastRising = 3;    // parts of a rise's duration
-constexpr double kMostShare = 0.6;                // of a rise, in one part
+constexpr double kCurve = 20, kCurveOfSteady = 2.197, kSpreadOfCurve = 0.70, kMinCurve = 1.92, kCurveErrors = 1.9;
+constexpr size_t kParts = 8, kMinRising = 3;      // parts of a rise's duration
+constexpr double kMaxShare = 0.6;                 // of a rise, in one part
 constexpr double kFew = 0.1, kFewSampled = 0.25;  // of the mean rate: less is a pause
 constexpr double kSureSamples = 8;                // expected but missing: exp(−8) = 0.03 %
 constexpr double kBusy = 0.85;                    // of all intervals: a typical busy one
 // A flat end, in units of the longest pause: the pauses of a doubling vector double.
 constexpr double kLongestEnd = 2.1;
-constexpr double kShortEnd = 0.07, kPauseAtEnd = 0.25, kLeastLate = 0.2, kStartUp = 0.1;
+constexpr double kShortEnd = 0.07, kPauseAtEnd = 0.25, kMinLate = 0.2, kStartUp = 0.1;
 constexpr double kSureFall = 4.5;   // standard errors: all pairs of snapshots are tested
 constexpr double kTooth = 0.1;      // of a rise: a significant fall
 constexpr double kDeepTooth = 0.5;  // a deeper fall: only the low points then show a rise
-constexpr size_t kLeastLows = 4;
+constexpr size_t kMinLows = 4;
 constexpr double kSurvives = 0.25;  // of a rise: the least that must remain of its first half …
 constexpr double kStays = 0.5;      // … and of what had come in that half
 constexpr double kFewAges = 0.35;   // relative error of the total over all known ages: 8 blocks
@@ -40,7 +40,7 @@ constexpr double kBoundError = 0.05, kWindows = 4, kLateTime = 0.8;
 constexpr double kGrowsInSize = 0.67;  // objects per byte: blocks have grown
 constexpr double kKnownPart = 0.7;     // of a rise: the part that ages must cover
 constexpr double kRisesAtEnd = 0.25;   // of the mean rate
-constexpr size_t kMostSnapshots = 200;
+constexpr size_t kMaxSnapshots = 200;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Returns how many standard errors a random deviation exceeds with probability `p`, one-sided.
@@ -98,8 +98,8 @@ class Course {
  public:
   explicit Course(const Series& series) : series_(series), n_(series.values.size()) {
     const double errors = ErrorsOf(kFalseAlarm / static_cast<double>(std::max<size_t>(1, series.looked_at)));
-    alarm_ = std::clamp(errors, kLeastAlarm, kMostAlarm);
-    alarm_if_nothing_is_freed_ = std::min(errors, kMostAlarm);
+    alarm_ = std::clamp(errors, kMinAlarm, kMaxAlarm);
+    alarm_if_nothing_is_freed_ = std::min(errors, kMaxAlarm);
     MakeClock();
   }
 
@@ -130,7 +130,7 @@ class Course {
       const double late = clock_[last] - clock_[foot];
       const Fall fall = LargestFall(0, last);
       const bool again = fall.sure && fall.size > 0.5 * Climb(foot, last) && late < 2 * (clock_[foot] - clock_[0]);
-      if (late >= kLeastLate * (clock_[last] - clock_[0]) && !again) take(foot, kLateAlarm, {});
+      if (late >= kMinLate * (clock_[last] - clock_[0]) && !again) take(foot, kLateAlarm, {});
       if (!IsLeak(growth.growth_class) && !again && RisesAtTheEnd(foot, high)) {
         growth.growth_class = GrowthClass::kUndecided;
         from = foot;
@@ -278,7 +278,7 @@ class Course {
     growth->slope = Climb(first, last) / time;
     growth->half_width = kInterval * std::sqrt(Variance(first, last)) / time;
     growth->active = (clock_[last] - clock_[first]) / time;
-    if (const std::vector<size_t> lows = LowsOf(first); lows.size() >= kLeastLows) {
+    if (const std::vector<size_t> lows = LowsOf(first); lows.size() >= kMinLows) {
       const Line line = LineOf(lows);
       growth->slope = line.slope;
       growth->half_width = std::hypot(kInterval * line.error, growth->half_width);
@@ -344,7 +344,7 @@ class Course {
   bool RisesAtTheEnd(size_t foot, double high) const {
     const size_t last = n_ - 1;
     const double climb = Climb(foot, last);
-    return foot + kLeastRising <= last && climb >= 0.1 * high && series_.values[last] >= high - kTooth * climb &&
+    return foot + kMinRising <= last && climb >= 0.1 * high && series_.values[last] >= high - kTooth * climb &&
            climb > kLateAlarm * ErrorOf(foot, last) && !PaceOf(foot, series_.values, false, {}).stopped;
   }
 
@@ -410,14 +410,14 @@ class Course {
     pace.longest = std::max(pace.longest, series_.unseen_pause);
     pace.stopped = pace.end > kLongestEnd * pace.longest && pace.end >= kShortEnd * span;
     // Steps are judged from the first to the last: the pause after the last is not part of the rise.
-    const bool in_steps = pace.steps >= kLeastRising && !pace.stopped && pace.end > 0;
+    const bool in_steps = pace.steps >= kMinRising && !pace.stopped && pace.end > 0;
     if (in_steps) pace.centre = std::max(pace.centre, std::min(0.5, pace.centre * span / (span - pace.end)));
     const double least = strict.centre > 0 ? strict.centre + strict.errors * pace.error
-                                           : std::min(kLeastCentre, 0.5 - kCentreErrors * pace.error);
+                                           : std::min(kMinCentre, 0.5 - kCentreErrors * pace.error);
     pace.slows = pace.centre < least || pace.error > kVague;
     const double curve_error = kSpreadOfCurve / kSpreadOfTime * pace.error;
     if (!falls && !in_steps && strict.centre == 0)
-      pace.slows = pace.slows || curve < std::min(kLeastCurve, kCurveOfSteady - kCurveErrors * curve_error);
+      pace.slows = pace.slows || curve < std::min(kMinCurve, kCurveOfSteady - kCurveErrors * curve_error);
     return pace;
   }
 
@@ -459,12 +459,12 @@ class Course {
     const size_t last = n_ - 1;
     const double climb = Climb(first, last), error = ErrorOf(first, last);
     const double high = *std::max_element(series_.values.begin() + static_cast<ptrdiff_t>(first), series_.values.end());
-    if (climb <= kLeastClimb * high || climb <= alarm * error || climb < 2 * series_.sample) return GrowthClass::kNoise;
+    if (climb <= kMinClimb * high || climb <= alarm * error || climb < 2 * series_.sample) return GrowthClass::kNoise;
     const Fall fall = LargestFall(first, last);
     const bool falls = fall.sure && fall.size >= kTooth * climb;
     if (falls) {
       const std::vector<size_t> lows = LowsOf(first);
-      const GrowthClass by_lows = lows.size() >= kLeastLows ? JudgeLows(lows, alarm) : GrowthClass::kSawTooth;
+      const GrowthClass by_lows = lows.size() >= kMinLows ? JudgeLows(lows, alarm) : GrowthClass::kSawTooth;
       if (fall.size > kDeepTooth * climb || IsLeak(by_lows)) return by_lows;
     }
     if (TurnedOver(first)) return GrowthClass::kSawTooth;
@@ -484,10 +484,10 @@ class Course {
       const bool paused = quiet_end_ && pace.stopped && pace.end < (1 - kStartUp) * (clock_[last] - clock_[first]);
       return rises || paused ? GrowthClass::kUndecided : GrowthClass::kPlateau;
     }
-    if (last - first < kLeastRising) return GrowthClass::kUndecided;
+    if (last - first < kMinRising) return GrowthClass::kUndecided;
     const bool dropped = clock_[last] - clock_[first] < 0.9 * Time(first, last);
     if (dropped && !GoesOnAfterPause(first)) return GrowthClass::kUndecided;
-    return pace.steps >= kLeastRising || (pace.steps == 2 && dropped) ? GrowthClass::kSteps : GrowthClass::kGrowing;
+    return pace.steps >= kMinRising || (pace.steps == 2 && dropped) ? GrowthClass::kSteps : GrowthClass::kGrowing;
   }
 
   // Returns the minimum of each value and all later ones.
@@ -513,10 +513,10 @@ class Course {
     }
     const auto rising = std::ranges::count_if(rises, [&](double rise) { return rise > 0.01 * climb; });
     const double most = *std::max_element(rises.begin(), rises.end());
-    const bool stays = clock_[last] - clock_[step] >= kLeastLate * span;
-    if (largest > kMostShare * climb) return stays ? GrowthClass::kOneOff : GrowthClass::kUndecided;
-    if (most > kMostShare * climb || static_cast<size_t>(rising) < kLeastRising) {
-      return last - first < kLeastRising || !pace.stopped ? GrowthClass::kUndecided : GrowthClass::kPlateau;
+    const bool stays = clock_[last] - clock_[step] >= kMinLate * span;
+    if (largest > kMaxShare * climb) return stays ? GrowthClass::kOneOff : GrowthClass::kUndecided;
+    if (most > kMaxShare * climb || static_cast<size_t>(rising) < kMinRising) {
+      return last - first < kMinRising || !pace.stopped ? GrowthClass::kUndecided : GrowthClass::kPlateau;
     }
     return GrowthClass::kGrowing;
   }
@@ -534,7 +534,7 @@ class Course {
     const double climb = Climb(lows.front(), lows.back());
     const double errors = NormalOf(line.errors(), static_cast<double>(lows.size()) - 2);
     if (errors < alarm || climb <= alarm * ErrorOf(lows.front(), lows.back()) ||
-        climb <= kLeastClimb * series_.values[lows.back()] || TurnedOver(lows.front())) {
+        climb <= kMinClimb * series_.values[lows.back()] || TurnedOver(lows.front())) {
       return GrowthClass::kSawTooth;
     }
     double area = 0, largest = 0;
@@ -544,7 +544,7 @@ class Course {
       largest = std::max(largest, Climb(lows[i - 1], lows[i]));
     }
     const double centre = 1 - area / climb / Time(lows.front(), lows.back());
-    return centre >= kLeastCentre && largest <= kMostShare * climb ? GrowthClass::kGrowing : GrowthClass::kUndecided;
+    return centre >= kMinCentre && largest <= kMaxShare * climb ? GrowthClass::kGrowing : GrowthClass::kUndecided;
   }
 
   // Returns whether enough blocks have a known age. Few suffice if every allocation is recorded.
@@ -623,7 +623,7 @@ class Course {
         // Falls may hide a rise of the same size. Repeated low points tell more.
         const std::vector<size_t> lows = LowsOf(first);
         most += fall.size;
-        if (lows.size() >= kLeastLows) {
+        if (lows.size() >= kMinLows) {
           const Line line = LineOf(lows);
           const double by_lows = (std::max(0.0, line.slope) + errors * line.error) * time + noise;
           if (by_lows < most) most = by_lows, rise = line.slope * time;
@@ -647,7 +647,7 @@ class Course {
 
   const Series& series_;
   size_t n_;
-  double alarm_ = kMostAlarm, alarm_if_nothing_is_freed_ = kMostAlarm;
+  double alarm_ = kMaxAlarm, alarm_if_nothing_is_freed_ = kMaxAlarm;
   std::vector<double> clock_;
   std::vector<bool> paused_;  // whether the time before each snapshot does not count
   bool quiet_end_ = false;
@@ -676,7 +676,7 @@ std::string_view GrowthClassName(GrowthClass growth_class) {
 }
 
 Growth FitGrowth(const Series& all) {
-  const size_t count = all.times.size(), kept = std::min(count, kMostSnapshots);
+  const size_t count = all.times.size(), kept = std::min(count, kMaxSnapshots);
   if (kept == 0) return {.bound = kInfinity};
   if (kept == count) return Course(all).Answer();
   Series series;

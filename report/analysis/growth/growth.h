@@ -49,7 +49,7 @@ struct Growth {
 };
 
 // It takes three intervals to recognize a rise that continues.
-inline constexpr size_t kLeastSnapshots = 4;
+inline constexpr size_t kMinSnapshots = 4;
 
 // Snapshots, oldest first. All vectors have the same length; optional ones may be empty.
 struct Series {

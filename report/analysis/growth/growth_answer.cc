@@ -37,7 +37,7 @@ bool LeaksAny(const std::vector<LeakSeries::Entry>& entries) {
 }
 
 // Returns whether one stack has most of the total's rise since then.
-bool OneHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries, double since) {
+bool OneStackHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries, double since) {
   const uint32_t first = series.SnapshotAt(since);
   const auto rise = static_cast<double>(series.TotalNow() - series.TotalAt(first));
   return std::ranges::any_of(entries, [&](const LeakSeries::Entry& entry) {
@@ -92,7 +92,7 @@ class Risers {
   }
 
  private:
-  static constexpr double kAll = 0.98, kNearlyAll = 0.9, kMost = 0.75, kHalf = 0.5;
+  static constexpr double kAll = 0.98, kNearlyAll = 0.9, kMax = 0.75, kHalf = 0.5;
   using Names = std::span<const StringId>;
   struct Rise {
     Names names;                      // leaf first
@@ -111,7 +111,7 @@ class Risers {
       all += rise.bytes;
     }
     const bool has_half = bytes >= kHalf * all;
-    if (!is_nameless && has_half && rises >= kMost * AllocatedBy(stack.front(), stack.front())) return std::nullopt;
+    if (!is_nameless && has_half && rises >= kMax * AllocatedBy(stack.front(), stack.front())) return std::nullopt;
     for (const LeakSeries::Entry& entry : entries_) allocated += static_cast<double>(series_.AllocatedOf(entry));
     size_t at = stack.size() - 1;  // the outermost one
     for (int step = 0; step < 2; ++step) {
@@ -244,7 +244,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   const bool total_leaks =
       IsLeak(total.growth_class) &&
       (IsLeak(answer.grows) || (!answer.is_one_run && total.slope >= kAloneErrors / 1.96 * total.half_width &&
-                                !OneHasMost(series, entries, total.since)));
+                                !OneStackHasMost(series, entries, total.since)));
   if (!known && (IsLeak(total.growth_class) || total.growth_class == GrowthClass::kUndecided)) {
     if (total_leaks && !IsLeak(answer.grows)) {
       answer.grows = total.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;
@@ -264,7 +264,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   if (series.is_freed_at_end() && answer.rises && !is_explained) answer.doubt = LeakSeries::Doubt::kFreed;
   if (IsLeak(answer.grows)) answer.doubt = LeakSeries::Doubt::kNone;
   if (answer.grows == Grows::kNo) return answer;
-  if (!series.has_course()) answer.more_snapshots = kLeastSnapshots - series.evidence();
+  if (!series.has_course()) answer.more_snapshots = kMinSnapshots - series.evidence();
   answer.smaller_interval = series.exact() ? 0 : std::max<int64_t>(1, series.interval() / kFinerBy);
   answer.more_hours = series.Hours();
   if (!answer.rises) return answer;
@@ -297,7 +297,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   return answer;
 }
 
-std::string_view WhoseWord(const GrowthAnswer& answer) {
+std::string_view OwnerPhrase(const GrowthAnswer& answer) {
   if (answer.largest.empty() || answer.share < kMostly) return "";
   return answer.share >= kAllOfIt ? "by" : "mostly by";
 }
@@ -319,7 +319,7 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
       text += fmt::format("{} → {} in {}, still rising", FormatSize(answer.before), FormatSize(answer.now),
                           HoursText(answer.hours));
     }
-    if (const std::string_view by = WhoseWord(answer); !by.empty())
+    if (const std::string_view by = OwnerPhrase(answer); !by.empty())
       text += fmt::format(", {} {}", by, ShortName(answer.largest.front()));
     constexpr double kAlways = 0.9;
     if (IsLeak(answer.grows) && answer.active < kAlways && answer.active > 0 && answer.hours > 0 &&

@@ -26,7 +26,7 @@ struct GrowthAnswer {
   int64_t before = 0, now = 0;
   double hours = 0;
   double active = 1;  // of that time: how much had traffic
-  // Whose the largest part of it is, functions leaf first from the owner on, and which part, 0 … 1. Empty: nobody's.
+  // The owner of its largest part, functions leaf first from the owner on, and which part, 0 … 1. Empty: nobody's.
   std::vector<std::string> largest = {};
   double share = 0;
   double bound = 0;    // bytes an hour: no leak is faster, 95 %; infinite: too few snapshots
@@ -45,7 +45,7 @@ struct GrowthAnswer {
 GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries);
 
 // Returns the words before the name of the stack: "by", "mostly by"; "" if no stack has half.
-std::string_view WhoseWord(const GrowthAnswer& answer);
+std::string_view OwnerPhrase(const GrowthAnswer& answer);
 // "growing: 109MiB → 209MiB in 1min 2s, still rising, mostly by hsetCommand", "level: at most 40KiB a minute (95 %)".
 // `hours_seen` determines the unit of time.
 std::string TextOf(const GrowthAnswer& answer, double hours_seen);

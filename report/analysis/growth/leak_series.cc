@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNanosAnHour = 3600e9;
 // Of one file: more than any writer writes.
-constexpr size_t kMostMoments = 100, kMostPoints = 1'000'000;
+constexpr size_t kMaxMoments = 100, kMaxPoints = 1'000'000;
 constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
 constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
 constexpr double kKnownAges = 0.5;           // of the bytes in use: survivors are unknown if fewer ages are known
@@ -149,8 +149,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
 void LeakSeries::AddCourse(const ProfileFile& file, const record::Course& course,
                            const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample) {
   using Sums = std::array<int64_t, 4>;
-  const size_t moments = std::min(course.elapsed_ns.size(), kMostMoments);
-  if (moments * course.sample.size() > kMostPoints) return;
+  const size_t moments = std::min(course.elapsed_ns.size(), kMaxMoments);
+  if (moments * course.sample.size() > kMaxPoints) return;
   std::vector<Sums> sums(course.sample.size());
   for (size_t i = 0; i < moments; ++i) {
     const int64_t time = WrappedSum(file.start_nanos, static_cast<int64_t>(course.elapsed_ns[i]));
@@ -261,7 +261,7 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   std::vector<uint32_t> files;
   std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_moment; });
   while (IsFreedAtEnd(files)) files.pop_back();
-  if (moments_.empty() || EvidenceIn(files) >= kLeastSnapshots || !exact()) return files;
+  if (moments_.empty() || EvidenceIn(files) >= kMinSnapshots || !exact()) return files;
   // Before files are left out: the last file shows that the process ended, and the fall ends there.
   LeaveOutFallAtEnd(&order);
   while (IsFreedAtEnd(order)) order.pop_back();
@@ -358,7 +358,7 @@ void LeakSeries::AddTo(const Point& from, Point* to) {
 }
 
 void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool together) {
-  constexpr size_t kMostTimes = 60;
+  constexpr size_t kMaxTimes = 60;
   struct Part {
     const LeakSeries* of;
     std::vector<uint32_t> order;
@@ -389,7 +389,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   };
   std::vector<std::pair<int64_t, std::vector<Counted>>> moments;
   if (together) {
-    const size_t kept = std::min(times.size(), kMostTimes);
+    const size_t kept = std::min(times.size(), kMaxTimes);
     for (size_t i = 0; i < kept; ++i) {
       const int64_t time = times[kept < 2 ? 0 : i * (times.size() - 1) / (kept - 1)];
       moments.emplace_back(time, std::vector<Counted>());
@@ -475,7 +475,7 @@ double LeakSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const {
 }
 
 bool LeakSeries::IsByBirths(const std::vector<uint32_t>& order) const {
-  if (started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kLeastSnapshots) return false;
+  if (started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kMinSnapshots) return false;
   return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
 }
 

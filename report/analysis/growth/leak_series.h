@@ -64,7 +64,7 @@ class LeakSeries {
   // use "now" is then what was in use before that.
   bool is_freed_at_end() const;
   // Whether a rise that goes on can be recognized.
-  bool has_course() const { return evidence() + moments() >= kLeastSnapshots || is_by_births(); }
+  bool has_course() const { return evidence() + moments() >= kMinSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
   // written.
   void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }

@@ -100,8 +100,8 @@ std::string SidesOf(const Profile& profile, const LockList& list, const LockList
 }
 
 // Finds blocks that are arrays of locks, if their members are unnamed: "blocks of 1.88KiB from make_shards". An array
-// has locks at kLeastOfArray or more offsets, and the same functions hold them and wait for them.
-constexpr size_t kLeastOfArray = 3;
+// has locks at kMinArray or more offsets, and the same functions hold them and wait for them.
+constexpr size_t kMinArray = 3;
 std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list, Plumbing* plumbing) {
   struct Array {
     std::set<int64_t> offsets;
@@ -123,7 +123,7 @@ std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list
   }
   std::map<int, std::string> names;  // by lock
   for (const auto& [key, array] : arrays) {
-    if (array.offsets.size() < kLeastOfArray) continue;
+    if (array.offsets.size() < kMinArray) continue;
     for (const int lock : array.locks) names[lock] = "in " + array.name;
   }
   return names;

@@ -122,7 +122,7 @@ void LockMerger::WriteTo(Profile* profile) {
   written.stack = sum_.stacks;
   std::map<int, uint32_t> numbers;
   for (const LockList::Lock& lock : sum_.locks) {
-    if (numbers.size() == kMostLocksWritten) break;
+    if (numbers.size() == kMaxLocksWritten) break;
     const auto number = static_cast<uint32_t>(numbers.size() + 1);
     numbers[lock.number] = number;
     written.lock.push_back({.number = number,
@@ -157,7 +157,7 @@ void LockMerger::WriteTo(Profile* profile) {
   for (const LockList::Pair& pair : sum_.pairs) {
     const auto lock = numbers.find(pair.lock);
     if (lock == numbers.end() || pair.contentions + pair.delay_ns <= 0) continue;
-    if (written.pair.size() == kMostPairsWritten) break;
+    if (written.pair.size() == kMaxPairsWritten) break;
     written.pair.push_back(
         {lock->second, number_of(pair.holder), number_of(pair.waiter), pair.contentions, pair.delay_ns});
   }

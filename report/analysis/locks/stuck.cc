@@ -15,8 +15,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostHeldShown = 10, kMostUnheldShown = 10, kMostIdleShown = 6, kMostGroupsShown = 3,
-                 kMostDeadlocksShown = 8, kMostOthersShown = 8, kMostWaysShown = 4;
+constexpr size_t kMaxHeldShown = 10, kMaxUnheldShown = 10, kMaxIdleShown = 6, kMaxGroupsShown = 3,
+                 kMaxDeadlocksShown = 8, kMaxOthersShown = 8, kMaxWaysShown = 4;
 constexpr size_t kWayWidth = 100;  // columns of a path on several lines
 
 std::string Threads(size_t count, std::string_view does) {
@@ -32,9 +32,9 @@ class Stuck {
 
   std::string Deadlocks() const {
     std::string text;
-    for (size_t i = 0; i < list_.deadlocks.size() && i < kMostDeadlocksShown; ++i) text += Deadlock(list_.deadlocks[i]);
-    if (list_.deadlocks.size() > kMostDeadlocksShown)
-      text += fmt::format("deadlock: and {} more\n", list_.deadlocks.size() - kMostDeadlocksShown);
+    for (size_t i = 0; i < list_.deadlocks.size() && i < kMaxDeadlocksShown; ++i) text += Deadlock(list_.deadlocks[i]);
+    if (list_.deadlocks.size() > kMaxDeadlocksShown)
+      text += fmt::format("deadlock: and {} more\n", list_.deadlocks.size() - kMaxDeadlocksShown);
     return text;
   }
 
@@ -42,14 +42,14 @@ class Stuck {
     std::string text = fmt::format("{}: {}\n", process, Summary());
     const std::string deadlocks = Deadlocks() + PerhapsDeadlocks();
     if (!deadlocks.empty()) text += "\n" + deadlocks;
-    const std::string locks = Section(WaitRank::kLock, kMostHeldShown, "\nwaits for locks\n");
-    const std::string events = Section(WaitRank::kEvent, kMostUnheldShown,
+    const std::string locks = Section(WaitRank::kLock, kMaxHeldShown, "\nwaits for locks\n");
+    const std::string events = Section(WaitRank::kEvent, kMaxUnheldShown,
                                        "\n"
                                        "waits for events\n");
     text += locks + events;
     if (deadlocks.empty() && locks.empty() && events.empty()) {
       // One of these waits may be what all threads wait for.
-      const std::string idle = Section(WaitRank::kIdle, kMostUnheldShown,
+      const std::string idle = Section(WaitRank::kIdle, kMaxUnheldShown,
                                        "\n"
                                        "waits for events\n");
       text += idle.empty() ? "" : idle + "  in the threads' own loops: idle, or a wake-up was lost\n";
@@ -224,8 +224,8 @@ class Stuck {
     return kind == "join" || kind == "barrier" || kind == "once" ? "" : "locks";
   }
 
-  std::string WhatIsWaitedFor(const Group& group) const {
-    if (group.locks == 1) return words_.WhatIsWaitedFor(*group.longest);
+  std::string WaitTarget(const Group& group) const {
+    if (group.locks == 1) return words_.WaitTarget(*group.longest);
     const std::string what = fmt::format("{} {}", group.locks, PluralOf(group.longest->kind));
     return group.class_name.empty() ? what : fmt::format("{}, {}", what, group.class_name);
   }
@@ -248,7 +248,7 @@ class Stuck {
         more_threads += group.count;
         continue;
       }
-      text += fmt::format("  {}: {}{}, {}{}\n", WhatIsWaitedFor(group), Threads(group.count, "wait"),
+      text += fmt::format("  {}: {}{}, {}{}\n", WaitTarget(group), Threads(group.count, "wait"),
                           group.locks == 1 || group.locks != group.count ? "" : ", one per lock",
                           group.count == 1 ? "for " : "the longest for ", FormatDuration(group.longest->delay_ns));
       if (const std::string holder = HolderText(group); !holder.empty()) text += fmt::format("    {}\n", holder);
@@ -271,14 +271,14 @@ class Stuck {
                      [](const auto& a, const auto& b) { return a.second[0]->delay_ns > b.second[0]->delay_ns; });
     std::vector<std::vector<std::string>> rows;
     std::vector<std::string> below;
-    for (size_t i = 0; i < ways.size() && i < kMostGroupsShown; ++i) {
+    for (size_t i = 0; i < ways.size() && i < kMaxGroupsShown; ++i) {
       const auto& [way, waits] = ways[i];
       AddRow({"  " + WaiterNames(waits), " " + FormatDuration(waits[0]->delay_ns)}, way, words_.Calls(waits[0]->stack),
              &rows, &below);
     }
     std::string text = AlignedWith(rows, below);
-    if (ways.size() > kMostGroupsShown)
-      text += fmt::format("    and {} other call paths\n", ways.size() - kMostGroupsShown);
+    if (ways.size() > kMaxGroupsShown)
+      text += fmt::format("    and {} other call paths\n", ways.size() - kMaxGroupsShown);
     return text;
   }
 
@@ -317,7 +317,7 @@ class Stuck {
     size_t more = 0;
     for (const Group& group : Sorted(std::move(by_calls))) {
       const Waits& waits = group.by_way.begin()->second;
-      if (rows.size() == kMostIdleShown) {
+      if (rows.size() == kMaxIdleShown) {
         more += waits.size();
         continue;
       }
@@ -347,12 +347,12 @@ class Stuck {
     std::vector<std::vector<std::string>> rows;
     std::vector<std::string> below;
     for (const auto& [key, other] : others) {
-      if (rows.size() == kMostOthersShown) break;
+      if (rows.size() == kMaxOthersShown) break;
       const WaitingList::Thread& thread = words_.ThreadAt(other.first);
       const std::string calls = words_.Calls(thread.stack);
       AddRow({words_.ThreadName(other.first) + (other.count == 1 ? "" : fmt::format(" and {} more", other.count - 1)),
               " " + Printable(thread.does)},
-             rows.size() < kMostWaysShown ? words_.Way(thread.stack) : calls, calls, &rows, &below);
+             rows.size() < kMaxWaysShown ? words_.Way(thread.stack) : calls, calls, &rows, &below);
     }
     if (rows.empty()) return "";
     return "\nother threads\n" + AlignedWith(rows, below) + (others.size() > rows.size() ? "  and more\n" : "");

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostStuckShown = 12, kMostNames = 6, kWidth = 100;
+constexpr size_t kMaxStuckShown = 12, kMaxNames = 6, kWidth = 100;
 
 // Threads of any process that do the same.
 struct Alike {
@@ -43,7 +43,7 @@ void AddThreads(const StuckWords& words, const std::string& process,
 }
 
 std::string ProcessNames(const std::vector<std::string>& processes) {
-  const size_t shown = std::min(processes.size(), kMostNames);
+  const size_t shown = std::min(processes.size(), kMaxNames);
   std::string text =
       fmt::format("{}", fmt::join(processes.begin(), processes.begin() + static_cast<ptrdiff_t>(shown), ", "));
   if (processes.size() > shown) text += fmt::format(" and {} more", processes.size() - shown);
@@ -79,7 +79,7 @@ std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const Cal
   size_t more = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
     const Alike& alike = sorted[i];
-    if (i >= kMostStuckShown) {
+    if (i >= kMaxStuckShown) {
       more += alike.threads;
       continue;
     }

@@ -60,7 +60,7 @@ bool StuckWords::HasOwnName(const WaitingList::Wait& wait) const {
   });
 }
 
-std::string StuckWords::WhatIsWaitedFor(const WaitingList::Wait& wait) const {
+std::string StuckWords::WaitTarget(const WaitingList::Wait& wait) const {
   return wait.kind == "join" ? LockName(wait) : fmt::format("{} {}", Printable(wait.kind), LockName(wait));
 }
 
@@ -129,7 +129,7 @@ std::string StuckWords::DoingText(int thread, int depth) const {
   }
   const WaitingList::Wait& wait = WaitOf(thread);
   const std::string calls = Calls(wait.stack);
-  std::string text = fmt::format("waits for {}{}{}", WhatIsWaitedFor(wait), calls.empty() ? "" : ": ", calls);
+  std::string text = fmt::format("waits for {}{}{}", WaitTarget(wait), calls.empty() ? "" : ": ", calls);
   if (wait.holder == WaitingList::kUnknown || wait.holder == thread || depth >= kLongestChain) return text;
   if (IsInDeadlock(thread)) return text + " (in the deadlock)";
   if (wait.source == record::HolderSource::kLast) return text;

@@ -37,7 +37,7 @@ class StuckWords {
   // Returns what its lock has in common with others (report/analysis/locks/lock_classes.h); "" if nothing is known.
   std::string LockClass(const WaitingList::Wait& wait) const;
   // With its kind: "mutex accounts_mutex (server)".
-  std::string WhatIsWaitedFor(const WaitingList::Wait& wait) const;
+  std::string WaitTarget(const WaitingList::Wait& wait) const;
   // "transfer ← handle ← run", and the complete path; "" if unknown. `stack`: index into WaitingList::stacks.
   std::string Calls(int stack) const;
   std::vector<std::string> CallNames(int stack) const;  // of Calls

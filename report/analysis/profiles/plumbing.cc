@@ -336,7 +336,7 @@ namespace {
 
 constexpr uint32_t kUnnamed = Profile::kNone - 1;  // as a caller
 
-bool IsTelling(FunnelHint hint) { return hint >= FunnelHint::kWord; }
+bool IsDistinctive(FunnelHint hint) { return hint >= FunnelHint::kWord; }
 
 }  // namespace
 
@@ -347,9 +347,9 @@ struct Plumbing::Funnel {
   bool is_nameless = false;  // unnamed code: only its named callers count
   // The state of one round.
   bool is_refuted = false, is_containers = false;
-  bool is_above_telling = false;  // above a funnel by its name
-  bool has_other_caller = false;  // one that does not call itself an allocator
-  size_t last = 0;                // stack that was counted
+  bool is_above_distinctive = false;  // above a funnel by its name
+  bool has_other_caller = false;      // one that does not call itself an allocator
+  size_t last = 0;                    // stack that was counted
   size_t stacks = 0, from_start = 0;
   // The first few of each: callers in the middle of the program, and functions that a thread starts with.
   std::array<uint32_t, 3> callers = {Profile::kNone, Profile::kNone, Profile::kNone};
@@ -386,7 +386,7 @@ struct Plumbing::Funnel {
       case FunnelHint::kWord:
         return Count(callers) >= 3;
       default:
-        return Count(callers) >= 3 && 10 * stacks > 9 * all && 10 * from_start <= stacks && !is_above_telling;
+        return Count(callers) >= 3 && 10 * stacks > 9 * all && 10 * from_start <= stacks && !is_above_distinctive;
     }
   }
 };
@@ -482,7 +482,7 @@ void Plumbing::FindFunnels(const Starts& starts) {
     const std::string_view name = profile_.strings[profile_.functions[i].name];
     funnels[i].is_nameless = IsNameless(name);
     funnels[i].hint = funnels[i].is_nameless ? FunnelHint::kWord : FunnelHintOf(name);
-    funnels[i].is_candidate = IsTelling(funnels[i].hint);
+    funnels[i].is_candidate = IsDistinctive(funnels[i].hint);
     any = any || funnels[i].is_candidate;
   }
   // Of the others only those come into question that nearly all stacks go through.
@@ -525,7 +525,7 @@ uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
 
 bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) {
   for (Funnel& funnel : *funnels) {
-    funnel.is_refuted = funnel.is_containers = funnel.is_above_telling = funnel.has_other_caller = false;
+    funnel.is_refuted = funnel.is_containers = funnel.is_above_distinctive = funnel.has_other_caller = false;
     funnel.stacks = funnel.from_start = 0;
     funnel.starts.fill(Profile::kNone);
     funnel.callers.fill(Profile::kNone);
@@ -561,9 +561,9 @@ bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) 
             (*funnels)[callee].is_containers = true;
         } else if (funnel.is_candidate && is_straight) {
           if (std::find(below.begin(), below.end(), function) == below.end()) {
-            funnel.is_above_telling =
-                funnel.is_above_telling || std::any_of(below.begin(), below.end(), [&](uint32_t of) {
-                  return IsTelling((*funnels)[of].hint) && !(*funnels)[of].is_nameless;
+            funnel.is_above_distinctive =
+                funnel.is_above_distinctive || std::any_of(below.begin(), below.end(), [&](uint32_t of) {
+                  return IsDistinctive((*funnels)[of].hint) && !(*funnels)[of].is_nameless;
                 });
             below.push_back(function);
           }
@@ -602,21 +602,21 @@ struct Plumbing::Pool {
   absl::flat_hash_map<int64_t, double> of_size;
 
   void AddBlocks(int64_t size, double of) {
-    constexpr int64_t kLeastLarge = 4000, kHeader = 128;  // a page; the allocator's share of it: guesses
+    constexpr int64_t kMinLarge = 4000, kHeader = 128;  // a page; the allocator's share of it: guesses
     bytes += of;
-    if (size < kLeastLarge) return;
+    if (size < kMinLarge) return;
     large += of;
     of_size[size] += of;
-    int64_t power = kLeastLarge;
+    int64_t power = kMinLarge;
     for (power = 4096; power < size && power < (int64_t{1} << 40); power *= 2) {
     }
     if (power - size <= kHeader || size - power / 2 <= kHeader) of_power += of;
   }
   bool HandsOutParts() const {
-    constexpr double kNearlyAll = 0.9, kMost = 0.75;
+    constexpr double kNearlyAll = 0.9, kMax = 0.75;
     if (bytes <= 0 || large < kNearlyAll * bytes) return false;
     return of_power >= kNearlyAll * bytes ||
-           std::any_of(of_size.begin(), of_size.end(), [&](const auto& of) { return of.second >= kMost * bytes; });
+           std::any_of(of_size.begin(), of_size.end(), [&](const auto& of) { return of.second >= kMax * bytes; });
   }
 };
 
@@ -656,14 +656,14 @@ std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frame
 
 // From the leaf on: each round looks at what the stacks belong to without the pools that are known by then.
 void Plumbing::FindPools(const Starts& starts) {
-  constexpr int kMostRounds = 8;
+  constexpr int kMaxRounds = 8;
   const bool is_map = ProfileKindOf(profile_) == "map";
   pool_states_.assign(profile_.functions.size(), PoolState::kNo);
   std::vector<bool> is_bytes;
   for (const Profile::ValueType& type : profile_.sample_types)
     is_bytes.push_back(profile_.strings[type.unit] == "bytes");
   absl::flat_hash_map<uint32_t, uint32_t> maybe_by_caller;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     absl::flat_hash_map<uint32_t, Pool> pools;
     for (size_t i = 0; i < starts.of.size(); ++i) {
       const uint32_t start = starts.of[i];
@@ -693,7 +693,7 @@ void Plumbing::FindPools(const Starts& starts) {
       PoolState state = PoolState::kNo;
       const std::string_view name = profile_.strings[profile_.functions[function].name];
       const FunnelHint hint = FunnelHintOf(name);
-      if (IsTelling(hint)) {
+      if (IsDistinctive(hint)) {
         state = PoolState::kYes;
       } else if (hint == FunnelHint::kPool) {
         // A function above another pool must share its class or prefix. This excludes users of a pool with a

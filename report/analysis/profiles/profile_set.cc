@@ -253,7 +253,7 @@ std::optional<pid_t> AsProcess(const std::string& argument) {
   return access(argument.c_str(), F_OK) == 0 ? std::nullopt : std::optional(pid);
 }
 
-bool StandsForSeveral(const std::string& argument) {
+bool NamesSeveralFiles(const std::string& argument) {
   std::error_code error;
   return std::filesystem::is_directory(argument, error) || AsProcess(argument).has_value();
 }
@@ -303,7 +303,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
                                                         std::string_view kind, const WhyNone& without) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
-    const auto profile = StandsForSeveral(argument) ? Profile() : ReadPprofFile(argument);
+    const auto profile = NamesSeveralFiles(argument) ? Profile() : ReadPprofFile(argument);
     if (!profile.ok()) return profile.status();
     const std::string process = profile->process().id;
     if (process.empty() || ProfileKindOf(*profile) == kind) {
@@ -356,7 +356,7 @@ absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>
                                                   std::string_view others, const WhyNone& without) {
   for (const std::string& argument : arguments) {
     const bool is_process = AsProcess(argument).has_value();
-    if (!StandsForSeveral(argument) || FindProfiles({argument}, kind).ok()) continue;
+    if (!NamesSeveralFiles(argument) || FindProfiles({argument}, kind).ok()) continue;
     const auto found = FindProfiles({argument}, others);
     if (!found.ok()) continue;
     std::optional<Profile> told;

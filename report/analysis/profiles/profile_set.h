@@ -108,7 +108,7 @@ struct ReadSetOptions {
 std::optional<pid_t> AsProcess(const std::string& argument);
 
 // Whether an argument is a folder or a process instead of one file.
-bool StandsForSeveral(const std::string& argument);
+bool NamesSeveralFiles(const std::string& argument);
 
 // Takes a snapshot of a process now and returns all files of that process. A second call returns them without a new
 // snapshot.

@@ -334,7 +334,7 @@ std::string_view WithoutResult(std::string_view name) {
   return name;
 }
 
-std::string LongerName(std::string_view name) { return WithParameters(name, kMostArguments); }
+std::string LongerName(std::string_view name) { return WithParameters(name, kMaxArguments); }
 
 std::string ShortName(std::string_view name) { return Alone(LongerName(name)); }
 

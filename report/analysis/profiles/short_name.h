@@ -10,7 +10,7 @@
 //
 // C++: std::__cxx11 and other inline namespaces, default arguments of templates (allocators, comparisons, hashes, deleters,
 // traits), ` [clone .part.0]`, `[abi:cxx11]`, results, parameters, a function's own template arguments, and unnamed namespaces
-// go. Template arguments of more than kMostArguments characters become `first, …`. Rust: the paths of the standard library's
+// go. Template arguments of more than kMaxArguments characters become `first, …`. Rust: the paths of the standard library's
 // types, allocators, traits, and hashes go.
 #ifndef HOLDFAST_REPORT_ANALYSIS_PROFILES_SHORT_NAME_H_
 #define HOLDFAST_REPORT_ANALYSIS_PROFILES_SHORT_NAME_H_
@@ -21,11 +21,11 @@
 
 namespace holdfast {
 
-inline constexpr size_t kMostArguments = 48;
+inline constexpr size_t kMaxArguments = 48;
 
 std::string ShortName(std::string_view name);
 
-// Also has the parameters and all template arguments, each list in at most kMostArguments characters.
+// Also has the parameters and all template arguments, each list in at most kMaxArguments characters.
 std::string LongerName(std::string_view name);
 
 // The names of functions that are shown together, in the same order. Names that would be alike keep their parameters and

@@ -19,7 +19,7 @@ bool WasProfiled(const Profile& profile, std::string_view kind) {
 
 std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders, std::string_view kind) {
   const auto types = ValueTypesOf(kind);
-  const bool are_folders = std::all_of(folders.begin(), folders.end(), StandsForSeveral);
+  const bool are_folders = std::all_of(folders.begin(), folders.end(), NamesSeveralFiles);
   if (types.empty() || !are_folders) return std::nullopt;
   const auto set = ReadProfileSet(folders, {});
   if (!set.ok() || !set->warnings.empty()) return std::nullopt;  // an unreadable file may be of this kind

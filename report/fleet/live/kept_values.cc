@@ -19,7 +19,7 @@ namespace holdfast {
 namespace {
 
 enum ValuesField : uint32_t { kOwner = 1, kTimeNanos = 2, kSampleIds = 3, kSampleValues = 4 };
-constexpr size_t kMostKeptBytes = 256 << 20;
+constexpr size_t kMaxKeptBytes = 256 << 20;
 constexpr time_t kForgottenS = 7 * 24 * 3600;
 
 std::string KeptFileOf(const std::string& process, ProfileKind kind) {
@@ -93,7 +93,7 @@ std::optional<CumulativeValues> DecodeValues(std::string_view bytes) {
   } catch (const protozero::exception&) {
     return std::nullopt;
   }
-  constexpr size_t kTypes = CumulativeValues::kMostTypes;
+  constexpr size_t kTypes = CumulativeValues::kMaxTypes;
   if (numbers.size() != ids.size() * kTypes) return std::nullopt;
   for (size_t i = 0; i < ids.size(); ++i) {
     CumulativeValues::Values of_types;
@@ -108,7 +108,7 @@ std::optional<CumulativeValues> ReadKeptValues(const std::string& out, const std
   if (!folder.valid()) return std::nullopt;
   const FileDescriptor file(openat(folder.get(), KeptFileOf(process, kind).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file.valid()) return std::nullopt;
-  const std::string bytes = ReadWhole(fmt::format("/proc/self/fd/{}", file.get()), kMostKeptBytes);
+  const std::string bytes = ReadWhole(fmt::format("/proc/self/fd/{}", file.get()), kMaxKeptBytes);
   try {
     protozero::pbf_reader message(bytes);
     if (!message.next(kOwner) || message.get_string() != process) return std::nullopt;

@@ -22,8 +22,8 @@ constexpr std::chrono::milliseconds kLiveLinesTime{2000};
 }  // namespace
 
 const LoadedFiles& Names::FilesOf(const Snapshot& snapshot) {
-  constexpr size_t kMostProcesses = 256;
-  if (modules_.size() >= kMostProcesses) modules_.clear();
+  constexpr size_t kMaxProcesses = 256;
+  if (modules_.size() >= kMaxProcesses) modules_.clear();
   LoadedModules& modules = modules_[ProcessId(snapshot.process)];
   modules.Look(snapshot, &open_files_);
   return modules.files();
@@ -101,7 +101,7 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
   return choice;
 }
 
-std::string WhoIsNotServed(const ProcessChoice& choice) {
+std::string UnservedUsers(const ProcessChoice& choice) {
   if (!choice.pids.empty() || !choice.outs.empty()) return "";
   const std::vector<uid_t> users = OtherUsers(choice.tables);
   if (users.empty()) return "";

@@ -54,7 +54,7 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
                                               const std::vector<std::string>& tables);
 
 // For root: returns a message if other users have profiled programs that are not among the chosen ones, else "".
-std::string WhoIsNotServed(const ProcessChoice& choice);
+std::string UnservedUsers(const ProcessChoice& choice);
 
 // Returns the running processes, by pid. Stores in `ended` those that have exited and still have a table.
 std::vector<ProcessTable> LiveProcesses(const ProcessChoice& choice, std::vector<ProcessTable>* ended = nullptr);

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-constexpr int64_t kMostWait = kSecond;  // of a request
+constexpr int64_t kMaxWait = kSecond;  // of a request
 
 std::shared_ptr<LivePrograms::Program> LivePrograms::ProgramOf(const ProcessTable& process) {
   const std::lock_guard lock(mutex_);
@@ -20,7 +20,7 @@ std::shared_ptr<LivePrograms::Program> LivePrograms::ProgramOf(const ProcessTabl
   if (place.program == nullptr) place.program = std::make_shared<Program>();
   place.turn = ++turns_;
   std::shared_ptr<Program> program = place.program;
-  if (programs_.size() > kMost) {
+  if (programs_.size() > kMax) {
     programs_.erase(std::min_element(programs_.begin(), programs_.end(),
                                      [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));
   }
@@ -40,7 +40,7 @@ absl::StatusOr<Snapshot> LivePrograms::Take(const ProcessTable& process, int fil
   const std::lock_guard lock(known->mutex);
   // Two requests may arrive together, and each may believe that it is the only one.
   const int64_t wait_ns = resident ? known->program.next_resident_ns() - NowNs() : 0;
-  if (wait_ns > 0 && wait_ns <= kMostWait) std::this_thread::sleep_for(std::chrono::nanoseconds(wait_ns));
+  if (wait_ns > 0 && wait_ns <= kMaxWait) std::this_thread::sleep_for(std::chrono::nanoseconds(wait_ns));
   absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot;
   if (!snapshot->live_threads.empty()) known->program.Look(process.table, &*snapshot);

@@ -30,7 +30,7 @@ class LivePrograms {
 
  private:
   // Entries of exited processes are removed first.
-  static constexpr size_t kMost = 1024;
+  static constexpr size_t kMax = 1024;
   struct Program {
     std::mutex mutex;  // guards what follows
     RunningProgram program;

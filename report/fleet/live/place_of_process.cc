@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 20;
+constexpr size_t kMaxBytes = 1 << 20;
 
 bool IsId(std::string_view text) {
   return (text.size() == 64 || text.size() == 32) &&
@@ -52,8 +52,8 @@ PlaceOfProcess PlaceIn(std::string_view control_groups, std::string_view environ
 }
 
 PlaceOfProcess PlaceOf(pid_t pid) {
-  return PlaceIn(ReadWhole(fmt::format("/proc/{}/cgroup", pid), kMostBytes),
-                 ReadWhole(fmt::format("/proc/{}/environ", pid), kMostBytes));
+  return PlaceIn(ReadWhole(fmt::format("/proc/{}/cgroup", pid), kMaxBytes),
+                 ReadWhole(fmt::format("/proc/{}/environ", pid), kMaxBytes));
 }
 
 }  // namespace holdfast

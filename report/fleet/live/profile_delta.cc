@@ -42,7 +42,7 @@ uint64_t CumulativeValues::IdOf(const Profile& profile, const Profile::Sample& s
 
 CumulativeValues::CumulativeValues(const Profile& profile) : time_nanos_(profile.time_nanos) {
   values_.reserve(profile.samples.size());
-  const size_t types = std::min(kMostTypes, profile.sample_types.size());
+  const size_t types = std::min(kMaxTypes, profile.sample_types.size());
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     Values& values = values_[IdOf(profile, profile.samples[i])];
     for (size_t type = 0; type < types; ++type) values[type] += profile.ValuesOf(i)[type];

@@ -7,8 +7,8 @@
 //   Profile before = …, now = …;                     // cumulative, of one process and kind, without names
 //   Profile change = ChangeBetween(before, now);     // time of `now`, a duration, no sample that is all zeros
 //
-//   CumulativeValues told(before);                   // to keep for long: much smaller than a profile
-//   Profile increase = IncreaseSince(told, now);
+//   CumulativeValues reported(before);                   // to keep for long: much smaller than a profile
+//   Profile increase = IncreaseSince(reported, now);
 #ifndef HOLDFAST_REPORT_FLEET_LIVE_PROFILE_DELTA_H_
 #define HOLDFAST_REPORT_FLEET_LIVE_PROFILE_DELTA_H_
 
@@ -23,8 +23,8 @@ namespace holdfast {
 // The values of all samples of a cumulative profile, about 50 bytes per sample.
 class CumulativeValues {
  public:
-  static constexpr size_t kMostTypes = 4;  // enough for all our profiles
-  using Values = std::array<int64_t, kMostTypes>;
+  static constexpr size_t kMaxTypes = 4;  // enough for all our profiles
+  using Values = std::array<int64_t, kMaxTypes>;
 
   CumulativeValues() = default;  // of a process that has just begun
   explicit CumulativeValues(const Profile& profile);

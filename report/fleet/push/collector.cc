@@ -89,7 +89,7 @@ void Collector::Find(const std::vector<std::string>& tables) {
     const auto [place, is_new] = watched_.try_emplace(std::move(key), std::move(process));
     if (is_new) exits_.Watch(place->second.process);
   }
-  TellEndedUnseen(std::move(ended));
+  ReportEndedUnseen(std::move(ended));
 }
 
 size_t Collector::processes() const {
@@ -103,14 +103,14 @@ bool Collector::BeganLongAgo(const Watched& watched, const Snapshot& snapshot) c
   const int64_t age_ns = owner.start_monotonic_ns != 0 && SharesOurClock(owner)
                              ? NowNs(CLOCK_MONOTONIC) - owner.start_monotonic_ns
                              : NowNs(CLOCK_REALTIME) - snapshot.process.start_wall_ns;
-  return age_ns > options_.tell_all_within_ns;
+  return age_ns > options_.report_all_within_ns;
 }
 
-bool Collector::IsInUseTold(const Watched& watched) const {
+bool Collector::IsInUseReported(const Watched& watched) const {
   if (options_.once || watched.ended) return false;
   int64_t last_ns = 0;
-  for (const CumulativeValues& values : watched.told.kinds) last_ns = std::max(last_ns, values.time_nanos());
-  if (watched.spool != nullptr) last_ns = std::max(last_ns, watched.spool->InDoubtSince(watched.told.process));
+  for (const CumulativeValues& values : watched.reported.kinds) last_ns = std::max(last_ns, values.time_nanos());
+  if (watched.spool != nullptr) last_ns = std::max(last_ns, watched.spool->InDoubtSince(watched.reported.process));
   const int64_t ago_ns = NowNs(CLOCK_REALTIME) - last_ns;
   return ago_ns >= 0 && ago_ns < options_.every_ns / 2;
 }
@@ -118,86 +118,87 @@ bool Collector::IsInUseTold(const Watched& watched) const {
 bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
   watched->spool = SpoolOf(watched->table.out());
   if (watched->spool == nullptr) return false;
-  ToldProcess& told = watched->told;
-  told.process = ProcessId(snapshot.process);
-  told.labels = LabelsOf(watched->table, watched->place, snapshot, options_.labels);
-  if (std::optional<ToldProcess> earlier = watched->spool->ToldOf(told.process)) {
-    told.kinds = std::move(earlier->kinds);
-    if (!watched->table.pid.has_value()) told.labels = std::move(earlier->labels);  // has exited: its place is unknown
+  ReportedProcess& reported = watched->reported;
+  reported.process = ProcessId(snapshot.process);
+  reported.labels = LabelsOf(watched->table, watched->place, snapshot, options_.labels);
+  if (std::optional<ReportedProcess> earlier = watched->spool->ReportedOf(reported.process)) {
+    reported.kinds = std::move(earlier->kinds);
+    if (!watched->table.pid.has_value())
+      reported.labels = std::move(earlier->labels);  // has exited: its place is unknown
   }
-  told_here_.insert(told.process);
-  told.program = snapshot.process.program;
-  told.pid = snapshot.process.pid;
+  reported_here_.insert(reported.process);
+  reported.program = snapshot.process.program;
+  reported.pid = snapshot.process.pid;
   bool is_known = false;
   for (int i = 0; i < kProfileKinds; ++i) {
-    const int64_t time_ns = told.kinds[static_cast<size_t>(i)].time_nanos();
+    const int64_t time_ns = reported.kinds[static_cast<size_t>(i)].time_nanos();
     is_known = is_known || time_ns != 0;
-    if (time_ns != 0) times_.Seen(FamilyOf(i), told.labels, time_ns);
+    if (time_ns != 0) times_.Seen(FamilyOf(i), reported.labels, time_ns);
   }
   if (is_known || !BeganLongAgo(*watched, snapshot)) return true;
   for (int i = 0; i < kProfileKinds; ++i) {
     if ((snapshot.profiles & (1u << i)) != 0) {
-      told.kinds[i] = CumulativeValues(BuildProfile(snapshot, static_cast<ProfileKind>(i)));
+      reported.kinds[i] = CumulativeValues(BuildProfile(snapshot, static_cast<ProfileKind>(i)));
     }
   }
   return true;
 }
 
-bool Collector::Tell(Watched* watched) {
+bool Collector::Report(Watched* watched) {
   const std::optional<uint64_t> records = watched->table.table.RecordsHash();
   const TableFile& table = watched->table.table;
   // Resident memory may change while the table does not.
-  if (watched->quiet.IsStill(records) && !table.WantsResident()) {
-    TellAgain(watched);
+  if (watched->idle.IsUnchanged(records) && !table.WantsResident()) {
+    ReportAgain(watched);
     return true;
   }
   absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
   // Otherwise the table is being created, or is damaged; then the exporter reports it.
-  return !snapshot.ok() || TellAsItIs(watched, records, *std::move(snapshot));
+  return !snapshot.ok() || ReportNow(watched, records, *std::move(snapshot));
 }
 
-bool Collector::TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot) {
+bool Collector::ReportNow(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot) {
   const TableFile& table = watched->table.table;
   if (!snapshot.live_threads.empty()) watched->program.Look(table, &snapshot);
   watched->program.LookAtLibcMappings(table, &snapshot);
   watched->program.LookAtResident(table, &snapshot);
   if (watched->spool == nullptr && !Begin(watched, snapshot)) return elsewhere_.contains(watched->table.out());
-  watched->quiet.Begin(records);
-  const auto now = [&](ProfileKind kind, const CumulativeValues& told) {
+  watched->idle.Begin(records);
+  const auto now = [&](ProfileKind kind, const CumulativeValues& reported) {
     std::optional<NewProfile> made;
     if ((snapshot.profiles & KindBit(kind)) == 0) return made;
     const Profile now = BuildProfile(snapshot, kind);
-    made = {.increase = IncreaseSince(told, now), .values = CumulativeValues(now)};
+    made = {.increase = IncreaseSince(reported, now), .values = CumulativeValues(now)};
     names_.Give(snapshot, kind, &made->increase);
     return made;
   };
-  const bool only_counters = IsInUseTold(*watched);
-  if (!snapshot.resident_rows.empty() && !only_counters) TellResident(watched, snapshot);
+  const bool only_counters = IsInUseReported(*watched);
+  if (!snapshot.resident_rows.empty() && !only_counters) ReportResident(watched, snapshot);
   max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot.max_disk_bytes);
-  return TellKinds(watched->spool.get(), &watched->told, now, &watched->quiet, only_counters);
+  return ReportKinds(watched->spool.get(), &watched->reported, now, &watched->idle, only_counters);
 }
 
-void Collector::TellResident(Watched* watched, const Snapshot& snapshot) {
+void Collector::ReportResident(Watched* watched, const Snapshot& snapshot) {
   CumulativeValues before;
-  before.set_time_nanos(watched->told.kinds[static_cast<int>(ProfileKind::kHeap)].time_nanos());
+  before.set_time_nanos(watched->reported.kinds[static_cast<int>(ProfileKind::kHeap)].time_nanos());
   Profile now = IncreaseSince(before, BuildResidentProfile(snapshot));
   names_.Give(snapshot, ProfileKind::kHeap, &now);
-  const auto put = Put(watched->spool.get(), watched->told, kResidentFile, now, nullptr).status();
+  const auto put = Put(watched->spool.get(), watched->reported, kResidentFile, now, nullptr).status();
   if (!put.ok()) SayUnwritten(put);
 }
 
-void Collector::TellAgain(Watched* watched) {
-  if (IsInUseTold(*watched)) return;
+void Collector::ReportAgain(Watched* watched) {
+  if (IsInUseReported(*watched)) return;
   const int64_t now_ns = NowNs(CLOCK_REALTIME);
-  for (const QuietProcess::Kept& kept : watched->quiet.kept()) {
+  for (const IdleProcess::Kept& kept : watched->idle.kept()) {
     const int64_t duration_ns =
-        std::max<int64_t>(1, now_ns - watched->told.kinds[static_cast<int>(kept.kind)].time_nanos());
+        std::max<int64_t>(1, now_ns - watched->reported.kinds[static_cast<int>(kept.kind)].time_nanos());
     const ServerProfiles::Part part = {.pprof = AtTime(kept.pprof, now_ns, duration_ns), .time_nanos = now_ns};
-    const absl::Status status =
-        PutOne(watched->spool.get(), watched->told, static_cast<int>(kept.kind), /*counts=*/false, part, duration_ns);
+    const absl::Status status = PutOne(watched->spool.get(), watched->reported, static_cast<int>(kept.kind),
+                                       /*counts=*/false, part, duration_ns);
     if (!status.ok()) return SayUnwritten(status);
   }
-  for (CumulativeValues& values : watched->told.kinds) {
+  for (CumulativeValues& values : watched->reported.kinds) {
     if (values.time_nanos() != 0) values.set_time_nanos(now_ns);
   }
 }
@@ -207,22 +208,22 @@ void Collector::SayUnwritten(const absl::Status& status) {
   SayOnce(fmt::format("{}. New profiles will be sent later.", std::string(status.message())));
 }
 
-bool Collector::TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet,
-                          bool only_counters) {
+bool Collector::ReportKinds(Spool* spool, ReportedProcess* reported, const ProfileNow& now, IdleProcess* idle,
+                            bool only_counters) {
   std::array<std::optional<NewProfile>, kProfileKinds> made;
   bool any_counts = false;
   for (int i = 0; i < kProfileKinds; ++i) {
-    made[i] = now(static_cast<ProfileKind>(i), told->kinds[i]);
+    made[i] = now(static_cast<ProfileKind>(i), reported->kinds[i]);
     any_counts = any_counts || (made[i].has_value() && CountsSomething(made[i]->increase));
   }
   if (only_counters && !any_counts) return true;
-  ToldProcess next = *told;
-  const bool counts = any_counts || told->last_entry == 0;  // always write the first entry
+  ReportedProcess next = *reported;
+  const bool counts = any_counts || reported->last_entry == 0;  // always write the first entry
   bool any = false;
   absl::Status status;
   for (int i = 0; i < kProfileKinds && status.ok(); ++i) {
     if (!made[i].has_value()) continue;
-    const absl::StatusOr<bool> put = Put(spool, *told, i, made[i]->increase, quiet);
+    const absl::StatusOr<bool> put = Put(spool, *reported, i, made[i]->increase, idle);
     status = put.status();
     any = any || (put.ok() && *put);
     next.kinds[i] = std::move(made[i]->values);
@@ -236,34 +237,34 @@ bool Collector::TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now
     SayUnwritten(status);
     return false;
   }
-  if (any) *told = std::move(next);
-  if (quiet != nullptr) quiet->End();
+  if (any) *reported = std::move(next);
+  if (idle != nullptr) idle->End();
   return true;
 }
 
-absl::StatusOr<bool> Collector::Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
-                                    QuietProcess* quiet) {
-  const ServerProfiles made = ForServer(increase, {.sample_labels = SampleLabelsBeside(told.labels.size())});
+absl::StatusOr<bool> Collector::Put(Spool* spool, const ReportedProcess& reported, int file, const Profile& increase,
+                                    IdleProcess* idle) {
+  const ServerProfiles made = ForServer(increase, {.sample_labels = SampleLabelsBeside(reported.labels.size())});
   const bool counts = CountsSomething(increase);
-  if (quiet != nullptr) quiet->Keep(static_cast<ProfileKind>(file), made, counts || HasMoreToSay(increase));
+  if (idle != nullptr) idle->Keep(static_cast<ProfileKind>(file), made, counts || HasMoreToSay(increase));
   counts_.cut_stacks += made.cut_stacks;
   counts_.cut_labels += made.cut_labels;
   if (!made.left_out.empty()) {
     SayOnce(fmt::format("{}: servers accept {} labels per series, so these labels of samples are dropped: {}.",
-                        Printable(told.program), kMostServerLabels, Printable(absl::StrJoin(made.left_out, ", "))));
+                        Printable(reported.program), kMaxServerLabels, Printable(absl::StrJoin(made.left_out, ", "))));
   }
   counts_.too_large += made.too_large;
   for (const ServerProfiles::Part& part : made.parts) {
-    const absl::Status status = PutOne(spool, told, file, counts, part, increase.duration_nanos);
+    const absl::Status status = PutOne(spool, reported, file, counts, part, increase.duration_nanos);
     if (!status.ok()) return status;
   }
   return !made.parts.empty();
 }
 
-absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, int file, bool counts,
+absl::Status Collector::PutOne(Spool* spool, const ReportedProcess& reported, int file, bool counts,
                                const ServerProfiles::Part& part, int64_t duration_ns) {
   PushEntry entry{.family = FamilyOf(file),
-                  .labels = told.labels,
+                  .labels = reported.labels,
                   .id = RandomUuid(),
                   .from_ns = part.time_nanos - duration_ns,
                   .until_ns = part.time_nanos,
@@ -271,7 +272,7 @@ absl::Status Collector::PutOne(Spool* spool, const ToldProcess& told, int file, 
   const SeriesSpan span =
       times_.Take(entry.family, entry.labels, {entry.from_ns, entry.until_ns}, NowNs(CLOCK_REALTIME));
   entry.SetTimes(span.from_ns, span.until_ns);
-  absl::Status status = spool->Put(told.process, entry, counts);
+  absl::Status status = spool->Put(reported.process, entry, counts);
   if (status.ok()) ++counts_.profiles;
   return status;
 }
@@ -286,28 +287,29 @@ void Collector::ShrinkSpools() {
   }
 }
 
-void Collector::TellAll() {
+void Collector::ReportAll() {
   // Check for exit before reading the table: then what is read is the last state.
-  TellThose([](Watched& watched) { return watched.table.table.liveness() == Liveness::kDead; }, /*also_living=*/true);
+  ReportWatched([](Watched& watched) { return watched.table.table.liveness() == Liveness::kDead; },
+                /*also_living=*/true);
 }
 
-bool Collector::TellEnded() {
+bool Collector::ReportEnded() {
   if (!exits_.Any()) return false;
   const size_t before = watched_.size();
-  TellThose([](Watched& watched) { return watched.HasExited(); }, /*also_living=*/false);
+  ReportWatched([](Watched& watched) { return watched.HasExited(); }, /*also_living=*/false);
   return watched_.size() != before;
 }
 
 template <typename HasEnded>
-void Collector::TellThose(HasEnded has_ended, bool also_living) {
+void Collector::ReportWatched(HasEnded has_ended, bool also_living) {
   std::set<std::string> finished;
   for (auto& [key, watched] : watched_) {
     const bool was_ended = watched.ended;
     watched.ended = was_ended || has_ended(watched);
     if (!also_living && (was_ended || !watched.ended)) continue;
     // If the disk is full, try again at the next interval; the table is still open here.
-    if (!Tell(&watched) || !watched.ended) continue;
-    if (watched.spool != nullptr) watched.spool->Finish(watched.told);
+    if (!Report(&watched) || !watched.ended) continue;
+    if (watched.spool != nullptr) watched.spool->Finish(watched.reported);
     finished.insert(key);
     ended_.insert(key);
   }

@@ -18,12 +18,12 @@
 #include "report/builder/running_program.h"
 #include "report/fleet/live/live_process.h"
 #include "report/fleet/live/place_of_process.h"
+#include "report/fleet/push/idle_process.h"
 #include "report/fleet/push/process_exits.h"
 #include "report/fleet/push/push_labels.h"
-#include "report/fleet/push/quiet_process.h"
+#include "report/fleet/push/reported_process.h"
 #include "report/fleet/push/series_times.h"
 #include "report/fleet/push/spool.h"
-#include "report/fleet/push/told_process.h"
 
 namespace holdfast {
 
@@ -35,7 +35,7 @@ class Collector {
     std::string server, tenant = {};  // for the spool
     int64_t every_ns = 0;
     // If a process began longer ago than this, its past counts from when it is found.
-    int64_t tell_all_within_ns = 0;
+    int64_t report_all_within_ns = 0;
     bool once = false;  // report the current state once, even if an earlier pusher has just reported it
     std::optional<uint64_t> max_disk_bytes = {};
   };
@@ -52,15 +52,15 @@ class Collector {
   // Looks for processes in `tables`, or everywhere if it is empty. Prints once what cannot be pushed.
   void Find(const std::vector<std::string>& tables);
   // Reports what is new in running processes, and the last changes of exited ones.
-  void TellAll();
+  void ReportAll();
   // Reports only exited processes, soon after they exit. Returns whether there were any.
-  bool TellEnded();
+  bool ReportEnded();
   // For exited processes that an earlier pusher has reported in part: reports the rest, from their last files.
-  void TellOfEarlier();
+  void ReportEarlier();
   // Reports processes that were never seen running, from files that they wrote within the last hour: they were
   // short-lived, or ran while there was no pusher. `tables`: folders of tables; the exporters note there which folders
   // have such files.
-  void TellUnseen(const std::set<std::string>& tables);
+  void ReportUnseen(const std::set<std::string>& tables);
 
   // The folders of tables in which processes were found.
   const std::set<std::string>& table_folders() const { return table_folders_; }
@@ -72,8 +72,8 @@ class Collector {
   struct Watched {
     ProcessTable table;
     std::shared_ptr<Spool> spool;  // null: not reported yet
-    ToldProcess told;
-    QuietProcess quiet;
+    ReportedProcess reported;
+    IdleProcess idle;
     RunningProgram program;
     PlaceOfProcess place;    // stored while it runs: the first report may come after its exit
     FileDescriptor process;  // pidfd; invalid if the process is not visible
@@ -89,46 +89,46 @@ class Collector {
   bool BeganLongAgo(const Watched& watched, const Snapshot& snapshot) const;
   // Whether this or an earlier pusher reported memory in use less than half an interval ago. Then only counters are
   // due.
-  bool IsInUseTold(const Watched& watched) const;
+  bool IsInUseReported(const Watched& watched) const;
   // Returns false if the report could not be written; it is tried again later.
-  bool Tell(Watched* watched);
+  bool Report(Watched* watched);
   // `records`: RecordsHash before the snapshot.
-  bool TellAsItIs(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot);
+  bool ReportNow(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot);
   // Reports a process that has exited and is not watched.
-  void TellLast(ProcessTable process, Snapshot snapshot);
-  void TellAgain(Watched* watched);
+  void ReportLast(ProcessTable process, Snapshot snapshot);
+  void ReportAgain(Watched* watched);
   // Reports resident memory. It is no counter: each report contains the current state.
-  void TellResident(Watched* watched, const Snapshot& snapshot);
+  void ReportResident(Watched* watched, const Snapshot& snapshot);
   struct NewProfile {
     Profile increase;
     CumulativeValues values;
   };
   // Returns what a profile kind contains now beyond what was reported before.
   using ProfileNow = std::function<std::optional<NewProfile>(ProfileKind, const CumulativeValues&)>;
-  // Adds an entry for each kind for which `now` returns a profile. Updates `told` once the entries are written; returns
+  // Adds an entry for each kind for which `now` returns a profile. Updates `reported` once the entries are written; returns
   // false if they could not be. `only_counters`: adds nothing unless a counter has increased.
-  bool TellKinds(Spool* spool, ToldProcess* told, const ProfileNow& now, QuietProcess* quiet = nullptr,
-                 bool only_counters = false);
+  bool ReportKinds(Spool* spool, ReportedProcess* reported, const ProfileNow& now, IdleProcess* idle = nullptr,
+                   bool only_counters = false);
   // `file`: index into kFileKindNames.
-  absl::StatusOr<bool> Put(Spool* spool, const ToldProcess& told, int file, const Profile& increase,
-                           QuietProcess* quiet);
-  absl::Status PutOne(Spool* spool, const ToldProcess& told, int file, bool counts, const ServerProfiles::Part& part,
-                      int64_t duration_ns);
+  absl::StatusOr<bool> Put(Spool* spool, const ReportedProcess& reported, int file, const Profile& increase,
+                           IdleProcess* idle);
+  absl::Status PutOne(Spool* spool, const ReportedProcess& reported, int file, bool counts,
+                      const ServerProfiles::Part& part, int64_t duration_ns);
   class Tables;  // found once for all spools
-  void TellByTables(Spool* spool, Tables* tables);
-  void TellByFiles(Spool* spool, Tables* tables);
+  void ReportByTables(Spool* spool, Tables* tables);
+  void ReportByFiles(Spool* spool, Tables* tables);
   // Of each process that left files in the folder lately: those files.
   std::map<std::string, std::vector<OutputFolder::Entry>> UnseenIn(Spool* spool);
-  void TellByFolder(Spool* spool, Tables* tables);
-  void TellByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
-                  bool has_ended);
-  bool BeginByFile(const Profile& profile, ToldProcess* told);
+  void ReportByFolder(Spool* spool, Tables* tables);
+  void ReportByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
+                    bool has_ended);
+  bool BeginByFile(const Profile& profile, ReportedProcess* reported);
   void OpenNoted(const std::set<std::string>& tables);
   void CloseIdle();
   template <typename HasEnded>
-  void TellThose(HasEnded has_ended, bool also_living);
+  void ReportWatched(HasEnded has_ended, bool also_living);
   // Reports processes that exited before they were found running. Their tables may be gone at the next look.
-  void TellEndedUnseen(std::vector<ProcessTable> ended);
+  void ReportEndedUnseen(std::vector<ProcessTable> ended);
   void ShrinkSpools();
   void SayOnce(const std::string& text);
   void SayUnwritten(const absl::Status& status);
@@ -143,12 +143,12 @@ class Collector {
   std::map<std::string, std::shared_ptr<Spool>> spools_;  // by folder
   std::vector<std::shared_ptr<Spool>> all_spools_;
   std::set<std::string> ended_;  // same keys; not to be examined again
-  std::set<std::string> table_folders_, said_, told_here_;
+  std::set<std::string> table_folders_, said_, reported_here_;
   std::set<std::string> elsewhere_;                                       // folders that other pushers serve
   std::map<std::string, std::map<std::string, std::string>> process_of_;  // by folder and file name
   struct ByFiles {
     std::string out;
-    ToldProcess told;
+    ReportedProcess reported;
     int64_t newest_ns = 0;  // of its files
   };
   std::map<std::string, ByFiles> by_files_;      // invisible processes that may write more files

@@ -134,10 +134,10 @@ class Collector::Tables {
   int64_t found_ns_ = 0;
 };
 
-void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
+void Collector::ReportLast(ProcessTable process, Snapshot snapshot) {
   Watched watched(std::move(process));
-  if (TellAsItIs(&watched, watched.table.table.RecordsHash(), std::move(snapshot))) {
-    if (watched.spool != nullptr) watched.spool->Finish(watched.told);
+  if (ReportNow(&watched, watched.table.table.RecordsHash(), std::move(snapshot))) {
+    if (watched.spool != nullptr) watched.spool->Finish(watched.reported);
     return;
   }
   // If the disk is full, try again at the next interval; the table stays open until then. If the
@@ -149,71 +149,72 @@ void Collector::TellLast(ProcessTable process, Snapshot snapshot) {
   watched_.insert_or_assign(std::move(key), std::move(watched));
 }
 
-void Collector::TellEndedUnseen(std::vector<ProcessTable> ended) {
+void Collector::ReportEndedUnseen(std::vector<ProcessTable> ended) {
   for (ProcessTable& process : ended) {
     std::string key = process.table.key();
     if (watched_.contains(key) || !ended_.insert(std::move(key)).second || !has_looked_) continue;
-    // Older processes, including those of the first look, are reported by TellOfEarlier if a push has begun with them.
+    // Older processes, including those of the first look, are reported by ReportEarlier if a push has begun with them.
     absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-    if (!snapshot.ok() || told_here_.contains(ProcessId(snapshot->process))) continue;
+    if (!snapshot.ok() || reported_here_.contains(ProcessId(snapshot->process))) continue;
     Watched watched(std::move(process));
     watched.ended = true;
-    if (!BeganLongAgo(watched, *snapshot)) TellLast(std::move(watched.table), *std::move(snapshot));
+    if (!BeganLongAgo(watched, *snapshot)) ReportLast(std::move(watched.table), *std::move(snapshot));
   }
   has_looked_ = true;
 }
 
-void Collector::TellOfEarlier() {
+void Collector::ReportEarlier() {
   Tables tables(options_.choice);
   for (const auto& spool : all_spools_) {
-    TellByTables(spool.get(), &tables);
-    TellByFiles(spool.get(), &tables);
+    ReportByTables(spool.get(), &tables);
+    ReportByFiles(spool.get(), &tables);
   }
 }
 
 // Nobody has made a file of them yet.
-void Collector::TellByTables(Spool* spool, Tables* tables) {
-  const std::vector<ToldProcess> all = spool->Earlier();
-  const auto is_left = [&](const ToldProcess& told) { return !told_here_.contains(told.process); };
+void Collector::ReportByTables(Spool* spool, Tables* tables) {
+  const std::vector<ReportedProcess> all = spool->Earlier();
+  const auto is_left = [&](const ReportedProcess& reported) { return !reported_here_.contains(reported.process); };
   if (std::none_of(all.begin(), all.end(), is_left)) return;
-  const auto is_told = [&](ProcessTable& process) {
+  const auto is_reported = [&](ProcessTable& process) {
     if (process.out() != spool->out()) return false;
-    for (const ToldProcess& told : all) {
-      if (!is_left(told) || process.table.owner().pid != told.pid) continue;
+    for (const ReportedProcess& reported : all) {
+      if (!is_left(reported) || process.table.owner().pid != reported.pid) continue;
       if (process.liveness != Liveness::kDead) {
-        told_here_.insert(told.process);  // not really reported: another choice covers it
+        reported_here_.insert(reported.process);  // not really reported: another choice covers it
         continue;
       }
       absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-      if (!snapshot.ok() || ProcessId(snapshot->process) != told.process) continue;
-      TellLast(std::move(process), *std::move(snapshot));
+      if (!snapshot.ok() || ProcessId(snapshot->process) != reported.process) continue;
+      ReportLast(std::move(process), *std::move(snapshot));
       return true;
     }
     return false;
   };
   std::vector<ProcessTable>& found = tables->All();
   for (auto process = found.begin(); process != found.end();)
-    process = is_told(*process) ? found.erase(process) : process + 1;
+    process = is_reported(*process) ? found.erase(process) : process + 1;
 }
 
-void Collector::TellByFiles(Spool* spool, Tables* tables) {
-  for (const ToldProcess& told : spool->Earlier()) {
-    if (told_here_.contains(told.process)) continue;
-    const Liveness liveness = LivenessOfWriter(told.process, tables->All());
-    const std::vector<OutputFolder::Entry> files = spool->profiles().ListOf(ProgramForFileName(told.program), told.pid);
+void Collector::ReportByFiles(Spool* spool, Tables* tables) {
+  for (const ReportedProcess& reported : spool->Earlier()) {
+    if (reported_here_.contains(reported.process)) continue;
+    const Liveness liveness = LivenessOfWriter(reported.process, tables->All());
+    const std::vector<OutputFolder::Entry> files =
+        spool->profiles().ListOf(ProgramForFileName(reported.program), reported.pid);
     if (!files.empty() && liveness != Liveness::kAlive)
-      TellByFile(spool, told.process, files, liveness == Liveness::kDead);
+      ReportByFile(spool, reported.process, files, liveness == Liveness::kDead);
   }
 }
 
-void Collector::TellUnseen(const std::set<std::string>& tables) {
+void Collector::ReportUnseen(const std::set<std::string>& tables) {
   if (options_.choice.pids.empty() && options_.choice.outs.empty()) OpenNoted(tables);
   const std::vector<std::shared_ptr<Spool>> all = all_spools_;
   Tables found(options_.choice);
   for (const auto& spool : all) {
     const std::vector<std::string>& outs = options_.choice.outs;
     const bool is_named = std::find(outs.begin(), outs.end(), spool->out()) != outs.end();
-    if (is_named || (outs.empty() && options_.choice.pids.empty())) TellByFolder(spool.get(), &found);
+    if (is_named || (outs.empty() && options_.choice.pids.empty())) ReportByFolder(spool.get(), &found);
   }
   CloseIdle();
 }
@@ -283,7 +284,7 @@ std::map<std::string, std::vector<OutputFolder::Entry>> Collector::UnseenIn(Spoo
   for (OutputFolder::Entry& file : files) {
     const std::string name = file.name.ToString(), process = process_of[name];
     there[name] = process;
-    if (!process.empty() && !told_here_.contains(process) && !spool->IsDone(process)) {
+    if (!process.empty() && !reported_here_.contains(process) && !spool->IsDone(process)) {
       unseen[process].push_back(std::move(file));
     }
   }
@@ -291,7 +292,7 @@ std::map<std::string, std::vector<OutputFolder::Entry>> Collector::UnseenIn(Spoo
   return unseen;
 }
 
-void Collector::TellByFolder(Spool* spool, Tables* tables) {
+void Collector::ReportByFolder(Spool* spool, Tables* tables) {
   std::map<std::string, std::vector<OutputFolder::Entry>> unseen = UnseenIn(spool);
   if (unseen.empty()) return;
   // The tables first: of a process without one all files are there by then.
@@ -301,63 +302,63 @@ void Collector::TellByFolder(Spool* spool, Tables* tables) {
     tables->FindAgain();
     unseen = UnseenIn(spool);
   }
-  // Where more comes, what was told is read again.
+  // Where more comes, what was reported is read again.
   std::erase_if(by_files_,
                 [&](const auto& one) { return one.second.out == spool->out() && !unseen.contains(one.first); });
   for (const auto& [process, files] : unseen) {
     const Liveness liveness = LivenessOfWriter(process, tables->All());
-    if (liveness != Liveness::kAlive) TellByFile(spool, process, files, liveness == Liveness::kDead);
+    if (liveness != Liveness::kAlive) ReportByFile(spool, process, files, liveness == Liveness::kDead);
   }
 }
 
 // An invisible process that may still run may write more files, so its values are kept.
-void Collector::TellByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
-                           bool has_ended) {
+void Collector::ReportByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,
+                             bool has_ended) {
   ByFiles& by_files = by_files_[process];
   by_files.out = spool->out();
   int64_t newest_ns = 0;
   for (const OutputFolder::Entry& file : files) newest_ns = std::max(newest_ns, file.modified_ns);
   if (newest_ns == by_files.newest_ns && !has_ended) return;
-  ToldProcess& told = by_files.told;
-  if (told.process.empty()) {
-    if (std::optional<ToldProcess> earlier = spool->ToldOf(process)) told = *std::move(earlier);
+  ReportedProcess& reported = by_files.reported;
+  if (reported.process.empty()) {
+    if (std::optional<ReportedProcess> earlier = spool->ReportedOf(process)) reported = *std::move(earlier);
   }
   std::array<std::optional<Profile>, kProfileKinds> last;
   bool any = false;
   for (int i = 0; i < kProfileKinds; ++i) {
     last[i] = LastProfileOf(*spool, files, process, static_cast<ProfileKind>(i));
     if (!last[i].has_value()) continue;
-    any = any || !told.process.empty() || BeginByFile(*last[i], &told);
+    any = any || !reported.process.empty() || BeginByFile(*last[i], &reported);
   }
-  const bool is_told = any && TellKinds(spool, &told, [&](ProfileKind kind, const CumulativeValues& values) {
-                         std::optional<NewProfile> made;
-                         const std::optional<Profile>& profile = last[static_cast<size_t>(kind)];
-                         if (!profile.has_value()) return made;
-                         made = {.increase = IncreaseSince(values, *profile), .values = values};
-                         // A file that is older than the last report has nothing new. Time alone does not prove it: the
-                         // clock may have been set back.
-                         if (profile->time_nanos <= values.time_nanos() && !CountsSomething(made->increase))
-                           return std::optional<NewProfile>();
-                         made->values.RaiseTo(CumulativeValues(*profile));
-                         return made;
-                       });
-  if (is_told) by_files.newest_ns = newest_ns;
-  if (!has_ended || !is_told) return;
-  told_here_.insert(process);
-  spool->Finish(told);
+  const bool is_reported = any && ReportKinds(spool, &reported, [&](ProfileKind kind, const CumulativeValues& values) {
+                             std::optional<NewProfile> made;
+                             const std::optional<Profile>& profile = last[static_cast<size_t>(kind)];
+                             if (!profile.has_value()) return made;
+                             made = {.increase = IncreaseSince(values, *profile), .values = values};
+                             // A file that is older than the last report has nothing new. Time alone does not prove it: the
+                             // clock may have been set back.
+                             if (profile->time_nanos <= values.time_nanos() && !CountsSomething(made->increase))
+                               return std::optional<NewProfile>();
+                             made->values.RaiseTo(CumulativeValues(*profile));
+                             return made;
+                           });
+  if (is_reported) by_files.newest_ns = newest_ns;
+  if (!has_ended || !is_reported) return;
+  reported_here_.insert(process);
+  spool->Finish(reported);
   by_files_.erase(process);
 }
 
 // Returns false if the file does not belong to a single process.
-bool Collector::BeginByFile(const Profile& profile, ToldProcess* told) {
+bool Collector::BeginByFile(const Profile& profile, ReportedProcess* reported) {
   const std::string& process = profile.process().id;
   const uint32_t pid = profile.process().pid;
   if (process.empty() || profile.mappings.empty() || pid == 0) return false;
-  told->process = process;
-  told->program = profile.process().program;
-  told->pid = pid;
-  told->labels = LabelsOfEnded(told->program, process.substr(0, process.find('/')), pid,
-                               profile.strings[profile.mappings[0].build_id], options_.labels);
+  reported->process = process;
+  reported->program = profile.process().program;
+  reported->pid = pid;
+  reported->labels = LabelsOfEnded(reported->program, process.substr(0, process.find('/')), pid,
+                                   profile.strings[profile.mappings[0].build_id], options_.labels);
   return true;
 }
 

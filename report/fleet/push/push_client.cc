@@ -15,12 +15,12 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostAnswer = 256 << 10;  // room for an error per profile of the largest request
+constexpr size_t kMaxAnswer = 256 << 10;  // room for an error per profile of the largest request
 constexpr long kConnectTimeoutS = 10;
 
 size_t TakeBody(char* bytes, size_t size, size_t count, void* to) {
   auto* text = static_cast<std::string*>(to);
-  text->append(bytes, std::min(size * count, kMostAnswer - std::min(kMostAnswer, text->size())));
+  text->append(bytes, std::min(size * count, kMaxAnswer - std::min(kMaxAnswer, text->size())));
   return size * count;
 }
 

@@ -44,8 +44,8 @@ struct PushRequest {
 };
 
 // Returns how many entries a request may hold.
-constexpr size_t MostEntries(PushProtocol protocol) { return protocol == PushProtocol::kPush ? 256 : 1; }
-// `entries`: at least one, at most MostEntries.
+constexpr size_t MaxEntries(PushProtocol protocol) { return protocol == PushProtocol::kPush ? 256 : 1; }
+// `entries`: at least one, at most MaxEntries.
 PushRequest RequestOf(std::span<const PushEntry* const> entries, PushProtocol protocol);
 PushRequest RequestOf(const PushEntry& entry, PushProtocol protocol);
 

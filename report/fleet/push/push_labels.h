@@ -26,12 +26,12 @@ using PushLabel = std::pair<std::string, std::string>;  // name, value
 // Pyroscope makes a series for each combination of process labels and sample labels (`wait`, `lock`, the program's
 // own). It rejects a profile if a series has more than 30 labels. Three of these are the server's: the profile's name,
 // `__delta__`, and one that /ingest adds.
-inline constexpr size_t kMostServerLabels = 30, kServersOwnLabels = 3;
-inline constexpr size_t kMostUserLabels = 16;
+inline constexpr size_t kMaxServerLabels = 30, kServersOwnLabels = 3;
+inline constexpr size_t kMaxUserLabels = 16;
 // Returns how many labels a sample may have if the process has `of_process`.
 constexpr size_t SampleLabelsBeside(size_t of_process) {
-  constexpr size_t kMost = kMostServerLabels - kServersOwnLabels;
-  return of_process < kMost ? kMost - of_process : 0;
+  constexpr size_t kMax = kMaxServerLabels - kServersOwnLabels;
+  return of_process < kMax ? kMax - of_process : 0;
 }
 
 // "team=payments" → a label. An error has a complete message.

@@ -75,7 +75,7 @@ Collector::Options CollectorOptions(const PushOptions& options, const std::strin
       .choice = options.choice, .labels = options.labels, .server = url, .tenant = options.server.tenant};
   made.max_disk_bytes = options.max_disk_bytes;
   made.every_ns = options.every.count();
-  made.tell_all_within_ns = options.since_start_within.count();
+  made.report_all_within_ns = options.since_start_within.count();
   made.once = options.once;
   return made;
 }
@@ -103,7 +103,7 @@ void SaySummary(const Collector& collector, const Sender& sender, size_t waiting
 absl::Status Push(const PushOptions& options, HeldSignals& signals) {
   MayOpenManyFiles();
   std::vector<std::unique_ptr<PushClient>> clients;
-  for (size_t i = 0; i < Sender::kMostRequests; ++i) {
+  for (size_t i = 0; i < Sender::kMaxRequests; ++i) {
     absl::StatusOr<std::unique_ptr<PushClient>> client = PushClient::Make(options.server);
     if (!client.ok()) return client.status();
     clients.push_back(*std::move(client));
@@ -127,7 +127,7 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
   collector.OpenNamed();
   watch();
   collector.Find({});
-  collector.TellOfEarlier();
+  collector.ReportEarlier();
   if (!options.once) {
     SayLines(fmt::format("pushing {} process{} to {} every {}\n", collector.processes(),
                          collector.processes() == 1 ? "" : "es", url, FormatTimeNs(options.every.count())));
@@ -148,9 +148,9 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       } else if (tables.Came()) {
         find_new();
       }
-      collector.TellAll();
-      collector.TellOfEarlier();
-      collector.TellUnseen(tables.folders());
+      collector.ReportAll();
+      collector.ReportEarlier();
+      collector.ReportUnseen(tables.folders());
       if (options.sweep && NowNs() >= next_sweep) {
         options.sweep(tables.folders());
         next_sweep = NowNs() + kSweep;
@@ -160,17 +160,17 @@ absl::Status Push(const PushOptions& options, HeldSignals& signals) {
       sender.Wake();
     } else {
       if (tables.Came()) find_new();
-      if (collector.TellEnded()) sender.Wake();
+      if (collector.ReportEnded()) sender.Wake();
     }
     if (is_done()) break;
     const int64_t wait = std::clamp<int64_t>(next - NowNs(), kMs, kStep);
     if (signals.AskedToEnd(static_cast<int>((wait + kMs - 1) / kMs))) {
       collector.Find({});
-      collector.TellAll();
+      collector.ReportAll();
       break;
     }
   }
-  collector.TellUnseen(tables.folders());
+  collector.ReportUnseen(tables.folders());
   sender.Drain(options.linger);
   size_t waiting = 0;
   for (const auto& spool : collector.spools()) waiting += spool->waiting();

@@ -21,8 +21,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestWait{60'000}, kLongestAsked{300'000};
-constexpr size_t kMostRefusalsSaid = 20;
-constexpr int kMostIngestTries = 6;  // a minute
+constexpr size_t kMaxRefusalMessages = 20;
+constexpr int kMaxIngestTries = 6;  // a minute
 // Pyroscope 2 collects profiles for half a second before it answers. Pyroscope 1 answers within milliseconds.
 constexpr int64_t kSlowAnswer = 200 * kMs;
 // The server rejects profiles older than an hour; allow a minute for clocks that differ.
@@ -68,8 +68,8 @@ Sender::Sender(std::vector<std::unique_ptr<PushClient>> clients, PushProtocol pr
     : clients_(std::move(clients)),
       protocol_(protocol),
       url_(clients_[0]->options().url),
-      most_(MostEntries(protocol)),
-      most_taken_(MostEntries(protocol)) {
+      most_(MaxEntries(protocol)),
+      most_taken_(MaxEntries(protocol)) {
   for (const auto& client : clients_) threads_.emplace_back([this, &client] { Run(*client); });
 }
 
@@ -170,7 +170,7 @@ Sender::Request Sender::NextRequest() {
     if (is_alone && !series.empty()) held_up.insert(candidate.series);
     if (held_up.contains(candidate.series)) continue;
     bytes += candidate.profile_bytes;
-    if (!series.empty() && bytes > kMostRequestBytes) break;
+    if (!series.empty() && bytes > kMaxRequestBytes) break;
     if (series.insert(candidate.series).second || (several_of_a_series_ && !is_alone)) {
       numbers[spool].push_back(candidate.number);
       ++chosen;
@@ -195,15 +195,15 @@ void Sender::LookAtServersClock(const Reply& reply, int64_t sent_ns) {
   const int64_t date_ns = reply.date_s * kSecond;
   const int64_t least_ns = date_ns - NowNs(CLOCK_MONOTONIC), most_ns = date_ns + kSecond - sent_ns;
   server_least_ns_ = std::max(server_least_ns_, least_ns);
-  server_most_ns_ = std::min(server_most_ns_, most_ns);
-  if (server_least_ns_ <= server_most_ns_) return;
+  server_max_ns_ = std::min(server_max_ns_, most_ns);
+  if (server_least_ns_ <= server_max_ns_) return;
   server_least_ns_ = least_ns;  // the server's clock was set
-  server_most_ns_ = most_ns;
+  server_max_ns_ = most_ns;
 }
 
 int64_t Sender::ServerNowNs() const {
-  if (server_most_ns_ == INT64_MAX) return NowNs(CLOCK_REALTIME);
-  return NowNs(CLOCK_MONOTONIC) + server_least_ns_ + (server_most_ns_ - server_least_ns_) / 2;
+  if (server_max_ns_ == INT64_MAX) return NowNs(CLOCK_REALTIME);
+  return NowNs(CLOCK_MONOTONIC) + server_least_ns_ + (server_max_ns_ - server_least_ns_) / 2;
 }
 
 void Sender::PutInOrder(Request* request) {
@@ -214,16 +214,16 @@ void Sender::PutInOrder(Request* request) {
     int64_t& last_ns = last_here_ns[one.waiting.series];
     if (sent != last_sent_ns_.end()) last_ns = std::max(last_ns, sent->second);
     if (const int64_t until_ns = (last_ns / kMs + 1) * kMs;
-        one.entry.until_ns / kMs <= last_ns / kMs && until_ns <= ServerNowNs() + SeriesTimes::kMostAhead) {
+        one.entry.until_ns / kMs <= last_ns / kMs && until_ns <= ServerNowNs() + SeriesTimes::kMaxAheadNs) {
       one.entry.SetTimes(one.entry.from_ns, until_ns);
       one.spool->Change(one.waiting, one.entry);
     }
     last_ns = std::max(last_ns, one.entry.until_ns);
   }
-  constexpr size_t kMostSeries = 100'000;
-  if (last_sent_ns_.size() > kMostSeries) last_sent_ns_.clear();
-  if (in_doubt_ns_.size() > kMostSeries) in_doubt_ns_.clear();
-  if (rejected_series_.size() > kMostSeries) rejected_series_.clear();
+  constexpr size_t kMaxSeries = 100'000;
+  if (last_sent_ns_.size() > kMaxSeries) last_sent_ns_.clear();
+  if (in_doubt_ns_.size() > kMaxSeries) in_doubt_ns_.clear();
+  if (rejected_series_.size() > kMaxSeries) rejected_series_.clear();
 }
 
 // Pyroscope 1 handles the profiles of a series in turn. So if it has a later one of the same request, it has this one.
@@ -237,7 +237,7 @@ bool Sender::WasTaken(const Outgoing& one, std::string_view answer) const {
 bool Sender::CorrectTime(const Outgoing& one, std::string_view answer) {
   const int64_t server_ns = ServerNowNs(), ahead_ns = NowNs(CLOCK_REALTIME) - server_ns, until_ns = one.entry.until_ns;
   const auto is_in_window = [server_ns](int64_t time_ns) {
-    return time_ns > server_ns - kOldest && time_ns < server_ns + SeriesTimes::kMostAhead;
+    return time_ns > server_ns - kOldest && time_ns < server_ns + SeriesTimes::kMaxAheadNs;
   };
   if (const std::optional<int64_t> last_ns = LastTimeIn(answer)) {
     return *last_ns >= until_ns && is_in_window(*last_ns) && GiveTime(one, (*last_ns / kMs + 1) * kMs);
@@ -251,8 +251,8 @@ bool Sender::CorrectTime(const Outgoing& one, std::string_view answer) {
 }
 
 bool Sender::GiveTime(const Outgoing& one, int64_t until_ns) {
-  constexpr int kMostCorrections = 3;
-  if (++corrected_[{one.spool.get(), one.waiting.number}] > kMostCorrections) return false;
+  constexpr int kMaxCorrections = 3;
+  if (++corrected_[{one.spool.get(), one.waiting.number}] > kMaxCorrections) return false;
   PushEntry entry = one.entry;
   entry.SetTimes(entry.from_ns + until_ns - entry.until_ns, until_ns);
   one.spool->Change(one.waiting, entry);
@@ -260,7 +260,7 @@ bool Sender::GiveTime(const Outgoing& one, int64_t until_ns) {
   return true;
 }
 
-void Sender::SetAsideWhatIsTooOld(Request* request) {
+void Sender::SetAsideOldEntries(Request* request) {
   if (protocol_ == PushProtocol::kOtlp) return;
   const std::lock_guard lock(mutex_);
   const int64_t oldest_ns = ServerNowNs() - kOldest;
@@ -274,7 +274,7 @@ void Sender::SetAsideWhatIsTooOld(Request* request) {
 }
 
 void Sender::Send(PushClient& client, Request* request) {
-  SetAsideWhatIsTooOld(request);
+  SetAsideOldEntries(request);
   if (request->empty()) return;
   PutInOrder(request);
   std::vector<const PushEntry*> entries;
@@ -299,7 +299,7 @@ void Sender::Send(PushClient& client, Request* request) {
     several_of_a_series_ = false;
   }
   // /ingest also answers 422 for errors of the server itself, for example before it knows an ingester.
-  if (protocol_ == PushProtocol::kIngest && reply.status == 422 && tries_ < kMostIngestTries) {
+  if (protocol_ == PushProtocol::kIngest && reply.status == 422 && tries_ < kMaxIngestTries) {
     outcome = SendOutcome::kTryAgain;
   }
   Take(*request, reply, outcome);
@@ -366,7 +366,7 @@ void Sender::Take(const Request& request, const Reply& reply, SendOutcome outcom
     took_while_draining_ = draining_;
   }
   if (outcome == SendOutcome::kSent) {
-    if (request.size() >= most_ && most_ < MostEntries(protocol_)) {
+    if (request.size() >= most_ && most_ < MaxEntries(protocol_)) {
       most_ = most_ < most_taken_ ? std::min(most_ * 2, most_taken_) : most_ + 1;
     }
   } else if (outcome == SendOutcome::kTryAgain || is_too_large) {
@@ -389,7 +389,7 @@ void Sender::SetAside(const Outgoing& one, const std::string& why) {
   corrected_.erase({one.spool.get(), one.waiting.number});
   ++counts_.set_aside;
   const std::string known = why.substr(0, 80);  // without the part that differs between profiles
-  if (said_refusals_.size() >= kMostRefusalsSaid || !said_refusals_.insert(known).second) return;
+  if (said_refusals_.size() >= kMaxRefusalMessages || !said_refusals_.insert(known).second) return;
   Say(fmt::format("{}: rejected a profile ({}). Set it aside in {}/.push; further rejections are not reported.", url_,
                   why, Printable(one.spool->out())));
 }

@@ -45,9 +45,9 @@ class Sender {
  public:
   // Pyroscope 2 collects requests for half a second before it answers. Four requests of 256 profiles are two thousand
   // profiles a second.
-  static constexpr size_t kMostRequests = 4;
+  static constexpr size_t kMaxRequests = 4;
   // Uncompressed bytes per request: Pyroscope 1 counts a whole request against its burst limit of 2 MB.
-  static constexpr size_t kMostRequestBytes = 1 << 20;
+  static constexpr size_t kMaxRequestBytes = 1 << 20;
 
   struct Counts {
     uint64_t sent = 0, bytes = 0, set_aside = 0, failures = 0, requests = 0;
@@ -76,7 +76,7 @@ class Sender {
   void Run(PushClient& client);
   // Returns the next request, or an empty one if there is nothing to send now. Requires mutex_.
   Request NextRequest();
-  void SetAsideWhatIsTooOld(Request* request);
+  void SetAsideOldEntries(Request* request);
   // Whether the server has this profile: it was sent before, and the last profile of its series that Pyroscope 1 names
   // was sent with it or after it.
   bool WasTaken(const Outgoing& one, std::string_view answer) const;
@@ -113,7 +113,7 @@ class Sender {
   absl::flat_hash_map<uint64_t, std::set<int64_t>> in_doubt_ns_;  // by series: times of profiles that may have arrived
   bool several_of_a_series_ = false, keeps_order_ = false;        // as the server is known
   // Bounds for the server's clock minus our monotonic clock. Answers state whole seconds, so they give only a range.
-  int64_t server_least_ns_ = INT64_MIN, server_most_ns_ = INT64_MAX;
+  int64_t server_least_ns_ = INT64_MIN, server_max_ns_ = INT64_MAX;
   size_t requests_under_way_ = 0;
   // Entries of the next request. Half as many after a failure; then it doubles, and beyond half of what exceeded a limit
   // (413, 429), grows by one per answer: each such failure may make Pyroscope 2 count profiles twice for a while.

@@ -26,16 +26,16 @@ struct SeriesSpan {
 class SeriesTimes {
  public:
   // How far in the future servers accept profiles, minus a minute for clocks that differ.
-  static constexpr int64_t kMostAhead = int64_t{9} * 60 * kSecond;
+  static constexpr int64_t kMaxAheadNs = int64_t{9} * 60 * kSecond;
 
   // Returns the time span with which to send a profile: `wanted`, or a later one. Pyroscope uses the end of the span,
-  // and for /ingest its beginning. If the clock was set back by more than `kMostAhead`, the profile keeps its own time,
+  // and for /ingest its beginning. If the clock was set back by more than `kMaxAheadNs`, the profile keeps its own time,
   // because the server accepts no later one.
   SeriesSpan Take(const std::string& family, const std::vector<PushLabel>& labels, SeriesSpan wanted, int64_t now_ns) {
     SeriesSpan& last = last_[absl::HashOf(family, labels)];
     SeriesSpan given{After(wanted.from_ns, last.from_ns), After(wanted.until_ns, last.until_ns)};
     given.from_ns = std::min(given.from_ns, given.until_ns);
-    if (given.until_ns > std::max(now_ns, wanted.until_ns) + kMostAhead) given = wanted;
+    if (given.until_ns > std::max(now_ns, wanted.until_ns) + kMaxAheadNs) given = wanted;
     last = given;
     return given;
   }

@@ -25,10 +25,11 @@
 namespace holdfast {
 namespace {
 
-constexpr char kEntry[] = "entry", kStill[] = "still", kTold[] = "told", kTemporary[] = ".new", kFree[] = "free";
+constexpr char kEntry[] = "entry", kUnchanged[] = "still", kReported[] = "told", kTemporary[] = ".new",
+               kFree[] = "free";
 constexpr char kRequest[] = "request", kDone[] = "done", kServer[] = "server", kNotes[] = "notes";
 constexpr char kRefused[] = "refused", kTaken[] = "taken";
-constexpr size_t kMostDoneLines = 10'000;  // beyond this, processes without files are dropped from the list
+constexpr size_t kMaxDoneLines = 10'000;  // beyond this, processes without files are dropped from the list
 enum SpoolField : uint32_t { kRequestEntries = 1 };
 enum RequestEntryField : uint32_t { kEntryNumber = 1, kEntryProcess = 2, kEntryContent = 3 };
 
@@ -90,14 +91,14 @@ std::string ReadFileAt(int folder, const std::string& name) {
 uint64_t SeriesOf(const PushEntry& entry) { return absl::HashOf(entry.family, entry.labels) | 1; }
 
 std::string NameOf(const Spool::Waiting& entry) {
-  return fmt::format("{:012}.{}.{}", entry.number, entry.process, entry.counts ? kEntry : kStill);
+  return fmt::format("{:012}.{}.{}", entry.number, entry.process, entry.counts ? kEntry : kUnchanged);
 }
 
 std::string RequestNameOf(uint64_t number) { return fmt::format("{:012}.{}", number, kRequest); }
 
 std::optional<Spool::Waiting> ParseEntryName(const std::string& name, uint64_t bytes) {
   const std::vector<std::string_view> parts = Split(name, ".");
-  if (parts.size() != 3 || (parts[2] != kEntry && parts[2] != kStill)) return std::nullopt;
+  if (parts.size() != 3 || (parts[2] != kEntry && parts[2] != kUnchanged)) return std::nullopt;
   Spool::Waiting entry{.process = std::string(parts[1]), .bytes = bytes, .counts = parts[2] == kEntry};
   if (!absl::SimpleAtoi(std::string(parts[0]), &entry.number)) return std::nullopt;
   return entry;
@@ -135,7 +136,7 @@ std::vector<Spool::Waiting> DecodeRequest(std::string_view bytes) {
 // All files of a spool that another pusher left.
 struct SpoolFiles {
   std::vector<Spool::Waiting> entries;  // by number; entries of requests with their contents
-  std::map<std::string, ToldProcess> told;
+  std::map<std::string, ReportedProcess> reported;
   uint64_t newest = 0;
 };
 
@@ -147,10 +148,10 @@ SpoolFiles SpoolFilesOf(int folder) {
       files.entries.push_back(*std::move(entry));
     } else if (name.ends_with(std::string(".") + kRequest)) {
       requests.push_back(name);
-    } else if (name.ends_with(std::string(".") + kTold)) {
-      if (std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder, name))) {
-        files.newest = std::max(files.newest, told->last_entry);
-        files.told.emplace(name.substr(0, name.find('.')), *std::move(told));
+    } else if (name.ends_with(std::string(".") + kReported)) {
+      if (std::optional<ReportedProcess> reported = DecodeReported(ReadFileAt(folder, name))) {
+        files.newest = std::max(files.newest, reported->last_entry);
+        files.reported.emplace(name.substr(0, name.find('.')), *std::move(reported));
       }
     }
   });
@@ -168,7 +169,7 @@ SpoolFiles SpoolFilesOf(int folder) {
 }
 
 // Whether both describe the same moment of the same process.
-bool AreAlike(const ToldProcess& a, const ToldProcess& b) {
+bool AreAlike(const ReportedProcess& a, const ReportedProcess& b) {
   for (size_t i = 0; i < a.kinds.size(); ++i) {
     if (a.kinds[i].time_nanos() != b.kinds[i].time_nanos()) return false;
   }
@@ -209,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& out, const
   spool->note_.emplace(*std::move(note));
   const std::lock_guard lock(spool->mutex_);
   spool->TakeOverOthers(all->get(), name);
-  spool->ReadWhatIsThere();
+  spool->ReadExisting();
   return spool;
 }
 
@@ -253,31 +254,32 @@ void Spool::TakeOverOthers(int all, const std::string& own) {
   }
 }
 
-// Entries get new numbers, after all of ours. `told` is written before the entries are moved: if the pusher is killed
-// in between, the next one repeats this and finds the same `told` on both sides.
+// Entries get new numbers, after all of ours. `reported` is written before the entries are moved: if the pusher is killed
+// in between, the next one repeats this and finds the same `reported` on both sides.
 //
-// If our own `told` differs, the increases after it already include these entries. They are dropped.
+// If our own `reported` differs, the increases after it already include these entries. They are dropped.
 void Spool::TakeOver(int other) {
   SpoolFiles files = SpoolFilesOf(other);
   uint64_t number = std::max(SpoolFilesOf(folder_.get()).newest, note_->newest());
   std::set<std::string> known_here;
-  for (const auto& [key, told] : files.told) {
-    const std::optional<ToldProcess> ours = DecodeTold(ReadFileAt(folder_.get(), key + "." + kTold));
-    if (ours.has_value() && !AreAlike(*ours, told)) known_here.insert(key);
+  for (const auto& [key, reported] : files.reported) {
+    const std::optional<ReportedProcess> ours = DecodeReported(ReadFileAt(folder_.get(), key + "." + kReported));
+    if (ours.has_value() && !AreAlike(*ours, reported)) known_here.insert(key);
   }
   std::vector<std::pair<Waiting, uint64_t>> moved;  // and its new number
   std::map<std::string, uint64_t> last;
   for (const Waiting& entry : files.entries) {
-    const auto told = files.told.find(entry.process);
-    const bool is_whole = !entry.counts || (told != files.told.end() && entry.number <= told->second.last_entry);
+    const auto reported = files.reported.find(entry.process);
+    const bool is_whole =
+        !entry.counts || (reported != files.reported.end() && entry.number <= reported->second.last_entry);
     if (!is_whole || (entry.counts && known_here.contains(entry.process))) continue;
     moved.emplace_back(entry, last[entry.process] = ++number);
   }
-  for (auto& [key, told] : files.told) {
+  for (auto& [key, reported] : files.reported) {
     if (known_here.contains(key)) continue;
-    told.last_entry = last[key];
-    const std::string name = key + "." + kTold;
-    if (!Write(name, EncodeTold(told), name + kTemporary).ok()) return;
+    reported.last_entry = last[key];
+    const std::string name = key + "." + kReported;
+    if (!Write(name, EncodeReported(reported), name + kTemporary).ok()) return;
   }
   for (const auto& [entry, new_number] : moved) {
     Waiting here = entry;
@@ -301,14 +303,14 @@ void Spool::TakeOver(int other) {
   for (const std::string& name : all) unlinkat(other, name.c_str(), 0);
 }
 
-void Spool::ReadWhatIsThere() {
+void Spool::ReadExisting() {
   constexpr int64_t kForgotten = int64_t{7} * 24 * 3600;  // for a process that exited without a file
   bool is_older_release = false;
   std::vector<std::string> requests;
   ForEachFile(folder_.get(), [&](const std::string& name, uint64_t, int64_t time_s) {
     if (name.ends_with(kTemporary) || name.ends_with(std::string(".") + kFree)) {
       unlinkat(folder_.get(), name.c_str(), 0);
-    } else if (name.ends_with(std::string(".") + kTold) && time_s > time(nullptr) - kForgotten) {
+    } else if (name.ends_with(std::string(".") + kReported) && time_s > time(nullptr) - kForgotten) {
       finished_.emplace(name.substr(0, name.find('.')), false);
     } else if (name.ends_with(std::string(".") + kRequest)) {
       requests.push_back(name);
@@ -319,8 +321,9 @@ void Spool::ReadWhatIsThere() {
   for (const auto& [process, finished] : finished_) earlier_.insert(process);
   next_number_ = std::max(files.newest, note_->newest()) + 1;
   for (Waiting entry : files.entries) {
-    const auto told = files.told.find(entry.process);
-    const bool is_whole = !entry.counts || (told != files.told.end() && entry.number <= told->second.last_entry);
+    const auto reported = files.reported.find(entry.process);
+    const bool is_whole =
+        !entry.counts || (reported != files.reported.end() && entry.number <= reported->second.last_entry);
     if (!is_whole || note_->answered(entry.number)) {
       unlinkat(folder_.get(), NameOf(entry).c_str(), 0);
       continue;
@@ -362,7 +365,7 @@ void Spool::ReadDone(bool is_older_release) {
 
 void Spool::NoteDone(const std::string& key, uint32_t pid, const std::string& program) {
   if (!done_.emplace(key, std::pair(pid, program)).second) return;
-  if (++done_lines_ > kMostDoneLines) {
+  if (++done_lines_ > kMaxDoneLines) {
     std::set<std::pair<uint32_t, std::string>> there;
     for (const OutputFolder::Entry& file : profiles_.List()) there.emplace(file.name.pid, file.name.program);
     std::erase_if(done_, [&](const auto& one) { return one.first != key && !there.contains(one.second); });
@@ -375,7 +378,7 @@ void Spool::NoteDone(const std::string& key, uint32_t pid, const std::string& pr
   const FileDescriptor file(openat(folder_.get(), kDone, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   const std::string line = fmt::format("{} {} {}\n", key, pid, program);
   if (file.valid() && write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
-  done_.erase(key);  // disk full: its `told` remains and says the same
+  done_.erase(key);  // disk full: its `reported` remains and says the same
 }
 
 void Spool::ReadAside() {
@@ -401,22 +404,23 @@ int64_t Spool::InDoubtSince(const std::string& process) const {
   return found == in_doubt_since_.end() ? 0 : found->second;
 }
 
-std::optional<ToldProcess> Spool::ToldOf(const std::string& process) {
+std::optional<ReportedProcess> Spool::ReportedOf(const std::string& process) {
   {
     const std::lock_guard lock(mutex_);
     earlier_.erase(SpoolKeyOf(process));
   }
-  std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder_.get(), SpoolKeyOf(process) + "." + kTold));
-  if (told.has_value() && told->process != process) return std::nullopt;
-  return told;
+  std::optional<ReportedProcess> reported =
+      DecodeReported(ReadFileAt(folder_.get(), SpoolKeyOf(process) + "." + kReported));
+  if (reported.has_value() && reported->process != process) return std::nullopt;
+  return reported;
 }
 
-std::vector<ToldProcess> Spool::Earlier() const {
+std::vector<ReportedProcess> Spool::Earlier() const {
   const std::lock_guard lock(mutex_);
-  std::vector<ToldProcess> all;
+  std::vector<ReportedProcess> all;
   for (const std::string& key : earlier_) {
-    std::optional<ToldProcess> told = DecodeTold(ReadFileAt(folder_.get(), key + "." + kTold));
-    if (told.has_value()) all.push_back(*std::move(told));
+    std::optional<ReportedProcess> reported = DecodeReported(ReadFileAt(folder_.get(), key + "." + kReported));
+    if (reported.has_value()) all.push_back(*std::move(reported));
   }
   return all;
 }
@@ -452,7 +456,7 @@ absl::Status Spool::WriteFreely(const std::string& name, std::string_view bytes)
 }
 
 void Spool::RemoveFreely(const std::string& name) {
-  if (free_files_.size() < kMostFreeFiles) {
+  if (free_files_.size() < kMaxFreeFiles) {
     const std::string free = fmt::format("{}.{}", next_free_++, kFree);
     if (renameat(folder_.get(), name.c_str(), folder_.get(), free.c_str()) == 0) {
       free_files_.push_back(free);
@@ -505,7 +509,7 @@ absl::Status Spool::Put(const std::string& process, const PushEntry& entry, bool
   waiting.series = SeriesOf(entry);
   waiting.until_ns = entry.until_ns;
   waiting.profile_bytes = UnpackedBytes(entry.pprof);
-  if (!counts && !write_all_ && in_memory_ + bytes.size() <= kMostInMemory) {
+  if (!counts && !write_all_ && in_memory_ + bytes.size() <= kMaxInMemory) {
     waiting.content = std::move(bytes);
     Add(std::move(waiting));
     return absl::OkStatus();
@@ -520,11 +524,11 @@ absl::Status Spool::Put(const std::string& process, const PushEntry& entry, bool
   return status;
 }
 
-absl::Status Spool::Commit(ToldProcess* told) {
+absl::Status Spool::Commit(ReportedProcess* reported) {
   const std::lock_guard lock(mutex_);
-  const std::string key = SpoolKeyOf(told->process), name = key + "." + kTold;
-  told->last_entry = next_number_ - 1;
-  absl::Status status = Write(name, EncodeTold(*told), name + kTemporary);
+  const std::string key = SpoolKeyOf(reported->process), name = key + "." + kReported;
+  reported->last_entry = next_number_ - 1;
+  absl::Status status = Write(name, EncodeReported(*reported), name + kTemporary);
   if (!status.ok()) AbandonLocked();
   for (Waiting& entry : uncommitted_) Add(std::move(entry));
   uncommitted_.clear();
@@ -542,21 +546,21 @@ void Spool::AbandonLocked() {
   uncommitted_.clear();
 }
 
-void Spool::Finish(const ToldProcess& told) {
+void Spool::Finish(const ReportedProcess& reported) {
   const std::lock_guard lock(mutex_);
-  const std::string key = SpoolKeyOf(told.process);
-  NoteDone(key, told.pid, ProgramForFileName(told.program));
+  const std::string key = SpoolKeyOf(reported.process);
+  NoteDone(key, reported.pid, ProgramForFileName(reported.program));
   earlier_.erase(key);
   const auto found = finished_.find(key);
   if (found == finished_.end() || !done_.contains(key)) return;
   found->second = true;
-  RemoveToldIfDone(key);
+  RemoveReportedIfDone(key);
 }
 
-void Spool::RemoveToldIfDone(const std::string& key) {
+void Spool::RemoveReportedIfDone(const std::string& key) {
   const auto found = finished_.find(key);
   if (found == finished_.end() || !found->second || of_process_.contains(key)) return;
-  for (const char* ending : {"", kTemporary}) unlinkat(folder_.get(), (key + "." + kTold + ending).c_str(), 0);
+  for (const char* ending : {"", kTemporary}) unlinkat(folder_.get(), (key + "." + kReported + ending).c_str(), 0);
   finished_.erase(found);
 }
 
@@ -583,7 +587,7 @@ std::vector<Spool::Candidate> Spool::Candidates(bool several) {
   absl::flat_hash_set<uint64_t> seen;
   size_t looked = 0;
   for (auto& [number, entry] : waiting_) {
-    if (++looked > kMostLooked) break;
+    if (++looked > kMaxVisits) break;
     if (entry.series == 0 && !Load(&entry, nullptr)) {
       broken.push_back(number);
     } else if ((seen.insert(entry.series).second || several) && !entry.under_way) {
@@ -663,7 +667,7 @@ void Spool::Remove(uint64_t number) {
   const std::string process = found->second.process;
   waiting_.erase(found);
   if (--of_process_[process] == 0) of_process_.erase(process);
-  RemoveToldIfDone(process);
+  RemoveReportedIfDone(process);
 }
 
 void Spool::Sent(const std::vector<uint64_t>& numbers) {

@@ -8,7 +8,7 @@
 //   OUT/.push/<server>/000000000042.<process>.entry   a PushEntry (push_entry.h); sent in numeric order within a series
 //   … .still                                    the same without counters: it only says what is in use
 //   OUT/.push/<server>/000000000042.request     entries without counters that are under way; named after the first one
-//   OUT/.push/<server>/<process>.told           a ToldProcess: the sum of this process's entries up to its `last_entry`
+//   OUT/.push/<server>/<process>.told           a ReportedProcess: the sum of this process's entries up to its `last_entry`
 //   OUT/.push/<server>/done                     completely reported processes, a line each: <process> <pid> <program>
 //   OUT/.push/<server>/aside/<program>.<pid>.<number>.<family>.pb.gz    what the server rejected: `holdfast top` reads it
 //
@@ -16,7 +16,7 @@
 // at the end. Entries under way are always on disk: another pusher sends them again with the same id and time, so that
 // the server recognizes the copy.
 //
-// Put, Put, Commit: an entry counts once the process's `told` includes it. Later entries come from a pusher that was
+// Put, Put, Commit: an entry counts once the process's `reported` includes it. Later entries come from a pusher that was
 // killed in between; they are deleted, because the next increase contains them again.
 //
 // Files of sent entries are reused under new names: after many deletions, ext4 searches long for a free inode (0.6 ms;
@@ -44,8 +44,8 @@
 #include "report/base/file_descriptor.h"
 #include "report/builder/output_folder.h"
 #include "report/fleet/push/push_entry.h"
+#include "report/fleet/push/reported_process.h"
 #include "report/fleet/push/sent_note.h"
-#include "report/fleet/push/told_process.h"
 
 namespace holdfast {
 
@@ -61,9 +61,9 @@ class Spool {
   const OutputFolder& profiles() const { return profiles_; }
 
   // Returns what was reported about this process, if anything.
-  std::optional<ToldProcess> ToldOf(const std::string& process);
-  // Returns what an earlier pusher reported about processes for which neither ToldOf nor Finish was called.
-  std::vector<ToldProcess> Earlier() const;
+  std::optional<ReportedProcess> ReportedOf(const std::string& process);
+  // Returns what an earlier pusher reported about processes for which neither ReportedOf nor Finish was called.
+  std::vector<ReportedProcess> Earlier() const;
   // Whether this or an earlier pusher has reported all of this process.
   bool IsDone(const std::string& process) const;
   // Older files existed before the list of processes began, as an older release had no list.
@@ -74,10 +74,10 @@ class Spool {
   // Writes an entry of a process. Only one process at a time may have entries between Put and Commit. `counts`: the entry
   // has counters, must not be sent twice, and waits for Commit. An entry with only memory in use does not.
   absl::Status Put(const std::string& process, const PushEntry& entry, bool counts = true);
-  absl::Status Commit(ToldProcess* told);
+  absl::Status Commit(ReportedProcess* reported);
   void Abandon();  // instead of Commit
   // The process has exited, and nothing more comes.
-  void Finish(const ToldProcess& told);
+  void Finish(const ReportedProcess& reported);
 
   struct Waiting {
     uint64_t number = 0;
@@ -95,13 +95,13 @@ class Spool {
   size_t waiting() const;
 
   // Returns what may be sent next: the first entry of each series that has none under way, or all of them if `several`.
-  // Examines the oldest kMostLooked entries.
+  // Examines the oldest kMaxVisits entries.
   struct Candidate {
     uint64_t number = 0, series = 0;
     int64_t until_ns = 0;
     size_t profile_bytes = 0;
   };
-  static constexpr size_t kMostLooked = 4096;
+  static constexpr size_t kMaxVisits = 4096;
   std::vector<Candidate> Candidates(bool several = false);
   // Marks entries as under way. Omits entries that can no longer be read.
   using Outgoing = std::pair<Waiting, PushEntry>;
@@ -129,12 +129,12 @@ class Spool {
   uint64_t Shrink(uint64_t max_bytes);
 
  private:
-  static constexpr uint64_t kMostInMemory = 4 << 20;
-  static constexpr size_t kMostFreeFiles = 64;
+  static constexpr uint64_t kMaxInMemory = 4 << 20;
+  static constexpr size_t kMaxFreeFiles = 64;
 
   Spool(std::string out, OutputFolder profiles) : out_(std::move(out)), profiles_(std::move(profiles)) {}
 
-  void ReadWhatIsThere();
+  void ReadExisting();
   void ReadAside();
   void ReadDone(bool is_older_release);
   void NoteDone(const std::string& key, uint32_t pid, const std::string& program);
@@ -153,7 +153,7 @@ class Spool {
   void WriteRequest(const std::vector<Outgoing>& entries);
   void RemoveRequestOf(uint64_t number);
   void Remove(uint64_t number);  // deletes the file; requires mutex_
-  void RemoveToldIfDone(const std::string& process);
+  void RemoveReportedIfDone(const std::string& process);
   void AbandonLocked();
 
   const std::string out_;
@@ -169,7 +169,7 @@ class Spool {
   std::map<uint64_t, Waiting> waiting_;
   std::vector<Waiting> uncommitted_;
   std::map<std::string, uint64_t> of_process_;  // how many wait
-  std::map<std::string, bool> finished_;        // for every process with a `told`
+  std::map<std::string, bool> finished_;        // for every process with a `reported`
   std::set<std::string> earlier_;
   std::map<std::string, std::pair<uint32_t, std::string>> done_;  // pid and program, by process
   size_t done_lines_ = 0;                                         // since the list was last rewritten

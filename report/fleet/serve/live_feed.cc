@@ -64,7 +64,7 @@ class LiveFeeds::Feed {
     // Use the lesser of two costs, because names are looked up only once and should not count.
     const auto pace =
         std::chrono::duration_cast<std::chrono::milliseconds>(std::min(cost, last_cost_) * LiveFeeds::kPaceOfCost);
-    answer_.pace = std::clamp(pace, kLeastPace, kMostPace);
+    answer_.pace = std::clamp(pace, kMinPace, kMaxPace);
     last_cost_ = cost;
     return answer_;
   }
@@ -124,7 +124,7 @@ absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
     }
     place.asked = Clock::now();
     feed = place.feed;
-    if (feeds_.size() > kMostFeeds) {
+    if (feeds_.size() > kMaxFeeds) {
       feeds_.erase(std::min_element(feeds_.begin(), feeds_.end(),
                                     [](const auto& a, const auto& b) { return a.second.asked < b.second.asked; }));
     }

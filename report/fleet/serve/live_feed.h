@@ -35,9 +35,9 @@ struct LiveAnswer {
 
 class LiveFeeds {
  public:
-  static constexpr std::chrono::milliseconds kLeastPace{1000}, kMostPace{60'000};
+  static constexpr std::chrono::milliseconds kMinPace{1000}, kMaxPace{60'000};
   static constexpr int kPaceOfCost = 100;  // the pace is at least this many times the cost of an answer
-  static constexpr size_t kMostFeeds = 32;
+  static constexpr size_t kMaxFeeds = 32;
 
   // `growth`: tells whether the processes grow; must outlive this object. Null: no growth is shown.
   explicit LiveFeeds(GrowthWatch* growth, std::chrono::milliseconds forget_after = std::chrono::seconds(60))

@@ -80,11 +80,11 @@ std::string Page(std::string_view title, std::string_view body) {
 
 // Returns the command line as typed, shortened if it is long.
 std::string CommandLineShown(const ProcessTable& process) {
-  constexpr size_t kMost = 300;
+  constexpr size_t kMax = 300;
   std::string text = process.pid.has_value() ? ReadWhole(fmt::format("/proc/{}/cmdline", *process.pid), 4096) : "";
   while (!text.empty() && text.back() == '\0') text.pop_back();
   std::replace(text.begin(), text.end(), '\0', ' ');
-  if (text.size() > kMost) text = text.substr(0, kMost) + " …";
+  if (text.size() > kMax) text = text.substr(0, kMax) + " …";
   return HtmlEscaped(text);
 }
 

@@ -31,7 +31,7 @@ HttpResponse NotCollected(const absl::Status& why) {
 }
 
 // Closes the connection, because others need it.
-HttpResponse TooManyWait() {
+HttpResponse TooManyRequests() {
   HttpResponse response = PprofError(503, "too many requests with seconds= are waiting: try again later");
   response.fields.emplace_back("Retry-After", "10");
   response.fields.emplace_back("Connection", "close");
@@ -134,7 +134,7 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool 
   const Profile before = Build(*snapshot, file);
   snapshot = absl::UnknownError("");  // release its memory while we wait
   const WaitEnd end = request.wait(seconds);
-  if (end == WaitEnd::kTooMany) return TooManyWait();
+  if (end == WaitEnd::kTooMany) return TooManyRequests();
   if (end == WaitEnd::kBrokenOff) return PprofError(500, "context canceled");
   // If the process has exited meanwhile, its table is still open here and holds its last state.
   snapshot = take();
@@ -153,16 +153,16 @@ HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind k
   {
     const std::lock_guard lock(mutex_);
     const std::string id = ProcessId(snapshot->process);
-    Told& told = told_[id];
-    told.turn = ++turns_;
-    CumulativeValues& last = told.kinds[static_cast<int>(kind)];
+    Reported& reported = reported_[id];
+    reported.turn = ++turns_;
+    CumulativeValues& last = reported.kinds[static_cast<int>(kind)];
     if (last.time_nanos() == 0) last = ReadKeptValues(process.out(), id, kind).value_or(CumulativeValues());
     increase = IncreaseSince(last, now);
     last = CumulativeValues(now);
     KeepValues(process.out(), id, kind, last);
-    if (told_.size() > kMostTold) {
-      told_.erase(std::min_element(told_.begin(), told_.end(),
-                                   [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));
+    if (reported_.size() > kMaxReported) {
+      reported_.erase(std::min_element(reported_.begin(), reported_.end(),
+                                       [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));
     }
   }
   names_.Give(*snapshot, kind, &increase);

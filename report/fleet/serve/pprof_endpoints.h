@@ -42,15 +42,15 @@ class PprofEndpoints {
 
   Names names_;
   LivePrograms programs_;
-  // What delta_* reported last, by ProcessId. Some exited processes are kept; kMostTold in all.
-  static constexpr size_t kMostTold = 4096;
-  struct Told {
+  // What delta_* reported last, by ProcessId. Some exited processes are kept; kMaxReported in all.
+  static constexpr size_t kMaxReported = 4096;
+  struct Reported {
     uint64_t turn = 0;  // the time of the last request, as a counter
     std::array<CumulativeValues, kProfileKinds> kinds;
   };
   std::mutex mutex_;  // guards what follows
   uint64_t turns_ = 0;
-  std::map<std::string, Told> told_;
+  std::map<std::string, Reported> reported_;
 };
 
 }  // namespace holdfast

@@ -14,7 +14,7 @@ namespace holdfast::dwarf {
 namespace {
 
 constexpr size_t kLargestEntry = 16 << 20;
-constexpr int kMostReferences = 16;  // an inlined call needs at most 3 to reach the function's declaration
+constexpr int kMaxReferences = 16;  // an inlined call needs at most 3 to reach the function's declaration
 constexpr uint32_t kNoUnit = 0xffffffff;
 
 }  // namespace
@@ -302,7 +302,7 @@ DebugInfo::Enclosing DebugInfo::EnclosingOf(Unit* unit, std::vector<uint64_t> en
 std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const Enclosing& enclosing, uint64_t at,
                                      std::string_view name, int depth) {
   const auto found = enclosing.find(at);
-  if (found == enclosing.end() || depth > kMostReferences) return std::string(name);
+  if (found == enclosing.end() || depth > kMaxReferences) return std::string(name);
   const std::vector<uint64_t>& around = found->second;
   std::string scope;
   for (size_t i = 0; i < around.size(); ++i) {
@@ -357,7 +357,7 @@ DebugInfo::Function DebugInfo::FunctionOf(Unit* unit, const Entry& first, uint64
   std::string linkage_name = first.linkage_name, name = first.name;
   Function function{.start_line = first.decl_line};
   Entry entry = first;
-  for (int i = 0; i < kMostReferences && linkage_name.empty(); ++i) {
+  for (int i = 0; i < kMaxReferences && linkage_name.empty(); ++i) {
     const Value next = entry.origin.kind != Value::kNone ? entry.origin : entry.specification;
     uint64_t target = next.number;
     const auto is_in = [&](const Unit* u) {

@@ -15,7 +15,7 @@ namespace holdfast::dwarf {
 namespace {
 
 constexpr uint64_t kLargestUnit = 256 << 20;
-constexpr int kMostSteps = 64, kMostDimensions = 8;
+constexpr int kMaxSteps = 64, kMaxDimensions = 8;
 constexpr uint64_t kPointerSize = 8;
 
 // Lock types, named without template arguments.
@@ -228,7 +228,7 @@ class UnitOfTypes {
 
   // Returns the type of a variable or member. A definition may leave the type to its declaration.
   uint64_t TypeOf(uint64_t offset) {
-    for (int i = 0; i < kMostSteps && offset != 0; ++i) {
+    for (int i = 0; i < kMaxSteps && offset != 0; ++i) {
       const auto entry = EntryAt(offset);
       if (!entry.has_value()) return 0;
       if (entry->type.kind != Value::kNone) return Target(entry->type);
@@ -241,7 +241,7 @@ class UnitOfTypes {
   std::vector<uint64_t> DimensionsAt(uint64_t children) {
     std::vector<uint64_t> counts;
     Cursor cursor(bytes_, children);
-    while (cursor.ok() && counts.size() < kMostDimensions) {
+    while (cursor.ok() && counts.size() < kMaxDimensions) {
       const Abbrev* abbrev = NextEntry(&cursor);
       if (abbrev == nullptr) break;
       const Entry entry = Read(&cursor, *abbrev);
@@ -253,7 +253,7 @@ class UnitOfTypes {
 
   std::optional<uint64_t> SizeOf(uint64_t type) {
     uint64_t times = 1;
-    for (int i = 0; i < kMostSteps && type != 0; ++i) {
+    for (int i = 0; i < kMaxSteps && type != 0; ++i) {
       uint64_t children = 0;
       const auto entry = EntryAt(type, &children);
       if (!entry.has_value()) return std::nullopt;
@@ -303,7 +303,7 @@ class UnitOfTypes {
 
   void Resolve(uint64_t type, WantedMember* wanted) {
     uint64_t offset = wanted->offset;
-    for (int i = 0; i < kMostSteps && type != 0; ++i) {
+    for (int i = 0; i < kMaxSteps && type != 0; ++i) {
       uint64_t children = 0;
       const auto entry = EntryAt(type, &children);
       if (!entry.has_value()) return;

@@ -24,7 +24,7 @@ Unit* UnitSet::Find(uint64_t offset) {
                                 [](uint64_t o, const UnitHeader& header) { return o < header.offset; });
   if (after == headers_.begin() || offset >= (--after)->end || offset < after->first_entry) return nullptr;
   if (const auto found = open_.find(after->offset); found != open_.end()) return found->second.get();
-  if (open_.size() >= kMostOpen) open_.clear();
+  if (open_.size() >= kMaxOpen) open_.clear();
   auto unit = std::make_unique<Unit>(sections_, sections_, *after);
   if (!unit->Open(true)) return nullptr;
   return (open_[after->offset] = std::move(unit)).get();

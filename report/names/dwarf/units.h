@@ -23,7 +23,7 @@ class UnitSet {
   Unit* Find(uint64_t offset);
 
  private:
-  static constexpr size_t kMostOpen = 256;
+  static constexpr size_t kMaxOpen = 256;
 
   Sections* sections_;
   uint64_t next_ = 0;

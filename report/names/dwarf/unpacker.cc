@@ -6,7 +6,7 @@
 namespace holdfast::dwarf {
 namespace {
 
-constexpr int kMostWindow = 27;  // 128 MiB; a hostile frame could request more
+constexpr int kMaxWindow = 27;  // 128 MiB; a hostile frame could request more
 
 class Zlib : public Unpacker {
  public:
@@ -36,7 +36,7 @@ class Zlib : public Unpacker {
 class Zstd : public Unpacker {
  public:
   Zstd() : stream_(ZSTD_createDStream()) {
-    if (stream_ != nullptr) ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kMostWindow);
+    if (stream_ != nullptr) ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kMaxWindow);
   }
   Zstd(const Zstd&) = delete;
   Zstd& operator=(const Zstd&) = delete;

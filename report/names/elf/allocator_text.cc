@@ -32,7 +32,7 @@ std::string AllocatorByText(const std::string& path) {
   const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
   if (elf == nullptr || !elf->is_readable()) return "";
   constexpr uint64_t kOverlap = 32;  // longer than each message
-  uint64_t left = kMostAllocatorTextBytes;
+  uint64_t left = kMaxAllocatorTextBytes;
   for (const Elf64_Phdr& segment : elf->segments()) {
     if (segment.p_type != PT_LOAD) continue;
     for (uint64_t done = 0; done < segment.p_filesz && left > 0; done += kTextPieceBytes) {

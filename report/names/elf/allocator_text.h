@@ -1,6 +1,6 @@
 // Recognises an allocator that is linked into a file by its messages, which stay when the file is stripped.
 //
-// The file is untrusted and read as in elf_file.h. Reads at most kMostBytes of its constant data. Any thread.
+// The file is untrusted and read as in elf_file.h. Reads at most kMaxBytes of its constant data. Any thread.
 #ifndef HOLDFAST_REPORT_NAMES_ELF_ALLOCATOR_TEXT_H_
 #define HOLDFAST_REPORT_NAMES_ELF_ALLOCATOR_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-inline constexpr uint64_t kMostAllocatorTextBytes = 256 << 20;
+inline constexpr uint64_t kMaxAllocatorTextBytes = 256 << 20;
 
 // Returns "jemalloc", "mimalloc" or "tcmalloc"; "" = none is recognised, or the file cannot be read.
 std::string AllocatorByText(const std::string& path);

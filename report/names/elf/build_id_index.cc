@@ -32,7 +32,7 @@ void BuildIdIndex::Read() {
     std::error_code error;
     const auto options = std::filesystem::directory_options::skip_permission_denied;
     for (std::filesystem::recursive_directory_iterator at(folder, options, error), end;
-         !error && at != end && seen < kMostFiles; at.increment(error)) {
+         !error && at != end && seen < kMaxFiles; at.increment(error)) {
       std::error_code gone;
       if (!at->is_regular_file(gone) || gone) continue;
       ++seen;

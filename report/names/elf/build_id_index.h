@@ -1,7 +1,7 @@
 // Finds files below given folders by build id, whatever the files are called.
 //
 // The first call of Find searches the folders: a build's output, downloaded packages, a copy of /usr. The search reads
-// the ELF header and notes of at most kMostFiles files, and does not follow links to folders. One thread.
+// the ELF header and notes of at most kMaxFiles files, and does not follow links to folders. One thread.
 #ifndef HOLDFAST_REPORT_NAMES_ELF_BUILD_ID_INDEX_H_
 #define HOLDFAST_REPORT_NAMES_ELF_BUILD_ID_INDEX_H_
 
@@ -15,7 +15,7 @@ namespace holdfast {
 
 class BuildIdIndex {
  public:
-  static constexpr size_t kMostFiles = 200'000;
+  static constexpr size_t kMaxFiles = 200'000;
 
   explicit BuildIdIndex(std::vector<std::string> folders) : folders_(std::move(folders)) {}
 

@@ -21,12 +21,12 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostCode = 512 << 20, kCodePiece = 1 << 20;
-constexpr uint64_t kMostData = 64 << 20;
-constexpr size_t kReach = 96;                // bytes before a call that are searched for its arguments
-constexpr size_t kBetween = 32;              // bytes from the load of a system call's number to the instruction
-constexpr size_t kRegisterReach = 4096;      // bytes from the load of a function's address to a call, either way
-constexpr uint64_t kMostBytesOfPrctl = 128;  // from the start of a statically linked prctl to its system call
+constexpr uint64_t kMaxCode = 512 << 20, kCodePiece = 1 << 20;
+constexpr uint64_t kMaxData = 64 << 20;
+constexpr size_t kReach = 96;             // bytes before a call that are searched for its arguments
+constexpr size_t kBetween = 32;           // bytes from the load of a system call's number to the instruction
+constexpr size_t kRegisterReach = 4096;   // bytes from the load of a function's address to a call, either way
+constexpr uint64_t kMaxPrctlBytes = 128;  // from the start of a statically linked prctl to its system call
 constexpr uint32_t kPrctlNumber = 157, kSetChildSubreaper = 36;
 
 using namespace std::literals;
@@ -162,7 +162,7 @@ class ArgumentSearch {
     for (const Elf64_Phdr& segment : elf_.segments()) {
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
       // Reads in pieces, because the memory is charged to the program's control group.
-      const uint64_t bytes = std::min(segment.p_filesz, kMostCode);
+      const uint64_t bytes = std::min(segment.p_filesz, kMaxCode);
       for (uint64_t start = 0; start < bytes && found_ != SubreaperCall::kCalls; start += kCodePiece) {
         const uint64_t before = std::min<uint64_t>(start, kRegisterReach);
         const std::string code = elf_.ReadUpTo(segment.p_offset + start - before,
@@ -272,7 +272,7 @@ class ArgumentSearch {
   void TakeStarts(std::string_view code, uint64_t address, size_t from) {
     ForEachCall(code, address, from, [this](size_t, uint64_t target) {
       for (Inside& one : inside_) {
-        if (target <= one.call && one.call - target < kMostBytesOfPrctl) one.start = std::max(one.start, target);
+        if (target <= one.call && one.call - target < kMaxPrctlBytes) one.start = std::max(one.start, target);
       }
     });
   }
@@ -310,7 +310,7 @@ class ArgumentSearch {
   bool NamesPrctl() const {
     for (const Elf64_Shdr& section : elf_.sections()) {
       if (section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_ALLOC) == 0) continue;
-      const uint64_t size = std::min(section.sh_size, kMostData);
+      const uint64_t size = std::min(section.sh_size, kMaxData);
       for (uint64_t start = 0; start < size; start += kCodePiece) {
         const std::string bytes =
             elf_.ReadUpTo(section.sh_offset + start, std::min(size - start, kCodePiece + kPrctlText.size()));

@@ -43,10 +43,10 @@ std::unique_ptr<DataSymbols> DataSymbols::Load(int fd, std::string_view build_id
 }
 
 std::string_view DataSymbols::Find(uint64_t elf_address, uint64_t* start) const {
-  constexpr int kMostNested = 16;
+  constexpr int kMaxNested = 16;
   auto next = std::upper_bound(variables_.begin(), variables_.end(), elf_address,
                                [](uint64_t at, const Variable& variable) { return at < variable.start; });
-  for (int i = 0; i < kMostNested && next != variables_.begin(); ++i) {
+  for (int i = 0; i < kMaxNested && next != variables_.begin(); ++i) {
     --next;
     if (elf_address - next->start >= next->size) continue;
     if (start != nullptr) *start = next->start;

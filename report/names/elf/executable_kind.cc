@@ -23,9 +23,9 @@ namespace {
 
 // The kernel reads this many bytes to recognize a file (BINPRM_BUF_SIZE).
 constexpr size_t kFirstBytes = 256;
-constexpr uint64_t kMostDynamicBytes = 1 << 20;
-constexpr uint64_t kMostStringBytes = 32 << 20;
-constexpr uint64_t kMostInterpreterBytes = 4096;  // PATH_MAX, the kernel's limit
+constexpr uint64_t kMaxDynamicBytes = 1 << 20;
+constexpr uint64_t kMaxStringBytes = 32 << 20;
+constexpr uint64_t kMaxInterpreterBytes = 4096;  // PATH_MAX, the kernel's limit
 
 std::string MachineName(uint16_t machine) {
   switch (machine) {
@@ -78,7 +78,7 @@ Dynamic ReadDynamic(const ElfFile& elf) {
       std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
   if (dynamic_segment == segments.end()) return result;
   const std::string dynamic =
-      elf.ReadUpTo(dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMostDynamicBytes));
+      elf.ReadUpTo(dynamic_segment->p_offset, std::min(dynamic_segment->p_filesz, kMaxDynamicBytes));
   uint64_t strings_address = 0, strings_bytes = 0;
   Elf64_Dyn entry;
   for (size_t at = 0; dynamic.size() - at >= sizeof entry; at += sizeof entry) {
@@ -94,7 +94,7 @@ Dynamic ReadDynamic(const ElfFile& elf) {
     const uint64_t within = strings_address - segment.p_vaddr;
     if (within >= segment.p_filesz || segment.p_offset > INT64_MAX - within) continue;
     result.strings =
-        elf.ReadUpTo(segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMostStringBytes}));
+        elf.ReadUpTo(segment.p_offset + within, std::min({strings_bytes, segment.p_filesz - within, kMaxStringBytes}));
   }
   return result;
 }
@@ -125,7 +125,7 @@ ExecutableKind ReadElf(int fd, std::string_view first) {
   if (elf->segments().empty()) return file;  // the kernel does not run such a file either
   for (const Elf64_Phdr& segment : elf->segments()) {
     if (segment.p_type != PT_INTERP) continue;
-    if (segment.p_filesz < 2 || segment.p_filesz > kMostInterpreterBytes) return file;
+    if (segment.p_filesz < 2 || segment.p_filesz > kMaxInterpreterBytes) return file;
     const std::string path = elf->ReadUpTo(segment.p_offset, segment.p_filesz);
     if (path.size() != segment.p_filesz || path.back() != '\0') return file;
     file.interpreter = TextAt(path, 0);

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostRelocationBytes = 64 << 20, kPieceBytes = 32768 * sizeof(Elf64_Rela);
+constexpr uint64_t kMaxRelocationBytes = 64 << 20, kPieceBytes = 32768 * sizeof(Elf64_Rela);
 constexpr size_t kLongestName = 64;
 
 }  // namespace
@@ -18,8 +18,8 @@ std::vector<ImportSlot> ImportSlotsOf(const ElfFile& elf, const std::vector<std:
   for (const Elf64_Shdr& section : elf.sections()) {
     if (section.sh_type != SHT_RELA || section.sh_link >= elf.sections().size()) continue;
     const Elf64_Shdr& names_of = elf.sections()[section.sh_link];
-    const auto symbols = names_of.sh_type == SHT_DYNSYM ? elf.SymbolsOf(names_of, kMostRelocationBytes) : std::nullopt;
-    if (!symbols.has_value() || section.sh_size > kMostRelocationBytes) continue;
+    const auto symbols = names_of.sh_type == SHT_DYNSYM ? elf.SymbolsOf(names_of, kMaxRelocationBytes) : std::nullopt;
+    if (!symbols.has_value() || section.sh_size > kMaxRelocationBytes) continue;
     std::string bytes;  // read in pieces: an exporter may have little address space
     for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= section.sh_size; at += sizeof(Elf64_Rela)) {
       const uint64_t in_piece = at % kPieceBytes;

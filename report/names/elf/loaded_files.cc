@@ -10,12 +10,12 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMost = 4096;  // the limit if descriptors are unlimited
+constexpr size_t kMax = 4096;  // the limit if descriptors are unlimited
 
-size_t MostOfLimit() {
+size_t MaxOpenFiles() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost / 16;
-  return std::min<size_t>(kMost, limit.rlim_cur / 4);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMax / 16;
+  return std::min<size_t>(kMax, limit.rlim_cur / 4);
 }
 
 // Identifies a file. The modification time distinguishes a file that was overwritten in place.
@@ -31,7 +31,7 @@ std::shared_ptr<LoadedFile> In(const std::map<std::string, std::weak_ptr<LoadedF
 
 }  // namespace
 
-OpenFiles::OpenFiles() : OpenFiles(MostOfLimit()) {}
+OpenFiles::OpenFiles() : OpenFiles(MaxOpenFiles()) {}
 
 std::shared_ptr<LoadedFile> OpenFiles::Share(FileDescriptor program, bool* is_new) {
   *is_new = false;

@@ -9,8 +9,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kWindow = 16 << 10;
-constexpr size_t kMostRanges = 16;        // segments, or sections of a kind; a file has only a few
-constexpr int kMostStubInstructions = 3;  // endbr64, jmp *slot(%rip)
+constexpr size_t kMaxRanges = 16;        // segments, or sections of a kind; a file has only a few
+constexpr int kMaxStubInstructions = 3;  // endbr64, jmp *slot(%rip)
 
 // An `add %rdx,%rax` computes the address of a switch-table entry before `jmp *%rax`.
 bool AddsRegisters(std::string_view instruction) {
@@ -34,7 +34,7 @@ std::unique_ptr<ElfCalls> ElfCalls::Open(FileDescriptor fd, std::string_view bui
 
 void ElfCalls::Read() {
   for (const Elf64_Phdr& segment : elf_->segments()) {
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || segments_.size() == kMostRanges) continue;
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || segments_.size() == kMaxRanges) continue;
     segments_.push_back({segment.p_vaddr, segment.p_filesz, segment.p_offset});
   }
   const Elf64_Shdr* symbols = nullptr;
@@ -44,18 +44,18 @@ void ElfCalls::Read() {
     const Range range{section.sh_addr, section.sh_addr + section.sh_size};
     // The segments of a debug file contain no code.
     if ((section.sh_flags & SHF_EXECINSTR) != 0 && section.sh_type == SHT_NOBITS) segments_.clear();
-    if ((section.sh_flags & SHF_EXECINSTR) != 0 && name.starts_with(".plt") && stubs_.size() < kMostRanges) {
+    if ((section.sh_flags & SHF_EXECINSTR) != 0 && name.starts_with(".plt") && stubs_.size() < kMaxRanges) {
       stubs_.push_back(range);
     }
-    if (section.sh_type == SHT_PROGBITS && name.starts_with(".got") && slots_.size() < kMostRanges) {
+    if (section.sh_type == SHT_PROGBITS && name.starts_with(".got") && slots_.size() < kMaxRanges) {
       slots_.push_back(range);
     }
     if (section.sh_type == SHT_DYNSYM && symbols == nullptr) symbols = &section;
-    if (section.sh_type == SHT_RELA && relocations.size() < kMostRanges) relocations.push_back(&section);
+    if (section.sh_type == SHT_RELA && relocations.size() < kMaxRanges) relocations.push_back(&section);
   }
-  const auto table = symbols == nullptr ? std::nullopt : elf_->SymbolsOf(*symbols, kMostTableBytes);
+  const auto table = symbols == nullptr ? std::nullopt : elf_->SymbolsOf(*symbols, kMaxCallTableBytes);
   if (!table) return;
-  names_ = elf_->BytesOf(*table->names, kMostTableBytes).value_or("");
+  names_ = elf_->BytesOf(*table->names, kMaxCallTableBytes).value_or("");
   names_.push_back('\0');
   TakeDefinitions(table->symbols);
   for (const Elf64_Shdr* section : relocations) {
@@ -68,7 +68,7 @@ void ElfCalls::Read() {
 // Reads in pieces: the largest programs have about 50 MB of relocations, with a few thousand slots.
 void ElfCalls::TakeSlots(const Elf64_Shdr& section, const std::vector<Elf64_Sym>& symbols) {
   constexpr uint64_t kPiece = 10'000 * sizeof(Elf64_Rela);
-  const uint64_t size = std::min(section.sh_size, kMostTableBytes);
+  const uint64_t size = std::min(section.sh_size, kMaxCallTableBytes);
   for (uint64_t begin = 0; begin < size; begin += kPiece) {
     const std::string bytes = elf_->ReadUpTo(section.sh_offset + begin, std::min(kPiece, size - begin));
     if (bytes.size() < sizeof(Elf64_Rela)) return;
@@ -174,7 +174,7 @@ ElfCalls::Target ElfCalls::Resolve(const MachineInstruction& instruction) {
   const uint64_t target = instruction.target;
   if (!IsIn(stubs_, target)) return {.address = IsCode(target) ? target : 0};
   uint64_t at = target;
-  for (int i = 0; i < kMostStubInstructions; ++i) {
+  for (int i = 0; i < kMaxStubInstructions; ++i) {
     const MachineInstruction next = DecodeInstruction(Code(at, 16), at);
     if (next.flow == MachineInstruction::kJumpSlot) return OfSlot(next.target);
     if (next.length == 0 || next.flow != MachineInstruction::kNext) break;
@@ -189,13 +189,13 @@ ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
   if (const auto known = calls_.find(return_address); known != calls_.end()) return known->second;
   const MachineInstruction call = CallBefore(CodeBefore(return_address, kLongestCall), return_address);
   Target target = call.length == 0 ? Target() : Resolve(call);
-  if (calls_.size() < kMostCalls) calls_.emplace(return_address, target);
+  if (calls_.size() < kMaxCalls) calls_.emplace(return_address, target);
   return target;
 }
 
 std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
   std::vector<Jump> jumps;
-  if (end <= start || end - start > kMostCode) return jumps;
+  if (end <= start || end - start > kMaxCode) return jumps;
   const std::string code(Code(start, end - start));  // a copy, because reading stubs replaces the window
   std::string_view before;                           // the previous instruction
   for (size_t at = 0; at < code.size();) {

@@ -25,9 +25,9 @@ namespace holdfast {
 
 class ElfCalls {
  public:
-  static constexpr uint64_t kMostTableBytes = 64 << 20;  // for one table of relocations or symbols
-  static constexpr uint64_t kMostCode = 64 << 10;        // for one function
-  static constexpr size_t kMostCalls = 1024;             // cached results
+  static constexpr uint64_t kMaxCallTableBytes = 64 << 20;  // for one table of relocations or symbols
+  static constexpr uint64_t kMaxCode = 64 << 10;            // for one function
+  static constexpr size_t kMaxCalls = 1024;                 // cached results
 
   struct Target {
     uint64_t address = 0;   // code address in this file; 0: bound by name, or unknown

@@ -176,7 +176,7 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Find(const std::stri
       return absl::FailedPreconditionError("written after the profile was, and without a build id to know it by");
     }
     const std::string key = FileKeyOf(info, id);
-    if (seen_.size() >= kMostFiles) seen_.clear();
+    if (seen_.size() >= kMaxFiles) seen_.clear();
     if (believes_ns_ != 0 && !id.empty()) seen_[name] = {key, now};
     if (Module* known = Known(key); known != nullptr) return known;
     ++files_read_;
@@ -288,7 +288,7 @@ absl::StatusOr<ModuleSymbolizer::Module*> ModuleSymbolizer::Keep(std::string key
     total +=
         kept.memory_bytes_ + kept.elf_->memory_bytes() + (kept.lines_ != nullptr ? kept.lines_->memory_bytes() : 0);
   }
-  while ((total > kCacheBytes || entries_.size() > kMostFiles) && entries_.size() > 1) {
+  while ((total > kCacheBytes || entries_.size() > kMaxFiles) && entries_.size() > 1) {
     total -= std::min(total, entries_.back().module->memory_bytes_ + entries_.back().module->elf_->memory_bytes());
     by_key_.erase(entries_.back().key);
     entries_.pop_back();

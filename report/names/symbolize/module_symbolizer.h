@@ -9,7 +9,7 @@
 // that was open before it was replaced (report/names/elf/loaded_files.h) is still read.
 //
 // Modules stay cached across snapshots, keyed by device, inode, size, time and build id, up to kCacheBytes and
-// kMostFiles; the least recently used are evicted first. Not synchronized: one thread at a time. For memory see
+// kMaxFiles; the least recently used are evicted first. Not synchronized: one thread at a time. For memory see
 // report/names/elf/elf_symbols.h and report/names/dwarf/info.h.
 #ifndef HOLDFAST_REPORT_NAMES_SYMBOLIZE_MODULE_SYMBOLIZER_H_
 #define HOLDFAST_REPORT_NAMES_SYMBOLIZE_MODULE_SYMBOLIZER_H_
@@ -35,7 +35,7 @@ namespace holdfast {
 class ModuleSymbolizer {
  public:
   static constexpr size_t kCacheBytes = 256 << 20;
-  static constexpr size_t kMostFiles = 200;  // a file with debug information uses one or two descriptors
+  static constexpr size_t kMaxFiles = 200;  // a file with debug information uses one or two descriptors
 
   struct Name {
     std::string name;  // "" if no symbol contains the address

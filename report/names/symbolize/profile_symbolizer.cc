@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kNoNames = "no names: ", kNoLines = "no lines: ", kTailCalls = "tail calls: ";
 // A later run does not drop this comment, because the frames are already in place.
 constexpr std::string_view kGaps = "left by a pointer: ";
-constexpr size_t kMostProblems = 3;  // per file; the others are only counted
+constexpr size_t kMaxProblems = 3;  // per file; the others are only counted
 
 using FunctionKey = std::tuple<StringId, StringId, StringId, int64_t>;
 FunctionKey FunctionKeyOf(const Profile::Function& f) { return {f.name, f.system_name, f.filename, f.start_line}; }
@@ -159,7 +159,7 @@ class Symbolization {
 
   // "open_stream, load_config and 3 more functions".
   std::string NamesOf(const std::vector<uint32_t>& locations) const {
-    constexpr size_t kMostNames = 5;
+    constexpr size_t kMaxNames = 5;
     std::vector<std::string_view> names;
     for (const uint32_t i : locations) {
       const auto lines = profile_.LinesOf(profile_.locations[i]);
@@ -167,7 +167,7 @@ class Symbolization {
       const std::string_view name = profile_.strings[profile_.functions[lines.back().function].name];
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
-    const size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
+    const size_t more = names.size() > kMaxNames ? names.size() - kMaxNames : 0;
     names.resize(names.size() - more);
     return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more functions", more) : "");
   }
@@ -207,13 +207,13 @@ class Symbolization {
       report_.no_lines.emplace_back(path, module->why());
     }
     const std::vector<std::string> problems = module->problems();
-    for (size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
+    for (size_t i = 0; i < std::min(problems.size(), kMaxProblems); ++i) {
       ExplainLines(path, problems[i]);
     }
-    if (problems.size() > kMostProblems) {
+    if (problems.size() > kMaxProblems) {
       Explain({.what = record::NamesMissing::kLines,
                .path = path,
-               .why = fmt::format("{} more such files", problems.size() - kMostProblems)});
+               .why = fmt::format("{} more such files", problems.size() - kMaxProblems)});
     }
     return true;
   }

@@ -13,7 +13,7 @@ using Reasons = std::vector<std::pair<std::string, std::string>>;
 
 // Groups files with the same reason.
 std::string List(const Reasons& reasons) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   for (const auto& [path, why] : reasons) {
     const std::string& reason = why;  // A lambda cannot capture a structured binding in clang 14
@@ -24,7 +24,7 @@ std::string List(const Reasons& reasons) {
   }
   std::string text;
   for (auto& [why, files] : by_reason) {
-    const size_t more = files.size() > kMost ? files.size() - kMost : 0;
+    const size_t more = files.size() > kMax ? files.size() - kMax : 0;
     files.resize(files.size() - more);
     text += fmt::format("{}{}{} ({})", text.empty() ? "" : "; ", fmt::join(files, ", "),
                         more > 0 ? fmt::format(" and {} more", more) : "", why);

@@ -96,7 +96,7 @@ const TailWays::Jumps& TailWays::JumpsOf(uint32_t number) {
 }
 
 void TailWays::TakeJumps(uint32_t number, uint32_t part, std::vector<uint32_t>* parts, Jumps* jumps) {
-  constexpr size_t kMostParts = 4;
+  constexpr size_t kMaxParts = 4;
   const uint32_t module = functions_[number].module;
   ModuleSymbolizer::Module* file = get_(module);
   ElfCalls* calls = file == nullptr ? nullptr : file->calls();
@@ -119,7 +119,7 @@ void TailWays::TakeJumps(uint32_t number, uint32_t part, std::vector<uint32_t>* 
       const bool is_start = jump.target.address == 0 || functions_[made.to].start == jump.target.address;
       if (IsSame(made.to, number)) {
         const bool is_new = is_start && std::find(parts->begin(), parts->end(), made.to) == parts->end();
-        if (is_new && !functions_[made.to].is_bound_by_name() && parts->size() < kMostParts) parts->push_back(made.to);
+        if (is_new && !functions_[made.to].is_bound_by_name() && parts->size() < kMaxParts) parts->push_back(made.to);
         continue;
       }
       if (!is_start) continue;
@@ -130,7 +130,7 @@ void TailWays::TakeJumps(uint32_t number, uint32_t part, std::vector<uint32_t>* 
       if (name.empty() && !made.is_virtual) continue;
       if (!name.empty()) made.to = function.has_value() ? Number(module, *function) : NumberOfName(module, name);
     }
-    if (jumps->jumps.size() == kMostTargets) {
+    if (jumps->jumps.size() == kMaxTargets) {
       jumps->too_many = true;
       return;
     }
@@ -151,8 +151,8 @@ bool TailWays::Arrives(const Search& search, const Jump& jump) {
 
 // Enumerates all paths, depth first. Each function occurs once in a path.
 void TailWays::Look(Search* search) {
-  if (search->path.size() > kMostSteps || ++search->looked > kMostLooked || search->ways.size() >= kMostWays ||
-      work_ > kMostWork) {
+  if (search->path.size() > kMaxSteps || ++search->looked > kMaxVisits || search->ways.size() >= kMaxWays ||
+      work_ > kMaxWork) {
     search->gave_up = true;
     return;
   }

@@ -5,8 +5,8 @@
 //     the code           twice (0x1180) ends with `jmp store`, store with `jmp malloc`
 //     the path           twice, store
 //
-// Finds only functions with symbols, in files that exist. If there are several paths (the search stops at kMostWays
-// paths and kMostSteps functions), only their common beginning is known. The result depends only on the code of the
+// Finds only functions with symbols, in files that exist. If there are several paths (the search stops at kMaxWays
+// paths and kMaxSteps functions), only their common beginning is known. The result depends only on the code of the
 // files, so it is the same in each snapshot.
 #ifndef HOLDFAST_REPORT_NAMES_SYMBOLIZE_TAIL_WAYS_H_
 #define HOLDFAST_REPORT_NAMES_SYMBOLIZE_TAIL_WAYS_H_
@@ -27,10 +27,10 @@ namespace holdfast {
 
 class TailWays {
  public:
-  static constexpr size_t kMostSteps = 6, kMostWays = 16, kMostLooked = 64;
-  static constexpr size_t kMostTargets = 256;  // for one function
+  static constexpr size_t kMaxSteps = 6, kMaxWays = 16, kMaxVisits = 64;
+  static constexpr size_t kMaxTargets = 256;  // for one function
   // Total number of jumps examined: damaged files could demand any number.
-  static constexpr size_t kMostWork = 10 << 20;
+  static constexpr size_t kMaxWork = 10 << 20;
   static constexpr uint32_t kUnknown = 0;
 
   // Returns the module with a number below `modules`, valid until the next call; null if its file does not exist.

@@ -32,8 +32,8 @@ enum class Use {
 
 // Returns the size of a block's chunk in glibc's heaps: a head of 8 bytes, in steps of 16.
 uint64_t GlibcChunkBytes(uint64_t bytes) {
-  constexpr uint64_t kHead = 8, kStep = 16, kLeast = 32;
-  return std::max(kLeast, (bytes + kHead + kStep - 1) / kStep * kStep);
+  constexpr uint64_t kHead = 8, kStep = 16, kMinChunk = 32;
+  return std::max(kMinChunk, (bytes + kHead + kStep - 1) / kStep * kStep);
 }
 
 // Returns jemalloc's size class on x86-64 with its usual quantum of 16 bytes: 8, 16, 32, 48 … 128, then four classes
@@ -53,7 +53,7 @@ class Account {
     const Use use = account_.allocator_name == kGlibc ? Use::kMapped : Use::kAllocator;
     for (const LiveBlock& block : input_.blocks) {
       const auto mapping = MappingAt(block.address);
-      if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataBehindFile(*mapping))) uses_[*mapping] = use;
+      if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataAfterFile(*mapping))) uses_[*mapping] = use;
     }
     for (const uint64_t sp : input_.stack_pointers) {
       const auto mapping = MappingAt(sp);
@@ -173,13 +173,13 @@ class Account {
       ++account_.arenas;
       return Use::kAllocator;
     }
-    if (IsDataBehindFile(i)) return Use::kFile;
+    if (IsDataAfterFile(i)) return Use::kFile;
     return HasGuard(i) ? Use::kStack : Use::kRest;
   }
 
   // Returns whether a mapping is zero-initialized data of a program or library (.bss): not in the file, but mapped
   // directly after it.
-  bool IsDataBehindFile(size_t i) const {
+  bool IsDataAfterFile(size_t i) const {
     if (i == 0 || !input_.mappings[i].name.empty() || !IsPrivateMemory(input_.mappings[i])) return false;
     const MemoryMapping& below = input_.mappings[i - 1];
     return below.end == input_.mappings[i].start && below.name.starts_with('/') && !below.shared;

@@ -34,8 +34,8 @@ record::Estimate RecordOfEstimate(const Estimate& estimate) { return {estimate.v
 
 // A file may contain any number. 0 for what no writer writes.
 double InRange(double value) {
-  constexpr double kMost = 1e40;
-  return value >= 0 && value < kMost ? value : 0;
+  constexpr double kMax = 1e40;
+  return value >= 0 && value < kMax ? value : 0;
 }
 
 Estimate EstimateOf(const std::optional<record::Estimate>& record) {
@@ -56,7 +56,7 @@ record::Account RecordOf(const MemoryAccount& account) {
     record.rounding = RecordOfEstimate(account.rounding);
     record.in_use_resident = record::Estimate{.value = account.in_use_resident.value};
   }
-  for (size_t i = 0; i < std::min(account.by_file.size(), kMostAccountFiles); ++i)
+  for (size_t i = 0; i < std::min(account.by_file.size(), kMaxAccountFiles); ++i)
     record.file.push_back({Printable(account.by_file[i].first), account.by_file[i].second});
   return record;
 }

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-inline constexpr size_t kMostAccountFiles = 8;
+inline constexpr size_t kMaxAccountFiles = 8;
 
 record::Account RecordOf(const MemoryAccount& account);
 // Nothing: the profile has none.

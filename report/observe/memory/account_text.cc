@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kFilesShown = 3;
 // Free memory is reported if there is at least this much, and at least 1/kNotable of the resident memory.
-constexpr int64_t kLeastFree = 1 << 20;
+constexpr int64_t kMinFree = 1 << 20;
 constexpr uint64_t kNotable = 20;
 constexpr uint64_t kFewArenas = 2;
 
@@ -145,7 +145,7 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
 
 std::string FreeMemoryText(const FreeMemory& free, uint64_t resident) {
   const auto all = static_cast<int64_t>(free.all());
-  if (all < kLeastFree || free.all() < resident / kNotable) return "";
+  if (all < kMinFree || free.all() < resident / kNotable) return "";
   std::string text = fmt::format("\n  of it glibc has {} free:\n", FormatSize(all));
   const auto line = [&text](uint64_t bytes, std::string_view what) {
     if (bytes >= kPage) text += fmt::format("  {:>10}  {}\n", FormatSize(static_cast<int64_t>(bytes)), what);

@@ -9,8 +9,8 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kAlignment = 16, kLeast = 32;  // of a chunk
-constexpr uint64_t kInUse = 1, kFlags = 7;        // PREV_INUSE: describes the previous chunk
+constexpr uint64_t kAlignment = 16, kMinChunk = 32;  // of a chunk
+constexpr uint64_t kInUse = 1, kFlags = 7;           // PREV_INUSE: describes the previous chunk
 // The part of a free chunk that malloc_trim keeps: two sizes, and the links to its neighbours.
 constexpr uint64_t kFreeHead = 48;
 constexpr int kTrusted = 16;                     // this many consecutive plausible heads
@@ -58,11 +58,11 @@ class Walk {
   // Walks the chunks from `first` to `end`.
   void Heap(uint64_t first, uint64_t end, bool is_main) {
     const uint64_t before = free_.all();
-    for (uint64_t at = first; at + kLeast <= end;) {
+    for (uint64_t at = first; at + kMinChunk <= end;) {
       const uint64_t size = SizeAt(at);
       if (!IsSize(at, size, end)) {
         // The end marker of a heap that is not its arena's newest.
-        if (end - at <= 3 * kLeast && size <= kAlignment) break;
+        if (end - at <= 3 * kMinChunk && size <= kAlignment) break;
         const uint64_t next = NextTrusted(at + kAlignment, end);
         free_.unread += next - at;
         at = next;
@@ -92,12 +92,12 @@ class Walk {
  private:
   uint64_t SizeAt(uint64_t chunk) { return words_.At(chunk + sizeof(uint64_t)) & ~kFlags; }
   static bool IsSize(uint64_t at, uint64_t size, uint64_t end) {
-    return size >= kLeast && size % kAlignment == 0 && size <= end - at;
+    return size >= kMinChunk && size % kAlignment == 0 && size <= end - at;
   }
   bool IsTrusted(uint64_t at, uint64_t end) {
     for (int i = 0; i < kTrusted; ++i) {
       const uint64_t size = SizeAt(at);
-      if (!IsSize(at, size, end)) return i > 0 && end - at <= 3 * kLeast;
+      if (!IsSize(at, size, end)) return i > 0 && end - at <= 3 * kMinChunk;
       at += size;
       if (at == end) return true;
     }

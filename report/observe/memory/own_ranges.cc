@@ -10,7 +10,7 @@
 namespace holdfast {
 
 // Bounds the work for a corrupt file.
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 
 absl::StatusOr<std::vector<OwnRange>> ReadMappedRanges(const TableFile& table) {
   const TableReader reader(table.descriptor());
@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<OwnRange>> ReadMappedRanges(const TableFile& table) {
   if (!head.ok()) return head.status();
   std::vector<OwnRange> ranges;
   // A longer list is cyclic.
-  uint64_t left = std::min(reader.FileBytes(), kMostBytes) / sizeof(MappedRangeSegment);
+  uint64_t left = std::min(reader.FileBytes(), kMaxBytes) / sizeof(MappedRangeSegment);
   const auto segment = std::make_unique<MappedRangeSegment>();
   for (Offset at = CounterValue((*head)->mapped_ranges); at != 0 && left > 0; at = segment->next, --left) {
     if (!reader.Read(at, segment.get(), sizeof *segment)) break;

@@ -75,7 +75,7 @@ class ResidentMappings {
   std::vector<ResidentRow> Take() {
     absl::flat_hash_map<uint64_t, std::vector<ResidentRow*>> groups;
     for (size_t i = 0; i < rows_.size(); ++i) groups[mapped_by_[i]].push_back(&rows_[i]);
-    for (auto& [function, rows] : groups) ShareOutWhatIsMissing(rows);
+    for (auto& [function, rows] : groups) DistributeMissing(rows);
     for (ResidentRow& row : rows_) row.bytes = std::max(row.bytes, row.resident + row.swapped);
     return std::move(rows_);
   }
@@ -107,7 +107,7 @@ class ResidentMappings {
     return true;
   }
 
-  static void ShareOutWhatIsMissing(const std::vector<ResidentRow*>& rows) {
+  static void DistributeMissing(const std::vector<ResidentRow*>& rows) {
     for (const auto part : kParts) {
       double missing = 0, there = 0;
       for (const ResidentRow* row : rows) (row->*part < 0 ? missing : there) += std::abs(row->*part);

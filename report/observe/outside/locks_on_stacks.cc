@@ -24,7 +24,7 @@ struct SleepingThread {
   std::vector<uint64_t> ends = {};
 };
 
-bool LiesInModule(const Snapshot& snapshot, uint64_t address) {
+bool IsInModule(const Snapshot& snapshot, uint64_t address) {
   return std::any_of(snapshot.modules.begin(), snapshot.modules.end(), [address](const ModuleInfo& module) {
     return !module.unloaded && address >= module.start && address < module.end;
   });
@@ -35,7 +35,7 @@ std::vector<LockInfo*> LocksNowhere(Snapshot* snapshot) {
   for (LockInfo& lock : snapshot->locks_known) {
     // For a join, the address is that of the joined thread's control block.
     if (lock.block_stack != kNoStack || lock.kind == WaitKind::kJoin || lock.address == 0) continue;
-    if (lock.waits + lock.holds + lock.waiting == 0 || LiesInModule(*snapshot, lock.address)) continue;
+    if (lock.waits + lock.holds + lock.waiting == 0 || IsInModule(*snapshot, lock.address)) continue;
     locks.push_back(&lock);
   }
   return locks;

@@ -48,7 +48,7 @@ class Look {
     pid_ = table_.liveness() == Liveness::kDead ? std::nullopt : FindProcess(owner);
     if (pid_.has_value()) memory_.emplace(*pid_);
     if (memory_.has_value() && memory_->is_denied()) {
-      snapshot_.cannot_look = WhyNoLook(LookRightsFor(*pid_), *pid_);
+      snapshot_.cannot_look = WhyUnreadable(LookRightsFor(*pid_), *pid_);
     }
     if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
     for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);
@@ -111,7 +111,7 @@ class Look {
   // Reads the locks until they agree with the waiters. In a convoy a lock changes hands between two reads: a waiter of
   // the snapshot may have got the lock, and would be reported as its own holder.
   void ReadLocksOnce() {
-    constexpr int kMostRounds = 8;
+    constexpr int kMaxRounds = 8;
     // A thread that got its lock needs microseconds to record it.
     constexpr absl::Duration kPause = absl::Milliseconds(1);
     for (OngoingWaitInfo& wait : snapshot_.ongoing) {
@@ -119,7 +119,7 @@ class Look {
     }
     if (!memory_.has_value()) return;
     for (int round = 1;; ++round) {
-      const bool is_last = round == kMostRounds;
+      const bool is_last = round == kMaxRounds;
       states_.clear();
       for (const OngoingWaitInfo& wait : snapshot_.ongoing) ReadState(wait);
       const size_t before = snapshot_.ongoing.size();
@@ -254,7 +254,7 @@ class Look {
     if (thread->wait != kNoIndex || place == place_.end()) return;
     const pid_t id = alive_[place->second].first;
     const std::optional<BlockedCall> call = BlockedCallOf(*pid_, id);
-    ThreadActivity activity = WhatThreadDoes(*pid_, id, call);
+    ThreadActivity activity = ThreadActivityOf(*pid_, id, call);
     thread->doing = std::move(activity.text);
     thread->polls = activity.polls;
     if (!call.has_value()) return;

@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096, kMostNotes = 1 << 16;
+constexpr uint64_t kPageBytes = 4096, kMaxNotes = 1 << 16;
 
 // `start`: where a file's first bytes are mapped. The result has no segments if there is no module.
 ModuleInfo ReadModuleAt(const ProcessMemory& memory, uint64_t start, std::string path) {
@@ -32,7 +32,7 @@ ModuleInfo ReadModuleAt(const ProcessMemory& memory, uint64_t start, std::string
   module.bias = start - first->p_vaddr / kPageBytes * kPageBytes;
   for (const Elf64_Phdr& header : headers) {
     const uint64_t from = module.bias + header.p_vaddr;
-    if (header.p_type == PT_NOTE && header.p_filesz <= kMostNotes && module.build_id.empty()) {
+    if (header.p_type == PT_NOTE && header.p_filesz <= kMaxNotes && module.build_id.empty()) {
       std::string notes(header.p_filesz, '\0');
       if (memory.Read(from, notes.data(), notes.size())) module.build_id = BuildIdIn(notes, 4);
     }

@@ -17,11 +17,11 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kMostImage = uint64_t{1} << 30;       // reserved address space, not used memory
-constexpr uint64_t kMostTables = uint64_t{128} << 20;    // copied bytes of one module's tables
+constexpr uint64_t kMaxImage = uint64_t{1} << 30;        // reserved address space, not used memory
+constexpr uint64_t kMaxTables = uint64_t{128} << 20;     // copied bytes of one module's tables
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is unknown
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
-constexpr size_t kMostTried = 32;  // candidate frames
+constexpr size_t kMaxCandidates = 32;  // candidate frames
 constexpr uint64_t kBytesOfPage = 4096;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
@@ -168,7 +168,7 @@ class Walker {
     size_t tried = 0, farthest = 0;
     for (const std::vector<uint64_t>& alike : candidates) {
       for (const uint64_t at : alike) {
-        if (tried++ == kMostTried || farthest == kMaxDepth) return true;
+        if (tried++ == kMaxCandidates || farthest == kMaxDepth) return true;
         const size_t reach = ReachOf(at);
         if (fp_.has_value() && reach <= farthest) continue;
         fp_ = at;
@@ -194,7 +194,7 @@ class OutsideStacks::Image {
  public:
   Image(const ProcessMemory& memory, const ModuleInfo& module) : start_(module.start) {
     const uint64_t bytes = module.end - module.start;
-    if (module.end <= module.start || bytes > kMostImage) return;
+    if (module.end <= module.start || bytes > kMaxImage) return;
     void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return;
     memory_ = static_cast<char*>(mapped);
@@ -212,7 +212,7 @@ class OutsideStacks::Image {
           std::find_if(headers.begin(), headers.end(), [&](const auto& h) { return contains(h, address); });
       if (found == headers.end()) return false;
       const uint64_t offset = module.bias + found->p_vaddr - module.start;
-      return offset < bytes_ && found->p_filesz <= std::min(kMostTables, bytes_ - offset) &&
+      return offset < bytes_ && found->p_filesz <= std::min(kMaxTables, bytes_ - offset) &&
              memory.Read(module.start + offset, memory_ + offset, found->p_filesz);
     };
     if (!copy(tables->p_vaddr)) return;
@@ -272,7 +272,7 @@ StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<Mod
   };
   Walker walker(memory, modules, row_before, pc, sp);
   bool at_end = false;
-  while (stack.frames.size() < kMostWalked) {
+  while (stack.frames.size() < kMaxWalkedFrames) {
     const ModuleInfo* module = ModuleOf(modules, walker.pc() - 1);
     const uint64_t tag = module != nullptr ? module->tag : uint64_t{kNoModuleTag};
     stack.frames.push_back((walker.pc() & kPcMask) | tag << kPcTagShift);

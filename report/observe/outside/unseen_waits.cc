@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMostThreads = 64;
+constexpr size_t kMaxThreads = 64;
 
 const ModuleInfo* ModuleWith(const std::vector<ModuleInfo>& modules, uint64_t address) {
   for (const ModuleInfo& module : modules) {
@@ -50,7 +50,7 @@ void FindUnseenWaits(const TableFile& table, Snapshot* snapshot) {
   if (!pid.has_value()) return;
   std::vector<std::pair<pid_t, uint32_t>> threads = ThreadsOf(*pid, !owner.IsOfOurNamespace());
   if (threads.size() < 2) return;
-  threads.resize(std::min(threads.size(), kMostThreads));
+  threads.resize(std::min(threads.size(), kMaxThreads));
   const ProcessMemory memory(*pid);
   std::optional<std::vector<ModuleInfo>> modules;
   size_t in_openmp = 0, in_malloc = 0, in_libc = 0;

@@ -44,12 +44,12 @@ void HeapCourse::LookAt(const TableFile& table, int64_t now_ns) {
   const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
   HeapMoment moment{.elapsed_ns = ElapsedNs(table, now_ns)};
   if (!rows_.Follow(table.descriptor())) return;
-  if (kLeastMoments * rows_.known() > kMostRows || IsForked(table)) return Stop();
+  if (kMinMoments * rows_.known() > kMaxRows || IsForked(table)) return Stop();
   if (!rows_.ReadSums(table.descriptor(), &moment.rows)) return;
   rows_kept_ += moment.rows.size();
   moments_.push_back(std::move(moment));
-  if (moments_.size() >= kMostMoments) DropEverySecond();
-  while (rows_kept_ > kMostRows && moments_.size() > kLeastMoments) DropEverySecond();
+  if (moments_.size() >= kMaxMoments) DropEverySecond();
+  while (rows_kept_ > kMaxRows && moments_.size() > kMinMoments) DropEverySecond();
   const int64_t took = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
   next_ns_ = now_ns + std::max(period_ns_, kShareOfLooks * took);
 }

@@ -24,8 +24,8 @@ namespace holdfast {
 class HeapCourse {
  public:
   static constexpr int64_t kFirstPeriod = 40 * kMs;
-  static constexpr size_t kMostMoments = 32, kLeastMoments = 8;
-  static constexpr size_t kMostRows = 250'000;  // of all moments: 10 MB
+  static constexpr size_t kMaxMoments = 32, kMinMoments = 8;
+  static constexpr size_t kMaxRows = 250'000;  // of all moments: 10 MB
 
   // Call often, if every allocation is recorded. Reads the rows if the next moment is due.
   void Look(const TableFile& table) { LookAt(table, NowNs()); }

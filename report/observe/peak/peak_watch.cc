@@ -19,7 +19,7 @@ constexpr int64_t kMuchLater = 5 * kSecond;
 // last only from one look to the next: reading 100,000 rows takes 10 ms, and a peak of 100 ms cannot wait for half a
 // second.
 constexpr int64_t kShare = 50, kShareOfAll = 10;
-constexpr int64_t kMostSaved = 250 * kMs;
+constexpr int64_t kMaxSaved = 250 * kMs;
 constexpr int64_t kForeignRest = kSecond;
 uint64_t BytesInBoth(const PeakState& one, const PeakState& other) {
   absl::flat_hash_map<Offset, uint64_t> bytes_of;
@@ -37,7 +37,7 @@ uint64_t BytesInBoth(const PeakState& one, const PeakState& other) {
 bool PeakWatch::MayBePeak(uint64_t now, int64_t now_ns) {
   const uint64_t part = state_.bytes / kHigher;
   const uint64_t last = std::exchange(last_, now);
-  saved_ns_ = std::min(kMostSaved, saved_ns_ + (now_ns - std::exchange(last_ns_, now_ns)) / kShare);
+  saved_ns_ = std::min(kMaxSaved, saved_ns_ + (now_ns - std::exchange(last_ns_, now_ns)) / kShare);
   least_since_ = std::min(least_since_, now);
   const bool is_same_peak = least_since_ + part >= state_.bytes && now_ns - looked_ns_ < kMuchLater;
   if (now <= state_.bytes || (is_same_peak && now - state_.bytes <= part)) return false;
@@ -64,7 +64,7 @@ void PeakWatch::Look(const TableFile& table) {
   if (read && is_exact_) {
     // Rows are read one by one while the program runs. A state with more than was ever in use is not a consistent one.
     read = ReadTable(table.descriptor(), &lines, offsetof(TableHeader, in_use), sizeof lines) &&
-           next_.bytes <= MostInUse(lines).value_or(next_.bytes);
+           next_.bytes <= MaxInUse(lines).value_or(next_.bytes);
   }
   if (read && next_.bytes > state_.bytes) {
     std::swap(state_, next_);

@@ -57,7 +57,7 @@ absl::StatusOr<FileDescriptor> OpenOwnFolder(const std::string& path) {
   return folder;
 }
 
-std::string WhatOthersMayDo(const FileDescriptor& folder) {
+std::string RightsOfOthers(const FileDescriptor& folder) {
   struct stat info;
   if (fstat(folder.get(), &info) != 0) return "";
   if (!IsTrusted(info.st_uid)) return fmt::format("{} owns it and can delete its files", UserName(info.st_uid));

@@ -25,7 +25,7 @@ int MakeFolders(const std::string& path, std::vector<std::string>* made = nullpt
 absl::StatusOr<FileDescriptor> OpenOwnFolder(const std::string& path);
 
 // Returns what other users may nevertheless do there, as the end of a sentence; "" = nothing.
-std::string WhatOthersMayDo(const FileDescriptor& folder);
+std::string RightsOfOthers(const FileDescriptor& folder);
 
 // "www-data (33)", or "user 33" for a user without a name.
 std::string UserName(uid_t user);

@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint16_t kMostProgramHeaders = 64;
+constexpr uint16_t kMaxProgramHeaders = 64;
 
 bool LookRight(const std::vector<Elf64_Phdr>& headers) {
   // Of a readable segment the flags have no other bits.
@@ -66,7 +66,7 @@ std::vector<uint64_t> PlacesOf(pid_t pid, uint64_t start, uint64_t offset) {
 std::vector<Elf64_Phdr> ReadProgramHeaders(const ProcessMemory& memory, uint64_t start, Elf64_Ehdr* head) {
   if (!memory.Read(start, head, sizeof *head) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
       head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_phentsize != sizeof(Elf64_Phdr) || head->e_phnum == 0 ||
-      head->e_phnum > kMostProgramHeaders) {
+      head->e_phnum > kMaxProgramHeaders) {
     return {};
   }
   std::vector<Elf64_Phdr> headers(head->e_phnum);

@@ -11,10 +11,10 @@ uint64_t BytesInUse(const InUseLines& lines) {
   for (const ThreadInUse& thread : lines.of_threads) sum += CounterValue(thread.limit) - CounterValue(thread.room);
   // The lines changed while they were read.
   if (static_cast<int64_t>(sum) <= 0) return 0;
-  return std::min(sum, MostInUse(lines).value_or(sum));
+  return std::min(sum, MaxInUse(lines).value_or(sum));
 }
 
-std::optional<uint64_t> MostInUse(const InUseLines& lines) {
+std::optional<uint64_t> MaxInUse(const InUseLines& lines) {
   if (CounterValue(lines.all.shadow) == 0) return std::nullopt;
   return std::max(CounterValue(lines.all.most), CounterValue(lines.all.highest));
 }

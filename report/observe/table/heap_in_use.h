@@ -13,7 +13,7 @@ namespace holdfast {
 // These lines, in the table's order.
 struct InUseLines {
   HeapInUse all;
-  ThreadInUse of_threads[kMostOwners + 1];
+  ThreadInUse of_threads[kMaxOwners + 1];
 };
 static_assert(offsetof(TableHeader, in_use_of) == offsetof(TableHeader, in_use) + offsetof(InUseLines, of_threads));
 
@@ -21,7 +21,7 @@ static_assert(offsetof(TableHeader, in_use_of) == offsetof(TableHeader, in_use) 
 uint64_t BytesInUse(const InUseLines& lines);
 
 // Returns an upper bound of what was ever in use. Nothing: every sample was added to one sum, or nothing is known.
-std::optional<uint64_t> MostInUse(const InUseLines& lines);
+std::optional<uint64_t> MaxInUse(const InUseLines& lines);
 
 }  // namespace holdfast
 

@@ -35,7 +35,7 @@ class LabelReader {
 inline uint32_t LabelReader::Read(Offset offset, std::vector<LabelPairs>* sets) {
   if (const auto found = known_.find(offset); found != known_.end()) return found->second;
   // The writer never makes more.
-  LabelPairs pairs = known_.size() <= kMostLabelSets ? PairsAt(offset) : LabelPairs{};
+  LabelPairs pairs = known_.size() <= kMaxLabelSets ? PairsAt(offset) : LabelPairs{};
   if (pairs.empty()) {
     offset = 0;
     pairs = {{"labels", kLabelOverflow}};
@@ -48,7 +48,7 @@ inline uint32_t LabelReader::Read(Offset offset, std::vector<LabelPairs>* sets) 
 // Returns an empty list if there is no valid set.
 inline LabelPairs LabelReader::PairsAt(Offset offset) const {
   const auto* set = RecordAt<LabelSet>(bytes_, limit_, offset);
-  if (set == nullptr || set->bytes > kMostLabelBytes ||
+  if (set == nullptr || set->bytes > kMaxLabelBytes ||
       RecordAt<LabelSet>(bytes_, limit_, offset, sizeof(LabelSet) + set->bytes) == nullptr)
     return {};
   LabelPairs pairs;

@@ -70,9 +70,9 @@ void NoteOutputFolder(const std::string& tables, const std::string& out, FolderI
   const auto is_it = [&](const NotedFolder& one) { return one.id == id && one.path == out; };
   if (std::any_of(folders.begin(), folders.end(), is_it)) return;
   std::string text = LineOf(added);
-  if (folders.size() >= kMostNotedFolders) {
+  if (folders.size() >= kMaxNotedFolders) {
     std::erase_if(folders, [](const NotedFolder& one) { return FolderIdOf(one.path) != one.id; });
-    const size_t too_many = folders.size() - std::min(folders.size(), kMostNotedFolders / 2);
+    const size_t too_many = folders.size() - std::min(folders.size(), kMaxNotedFolders / 2);
     folders.erase(folders.begin(), folders.begin() + static_cast<ptrdiff_t>(too_many));
     folders.push_back(added);
     text.clear();

@@ -22,13 +22,13 @@ struct NotedFolder {
 
 // Creates the file in this folder of tables.
 void AskForOutputFolders(const std::string& tables);
-// Adds a folder, unless the file does not exist or already has it. With more than kMostNotedFolders, removes folders
+// Adds a folder, unless the file does not exist or already has it. With more than kMaxNotedFolders, removes folders
 // that no longer exist, then the oldest.
 void NoteOutputFolder(const std::string& tables, const std::string& out, FolderId id);
 // Returns the folders, oldest first; nothing if this user has no such file.
 std::vector<NotedFolder> NotedFoldersIn(const std::string& tables);
 
-inline constexpr size_t kMostNotedFolders = 1000;
+inline constexpr size_t kMaxNotedFolders = 1000;
 
 }  // namespace holdfast
 

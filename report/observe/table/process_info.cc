@@ -220,14 +220,14 @@ std::optional<uint64_t> ResidentBytes(pid_t pid) {
 }
 
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors) {
-  constexpr int kMostAncestors = 64;
+  constexpr int kMaxAncestors = 64;
   const uint64_t space = PidNamespaceOf("self");
   if (space != owner.pid_ns) return false;
   if (!ProcIsOfOurNamespace()) return false;
   auto pid = static_cast<pid_t>(owner.pid);
   const std::string maps = ReadProc(pid, "maps");
   if (maps.find("/" + owner.table_name) == std::string::npos || UserOfProcess(pid) != user) return false;
-  for (int i = 0; i < kMostAncestors && pid > 0; ++i) {
+  for (int i = 0; i < kMaxAncestors && pid > 0; ++i) {
     for (const TableOwner& ancestor : ancestors) {
       if (static_cast<uint32_t>(pid) == ancestor.pid && (ancestor.pid_ns == 0 || ancestor.pid_ns == space)) return true;
     }

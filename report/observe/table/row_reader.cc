@@ -94,11 +94,11 @@ void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_ma
 
 void ReadThrownTypes(const char* bytes, uint64_t limit, Snapshot* snapshot) {
   const auto* head = reinterpret_cast<const TableHeader*>(bytes);
-  uint32_t left = kMostTypes;  // a longer walk means that the list is cyclic
+  uint32_t left = kMaxTypes;  // a longer walk means that the list is cyclic
   for (const auto& list : head->type_heads) {
     for (Offset offset = CounterValue(list); offset != 0 && left > 0; --left) {
       const auto* type = RecordAt<ThrownType>(bytes, limit, offset);
-      if (type == nullptr || type->bytes > kMostTypeBytes ||
+      if (type == nullptr || type->bytes > kMaxTypeBytes ||
           RecordAt<ThrownType>(bytes, limit, offset, sizeof(ThrownType) + type->bytes) == nullptr)
         break;
       snapshot->thrown_types.emplace(type->number, std::string(type->text, type->bytes));

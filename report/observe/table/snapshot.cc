@@ -31,7 +31,7 @@ std::string HeaderText(const char (&text)[N]) {
 
 // The limit for the total number of frames: 1 GiB. Stacks share frames in the table but not in a Snapshot, so that
 // otherwise a small table could demand any amount of memory.
-constexpr uint64_t kMostFrames = uint64_t{1} << 27;
+constexpr uint64_t kMaxFrames = uint64_t{1} << 27;
 
 class SnapshotReader {
  public:
@@ -113,7 +113,7 @@ class SnapshotReader {
                              static_cast<uint64_t>(head_->start_wall_ns));
     snapshot->highest_bytes = static_cast<double>(highest) / (1 << kAmountFractionBits);
     snapshot->highest_wall_ns = highest_wall_ns;
-    if (const auto most = MostInUse(reinterpret_cast<const InUseLines&>(head_->in_use)))
+    if (const auto most = MaxInUse(reinterpret_cast<const InUseLines&>(head_->in_use)))
       snapshot->most_bytes = static_cast<double>(*most) / (1 << kAmountFractionBits);
     snapshot->profiles = head_->profiles;
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
@@ -132,7 +132,7 @@ class SnapshotReader {
       totals.memory_probes += CounterValue(shard.memory_probes);
     }
     const auto add = [snapshot](uint64_t* sum, uint64_t value) {
-      if (!AddUpToMost(value, sum)) ++snapshot->losses[static_cast<int>(Loss::kSumFull)];
+      if (!AddSaturating(value, sum)) ++snapshot->losses[static_cast<int>(Loss::kSumFull)];
     };
     for (const LockCounters& shard : head_->lock_counters) {
       for (int kind = 0; kind < kWaitKinds; ++kind) {
@@ -186,7 +186,7 @@ class SnapshotReader {
     info->truncated = stack.truncated;
     info->frames.reserve(std::min<size_t>(stack.depth, kMaxDepth));
     const auto add = [&](const TaggedPc* frames, uint64_t count) {
-      if (info->frames.size() + count > kMostKeptFrames + 1 || frames_left_ < count) return false;
+      if (info->frames.size() + count > kMaxKeptFrames + 1 || frames_left_ < count) return false;
       frames_left_ -= count;
       for (uint64_t i = 0; i < count; ++i) info->frames.push_back(frames[i] & kTaggedPcMask);
       return true;
@@ -322,7 +322,7 @@ class SnapshotReader {
   std::optional<AgesReader> ages_;
   const std::optional<int64_t> monotonic_ns_;
   // Upper bounds for valid lists of this table; a longer walk means that a list is cyclic.
-  uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMostFrames;
+  uint64_t stacks_left_ = 0, rows_left_ = 0, frames_left_ = kMaxFrames;
 };
 
 }  // namespace

@@ -87,12 +87,12 @@ struct StackInfo {
   uint32_t labels = 0;  // index into Snapshot::label_sets
 };
 
-// The largest value of a profile, and of the sum of a column (292 years). AddUpToMost saturates there and returns
+// The largest value of a profile, and of the sum of a column (292 years). AddSaturating saturates there and returns
 // false.
-inline constexpr uint64_t kMostValue = INT64_MAX;
-inline bool AddUpToMost(uint64_t value, uint64_t* sum) {
-  const bool fits = *sum <= kMostValue && value <= kMostValue - *sum;
-  *sum = fits ? *sum + value : kMostValue;
+inline constexpr uint64_t kMaxValue = INT64_MAX;
+inline bool AddSaturating(uint64_t value, uint64_t* sum) {
+  const bool fits = *sum <= kMaxValue && value <= kMaxValue - *sum;
+  *sum = fits ? *sum + value : kMaxValue;
   return fits;
 }
 

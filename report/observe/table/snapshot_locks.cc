@@ -23,7 +23,7 @@ class LockReader {
     for (const auto& list : head_.lock_heads) {
       for (Offset at = CounterValue(list); at != 0;) {
         const auto* record = At<LockRecord>(at);
-        if (record == nullptr || snapshot_.locks_known.size() == kMostLocks + kRaces ||
+        if (record == nullptr || snapshot_.locks_known.size() == kMaxLocks + kRaces ||
             static_cast<int>(record->kind) >= kWaitKinds) {
           return Corrupt("bad lock", at);
         }
@@ -50,7 +50,7 @@ class LockReader {
     for (const auto& list : head_.pair_heads) {
       for (Offset at = CounterValue(list); at != 0;) {
         const auto* pair = At<LockPairRecord>(at);
-        if (pair == nullptr || pairs++ == kMostPairs + kRaces) return Corrupt("bad pair of holder and waiter", at);
+        if (pair == nullptr || pairs++ == kMaxPairs + kRaces) return Corrupt("bad pair of holder and waiter", at);
         if (absl::Status status = ReadPair(*pair, at); !status.ok()) return status;
         at = pair->next;
       }
@@ -176,7 +176,7 @@ absl::Status TimesReader::Read(Offset offset, TimesInfo* times) {
     if (part == nullptr || parts_left_-- == 0) return corrupt("bad part of counts of times", at);
     for (uint32_t j = 0; j < kBucketsInPart; ++j) {
       const uint64_t count = CounterValue(part->counts[j]);
-      if (count != 0) times->counts.emplace_back(i * kBucketsInPart + j, std::min(count, kMostSum));
+      if (count != 0) times->counts.emplace_back(i * kBucketsInPart + j, std::min(count, kMaxSum));
     }
   }
   return absl::OkStatus();

@@ -172,12 +172,12 @@ absl::StatusOr<ControlWords> TableFile::ReadWords() const {
 }
 
 std::vector<ModuleInfo> TableFile::ModulesSince(uint32_t* newest) const {
-  constexpr size_t kMost = 10'000;  // bounds a cyclic list
+  constexpr size_t kMax = 10'000;  // bounds a cyclic list
   const int fd = file_.get();
   std::vector<ModuleInfo> modules;
   const auto first = Field<Offset>(fd, offsetof(TableHeader, modules), 0);
   std::string after;
-  for (Offset at = first; at != *newest && at >= sizeof(TableHeader) / kUnit && modules.size() < kMost;) {
+  for (Offset at = first; at != *newest && at >= sizeof(TableHeader) / kUnit && modules.size() < kMax;) {
     const uint64_t start = uint64_t{at} * kUnit;
     alignas(Module) char record[sizeof(Module)];
     if (!ReadRange(fd, record, start, start + sizeof record)) break;

@@ -146,7 +146,7 @@ std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
   return call;
 }
 
-ThreadActivity WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
+ThreadActivity ThreadActivityOf(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call) {
   const std::string stat = ReadOfThread(pid, thread, "stat");
   const size_t name_end = stat.rfind(')');  // the name may contain any character
   const char state = name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
@@ -208,7 +208,7 @@ LookRights LookRightsFor(pid_t pid) {
   return rights;
 }
 
-std::string WhyNoLook(const LookRights& rights, pid_t pid) {
+std::string WhyUnreadable(const LookRights& rights, pid_t pid) {
   const std::string as_root = absl::StrCat("as root: holdfast stuck ", pid);
   if (rights.yama_scope >= 3) {
     return absl::StrCat("kernel.yama.ptrace_scope is ", rights.yama_scope,

@@ -38,7 +38,7 @@ struct ThreadActivity {
   std::string text;
   bool polls = false;  // it sleeps in a system call that waits for events: epoll, poll, select
 };
-ThreadActivity WhatThreadDoes(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call);
+ThreadActivity ThreadActivityOf(pid_t pid, pid_t thread, const std::optional<BlockedCall>& call);
 
 // Reads the memory of another process through /proc: only with system calls that every filter permits, because the
 // exporter may have inherited one.
@@ -65,7 +65,7 @@ struct LookRights {
   int yama_scope = 0;  // kernel.yama.ptrace_scope
 };
 LookRights LookRightsFor(pid_t pid);
-std::string WhyNoLook(const LookRights& rights, pid_t pid);
+std::string WhyUnreadable(const LookRights& rights, pid_t pid);
 
 }  // namespace holdfast
 

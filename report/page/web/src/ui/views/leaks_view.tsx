@@ -52,7 +52,7 @@ function programOf(app: App, process: string): string {
 }
 
 /** "redis-server (42), mappings"; without the program where all are of one process, so that "" is its heap. */
-function whoseOf(app: App, { process, kind }: { process: string; kind: Growth["kind"] }): string {
+function namesOf(app: App, { process, kind }: { process: string; kind: Growth["kind"] }): string {
   const several = new Set(app.model.report.growths.map((growth) => growth.process)).size > 1;
   return [...(several ? [programOf(app, process)] : []), ...(kind === "map" ? ["mappings"] : [])].join(", ");
 }
@@ -84,7 +84,7 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
 function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Growth; rate: ReturnType<typeof rateUnit> }) {
   return (
     <p class="muted">
-      {whoseOf(app, growth) === "" ? "In all: " : <b>{whoseOf(app, growth)}: </b>}
+      {namesOf(app, growth) === "" ? "In all: " : <b>{namesOf(app, growth)}: </b>}
       {formatValue(growth.now, "bytes")} {growth.kind === "map" ? "mapped" : "in use"}
       {growth.births !== true && `, ${formatSigned(growth.slope / anHour, "bytes")} ± ${formatValue(growth.halfWidth / anHour, "bytes")} ${words} (${growth.shape})`}, {growth.snapshots}{" "}
       {growth.snapshots === 1 ? "snapshot" : "snapshots"} {growth.births === true && "and the ages of live blocks, "}over {hoursText(growth.hours)}
@@ -215,7 +215,7 @@ export function LeaksView({ app }: { app: App }) {
                   >
                     <Name text={holder!} />
                     {callers.length > 0 && <span class="fn-object callers">← {callers.join(" ← ")}</span>}
-                    {whoseOf(app, leak) !== "" && <span class="fn-object">{whoseOf(app, leak)}</span>}
+                    {namesOf(app, leak) !== "" && <span class="fn-object">{namesOf(app, leak)}</span>}
                   </button>
                 </td>
             );

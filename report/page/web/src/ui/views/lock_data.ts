@@ -161,7 +161,7 @@ export interface PairOf {
   rank: number; // of the lock
 }
 
-export interface WhomRow {
+export interface PairRow {
   waiter: number; // functions; −1: not sampled
   holder: number;
   lock: string;
@@ -173,8 +173,8 @@ export interface WhomRow {
 }
 
 /** Returns pairs by function and lock, as `holdfast locks --holder .` prints them. */
-export function whomRows(pairs: PairOf[]): WhomRow[] {
-  const rows = new Map<string, WhomRow>();
+export function pairRows(pairs: PairOf[]): PairRow[] {
+  const rows = new Map<string, PairRow>();
   for (const { pair: [, , , contentions, delay, holder, waiter, heldP99, waitedP99], lockName, rank } of pairs) {
     const key = `${waiter} ${holder} ${lockName}`;
     const row = rows.get(key) ?? { waiter, holder, lock: lockName, rank, delay: 0, count: 0, waitedP99: -1, heldP99: -1 };

@@ -1,7 +1,7 @@
 // Locks: who waited for whom, the hottest locks, and both sides by function: waiters (block profile), holders (mutex profile).
 import { formatPercent, formatRough, formatValue, grouped } from "../../core/units";
 import { nameOf, type App } from "../app_api";
-import { counted, lockFlows, lockSide, singleLocks, waitingNow, waitingNs, whomRows, type Side, type SideRow } from "./lock_data";
+import { counted, lockFlows, lockSide, singleLocks, waitingNow, waitingNs, pairRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
 import { Bar, FunctionName } from "../tables";
 
@@ -11,7 +11,7 @@ function SingleLocks({ app }: { app: App }) {
   const data = singleLocks(app);
   const { locks, pairs } = data;
   if (locks.length === 0) return null;
-  const whom = whomRows(pairs);
+  const whom = pairRows(pairs);
   const hasFlows = whom.length > 0 || lockFlows(data, 1).locks.size > 0;
   const someGoOn = locks.some(({ lock }) => waitingNow(lock) > 0);
   const title = locks[0]!.lock[10] === 0 ? "Hottest locks" : "No thread waited for a lock. Threads waited for events";

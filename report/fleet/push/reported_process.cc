@@ -1,4 +1,4 @@
-#include "report/fleet/push/told_process.h"
+#include "report/fleet/push/reported_process.h"
 
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-enum ToldField : uint32_t { kProcess = 1, kProgram = 2, kPid = 3, kLabelsPart = 4, kKinds = 5, kLastEntry = 6 };
+enum ReportedField : uint32_t { kProcess = 1, kProgram = 2, kPid = 3, kLabelsPart = 4, kKinds = 5, kLastEntry = 6 };
 enum KindField : uint32_t { kKind = 1 };  // followed by the fields of EncodeValues
 
 void AddKind(protozero::pbf_writer& writer, uint64_t kind, const CumulativeValues& values) {
@@ -18,52 +18,53 @@ void AddKind(protozero::pbf_writer& writer, uint64_t kind, const CumulativeValue
   writer.add_message(kKinds, message + EncodeValues(values));
 }
 
-bool ReadKind(std::string_view bytes, ToldProcess* told) {
+bool ReadKind(std::string_view bytes, ReportedProcess* reported) {
   protozero::pbf_reader message(bytes.data(), bytes.size());
   const uint64_t kind = message.next(kKind) ? message.get_uint64() : 0;
   std::optional<CumulativeValues> values = DecodeValues(bytes);
   if (kind >= kProfileKinds || !values.has_value()) return false;
-  told->kinds[kind] = *std::move(values);
+  reported->kinds[kind] = *std::move(values);
   return true;
 }
 
 }  // namespace
 
-std::string EncodeTold(const ToldProcess& told) {
+std::string EncodeReported(const ReportedProcess& reported) {
   std::string bytes;
   protozero::pbf_writer writer(bytes);
-  writer.add_string(kProcess, told.process);
-  writer.add_string(kProgram, told.program);
-  writer.add_uint32(kPid, told.pid);
-  for (const auto& [name, value] : told.labels) AddLabelPair(writer, kLabelsPart, name, value);
-  for (size_t kind = 0; kind < told.kinds.size(); ++kind) AddKind(writer, kind, told.kinds[kind]);
-  writer.add_uint64(kLastEntry, told.last_entry);
+  writer.add_string(kProcess, reported.process);
+  writer.add_string(kProgram, reported.program);
+  writer.add_uint32(kPid, reported.pid);
+  for (const auto& [name, value] : reported.labels) AddLabelPair(writer, kLabelsPart, name, value);
+  for (size_t kind = 0; kind < reported.kinds.size(); ++kind) AddKind(writer, kind, reported.kinds[kind]);
+  writer.add_uint64(kLastEntry, reported.last_entry);
   return bytes;
 }
 
-std::optional<ToldProcess> DecodeTold(std::string_view bytes) {
-  ToldProcess told;
+std::optional<ReportedProcess> DecodeReported(std::string_view bytes) {
+  ReportedProcess reported;
   try {
     protozero::pbf_reader reader(bytes.data(), bytes.size());
     while (reader.next()) {
       switch (reader.tag()) {
         case kProcess:
-          told.process = reader.get_string();
+          reported.process = reader.get_string();
           break;
         case kProgram:
-          told.program = reader.get_string();
+          reported.program = reader.get_string();
           break;
         case kPid:
-          told.pid = reader.get_uint32();
+          reported.pid = reader.get_uint32();
           break;
         case kLabelsPart:
-          told.labels.push_back(ReadLabelPair(reader.get_message()));
+          reported.labels.push_back(ReadLabelPair(reader.get_message()));
           break;
         case kKinds:
-          if (const auto view = reader.get_view(); !ReadKind({view.data(), view.size()}, &told)) return std::nullopt;
+          if (const auto view = reader.get_view(); !ReadKind({view.data(), view.size()}, &reported))
+            return std::nullopt;
           break;
         case kLastEntry:
-          told.last_entry = reader.get_uint64();
+          reported.last_entry = reader.get_uint64();
           break;
         default:
           reader.skip();
@@ -72,8 +73,8 @@ std::optional<ToldProcess> DecodeTold(std::string_view bytes) {
   } catch (const protozero::exception&) {
     return std::nullopt;
   }
-  if (told.process.empty()) return std::nullopt;
-  return told;
+  if (reported.process.empty()) return std::nullopt;
+  return reported;
 }
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-#include "report/analysis/growth/telling_stacks.h"
+#include "report/analysis/growth/distinct_stacks.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -76,8 +76,8 @@ void SetTexts(const std::vector<FunctionNames>& names, const std::vector<size_t>
 
 }  // namespace
 
-std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
-                                       const std::function<std::string(std::string_view)>& shorten) {
+std::vector<std::string> DistinctStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
+                                        const std::function<std::string(std::string_view)>& shorten) {
   std::vector<FunctionNames> names = stacks;
   std::map<FunctionNames, std::vector<size_t>> by_names;
   for (size_t i = 0; i < names.size(); ++i) {

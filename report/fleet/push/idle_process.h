@@ -1,8 +1,8 @@
 // A process in which nothing has happened since the last report. What is in use there is reported again by sending the
 // same profile with a later time. This avoids reading the table and building a profile: of a thousand programs, most
 // are idle most of the time.
-#ifndef HOLDFAST_REPORT_FLEET_PUSH_QUIET_PROCESS_H_
-#define HOLDFAST_REPORT_FLEET_PUSH_QUIET_PROCESS_H_
+#ifndef HOLDFAST_REPORT_FLEET_PUSH_IDLE_PROCESS_H_
+#define HOLDFAST_REPORT_FLEET_PUSH_IDLE_PROCESS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-class QuietProcess {
+class IdleProcess {
  public:
   struct Kept {
     ProfileKind kind;
@@ -24,7 +24,7 @@ class QuietProcess {
   };
   // The limit per process, because there may be a thousand. Larger profiles are built again, which costs little
   // compared with sending them.
-  static constexpr size_t kMostBytes = 32 << 10;
+  static constexpr size_t kMaxBytes = 32 << 10;
 
   // `records`: RecordsHash before the kept data was read.
   void Begin(std::optional<uint64_t> records) {
@@ -35,7 +35,7 @@ class QuietProcess {
   // counters.
   void Keep(ProfileKind kind, const ServerProfiles& made, bool may_be_better) {
     if (made.parts.empty()) return;
-    is_whole_ = is_whole_ && !may_be_better && made.parts.size() == 1 && made.parts[0].pprof.size() <= kMostBytes;
+    is_whole_ = is_whole_ && !may_be_better && made.parts.size() == 1 && made.parts[0].pprof.size() <= kMaxBytes;
     if (is_whole_) kept_.push_back({kind, made.parts[0].pprof});
   }
   void End() {
@@ -44,7 +44,7 @@ class QuietProcess {
   }
 
   // Whether the kept profiles are all there is to report.
-  bool IsStill(std::optional<uint64_t> records) const {
+  bool IsUnchanged(std::optional<uint64_t> records) const {
     return is_ended_ && is_whole_ && records.has_value() && records == records_;
   }
   const std::vector<Kept>& kept() const { return kept_; }
@@ -57,4 +57,4 @@ class QuietProcess {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_FLEET_PUSH_QUIET_PROCESS_H_
+#endif  // HOLDFAST_REPORT_FLEET_PUSH_IDLE_PROCESS_H_

@@ -1,4 +1,4 @@
-#include "report/daemon/still_exporter.h"
+#include "report/daemon/stalled_exporter.h"
 
 #include <poll.h>
 
@@ -7,7 +7,7 @@
 
 namespace holdfast {
 
-std::string WhyStill(const ExporterProgress& progress) {
+std::string WhyStalled(const ExporterProgress& progress) {
   if (progress.pid() == 0) return "its exporter, in another container, does not respond";
   const std::string exporter = fmt::format("its exporter, process {},", progress.pid());
   switch (progress.state()) {
@@ -28,7 +28,7 @@ std::string WhyExporterIsStopped(const std::string& tables, const std::string& o
   constexpr int kLooks = 50;
   ExporterProgress progress;
   for (int i = 0; i < kLooks; ++i) {
-    if (progress.IsStill(tables.c_str(), out.c_str(), id)) return WhyStill(progress);
+    if (progress.IsStalled(tables.c_str(), out.c_str(), id)) return WhyStalled(progress);
     if (progress.state() != 'T' && progress.state() != 't') break;
     poll(nullptr, 0, static_cast<int>(ExporterProgress::kBetweenLooksNs / kMs));
   }

@@ -1,7 +1,7 @@
 // What a server knows about one process, or will know once the spool is empty. The next increase is computed from it.
 // It is stored in the spool, so that a new pusher continues where the last one stopped.
-#ifndef HOLDFAST_REPORT_FLEET_PUSH_TOLD_PROCESS_H_
-#define HOLDFAST_REPORT_FLEET_PUSH_TOLD_PROCESS_H_
+#ifndef HOLDFAST_REPORT_FLEET_PUSH_REPORTED_PROCESS_H_
+#define HOLDFAST_REPORT_FLEET_PUSH_REPORTED_PROCESS_H_
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-struct ToldProcess {
+struct ReportedProcess {
   std::string process;  // ProcessId: of this process only
   std::string program = {};
   uint32_t pid = 0;  // as in the names of its files
@@ -25,9 +25,9 @@ struct ToldProcess {
   uint64_t last_entry = 0;  // the last entry in the spool that these values include
 };
 
-std::string EncodeTold(const ToldProcess& told);
-std::optional<ToldProcess> DecodeTold(std::string_view bytes);
+std::string EncodeReported(const ReportedProcess& reported);
+std::optional<ReportedProcess> DecodeReported(std::string_view bytes);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_FLEET_PUSH_TOLD_PROCESS_H_
+#endif  // HOLDFAST_REPORT_FLEET_PUSH_REPORTED_PROCESS_H_

@@ -6,8 +6,8 @@
 //    Alloc ← Read ← Parse ← Load ← … ← main ← …     … or those where they differ
 //    Alloc ← Read ← Parse ← Load ← … ← worker ← …
 //    Alloc ← Visit ×12 ← Walk ← main                a recursive function
-#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_TELLING_STACKS_H_
-#define HOLDFAST_REPORT_ANALYSIS_GROWTH_TELLING_STACKS_H_
+#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_DISTINCT_STACKS_H_
+#define HOLDFAST_REPORT_ANALYSIS_GROWTH_DISTINCT_STACKS_H_
 
 #include <cstddef>
 #include <functional>
@@ -20,9 +20,9 @@ namespace holdfast {
 // Of stacks, leaf first, the texts in the same order: `few` functions of each, at most two more in a row, then those by which it
 // differs. Where two stacks have the same names by `shorten` (null: names are shown as they are), ShownNames
 // (report/analysis/profiles/short_name.h) tells them apart. Only stacks that are equal get equal texts. Pure.
-std::vector<std::string> TellingStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
-                                       const std::function<std::string(std::string_view)>& shorten);
+std::vector<std::string> DistinctStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
+                                        const std::function<std::string(std::string_view)>& shorten);
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_TELLING_STACKS_H_
+#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_DISTINCT_STACKS_H_
