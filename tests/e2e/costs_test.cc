@@ -224,7 +224,8 @@ TEST_F(Costs, AllocationsGoOnWhileTheReaderOfTheirTableIsStopped) {
     }
     stopped_in_time += ReadFile("/proc/" + std::to_string(dump.pid()) + "/stat").find(") Z ") == std::string::npos;
     kill(exporter, SIGCONT);
-    EXPECT_TRUE(dump.Wait().exited(0));
+    const RunResult dumped = dump.Wait();
+    EXPECT_TRUE(dumped.exited(0)) << dumped.Describe();
   }
   EXPECT_GT(stopped_in_time, 0);
   program.CloseInput();
