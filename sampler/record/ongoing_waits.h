@@ -5,7 +5,7 @@
 //     EndWait   ─► EndOngoing       before anything of the wait is added to a row: a reader that finds the wait here after
 //                                   it has read the rows has not seen it there
 //
-// Any thread, also in a signal handler; lock-free. In a cache line of the thread's own; docs/locks.md has the cost.
+// Any thread, also in a signal handler; lock-free. In a cache line of the thread's own.
 // Full (4,096 threads wait at once, or the table does not grow): counted as kOngoingFull, and the wait is seen once it
 // is over.
 #ifndef HOLDFAST_SAMPLER_RECORD_ONGOING_WAITS_H_
