@@ -101,7 +101,7 @@ void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
       ->capture_default_str();
   AddPlumbing(html, &options->html.plumbing);
   html->add_flag("--ended", options->html.ended,
-                 "Of what is in use, add what processes of a folder held when they ended before the others");
+                 "For a folder, include what processes that exited before the others had in use");
   html->add_flag("--open", options->open, "Open it in the desktop's browser");
   html->add_flag("--no-source", options->no_source, "Omit source lines");
   html->add_option("--embed", options->embed,

@@ -199,10 +199,9 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* set =
       app.add_subcommand("set", "Change the sampling intervals of running programs, or switch sampling off and on");
   set->footer(
-      "Sends no signal: the program reads the new value from its table. Each thread reads the\n"
-      "heap interval within the next 1 MiB that it allocates, and the lock interval at its next wait. Children forked later\n"
-      "inherit it. Estimates stay correct: each sample is weighted by its own interval, and profiles list every interval and when it began. An interval\n"
-      "can be changed 31 times.\n"
+      "Sends no signal: threads read the heap interval within the next 1 MiB that they allocate, and the lock interval at\n"
+      "their next wait. Children forked later inherit both. Estimates stay correct: each sample is weighted by its own\n"
+      "interval, and profiles list every interval and when it began. An interval can be changed 31 times.\n"
       "\n"
       "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
       "  holdfast set 4242 lock=off                   stop sampling locks\n"
