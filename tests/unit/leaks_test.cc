@@ -358,6 +358,15 @@ TEST_F(OneExactFile, OfAGrowthThatTheTotalDoesNotHaveCannotTell) {
   EXPECT_THAT(leaks.out, HasSubstr("one run cannot tell, because the memory in use of the process does not grow"));
 }
 
+TEST_F(OneExactFile, OfALeakBesideASawToothGrows) {
+  Of of = {.leaked = std::vector<uint64_t>(20, 10), .held = std::vector<uint64_t>(20)};
+  of.held_is_freed = std::vector<uint64_t>(20);
+  for (size_t i = 0; i < 20; ++i) (i % 4 < 3 ? of.held : of.held_is_freed)[i] = i % 4 < 3 ? 50 : 150;
+  const Result leaks = LeaksOf(of);
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr(", by leak"));
+}
+
 TEST_F(OneExactFile, OfGrowthThatMainFreedBeforeItReturnedCannotTell) {
   const Result leaks = LeaksOf(Of{.leaked = std::vector<uint64_t>(20, 30), .is_freed_at_end = true});
   EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;

@@ -661,8 +661,7 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
     for (Entry& entry : entries) {
       if (!IsLeak(entry.bytes.growth_class)) continue;
       const bool is_freed = run.end != kStart && BytesAt(entry, run.end) < entry.bytes_now / 2;
-      entry.doubt =
-          is_freed ? Doubt::kFreed : DoubtOf(run, entry.bytes_now - BytesAt(entry, SnapshotAt(entry.bytes.since)));
+      entry.doubt = is_freed ? Doubt::kFreed : DoubtOf(run, entry, timeline);
       if (entry.doubt != Doubt::kNone) entry.bytes.growth_class = entry.objects.growth_class = GrowthClass::kUndecided;
     }
   }
@@ -685,16 +684,33 @@ LeakSeries::OfOneRun LeakSeries::MakeOfOneRun(const Timeline& timeline) const {
   if (!run.is_judged) return run;
   if (is_moment(timeline.order.back())) run.end = FileAfter(timeline.order.back());
   run.in_use = PointOf(totals_, timeline.order.back()).bytes;
-  const Growth total = Total();
-  run.total_grows = IsLeak(total.growth_class) && IsMuch(run.in_use - TotalAt(SnapshotAt(total.since)), run.in_use);
   return run;
 }
 
 // What one run shows is often its work: a compiler holds more and more until it ends. A small growth, or one that the
 // total does not have, is no evidence then.
-LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, int64_t growth) {
+LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const {
+  const int64_t growth = entry.bytes_now - BytesAt(entry, SnapshotAt(entry.bytes.since));
   if (!IsMuch(growth, run.in_use)) return Doubt::kLittle;
-  return run.total_grows ? Doubt::kNone : Doubt::kNotInTotal;
+  return RiseOfTotal(entry.bytes.since, timeline) >= static_cast<double>(growth) / 3 ? Doubt::kNone
+                                                                                     : Doubt::kNotInTotal;
+}
+
+// Returns by how much the mean of the bytes in use rises from the first third of the time since `since` to the last:
+// two thirds of a steady rise. Other stacks may fall and rise meanwhile, so two snapshots do not suffice.
+double LeakSeries::RiseOfTotal(double since, const Timeline& timeline) const {
+  const double end = HoursOf(timeline.order.back(), timeline);
+  const auto mean = [&](double from, double to) {
+    double sum = 0, count = 0;
+    for (const uint32_t snapshot : timeline.order) {
+      const double hours = HoursOf(snapshot, timeline);
+      if (hours < from || hours > to) continue;
+      sum += static_cast<double>(TotalAt(snapshot)), ++count;
+    }
+    return count > 0 ? sum / count : 0;
+  };
+  const double third = (end - since) / 3;
+  return mean(end - third, end) - mean(since, since + third);
 }
 
 bool LeakSeries::IsMuch(int64_t growth, int64_t in_use) {

@@ -142,13 +142,13 @@ class LeakSeries {
   // What moments of one run, instead of snapshots, say of the process.
   struct OfOneRun {
     bool is_judged = false;  // false: there are no moments in the timeline
-    bool total_grows = false;
-    uint32_t end = kStart;  // the file that shows what was freed at the end; kStart: nothing was
+    uint32_t end = kStart;   // the file that shows what was freed at the end; kStart: nothing was
     int64_t in_use = 0;
   };
   OfOneRun MakeOfOneRun(const Timeline& timeline) const;
   uint32_t FileAfter(uint32_t moment) const;
-  static Doubt DoubtOf(const OfOneRun& run, int64_t growth);
+  Doubt DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const;
+  double RiseOfTotal(double since, const Timeline& timeline) const;
   static bool IsMuch(int64_t growth, int64_t in_use);
   double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
   // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed; null as for
