@@ -30,8 +30,11 @@ std::string UsageError(const CLI::ParseError& error) {
     if (const auto name = Around(text, " is required").first; !name.empty()) return name + " is missing";
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    // CLI11 joins the arguments in reverse order.
     const std::string what = Around(text, "not expected: ").second;
-    if (what.starts_with("-")) return fmt::format("{}: no such option", what.substr(0, what.find_first_of(" =")));
+    const size_t last = what.rfind(" -");
+    const std::string option = last != std::string::npos ? what.substr(last + 1) : what;
+    if (option.starts_with("-")) return fmt::format("{}: no such option", option.substr(0, option.find_first_of(" =")));
     if (!what.empty()) return fmt::format("unexpected argument \"{}\"", what);
   }
   if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {

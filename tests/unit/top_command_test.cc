@@ -111,7 +111,7 @@ std::string Wrong(const std::string& command_line) {
   Invocation invocation;
   for (AddCommand* const add :
        {AddTopCommand, AddTreeCommand, AddGraphCommand, AddListCommand, AddExportCommand, AddDiffCommand,
-        AddLeaksCommand, AddCheckCommand, AddMergeCommand, AddSymbolizeCommand}) {
+        AddLeaksCommand, AddCheckCommand, AddMergeCommand, AddSymbolizeCommand, AddLsCommand}) {
     add(app, &invocation);
   }
   try {
@@ -139,6 +139,8 @@ TEST_F(Commands, ErrorsAreInOurOwnWords) {
   EXPECT_EQ(Wrong("top"), "FILE is missing");
   EXPECT_EQ(Wrong("top x --frobnicate"), "--frobnicate: no such option");
   EXPECT_EQ(Wrong("top x --frobnicate=3"), "--frobnicate: no such option");
+  EXPECT_EQ(Wrong("top x --frobnicate --first-is-named"), "--frobnicate: no such option");
+  EXPECT_EQ(Wrong("ls --frobnicate 3"), "--frobnicate: no such option");
   EXPECT_EQ(Wrong("top x -n"), "--nodecount requires a value");
   EXPECT_EQ(Wrong("top x --nodecount"), "--nodecount requires a value");
   EXPECT_EQ(Wrong("top x --unit ns --unit ms"), "--unit may be given only once");
