@@ -334,7 +334,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfKindFor(const std::vector<std::s
 }
 
 constexpr std::string_view kNoLifetimes =
-    "Processes that exit within a second have none without --lifetimes yes; or it was run with --lifetimes no.";
+    "Processes without a heap sample have none, and processes that exit within a second only with --lifetimes yes.";
 
 // A heap profile states the height of the peak. Its stacks are those of the peak only if nearly as much is in use.
 std::string WhyNoPeak(const Profile& profile) {
