@@ -343,7 +343,8 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
       for (const auto& [kind, name] : processes[i].newest) text += fmt::format("    {}\n", Printable(name.ToString()));
     }
     if (processes.size() > kMaxProcessesShown) {
-      text += fmt::format("  and {} more\n", Counted(processes.size() - kMaxProcessesShown, "process", "processes"));
+      text +=
+          fmt::format("  and {}\n", Counted(processes.size() - kMaxProcessesShown, "more process", "more processes"));
     }
     text += NextSteps(run, processes);
   }
