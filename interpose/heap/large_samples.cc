@@ -14,8 +14,8 @@ constinit bool sizes_stand_before_blocks = false;
 namespace {
 
 // The credit from which moved bytes are paid, so that programs with few large blocks need no test of sizes. A moved
-// block leaves a hole, and at worst the heap grows by about five times the share of its bytes that are moved (measured,
-// as above). A sample represents 512 KiB, so 2 KiB for each are 0.4 %, and up to 2 % more memory.
+// block leaves a hole, and at worst the heap grows by about five times the share of its bytes that are moved (measured:
+// see large_samples.h). A sample represents 512 KiB, so 2 KiB for each are 0.4 %, and up to 2 % more memory.
 constexpr int64_t kMaxCredit = 256 << 10, kCreditOfSample = 2 << 10;
 constinit std::atomic<int64_t> credit{kMaxCredit};
 

@@ -308,11 +308,12 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
 void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
   auto pid = std::make_shared<std::string>();
   auto folders = std::make_shared<std::vector<std::string>>();
-  CLI::App* doctor = app.add_subcommand("doctor", "Tell what can be recorded of a program or process, and what cannot");
+  CLI::App* doctor = app.add_subcommand("doctor", "Show what can be recorded of a program or process, and what cannot");
   doctor->footer(
       "Examines a program without starting it, or a running process: whether it can be recorded, which malloc it uses,\n"
       "which objects have function names, which waits for locks are seen, the kernel, limits, and where tables and profiles\n"
-      "are written. Exit status 1 if something will not be recorded at all.\n"
+      "are written. Each line with NO says what is not recorded, why, and what to do.\n"
+      "Exit status: 0 all is recorded, 1 there is a line with NO, 2 wrong usage, 3 it cannot be examined.\n"
       "\n"
       "  holdfast doctor -- redis-server --port 7000\n"
       "  holdfast doctor 4242");

@@ -202,7 +202,7 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast stuck                       all your profiled processes\n"
       "  holdfast stuck --fold none 4242      with the frames of libc and of locking\n"
       "  holdfast stuck --json 4242           every wait with its whole stack; one line per process\n"
-      "  holdfast stuck 4242 >/dev/null || echo deadlocked\n"
+      "  holdfast stuck 4242 >/dev/null; [ $? = 1 ] && echo deadlocked\n"
       "\n"
       "  T1 is the main thread, T2 the second oldest live thread. `transfer ← handle`: handle calls transfer, which waits.\n"
       "  Mutexes and write-locked reader-writer locks name their holder. Futexes (std::sync of Rust, absl::Mutex,\n"

@@ -105,7 +105,7 @@ constexpr char kTeaches[] =
     "  holdfast run -- redis-server --port 7000              run and profile a program; writes ./holdfast.redis-server.PID\n"
     "  holdfast top holdfast.redis-server.*/*.heap.pb.gz     the functions that hold the memory\n"
     "  LD_PRELOAD={} HOLDFAST_OUT=/tmp ./server\n"
-    "                                                        the same without a launcher\n";
+    "                                                        what run does, without a launcher\n";
 
 int WrongUsage(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();

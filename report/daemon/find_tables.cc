@@ -215,8 +215,9 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
   if (newest != nullptr) return std::move(*newest);
   if (!HasLibrary(pid)) {
     return absl::NotFoundError(fmt::format(
-        "process {}: is not profiled (libholdfast.so is not loaded). Start it with holdfast run, or see holdfast doctor {}.",
-        pid, pid));
+        "process {}: is not profiled (libholdfast.so is not loaded). Start it with holdfast run, or see holdfast doctor {}. As it is, "
+        "holdfast holders {} and holdfast leaks --unreachable {} can examine it.",
+        pid, pid, pid, pid));
   }
   return absl::NotFoundError(fmt::format(
       "process {}: has loaded the library but has no table: nothing has been sampled yet, or nothing can be. See holdfast doctor {}.",

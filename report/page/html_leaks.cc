@@ -64,8 +64,10 @@ std::vector<std::string> HtmlLeaks::LinesOf(const AllMemory& memory) {
 void HtmlLeaks::See(const ProfileFile& file) {
   if (!file.cumulative() || file.path == "-" || file.kind == kResidentKind) return;
   if (file.kind == kLifetimesKind) {
-    auto& newest = ages_at_[file.process];
-    if (newest.second.empty() || newest.first <= file.steady_nanos) newest = {file.steady_nanos, file.path};
+    std::vector<std::pair<int64_t, std::string>>& newest = ages_at_[file.process];
+    newest.emplace_back(file.steady_nanos, file.path);
+    std::ranges::sort(newest);
+    if (newest.size() > 2) newest.erase(newest.begin());
     return;
   }
   const bool has_blocks =
@@ -111,9 +113,10 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
       if (!process.empty() && series->snapshots() > 0) series->LastsUntil(files.newest_ns);
     }
     if (ages != ages_at_.end() && heap.snapshots() > 0) {
-      // Gone meanwhile, or not to be read: then nothing is said of ages.
-      if (auto profile = ReadProfileToView(ages->second.second); profile.ok()) {
-        ProfileFile file = DescribeFile(ages->second.second, *profile);
+      for (const auto& [time, path] : ages->second) {
+        auto profile = ReadProfileToView(path);
+        if (!profile.ok()) continue;  // gone meanwhile, or unreadable: the ages are unknown then
+        ProfileFile file = DescribeFile(path, *profile);
         file.profile = std::make_shared<Profile>(*std::move(profile));
         if (absl::Status added = heap.AddAges(file); !added.ok()) return added;
       }

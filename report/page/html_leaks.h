@@ -49,8 +49,9 @@ class HtmlLeaks {
     bool has_course = false;             // record::Course
     int64_t newest_ns = 0;               // of any kind that `holdfast leaks` reads
   };
-  std::map<std::string, Files> files_;                              // by process
-  std::map<std::string, std::pair<int64_t, std::string>> ages_at_;  // of the newest lifetimes profile: time, path
+  std::map<std::string, Files> files_;  // by process
+  // Time and path of the two newest lifetimes profiles: the newest may describe what the exit handlers left.
+  std::map<std::string, std::vector<std::pair<int64_t, std::string>>> ages_at_;
 };
 
 }  // namespace holdfast

@@ -26,8 +26,8 @@
 //
 // Any thread, also in a signal handler. Lock-free except for claiming a slot (a waiter's slow path), which is bounded.
 // If all slots are in use, or kMaxWaiters already wait, waiting is not attributed to holders, and that is counted.
-// Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^(64 − kWaitersBits): 12 days of waiting in one hold, all waiters
-// together (64 waiters: 4 hours). A longer hold lacks 13 days.
+// Times are nanoseconds of CLOCK_MONOTONIC, modulo 2^(64 − kWaitersBits). Up to 12 days of waiting in one hold, all
+// waiters together, are correct (64 waiters: 4 hours). Beyond that, 13 days (2^50 ns) are missing from the sum.
 #ifndef HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
 #define HOLDFAST_SAMPLER_HOT_PATH_LOCK_SLOTS_H_
 
@@ -56,8 +56,8 @@ struct alignas(64) LockSlot {
   std::atomic<uint32_t> visits;               // by holders since the last wait; with kSumsDue
   std::atomic<Offset> record;                 // LockRecord
   std::atomic<Offset> waiters[kSlotWaiters];  // known Rows of threads that wait now
-  // Conditions: the signalled waiters, in the form of `waiting`. Others: the start of the current waiting, in the place
-  // of S.
+  // Conditions: the signalled waiters, in the form of `waiting`. Other locks: the time at which the current waiting began,
+  // in the place of S (see WaitedForNs).
   std::atomic<uint64_t> signalled;
   std::atomic<const void*> mutex;  // conditions: the mutex that waiters release
 };
@@ -85,7 +85,7 @@ struct alignas(64) WaitingThread {
   KnownWait known[kKnownWaits];
   // Set when the thread gets a read lock that a writer waits for: a hash of the lock, and SlotReaders::alone_ns at that
   // time.
-  std::atomic<uint64_t> came;
+  std::atomic<uint64_t> arrival;
 };
 static_assert(sizeof(WaitingThread) == 128);
 inline constexpr uint32_t kWaitingThreads = 1024;

@@ -75,7 +75,7 @@ struct ThreadState {
   uint16_t samples;  // how many until one is timed (bits 0–7), and what else OwnTime keeps; differs after each one
   uint16_t scratch;  // 1 + the number of its scratch buffer; 0 = none
   uint16_t fast_unlocks;   // while a lock is watched: unlocks until one is checked (see MayUnlockFast)
-  uint16_t slot_turn;      // checked unlocks since a random number: selects the set of FreeIdleSlots
+  uint16_t slot_turn;      // starts at random, grows by 1 with each unlock of a watched lock: FreeIdleSlots's turn
   uint16_t shard;          // its CounterShard
   bool muted;              // inside our own slow path, or an operator: nested calls only forward
   bool heap_gap_is_event;  // a sample is due when heap_countdown runs out; else only a check of the options

@@ -1,5 +1,5 @@
-// The holders of contended locks: see holds.h, and sampler/hot_path/lock_slots.h for the attribution. A gap (gap_ns) is
-// a hand-off delay: nobody held the lock.
+// The holders of contended locks. Read sampler/hot_path/lock_slots.h first: it has the formula and two drawings. The
+// counter gap_ns holds the hand-off delays, during which nobody held the lock.
 #include <errno.h>
 
 #include "sampler/capture/sample_stack.h"
@@ -19,12 +19,12 @@ constexpr int64_t kLookForTheDeadNs = 10'000'000;
 // The process that owns this memory: a vfork child has its own id, and none of these threads.
 bool IsDead(int thread_id) { return RawSyscall(SYS_tgkill, process.pid, thread_id, 0) == -ESRCH; }
 
-// A thread that ended during a wait without notice (a handler made the system call exit, or jumped out of the wait)
-// would count as a waiter for ever. Its wait ends when the lock last changed hands before this hold.
+// A thread that died in a wait without reporting it, for example because a signal handler made the system call exit,
+// would count as a waiter for ever. Nobody knows when it died, so its wait ends where this hold began (since_ns).
 void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) {
-  LockSlots* all = lock_slots.load(std::memory_order_acquire);
-  if (all == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
-  for (WaitingThread& waiting : all->threads) {
+  LockSlots* slots = lock_slots.load(std::memory_order_acquire);
+  if (slots == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
+  for (WaitingThread& waiting : slots->threads) {
     int id = waiting.thread_id.load(std::memory_order_acquire);
     if (id == 0) continue;
     LockSlot* slot = waiting.slot.load(std::memory_order_relaxed);
@@ -61,7 +61,8 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
   }
 }
 
-// Bounded by the waiters' waiting: the first one's time may be an older one's, or in the future (after a signal).
+// Returns at most the time since the last settlement, and at most the time waited. The start that the slot gave may be
+// that of an earlier waiter, or be in the future if a signal added the waiter.
 int64_t HeldNs(const LockHold& hold) {
   int64_t held_ns = hold.held_ns;
   if (held_ns > hold.until_ns - hold.since_ns) held_ns = hold.until_ns - hold.since_ns;
@@ -85,27 +86,31 @@ uint64_t AloneUntil(SlotReaders& readers, int64_t now_ns) {
   return readers.alone_ns.fetch_add(stretch_ns, std::memory_order_relaxed) + stretch_ns;
 }
 
-// In a word: a hash of the lock, and the low bits of alone_ns, 18 minutes.
-constexpr int kCameBits = 40;
-constexpr uint64_t kCameMask = (uint64_t{1} << kCameBits) - 1;
-uint64_t Came(const void* lock, uint64_t alone_ns) {
-  const uint64_t hash = reinterpret_cast<uintptr_t>(lock) * 0x9e3779b97f4a7c15 >> kCameBits | 1;
-  return hash << kCameBits | (alone_ns & kCameMask);
+// The arrival of a reader, in one 64-bit word: a hash of the lock (24 bits, never 0), and the low 40 bits of alone_ns,
+// which wrap after 18 minutes.
+constexpr int kArrivalTimeBits = 40, kLockHashBits = 64 - kArrivalTimeBits;
+constexpr uint64_t kArrivalTimeMask = (uint64_t{1} << kArrivalTimeBits) - 1;
+uint64_t LockHash(const void* lock) {
+  return reinterpret_cast<uintptr_t>(lock) * 0x9e3779b97f4a7c15 >> (64 - kLockHashBits) | 1;
 }
-std::atomic<uint64_t>* CameOf(int thread_id) {
-  LockSlots* all = lock_slots.load(std::memory_order_acquire);
-  if (all == nullptr || thread_id == 0) return nullptr;
-  return &all->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].came;
+uint64_t PackArrival(const void* lock, uint64_t alone_ns) {
+  return LockHash(lock) << kArrivalTimeBits | (alone_ns & kArrivalTimeMask);
+}
+std::atomic<uint64_t>* ArrivalOf(int thread_id) {
+  LockSlots* slots = lock_slots.load(std::memory_order_acquire);
+  if (slots == nullptr || thread_id == 0) return nullptr;
+  return &slots->threads[static_cast<uint32_t>(thread_id) % kWaitingThreads].arrival;
 }
 
-// How long the last reader, which unlocks at `now_ns`, was the only one: since it came, or since the first writer did.
+// Returns how long in total the last reader, which unlocks at `now_ns`, was the only one since it came, or since the
+// first waiting writer came if that was later.
 int64_t EndAlone(SlotReaders& readers, const void* lock, int64_t now_ns) {
   const uint64_t alone_ns = AloneUntil(readers, now_ns);
   const uint64_t since_first_ns = alone_ns - readers.first_alone_ns.load(std::memory_order_relaxed);
-  const std::atomic<uint64_t>* came = CameOf(ThreadId());
-  const uint64_t word = came != nullptr ? came->load(std::memory_order_relaxed) : 0;
+  const std::atomic<uint64_t>* arrival = ArrivalOf(ThreadId());
+  const uint64_t word = arrival != nullptr ? arrival->load(std::memory_order_relaxed) : 0;
   uint64_t own_ns = since_first_ns;
-  if (word >> kCameBits == Came(lock, 0) >> kCameBits) own_ns = (alone_ns - word) & kCameMask;
+  if (word >> kArrivalTimeBits == LockHash(lock)) own_ns = (alone_ns - word) & kArrivalTimeMask;
   return static_cast<int64_t>(own_ns < since_first_ns ? own_ns : since_first_ns);
 }
 
@@ -165,12 +170,13 @@ void EndReaderUnlock(LockSlot* slot) {
 
 void AddLeftover(SharedTable* recorded, ThreadState& thread, const Leftover& left) {
   if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
-  const WaitKind of_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
+  const WaitKind kind_by_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
   LockRecord* record = left.record != 0 ? recorded->At<LockRecord>(left.record) : nullptr;
-  const WaitKind kind = record != nullptr ? record->kind : of_table;
+  const WaitKind kind = record != nullptr ? record->kind : kind_by_table;
   LockCounters& counters = LockCountersOf(recorded, thread);
   if (left.ns > 0) return Count(counters.gap_ns, kind, static_cast<uint64_t>(left.ns));
-  // Part of a wait that ended too early: the waiter is not known any more.
+  // Negative: holders were charged more than was waited (see LengthenLastWait). The missing time is added without a
+  // stack, because its waiter is no longer known.
   const auto waited_ns = static_cast<uint64_t>(-left.ns);
   Count(counters.wait_ns, kind, waited_ns);
   if (record != nullptr) AddTo(recorded, &record->wait_ns, waited_ns);
@@ -191,14 +197,15 @@ static LockSlot* SlotToLeave(const void* lock, WaitKind kind, LockHold* hold) {
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return nullptr;
   SharedTable* recorded = table();
   if (recorded == nullptr) return nullptr;
-  DropAbandonedWait(recorded, thread, hold);
+  const void* frame = hold;  // a local variable of the caller: shows where this thread's stack is now
+  DropAbandonedWait(recorded, thread, frame);
   LockSlot* slot = FindSlot(lock, TableOf(kind));
   if (slot != nullptr && (slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0)
     slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
   return slot;
 }
 
-// Copies what the slot knows about the hold that was just settled.
+// Copies what the slot knows about the hold that was just settled: waiters, record, length.
 static void FillHold(SharedTable* recorded, LockSlot* slot, WaitKind kind, LockHold* hold) {
   hold->slot = slot;
   hold->held_ns = WaitedForNs(*slot, hold->until_ns);
@@ -212,6 +219,7 @@ static void SettleHold(SharedTable* recorded, const void* lock, LockSlot* slot, 
   hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
   hold->attributed_ns = Settle(slot, &hold->until_ns);
   if (hold->attributed_ns != 0) return FillHold(recorded, slot, kind, hold);
+  // Nobody waited, so Settle did not read the clock. Every such unlock comes here, so it counts once.
   if (hold->until_ns == 0) AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, 1));
 }
 
@@ -224,13 +232,14 @@ void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold)
     AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, kOneVisitIn));
     return;
   }
-  // The rest can wait until the program has released its lock; the slot may then be another lock's.
+  // Settle now: after the real unlock the slot may belong to another lock. EndUnlock does all else.
   SettleHold(recorded, lock, slot, kind, hold);
 }
 
 void AfterUnlock(const void* lock) {
   ThreadState& thread = thread_state;
-  // The calm unlocks ran out, as MayUnlockFast left it; any other unlock is not calm.
+  // MayUnlockFast counts fast_unlocks down. Below zero it wraps to 65,535: this thread's fast unlocks are used up.
+  // Otherwise the unlock came here for another reason.
   const bool ran_out = thread.fast_unlocks > kOneVisitIn;
   const bool due = thread.ended_wait.publishing == Publishing::kDue;
   if (ran_out) thread.fast_unlocks = due ? 0 : kOneVisitIn - 1;
@@ -279,17 +288,17 @@ void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t read
   SharedTable* recorded = table();
   if (slot == nullptr || recorded == nullptr) return;
   ThreadState& thread = thread_state;
-  SlotReaders& all = ReadersOf(slot);
+  SlotReaders& shared = ReadersOf(slot);
   if (readers <= 1) {
     SettleHold(recorded, lock, slot, WaitKind::kRwlockRead, hold);
-    if (hold->attributed_ns != 0) hold->alone_ns = EndAlone(all, lock, hold->until_ns);
+    if (hold->attributed_ns != 0) hold->alone_ns = EndAlone(shared, lock, hold->until_ns);
     return;
   }
   if (WaitersOf(*slot) == 0) return AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
   const int64_t now_ns = MonotonicNs();
   // Of two readers the other one is now alone.
-  if (readers == 2) all.alone_since_ns.store(now_ns, std::memory_order_relaxed);
-  if (readers > all.leaving.load(std::memory_order_relaxed)) return;
+  if (readers == 2) shared.alone_since_ns.store(now_ns, std::memory_order_relaxed);
+  if (readers > shared.leaving.load(std::memory_order_relaxed)) return;
   const Offset record = slot->record.load(std::memory_order_relaxed);
   Mute(thread);
   const OwnTime own_time(recorded, thread);
@@ -297,21 +306,21 @@ void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t read
                                record != 0 ? recorded->At<LockRecord>(record) : nullptr);
   own_time.Add();
   Unmute(thread);
-  all.row.store(recorded->OffsetOf(row), std::memory_order_relaxed);
-  all.last_ns.store(now_ns, std::memory_order_release);
+  shared.row.store(recorded->OffsetOf(row), std::memory_order_relaxed);
+  shared.last_ns.store(now_ns, std::memory_order_release);
 }
 
 void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot* slot) {
-  SlotReaders& all = ReadersOf(slot);
-  if (LIKELY(all.last_ns.load(std::memory_order_relaxed) == 0)) return;
+  SlotReaders& shared = ReadersOf(slot);
+  if (LIKELY(shared.last_ns.load(std::memory_order_relaxed) == 0)) return;
   LockHold hold{};
-  hold.until_ns = all.last_ns.exchange(0, std::memory_order_acquire);
+  hold.until_ns = shared.last_ns.exchange(0, std::memory_order_acquire);
   hold.since_ns = slot->settled_ns.load(std::memory_order_relaxed);
   if (hold.until_ns <= hold.since_ns) return;  // a later reader was the last
   hold.attributed_ns = Settle(slot, &hold.until_ns);
   if (hold.attributed_ns == 0) return;
   FillHold(recorded, slot, WaitKind::kRwlockRead, &hold);
-  const Offset row = all.row.load(std::memory_order_relaxed);
+  const Offset row = shared.row.load(std::memory_order_relaxed);
   if (const uint64_t interval = CountHold(recorded, thread, hold); interval != 0 && row != 0)
     SampleHold(recorded, thread, hold, interval, recorded->At<Row>(row));
 }
@@ -321,28 +330,29 @@ void NoteReaderCame(const void* lock, uint32_t readers) {
   LockSlot* slot = FindSlot(lock, kHeldTable);
   if (slot == nullptr || WaitersOf(*slot) == 0 || no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread))
     return;
-  SlotReaders& all = ReadersOf(slot);
+  SlotReaders& shared = ReadersOf(slot);
   const int64_t now_ns = MonotonicNs();
-  const uint64_t alone_ns = AloneUntil(all, now_ns);
-  if (readers == 1) all.alone_since_ns.store(now_ns, std::memory_order_relaxed);
-  if (std::atomic<uint64_t>* came = CameOf(ThreadId())) came->store(Came(lock, alone_ns), std::memory_order_relaxed);
+  const uint64_t alone_ns = AloneUntil(shared, now_ns);
+  if (readers == 1) shared.alone_since_ns.store(now_ns, std::memory_order_relaxed);
+  if (std::atomic<uint64_t>* arrival = ArrivalOf(ThreadId()))
+    arrival->store(PackArrival(lock, alone_ns), std::memory_order_relaxed);
 }
 
 void NoteReadersAtWait(const LockWait& wait, uint32_t readers) {
   const WaitState& state = *StateOf(&wait);
   if (state.slot == nullptr || WaitersOf(*state.slot) != 1) return;
-  SlotReaders& all = ReadersOf(state.slot);
-  all.first_alone_ns.store(all.alone_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  all.alone_since_ns.store(readers == 1 ? state.start_ns : 0, std::memory_order_relaxed);
+  SlotReaders& shared = ReadersOf(state.slot);
+  shared.first_alone_ns.store(shared.alone_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  shared.alone_since_ns.store(readers == 1 ? state.start_ns : 0, std::memory_order_relaxed);
 }
 
 void SettleLocks() {
   PublishWait();
   SharedTable* recorded = table();
-  LockSlots* all = lock_slots.load(std::memory_order_acquire);
-  if (recorded == nullptr || all == nullptr) return;
+  LockSlots* slots = lock_slots.load(std::memory_order_acquire);
+  if (recorded == nullptr || slots == nullptr) return;
   for (uint32_t place = 0; place < kSlotTables * kLockSets * kKeysInSet; ++place) {
-    LockSlot& slot = *(&all->slots[0][0][0] + place);
+    LockSlot& slot = *(&slots->slots[0][0][0] + place);
     if (WaitersOf(slot) == 0) AddLeftover(recorded, thread_state, LeftoverOf(&slot));
   }
 }

@@ -15,7 +15,7 @@ namespace holdfast {
 
 class LockWait;
 
-// An unlock of a lock that is Watched. The wrapper calls
+// What an unlock finds out about the hold that it ends. Only for a lock for which WatchedSlow is true. The wrapper calls
 //     BeginUnlock(lock, kind, sleepers, &hold);  real unlock;  EndUnlock(caller, succeeded, &hold);
 // `sleepers`: the lock's own word shows a sleeping thread, or cannot tell. The lock itself is never touched: it may be
 // gone after the real unlock.
@@ -24,7 +24,7 @@ struct LockHold {
   Offset waiters[kSlotWaiters];  // rows of known waiters
   LockSlot* slot;
   int64_t attributed_ns;       // waiting of all others during this hold
-  int64_t since_ns, until_ns;  // time of the settlement before and of this one, if known
+  int64_t since_ns, until_ns;  // times of the previous settlement and of this one, if known
   // How long it was held while a thread waited: since the first waiter came, or since its own acquisition if that was
   // later and is known (it had to wait). Each of several waiters waited at most that long.
   int64_t held_ns;
@@ -41,10 +41,10 @@ void BeginReaderUnlock(const void* lock, LockHold* hold);
 void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t readers, LockHold* hold);
 // A reader got a contended lock; `readers`: how many there are now.
 void NoteReaderCame(const void* lock, uint32_t readers);
-// A writer begins to wait; `readers`: how many there are.
+// A writer begins to wait; `readers`: how many there are. Only the first waiter counts.
 void NoteReadersAtWait(const LockWait& wait, uint32_t readers);
-// Call before the last profile: waiting for locks without waiters that no unlock has attributed becomes hand-off delay.
-// (A waiter that gives up between its holder's BeginUnlock and the real unlock leaves such time.)
+// Call before the last profile. If a lock has no waiters left, the time that no unlock was charged for becomes hand-off
+// delay. (A waiter that gives up between its holder's BeginUnlock and the real unlock leaves such time.)
 void SettleLocks();
 
 }  // namespace holdfast

@@ -59,7 +59,8 @@ void PublishWaitSlow();
 inline void PublishWait() {
   if (thread_state.ended_wait.publishing == Publishing::kDue) PublishWaitSlow();
 }
-// After the real unlock of a lock that was not MayUnlockFast, unless EndUnlock is called: adds the sums, or checks the slot.
+// Call after the real unlock if MayUnlockFast returned false and no EndUnlock follows. Adds the sums of the last wait, or
+// looks for slots that are no longer needed. (Defined in hold_recorder.cc.)
 void AfterUnlock(const void* lock);
 // It was no wait after all: it does not count.
 void DropWait(LockWait* wait);

@@ -21,7 +21,7 @@ constexpr double kNanosAnHour = 3600e9;
 constexpr size_t kMaxMoments = 100, kMaxPoints = 1'000'000;
 constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
 constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
-constexpr double kKnownAges = 0.5;           // of the bytes in use: survivors are unknown if fewer ages are known
+constexpr double kKnownAges = 0.5;           // the least part of the bytes in use with a known age
 
 bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
 
@@ -103,8 +103,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
     suppressed.push_back(!suppressions_->empty() && known);
   }
   totals_.emplace_back(snapshot, Point());
-  // An allocator's mappings count for whoever happens to need the next one. The heap profile has their content by
-  // allocating stack.
+  // An allocator's mapping is charged to the stack that used up the one before. The heap profile has what is in it by
+  // allocating stack, so such mappings are left out; glibc's always.
   const auto& profiled = profile.process().profiled;
   const bool has_heap = file.kind == "map" && std::ranges::find(profiled, "heap") != profiled.end();
   absl::flat_hash_map<uint32_t, uint64_t> key_of_sample;
@@ -257,12 +257,13 @@ std::vector<uint32_t> LeakSeries::ByTime() const {
   std::vector<uint32_t> order(snapshots_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
-  // With enough files, the moments between them add nothing. If the interval was changed, moments have no error.
+  // With enough files, the moments between them add nothing. With sampling the error of moments is unknown, so only
+  // files count.
   std::vector<uint32_t> files;
   std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_moment; });
   while (IsFreedAtEnd(files)) files.pop_back();
   if (moments_.empty() || EvidenceIn(files) >= kMinSnapshots || !exact()) return files;
-  // Before files are left out: the last file shows that the process ended, and the fall ends there.
+  // Do this before files are removed from `order`: the last one shows that the process ended, and the fall ends there.
   LeaveOutFallAtEnd(&order);
   while (IsFreedAtEnd(order)) order.pop_back();
   return order;
@@ -320,7 +321,7 @@ LeakSeries::Timeline LeakSeries::MakeTimeline() const {
   return timeline;
 }
 
-// Unchanged snapshots are not written; the next file has their number.
+// Snapshots that equal the one before are not written. The next file says how many there were.
 std::vector<double> LeakSeries::UnchangedUntil(const Timeline& timeline) const {
   const std::vector<uint32_t>& order = timeline.order;
   std::vector<double> until(order.size());
@@ -485,7 +486,8 @@ Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, con
   const std::vector<uint32_t>& order = timeline.order;
   constexpr double kFinest = 64;    // parts of the time
   constexpr double kUnseen = 0.12;  // of the time: age buckets are too wide to show the pauses of bursts
-  // Turnover: at least this part of the bytes in use was freed at more than half the median age of what is in use.
+  // Turnover: blocks that were freed when older than half the median age of live blocks amount to at least this part of
+  // the bytes in use.
   constexpr double kFreedOld = 0.25;
   const Point now = PointOf(points, order.back());
   const double end = HoursOf(order.back(), timeline), in_use = static_cast<double>(now.bytes);
@@ -533,7 +535,8 @@ Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, con
     growth.bound = std::max(in_use / end, growth.slope);
     growth.half_width = growth.bound - growth.slope;
   }
-  // Before the first snapshot amounts are estimates; the rise is what came since the start.
+  // Before the first snapshot there are only estimates, so a rise that begins there is reported from the start of the
+  // process, when nothing was in use.
   if (growth.since < HoursOf(order[0], timeline)) growth.since = 0;
   return growth;
 }
@@ -687,8 +690,9 @@ LeakSeries::OfOneRun LeakSeries::MakeOfOneRun(const Timeline& timeline) const {
   return run;
 }
 
-// What one run shows is often its work: a compiler holds more and more until it ends. A small growth, or one that the
-// total does not have, is no evidence then.
+// In one run, growth is often work in progress: a compiler holds more and more until it ends. A small growth, or one
+// that the total does not show, is no evidence then. Of a steady rise RiseOfTotal returns two thirds; half of that is
+// asked for.
 LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const {
   const int64_t growth = entry.bytes_now - BytesAt(entry, SnapshotAt(entry.bytes.since));
   if (!IsMuch(growth, run.in_use)) return Doubt::kLittle;
@@ -697,7 +701,7 @@ LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, const Entry& entry, c
 }
 
 // Returns by how much the mean of the bytes in use rises from the first third of the time since `since` to the last:
-// two thirds of a steady rise. Other stacks may fall and rise meanwhile, so two snapshots do not suffice.
+// two thirds of it if it is steady. Other stacks may fall and rise meanwhile, so two snapshots do not suffice.
 double LeakSeries::RiseOfTotal(double since, const Timeline& timeline) const {
   const double end = HoursOf(timeline.order.back(), timeline);
   const auto mean = [&](double from, double to) {

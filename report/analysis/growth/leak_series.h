@@ -26,15 +26,16 @@
 
 namespace holdfast {
 
-// The series of one process. Snapshots may come in any order.
+// The bytes in use of one process: of each of its stacks, and in all. Profiles may be added in any order; FramesOf,
+// NumbersOf, CourseOf, AllocatedOf, BytesAt and AgesOf need a call of Entries before.
 class LeakSeries {
  public:
-  // Why a stack that grows is not called a leak: only moments of one run are known.
+  // If only moments of one run are known: why a stack that grows is not called a leak.
   enum class Doubt {
     kNone,
     kLittle,      // by less than 64 KiB and less than 1 % of the bytes in use
     kNotInTotal,  // the bytes in use of the process do not grow
-    kNoStack,     // only the total grows
+    kNoStack,     // only the total grows. Never of an Entry; see GrowthAnswer
     kFreed,       // main freed it before it returned
   };
   struct Entry {
@@ -49,13 +50,14 @@ class LeakSeries {
       : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
 
   absl::Status Add(const ProfileFile& file);
-  // Adds the process's lifetimes profile: the ages of what is in use. Only the newest snapshot's ages are kept.
+  // Adds a lifetimes profile of the process: the ages of what is in use. Call after Add; ages of a time without a
+  // snapshot are ignored, and only the newest are kept.
   absl::Status AddAges(const ProfileFile& file);
   size_t snapshots() const { return snapshots_.size(); }
-  // Whether the births of live blocks are the course, from the start of the process: with few snapshots but known ages.
-  // All hours then count from that start.
+  // Whether the course is reconstructed from the ages of live blocks, because there are too few snapshots. All hours then
+  // count from the start of the process.
   bool is_by_births() const { return IsByBirths(ByTime()); }
-  // Returns the number of moments that are evidence: written, or known to be unchanged. What is in use after exit
+  // Returns the number of snapshots that are evidence: written, or known to be unchanged. What is in use after exit
   // handlers is no evidence.
   size_t evidence() const;
   // Returns the number of moments beside the files, which exact runs record (record::Course). 0 if there are enough files.
@@ -67,10 +69,10 @@ class LeakSeries {
   bool has_course() const { return evidence() + moments() >= kMinSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
   // written.
-  void LastsUntil(int64_t time_nanos) { lasts_until_ = std::max(lasts_until_, time_nanos); }
-  int64_t NewestEvidence() const;  // time_nanos; 0: none
-  // Combines the processes of a family into one series. `together`: the sum of all at each moment, at most 60 moments.
-  // Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
+  void LastsUntil(int64_t steady_nanos) { lasts_until_ = std::max(lasts_until_, steady_nanos); }
+  int64_t NewestEvidence() const;  // steady_nanos; 0: none
+  // Combines the processes of a family: those of one program and build that one process started. `together`: the sum of
+  // all at each moment, at most 60 moments. Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
   void AddFamily(const std::vector<const LeakSeries*>& members, bool together);
   double Hours() const;
   // Mean bytes between samples; 1: every allocation is known.
@@ -84,18 +86,18 @@ class LeakSeries {
   // The same as numbers, for comparisons; NameOf has the text.
   std::span<const StringId> NumbersOf(const Entry& entry) const;
   std::string_view NameOf(StringId number) const { return names_[number]; }
-  // Whether what was allocated, ever, is known; of an entry until the newest snapshot.
+  // Whether all snapshots have cumulative allocations.
   bool turnover_known() const { return turnover_known_; }
+  // Returns the bytes that the stack allocated until the newest snapshot.
   int64_t AllocatedOf(const Entry& entry) const;
   // Returns the bytes in use of an entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
   Growth Total() const;  // of all bytes in use
   int64_t TotalNow() const;
-  // Returns the ages of what is in use at the newest snapshot; call after Entries. Empty if the ages at that moment
-  // were not added.
+  // Returns the ages of what is in use at the newest snapshot. Empty if they were not added.
   AliveAges AgesOf(const Entry& entry) const;
-  // Returns the first snapshot at or after `hours`, a time such as Growth::since. Returns kStart, when nothing was in
-  // use, for a time before the first snapshot if is_by_births().
+  // Returns the first snapshot at or after `hours`, a time such as Growth::since; the last one if there is none. If
+  // is_by_births(), returns kStart (the state before anything was allocated) for a time before the first snapshot.
   static constexpr uint32_t kStart = UINT32_MAX;
   uint32_t SnapshotAt(double hours) const;
   int64_t TotalAt(uint32_t snapshot) const { return PointOf(totals_, snapshot).bytes; }
@@ -151,16 +153,16 @@ class LeakSeries {
   double RiseOfTotal(double since, const Timeline& timeline) const;
   static bool IsMuch(int64_t growth, int64_t in_use);
   double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
-  // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed; null as for
-  // `ages`. `looked_at`: the number of series.
+  // `ages`: of what was in use at ages_time_; null: unknown. `freed`: the ages of blocks when freed. `looked_at`: the number
+  // of series that are judged.
   Growth Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
              const AliveAges* freed, size_t looked_at) const;
   Growth FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive, const AliveAges& freed,
                    size_t looked_at) const;
   bool IsByBirths(const std::vector<uint32_t>& order) const;
   size_t EvidenceIn(const std::vector<uint32_t>& order) const;
-  // Returns for each snapshot the hours until which the previous one's state was unchanged, as no file was written; 0:
-  // unknown.
+  // Returns for each snapshot until when (in hours) the previous one's state is known to hold, because no file was
+  // written meanwhile; 0: unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
     return !order.empty() && !snapshots_[order.back()].is_moment && lasts_until_ > snapshots_[order.back()].time;
@@ -184,13 +186,13 @@ class LeakSeries {
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
   StackMap stacks_;
-  // Whether a name is plumbing in the newest snapshot that has it: each snapshot has all earlier stacks. A function
-  // that only forwards in one snapshot may turn out not to in the next, so stacks are kept unchanged and folded on
-  // request.
+  // Whether a name is plumbing, by the newest snapshot that has it: profiles are cumulative, so the newest has most
+  // evidence. A function that only forwards calls in one snapshot may turn out not to in the next, so stacks are kept
+  // unchanged and folded on request.
   struct Forwards {
     int64_t time = 0;
-    bool always = true;  // wherever the name occurs
-    bool calls_users = false;
+    bool always = true;        // wherever the name occurs
+    bool calls_users = false;  // calls functions that are no plumbing
   };
   absl::flat_hash_map<StringId, Forwards> plumbing_;
   mutable StackMap folded_;
@@ -203,7 +205,7 @@ class LeakSeries {
   bool turnover_known_ = true;
   int64_t interval_ = 1;  // the largest of all snapshots
   int64_t lasts_until_ = 0;
-  int64_t started_ns_ = 0;  // start of the process, time_nanos; 0: unknown
+  int64_t started_ns_ = 0;  // start of the process, steady_nanos; 0: unknown
 };
 
 }  // namespace holdfast
