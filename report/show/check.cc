@@ -140,6 +140,10 @@ absl::StatusOr<Outcome> Look(const Budget& budget, const View& view, const ViewO
     outcome.failed = true;
     outcome.why = "no function in the profile matches (allowed with --max-optional; holdfast top lists the names)";
   }
+  if (!budget.optional && stacks->size() == 0 && !view.profile->samples.empty() && HasFilter(options.stacks)) {
+    outcome.failed = true;
+    outcome.why = "the filters leave no stack (allowed with --max-optional; holdfast top lists the names)";
+  }
   outcome.uncertain =
       std::abs(static_cast<double>(value) - static_cast<double>(*limit)) <= half_width && half_width > 0;
   // Less was in use when these stacks were captured, by more than the promised 2 %.

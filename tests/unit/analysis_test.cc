@@ -581,6 +581,18 @@ TEST_F(CheckTest, ABudgetOfNoFunctionFailsUnlessItIsOptional) {
   EXPECT_EQ(Check({.view = {.files = {file}}, .max = {"inuse_space:ParseJson=1MB"}}).exit_code, 0);
 }
 
+TEST_F(CheckTest, FiltersThatLeaveNoStackFailUnlessTheBudgetIsOptional) {
+  const std::string file = Save("a", StackProfile({Stack{"main;ParseJson", 10}}));
+  ViewOptions view{.files = {file}};
+  view.stacks.focus = "ParseJsen";
+  const Result failed = Check({.view = view, .max = {"inuse_space=1MB"}});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.out, HasSubstr("FAIL  inuse_space: the filters leave no stack"));
+  EXPECT_EQ(Check({.view = view, .max_optional = {"inuse_space=1MB"}}).exit_code, 0);
+  view.stacks.focus = "ParseJson";
+  EXPECT_EQ(Check({.view = view, .max = {"inuse_space=1MB"}}).exit_code, 0);
+}
+
 TEST_F(CheckTest, WrongUsageSaysWhatIsRight) {
   const std::string file = Save("a", StackProfile({Stack{"main", 10}}));
   EXPECT_EQ(Check({.view = {.files = {file}}, .max = {}, .base = {}}).exit_code, 2);
