@@ -36,9 +36,16 @@ uint64_t Argument(const EntryRegisters& registers, int number) {
   }
 }
 
-uint64_t CallReal(const RedirectedEntry& entry, const EntryRegisters& r) {
-  using Function = uint64_t(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-  return reinterpret_cast<Function*>(entry.real)(r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9);
+// Leaves what the real function returns in rax and rdx, where its caller finds it: some return the block's size in rdx.
+// Where rdx is no result, it is what the real function leaves there.
+void CallReal(const RedirectedEntry& entry, EntryRegisters& r) {
+  struct Results {
+    uint64_t rax, rdx;
+  };
+  using Function = Results(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+  const Results results = reinterpret_cast<Function*>(entry.real)(r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9);
+  r.rax = results.rax;
+  r.rdx = results.rdx;
 }
 
 CallerRegisters CallerOf(const EntryRegisters& r) { return {r.caller, reinterpret_cast<uintptr_t>(&r + 1), r.rbp}; }
@@ -84,7 +91,7 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   if (charged && ExactBegun() && bytes <= kHotSizeLimit) {
     const int64_t taken = TakeCharge();
     const AllocationMark before = MarkAllocations();
-    r.rax = CallReal(entry, r);
+    CallReal(entry, r);
     void* block = BlockOf(entry, r);
     if (UNLIKELY(IsCountedInside(before, block, bytes))) return false;
     const CallerRegisters caller = CallerOf(r);
@@ -94,7 +101,7 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   }
   if (!IsDue(bytes, charged)) return true;
   const AllocationMark before = MarkAllocations();
-  r.rax = CallReal(entry, r);
+  CallReal(entry, r);
   void* block = BlockOf(entry, r);
   if (LIKELY(!IsCountedInside(before, block, bytes))) RecordAlloc(CallerOf(r), block, bytes);
   return false;
@@ -104,7 +111,7 @@ bool Allocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
 bool Copy(const RedirectedEntry& entry, EntryRegisters& r) {
   const bool has_buffer = entry.shape.block >= 0 && Argument(r, entry.shape.block) != 0;
   const AllocationMark before = MarkAllocations();
-  r.rax = CallReal(entry, r);
+  CallReal(entry, r);
   if (r.rax == 0 || has_buffer) return false;
   const uint64_t bytes = strlen(static_cast<const char*>(BlockAt(r.rax))) + 1;
   if (LIKELY(!IsCountedInside(before, BlockAt(r.rax), bytes)) && IsDue(bytes, false))
@@ -123,7 +130,7 @@ bool Reallocate(const RedirectedEntry& entry, EntryRegisters& r, bool charged) {
   const bool due = IsReallocDue(block, bytes, charged);
   const TakenLive old = block != nullptr ? TakeSample(block) : TakenLive{};
   const AllocationMark before = MarkAllocations();
-  r.rax = CallReal(entry, r);
+  CallReal(entry, r);
   if (r.rax == 0 && bytes != 0 && entry.shape.effect != Effect::kReallocatesOrFrees) {
     PutBackSample(old, block);
     return false;
@@ -137,7 +144,7 @@ bool Resize(const RedirectedEntry& entry, EntryRegisters& r) {
   const uint64_t bytes = SizeOf(entry.shape, r);
   void* block = BlockAt(Argument(r, entry.shape.block));
   const TakenLive old = TakeSample(block);
-  r.rax = CallReal(entry, r);
+  CallReal(entry, r);
   if (r.rax < bytes) {
     PutBackSample(old, block);
     return false;
@@ -172,9 +179,9 @@ uint64_t KeyOf(const size_t* numbers) { return uint64_t{numbers[0]} << 32 | (num
 
 bool LearnNumbers(const RedirectedEntry& entry, EntryRegisters& r) {
   const bool frees = FreesMany(static_cast<const char*>(BlockAt(r.rdi)));
-  r.rax = CallReal(entry, r);
-  if (!frees || static_cast<int>(r.rax) != 0 || *static_cast<const size_t*>(BlockAt(r.rdx)) < kControlNumbers)
-    return false;
+  const auto* count = static_cast<const size_t*>(BlockAt(r.rdx));
+  CallReal(entry, r);
+  if (!frees || static_cast<int>(r.rax) != 0 || *count < kControlNumbers) return false;
   const uint64_t key = KeyOf(static_cast<const size_t*>(BlockAt(r.rsi)));
   for (std::atomic<uint64_t>& known : freeing_controls) {
     uint64_t empty = 0;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "report/base/time_budget.h"
 #include "report/builder/lock_names.h"
+#include "report/builder/unseen_allocator.h"
 #include "report/builder/written_files.h"
 #include "report/names/symbolize/earlier_names.h"
 #include "report/names/symbolize/profile_symbolizer.h"
@@ -352,6 +353,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(Snapshot taken, 
     if (is_heap && NeedsCourse()) snapshot->earlier = course_.moments();
     Profile profile = kind.build(*snapshot, peak_.state());
     if (profile.samples.empty()) continue;
+    if (!occasion.lean) AddUnseenAllocator(modules_.files(), &profile);
     if (!adopted_) AdoptEarlierFiles(output, *snapshot);
     if (kind.keeps_newest ? WasHigherBefore(state, profile)
                           : state.unchanged == 0 && WasWrittenBefore(state, profile)) {

@@ -203,10 +203,7 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
     allocator.text = fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
                                  BaseName(path), names.own_allocator);
   } else {
-    allocator.text = fmt::format(
-        "{} has {} linked in, without symbols: what it takes from that is not seen; install its debug file{}",
-        BaseName(path), by_text,
-        names.build_id.empty() ? ", or keep .symtab" : fmt::format(" (build id {})", names.build_id));
+    allocator.text = fmt::format("{} has {}", BaseName(path), LinkedWithoutNames(by_text, names.build_id));
   }
   return allocator;
 }

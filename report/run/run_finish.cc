@@ -258,7 +258,7 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   return text;
 }
 
-// What the process itself recorded of an allocator in its executable that is not seen, or not all of it; "": nothing.
+// What the process itself recorded of an allocator in its executable; "": nothing.
 std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) {
   std::vector<std::string> names;
   for (const auto& [kind, name] : process.newest)
@@ -270,7 +270,7 @@ std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) 
     if (!allocator.has_value()) return "";
     if (!allocator->incomplete.empty())
       return fmt::format("the heap profile is incomplete: {}.", allocator->incomplete);
-    return allocator->is_seen ? "" : fmt::format("{}.", allocator->outcome);
+    return fmt::format("{}.", allocator->outcome);
   }
   return "";
 }

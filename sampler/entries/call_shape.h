@@ -42,6 +42,7 @@ inline constexpr CallShape AllocateAlignedInto{Effect::kAllocatesInto, 3, 2, -1,
 inline constexpr CallShape AllocateNothrow{Effect::kAllocates, 2, 0, -1, -1};
 inline constexpr CallShape AllocateAlignedNothrow{Effect::kAllocates, 3, 0, -1, -1};
 inline constexpr CallShape AllocateAlignedAt{Effect::kAllocates, 3, 0, -1, -1};
+inline constexpr CallShape AllocateAlignedHinted{Effect::kAllocates, 4, 0, -1, -1};
 inline constexpr CallShape AllocateManyAligned{Effect::kAllocates, 3, 0, 1, -1};
 inline constexpr CallShape AllocateCopy{Effect::kCopies, 2, -1, -1, -1};
 inline constexpr CallShape AllocatePath{Effect::kCopiesPath, 2, -1, -1, 1};
@@ -107,7 +108,7 @@ enum AllocatorName : int {
 };
 
 struct NamedCall {
-  char text[48];  // no pointer, which the dynamic linker would have to relocate at the start of every program
+  char text[64];  // no pointer, which the dynamic linker would have to relocate at the start of every program
   CallShape shape;
 };
 inline constexpr NamedCall kNamedCalls[kAllocatorNames] = {

@@ -38,11 +38,32 @@ struct NameFilter {
 };
 constexpr NameFilter kNameFilter;
 
+// Finds names by their hash: a jemalloc has a thousand functions that begin with "je_".
+constexpr uint32_t HashOfName(const char* name) {
+  uint32_t hash = 0;
+  for (; *name != '\0'; ++name) hash = hash * 31 + static_cast<uint8_t>(*name);
+  return hash ^ hash >> 15;
+}
+struct NameTable {
+  static constexpr uint32_t kSlots = 1024;
+  static_assert(kAllocatorNames < 511);  // EntryOutcome::name has 9 bits
+  int16_t slots[kSlots] = {};            // 0: empty; otherwise 1 + number
+  constexpr NameTable() {
+    for (int i = 0; i < kAllocatorNames; ++i) {
+      uint32_t at = HashOfName(kNamedCalls[i].text) % kSlots;
+      while (slots[at] != 0) at = (at + 1) % kSlots;
+      slots[at] = static_cast<int16_t>(i + 1);
+    }
+  }
+};
+constexpr NameTable kNameTable;
+
 int NumberOf(const char* name) {
   if (!kNameFilter.MayHave(name)) return -1;
-  for (int i = 0; i < kAllocatorNames; ++i) {
-    const char* text = kNamedCalls[i].text;
-    if (text[0] == name[0] && text[1] == name[1] && strcmp(text, name) == 0) return i;
+  for (uint32_t at = HashOfName(name) % NameTable::kSlots; kNameTable.slots[at] != 0;
+       at = (at + 1) % NameTable::kSlots) {
+    const int number = kNameTable.slots[at] - 1;
+    if (strcmp(kNamedCalls[number].text, name) == 0) return number;
   }
   return -1;
 }
@@ -50,7 +71,13 @@ int NumberOf(const char* name) {
 bool StartsWith(const char* text, const char* start) { return strncmp(text, start, strlen(start)) == 0; }
 
 // Arrays of characters, not pointers: the dynamic linker would have to relocate each pointer in every program.
-constexpr char kPrivatePrefixes[][8] = {"je_", "_rjem_", "mi_", "tc_", "sn_"};
+constexpr struct {
+  char text[20];
+  int family;
+} kPrivatePrefixes[] = {{"je_", 0}, {"_rjem_", 1},           {"mi_", 2},   {"tc_", 3},
+                        {"sn_", 4}, {"TCMallocInternal", 5}, {"Bridge", 5}};
+// Beyond these, the plain names.
+constexpr int kPlainFamily = 6;
 constexpr char kRevealing[][40] = {"mallctl",
                                    "je_mallctl",
                                    "_rjem_mallctl",
@@ -70,21 +97,15 @@ constexpr char kRevealing[][40] = {"mallctl",
                                    "sn_malloc"};
 constexpr char kRevealingScopes[][20] = {"_ZN8snmalloc", "_ZNK8snmalloc", "_ZN8tcmalloc"};
 
-// Names under which an allocator lives beside malloc; nobody else has them.
-bool IsPrivateName(int name) {
+int FamilyOf(int name) {
   for (const auto& prefix : kPrivatePrefixes) {
-    if (StartsWith(kNamedCalls[name].text, prefix)) return true;
+    if (StartsWith(kNamedCalls[name].text, prefix.text)) return prefix.family;
   }
-  return false;
+  return kPlainFamily;
 }
 
-// The prefix of a private name; beyond these, the family of the plain names.
-constexpr int kFamilies = static_cast<int>(sizeof kPrivatePrefixes / sizeof *kPrivatePrefixes) + 1;
-int FamilyOf(int name) {
-  int family = 0;
-  while (family < kFamilies - 1 && !StartsWith(kNamedCalls[name].text, kPrivatePrefixes[family])) ++family;
-  return family;
-}
+// Names under which an allocator lives beside malloc; nobody else has them.
+bool IsPrivateName(int name) { return FamilyOf(name) != kPlainFamily; }
 
 // The function that this name is a copy of ("free.part.0"), which a compiler makes for some of its callers. −1: none. A
 // part that is only jumped to ("free.cold") is no copy.
@@ -522,21 +543,85 @@ class Planner {
     plan_.calls[plan_.call_count++] = {distance_at, to};
   }
 
-  void ReadBody(int number) {
-    EntrySite& site = plan_.sites[number];
-    const uintptr_t end = site.address + site.bytes;
-    uint32_t overwritten = 0;
-    for (uintptr_t at = site.address; at < end && !refused_;) {
-      const Instruction one = DecodeAt(at);
-      if (one.length == 0) {
-        if (!site.left_alone) Refuse(EntryReason::kUnknownCode, number);
-        return;
+  // ---- Code that several entries share ----
+
+  struct CodeFacts {
+    bool whole = true;         // all of it is understood
+    bool has_table = false;    // a jump, perhaps through a table of branches, with targets that are not known here
+    uint32_t overwritten = 0;  // registers, as bits
+
+    void Add(const Instruction& one, bool wants_registers) {
+      if (one.flow == Flow::kIndirectJump && one.relative_at < 0) has_table = true;
+      if (const int written = wants_registers ? OverwrittenRegister(one) : -1; written >= 0)
+        overwritten |= 1u << written;
+    }
+  };
+
+  // Calls found(instruction, address) for each direct branch, until it returns false. Each range is decoded once, as
+  // long as there is room for its branches. The first caller for a range decides whether its registers are wanted.
+  template <typename Found>
+  CodeFacts ForBranches(const CodeRange& range, Found found, bool wants_registers = false) {
+    const EntryPlan::ReadCode* read = Remember(range, wants_registers);
+    CodeFacts facts;
+    if (read != nullptr) {
+      facts = {read->whole, read->has_table, read->overwritten};
+      for (int i = 0; i < read->branch_count; ++i) {
+        const EntryPlan::Branch& branch = plan_.branches[read->first_branch + i];
+        Instruction one;
+        one.length = branch.length;
+        one.flow = branch.flow;
+        one.target_at = branch.target_at;
+        one.target_bytes = branch.target_bytes;
+        if (!found(one, image_.bias + branch.at)) break;
       }
-      if (one.target_at >= 0 && !CheckBranch(one, at, number)) return;
-      if (const int written = OverwrittenRegister(one); written >= 0) overwritten |= 1u << written;
+      return facts;
+    }
+    for (uintptr_t at = range.start; at < range.end;) {
+      const Instruction one = DecodeAt(at);
+      facts.whole = one.length != 0;
+      if (!facts.whole || (one.target_at >= 0 && !found(one, at))) break;
+      facts.Add(one, wants_registers);
       at += one.length;
     }
-    ChooseSpare(number, overwritten);
+    return facts;
+  }
+
+  // Null: there is no room.
+  const EntryPlan::ReadCode* Remember(const CodeRange& range, bool wants_registers) {
+    int16_t& newest = plan_.newest_read[range.start / 4 % EntryPlan::kReadLists];
+    for (int i = newest - 1; i >= 0; i = plan_.read[i].next - 1) {
+      if (plan_.read[i].range.start == range.start && plan_.read[i].range.end == range.end) return &plan_.read[i];
+    }
+    if (plan_.read_count == EntryPlan::kMaxRead || range.end - image_.bias > UINT32_MAX) return nullptr;
+    CodeFacts facts;
+    int count = plan_.branch_count;
+    for (uintptr_t at = range.start; at < range.end;) {
+      const Instruction one = DecodeAt(at);
+      facts.whole = one.length != 0;
+      if (!facts.whole) break;
+      if (one.target_at >= 0) {
+        if (count == EntryPlan::kMaxBranches) return nullptr;
+        plan_.branches[count++] = {static_cast<uint32_t>(at - image_.bias), one.length, one.flow, one.target_at,
+                                   one.target_bytes};
+      }
+      facts.Add(one, wants_registers);
+      at += one.length;
+    }
+    EntryPlan::ReadCode& read = plan_.read[plan_.read_count++];
+    read = {range,       plan_.branch_count, count - plan_.branch_count, facts.overwritten, newest,
+            facts.whole, facts.has_table};
+    newest = static_cast<int16_t>(plan_.read_count);
+    plan_.branch_count = count;
+    return &read;
+  }
+
+  void ReadBody(int number) {
+    EntrySite& site = plan_.sites[number];
+    const CodeFacts facts = ForBranches(
+        {site.address, site.address + site.bytes},
+        [this, number](const Instruction& one, uintptr_t at) { return CheckBranch(one, at, number); }, true);
+    if (!facts.whole && !refused_ && !site.left_alone) Refuse(EntryReason::kUnknownCode, number);
+    if (!refused_) ChooseSpare(number, facts.overwritten);
   }
 
   // A register that the stub may overwrite: the function does so itself, so no caller keeps a value in it.
@@ -609,15 +694,19 @@ class Planner {
     uint32_t index = starts.UpTo(from);
     uintptr_t at = index > 0 ? starts.At(index - 1) : to;
     if (at + kLargestVisited < from) at = index < starts.count ? starts.At(index) : to;  // a gap, or a huge function
-    const EntrySite& own = plan_.sites[skipped];
+    bool begins = true;
     while (at < to && !refused_) {
       const uintptr_t next = index < starts.count ? starts.At(index) : UINTPTR_MAX;
       if (at >= next) {
         at = next;
         ++index;
+        begins = true;
       }
-      if (at == own.address) {
-        at += own.bytes;
+      // ReadBody has read the entries.
+      const int site = begins ? plan_.SiteAt(at) : -1;
+      begins = false;
+      if (site >= 0 && (site == skipped || plan_.IsChanged(site))) {
+        at += plan_.sites[site].bytes;
         continue;
       }
       const Instruction one = DecodeAt(at);
@@ -666,26 +755,29 @@ class Planner {
     return parts.whole;
   }
 
+  // A branch outside of the entry's body. False: it refuses.
+  bool FollowBranch(const Instruction& one, uintptr_t at, const Part& part, int own, const FunctionStarts& starts,
+                    Parts* parts) {
+    const EntrySite& site = plan_.sites[own];
+    const uintptr_t target = TargetAt(one, at);
+    // A jump back to the entry's start is no second call.
+    const bool to_own = target == site.address || target == site.first;
+    if (!CheckBranch(one, at, to_own ? own : -1)) return false;
+    if (!to_own && !part.Has(target)) AddPart(target, own, starts, parts);
+    return true;
+  }
+
   void ReadPart(const Part& part, int own, const FunctionStarts& starts, Parts* parts) {
     const EntrySite& site = plan_.sites[own];
-    for (uintptr_t at = part.start; at < part.end && !refused_;) {
-      const Instruction one = DecodeAt(at);
-      if (one.length == 0) {
-        parts->whole = false;
-        return;
-      }
-      const bool in_body = at >= site.address && at < site.address + site.bytes;
-      // Perhaps a table of branches, with targets that are not known here.
-      if (in_body && one.flow == Flow::kIndirectJump && one.relative_at < 0) parts->whole = false;
-      if (one.target_at >= 0 && one.flow != Flow::kCall) {
-        const uintptr_t target = TargetAt(one, at);
-        // A jump back to the entry's start is no second call. ReadBody has looked at those in the body.
-        const bool to_own = target == site.address || target == site.first;
-        if (!in_body && !CheckBranch(one, at, to_own ? own : -1)) return;
-        if (!to_own) AddPart(target, own, starts, parts);
-      }
-      at += one.length;
-    }
+    const bool is_body = part.start == site.address;
+    const CodeFacts facts = ForBranches(part, [&](const Instruction& one, uintptr_t at) {
+      if (one.flow == Flow::kCall) return true;
+      if (!is_body) return FollowBranch(one, at, part, own, starts, parts);
+      // ReadBody has looked at these.
+      if (const uintptr_t target = TargetAt(one, at); !part.Has(target)) AddPart(target, own, starts, parts);
+      return true;
+    });
+    if (!facts.whole || (is_body && facts.has_table)) parts->whole = false;
   }
 
   void AddPart(uintptr_t target, int own, const FunctionStarts& starts, Parts* parts) {
@@ -812,10 +904,20 @@ class Planner {
       const __m128i some = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, call), _mm_cmpeq_epi8(bytes, jump)),
                                         _mm_cmpeq_epi8(_mm_and_si128(bytes, high), near));
       for (int mask = _mm_movemask_epi8(some); mask != 0; mask &= mask - 1)
-        LookAt(segment, at + static_cast<uintptr_t>(__builtin_ctz(static_cast<unsigned>(mask))));
+        if (const uintptr_t opcode = at + static_cast<uintptr_t>(__builtin_ctz(static_cast<unsigned>(mask)));
+            IsNear(NearTarget(opcode)))
+          LookAt(segment, opcode);
     }
     for (; at + kJumpBytes <= segment.end && !refused_; ++at) LookAt(segment, at);
   }
+
+  // Where a branch with its opcode here leads, if it is one.
+  static uintptr_t NearTarget(uintptr_t opcode) {
+    int32_t distance;
+    memcpy(&distance, reinterpret_cast<const uint8_t*>(opcode) + 1, sizeof distance);
+    return opcode + kJumpBytes + static_cast<uintptr_t>(static_cast<int64_t>(distance));
+  }
+  bool IsNear(uintptr_t target) const { return target >= lowest_ && target < highest_; }
 
   void AlsoSearchFor(uintptr_t address) {
     if (address < lowest_) lowest_ = address;
@@ -840,10 +942,8 @@ class Planner {
     const bool conditional = (code[0] & 0xf0) == 0x80;
     if (!conditional && code[0] != 0xe8 && code[0] != 0xe9) return;
     if (conditional && (at == segment.start || code[-1] != 0x0f)) return;
-    int32_t distance;
-    memcpy(&distance, code + 1, sizeof distance);
-    const uintptr_t target = at + kJumpBytes + static_cast<uintptr_t>(static_cast<int64_t>(distance));
-    if (target < lowest_ || target >= highest_ || !MayBePlace(target)) return;
+    const uintptr_t target = NearTarget(at);
+    if (!IsNear(target) || !MayBePlace(target)) return;
     for (int i = 0; i < plan_.site_count; ++i) {
       const EntrySite& site = plan_.sites[i];
       if (site.left_alone || !IsInside(site, target)) continue;
@@ -899,22 +999,20 @@ class Planner {
 
   // Calls found(address of the displacement, number of the site) for each branch to an entry in this range.
   template <typename Found>
-  void ForEntryCalls(const CodeRange& range, Found found) const {
-    for (uintptr_t at = range.start; at < range.end && !refused_;) {
-      const Instruction one = DecodeAt(at);
-      if (one.length == 0) break;
-      if (one.target_at >= 0 && one.target_bytes == 4) {
-        const uintptr_t target = TargetAt(one, at);
-        const int to = MayBePlace(target) ? plan_.SiteAt(target) : -1;
-        if (to >= 0 && plan_.IsChanged(to)) found(at + static_cast<uintptr_t>(one.target_at), to);
-      }
-      at += one.length;
-    }
+  void ForEntryCalls(const CodeRange& range, Found found) {
+    ForBranches(range, [&](const Instruction& one, uintptr_t at) {
+      if (one.target_bytes != 4) return true;
+      const uintptr_t target = TargetAt(one, at);
+      const int to = MayBePlace(target) ? plan_.SiteAt(target) : -1;
+      if (to >= 0 && plan_.IsChanged(to)) found(at + static_cast<uintptr_t>(one.target_at), to);
+      return !refused_;
+    });
   }
 
   // Whether a function has a name that is not an allocator's. Without names it counts as the allocator's.
   bool MayBePrograms(uintptr_t address) const {
-    static constexpr char kOwn[][16] = {"je_", "_rjem_", "mi_", "_mi_", "tc_", "sn_", "_ZN8tcmalloc", "_ZN8snmalloc"};
+    static constexpr char kOwn[][20] = {"je_", "_rjem_",   "mi_",          "_mi_",        "tc_",
+                                        "sn_", "TCMalloc", "_ZN8tcmalloc", "_ZN8snmalloc"};
     for (size_t i = 0; i < image_.all.count; ++i) {
       const Elf64_Sym& symbol = image_.all.symbols[i];
       if (!IsFunction(symbol) || image_.bias + symbol.st_value != address) continue;
@@ -934,18 +1032,16 @@ class Planner {
     return false;
   }
 
-  void CollectCallees(uintptr_t at, uintptr_t end, uintptr_t* visited, int* count) const {
-    while (at < end && *count < kMaxVisited) {
-      const Instruction one = DecodeAt(at);
-      if (one.length == 0) return;
-      if (one.target_at >= 0 && one.target_bytes == 4 && (one.flow == Flow::kCall || one.flow == Flow::kJump)) {
-        const uintptr_t target = TargetAt(one, at);
-        bool known = plan_.SiteAt(target) >= 0 || image_.CodeAt(target) == nullptr;
-        for (int i = 0; i < *count && !known; ++i) known = visited[i] == target;
-        if (!known) visited[(*count)++] = target;
-      }
-      at += one.length;
-    }
+  void CollectCallees(uintptr_t start, uintptr_t end, uintptr_t* visited, int* count) {
+    ForBranches({start, end}, [&](const Instruction& one, uintptr_t at) {
+      if (*count == kMaxVisited) return false;
+      if (one.target_bytes != 4 || (one.flow != Flow::kCall && one.flow != Flow::kJump)) return true;
+      const uintptr_t target = TargetAt(one, at);
+      bool known = plan_.SiteAt(target) >= 0 || image_.CodeAt(target) == nullptr;
+      for (int i = 0; i < *count && !known; ++i) known = visited[i] == target;
+      if (!known) visited[(*count)++] = target;
+      return true;
+    });
   }
 
   const ExecutableImage& image_;
@@ -1019,8 +1115,8 @@ bool MayHaveOwnAllocator(const SymbolList& exported) {
 }
 
 bool MayNameAllocator(const char* names, size_t bytes) {
-  static constexpr char kFamilies[][16] = {"_rjem_malloc", "je_malloc", "mi_malloc",
-                                           "tc_malloc",    "sn_malloc", "sn_rust_alloc"};
+  static constexpr char kFamilies[][16] = {"_rjem_malloc", "je_malloc",     "mi_malloc", "tc_malloc",
+                                           "sn_malloc",    "sn_rust_alloc", "TCMalloc"};
   static constexpr char kHidden[] = "\0malloc";
   return AnyAlloc(names, bytes, [names, bytes](size_t lloc) {
     if (lloc >= 3 && lloc + 5 <= bytes && memcmp(names + lloc - 3, kHidden, sizeof kHidden) == 0) return true;
@@ -1034,8 +1130,9 @@ bool MayNameAllocator(const char* names, size_t bytes) {
 
 void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan) {
   plan->outcome = {};
-  plan->site_count = plan->call_count = plan->range_count = 0;
+  plan->site_count = plan->call_count = plan->range_count = plan->branch_count = plan->read_count = 0;
   plan->is_listed = false;
+  memset(plan->newest_read, 0, sizeof plan->newest_read);
   Planner(image, plan).Run(wanted);
 }
 

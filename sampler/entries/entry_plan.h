@@ -89,7 +89,7 @@ struct InnerCall {
 };
 
 struct EntryPlan {
-  static constexpr int kMaxSites = 192, kMaxCalls = 512, kMaxRanges = 768;
+  static constexpr int kMaxSites = 192, kMaxCalls = 512, kMaxRanges = 768, kMaxRead = 512, kMaxBranches = 8192;
   EntryOutcome outcome;
   EntrySite sites[kMaxSites];
   int site_count = 0;
@@ -99,6 +99,25 @@ struct EntryPlan {
   // The entries, and what they jump to: a call of the allocator returns to one of these. Sorted.
   CodeRange ranges[kMaxRanges];
   int range_count = 0;
+  // For the planner: the branches of code that several entries lead to, so that each is decoded once.
+  struct Branch {
+    uint32_t at;  // from the image's bias
+    uint8_t length;
+    Instruction::Flow flow;
+    int8_t target_at, target_bytes;
+  };
+  struct ReadCode {
+    CodeRange range;
+    int first_branch, branch_count;
+    uint32_t overwritten;
+    int16_t next;  // 1 + number of an earlier one in the same list; 0: none
+    bool whole, has_table;
+  };
+  static constexpr int kReadLists = 256;
+  int16_t newest_read[kReadLists];
+  Branch branches[kMaxBranches];
+  ReadCode read[kMaxRead];
+  int branch_count = 0, read_count = 0;
 
   int SiteAt(uintptr_t address) const;  // −1: none begins there
   // The same for a site that is to be changed, also after its endbr64. Its trampoline begins there.

@@ -1,10 +1,15 @@
 // Allocators that are linked into the executable: what is said of them.
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tests/support/profiled.h"
+#include "tests/support/uprobe.h"
 
 namespace holdfast::testing {
 namespace {
@@ -106,6 +111,110 @@ TEST_F(LinkedAllocators, RunNamesItsOwnOption) {
 // The tool looks for messages of allocators, and must not find its own.
 TEST_F(LinkedAllocators, TheToolHasNone) {
   EXPECT_THAT(RunTool({"doctor", "--", Tool()}).out, Not(HasSubstr("linked in, without symbols")));
+}
+
+// ---- What is said of each state, wherever a user looks ----
+
+struct State {
+  const char *program, *entries;
+  const char* in_file;     // what a check of the file finds
+  const char* in_process;  // what the process finds, and its profiles say
+  int doctor;              // exit code
+};
+std::ostream& operator<<(std::ostream& out, const State& state) { return out << state.program; }
+
+// What a page shows, as the report's script unpacks it.
+std::string PageData(const std::string& path) {
+  const std::string page = ReadFile(path), start = "id=\"data\">";
+  const size_t begin = page.find(start) + start.size();
+  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string packed;
+  uint32_t bits = 0;
+  int count = 0;
+  for (size_t at = begin; at < page.size() && letters.find(page[at]) != std::string::npos; ++at) {
+    bits = bits << 6 | static_cast<uint32_t>(letters.find(page[at]));
+    count += 6;
+    if (count >= 8) packed.push_back(static_cast<char>(bits >> (count -= 8) & 0xff));
+  }
+  std::string text(1 << 20, '\0');
+  z_stream stream{};
+  inflateInit2(&stream, -15);
+  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(text.data());
+  stream.avail_out = static_cast<uInt>(text.size());
+  inflate(&stream, Z_FINISH);
+  text.resize(stream.total_out);
+  inflateEnd(&stream);
+  return text;
+}
+
+class LinkedAllocatorStates : public Profiled, public ::testing::WithParamInterface<State> {};
+
+TEST_P(LinkedAllocatorStates, AreSaidByDoctorRunInfoAndThePage) {
+  const State& state = GetParam();
+  const std::string path = ProgramPath(state.program);
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << state.program;
+  Command doctor;
+  doctor.argv = {Tool(), "doctor", "--", path};
+  doctor.env["HOLDFAST_ENTRIES"] = state.entries;
+  const RunResult of_file = Execute(doctor);
+  EXPECT_THAT(of_file.out, HasSubstr(state.in_file));
+  EXPECT_TRUE(of_file.exited(state.doctor)) << of_file.Describe();
+
+  Command command = CommandFor(Launch::kPreload, {state.program, "again"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_ENTRIES"] = state.entries;
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("worked\n"));
+  const RunResult of_process = RunTool({"doctor", std::to_string(running.pid()), "--tables", tables()});
+  EXPECT_THAT(of_process.out, HasSubstr(state.in_process));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  EXPECT_TRUE(Settled());
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr(state.in_process));
+  const std::string page = folder() + "/page.html";
+  EXPECT_TRUE(RunTool({"html", out(), "-o", page}).exited(0));
+  EXPECT_THAT(PageData(page), HasSubstr(state.in_process));
+
+  const RunResult run = RunTool(
+      {"run", "--entries", state.entries, "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", path});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_THAT(run.err, HasSubstr(state.in_process));
+}
+
+constexpr char kAllFour[] = "allocator are redirected at their entry";
+INSTANTIATE_TEST_SUITE_P(
+    All, LinkedAllocatorStates,
+    ::testing::Values(
+        State{"entry_cases_plain", "yes", kAllFour, kAllFour, 0},
+        State{"entry_cases_short", "yes", "free is too short for a jump", "free is too short for a jump", 1},
+        State{"entry_cases_copied", "yes", "free has a copy (.part, .constprop)", "free has a copy (.part, .constprop)",
+              1},
+        State{"entry_cases_thunk", "auto", "is none that is tested: --entries yes", "is none that is tested", 1},
+        State{"entry_cases_loop", "no", "--entries is no", "--entries is no", 1},
+        State{"entry_cases_hidden", "auto", "malloc is hidden", "malloc is hidden", 1},
+        State{"entry_cases_inlined", "yes", kAllFour, "some of its functions are inlined (-flto)", 0},
+        State{"entry_cases_heaps", "yes", kAllFour, "frees many blocks at once", 0},
+        State{"linked_calls_jemalloc_stripped", "auto", "install its debug file", "install its debug file", 0}),
+    [](const auto& info) { return std::string(info.param.program); });
+
+// The process does not read all of its own file: the exporter does.
+TEST_F(LinkedAllocators, OneWithoutSymbolsIsNamedInItsProfiles) {
+  const std::string path = folder() + "/stripped";
+  std::filesystem::copy_file(ProgramPath("speaks_as_allocator"), path);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  file.seekp(static_cast<std::streamoff>(bytes.find("room for a message of an allocator")));
+  file << "<jemalloc>: out of memory";
+  file.close();
+  const RunResult run = RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", path});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  const std::string text = "jemalloc linked in, without symbols: what it takes from that is not seen";
+  EXPECT_THAT(run.err, HasSubstr(text));
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr(text));
+  const std::string page = folder() + "/page.html";
+  EXPECT_TRUE(RunTool({"html", out(), "-o", page}).exited(0));
+  EXPECT_THAT(PageData(page), HasSubstr(text));
 }
 
 // A stripped allocator is known by its messages alone.
@@ -303,6 +412,21 @@ TEST_F(EntryCases, ARefusalIsInTheProfiles) {
   }
 }
 
+// mcount looks at both sides of its own call. The program runs as it does without the library.
+TEST_F(EntryCases, AProgramCompiledWithPgIsRefused) {
+  Command doctor;
+  doctor.argv = {Tool(), "doctor", "--", ProgramPath("own_malloc_traced")};
+  doctor.env["HOLDFAST_ENTRIES"] = "yes";
+  EXPECT_THAT(Execute(doctor).out, HasSubstr("calls another object in its first bytes (-pg does)"));
+  Command bare = CommandFor(Launch::kBare, {"own_malloc_traced"});
+  Command command = CommandFor(Launch::kPreload, {"own_malloc_traced"}, {{"heap-interval", "1"}});
+  command.env["HOLDFAST_ENTRIES"] = "yes";
+  command.cwd = bare.cwd = folder();  // gmon.out
+  const RunResult run = RunAndSettle(command);
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_EQ(run.out, Execute(bare).out);
+}
+
 TEST_F(EntryCases, ThreadsAndChangedBytesRefuse) {
   for (const auto& [how, reason] :
        {std::pair<const char*, const char*>{"thread", "the program already had several threads"},
@@ -320,6 +444,122 @@ TEST_F(EntryCases, ThreadsAndChangedBytesRefuse) {
     EXPECT_THAT(map[0].Comment("allocator").value_or(""), HasSubstr(reason));
     std::filesystem::remove_all(out());
   }
+}
+
+// Where a function of a program is in its file.
+uint64_t AddressOf(const std::string& program, const std::string& function) {
+  std::istringstream lines(Execute({.argv = {"nm", ProgramPath(program)}}).out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with(" T " + function)) return std::stoull(line, nullptr, 16);
+  }
+  ADD_FAILURE() << program << " has no " << function;
+  return 0;
+}
+
+// The kernel runs the instruction under a uprobe elsewhere: a jump there would be lost, or run in its place.
+TEST_F(EntryCases, AUprobeThatIsThereFirstRefuses) {
+  if (!HasUprobes()) GTEST_SKIP() << "the kernel has no uprobes";
+  Command command =
+      CommandFor(Launch::kPreload, {"entry_cases_plain"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  int gate[2];
+  ASSERT_EQ(pipe(gate), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    char opened;
+    for (const auto& [name, value] : command.env) setenv(name.c_str(), value.c_str(), 1);
+    setenv("HOLDFAST_ENTRIES", "yes", 1);
+    if (read(gate[0], &opened, 1) == 1)
+      execl(command.argv[0].c_str(), command.argv[0].c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  const Uprobe probe(pid, ProgramPath("entry_cases_plain"), AddressOf("entry_cases_plain", "free"));
+  const bool goes = probe.valid() && write(gate[1], "x", 1) == 1;
+  close(gate[0]);
+  close(gate[1]);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (!probe.valid()) GTEST_SKIP() << "the kernel permits no uprobes here";
+  EXPECT_TRUE(goes);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(Settled());
+  EXPECT_GE(probe.Count(), 200);
+  EXPECT_TRUE(NewestHeap().empty());
+  const std::vector<Decoded> map = Newest(out(), "map");
+  ASSERT_EQ(map.size(), 1u) << AllSummaries();
+  EXPECT_THAT(map[0].Comment("allocator").value_or(""),
+              HasSubstr("free its first bytes differ from the file: a breakpoint, a uprobe or another tool is there"));
+}
+
+// The first instruction stays in its place: a uprobe may come and go there.
+TEST_F(EntryCases, AUprobeThatComesLaterCountsTheCallsAndGoes) {
+  if (!HasUprobes()) GTEST_SKIP() << "the kernel has no uprobes";
+  Command command =
+      CommandFor(Launch::kPreload, {"entry_cases_plain", "again"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  command.env["HOLDFAST_ENTRIES"] = "yes";
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("worked\n"));
+  bool permitted = false;
+  {
+    std::map<std::string, Uprobe> probes;
+    for (const char* function : {"malloc", "free"})
+      probes.emplace(function,
+                     Uprobe(running.pid(), ProgramPath("entry_cases_plain"), AddressOf("entry_cases_plain", function)));
+    permitted = probes.at("malloc").valid() && probes.at("free").valid();
+    running.Write("x");
+    ASSERT_TRUE(running.WaitForOutput("worked\nworked\n"));
+    if (permitted) {
+      EXPECT_GE(probes.at("malloc").Count(), 200);
+      EXPECT_GE(probes.at("free").Count(), 200);
+    }
+  }
+  running.Write("x");
+  ASSERT_TRUE(running.WaitForOutput("worked\nworked\nworked\n"));
+  running.CloseInput();
+  const RunResult run = running.Wait();
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  EXPECT_TRUE(Settled());
+  ExpectKnownHeap(run.out);
+  EXPECT_THAT(run.out, HasSubstr("expect kept 300 "));
+  if (!permitted) GTEST_SKIP() << "the kernel permits no uprobes here";
+}
+
+// Its blocks outlive it, and keep its names.
+TEST_F(EntryCases, APluginThatIsClosedLeavesItsBlocks) {
+  Command command =
+      CommandFor(Launch::kPreload, {"entry_cases_plain", "plugin", ProgramPath("first_unloaded_plugin.so")},
+                 {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  command.env["HOLDFAST_ENTRIES"] = "yes";
+  const RunResult run = RunAndSettle(command);
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  ExpectKnownHeap(run.out);
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  const Values by_plugin = heap[0].SumAny("first_unloaded_allocates");
+  EXPECT_EQ(by_plugin.at("alloc_objects"), 100);
+  EXPECT_EQ(by_plugin.at("inuse_objects"), 40);
+  EXPECT_EQ(by_plugin.at("inuse_space"), 40 * 400);
+}
+
+// The caller gets both, whether the call was sampled or not.
+TEST_F(EntryCases, AFunctionMayHaveASecondResult) {
+  for (const char* interval : {"1", "200", "512KiB"}) {
+    const RunResult run = RunCase("two_results", interval);
+    ASSERT_TRUE(run.exited(0)) << interval << run.Describe();
+    if (std::string(interval) == "1") ExpectKnownHeap(run.out);
+    std::filesystem::remove_all(out());
+  }
+}
+
+// As Rust's crates have it: no malloc of their own, and names that only .symtab has.
+TEST_F(EntryCases, AnAllocatorUnderOtherNamesIsRedirectedByDefault) {
+  const RunResult run =
+      RunAs(Launch::kPreload, {"entry_cases_crate"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  ExpectKnownHeap(run.out);
+  const RunResult doctor = RunTool({"doctor", "--", ProgramPath("entry_cases_crate")});
+  EXPECT_THAT(doctor.out,
+              HasSubstr("ok    allocator   entry_cases_crate has an allocator linked in; all 4 functions of the "
+                        "executable's allocator are redirected at their entry"));
 }
 
 TEST_F(EntryCases, CodeIsWrittenWhereWritableCodeIsForbidden) {

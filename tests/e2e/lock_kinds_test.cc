@@ -227,6 +227,30 @@ TEST_F(LockKinds, LibrariesWithLocksThatSpinAreNamed) {
   EXPECT_THAT(RunTool({"locks", out()}).out, HasSubstr("note     " + text));
 }
 
+// Of those that sleep the whole wait is seen, of those that spin nothing: then the views and doctor say so.
+TEST_F(LockKinds, OneTbbsSleepingMutexesAreSeenAndItsSpinningOnesAreNamed) {
+  if (access(ProgramPath("tbb_waits").c_str(), X_OK) != 0) GTEST_SKIP() << "needs libtbb-dev";
+  const std::string folder = RunUntilRight("tbb_waits", 0.1, false);
+  int spins = 0;
+  std::istringstream lines(LinesWith("spins ", output_));
+  std::string word, function;
+  for (int64_t waited; lines >> word >> function >> waited; ++spins) {
+    EXPECT_GE(waited, 90'000'000) << function;
+    EXPECT_EQ(Below(Newest(folder, "block"), function, "").at("contentions"), 0) << function;
+  }
+  EXPECT_EQ(spins, 2);
+  const std::string text = "oneTBB's mutexes spin before they sleep: waits that end before that are not seen";
+  EXPECT_THAT(RunTool({"locks", folder}).out, HasSubstr(text));
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("tbb_waits")}).out, HasSubstr(text));
+  Running running(CommandFor(Launch::kPreload, {"tbb_waits", "stops"}, {{"lock-interval", "1ns"}}));
+  ASSERT_TRUE(running.WaitForOutput("stops\n"));
+  const RunResult stuck = RunTool({"stuck", std::to_string(running.pid()), "--tables", tables()});
+  EXPECT_THAT(stuck.out, HasSubstr(text)) << stuck.Describe();
+  EXPECT_THAT(stuck.out, HasSubstr("waits_for_mutex"));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 TEST_F(LockKinds, RustsLocksAreSeen) { RunUntilRight("rust_waits", 0.1, false); }
 
 // Otherwise waiting would be attributed to their locks' holders for ever.

@@ -2,9 +2,7 @@
 // the file, with a breakpoint on each.
 #include <elf.h>
 #include <gmock/gmock.h>
-#include <linux/perf_event.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include <sstream>
 
 #include "tests/support/profiled.h"
+#include "tests/support/uprobe.h"
 
 namespace holdfast::testing {
 namespace {
@@ -162,23 +161,9 @@ class Probes : public Profiled {
   }
 };
 
-// Where this address of the file's code is in the file.
-uint64_t OffsetOf(const std::string& file, uint64_t address) {
-  Elf64_Ehdr head;
-  std::memcpy(&head, file.data(), sizeof head);
-  for (size_t i = 0; i < head.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    std::memcpy(&segment, file.data() + head.e_phoff + i * sizeof segment, sizeof segment);
-    if (segment.p_type == PT_LOAD && address - segment.p_vaddr < segment.p_filesz)
-      return address - segment.p_vaddr + segment.p_offset;
-  }
-  return 0;
-}
-
 // The kernel's own probes, as an eBPF profiler uses them, count the same samples.
 TEST_F(Probes, AreCountedByTheKernelsUprobes) {
-  const std::string type = ReadFile("/sys/bus/event_source/devices/uprobe/type"), file = ReadFile(Library());
-  if (type.empty()) GTEST_SKIP() << "the kernel has no uprobes";
+  if (!HasUprobes()) GTEST_SKIP() << "the kernel has no uprobes";
   const Command command =
       CommandFor(Launch::kPreload, {ProgramPath("known_probes")}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
   int gate[2];
@@ -191,18 +176,11 @@ TEST_F(Probes, AreCountedByTheKernelsUprobes) {
       execl(command.argv[0].c_str(), command.argv[0].c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
-  std::map<std::string, std::vector<int>> counters;
+  std::map<std::string, std::vector<Uprobe>> counters;
   bool refused = false;
-  for (const Probe& probe : ProbesIn(file)) {
-    perf_event_attr attributes{};
-    attributes.size = sizeof attributes;
-    attributes.type = static_cast<uint32_t>(std::stoul(type));
-    const std::string path = Library();
-    attributes.config1 = reinterpret_cast<uint64_t>(path.c_str());
-    attributes.config2 = OffsetOf(file, probe.address);
-    const auto counter = static_cast<int>(syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC));
-    refused = refused || counter < 0;
-    counters[probe.name].push_back(counter);
+  for (const Probe& probe : ProbesIn(ReadFile(Library()))) {
+    Uprobe& counter = counters[probe.name].emplace_back(pid, Library(), probe.address);
+    refused = refused || !counter.valid();
   }
   const bool goes = !refused && write(gate[1], "x", 1) == 1;
   close(gate[0]);
@@ -216,13 +194,9 @@ TEST_F(Probes, AreCountedByTheKernelsUprobes) {
   const std::vector<Decoded> heap = NewestHeap();
   ASSERT_EQ(heap.size(), 1u);
   const int64_t allocated = heap[0].Total().at("alloc_objects"), in_use = heap[0].Total().at("inuse_objects");
-  for (const auto& [name, files] : counters) {
-    int64_t sum = 0, count = 0;
-    for (const int counter : files) {
-      EXPECT_EQ(read(counter, &count, sizeof count), static_cast<ssize_t>(sizeof count));
-      sum += count;
-      close(counter);
-    }
+  for (const auto& [name, probes] : counters) {
+    int64_t sum = 0;
+    for (const Uprobe& probe : probes) sum += probe.Count();
     EXPECT_EQ(sum, name == "alloc" ? allocated : allocated - in_use) << name;
   }
 }

@@ -3,8 +3,11 @@
 //
 //     entry_cases_NAME          as it is
 //     entry_cases_NAME child    the same in a forked child and after an exec
+//     entry_cases_NAME again    the same once more for each line of input, after which it says so
+//     entry_cases_NAME plugin F the same, and by a plugin F that is closed before its blocks are freed
 #define _GNU_SOURCE
 #include <alloca.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,8 +52,10 @@
 #define SHARED 30       // realloc allocates by a function that the program calls too
 #define MOVED_CALL 32   // a call among its first instructions; the function called sees that it returns there
 #define UNNAMED 31      // free only jumps to a function with another name
+#define TWO_RESULTS 33  // a function returns the block's size in a second register
+#define CRATE 34        // no malloc: only google/tcmalloc's names, and those of a Rust crate
 
-// ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first ----
+// ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
 static char room[4 << 20];
 static size_t used;
 static void* freed;
@@ -61,15 +66,15 @@ __attribute__((noinline, used)) void* toy_malloc(size_t bytes) {
   volatile char deep[3000];
   deep[0] = 1;
 #endif
-  if (bytes > 1008) return NULL;
-  if (freed != NULL) {
+  const size_t whole = (bytes + 16 + 1023) & ~(size_t)1023;
+  if (bytes > sizeof room || used + whole > sizeof room) return NULL;
+  if (freed != NULL && whole == 1024) {
     void* block = freed;
     memcpy(&freed, block, sizeof freed);
     return block;
   }
-  if (used + 1024 > sizeof room) return NULL;
-  used += 1024;
-  return room + used - 1024 + 16;
+  used += whole;
+  return room + used - whole + 16;
 }
 __attribute__((noinline, used)) void toy_free(void* block) {
   if (block == NULL) return;
@@ -123,6 +128,21 @@ __attribute__((noinline, used)) int toy_mallctlbymib(const size_t* numbers, size
 #define HIDE(name) ".hidden " #name "\n"
 #define USUAL(target) "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\npop %rbx\njmp " #target "\n"
 
+#if CASE == CRATE
+__asm__(".text\n.p2align 4\n" FUNCTION(TCMallocInternalMalloc, USUAL(toy_malloc)) ".p2align 4\n" FUNCTION(TCMallocInternalNewAlignedNothrow, USUAL(toy_malloc)) ".p2align 4\n" FUNCTION(
+    BridgeTCMallocInternalNewAlignedNothrow,
+    "jmp TCMallocInternalNewAlignedNothrow\n") ".p2align 4\n" FUNCTION(BridgePrepareReallocAligned,
+                                                                       "push %rbx\nmov %rsi,%rdi\nmov %rdi,%rbx\npop %rbx\njmp toy_malloc\n") ".p2align 4\n" FUNCTION(TCMallocInternalDeleteSizedAligned,
+                                                                                                                                                                      USUAL(
+                                                                                                                                                                          toy_free)));
+void* BridgeTCMallocInternalNewAlignedNothrow(size_t bytes, size_t alignment);
+void* BridgePrepareReallocAligned(void* old, size_t bytes, size_t alignment, size_t* old_bytes);
+void TCMallocInternalDeleteSizedAligned(void* block, size_t bytes, size_t alignment);
+#define ALLOCATE(bytes) BridgeTCMallocInternalNewAlignedNothrow(bytes, 16)
+#define RELEASE(block) TCMallocInternalDeleteSizedAligned(block, 200, 16)
+#else
+#define ALLOCATE(bytes) malloc(bytes)
+#define RELEASE(block) free(block)
 __asm__(".text\n.p2align 4\n"
 #if CASE == LOOP
         FUNCTION(malloc, "endbr64\n1: mov %rdi,%rax\nshr %ecx\njne 1b\nnop\njmp toy_malloc\n") ".p2align 4\n"
@@ -191,6 +211,10 @@ __asm__(".text\n.p2align 4\n"
         FUNCTION(free, ".byte 0xe9\n.long inner_free-.-4\n") ".p2align 4\n" FUNCTION(inner_free, USUAL(toy_free))
 #elif CASE == FAMILY
         FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(sn_rust_alloc, USUAL(toy_malloc))
+#elif CASE == TWO_RESULTS
+        FUNCTION(free, USUAL(toy_free)) ".p2align 4\n" FUNCTION(
+            __size_returning_new,
+            "push %rbx\nmov %rdi,%rbx\nmov %rbx,%rdi\ncall toy_malloc\nmov $1008,%edx\npop %rbx\nret\n")
 #else
         FUNCTION(free, USUAL(toy_free))
 #endif
@@ -198,6 +222,14 @@ __asm__(".text\n.p2align 4\n"
             HIDE(malloc) HIDE(calloc) HIDE(realloc) HIDE(free)
 #endif
 );
+#endif
+#if CASE == TWO_RESULTS
+struct Sized {
+  void* block;
+  size_t bytes;
+};
+struct Sized __size_returning_new(size_t bytes);
+#endif
 
 #if CASE == COPIED
 void free_part(void*) __asm__("free.part.0");
@@ -226,9 +258,24 @@ KNOWN void* kept(size_t bytes) {
 #if CASE == LOOP
   __asm__ volatile("" : : "c"(255));
 #endif
-  return malloc(bytes);
+  return ALLOCATE(bytes);
 }
-KNOWN void* passing(size_t bytes) { return malloc(bytes); }
+KNOWN void* passing(size_t bytes) { return ALLOCATE(bytes); }
+#if CASE == TWO_RESULTS
+KNOWN struct Sized sized(size_t bytes) { return __size_returning_new(bytes); }
+#endif
+#if CASE == CRATE
+// As the crate does it: the caller frees the old block.
+KNOWN void* grown(void* old, size_t bytes) {
+  size_t old_bytes = 200;
+  void* block = BridgePrepareReallocAligned(old, bytes, 16, &old_bytes);
+  if (block != old) {
+    memcpy(block, old, old_bytes);
+    TCMallocInternalDeleteSizedAligned(old, old_bytes, 16);
+  }
+  return block;
+}
+#endif
 
 #if CASE == KEEPS
 // As gcc's -fipa-ra does it: registers that a call may overwrite, but this malloc and free do not. Returns how many have
@@ -286,9 +333,19 @@ static int Work(void) {
     char* other = passing(200);
     wrong += other == block;
     gate = 1;
-    free(other);
-    free(NULL);
+    RELEASE(other);
+    RELEASE(NULL);
   }
+#if CASE == TWO_RESULTS
+  for (int i = 0; i < 100; ++i) {
+    const struct Sized one = sized(300);
+    wrong += one.bytes != 1008;
+    if (i % 2 == 0) free(one.block);
+  }
+#endif
+#if CASE == CRATE
+  for (int i = 0; i < 10; ++i) RELEASE(grown(passing(200), 400));
+#endif
 #if CASE == THUNK
   for (int i = 0; i < 10; ++i) cfree(passing(200));
 #endif
@@ -331,10 +388,38 @@ static int Work(void) {
   return wrong != 0;
 }
 
+// Returns 1 if it is wrong.
+static int WorkInPlugin(const char* file) {
+  void* plugin = dlopen(file, RTLD_NOW);
+  if (plugin == NULL) return 1;
+  void* (*allocate)(size_t) = (void* (*)(size_t))dlsym(plugin, "Allocate");
+  void* blocks[100];
+  for (int i = 0; i < 100; ++i) blocks[i] = allocate(400);
+  dlclose(plugin);
+  for (int i = 0; i < 60; ++i) free(blocks[i]);
+  return dlopen(file, RTLD_NOW | RTLD_NOLOAD) != NULL;
+}
+
 int main(int count, char** arguments) {
   char* mapped = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mapped[0] = 1;
+#if CASE == CRATE
+  madvise(mapped, 4096, MADV_DONTNEED);
+#endif
   int wrong = Work();
+  size_t times = 1;
+  if (count > 1 && strcmp(arguments[1], "again") == 0) {
+    char line[16];
+    do {
+      puts("worked");
+      fflush(stdout);
+      ssize_t got = read(0, line, sizeof line);
+      if (got <= 0) break;
+      wrong |= Work();
+      ++times;
+    } while (1);
+  }
+  if (count > 2 && strcmp(arguments[1], "plugin") == 0) wrong |= WorkInPlugin(arguments[2]);
   if (count > 1 && strcmp(arguments[1], "child") == 0) {
     fflush(stdout);
     const pid_t child = fork();
@@ -347,11 +432,17 @@ int main(int count, char** arguments) {
     waitpid(child, &status, 0);
     wrong |= status != 0;
   }
-  const size_t more = CASE == THUNK || CASE == INLINED || CASE == COPIED || CASE == SHARED ? 10
-                      : CASE == SIZED                                                      ? 30
-                                                                                           : 0;
-  Expect("kept", 100, 10000, 100, 10000);
-  Expect("passing", 100 + more, (100 + more) * 200, 0, 0);
+  const size_t more = CASE == THUNK || CASE == INLINED || CASE == COPIED || CASE == SHARED || CASE == CRATE ? 10
+                      : CASE == SIZED                                                                       ? 30
+                                                                                                            : 0;
+  Expect("kept", 100 * times, 10000 * times, 100 * times, 10000 * times);
+  Expect("passing", (100 + more) * times, (100 + more) * 200 * times, 0, 0);
+#if CASE == TWO_RESULTS
+  Expect("sized", 100, 30000, 50, 15000);
+#endif
+#if CASE == CRATE
+  Expect("grown", 10, 4000, 0, 0);
+#endif
 #if CASE == SHARED
   Expect("shared_helper", 20, 10 * 300 + 10 * 400, 0, 0);
 #endif

@@ -1,9 +1,11 @@
 // Calls every function of an allocator that is linked into the executable, in one thread or in as many as the argument
-// says, checks what it gets, and says what the heap profile must hold at interval 1.
+// says, checks what it gets, and says what the heap profile must hold at interval 1. With `again` it then waits for the
+// end of input.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -86,11 +88,18 @@ void Say(const char* function, size_t threads, size_t bytes) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const int threads = count > 1 ? atoi(arguments[1]) : 1;
+  const bool waits = count > 1 && strcmp(arguments[1], "again") == 0;
+  const int threads = count > 1 && !waits ? atoi(arguments[1]) : 1;
   pthread_t others[16];
   for (int i = 1; i < threads && i <= 16; ++i) pthread_create(&others[i - 1], nullptr, Work, nullptr);
   Work(nullptr);
   for (int i = 1; i < threads && i <= 16; ++i) pthread_join(others[i - 1], nullptr);
+  if (waits) {
+    puts("worked");
+    fflush(stdout);
+    char end;
+    while (read(0, &end, 1) > 0) continue;
+  }
   const auto all = static_cast<size_t>(threads);
   Say("by_malloc", all, 100);
   Say("by_calloc", all, 301);

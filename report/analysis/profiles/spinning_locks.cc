@@ -10,10 +10,10 @@ namespace holdfast {
 namespace {
 
 constexpr SpinningLocks kSpinningLocks[] = {
-    {"oneTBB's mutexes", "libtbb.so", "tbb::"},
-    {"folly's locks", "libfolly.so", "folly::"},
-    {"parking_lot's locks", "", "parking_lot_core::"},
-    {"abseil's mutexes", "libabsl_synchronization.so", ""},
+    {"oneTBB's mutexes", "libtbb.so", "tbb::", ""},
+    {"folly's locks", "libfolly.so", "folly::", ""},
+    {"parking_lot's locks", "", "parking_lot_core::", ""},
+    {"abseil's mutexes", "libabsl_synchronization.so", "absl::", "::Mutex::"},
 };
 
 void AddOnce(std::string_view of, std::vector<std::string_view>* found) {
@@ -35,8 +35,8 @@ std::vector<std::string_view> SpinningLocksIn(const Profile& profile) {
   for (const Profile::Mapping& mapping : profile.mappings) AddSpinningLocks(profile.strings[mapping.file], &found);
   for (const Profile::Function& function : profile.functions) {
     for (const SpinningLocks& locks : kSpinningLocks) {
-      if (!locks.scope.empty() && std::string_view(profile.strings[function.name]).starts_with(locks.scope))
-        AddOnce(locks.of, &found);
+      const std::string_view name = profile.strings[function.name];
+      if (name.starts_with(locks.scope) && name.find(locks.part) != name.npos) AddOnce(locks.of, &found);
     }
   }
   return found;

@@ -16,6 +16,7 @@ struct SpinningLocks {
   std::string_view of;       // "oneTBB's mutexes"
   std::string_view library;  // how the file's name begins; "": always linked into a program
   std::string_view scope;    // how a demangled function's name begins; "": not known
+  std::string_view part;     // what that name contains as well
 };
 std::span<const SpinningLocks> AllSpinningLocks();
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
 
@@ -45,6 +46,11 @@ std::string AllocatorByText(const std::string& path) {
     }
   }
   return "";
+}
+
+std::string LinkedWithoutNames(const std::string& allocator, const std::string& build_id) {
+  return fmt::format("{} linked in, without symbols: what it takes from that is not seen; install its debug file{}",
+                     allocator, build_id.empty() ? ", or keep .symtab" : fmt::format(" (build id {})", build_id));
 }
 
 }  // namespace holdfast

@@ -14,6 +14,9 @@ inline constexpr uint64_t kMaxAllocatorTextBytes = 256 << 20;
 // Returns "jemalloc", "mimalloc" or "tcmalloc"; "" = none is recognised, or the file cannot be read.
 std::string AllocatorByText(const std::string& path);
 
+// "jemalloc linked in, without symbols: what it takes from that is not seen; install its debug file (build id 1f2e…)"
+std::string LinkedWithoutNames(const std::string& allocator, const std::string& build_id);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_NAMES_ELF_ALLOCATOR_TEXT_H_

@@ -21,16 +21,20 @@ namespace {
 
 // Functions of statically linked allocators with their own names. Their blocks never pass through malloc.
 constexpr std::string_view kOwnAllocators[] = {
-    "_rjem_malloc",   "_rjem_je_malloc", "je_malloc", "jemalloc_malloc", "tc_malloc_skip_new_handler",
-    "mi_heap_malloc", "rpmalloc"};
+    "_rjem_malloc",   "_rjem_je_malloc",        "je_malloc",     "jemalloc_malloc", "tc_malloc_skip_new_handler",
+    "mi_heap_malloc", "TCMallocInternalMalloc", "sn_rust_alloc", "sn_malloc",       "rpmalloc"};
 
-// Namespaces with locks that spin, as names are mangled.
-constexpr std::pair<std::string_view, std::string_view> kScopes[] = {
-    {"_ZN3tbb", "tbb"}, {"_ZN5folly", "folly"}, {"_ZN16parking_lot_core", "parking_lot_core"}};
+// Namespaces with locks that spin, as names are mangled: how these begin, and what they contain as well.
+constexpr struct {
+  std::string_view start, part, scope;
+} kScopes[] = {{"_ZN3tbb", "", "tbb"},
+               {"_ZN5folly", "", "folly"},
+               {"_ZN16parking_lot_core", "", "parking_lot_core"},
+               {"_ZN4absl", "5Mutex", "absl"}};
 
 void AddScope(std::string_view name, DynamicNames* object) {
-  for (const auto& [start, scope] : kScopes) {
-    if (name.starts_with(start)) object->scopes.emplace(scope);
+  for (const auto& [start, part, scope] : kScopes) {
+    if (name.starts_with(start) && name.find(part) != name.npos) object->scopes.emplace(scope);
   }
 }
 

@@ -44,4 +44,6 @@ std::string EntryText(const EntryOutcome& outcome) {
                      is_named ? fmt::format("{} ", kNamedCalls[outcome.name - 1].text) : "", reason);
 }
 
+std::string HiddenAllocatorText() { return EntryText({EntryReason::kHidden, kName_malloc + 1, 1}); }
+
 }  // namespace holdfast

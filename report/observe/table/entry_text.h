@@ -20,6 +20,8 @@ std::string WhyIncomplete(const EntryOutcome& outcome);
 // "all 27 functions of the executable's allocator are redirected at their entry", or
 // "the executable's allocator is not seen: realloc is too short for a jump". "": there is none.
 std::string EntryText(const EntryOutcome& outcome);
+// The same for a malloc that only .symtab has.
+std::string HiddenAllocatorText();
 
 }  // namespace holdfast
 

@@ -29,6 +29,11 @@ def least_locks(build):
                          {"LD_PRELOAD": os.path.join(build, "tests/bench/libleast_locks.so")})
 
 
+def own_profiler(environment, name):
+    """What an allocator that is linked into a program brings with it."""
+    return Configuration(name, "the allocator's own profiler: jemalloc's prof, gperftools' HEAPPROFILE", environment, slow=4)
+
+
 def library(pattern):
     found = sorted(glob.glob("/usr/lib/*-linux-gnu/" + pattern) + glob.glob("/usr/lib64/" + pattern))
     return found[0] if found else None

@@ -13,9 +13,9 @@ import time
 
 import bounds
 import processes
-from configurations import least_locks
+from configurations import least_locks, own_profiler
 from instructions import count, count_memcached, count_redis
-from works import FLAT, LIVE, Failed, allocating_works, callgrind_commands, lock_works, memcached, micro_works, program_works
+from works import FLAT, LINKED, LIVE, OWN, Failed, allocating_works, callgrind_commands, linked_works, lock_works, memcached, micro_works, program_works
 
 
 def say(text):
@@ -157,6 +157,14 @@ def measure(results, top, build, configurations, quick, wanted):
                 if work.name in bounds.EVERY and len(recording) > 1:
                     runner.interleaved([work], recording, 2 if quick else 7)
                     runner.until_told([work], recording, lambda: bounds.every_allocation(runner.runs, [work.name]), 0 if quick else 150)
+        if any(wanted(name) for name in LINKED):
+            linked, remarks = linked_works(build, inputs, quick)
+            for remark in remarks:
+                say(remark)
+            with_us = [c for c in configurations if c.name in ("bare", "idle", "default", "every")]
+            for work, own in linked:
+                if wanted(work.name):
+                    runner.measure([work], with_us + ([own_profiler(own, OWN)] if own else []), 2 if quick else 5)
         # Long enough that few runs tell.
         for work in allocating_works(build, quick):
             if wanted(work.name):

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -150,9 +151,9 @@ def checked(command):
     return done.stdout
 
 
-def redis(name, operations, pipeline):
+def redis(name, operations, pipeline, server="/usr/bin/redis-server"):
     def program(path):
-        return ["/usr/bin/redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
+        return [server, "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
 
     def load(path):
         checked(["redis-benchmark", "-s", path, "-t", "set,get,lpush,hset", "-n", str(operations), "-r", "100000", "-d", "200", "-c", "20",
@@ -302,12 +303,83 @@ def allocating_works(build, quick):
     ]
 
 
+class Store(Server):
+    """tests/bench/store_server.cc under memcached's load."""
+
+    def __init__(self, name, server, load):
+        def process_id(path, folder):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(path)
+                return struct.unpack("iii", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+        super().__init__(name, lambda path: [server, path], load, process_id)
+
+
+# Each has its allocator linked in, so that no other one can be put before it, and perhaps a profiler of its own. What
+# that profiler's column is called.
+OWN = "allocator's own"
+
+
+def bundled_redis(build):
+    """Upstream's redis with its bundled jemalloc, which has jemalloc's profiler; None: it could not be built."""
+    folder = os.path.join(build, "bench/redis")
+    server = os.path.join(folder, "redis-server")
+    if os.access(server, os.X_OK):
+        return server
+    os.makedirs(folder, exist_ok=True)
+    script = """set -e
+        apt-get source --download-only redis
+        dpkg-source -x redis_*.dsc source
+        make -C source/src -j2 MALLOC=jemalloc JEMALLOC_CONFIGURE_OPTS=--enable-prof BUILD_TLS=no redis-server
+        cp source/src/redis-server ."""
+    with open(os.path.join(folder, "build.log"), "wb") as log:
+        built = subprocess.run(["bash", "-c", script], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode == 0
+    return server if built and os.access(server, os.X_OK) else None
+
+
+def write_rust(path, functions):
+    with open(path, "w") as source:
+        for i in range(functions):
+            source.write(f"""#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Item{i} {{ name: String, parts: Vec<std::collections::BTreeMap<u32, std::sync::Arc<Item{i}>>> }}
+pub fn show{i}(item: &Item{i}) -> String {{
+    item.parts.iter().flat_map(|part| part.iter()).map(|(key, value)| format!("{{key}} {{:?}}", value.name)).collect::<Vec<_>>().join(", ")
+}}
+""")
+    return path
+
+
+def linked_works(build, inputs, quick):
+    """(work, environment of the allocator's own profiler or None); and why others are missing."""
+    small, works, remarks = 3 if quick else 1, [], []
+    if server := bundled_redis(build):
+        works.append((redis("redis, bundled jemalloc", 200_000 // small, 16, server),
+                      {"JE_MALLOC_CONF": "prof:true,lg_prof_sample:19,prof_final:true,prof_prefix:{dir}/jeprof"}))
+    else:
+        remarks.append(f"redis with its bundled jemalloc could not be built: {build}/bench/redis/build.log.")
+    if rustc := shutil.which("rustc"):
+        root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True).stdout.strip()
+        source = write_rust(os.path.join(inputs, "large.rs"), 60 // small)
+        works.append((Program("rustc", [os.path.join(root, "bin/rustc"), "--crate-type", "lib", "--emit", "metadata", "-o", "/dev/null", source]), None))
+        remarks.append("rustc's jemalloc is built without its profiler.")
+    server = os.path.join(build, "tests/bench/store_server")
+    if os.access(server, os.X_OK):
+        batches = 1000 // small
+        load = lambda path: float(checked([os.path.join(build, "tests/bench/memcached_load"), path, "8", str(batches)]).split()[1])
+        works.append((Store("C++ server, static tcmalloc", server, load), {"HEAPPROFILE": "{dir}/heap"}))
+    else:
+        remarks.append("libtcmalloc.a is not installed: no C++ server with a static tcmalloc.")
+    return works, remarks
+
+
+LINKED = ["redis, bundled jemalloc", "rustc", "C++ server, static tcmalloc"]
 PROGRAMS = ["sqlite3", "python3", "g++", "redis", "redis, pipelined", "memcached"]
 
 
 @dataclasses.dataclass
 class Names:
     programs: list
+    linked: list  # with an allocator of their own
     allocating: list
     micro: list  # all patterns, in the order of the tables
     contended: list
@@ -317,7 +389,7 @@ class Names:
 def works_by_name(build, quick):
     micro, (free, contended, handed) = micro_works(build, quick), lock_works(build, quick)
     names = lambda works: [work.name for work in works]
-    return Names(PROGRAMS, names(allocating_works(build, quick)), names(micro + free + contended + handed), names(contended), names(handed))
+    return Names(PROGRAMS, LINKED, names(allocating_works(build, quick)), names(micro + free + contended + handed), names(contended), names(handed))
 
 
 def callgrind_commands(inputs, quick):
