@@ -227,17 +227,27 @@ TEST_F(LockKinds, LibrariesWithLocksThatSpinAreNamed) {
   EXPECT_THAT(RunTool({"locks", out()}).out, HasSubstr("note     " + text));
 }
 
-// Of those that sleep the whole wait is seen, of those that spin nothing: then the views and doctor say so.
+// The sleep is seen, of those that only spin nothing: then the views and doctor say so.
 TEST_F(LockKinds, OneTbbsSleepingMutexesAreSeenAndItsSpinningOnesAreNamed) {
   if (access(ProgramPath("tbb_waits").c_str(), X_OK) != 0) GTEST_SKIP() << "needs libtbb-dev";
-  const std::string folder = RunUntilRight("tbb_waits", 0.1, false);
-  int spins = 0;
-  std::istringstream lines(LinesWith("spins ", output_));
+  const std::string folder = out();
+  const RunResult run = RunAs(Launch::kPreload, {"tbb_waits"}, {{"lock-interval", "1ns"}});
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
   std::string word, function;
-  for (int64_t waited; lines >> word >> function >> waited; ++spins) {
-    EXPECT_GE(waited, 90'000'000) << function;
-    EXPECT_EQ(Below(Newest(folder, "block"), function, "").at("contentions"), 0) << function;
+  int sleeps = 0, spins = 0;
+  std::istringstream sleeping(LinesWith("sleeps ", run.out));
+  for (int64_t least, most; sleeping >> word >> function >> least >> most; ++sleeps) {
+    const Values found = Below(NewestBlock(), function, "futex");
+    EXPECT_GE(found.at("contentions"), 1) << function;
+    EXPECT_GE(found.at("delay"), least - least / 100) << function;
+    EXPECT_LE(found.at("delay"), most + most / 100) << function;
   }
+  std::istringstream spinning(LinesWith("spins ", run.out));
+  for (int64_t waited; spinning >> word >> function >> waited; ++spins) {
+    EXPECT_GE(waited, 90'000'000) << function;
+    EXPECT_EQ(Below(NewestBlock(), function, "").at("contentions"), 0) << function;
+  }
+  EXPECT_EQ(sleeps, 2);
   EXPECT_EQ(spins, 2);
   const std::string text = "oneTBB's mutexes spin before they sleep: waits that end before that are not seen";
   EXPECT_THAT(RunTool({"locks", folder}).out, HasSubstr(text));

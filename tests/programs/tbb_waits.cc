@@ -1,5 +1,5 @@
 // Waits for the mutexes of oneTBB. Two kinds spin for a moment and then sleep, two spin until they have the lock.
-//     waits FUNCTION label contentions delay_ns        (contentions: lower bound)
+//     sleeps FUNCTION least_ns most_ns     how long its sleep took: from when it was seen until the lock was free, and in all
 //     spins FUNCTION delay_ns
 //
 // With an argument it stops while one thread waits for each, and says so; it goes on at the end of input.
@@ -13,6 +13,7 @@
 #include <chrono>
 #include <thread>
 
+#include "asleep.h"
 #include "known.h"
 
 namespace {
@@ -31,18 +32,21 @@ KNOWN void spins_for_spin_mutex() { spinning.lock(); }
 KNOWN void spins_for_queuing_mutex() { tbb::queuing_mutex::scoped_lock lock(queuing); }
 }
 
+static long long NsSince(Clock::time_point before) { return std::chrono::nanoseconds(Clock::now() - before).count(); }
+
 template <typename Wait, typename Let, typename Unlock>
-static void Waits(const char* format, Wait wait, Let let_go, Unlock unlock, bool stops) {
+static void Waits(const char* function, bool sleeps, Wait wait, Let let_go, Unlock unlock, bool stops) {
   long long waited = 0;
-  std::atomic<bool> begins{false};
+  std::atomic<int> begins{0};
   std::thread waiter([&] {
-    begins = true;
+    begins = gettid();
     const auto before = Clock::now();
     wait();
-    waited = std::chrono::nanoseconds(Clock::now() - before).count();
+    waited = NsSince(before);
     unlock();
   });
-  while (!begins) std::this_thread::yield();
+  while (begins == 0 || (sleeps && !Sleeps(begins))) std::this_thread::yield();
+  const auto seen = Clock::now();
   std::this_thread::sleep_for(kHold);
   if (stops) {
     puts("stops");
@@ -50,9 +54,14 @@ static void Waits(const char* format, Wait wait, Let let_go, Unlock unlock, bool
     char end;
     while (read(0, &end, 1) > 0) continue;
   }
+  const long long least = NsSince(seen);
   let_go();
   waiter.join();
-  printf(format, waited);
+  if (sleeps) {
+    printf("sleeps %s %lld %lld\n", function, least, waited);
+  } else {
+    printf("spins %s %lld\n", function, waited);
+  }
 }
 
 int main(int count, char**) {
@@ -60,18 +69,16 @@ int main(int count, char**) {
   std::thread([] { std::this_thread::sleep_for(kHold); }).join();  // the first wait of a process makes its table
   sleeping.lock();
   Waits(
-      "waits waits_for_mutex futex 1 %lld\n", waits_for_mutex, [] { sleeping.unlock(); }, [] { sleeping.unlock(); },
-      stops);
+      "waits_for_mutex", true, waits_for_mutex, [] { sleeping.unlock(); }, [] { sleeping.unlock(); }, stops);
   sleeping_shared.lock();
   Waits(
-      "waits waits_to_write futex 1 %lld\n", waits_to_write, [] { sleeping_shared.unlock(); },
-      [] { sleeping_shared.unlock(); }, false);
+      "waits_to_write", true, waits_to_write, [] { sleeping_shared.unlock(); }, [] { sleeping_shared.unlock(); },
+      false);
   spinning.lock();
   Waits(
-      "spins spins_for_spin_mutex %lld\n", spins_for_spin_mutex, [] { spinning.unlock(); }, [] { spinning.unlock(); },
-      false);
+      "spins_for_spin_mutex", false, spins_for_spin_mutex, [] { spinning.unlock(); }, [] { spinning.unlock(); }, false);
   tbb::queuing_mutex::scoped_lock held(queuing);
   Waits(
-      "spins spins_for_queuing_mutex %lld\n", spins_for_queuing_mutex, [&held] { held.release(); }, [] {}, false);
+      "spins_for_queuing_mutex", false, spins_for_queuing_mutex, [&held] { held.release(); }, [] {}, false);
   return 0;
 }
