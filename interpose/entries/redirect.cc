@@ -240,6 +240,7 @@ void RedirectEntries() {
   if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
   // Most executables have no allocator: a look at their imports.
   const link_map* map = FirstObject();
+  if (map == nullptr) return;
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   SymbolList imported = ExportedBy(symbols);
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed

@@ -3,6 +3,8 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "sampler/capture/module_reading.h"
 #include "sampler/capture/program_headers.h"
 #include "sampler/capture/raw_memory.h"
 #include "sampler/contract/dynamic_symbols.h"
@@ -35,21 +38,45 @@ constinit std::atomic<uint32_t> first_count{0};
 // The last of them in the list, or null.
 constinit std::atomic<const link_map*> last_of_first{nullptr};
 
-// Reads memory that another thread may be unmapping: through /proc/self/mem, which fails instead of faulting. Where that
-// cannot be opened, a probe comes before each read. With a seccomp filter, memory is simply read.
+// How memory is read that another thread may be unmapping.
+enum class Reading : uint8_t {
+  kUnknown,
+  kCopied,   // by process_vm_readv, which fails instead of faulting
+  kGuarded,  // directly, after a probe, while no dlclose is in progress
+};
+constinit std::atomic<Reading> known_reading{Reading::kUnknown};
+
+// A filter from before the start may kill for process_vm_readv, so nothing is tried below one. An emulator may lack the
+// call, or read another process.
+HOLDFAST_COLD Reading ChooseReading() {
+  Reading chosen = Reading::kGuarded;
+  if (!no_system_calls.load(std::memory_order_relaxed) && RawSyscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 0) {
+    static constinit const uint64_t known = 0x686f6c6466617374;
+    uint64_t copy = 0;
+    const iovec to = {&copy, sizeof copy}, from = {const_cast<uint64_t*>(&known), sizeof known};
+    const long got = RawSyscall(SYS_process_vm_readv, RawSyscall(SYS_getpid), &to, 1, &from, 1, 0);
+    if (got == sizeof known && copy == known) chosen = Reading::kCopied;
+  }
+  known_reading.store(chosen, std::memory_order_relaxed);
+  return chosen;
+}
+
+// Reads memory that another thread may be unmapping. kGuarded: unloading inside libc (a dlopen that fails) is not seen
+// in advance, so the page is probed as well.
 class CarefulReader {
  public:
-  CarefulReader() = default;
+  CarefulReader() : copies_(Copies()), pid_(copies_ ? RawSyscall(SYS_getpid) : 0) {}
   CarefulReader(const CarefulReader&) = delete;
   CarefulReader& operator=(const CarefulReader&) = delete;
-  ~CarefulReader() {
-    if (file_ >= 0) RawSyscall(SYS_close, file_);
-  }
 
+  // False: not readable, or a dlclose is in progress where memory is read directly.
   bool Read(uintptr_t from, void* to, size_t bytes) {
     if (from < kPageBytes || from >= kUserEnd || kUserEnd - from < bytes) return false;
-    if (file_ == kNotOpened) Open();
-    if (file_ >= 0) return RawSyscall(SYS_pread64, file_, to, bytes, from) == static_cast<long>(bytes);
+    if (copies_) {
+      const iovec here = {to, bytes}, there = {reinterpret_cast<void*>(from), bytes};
+      return RawSyscall(SYS_process_vm_readv, pid_, &here, 1, &there, 1, 0) == static_cast<long>(bytes);
+    }
+    if (!reading_.Begin()) return false;
     for (uintptr_t page = PageOf(from); page < from + bytes; page += kPageBytes) {
       if (PageForbidden(page)) return false;
     }
@@ -62,24 +89,15 @@ class CarefulReader {
   }
 
  private:
-  static constexpr long kNotOpened = -10000;
-
-  void Open() {
-    if (no_system_calls.load(std::memory_order_relaxed)) {
-      file_ = -1;
-      return;
-    }
-    file_ = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC);
-    // An emulator's file may be of another process.
-    static constinit const uint64_t known = 0x686f6c6466617374;
-    uint64_t read = 0;
-    if (file_ >= 0 && (RawSyscall(SYS_pread64, file_, &read, sizeof read, &known) != sizeof read || read != known)) {
-      RawSyscall(SYS_close, file_);
-      file_ = -1;
-    }
+  static bool Copies() {
+    if (no_system_calls.load(std::memory_order_relaxed)) return false;
+    const Reading known = known_reading.load(std::memory_order_relaxed);
+    return (known != Reading::kUnknown ? known : ChooseReading()) == Reading::kCopied;
   }
 
-  long file_ = kNotOpened;
+  const bool copies_;
+  const long pid_;
+  ModuleReading reading_;
 };
 
 // A copy of a link_map's public fields.
@@ -111,6 +129,8 @@ class ListReader {
     next_ = fields.l_next;
     return true;
   }
+  // Whether the whole list was read.
+  bool ended() const { return next_ == 0; }
 
  private:
   CarefulReader* reader_;
@@ -208,13 +228,18 @@ int Fill(const Extent& extent, dl_find_object* found) {
   return 0;
 }
 
-const Extent* FirstObjectAt(uintptr_t address) {
-  // Acquire: pairs with the release in NoteFirstObjects.
+// The first objects in address order: those at or before an address, and those after.
+struct FirstObjectsAround {
+  const Extent* before;  // null: none
+  const Extent* after;
+};
+FirstObjectsAround FirstObjectsAt(uintptr_t address) {
+  // Acquire: pairs with the release in TabulateFirstObjects.
   const uint32_t count = first_count.load(std::memory_order_acquire);
   Extent* const end = first_objects + count;
   const Extent* after = std::upper_bound(std::begin(first_objects), end, address,
                                          [](uintptr_t value, const Extent& extent) { return value < extent.start; });
-  return after != first_objects && address < after[-1].end ? after - 1 : nullptr;
+  return {after != first_objects ? after - 1 : nullptr, after != end ? after : nullptr};
 }
 
 ObjectFinder FinderOfLibc() {
@@ -242,7 +267,8 @@ HOLDFAST_COLD int SearchForObject(void* address, dl_find_object* found) {
   const auto pc = reinterpret_cast<uintptr_t>(address);
   // Before the table is read: once it is set, the table is complete.
   const link_map* last = last_of_first.load(std::memory_order_acquire);
-  if (const Extent* extent = FirstObjectAt(pc)) return Fill(*extent, found);
+  const FirstObjectsAround first = FirstObjectsAt(pc);
+  if (first.before != nullptr && pc < first.before->end) return Fill(*first.before, found);
   CarefulReader reader;
   ListReader list(&reader, last);
   Object object, above, below;
@@ -251,11 +277,20 @@ HOLDFAST_COLD int SearchForObject(void* address, dl_find_object* found) {
     if (object.dynamic >= pc && (above.map == nullptr || object.dynamic < above.dynamic)) above = object;
     if (object.dynamic < pc && (below.map == nullptr || object.dynamic > below.dynamic)) below = object;
   }
-  Description description;
+  uintptr_t gap_start = first.before != nullptr ? first.before->end : 0;
+  uintptr_t gap_end = first.after != nullptr ? first.after->start : kUserEnd;
   for (const Object& candidate : {above, below}) {
-    if (DescribeObject(&reader, candidate, pc, &description) && description.contains)
-      return Fill(description.extent, found);
+    if (candidate.map == nullptr) continue;
+    Description description;
+    const bool is_described = DescribeObject(&reader, candidate, pc, &description);
+    if (is_described && description.contains) return Fill(description.extent, found);
+    const bool is_above = candidate.map == above.map;
+    if (is_above) gap_end = std::min(gap_end, is_described ? std::max(pc, description.extent.start) : pc);
+    if (!is_above) gap_start = std::max(gap_start, is_described ? std::min(pc, description.extent.end) : pc);
   }
+  if (!list.ended()) gap_end = gap_start;
+  found->dlfo_map_start = reinterpret_cast<void*>(gap_start);
+  found->dlfo_map_end = reinterpret_cast<void*>(gap_end);
   return -1;
 }
 

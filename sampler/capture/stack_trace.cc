@@ -29,7 +29,11 @@ struct Walk {
   RowSalts salts = CurrentRowSalts();
   bool guessing = false;  // has passed code without unwind tables: what follows is uncertain
   bool searched = false;  // for a row that was not in the cache
+  bool has_gap = false;
   ModuleReading reading;
+  // With `has_gap`: addresses without modules. A search of ours is dear, and code of a JIT compiler often has several
+  // frames in a row. A module that another thread loads there meanwhile has no frame in this stack.
+  uintptr_t gap_start, gap_bytes;
   // While there are doubts: the module that was checked last.
   AddressRange sighted;
   ModuleSight sight;
@@ -42,7 +46,15 @@ enum class Found : uint8_t { kNothing, kModule, kMayGo };
 // Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be being
 // unloaded.
 Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting) {
-  if (!FindObject(pc, found)) return Found::kNothing;
+  if (walk->has_gap && pc - walk->gap_start < walk->gap_bytes) return Found::kNothing;
+  if (!FindObject(pc, found)) {
+    if (object_finder == SearchForObject) {
+      walk->gap_start = reinterpret_cast<uintptr_t>(found->dlfo_map_start);
+      walk->gap_bytes = reinterpret_cast<uintptr_t>(found->dlfo_map_end) - walk->gap_start;
+      walk->has_gap = true;
+    }
+    return Found::kNothing;
+  }
   *lasting = IsLasting(found->dlfo_link_map);
   if (*lasting || walk->reading.held()) return Found::kModule;
   // During a dlclose, a frame of the program's own keeps its module loaded.
@@ -155,6 +167,19 @@ bool StepSignal(StackReader* stack, Registers* at) {
   return at->sp % kWordBytes == 0 && stack->StartAt(at->sp, false);
 }
 
+// Whether a walk that cannot go on from a frame of code without unwind tables has reached the outermost one. The dynamic
+// linker's first frame is at the end of the main stack. musl's start code begins a little further in: the main stack's
+// beginning, or the thread's control block, follows its frames.
+HOLDFAST_COLD bool IsOutermost(const Registers& at) {
+  constexpr uintptr_t kMainStart = 512, kThreadStart = 4096;
+  if (at.sp == initial_stack) return true;
+  dl_find_object found;
+  if (!IsMusl() || !FindObject(at.pc - 1, &found)) return false;
+  const void* const in_musl = AddressInMusl();
+  return in_musl >= found.dlfo_map_start && in_musl < found.dlfo_map_end &&
+         (initial_stack - at.sp < kMainStart || ThreadPointer() - at.sp < kThreadStart);
+}
+
 // Whether a call instruction may end at `pc`.
 bool FollowsCall(uintptr_t pc) {
   return PageReadable(pc - kLongestCall) && PageReadable(pc - 1) && MayEndCall(reinterpret_cast<const uint8_t*>(pc));
@@ -245,9 +270,9 @@ HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, 
       whole = true;
     } else {
       if (row.kind() == UnwindRow::kFramePointer && ++guesses > kMaxGuesses) return false;
-      const uintptr_t sp = at.sp;
+      const Registers before = at;
       if (!StepSlow(row, stack, &at, walk)) {
-        if (sp != initial_stack) return false;
+        if (!IsOutermost(before)) return false;
         whole = true;
       }
     }
@@ -304,8 +329,7 @@ HOLDFAST_HOT inline void WalkStack(const CallerRegisters& caller, StackBounds* b
       notes->GiveUp();
       Registers stepped = InMemory(at);
       if (!StepSlow(row, &stack, &stepped, &walk)) {
-        // The dynamic linker's first frame has no unwind tables, but is the outermost.
-        whole = at.sp == initial_stack;
+        whole = IsOutermost(InMemory(at));
         break;
       }
       at = InMemory(stepped);

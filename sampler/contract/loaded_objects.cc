@@ -3,33 +3,19 @@
 #include <elf.h>
 #include <sys/auxv.h>
 
+#include "sampler/arch/processor.h"
+
 // glibc's, in the dynamic linker.
 #pragma weak _r_debug
 extern "C" {
 extern void* __libc_stack_end __attribute__((weak));
 extern char** environ __attribute__((weak));
+// musl's, in its libc, which is the dynamic linker.
+extern r_debug* _dl_debug_addr __attribute__((weak));
 }
 
 namespace holdfast {
 namespace {
-
-// The linker writes the address of its list into DT_DEBUG of every dynamic executable.
-const r_debug* DebugOfExecutable() {
-  const auto* headers = reinterpret_cast<const Elf64_Phdr*>(getauxval(AT_PHDR));
-  const uint64_t count = headers != nullptr ? getauxval(AT_PHNUM) : 0;
-  uintptr_t bias = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    if (headers[i].p_type == PT_PHDR) bias = reinterpret_cast<uintptr_t>(headers) - headers[i].p_vaddr;
-  }
-  for (uint64_t i = 0; i < count; ++i) {
-    if (headers[i].p_type != PT_DYNAMIC) continue;
-    for (const auto* entry = reinterpret_cast<const Elf64_Dyn*>(bias + headers[i].p_vaddr); entry->d_tag != DT_NULL;
-         ++entry) {
-      if (entry->d_tag == DT_DEBUG) return reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
-    }
-  }
-  return nullptr;
-}
 
 // The environment follows argc, argv… and a null. libc has not moved it before the program's first instruction.
 uintptr_t StackBelow(char** environment) {
@@ -45,21 +31,24 @@ uintptr_t StackBelow(char** environment) {
 
 constinit uintptr_t initial_stack = 0;
 
+const void* AddressInMusl() { return &_dl_debug_addr; }
+
 const link_map* FirstObject() {
   if (&_r_debug != nullptr) return _r_debug.r_map;
-  static constinit const r_debug* published = nullptr;
-  if (published == nullptr) published = DebugOfExecutable();
-  return published != nullptr ? published->r_map : nullptr;
+  return IsMusl() ? _dl_debug_addr->r_map : nullptr;
 }
 
 const link_map* LinkerObject() {
-  const uintptr_t base = getauxval(AT_BASE);
+  uintptr_t base = getauxval(AT_BASE);
+  // The kernel started musl's linker as a program: its own headers are in its first page.
+  if (base == 0 && IsMusl()) base = getauxval(AT_PHDR) & ~(kPageBytes - 1);
   const link_map* object = base != 0 ? FirstObject() : nullptr;
   while (object != nullptr && object->l_addr != base) object = object->l_next;
   return object;
 }
 
 const link_map* NextInSearch(const link_map* object) {
+  if (IsMusl()) return object->l_next;
   const uintptr_t linker = getauxval(AT_BASE);
   const auto is_linker = [linker](const link_map* one) { return linker != 0 && one->l_addr == linker; };
   if (is_linker(object)) return nullptr;

@@ -13,14 +13,18 @@
 
 namespace holdfast {
 
+// Returns an address in musl's libc; null if the C library is another one.
+HOLDFAST_HIDDEN const void* AddressInMusl();
+inline bool IsMusl() { return AddressInMusl() != nullptr; }
+
 // Returns the first object in search order, which is the program; null if the linker publishes none.
 HOLDFAST_HIDDEN const link_map* FirstObject();
 
-// Returns the object after `object` in search order. musl's libc is the dynamic linker: second in the list, but searched
-// last. Only while no other thread changes the list.
+// Returns the object after `object` in search order: glibc's dynamic linker comes last. Only while no other thread
+// changes the list.
 HOLDFAST_HIDDEN const link_map* NextInSearch(const link_map* object);
 
-// Returns the dynamic linker's own object; null if the program was started as its argument.
+// Returns the dynamic linker's own object; null if the program was started as the argument of glibc's linker.
 HOLDFAST_HIDDEN const link_map* LinkerObject();
 
 // Where the kernel put argc, argv…, 0, environment…, 0: the main thread's stack begins there. 0 before

@@ -5,14 +5,24 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "sampler/capture/module_reading.h"
+#include "sampler/contract/syscalls.h"
 
 namespace holdfast {
 namespace {
@@ -55,6 +65,46 @@ void ExpectSameAnswers() {
     EXPECT_NE(SearchForObject(const_cast<void*>(at), &found), 0) << at;
 }
 
+// Where nothing is found, no object is in the range that comes back.
+void ExpectGapsWithoutObjects() {
+  const std::vector<uintptr_t> addresses = AddressesInObjects();
+  const auto heap = std::make_unique<char[]>(100);
+  int on_stack = 0;
+  for (void* at : {static_cast<void*>(heap.get()), static_cast<void*>(&on_stack), reinterpret_cast<void*>(4096)}) {
+    dl_find_object found;
+    ASSERT_NE(SearchForObject(at, &found), 0);
+    EXPECT_LE(found.dlfo_map_start, at);
+    EXPECT_GT(found.dlfo_map_end, at);
+    for (const uintptr_t address : addresses) {
+      void* const object = reinterpret_cast<void*>(address);
+      EXPECT_TRUE(object < found.dlfo_map_start || object >= found.dlfo_map_end) << object;
+    }
+  }
+}
+
+// Runs `test` in a forked child; returns its exit code.
+template <typename Test>
+int InChild(Test test) {
+  const pid_t child = fork();
+  if (child == 0) {
+    test();
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void KillForOpening() {
+  sock_filter code[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_openat},
+                        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS},
+                        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  sock_fprog program = {sizeof code / sizeof *code, code};
+  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
 struct Plugin {
   explicit Plugin(const char* path) : handle(dlopen(path, RTLD_NOW)) {
     EXPECT_NE(handle, nullptr) << dlerror();
@@ -77,6 +127,46 @@ TEST(FindObject, FindsWhatIsLoadedLaterAndForgetsWhatIsUnloaded) {
     dl_find_object found;
     EXPECT_NE(SearchForObject(plugin.code, &found), 0) << path;
   }
+}
+
+TEST(FindObject, KnowsTheGapWhereItFindsNothing) {
+  ExpectGapsWithoutObjects();
+  const Plugin plugin(HOLDFAST_PLUGIN_3);
+  ExpectGapsWithoutObjects();
+  dlclose(plugin.handle);
+}
+
+// A descriptor of ours could be the one that the program is about to replace.
+TEST(FindObject, OpensNoFile) {
+  const Plugin plugin(HOLDFAST_PLUGIN_1);
+  EXPECT_EQ(InChild([] {
+              KillForOpening();
+              ExpectSameAnswers();
+            }),
+            0);
+  dlclose(plugin.handle);
+}
+
+// As below a seccomp filter: memory that may go is not read while it may be going.
+TEST(FindObject, WithoutSystemCallsWhatMayBeGoingIsNotFound) {
+  const Plugin plugin(HOLDFAST_PLUGIN_1);
+  const auto test = [&plugin] {
+    TabulateFirstObjects();
+    dl_find_object found;
+    // Loaded before the table was made; this one is not.
+    void* const later = dlopen(HOLDFAST_PLUGIN_3, RTLD_NOW);
+    link_map* map = nullptr;
+    dlinfo(later, RTLD_DI_LINKMAP, &map);
+    no_system_calls = true;
+    EXPECT_EQ(SearchForObject(map->l_ld, &found), 0);
+    BeginUnload();
+    EXPECT_NE(SearchForObject(map->l_ld, &found), 0);
+    EXPECT_EQ(SearchForObject(plugin.code, &found), 0);
+    EndUnload();
+    EXPECT_EQ(SearchForObject(map->l_ld, &found), 0);
+  };
+  EXPECT_EQ(InChild(test), 0);
+  dlclose(plugin.handle);
 }
 
 constinit std::atomic<void*> searched_code{nullptr};
