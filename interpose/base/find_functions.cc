@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 #include "interpose/base/late_functions.h"
+#include "interpose/base/module_scope.h"
 #include "interpose/base/symbol_versions.h"
 #include "sampler/contract/loaded_objects.h"
 
@@ -68,6 +69,22 @@ void* FindNextFunction(const SymbolName& name) {
     if (void* found = DefinedFunctions(object).Find(name, nullptr)) return found;
   }
   return nullptr;
+}
+
+bool FindLateFunction(bool is_alone, const SymbolName& name, const char* version, void** found) {
+  struct Wanted {
+    const SymbolName& name;
+    const char* version;
+    void* found;
+  } wanted = {name, version, nullptr};
+  const auto visit = [](const link_map* object, void* given) {
+    auto* one = static_cast<Wanted*>(given);
+    one->found = DefinedFunctions(object).Find(one->name, one->version);
+    return one->found != nullptr;
+  };
+  const bool searched = VisitAfterLibrary(is_alone, visit, &wanted);
+  *found = wanted.found;
+  return searched;
 }
 
 void FindRealFunctions() {

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <limits.h>
 
-#include <iterator>
+#include <atomic>
 #include <string_view>
 #include <type_traits>
 
-#include "interpose/base/defined_names.h"
-#include "interpose/base/module_scope.h"
+#include "interpose/base/find_functions.h"
+#include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 
 extern "C" {
@@ -21,19 +21,19 @@ namespace {
 
 // ---- What a function does where libc lacks it ----
 
-// The same moment by CLOCK_REALTIME.
-timespec InRealTime(clockid_t clock, const timespec* deadline) {
+// The same moment by another clock.
+timespec InClock(clockid_t to, clockid_t from, const timespec* deadline) {
   constexpr long kSecond = 1'000'000'000;
-  if (clock == CLOCK_REALTIME || deadline->tv_nsec < 0 || deadline->tv_nsec >= kSecond) return *deadline;
-  timespec now{}, real_now{};
-  RawSyscall(SYS_clock_gettime, clock, &now);
-  RawSyscall(SYS_clock_gettime, CLOCK_REALTIME, &real_now);
+  if (from == to || deadline->tv_nsec < 0 || deadline->tv_nsec >= kSecond) return *deadline;
+  timespec now{}, other_now{};
+  RawSyscall(SYS_clock_gettime, from, &now);
+  RawSyscall(SYS_clock_gettime, to, &other_now);
   timespec moment{};
-  if (__builtin_add_overflow(deadline->tv_sec, real_now.tv_sec - now.tv_sec, &moment.tv_sec)) {
+  if (__builtin_add_overflow(deadline->tv_sec, other_now.tv_sec - now.tv_sec, &moment.tv_sec)) {
     moment.tv_sec = LONG_MAX;
     return moment;
   }
-  moment.tv_nsec = deadline->tv_nsec + real_now.tv_nsec - now.tv_nsec;
+  moment.tv_nsec = deadline->tv_nsec + other_now.tv_nsec - now.tv_nsec;
   while (moment.tv_nsec < 0) moment.tv_nsec += kSecond, --moment.tv_sec;
   while (moment.tv_nsec >= kSecond) moment.tv_nsec -= kSecond, ++moment.tv_sec;
   return moment;
@@ -41,18 +41,45 @@ timespec InRealTime(clockid_t clock, const timespec* deadline) {
 
 template <typename Object>
 int WithClock(int (*timed)(Object*, const timespec*), Object* object, clockid_t clock, const timespec* deadline) {
-  const timespec moment = InRealTime(clock, deadline);
+  const timespec moment = InClock(CLOCK_REALTIME, clock, deadline);
   return timed(object, &moment);
 }
 
+// Where a libc without pthread_cond_clockwait keeps the clock of a condition (pthread_condattr_setclock).
+enum class ConditionWords : uint8_t { kGlibc2_25, kOldGlibc, kMusl };
+constinit ConditionWords condition_words = ConditionWords::kGlibc2_25;
+
+clockid_t ClockOf(const pthread_cond_t* condition) {
+  const auto* words = reinterpret_cast<const uint32_t*>(condition);
+  switch (condition_words) {
+    case ConditionWords::kMusl:
+      return static_cast<clockid_t>(words[4]);
+    case ConditionWords::kOldGlibc:  // __nwaiters
+      return (words[10] & 1) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+    default:  // __wrefs
+      return (words[9] & 2) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+  }
+}
+
+void NoteConditionWords() {
+  if (IsMusl()) condition_words = ConditionWords::kMusl;
+  void* const tell = FindFunction("gnu_get_libc_version");
+  if (IsMusl() || tell == nullptr) return;
+  // "2.17": the minor number has one or two digits.
+  const char* version = reinterpret_cast<const char* (*)()>(tell)();
+  const bool is_two = version[0] == '2' && version[1] == '.' && version[2] != '\0';
+  const int minor = !is_two ? 0 : version[3] == '\0' ? version[2] - '0' : (version[2] - '0') * 10 + version[3] - '0';
+  if (is_two && minor < 25) condition_words = ConditionWords::kOldGlibc;
+}
+
 int WaitWithClock(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* deadline) {
-  const timespec moment = InRealTime(clock, deadline);
+  const timespec moment = InClock(ClockOf(condition), clock, deadline);
   return real.pthread_cond_timedwait(condition, mutex, &moment);
 }
 
 int JoinWithClock(pthread_t thread, void** result, clockid_t clock, const timespec* deadline) {
   if (deadline == nullptr) return real.pthread_join(thread, result);
-  const timespec moment = InRealTime(clock, deadline);
+  const timespec moment = InClock(CLOCK_REALTIME, clock, deadline);
   return real.pthread_timedjoin_np(thread, result, &moment);
 }
 
@@ -78,20 +105,29 @@ pid_t ForkDirectly() {
   return -1;
 }
 
-// Destructors of a thread's objects, newest first, in a libc without __cxa_thread_atexit_impl (glibc before 2.18). As
-// in other substitutes for that function, those of the main thread do not run.
+bool HasThreads() { return IsFound(reinterpret_cast<const void*>(real.pthread_create)); }
+
+// Destructors of a thread's objects, newest first, in a libc without __cxa_thread_atexit_impl (musl, glibc before 2.18).
+// The export of that name hides the way in which C++ runtimes do without it, so this is the same way: a key for a thread's
+// end, a handler for that of the process.
 struct AtThreadEnd {
   void (*destructor)(void*);
   void* object;
   AtThreadEnd* next;
 };
-constinit unsigned end_key = 0;
-constinit bool has_end_key = false;
 using CreateKey = int (*)(unsigned*, void (*)(void*));
-using GetValue = void* (*)(unsigned);
-using SetValue = int (*)(unsigned, const void*);
-constinit GetValue get_value = nullptr;
-constinit SetValue set_value = nullptr;
+using AtExit = int (*)(void (*)(void*), void*, void*);
+struct EndKey {
+  void* (*get)(unsigned) = nullptr;
+  int (*set)(unsigned, const void*) = nullptr;
+  unsigned key = 0;
+};
+constinit EndKey end_key;
+constinit std::atomic<bool> has_end_key{false};
+// Of the only thread, while there is no libpthread.
+constinit AtThreadEnd* only_thread = nullptr;
+
+extern "C" HOLDFAST_HIDDEN void* __dso_handle;
 
 void RunAtThreadEnd(void* first) {
   for (auto* entry = static_cast<AtThreadEnd*>(first); entry != nullptr;) {
@@ -102,28 +138,66 @@ void RunAtThreadEnd(void* first) {
   }
 }
 
-bool MakeEndKey() {
-  static constexpr SymbolName kNames[] = {"pthread_key_create", "pthread_getspecific", "pthread_setspecific"};
-  void* functions[std::size(kNames)];
-  FindInScope(nullptr, kNames, std::size(kNames), functions);
-  if (functions[0] == nullptr || functions[1] == nullptr || functions[2] == nullptr) return false;
-  get_value = reinterpret_cast<GetValue>(functions[1]);
-  set_value = reinterpret_cast<SetValue>(functions[2]);
-  return reinterpret_cast<CreateKey>(functions[0])(&end_key, RunAtThreadEnd) == 0;
+// A destructor may make further objects.
+void RunAtProcessEnd(void*) {
+  const bool has_key = has_end_key.load(std::memory_order_acquire);
+  while (void* first = has_key ? end_key.get(end_key.key) : nullptr) {
+    end_key.set(end_key.key, nullptr);
+    RunAtThreadEnd(first);
+  }
+  while (AtThreadEnd* first = only_thread) {
+    only_thread = nullptr;
+    RunAtThreadEnd(first);
+  }
 }
 
-int AddAtThreadEnd(void (*destructor)(void*), void* object) {
-  static constinit int state = 0;  // 1: one thread makes the key
-  int before = 0;
-  if (__atomic_compare_exchange_n(&state, &before, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
-    has_end_key = MakeEndKey();
-    __atomic_store_n(&state, has_end_key ? 2 : 0, __ATOMIC_RELEASE);
+void* LateFunction(const char* name) {
+  void* found = nullptr;
+  FindLateFunction(!HasThreads(), name, nullptr, &found);
+  return found;
+}
+
+bool RegisterAtProcessEnd() {
+  const auto add = reinterpret_cast<AtExit>(LateFunction("__cxa_atexit"));
+  return add != nullptr && add(RunAtProcessEnd, nullptr, __dso_handle) == 0;
+}
+
+bool MakeEndKey() {
+  const auto create = reinterpret_cast<CreateKey>(LateFunction("pthread_key_create"));
+  end_key.get = reinterpret_cast<decltype(end_key.get)>(LateFunction("pthread_getspecific"));
+  end_key.set = reinterpret_cast<decltype(end_key.set)>(LateFunction("pthread_setspecific"));
+  if (create == nullptr || end_key.get == nullptr || end_key.set == nullptr) return false;
+  return create(&end_key.key, RunAtThreadEnd) == 0;
+}
+
+// Makes it once, in whatever thread comes first. A failure, such as a dlclose in progress, is tried again next time.
+class MadeOnce {
+ public:
+  template <typename Make>
+  bool Done(Make make) {
+    int before = kNotMade;
+    if (state_.compare_exchange_strong(before, kMaking, std::memory_order_acquire))
+      state_.store(make() ? kMade : kNotMade, std::memory_order_release);
+    AwaitBounded(1000, [this] { return state_.load(std::memory_order_acquire) != kMaking; });
+    return state_.load(std::memory_order_acquire) == kMade;
   }
-  if (!AwaitBounded(1000, [] { return __atomic_load_n(&state, __ATOMIC_ACQUIRE) != 1; }) || !has_end_key) return 0;
+
+ private:
+  static constexpr int kNotMade = 0, kMaking = 1, kMade = 2;
+  std::atomic<int> state_{kNotMade};
+};
+constinit MadeOnce registered, key_made;
+
+int AddAtThreadEnd(void (*destructor)(void*), void* object) {
+  const bool has_threads = HasThreads();
+  if (!registered.Done(RegisterAtProcessEnd) || (has_threads && !key_made.Done(MakeEndKey))) return -1;
+  if (has_threads) has_end_key.store(true, std::memory_order_release);
   auto* entry = static_cast<AtThreadEnd*>(real.malloc(sizeof(AtThreadEnd)));
   if (entry == nullptr) return -1;
-  *entry = {destructor, object, static_cast<AtThreadEnd*>(get_value(end_key))};
-  return set_value(end_key, entry);
+  *entry = {destructor, object, has_threads ? static_cast<AtThreadEnd*>(end_key.get(end_key.key)) : only_thread};
+  if (has_threads) return end_key.set(end_key.key, entry);
+  only_thread = entry;
+  return 0;
 }
 
 template <int kNumber, typename Result, typename... Parameters>
@@ -143,6 +217,9 @@ Result Without(Parameters... given) {
     return JoinWithClock(given...);
   } else if constexpr (kName == "pthread_once") {
     return RunOnce(given...);
+  } else if constexpr (kName == "call_once") {
+    const auto run = [](once_flag* flag, void (*function)()) { RunOnce(reinterpret_cast<int*>(flag), function); };
+    run(given...);
   } else if constexpr (kName == "reallocarray") {
     return AllocateArray(given...);
   } else if constexpr (kName == "_Fork") {
@@ -167,13 +244,27 @@ Result Without(Parameters... given) {
   }
 }
 
-// The function if it has been loaded meanwhile, which `real` leads to from now on; else `without`.
+constinit bool is_substituted[kRealFunctions] = {};
+
+// Whoever has loaded one function has loaded them all. A later search might come during a dlclose.
+void FindOthers() {
+  for (int i = 0; i < kRealFunctions; ++i) {
+    void* found = nullptr;
+    if (!is_substituted[i] || !FindLateFunction(false, kRealNames[i].name, kRealNames[i].version, &found)) continue;
+    if (found != nullptr) __atomic_store_n(RealFunction(i), found, __ATOMIC_RELAXED);
+  }
+}
+
+// Returns the function if it has been loaded meanwhile, else `without`. What is certain is kept in `real`.
 HOLDFAST_COLD void* LateOr(int number, void* without) {
+  const RealName& wanted = kRealNames[number];
   void* found = nullptr;
-  FindInScope(nullptr, &kRealNames[number].name, 1, &found);
+  if (!FindLateFunction(!HasThreads(), wanted.name, wanted.version, &found)) return without;
+  const bool is_loaded = found != nullptr;
   // With threads, all of libc's functions are there.
-  if (found == nullptr && IsFound(reinterpret_cast<const void*>(real.pthread_create))) found = without;
+  if (!is_loaded && HasThreads()) found = without;
   if (found != nullptr) __atomic_store_n(RealFunction(number), found, __ATOMIC_RELAXED);
+  if (is_loaded) FindOthers();
   return found != nullptr ? found : without;
 }
 
@@ -190,13 +281,16 @@ struct Late<kNumber, Result (*)(Parameters...)> {
 template <int kNumber, typename Function>
 void Substitute(Function* function) {
   if constexpr (requires { &Late<kNumber, Function>::Call; }) {
-    if (*function == nullptr) *function = &Late<kNumber, Function>::Call;
+    if (*function != nullptr) return;
+    *function = &Late<kNumber, Function>::Call;
+    is_substituted[kNumber] = true;
   }
 }
 
 }  // namespace
 
 void SubstituteMissing() {
+  NoteConditionWords();
   constexpr int kBefore = __COUNTER__;
 #define HOLDFAST_WRAP(result, name, parameters) Substitute<__COUNTER__ - kBefore - 1>(&real.name);
 #define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) \

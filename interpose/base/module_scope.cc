@@ -130,6 +130,18 @@ bool FindInScope(const link_map* module, const SymbolName* names, int count, voi
   return false;
 }
 
+bool VisitAfterLibrary(bool is_alone, bool (*visit)(const link_map* object, void* given), void* given) {
+  ModuleReading reading;
+  if (!reading.Begin() && !is_alone) return false;
+  LoadedObjects all;
+  bool is_after = false;
+  while (const link_map* object = all.Next()) {
+    if (is_after && object->l_ld != nullptr && IsThere(object) && visit(object, given)) break;
+    is_after = is_after || IsLibrary(object);
+  }
+  return true;
+}
+
 void FindAfterLibrary(const SymbolName* names, int count, void** found) {
   memset(found, 0, static_cast<size_t>(count) * sizeof *found);
   Wanted wanted = {names, count, found, count};

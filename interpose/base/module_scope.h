@@ -29,7 +29,11 @@ namespace holdfast {
 // (a JIT compiler's). False: some are not from the module's own scope, and may be unloaded before the module is.
 HOLDFAST_HIDDEN bool FindInScope(const link_map* module, const SymbolName* names, int count, void** found);
 
-// The same in all objects after the library itself. Only before main: the list must not change.
+// Calls `visit` for each loaded object after the library in search order, until it returns true. Returns false, and calls
+// nothing, while another thread's dlclose is in progress. `is_alone`: there is no other thread.
+HOLDFAST_HIDDEN bool VisitAfterLibrary(bool is_alone, bool (*visit)(const link_map* object, void* given), void* given);
+
+// Like FindInScope, in all objects after the library itself. Only before main: the list must not change.
 HOLDFAST_HIDDEN void FindAfterLibrary(const SymbolName* names, int count, void** found);
 
 // Results for each module. Grows by kMore modules at a time; nothing is ever freed, because link_maps come back at the

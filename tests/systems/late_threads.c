@@ -1,7 +1,22 @@
-// Loaded by one_thread.c: brings libpthread.
+// Loaded and unloaded by one_thread.c: brings libpthread. Its destructor joins a thread that runs its code, and calls
+// pthread_join for the first time, while the dlclose is in progress.
 #include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
+
+static pthread_t background;
+static volatile int stop;
+
+static void* RunUntilUnloaded(void* given) {
+  const struct timespec pause = {0, 1000000};
+  while (!stop) nanosleep(&pause, NULL);
+  return given;
+}
+__attribute__((constructor)) static void Begin(void) { pthread_create(&background, NULL, RunUntilUnloaded, NULL); }
+__attribute__((destructor)) static void End(void) {
+  stop = 1;
+  pthread_join(background, NULL);
+}
 
 static sem_t started;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -22,5 +37,5 @@ int WaitForThread(void) {
   sem_wait(&started);
   pthread_rwlock_wrlock(&lock);
   pthread_rwlock_unlock(&lock);
-  return pthread_join(thread, NULL);
+  return pthread_detach(thread);
 }

@@ -26,6 +26,7 @@ int main(int count, char** arguments) {
   if (plugin == NULL) return 4;
   int (*wait_for_thread)(void) = (int (*)(void))dlsym(plugin, "WaitForThread");
   if (wait_for_thread() != 0) return 5;
+  if (dlclose(plugin) != 0) return 6;
   puts("ended well");
   return 7;
 }
