@@ -64,6 +64,7 @@ set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_PACKAGE_GROUP Development/Tools)
 set(CPACK_RPM_DEBUG_PACKAGE_REQUIRES "holdfast = ${PROJECT_VERSION}-1")
 set(CPACK_RPM_PACKAGE_AUTOREQ YES)
+set(CPACK_RPM_CHANGELOG_FILE "${CMAKE_BINARY_DIR}/rpm-changelog")  # packaging/stage writes it
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib/systemd /usr/lib/systemd/user /usr/lib/debug /usr/lib/debug/.build-id
   /usr/share/man /usr/share/man/man1 /usr/share/man/man5 /usr/share/bash-completion /usr/share/bash-completion/completions
   /usr/share/zsh /usr/share/zsh/site-functions /usr/share/fish /usr/share/fish/vendor_completions.d)

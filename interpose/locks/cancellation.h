@@ -23,7 +23,7 @@ class WaitCleanup {
     pushed_ = wait->active() && cleanup_functions.push != nullptr;
     if (!pushed_) return;
     cleanup_functions.push(&buffer_, routine, argument);
-    NoteCleanup(wait, &buffer_, buffer_.__prev);
+    NoteCleanup(wait, &buffer_, FormerCleanup(&buffer_));
   }
   void Pop() {
     if (pushed_) cleanup_functions.pop(&buffer_, 0);

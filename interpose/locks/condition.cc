@@ -17,8 +17,10 @@
 #include "interpose/locks/mutex.h"
 #include "interpose/locks/straight_on.h"
 #include "sampler/capture/little_stack.h"
+#include "sampler/contract/lock_words.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
+#include "sampler/process/process.h"
 #include "sampler/record/holds.h"
 #include "sampler/record/waits.h"
 
@@ -33,6 +35,20 @@ bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
   return id != 0 && __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == id;
 }
 
+// musl's normal mutexes do not name their owner. Its conditions have a list of sleepers, which is not walked: if one
+// sleeps, so do all. With several waiters, one of them may still hold the mutex, if the signaller does not.
+bool SleepOnMusl(const void* condition, const pthread_mutex_t* mutex) {
+  const auto* words = static_cast<const MuslCondition*>(condition);
+  const auto* lock = reinterpret_cast<const MuslMutex*>(mutex);
+  if (lock->IsFree() || (lock->Owner() != 0 && static_cast<int>(lock->Owner()) == ThreadId())) return true;
+  return __atomic_load_n(&words->shared, __ATOMIC_RELAXED) == nullptr &&
+         __atomic_load_n(&words->first, __ATOMIC_RELAXED) != nullptr;
+}
+
+bool AllAreAsleep(const void* condition, const pthread_mutex_t* mutex) {
+  return UNLIKELY(process.libc == Libc::kMusl) ? SleepOnMusl(condition, mutex) : IsFreeOrOwn(mutex);
+}
+
 template <typename Signal>
 inline int SignalAndRecord(const void* condition, bool all, Signal signal) {
   if (!WatchedSlow(condition, kWokenTable)) return signal();
@@ -41,7 +57,7 @@ inline int SignalAndRecord(const void* condition, bool all, Signal signal) {
   const auto* mutex = static_cast<const pthread_mutex_t*>(waiters.mutex);
   // Its memory is valid as long as they wait; a waiter that a handler jumped out of may have left it.
   if (mutex != nullptr && CanRead(mutex) && CanRead(&mutex->__data.__kind) && LIKELY(!LittleStackForWait())) {
-    const uint64_t asleep = waiters.count - (IsFreeOrOwn(mutex) ? 0 : 1);
+    const uint64_t asleep = waiters.count - (AllAreAsleep(condition, mutex) ? 0 : 1);
     RecordSignal(condition, mutex, all ? asleep : asleep != 0);
   }
   return signal();

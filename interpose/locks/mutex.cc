@@ -23,37 +23,58 @@
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/deadline.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/contract/lock_words.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
+#include "sampler/process/process.h"
 #include "sampler/record/holds.h"
 #include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {
 
-// Words of pthread_mutex_t at offsets that the static initialisers have frozen: lock at 0, count at 4, owner at 8, kind
-// at 16.
+// Words of glibc's pthread_mutex_t at offsets that the static initialisers have frozen: lock at 0, count at 4, owner at
+// 8, kind at 16. 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which count as
+// "perhaps".
+inline bool LooksCalm(const pthread_mutex_t* mutex) { return mutex->__data.__lock == 1; }
+
+// Slow paths also know musl's words. On musl every lock takes a slow path (AlwaysLookSlowly).
+inline bool IsMusls() { return UNLIKELY(process.libc == Libc::kMusl); }
+inline const MuslMutex* Musls(const pthread_mutex_t* mutex) { return reinterpret_cast<const MuslMutex*>(mutex); }
+
 inline bool LooksFree(const pthread_mutex_t* mutex) {
   // Relaxed: only a hint; the real lock decides.
-  return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0;
+  return IsMusls() ? Musls(mutex)->IsFree() : __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0;
 }
-// 1: taken, and nobody sleeps. Robust and priority-inheriting ones have other words, which count as "perhaps".
-inline bool HasNoSleepers(const pthread_mutex_t* mutex) { return mutex->__data.__lock == 1; }
-inline bool IsRecursive(const pthread_mutex_t* mutex) { return (mutex->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE; }
+inline bool HasNoSleepers(const pthread_mutex_t* mutex) {
+  return IsMusls() ? Musls(mutex)->HasNoSleepers() : LooksCalm(mutex);
+}
+// The kinds have the same numbers in both, except for adaptive mutexes, which musl lacks.
+inline int KindOf(const pthread_mutex_t* mutex) {
+  return IsMusls() ? static_cast<int>(Musls(mutex)->type) : mutex->__data.__kind;
+}
+inline bool IsRecursive(const pthread_mutex_t* mutex) { return (KindOf(mutex) & 3) == PTHREAD_MUTEX_RECURSIVE; }
+// Whether a recursive mutex stays locked after one unlock.
+inline bool StaysLocked(const pthread_mutex_t* mutex) {
+  return IsMusls() ? Musls(mutex)->count > 0 : mutex->__data.__count > 1;
+}
 
-// Kinds with waits that a timeout may split: normal, recursive, errorcheck, adaptive. Robust (0x10),
+// Kinds with waits that a timeout may split: normal, recursive, errorcheck, adaptive. Robust (glibc's 0x10),
 // priority-inheriting (0x20) and priority-protected (0x40) ones cannot be split: their timed forms differ.
 inline bool MayWaitInParts(const pthread_mutex_t* mutex) {
-  return (mutex->__data.__kind & 0x70) == 0 && LIKELY(!clock_is_interposed);
+  const int whole = IsMusls() ? static_cast<int>(MuslMutex::kRobust | MuslMutex::kInherits) : 0x70;
+  return (KindOf(mutex) & whole) == 0 && LIKELY(!clock_is_interposed);
 }
 
 // An errorcheck mutex locked again by its own thread returns EDEADLK at once: no wait.
 inline bool OwnedByCaller(const pthread_mutex_t* mutex) {
-  if ((mutex->__data.__kind & 3) != PTHREAD_MUTEX_ERRORCHECK) return false;
+  if ((KindOf(mutex) & 3) != PTHREAD_MUTEX_ERRORCHECK) return false;
   // If the thread may not ask for its id, leave such a mutex to the real function.
   if (no_system_calls.load(std::memory_order_relaxed)) return true;
-  return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == ThreadId();
+  const int owner =
+      IsMusls() ? static_cast<int>(Musls(mutex)->Owner()) : __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED);
+  return owner == ThreadId();
 }
 
 // EOWNERDEAD also means that the caller owns the mutex.
@@ -87,6 +108,7 @@ inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_
 // A thread must wait for a taken normal or adaptive mutex, whoever holds it. Trying would take the lock's cache line
 // from its holder.
 inline bool IsSureToWait(const pthread_mutex_t* mutex) {
+  if (IsMusls()) return Musls(mutex)->IsNormal() && !LooksFree(mutex);
   const int kind = mutex->__data.__kind & 0x7f;
   return (kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP) && !LooksFree(mutex);
 }
@@ -145,7 +167,7 @@ HOLDFAST_COLD int UnlockSlow(pthread_mutex_t* mutex) {
 
 // While some lock of the program is contended: whether this unlock may take the fast path anyway. See MayUnlockFast.
 HOLDFAST_HOT inline bool UnlocksFast(const pthread_mutex_t* mutex) {
-  return LIKELY(HasNoSleepers(mutex)) && MayUnlockFast();
+  return LIKELY(LooksCalm(mutex)) && MayUnlockFast();
 }
 
 // Other unlocks: those with an unwatched lock pass. `unlock`: the program's own call; `watched`: for watched locks.
@@ -211,7 +233,7 @@ __attribute__((noinline)) int C11UnlockPerhapsWatchedSlow(mtx_t* mutex) {
 
 void BeginMutexRelease(pthread_mutex_t* mutex, LockHold* hold) {
   // The inner unlock of a recursive mutex releases nothing.
-  if (IsRecursive(mutex) && mutex->__data.__count > 1) {
+  if (IsRecursive(mutex) && StaysLocked(mutex)) {
     *hold = {};
   } else {
     BeginUnlock(mutex, WaitKind::kMutex, !HasNoSleepers(mutex), hold);

@@ -11,22 +11,32 @@
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/deadline.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/contract/lock_words.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/this_thread.h"
+#include "sampler/process/process.h"
 #include "sampler/record/holds.h"
 #include "sampler/record/waits.h"
 
 namespace holdfast {
 namespace {
 
-// The first word of pthread_rwlock_t: bit 0 while writers have their turn, bit 1 while a writer has it locked (or waits
-// for the readers to go), above bit 2 the number of readers. All are hints: the try functions decide.
+// The first word of glibc's pthread_rwlock_t: bit 0 while writers have their turn, bit 1 while a writer has it locked (or
+// waits for the readers to go), above bit 2 the number of readers. All are hints: the try functions decide.
+inline uint32_t BlocksReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
+inline uint32_t BlocksWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
+
+// Slow paths also know musl's word. On musl every lock takes a slow path (AlwaysLookSlowly).
+inline bool IsMusls() { return UNLIKELY(process.libc == Libc::kMusl); }
+inline const MuslRwlock* Musls(const pthread_rwlock_t* lock) { return reinterpret_cast<const MuslRwlock*>(lock); }
+
 inline uint32_t Word(const pthread_rwlock_t* lock) {
   return __atomic_load_n(&lock->__data.__readers, __ATOMIC_RELAXED);
 }
-inline uint32_t ReadersIn(uint32_t word) { return word >> 3; }
-inline uint32_t BlocksReaders(const pthread_rwlock_t* lock) { return lock->__data.__readers & 2; }
-inline uint32_t BlocksWriters(const pthread_rwlock_t* lock) { return lock->__data.__readers & ~1u; }
+inline uint32_t ReadersOf(const pthread_rwlock_t* lock) { return IsMusls() ? Musls(lock)->Readers() : Word(lock) >> 3; }
+inline bool HasWriter(const pthread_rwlock_t* lock) {
+  return IsMusls() ? Musls(lock)->HasWriter() : (Word(lock) & 1) != 0;
+}
 
 struct Reading {
   static constexpr WaitKind kKind = WaitKind::kRwlockRead;
@@ -38,7 +48,9 @@ struct Reading {
   static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
     return real.pthread_rwlock_clockrdlock(lock, clock, until);
   }
-  static bool LooksFree(const pthread_rwlock_t* lock) { return BlocksReaders(lock) == 0; }
+  static bool LooksFree(const pthread_rwlock_t* lock) {
+    return IsMusls() ? !Musls(lock)->HasWriter() : BlocksReaders(lock) == 0;
+  }
 };
 struct Writing {
   static constexpr WaitKind kKind = WaitKind::kRwlockWrite;
@@ -50,11 +62,15 @@ struct Writing {
   static int Clock(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
     return real.pthread_rwlock_clockwrlock(lock, clock, until);
   }
-  static bool LooksFree(const pthread_rwlock_t* lock) { return BlocksWriters(lock) == 0; }
+  static bool LooksFree(const pthread_rwlock_t* lock) {
+    return IsMusls() ? Musls(lock)->Count() == 0 : BlocksWriters(lock) == 0;
+  }
 };
 
-// A thread that waits for a lock that it has locked for writing gets EDEADLK at once: no wait.
+// A thread that waits for a lock that it has locked for writing gets EDEADLK at once: no wait. musl does not know its
+// writer, and lets it wait.
 inline bool WrittenByCaller(const pthread_rwlock_t* lock) {
+  if (IsMusls()) return false;
   const int id = ThreadId();
   return id == 0 || __atomic_load_n(&lock->__data.__cur_writer, __ATOMIC_RELAXED) == id;
 }
@@ -62,7 +78,7 @@ inline bool WrittenByCaller(const pthread_rwlock_t* lock) {
 // A reader that got the lock on the slow path came while a writer waits.
 template <typename Side>
 inline void NoteIfReader(pthread_rwlock_t* lock) {
-  if (Side::kKind == WaitKind::kRwlockRead && WatchedSlow(lock)) NoteReaderCame(lock, ReadersIn(Word(lock)));
+  if (Side::kKind == WaitKind::kRwlockRead && WatchedSlow(lock)) NoteReaderCame(lock, ReadersOf(lock));
 }
 
 template <typename Side, typename Lock>
@@ -74,10 +90,11 @@ inline int LockAndRecord(pthread_rwlock_t* lock, const CallerRegisters& caller, 
   if (longest_ns == 0 || WrittenByCaller(lock)) return wait_to_the_end();
   LockWait wait;
   WaitCleanup cleanup;
-  // If writers go first, a writer that gives up for a moment would lose its place in the queue.
-  const bool in_parts = lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP && LIKELY(!clock_is_interposed);
+  // If writers go first, a writer that gives up for a moment would lose its place in the queue. On musl they never do.
+  const bool in_parts =
+      (IsMusls() || lock->__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP) && LIKELY(!clock_is_interposed);
   BeginWait(caller, lock, Side::kKind, in_parts ? WaitStyle::kInParts : WaitStyle::kWhole, &wait);
-  if (Side::kKind == WaitKind::kRwlockWrite) NoteReadersAtWait(wait, ReadersIn(Word(lock)));
+  if (Side::kKind == WaitKind::kRwlockWrite) NoteReadersAtWait(wait, ReadersOf(lock));
   EnterWait(Side::LooksFree(lock), &wait);
   cleanup.Push(&wait);
   int result = ETIMEDOUT;
@@ -120,11 +137,11 @@ HOLDFAST_COLD int ClockSlow(pthread_rwlock_t* lock, clockid_t clock, const times
 HOLDFAST_COLD int UnlockSlow(pthread_rwlock_t* lock) {
   if (!Ready()) return kTooEarly;
   LockHold hold;
-  if ((Word(lock) & 1) != 0) {
+  if (HasWriter(lock)) {
     BeginUnlock(lock, WaitKind::kRwlockWrite, true, &hold);
   } else {
     BeginReaderUnlock(lock, &hold);
-    SettleReader(HOLDFAST_CALLER(), lock, ReadersIn(Word(lock)), &hold);
+    SettleReader(HOLDFAST_CALLER(), lock, ReadersOf(lock), &hold);
   }
   const int result = real.pthread_rwlock_unlock(lock);
   EndUnlock(HOLDFAST_CALLER(), result == 0, &hold);

@@ -1,4 +1,6 @@
 // Spin locks. Their waiters do not sleep: every unlock of a watched lock checks for waiters.
+#include "interpose/locks/spin.h"
+
 #include <pthread.h>
 
 #include "interpose/base/old_version.h"
@@ -17,17 +19,32 @@ namespace {
 
 inline bool LooksFree(const pthread_spinlock_t* lock) { return IsFreeSpinLock(*lock); }
 
+// musl's function; null with glibc. There, 0 is free and more is taken, so free locks come to the slow path, and taken ones
+// to real.pthread_spin_lock, which is TakenOnMusl.
+using SpinFunction = int (*)(pthread_spinlock_t*);
+constinit SpinFunction musls = nullptr;
+
+inline int RealLock(pthread_spinlock_t* lock) {
+  return UNLIKELY(musls != nullptr) ? musls(lock) : real.pthread_spin_lock(lock);
+}
+
 HOLDFAST_COLD int LockSlow(pthread_spinlock_t* lock) {
   if (!Ready()) return kTooEarly;
+  if (UNLIKELY(musls != nullptr) && *lock == 0) return musls(lock);
   LockWait wait;
   WaitCleanup cleanup;
   BeginWait(HOLDFAST_CALLER(), const_cast<const int*>(lock), WaitKind::kSpin, WaitStyle::kWhole, &wait);
-  EnterWait(LooksFree(lock), &wait);
+  EnterWait(musls != nullptr ? *lock == 0 : LooksFree(lock), &wait);
   cleanup.Push(&wait);
-  const int result = real.pthread_spin_lock(lock);
+  const int result = RealLock(lock);
   cleanup.Pop();
   EndWait(&wait, true);
   return result;
+}
+
+HOLDFAST_COLD int TakenOnMusl(pthread_spinlock_t* lock) {
+  if (UNLIKELY(passes_through) || UNLIKELY(LittleStackForWait())) return musls(lock);
+  return LockSlow(lock);
 }
 
 HOLDFAST_COLD int UnlockSlow(pthread_spinlock_t* lock) {
@@ -48,6 +65,12 @@ __attribute__((noinline)) int UnlockWatched(pthread_spinlock_t* lock) {
 }
 
 }  // namespace
+
+void UseMuslSpinLocks() {
+  musls = real.pthread_spin_lock;
+  real.pthread_spin_lock = TakenOnMusl;
+}
+
 }  // namespace holdfast
 
 using namespace holdfast;

@@ -17,9 +17,11 @@
 #include "interpose/exceptions/throw_functions.h"
 #include "interpose/heap/early_arena.h"
 #include "interpose/heap/large_samples.h"
+#include "interpose/heap/musl_forms.h"
 #include "interpose/heap/operators.h"
 #include "interpose/heap/own_names.h"
 #include "interpose/locks/openmp.h"
+#include "interpose/locks/spin.h"
 #include "interpose/maps/allocator_code.h"
 #include "interpose/process/exit_hooks.h"
 #include "sampler/contract/loaded_objects.h"
@@ -79,9 +81,9 @@ bool SomebodyElseIsAtWork() {
          RunsUnderMallocReplacingValgrind();
 }
 
-// Null: another libc.
-const link_map* Glibc() { return FirstThatDefines("gnu_get_libc_version"); }
-const link_map* Libc() {
+// Null: another libc. A musl program may have a library that pretends to be glibc (gcompat).
+const link_map* Glibc() { return IsMusl() ? nullptr : FirstThatDefines("gnu_get_libc_version"); }
+const link_map* LibcObject() {
   const link_map* glibc = Glibc();
   return glibc != nullptr ? glibc : LinkerObject();
 }
@@ -93,7 +95,7 @@ bool ClockIsInterposed() {
   const link_map* object = FirstThatDefines("clock_gettime");
   if (object != nullptr && vdso != 0 && object->l_addr == vdso)
     object = FirstThatDefines("clock_gettime", NextInSearch(object));
-  return object != nullptr && object != Libc();
+  return object != nullptr && object != LibcObject();
 }
 
 // A user's settings must not reach a program that a setuid program starts as root: removes them from the environment,
@@ -169,9 +171,8 @@ void RegisterHandlers() {
   }
 }
 
-// The form of musl's registration is another.
 void FindCleanupFunctions() {
-  if (Glibc() == nullptr) return;
+  if (process.libc == Libc::kOther) return;
   void* push = FindFunction("_pthread_cleanup_push");
   void* pop = FindFunction("_pthread_cleanup_pop");
   if (push == nullptr || pop == nullptr) return;
@@ -205,6 +206,7 @@ HOLDFAST_COLD bool ReadySlow() {
   owns_malloc = ReachedByAll();
   if (!Reached("free")) others_free = reinterpret_cast<void (*)(void*)>(FindFunction("free"));
   clock_is_interposed = ClockIsInterposed();
+  process.libc = Glibc() != nullptr ? Libc::kGlibc : IsMusl() ? Libc::kMusl : Libc::kOther;
   FindCleanupFunctions();
   const auto* words = reinterpret_cast<const char* const*>(initial_stack);
   const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
@@ -212,7 +214,6 @@ HOLDFAST_COLD bool ReadySlow() {
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
   passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
-  process.lock_words_unknown = Glibc() == nullptr;
   // libc's record would come from the program's own allocator, which may just be starting.
   if (!passes_through && owns_malloc) WatchReturnFromMain();
   // No early block is made after this.
@@ -224,6 +225,10 @@ HOLDFAST_COLD bool ReadySlow() {
   const bool can_align = owns_malloc && AllocatorCanAlign();
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
   AllowTag(can_align);
+  if (process.libc == Libc::kMusl) {
+    if (ObjectOfFunction(real.calloc) == LibcObject()) UseOwnForms();
+    UseMuslSpinLocks();
+  }
   FindAllocatorCode(reinterpret_cast<const void*>(real.malloc));
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
@@ -231,6 +236,7 @@ HOLDFAST_COLD bool ReadySlow() {
   FindOperators();
   countdown_offset = OffsetOfCountdown();
   BeginWatchingLocks();
+  if (process.libc != Libc::kGlibc) AlwaysLookSlowly();
   return true;
 }
 

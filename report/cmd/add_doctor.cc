@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -29,6 +30,7 @@
 #include "report/run/doctor_surroundings.h"
 #include "report/run/findings.h"
 #include "report/run/program_check.h"
+#include "report/run/search_order.h"
 #include "report/run/started_programs.h"
 #include "sampler/contract/exporter_service.h"
 
@@ -36,7 +38,7 @@ namespace holdfast {
 namespace {
 
 constexpr char kMuslNote[] =
-    "the C library is musl: waits for mutexes, reader-writer locks, conditions and spin locks are not recorded; stacks end in musl's start code";
+    "the C library is musl: functions that its own code calls (qsort, bsearch) may lack the callers of that code";
 constexpr char kOverhead[] =
     "expected: " HOLDFAST_MALLOC_COST " instructions for malloc and free, " HOLDFAST_LOCK_COST
     " for an uncontended lock and unlock, about 1us for each 512KiB allocated, 0.15ms at the start; a table of about 0.3MiB, at most 64MiB";
@@ -91,7 +93,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     findings.Ok("recording",
                 fmt::format("loads the library: 64-bit x86, linked dynamically ({})",
                             file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
-    if (file.is_musl) findings.Note("musl", kMuslNote);
+    if (file.is_musl && !file.is_old_musl) findings.Note("musl", kMuslNote);
   }
   if (Environment("HOLDFAST_ENABLE") == "0")
     findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library records nothing");
@@ -108,16 +110,6 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
 
 // ---- doctor PID ----
 
-// Returns a value of the process's auxiliary vector; 0: it is not there, or cannot be read.
-uint64_t AuxiliaryValue(pid_t pid, uint64_t type) {
-  std::istringstream file(ReadOfProcess(pid, "auxv"));
-  Elf64_auxv_t entry;
-  while (file.read(reinterpret_cast<char*>(&entry), sizeof entry)) {
-    if (entry.a_type == type) return entry.a_un.a_val;
-  }
-  return 0;
-}
-
 // Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
 std::string StartedAs(pid_t pid) {
   const uint64_t address = AuxiliaryValue(pid, AT_EXECFN);
@@ -128,9 +120,17 @@ std::string StartedAs(pid_t pid) {
   return path;
 }
 
-// Replaces the name of the main program by the path that it was started with, if both are the same file.
+// Replaces the name of the main program by the path that it was started with, if both are the same file: that name is
+// the one that its user knows.
 void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>* objects) {
-  const std::string path = StartedAs(pid);
+  std::string path = StartedAs(pid);
+  char folder[PATH_MAX];
+  if (!path.empty() && path[0] != '/') {
+    const ssize_t bytes = readlink(fmt::format("/proc/{}/cwd", pid).c_str(), folder, sizeof folder);
+    if (bytes <= 0 || bytes == sizeof folder) return;
+    path = fmt::format("{}/{}", std::string_view(folder, static_cast<size_t>(bytes)),
+                       path.starts_with("./") ? path.substr(2) : path);
+  }
   struct stat started, file;
   if (!objects->empty() && path.starts_with('/') && stat((root + path).c_str(), &started) == 0 &&
       stat((root + (*objects)[0]).c_str(), &file) == 0 && started.st_ino == file.st_ino &&

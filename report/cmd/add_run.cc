@@ -116,7 +116,8 @@ int ProgramRun::Prepare() {
   const absl::StatusOr<std::string> own_path = OwnPath();
   if (!own_path.ok()) return Fail(own_path.status());
   own_path_ = *own_path;
-  const absl::StatusOr<std::string> library = FindLibrary(own_path_);
+  const absl::StatusOr<std::string> file = FindLibrary(own_path_);
+  const absl::StatusOr<std::string> library = file.ok() ? PreloadableLibrary(*file) : file;
   if (!library.ok()) return Fail(library.status());
   library_ = *library;
 

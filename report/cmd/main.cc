@@ -161,7 +161,10 @@ std::vector<std::string> WithOptionsForWords(std::vector<std::string> arguments)
 int Main(int argc, char** argv) {
   const std::vector<std::string> arguments = WithOptionsForWords({argv + (argc > 0 ? 1 : 0), argv + argc});
   const absl::StatusOr<std::string> own_path = OwnPath();
-  const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+  const absl::StatusOr<std::string> file = own_path.ok() ? FindLibrary(*own_path) : own_path;
+  // The only help that names the library.
+  const bool is_help = arguments.empty() || arguments[0].starts_with("-");
+  const absl::StatusOr<std::string> library = file.ok() && is_help ? PreloadableLibrary(*file) : file;
   CLI::App app(fmt::format(kTeaches, library.ok() ? *library : "…/libholdfast.so"), "holdfast");
   const auto formatter = std::make_shared<HelpFormatter>();
   formatter->label("SUBCOMMAND", "COMMAND");

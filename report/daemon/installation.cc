@@ -30,6 +30,26 @@ absl::Status Unusable(const std::string& thing, const std::string& what, std::st
   return absl::FailedPreconditionError(fmt::format("{}: {}. {}", thing, what, next));
 }
 
+// Whether LD_PRELOAD would not take the path as one.
+bool IsDivided(const std::string& path) { return path.find_first_of(" :$") != std::string::npos; }
+
+uint64_t HashOf(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+
+// Whether `link` is a link of this user's to `target`. Makes it if nothing has its name. The folder may be writable by
+// all, so a link of another user is not used.
+bool LinkTo(const std::string& target, const std::string& link) {
+  if (symlink(target.c_str(), link.c_str()) == 0) return true;
+  struct stat info;
+  char there[PATH_MAX];
+  const ssize_t bytes = readlink(link.c_str(), there, sizeof there);
+  return bytes > 0 && std::string_view(there, static_cast<size_t>(bytes)) == target &&
+         lstat(link.c_str(), &info) == 0 && info.st_uid == geteuid();
+}
+
 bool IsInMemory(const std::string& folder) {
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return false;
@@ -55,11 +75,21 @@ absl::StatusOr<std::string> FindLibrary(const std::string& own_path) {
     return Unusable(library, fmt::format("the library to preload cannot be read ({})", strerror(errno)),
                     "It belongs in ../lib/holdfast, relative to the folder of holdfast. Install both together.");
   }
-  if (library.find_first_of(" :$") != std::string::npos) {
-    return Unusable(library, "LD_PRELOAD cannot contain a path with a blank, ':' or '$'",
-                    "Install holdfast in another folder.");
-  }
   return library;
+}
+
+absl::StatusOr<std::string> PreloadableLibrary(const std::string& library) {
+  if (!IsDivided(library)) return library;
+  constexpr std::string_view kInPrefix = "/lib/holdfast/libholdfast.so";
+  const std::string prefix = library.substr(0, library.size() - kInPrefix.size());
+  for (const std::string& folder : DefaultTableFolders()) {
+    if (IsDivided(folder)) continue;
+    const std::string link = fmt::format("{}/holdfast-at.{}.{:016x}", folder, geteuid(), HashOf(prefix));
+    if (LinkTo(prefix, link)) return link + std::string(kInPrefix);
+  }
+  return Unusable(
+      library, "LD_PRELOAD cannot contain a path with a blank, ':' or '$', and no link to it can be made in /dev/shm",
+      "Install holdfast in another folder.");
 }
 
 absl::StatusOr<std::string> AbsolutePath(const std::string& path) {

@@ -13,9 +13,14 @@ namespace holdfast {
 // Returns the absolute path of this executable.
 absl::StatusOr<std::string> OwnPath();
 
-// PREFIX/bin/holdfast → PREFIX/lib/holdfast/libholdfast.so. Fails if the library does not exist or if LD_PRELOAD cannot
-// hold its path.
+// PREFIX/bin/holdfast → PREFIX/lib/holdfast/libholdfast.so. Fails if the library does not exist.
 absl::StatusOr<std::string> FindLibrary(const std::string& own_path);
+
+// Returns a path of the library that LD_PRELOAD can hold. It divides its value at blanks and colons and replaces words
+// that begin with a dollar sign, so a PREFIX with one of these is reached by a link in /dev/shm, which stays there:
+//
+//     /dev/shm/holdfast-at.1000.4f1d93c0a2b87e65 → /home/ann/my tools
+absl::StatusOr<std::string> PreloadableLibrary(const std::string& library);
 
 // Returns the absolute path of `tables`. Fails unless it is a folder on a memory-backed file system.
 absl::StatusOr<std::string> TablesFolder(const std::string& tables);

@@ -21,12 +21,15 @@
 #include "report/names/elf/call_arguments.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/names/elf/elf_file.h"
+#include "report/names/elf/executable_kind.h"
 #include "report/names/elf/import_slots.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/linked_allocator.h"
+#include "report/run/search_order.h"
 #include "report/run/system_libraries.h"
+#include "report/run/tested_systems.h"
 
 extern char** environ;
 
@@ -56,11 +59,18 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
   return functions;
 }
 
+bool IsMusl(const std::string& path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so";
+}
+
 bool IsGlibc(const std::string& path) {
   const std::string_view name = BaseName(path);
-  return name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2") ||
+  return name.starts_with("libc.so.") || name.starts_with("ld-linux") || name.starts_with("libc-2") ||
          name.starts_with("ld-2");
 }
+
+bool IsLibc(const std::string& path) { return IsGlibc(path) || IsMusl(path); }
 
 bool HasDebugFile(const std::string& root, const std::string& build_id) {
   return build_id.size() > 2 &&
@@ -110,7 +120,7 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
   std::string from;
   for (const Object& object : objects) {
     if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
-    from = IsGlibc(object.path) ? "glibc" : object.path;
+    from = IsGlibc(object.path) ? "glibc" : IsMusl(object.path) ? "musl" : object.path;
   }
   if (from.empty()) {
     findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");
@@ -126,7 +136,7 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
                                             BaseName(object.path), object.file.own_allocator));
   }
   for (const Object& object : objects) {
-    if (!object.file.has_hidden_malloc || &object == objects.data() || IsGlibc(object.path)) continue;
+    if (!object.file.has_hidden_malloc || &object == objects.data() || IsLibc(object.path)) continue;
     findings->Note("allocator", fmt::format("{} has a hidden malloc of its own: what it takes from that is not seen",
                                             BaseName(object.path)));
   }
@@ -225,7 +235,7 @@ void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& libra
   for (const auto& [kind, functions] : WaitingFunctions()) {
     bool used = false, covered = true;
     for (const Object& object : objects) {
-      if (IsGlibc(object.path)) continue;
+      if (IsLibc(object.path)) continue;
       for (const std::string& function : functions) {
         if (!object.file.needs.contains(function)) continue;
         used = true;
@@ -298,6 +308,10 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
     objects.push_back({path, *std::move(file)});
   }
   const absl::StatusOr<DynamicNames> own = ReadDynamicNames(library);
+  const auto libc = std::find_if(objects.begin(), objects.end(), [](const Object& object) {
+    return IsLibc(object.path) && object.file.defines.contains("puts");
+  });
+  if (libc != objects.end()) DescribeLibc(root + libc->path, findings);
   DescribeAllocator(objects, root, allocator_is_described, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
@@ -402,9 +416,12 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   // Resolve links: libraries found by $ORIGIN are beside the file itself.
   std::error_code none;
   const std::string file = std::filesystem::canonical(program, none).string();
-  const char* const arguments[] = {kLoader, "--list", none ? program.c_str() : file.c_str(), nullptr};
+  const ExecutableKind kind = ReadExecutableKind(program);
+  const std::string loader = kind.is_musl ? kind.interpreter : kLoader;
+  const char* const arguments[] = {loader.c_str(), "--list", none ? program.c_str() : file.c_str(), nullptr};
   pid_t child = 0;
-  const int error = posix_spawn(&child, kLoader, &actions, nullptr, const_cast<char* const*>(arguments), environ);
+  const int error =
+      posix_spawn(&child, loader.c_str(), &actions, nullptr, const_cast<char* const*>(arguments), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   const FileDescriptor answer(ends[0]);
@@ -433,6 +450,7 @@ std::vector<std::string> ObjectsOfProcess(int pid) {
     const std::string path = line.substr(path_at);
     if (std::find(objects.begin(), objects.end(), path) == objects.end()) objects.push_back(path);
   }
+  SortBySearch(pid, &objects);
   return objects;
 }
 

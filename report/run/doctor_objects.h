@@ -29,7 +29,7 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
 // Returns what the dynamic loader would load for `program` in this environment, or only the program itself if the
 // loader does not list it. Does not start the program.
 std::vector<std::string> ObjectsOfProgram(const std::string& program);
-// Returns the files that a process has mapped, the executable first.
+// Returns the program files that a process has mapped, in the order in which names are searched; the executable is first.
 std::vector<std::string> ObjectsOfProcess(int pid);
 
 }  // namespace holdfast

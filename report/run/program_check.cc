@@ -120,6 +120,12 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
         "{}, so the loader ignores LD_PRELOAD and nothing in it can be recorded. Profile a copy without these privileges, or run it as the user with these privileges.",
         rights));
   }
+  if (file.is_old_musl) {
+    check->recordable = false;
+    check->message = fmt::format(
+        "{} uses a musl before 1.2.2, in which aligned allocations fail below another malloc: it runs, but nothing is recorded. Use a newer musl (Alpine 3.14).",
+        shown);
+  }
   if (!file.sanitizer.empty()) {
     check->recordable = false;
     check->message = fmt::format(

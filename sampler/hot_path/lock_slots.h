@@ -136,7 +136,7 @@ struct LockSlots {
   WaitingThread threads[kWaitingThreads];
 };
 
-// 1 until the shim is ready, so that everything takes the slow path. Hot paths read it as a plain word, together with
+// 1 until the shim is ready, so that everything takes the slow path; always with a libc other than glibc. Hot paths read it as a plain word, together with
 // the lock's own word, which is 0 when the lock is free: one comparison for both.
 extern HOLDFAST_HIDDEN uint32_t locks_not_ready;
 HOLDFAST_HOT inline bool TakenOrTooEarly(const int& word) {
@@ -176,6 +176,8 @@ inline bool WatchedSlow(const void* lock, SlotTable table = kHeldTable) {
 
 // After this call a lock without a slot has no waiters.
 void BeginWatchingLocks();
+// Call after BeginWatchingLocks if the hot paths do not know the words of this libc's locks.
+void AlwaysLookSlowly();
 // For a child of fork, where no thread waits.
 void ForgetLockSlots();
 

@@ -18,6 +18,8 @@ struct BeforeTable {
   std::atomic<uint64_t> lost_samples{0};
 };
 
+enum class Libc : uint8_t { kGlibc, kMusl, kOther };
+
 struct Process {
   Options options;
   std::atomic<bool> recording{false};  // false: nothing is sampled, every call is forwarded
@@ -34,8 +36,8 @@ struct Process {
   bool child_of_subreaper = false;
   // Functions that are redirected at their entry know samples by their counters alone (interpose/entries).
   bool samples_need_counters = false;
-  // The words of this libc's locks mean something else (musl): waits for locks and conditions are not recorded.
-  bool lock_words_unknown = false;
+  // What the words of locks mean. kOther: unknown, so waits for locks and conditions are not recorded.
+  Libc libc = Libc::kGlibc;
   TableLocation location{};
   FolderId out_id{};               // of the output folder, as the table's header has it
   char exporter[640] = {};         // path of the `holdfast` tool; empty = start none

@@ -4,6 +4,7 @@
 
 #include "sampler/capture/sample_stack.h"
 #include "sampler/process/enter.h"
+#include "sampler/process/process.h"
 #include "sampler/record/holds.h"
 #include "sampler/record/lock_records.h"
 #include "sampler/record/lock_sampling.h"
@@ -242,7 +243,9 @@ void AfterUnlock(const void* lock) {
   // Otherwise the unlock came here for another reason.
   const bool ran_out = thread.fast_unlocks > kOneVisitIn;
   const bool due = thread.ended_wait.publishing == Publishing::kDue;
-  if (ran_out) thread.fast_unlocks = due ? 0 : kOneVisitIn - 1;
+  // The first word of musl's recursive mutexes always looks calm.
+  const bool looks_calm_wrongly = process.libc == Libc::kMusl;
+  if (ran_out) thread.fast_unlocks = due || looks_calm_wrongly ? 0 : kOneVisitIn - 1;
   if (table() == nullptr || !EnterSlow(thread)) return;
   if (due) {
     PublishWaitSlow();

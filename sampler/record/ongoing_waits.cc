@@ -4,7 +4,9 @@
 
 #include <bit>
 
+#include "sampler/contract/lock_words.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/process/process.h"
 
 namespace holdfast {
 namespace {
@@ -118,9 +120,11 @@ void Release(OngoingWait* slot, uint64_t owner) {
   slot->owner.store(Owner(turn, ThreadOf(owner)), std::memory_order_release);
 }
 
-// Fields of glibc's locks that the static initialisers have frozen.
+// Fields of glibc's locks that the static initialisers have frozen, or musl's words. 0: unknown.
 uint32_t HolderOf(const WaitState& wait) {
   int holder = 0;
+  if (UNLIKELY(process.libc == Libc::kMusl))
+    return wait.kind == WaitKind::kMutex ? static_cast<const MuslMutex*>(wait.holder)->Owner() : 0;
   if (wait.kind == WaitKind::kMutex) {
     holder = __atomic_load_n(&static_cast<const pthread_mutex_t*>(wait.holder)->__data.__owner, __ATOMIC_RELAXED);
   } else if (wait.kind == WaitKind::kRwlockRead || wait.kind == WaitKind::kRwlockWrite) {

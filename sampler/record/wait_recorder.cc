@@ -87,7 +87,8 @@ static void DropCleanup(const NotedWait& abandoned) {
   _pthread_cleanup_buffer first;
   cleanup_functions.push(
       &first, [](void*) {}, nullptr);
-  if (first.__prev == at(abandoned.cleanup)) first.__prev = at(abandoned.former_cleanup);
+  _pthread_cleanup_buffer*& former = FormerCleanup(&first);
+  if (former == at(abandoned.cleanup)) former = at(abandoned.former_cleanup);
   cleanup_functions.pop(&first, 0);
 }
 
@@ -151,7 +152,7 @@ SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   *wait = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
       (process.options.lock_interval_ns == 0 && table() == nullptr) ||
-      (UNLIKELY(process.lock_words_unknown) && kind <= WaitKind::kSpin))
+      (UNLIKELY(process.libc == Libc::kOther) && kind <= WaitKind::kSpin))
     return nullptr;
   // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
   SharedTable* recorded = GetTableMuted(thread);

@@ -14,8 +14,10 @@
 namespace holdfast::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 const Options kEvery = {{"heap-interval", "1"}, {"snapshot-every", "0"}};
 
@@ -408,6 +410,25 @@ TEST_F(ProcessCommands, DoctorOfAProcess) {
   Running disabled(off);
   ASSERT_TRUE(disabled.WaitForOutput("ready"));
   EXPECT_THAT(Tool({"doctor", Pid(disabled)}).out, HasSubstr("HOLDFAST_ENABLE=0"));
+}
+
+// libc is at a lower address, but a name is searched in libjemalloc first.
+TEST_F(ProcessCommands, DoctorOfAProcessNamesTheAllocatorThatIsSearchedFirst) {
+  Running running(CommandFor(Launch::kPreload, {"waits_with_jemalloc"}, kEvery));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  EXPECT_THAT(Tool({"doctor", Pid(running)}).out, ContainsRegex("malloc and free are those of .*libjemalloc"));
+}
+
+TEST_F(ProcessCommands, DoctorOfAProcessNamesItAsItWasStarted) {
+  std::filesystem::create_symlink(ProgramPath("waits_for_input"), folder() + "/server");
+  for (const std::string& name : {folder() + "/server", std::string("./server")}) {
+    Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+    command.argv.back() = name;
+    command.cwd = folder();
+    Running running(command);
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    EXPECT_THAT(Tool({"doctor", Pid(running)}).out, StartsWith(folder() + "/server (pid ")) << name;
+  }
 }
 
 }  // namespace

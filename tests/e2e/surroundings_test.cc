@@ -285,8 +285,18 @@ TEST_F(Surroundings, TheToolAndItsExporterLoadNothingFromTheWorkingDirectory) {
   RemoveTables();
 }
 
-TEST_F(Surroundings, AnInstalledTreeCanBeMoved) {
-  const std::string tree = folder() + "/moved-tree";
+void RemoveLinksTo(const std::string& tree) {
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    std::error_code none;
+    if (std::filesystem::read_symlink(entry.path(), none) == tree) std::filesystem::remove(entry.path());
+  }
+}
+
+// LD_PRELOAD cannot hold the second path: the program is started through a link.
+class MovedTree : public Surroundings, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(MovedTree, ProfilesAProgramAndItsChild) {
+  const std::string tree = folder() + "/" + GetParam();
   std::filesystem::create_directories(tree + "/bin");
   std::filesystem::create_directories(tree + "/lib/holdfast");
   std::filesystem::copy_file(Tool(), tree + "/bin/holdfast");
@@ -294,10 +304,15 @@ TEST_F(Surroundings, AnInstalledTreeCanBeMoved) {
   Command command;
   command.argv = {tree + "/bin/holdfast",      "run", "--heap-interval", "1", "-o", out(), "--tables", tables(), "--",
                   ProgramPath("threads_exact")};
+  command.argv.insert(command.argv.end() - 1, {"/bin/sh", "-c", "\"$0\"; exit $?"});
   const RunResult r = RunAndSettle(command);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_EQ(r.err.find("ld.so"), std::string::npos) << r.err;
   ExpectKnownHeap(r.out);
+  RemoveLinksTo(tree);
 }
+INSTANTIATE_TEST_SUITE_P(Paths, MovedTree, ::testing::Values("moved-tree", "moved tree: $HOME"),
+                         [](const auto& named) { return named.index == 0 ? "plain" : "divided"; });
 
 }  // namespace
 }  // namespace holdfast::testing

@@ -2,9 +2,9 @@
 // must be the same without the library, and a line with the waits by the program's own clock:
 //     result FUNCTION result errno
 //     waits FUNCTION label contentions delay_ns
+// With musl, which has no waits by a chosen clock and no old versions, these rows are missing.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -17,6 +17,12 @@
 
 #include "clocks.h"
 #include "known.h"
+
+#if __has_include(<linux/futex.h>)
+#include <linux/futex.h>
+#else
+enum { FUTEX_WAKE_PRIVATE = 129, FUTEX_WAIT_PRIVATE = 128, FUTEX_WAIT_BITSET = 9, FUTEX_PRIVATE_FLAG = 128 };
+#endif
 
 enum { kHoldMs = 40 };
 
@@ -35,12 +41,14 @@ static thrd_t c11_joined;
 static uint32_t futex_word;
 static struct timespec real_deadline, deadline, how_long;
 
+#ifdef __GLIBC__
 int old_cond_wait(pthread_cond_t*, pthread_mutex_t*);
 int old_cond_timedwait(pthread_cond_t*, pthread_mutex_t*, const struct timespec*);
 int old_cond_signal(pthread_cond_t*);
 __asm__(".symver old_cond_wait, pthread_cond_wait@GLIBC_2.2.5");
 __asm__(".symver old_cond_timedwait, pthread_cond_timedwait@GLIBC_2.2.5");
 __asm__(".symver old_cond_signal, pthread_cond_signal@GLIBC_2.2.5");
+#endif
 
 static struct timespec In(clockid_t clock, long ms) {
   struct timespec t;
@@ -74,11 +82,13 @@ static void Broadcast(void) {
   pthread_mutex_unlock(&of_condition);
   pthread_cond_broadcast(&condition);
 }
+#ifdef __GLIBC__
 static void OldSignal(void) {
   pthread_mutex_lock(&of_condition);
   pthread_mutex_unlock(&of_condition);
   old_cond_signal(&old_condition);
 }
+#endif
 static void TakeC11OfCondition(void) { mtx_lock(&c11_of_condition); }
 static void LetC11OfConditionGo(void) { mtx_unlock(&c11_of_condition); }
 static void C11Signal(void) {
@@ -118,8 +128,6 @@ static void ResetFutex(void) { futex_word = 0; }
     LetMutexOfConditionGo)                                                                                             \
   X(cond_wait_all, "condition", pthread_cond_wait(&condition, &of_condition), TakeMutexOfCondition, Nothing,           \
     Broadcast, LetMutexOfConditionGo)                                                                                  \
-  X(cond_wait_2_2_5, "condition", old_cond_wait(&old_condition, &of_condition), TakeMutexOfCondition, Nothing,         \
-    OldSignal, LetMutexOfConditionGo)                                                                                  \
   X(cnd_wait_, "condition", cnd_wait(&c11_condition, &c11_of_condition), TakeC11OfCondition, Nothing, C11Signal,       \
     LetC11OfConditionGo)                                                                                               \
   X(barrier_wait, "barrier", pthread_barrier_wait(&barrier) & 0, Nothing, Nothing, Come, Nothing)                      \
@@ -144,33 +152,43 @@ static void ResetFutex(void) { futex_word = 0; }
 #define TIMED_PRIMITIVES(X)                                                                                            \
   X(mutex_timedlock, "mutex", pthread_mutex_timedlock(&mutex, &real_deadline), Nothing, HoldMutex, LetMutexGo,         \
     LetMutexGo)                                                                                                        \
-  X(mutex_clocklock, "mutex", pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &deadline), Nothing, HoldMutex,         \
-    LetMutexGo, LetMutexGo)                                                                                            \
   X(mtx_timedlock_, "mutex", mtx_timedlock(&c11, &real_deadline), Nothing, HoldC11, LetC11Go, LetC11Go)                \
   X(timedrdlock, "rwlock-read", pthread_rwlock_timedrdlock(&rwlock, &real_deadline), Nothing, HoldForWriting,          \
     LetRwlockGo, LetRwlockGo)                                                                                          \
-  X(clockrdlock, "rwlock-read", pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing,              \
-    HoldForWriting, LetRwlockGo, LetRwlockGo)                                                                          \
   X(timedwrlock, "rwlock-write", pthread_rwlock_timedwrlock(&rwlock, &real_deadline), Nothing, HoldForReading,         \
     LetRwlockGo, LetRwlockGo)                                                                                          \
-  X(clockwrlock, "rwlock-write", pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing,             \
-    HoldForWriting, LetRwlockGo, LetRwlockGo)                                                                          \
   X(sem_timedwait_, "semaphore", sem_timedwait(&semaphore, &real_deadline), Nothing, Nothing, Post, Nothing)           \
-  X(sem_clockwait_, "semaphore", sem_clockwait(&semaphore, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Post,        \
-    Nothing)                                                                                                           \
   X(cond_timedwait, "condition", pthread_cond_timedwait(&condition, &of_condition, &real_deadline),                    \
-    TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo)                                                      \
-  X(cond_timedwait_2_2_5, "condition", old_cond_timedwait(&old_condition, &of_condition, &real_deadline),              \
-    TakeMutexOfCondition, Nothing, OldSignal, LetMutexOfConditionGo)                                                   \
-  X(cond_clockwait, "condition", pthread_cond_clockwait(&condition, &of_condition, CLOCK_MONOTONIC, &deadline),        \
     TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo)                                                      \
   X(cnd_timedwait_, "condition", cnd_timedwait(&c11_condition, &c11_of_condition, &real_deadline), TakeC11OfCondition, \
     Nothing, C11Signal, LetC11OfConditionGo)                                                                           \
   X(timedjoin, "join", pthread_timedjoin_np(joined, NULL, &real_deadline), Nothing, Nothing, Nothing, Nothing)         \
-  X(clockjoin, "join", pthread_clockjoin_np(joined, NULL, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Nothing,      \
-    Nothing)                                                                                                           \
   X(futex_wait_for, "futex", (int)syscall(SYS_futex, &futex_word, FUTEX_WAIT_PRIVATE, 0, &how_long, NULL, 0), Nothing, \
     Nothing, Wake, ResetFutex)
+
+#ifdef __GLIBC__
+#define GLIBC_PRIMITIVES(X)                                                                                    \
+  X(cond_wait_2_2_5, "condition", old_cond_wait(&old_condition, &of_condition), TakeMutexOfCondition, Nothing, \
+    OldSignal, LetMutexOfConditionGo)
+#define GLIBC_TIMED_PRIMITIVES(X)                                                                                 \
+  X(mutex_clocklock, "mutex", pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &deadline), Nothing, HoldMutex,    \
+    LetMutexGo, LetMutexGo)                                                                                       \
+  X(clockrdlock, "rwlock-read", pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing,         \
+    HoldForWriting, LetRwlockGo, LetRwlockGo)                                                                     \
+  X(clockwrlock, "rwlock-write", pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &deadline), Nothing,        \
+    HoldForWriting, LetRwlockGo, LetRwlockGo)                                                                     \
+  X(sem_clockwait_, "semaphore", sem_clockwait(&semaphore, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Post,   \
+    Nothing)                                                                                                      \
+  X(cond_timedwait_2_2_5, "condition", old_cond_timedwait(&old_condition, &of_condition, &real_deadline),         \
+    TakeMutexOfCondition, Nothing, OldSignal, LetMutexOfConditionGo)                                              \
+  X(cond_clockwait, "condition", pthread_cond_clockwait(&condition, &of_condition, CLOCK_MONOTONIC, &deadline),   \
+    TakeMutexOfCondition, Nothing, Signal, LetMutexOfConditionGo)                                                 \
+  X(clockjoin, "join", pthread_clockjoin_np(joined, NULL, CLOCK_MONOTONIC, &deadline), Nothing, Nothing, Nothing, \
+    Nothing)
+#else
+#define GLIBC_PRIMITIVES(X)
+#define GLIBC_TIMED_PRIMITIVES(X)
+#endif
 
 #define DEFINE(name, label, call, before, hold, release, after) \
   KNOWN int name##_free(void) { return call; }                  \
@@ -178,7 +196,9 @@ static void ResetFutex(void) { futex_word = 0; }
   KNOWN int name##_timed_out(void) { return call; }             \
   KNOWN int name##_cancelled(void) { return call; }
 PRIMITIVES(DEFINE)
+GLIBC_PRIMITIVES(DEFINE)
 TIMED_PRIMITIVES(DEFINE)
+GLIBC_TIMED_PRIMITIVES(DEFINE)
 
 typedef struct {
   const char *name, *label;
@@ -190,7 +210,8 @@ typedef struct {
   {#name, label, name##_free, name##_contended, name##_timed_out, name##_cancelled, before, hold, release, after, 0},
 #define TIMED_ENTRY(name, label, call, before, hold, release, after) \
   {#name, label, name##_free, name##_contended, name##_timed_out, name##_cancelled, before, hold, release, after, 1},
-static const Row rows[] = {PRIMITIVES(ENTRY) TIMED_PRIMITIVES(TIMED_ENTRY)};
+static const Row rows[] = {PRIMITIVES(ENTRY) GLIBC_PRIMITIVES(ENTRY) TIMED_PRIMITIVES(TIMED_ENTRY)
+                               GLIBC_TIMED_PRIMITIVES(TIMED_ENTRY)};
 
 static int Is(const Row* row, const char* what) { return strstr(row->name, what) != NULL; }
 

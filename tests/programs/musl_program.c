@@ -1,4 +1,5 @@
-// A program of the C library musl: blocks, threads, locks of every kind, a thread that ends early, a forked child.
+// A program of the C library musl: blocks, threads, locks of every kind, a thread that ends early, a forked child,
+// destructors of a thread's objects as a C++ runtime registers them.
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -25,8 +26,28 @@ __attribute__((noinline)) static void HoldBlocks(void) {
 
 static void Once(void) { ++first_calls; }
 
+// musl lacks it; a library may bring it.
+extern int __cxa_thread_atexit_impl(void (*)(void*), void*, void*) __attribute__((weak));
+static pthread_key_t at_thread_end;
+static long ended;
+static void End(void* name) {
+  __atomic_fetch_add(&ended, 1, __ATOMIC_RELAXED);
+  if (strcmp(name, "main") == 0) printf("%s ended, with %ld\n", (char*)name, ended);
+}
+static void EndMain(void) { End("main"); }
+static void AtThreadEnd(char* name) {
+  if (__cxa_thread_atexit_impl) {
+    __cxa_thread_atexit_impl(End, name, NULL);
+  } else if (strcmp(name, "main") == 0) {
+    atexit(EndMain);
+  } else {
+    pthread_setspecific(at_thread_end, name);
+  }
+}
+
 static void* Work(void* given) {
   (void)given;
+  AtThreadEnd("thread");
   pthread_once(&once, Once);
   pthread_barrier_wait(&all_here);
   for (int i = 0; i < kRounds; ++i) {
@@ -60,6 +81,8 @@ static void Initialize(pthread_mutex_t* one, int type) {
 
 int main(void) {
   HoldBlocks();
+  pthread_key_create(&at_thread_end, End);
+  AtThreadEnd("main");
   Initialize(&recursive, PTHREAD_MUTEX_RECURSIVE);
   Initialize(&checked, PTHREAD_MUTEX_ERRORCHECK);
   pthread_barrier_init(&all_here, NULL, kThreads);

@@ -112,6 +112,17 @@ std::string FindSanitizer(const Dynamic& dynamic) {
   return "";
 }
 
+// musl 1.2.2 added _Fork together with the support for another malloc. Its dynamic linker is its libc. False: unknown.
+bool IsOldMusl(const std::string& linker) {
+  const FileDescriptor file(open(linker.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  const std::string strings = elf != nullptr ? ReadDynamic(*elf).strings : "";
+  const auto has = [&strings](std::string_view name) {
+    return strings.find('\0' + std::string(name) + '\0') != std::string::npos;
+  };
+  return has("pthread_create") && !has("_Fork");
+}
+
 ExecutableKind ReadElf(int fd, std::string_view first) {
   ExecutableKind file{.kind = ExecutableKind::Kind::kBadElf};
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(fd, first);
@@ -138,6 +149,7 @@ ExecutableKind ReadElf(int fd, std::string_view first) {
     const std::string needed = TextAt(dynamic.strings, offset);
     file.is_musl = file.is_musl || needed == "libc.so" || needed.starts_with("libc.musl-");
   }
+  file.is_old_musl = file.is_musl && !file.interpreter.empty() && IsOldMusl(file.interpreter);
   if (file.interpreter.empty()) {
     file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == "ld-linux-x86-64.so.2";
   } else {

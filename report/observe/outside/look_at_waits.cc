@@ -13,10 +13,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "report/base/base_name.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/ongoing_reader.h"
 #include "report/observe/table/thread_status.h"
+#include "sampler/contract/lock_words.h"
 
 namespace holdfast {
 namespace {
@@ -39,9 +41,16 @@ uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
   return 0;
 }
 
+// musl's C library is its dynamic linker, which every executable names.
+bool UsesMusl(const std::vector<ModuleInfo>& modules) {
+  return std::any_of(modules.begin(), modules.end(),
+                     [](const ModuleInfo& module) { return BaseName(module.path).starts_with("ld-musl"); });
+}
+
 class Look {
  public:
-  Look(const TableFile& table, Snapshot* snapshot) : table_(table), snapshot_(*snapshot) {}
+  Look(const TableFile& table, Snapshot* snapshot)
+      : table_(table), snapshot_(*snapshot), is_musl_(UsesMusl(snapshot->modules)) {}
 
   void Run(size_t others) {
     const TableOwner& owner = table_.owner();
@@ -135,7 +144,7 @@ class Look {
   void ReadState(const OngoingWaitInfo& wait) {
     char bytes[kLockBytes] = {};
     if (SaysWhoHolds(wait.kind) && ReadLock(wait.lock, bytes))
-      states_.emplace(wait.place, StateOfLock(wait.kind, bytes));
+      states_.emplace(wait.place, StateOfLock(wait.kind, bytes, is_musl_));
   }
 
   // Returns waits of threads that own the lock and do not sleep for it: they are about to record that they got it. A
@@ -267,6 +276,7 @@ class Look {
 
   const TableFile& table_;
   Snapshot& snapshot_;
+  const bool is_musl_;
   std::optional<pid_t> pid_;
   std::optional<ProcessMemory> memory_;
   std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: ids as we see them, and as the process sees them
@@ -279,8 +289,21 @@ class Look {
 
 }  // namespace
 
-LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]) {
+LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes], bool is_musl) {
   LockState state;
+  if (is_musl && IsRwlock(kind)) {
+    MuslRwlock lock;
+    memcpy(&lock, bytes, sizeof lock);
+    state.readers = lock.Readers();
+    return state;
+  }
+  if (is_musl) {
+    MuslMutex mutex;
+    memcpy(&mutex, bytes, sizeof mutex);
+    state.owner = mutex.Owner();
+    state.owner_died = (mutex.lock & MuslMutex::kOwnerDied) != 0;
+    return state;
+  }
   if (IsRwlock(kind)) {
     pthread_rwlock_t lock;
     memcpy(&lock, bytes, sizeof lock);

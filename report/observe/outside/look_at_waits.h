@@ -4,6 +4,7 @@
 //    pthread mutex      __owner; for robust and priority-inheriting ones the lock word, which the kernel also updates
 //    reader-writer      __cur_writer; for readers only their number
 //    join               the futex in which the waiter sleeps leads to the joined thread
+//    of musl            the lock word, which a normal mutex and a writer do not sign
 //    condition          no holder; but a signalled waiter that sleeps for its mutex waits for the mutex's owner
 //    futex and others   the lock has no holder; use the thread that got it last after a wait
 //
@@ -39,7 +40,7 @@ struct LockState {
   bool owner_died = false;
 };
 inline constexpr size_t kLockBytes = 56;  // size of the largest, pthread_rwlock_t
-LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes]);
+LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes], bool is_musl = false);
 
 // Returns the cycles of threads that wait for each other. waits_for[i] is the thread that thread i waits for (kNoIndex:
 // none). Each cycle is returned once.

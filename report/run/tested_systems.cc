@@ -1,0 +1,79 @@
+#include "report/run/tested_systems.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "fmt/format.h"
+
+namespace holdfast {
+namespace {
+
+constexpr TestedSystem kSystems[] = {
+    {"Debian 12", "glibc 2.36", "all tests", "every commit"},
+    {"Debian 13", "glibc 2.41", "all tests", "2026-11-23"},
+    {"Debian sid", "glibc 2.43", "all tests", "2026-11-23"},
+    {"Debian 11", "glibc 2.31",
+     "scripts/systems: heap, locks, exceptions, plugins, late threads; tree and wheel", "2026-11-26"},
+    {"Alpine 3.23", "musl 1.2.5",
+     "the library: heap, locks of every kind, busybox, curl; profiles written from outside", "2026-11-26"},
+    {"Debian 12's musl-tools", "musl 1.2.3", "heap, locks of every kind, fork, child of a script", "every commit"},
+};
+
+constexpr int kOldestMinor = 17;  // of glibc
+
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// Returns the version number at the start of `text`.
+std::string_view NumberAt(std::string_view text) {
+  const auto end = std::find_if_not(text.begin(), text.end(), [](char c) { return IsDigit(c) || c == '.'; });
+  std::string_view number = text.substr(0, static_cast<size_t>(end - text.begin()));
+  while (number.ends_with('.')) number.remove_suffix(1);
+  return number;
+}
+
+// musl has its version as a string of its own: "\0" "1.2.3\0".
+std::string_view VersionOfMusl(std::string_view bytes) {
+  for (size_t at = 0; (at = bytes.find('\0', at)) != std::string_view::npos;) {
+    const std::string_view number = NumberAt(bytes.substr(++at, 16));
+    if (std::count(number.begin(), number.end(), '.') == 2 && at + number.size() < bytes.size() &&
+        bytes[at + number.size()] == '\0' && IsDigit(number[0]))
+      return number;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const TestedSystem> TestedSystems() { return kSystems; }
+
+std::string LibcIn(std::string_view bytes) {
+  constexpr std::string_view kGlibc = "release version ", kMusl = "musl libc (";
+  if (bytes.find(kMusl) != std::string_view::npos) {
+    const std::string_view version = VersionOfMusl(bytes);
+    return version.empty() ? "" : fmt::format("musl {}", version);
+  }
+  const size_t at = bytes.find(kGlibc);
+  if (at == std::string_view::npos || bytes.find("GNU C Library") == std::string_view::npos) return "";
+  const std::string_view version = NumberAt(bytes.substr(at + kGlibc.size(), 16));
+  return version.empty() ? "" : fmt::format("glibc {}", version);
+}
+
+void DescribeLibc(const std::string& path, Findings* findings) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string libc = LibcIn(bytes);
+  if (libc.empty()) return;
+  for (const TestedSystem& tested : kSystems) {
+    if (tested.libc == libc)
+      return findings->Ok("system", fmt::format("{}: tested on {}: {} ({})", libc, tested.system, tested.what, tested.when));
+  }
+  constexpr std::string_view kGlibc2 = "glibc 2.";
+  if (libc.starts_with(kGlibc2) && atoi(libc.c_str() + kGlibc2.size()) < kOldestMinor)
+    return findings->No("system", fmt::format("{}: before 2.17, which the library needs", libc));
+  findings->Note("system", fmt::format("{}: not tested; no file of Holdfast needs a symbol newer than glibc 2.17", libc));
+}
+
+}  // namespace holdfast
