@@ -12,6 +12,8 @@
 #include "interpose/locks/cancellation.h"
 #include "interpose/locks/deadline.h"
 #include "interpose/locks/straight_on.h"
+#include "sampler/contract/lock_words.h"
+#include "sampler/process/process.h"
 #include "sampler/record/waits.h"
 
 namespace holdfast {
@@ -21,9 +23,14 @@ const auto got_it = [](int result) { return result == 0; };
 
 // ---- Semaphores ----
 
-// The low half of the first word is the value, since glibc 2.1 on 64-bit machines.
+// The low half of the first word is the value, since glibc 2.1 on 64-bit machines. musl sets the highest bit while a
+// thread waits, and perhaps longer; all bits are 0 with a waiter.
 inline bool LooksFree(const sem_t* semaphore) {
-  return __atomic_load_n(reinterpret_cast<const uint32_t*>(semaphore), __ATOMIC_RELAXED) != 0;
+  return __atomic_load_n(reinterpret_cast<const int32_t*>(semaphore), __ATOMIC_RELAXED) > 0;
+}
+inline bool HasCount(const sem_t* semaphore) {
+  const uint32_t word = __atomic_load_n(reinterpret_cast<const uint32_t*>(semaphore), __ATOMIC_RELAXED);
+  return word != UINT32_MAX && (word & INT32_MAX) != 0;
 }
 
 // Before the wait: an invalid deadline, or a clock that cannot be used.
@@ -31,18 +38,21 @@ const auto is_refused = [](int result) { return result != 0 && errno == EINVAL; 
 
 HOLDFAST_COLD int SemWaitSlow(sem_t* semaphore) {
   if (!Ready()) return kTooEarly;
+  if (HasCount(semaphore)) return real.sem_wait(semaphore);
   return WaitWhole(
       HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole, [=] { return real.sem_wait(semaphore); },
       got_it);
 }
 HOLDFAST_COLD int SemTimedWaitSlow(sem_t* semaphore, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
+  if (HasCount(semaphore)) return real.sem_timedwait(semaphore, deadline);
   return WaitWhole(
       HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
       [=] { return real.sem_timedwait(semaphore, deadline); }, got_it, is_refused);
 }
 HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const timespec* deadline) {
   if (!Ready()) return kTooEarly;
+  if (HasCount(semaphore)) return real.sem_clockwait(semaphore, clock, deadline);
   return WaitWhole(
       HOLDFAST_CALLER(), semaphore, WaitKind::kSemaphore, WaitStyle::kWhole,
       [=] { return real.sem_clockwait(semaphore, clock, deadline); }, got_it, is_refused);
@@ -50,9 +60,18 @@ HOLDFAST_COLD int SemClockWaitSlow(sem_t* semaphore, clockid_t clock, const time
 
 // ---- Barriers ----
 
+// The round is on the stack of the thread that came first.
+bool IsLastOnMusl(const MuslBarrier& barrier) {
+  if (barrier.others == 0) return true;
+  const uint32_t* round = __atomic_load_n(&barrier.round, __ATOMIC_RELAXED);
+  if (round == nullptr || barrier.others > INT32_MAX) return false;
+  return barrier.others == 1 || (CanRead(round) && __atomic_load_n(round, __ATOMIC_RELAXED) + 1 == barrier.others);
+}
+
 // glibc's barrier (since 2.25): how many came, how many had come when this round began, how many it needs. The last one
 // to come does not wait. A wrong hint counts one wait too many or too few, no more.
 inline bool IsLastToCome(const pthread_barrier_t* barrier) {
+  if (UNLIKELY(process.libc == Libc::kMusl)) return IsLastOnMusl(*reinterpret_cast<const MuslBarrier*>(barrier));
   const auto* words = reinterpret_cast<const uint32_t*>(barrier);
   const uint32_t came = __atomic_load_n(&words[0], __ATOMIC_RELAXED),
                  before = __atomic_load_n(&words[1], __ATOMIC_RELAXED);

@@ -15,8 +15,8 @@ constexpr TestedSystem kSystems[] = {
     {"Debian 12", "glibc 2.36", "all tests", "every commit"},
     {"Debian 13", "glibc 2.41", "all tests", "2026-11-23"},
     {"Debian sid", "glibc 2.43", "all tests", "2026-11-23"},
-    {"Debian 11", "glibc 2.31",
-     "scripts/systems: heap, locks, exceptions, plugins, late threads; tree and wheel", "2026-11-26"},
+    {"Debian 11", "glibc 2.31", "scripts/systems: heap, locks, exceptions, plugins, late threads; tree and wheel",
+     "2026-11-26"},
     {"Alpine 3.23", "musl 1.2.5",
      "the library: heap, locks of every kind, busybox, curl; profiles written from outside", "2026-11-26"},
     {"Debian 12's musl-tools", "musl 1.2.3", "heap, locks of every kind, fork, child of a script", "every commit"},
@@ -68,12 +68,14 @@ void DescribeLibc(const std::string& path, Findings* findings) {
   if (libc.empty()) return;
   for (const TestedSystem& tested : kSystems) {
     if (tested.libc == libc)
-      return findings->Ok("system", fmt::format("{}: tested on {}: {} ({})", libc, tested.system, tested.what, tested.when));
+      return findings->Ok("system",
+                          fmt::format("{}: tested on {}: {} ({})", libc, tested.system, tested.what, tested.when));
   }
   constexpr std::string_view kGlibc2 = "glibc 2.";
   if (libc.starts_with(kGlibc2) && atoi(libc.c_str() + kGlibc2.size()) < kOldestMinor)
     return findings->No("system", fmt::format("{}: before 2.17, which the library needs", libc));
-  findings->Note("system", fmt::format("{}: not tested; no file of Holdfast needs a symbol newer than glibc 2.17", libc));
+  findings->Note("system",
+                 fmt::format("{}: not tested; no file of Holdfast needs a symbol newer than glibc 2.17", libc));
 }
 
 }  // namespace holdfast

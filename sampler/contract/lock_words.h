@@ -14,8 +14,8 @@
 namespace holdfast {
 
 struct MuslMutex {
-  static constexpr uint32_t kKind = 3, kRobust = 4, kInherits = 8;            // of `type`
-  static constexpr uint32_t kWaiters = 0x80000000, kOwner = 0x3fffffff;       // of `lock`
+  static constexpr uint32_t kKind = 3, kRobust = 4, kInherits = 8;       // of `type`
+  static constexpr uint32_t kWaiters = 0x80000000, kOwner = 0x3fffffff;  // of `lock`
   static constexpr uint32_t kOwnerDied = 0x40000000, kNotRecoverable = kOwner;
 
   uint32_t type;
@@ -55,6 +55,13 @@ static_assert(sizeof(MuslRwlock) == sizeof(pthread_rwlock_t));
 struct MuslCondition {
   const void* shared;  // null: of this process alone
   const void* first;   // of the threads that sleep, if not shared
+};
+
+struct MuslBarrier {
+  uint32_t lock, waiters;
+  uint32_t others;  // how many it needs besides the first; with the highest bit if shared by processes
+  uint32_t unused[3];
+  const uint32_t* round;  // how many came after the first; null: nobody has come
 };
 
 }  // namespace holdfast

@@ -17,7 +17,7 @@ class Musl : public Profiled, public ::testing::WithParamInterface<Launch> {
   void ExpectAsBare(const std::vector<std::string>& argv) {
     const RunResult bare = RunAs(Launch::kBare, argv);
     const RunResult r = RunAs(GetParam(), argv, kAll);
-    EXPECT_EQ(r.code, bare.code) << r.Describe();
+    EXPECT_EQ(r.status, bare.status) << r.Describe();
     EXPECT_EQ(r.out, bare.out);
     ExpectKnownHeap(r.out);
   }

@@ -33,8 +33,12 @@ TEST(TestedSystems, AreThoseOfTheReadme) {
 TEST(TestedSystems, TheCLibraryTellsItsVersion) {
   using std::string_literals::operator""s;
   EXPECT_EQ(LibcIn("x\0GNU C Library (Debian GLIBC 2.31-13) stable release version 2.31.\nCopyright"s), "glibc 2.31");
-  EXPECT_EQ(LibcIn("\0" "1.2.3\0musl libc (x86_64)\nVersion %s\n"s), "musl 1.2.3");
-  EXPECT_EQ(LibcIn("\0" "1.2\0musl libc (x86_64)\n"s), "");
+  EXPECT_EQ(LibcIn("\0"
+                   "1.2.3\0musl libc (x86_64)\nVersion %s\n"s),
+            "musl 1.2.3");
+  EXPECT_EQ(LibcIn("\0"
+                   "1.2\0musl libc (x86_64)\n"s),
+            "");
   EXPECT_EQ(LibcIn("release version 2."), "");
   EXPECT_EQ(LibcIn(""), "");
 }
