@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "interpose/base/find_functions.h"
+#include "interpose/base/late_search.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 
@@ -63,7 +63,8 @@ clockid_t ClockOf(const pthread_cond_t* condition) {
 
 void NoteConditionWords() {
   if (IsMusl()) condition_words = ConditionWords::kMusl;
-  void* const tell = FindFunction("gnu_get_libc_version");
+  void* tell = nullptr;
+  FindLateFunction(true, "gnu_get_libc_version", nullptr, &tell);
   if (IsMusl() || tell == nullptr) return;
   // "2.17": the minor number has one or two digits.
   const char* version = reinterpret_cast<const char* (*)()>(tell)();

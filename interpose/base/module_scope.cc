@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "sampler/capture/lasting_modules.h"
 #include "sampler/capture/module_reading.h"
 #include "sampler/capture/raw_memory.h"
 #include "sampler/contract/loaded_objects.h"

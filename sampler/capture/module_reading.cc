@@ -1,24 +1,15 @@
 #include "sampler/capture/module_reading.h"
 
-#include <link.h>
-
 #include <atomic>
 
-#include "sampler/capture/find_object.h"
 #include "sampler/capture/row_cache.h"
 #include "sampler/contract/syscalls.h"
 
 namespace holdfast {
 namespace {
 
-// The link_maps of modules loaded with the program, hashed; those without room count as unloadable.
-constexpr uint32_t kLastingSlots = 1024, kMaxLasting = 768;
-constinit const link_map* lasting[kLastingSlots] = {};
-
 constinit std::atomic<uint32_t> readers{0};
 constinit std::atomic<uint32_t> unloading{0};  // calls of dlclose in progress
-
-uint32_t FirstSlot(const link_map* map) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(map) >> 4); }
 
 void AwaitReaders() {
   // Sequentially consistent, like the addition in Begin: either the reader sees the dlclose, or this sees the reader.
@@ -26,28 +17,6 @@ void AwaitReaders() {
 }
 
 }  // namespace
-
-void NoteLastingModules() {
-  NoteFirstObjects();
-  dl_find_object found;
-  if (!FindObject(reinterpret_cast<void*>(&NoteLastingModules), &found)) return;
-  const link_map* map = found.dlfo_link_map;
-  while (map->l_prev != nullptr) map = map->l_prev;
-  for (uint32_t count = 0; map != nullptr && count < kMaxLasting; map = map->l_next, ++count) {
-    if (IsLasting(map)) continue;
-    uint32_t slot = FirstSlot(map);
-    while (lasting[slot % kLastingSlots] != nullptr) ++slot;
-    lasting[slot % kLastingSlots] = map;
-  }
-}
-
-bool IsLasting(const link_map* map) {
-  for (uint32_t slot = FirstSlot(map);; ++slot) {
-    const link_map* known = lasting[slot % kLastingSlots];
-    if (known == map) return true;
-    if (known == nullptr) return false;
-  }
-}
 
 void BeginUnload() {
   unloading.fetch_add(1, std::memory_order_seq_cst);

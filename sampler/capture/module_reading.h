@@ -1,6 +1,6 @@
 // When the memory of a module may be read: its link_map, its headers, its unwind tables, its code.
 //
-// Modules loaded with the program stay as long as the process. Another thread may unmap a dlopened module at any
+// Modules loaded with the program stay as long as the process (lasting_modules.h). Another thread may unmap a dlopened module at any
 // moment, unless the program itself has a frame in it; and stale words on the stack may lead a walk without unwind
 // tables there. So a walk registers as a reader, and a dlclose waits until there are none:
 //
@@ -19,14 +19,7 @@
 
 #include "sampler/contract/attributes.h"
 
-struct link_map;
-
 namespace holdfast {
-
-// Call once, before the program can have loaded anything itself.
-void NoteLastingModules();
-// Whether the module was loaded then. False if that is not known; any pointer is allowed.
-bool IsLasting(const link_map* map);
 
 // Call before a dlclose, and after all its consequences are handled; from any thread, balanced. In between nothing
 // known about a module is trusted, because another module may be loaded at the addresses of one that went away.

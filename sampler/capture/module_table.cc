@@ -9,6 +9,7 @@
 
 #include "sampler/capture/find_object.h"
 #include "sampler/capture/free_calls.h"
+#include "sampler/capture/lasting_modules.h"
 #include "sampler/capture/module_image.h"
 #include "sampler/capture/module_path.h"
 #include "sampler/capture/module_reading.h"

@@ -4,6 +4,7 @@
 
 #include "sampler/capture/find_object.h"
 #include "sampler/capture/last_walk.h"
+#include "sampler/capture/lasting_modules.h"
 #include "sampler/capture/module_reading.h"
 #include "sampler/capture/module_table.h"
 #include "sampler/capture/raw_memory.h"

@@ -1,6 +1,7 @@
 #include <sys/auxv.h>
 
 #include "sampler/capture/free_calls.h"
+#include "sampler/capture/lasting_modules.h"
 #include "sampler/capture/module_reading.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"

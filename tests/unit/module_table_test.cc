@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/capture/lasting_modules.h"
 #include "sampler/capture/module_reading.h"
 #include "sampler/capture/stack_trace.h"
 #include "sampler/contract/syscalls.h"
