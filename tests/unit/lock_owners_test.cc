@@ -92,15 +92,17 @@ TEST(LookAtWaits, MissingPermissionsAreExplained) {
   using ::testing::EndsWith;
   using ::testing::HasSubstr;
   const std::string as_root = "as root: holdfast stuck 4242";
-  EXPECT_THAT(WhyUnreadable({}, 4242), EndsWith("another user's; " + as_root));
+  EXPECT_THAT(WhyUnreadable({}, 4242, "stuck"), EndsWith("another user's; " + as_root));
   // mariadbd --user=mysql: the exporter is that user, too, and may not look all the same.
-  EXPECT_THAT(WhyUnreadable({.is_same_user = true}, 4242),
+  EXPECT_THAT(WhyUnreadable({.is_same_user = true}, 4242, "stuck"),
               EndsWith("changed its user after it was started, or forbids others to look into it; " + as_root));
-  EXPECT_THAT(WhyUnreadable({.is_same_user = true, .yama_scope = 1}, 4242),
+  EXPECT_THAT(WhyUnreadable({.is_same_user = true, .yama_scope = 1}, 4242, "stuck"),
               EndsWith(as_root + ", or sysctl -w kernel.yama.ptrace_scope=0"));
-  EXPECT_THAT(WhyUnreadable({.is_root = true}, 4242), HasSubstr("--cap-add SYS_PTRACE"));
-  EXPECT_THAT(WhyUnreadable({.is_root = true, .may_trace_all = true}, 4242), HasSubstr("security module"));
-  EXPECT_THAT(WhyUnreadable({.is_root = true, .may_trace_all = true, .yama_scope = 3}, 4242), HasSubstr("next boot"));
+  EXPECT_THAT(WhyUnreadable({.is_root = true}, 4242, "stuck"), HasSubstr("--cap-add SYS_PTRACE"));
+  EXPECT_THAT(WhyUnreadable({.is_root = true, .may_trace_all = true}, 4242, "stuck"), HasSubstr("security module"));
+  EXPECT_THAT(WhyUnreadable({.is_root = true, .may_trace_all = true, .yama_scope = 3}, 4242, "stuck"),
+              HasSubstr("next boot"));
+  EXPECT_THAT(WhyUnreadable({}, 4242, "holders"), EndsWith("as root: holdfast holders 4242"));
 }
 
 TEST(LookAtWaits, EachCircleIsFoundOnceAndTailsAreNoPartOfIt) {

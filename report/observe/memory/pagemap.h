@@ -16,9 +16,13 @@ inline bool IsSwappedOut(uint64_t entry) {
   constexpr uint64_t kSwapped = uint64_t{1} << 62, kGuard = uint64_t{1} << 58;
   return (entry & kSwapped) != 0 && (entry & kGuard) == 0;
 }
+// Returns whether a present or swapped-out page belongs to a file or to shared memory. The other pages are private: in a
+// mapping of a file the process has written to them.
+inline bool IsOfFile(uint64_t entry) { return (entry & uint64_t{1} << 61) != 0; }
 
 // The categories of pages.
-inline constexpr uint64_t kPresentPages = 1 << 3, kSwappedPages = 1 << 4, kZeroPages = 1 << 5, kHugePages = 1 << 6;
+inline constexpr uint64_t kFilePages = 1 << 2, kPresentPages = 1 << 3, kSwappedPages = 1 << 4, kZeroPages = 1 << 5,
+                          kHugePages = 1 << 6;
 
 struct ScannedPages {
   uint64_t start, end, categories;
@@ -29,8 +33,9 @@ struct PagemapScan {
 };
 
 // Finds pages that are in any of `categories`, from page boundary to page boundary. `max_pages`: 0 for no limit.
+// `also_reported`: further categories that the found pages may have.
 inline PagemapScan ScanPagemap(int pagemap, uint64_t start, uint64_t end, uint64_t categories,
-                               std::span<ScannedPages> found, uint64_t max_pages = 0) {
+                               std::span<ScannedPages> found, uint64_t max_pages = 0, uint64_t also_reported = 0) {
   struct Arguments {
     uint64_t size, flags, start, end, walk_end, regions, regions_length, max_pages;
     uint64_t inverted, must_have, any_of, reported;
@@ -42,7 +47,7 @@ inline PagemapScan ScanPagemap(int pagemap, uint64_t start, uint64_t end, uint64
                     .regions_length = found.size(),
                     .max_pages = max_pages,
                     .any_of = categories,
-                    .reported = categories};
+                    .reported = categories | also_reported};
   const int count = ioctl(pagemap, _IOWR('f', 16, Arguments), &scan);
   return {count, scan.walk_end};
 }

@@ -57,7 +57,7 @@ class Look {
     pid_ = table_.liveness() == Liveness::kDead ? std::nullopt : FindProcess(owner);
     if (pid_.has_value()) memory_.emplace(*pid_);
     if (memory_.has_value() && memory_->is_denied()) {
-      snapshot_.cannot_look = WhyUnreadable(LookRightsFor(*pid_), *pid_);
+      snapshot_.cannot_look = WhyUnreadable(LookRightsFor(*pid_), *pid_, "stuck");
     }
     if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
     for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);

@@ -13,6 +13,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
 #include "report/observe/table/headers_of_module.h"
+#include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 
 namespace holdfast {
@@ -50,8 +51,21 @@ ModuleInfo ReadModuleAt(const ProcessMemory& memory, uint64_t start, std::string
 
 }  // namespace
 
+void AddModulesAt(const std::vector<std::pair<uint64_t, std::string>>& first_pages, const ProcessMemory& memory,
+                  std::vector<ModuleInfo>* modules) {
+  for (const auto& [start, path] : first_pages) {
+    const bool is_known = std::any_of(modules->begin(), modules->end(), [at = start](const ModuleInfo& module) {
+      return !module.unloaded && at >= module.start && at < module.end;
+    });
+    if (is_known) continue;
+    ModuleInfo module = ReadModuleAt(memory, start, path);
+    if (!module.segments.empty() && module.end > module.start) modules->push_back(std::move(module));
+  }
+}
+
 void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules) {
-  const std::string map = ReadWhole(absl::StrCat("/proc/", pid, "/maps"));
+  std::vector<std::pair<uint64_t, std::string>> first_pages;
+  const std::string map = ReadWhole(absl::StrCat("/proc/", ThreadWithMemory(pid), "/maps"));
   for (const absl::string_view line : absl::StrSplit(map, '\n')) {
     // 7f00a000-7f00b000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6
     const size_t path = line.find('/');
@@ -61,13 +75,9 @@ void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo
         !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start)) {
       continue;
     }
-    const bool is_known = std::any_of(modules->begin(), modules->end(), [start](const ModuleInfo& module) {
-      return !module.unloaded && start >= module.start && start < module.end;
-    });
-    if (is_known) continue;
-    ModuleInfo module = ReadModuleAt(memory, start, std::string(line.substr(path)));
-    if (!module.segments.empty() && module.end > module.start) modules->push_back(std::move(module));
+    first_pages.emplace_back(start, std::string(line.substr(path)));
   }
+  AddModulesAt(first_pages, memory, modules);
 }
 
 }  // namespace holdfast

@@ -5,6 +5,9 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "report/observe/table/snapshot.h"
@@ -15,6 +18,9 @@ namespace holdfast {
 // Adds the modules that are not yet in `modules`, from their headers in memory. Adds nothing if the kernel does not
 // permit reading.
 void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules);
+// The same from the addresses where first pages of files are mapped, with their paths.
+void AddModulesAt(const std::vector<std::pair<uint64_t, std::string>>& first_pages, const ProcessMemory& memory,
+                  std::vector<ModuleInfo>* modules);
 
 }  // namespace holdfast
 

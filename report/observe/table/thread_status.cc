@@ -189,6 +189,7 @@ ProcessMemory::ProcessMemory(pid_t pid) : pid_(pid), file_(OpenOfProcess(ThreadW
 }
 
 bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
+  if (reader_) return reader_(address, to, bytes);
   return file_.valid() && address <= INT64_MAX &&
          pread(file_.get(), to, bytes, static_cast<off_t>(address)) == static_cast<ssize_t>(bytes);
 }
@@ -208,8 +209,8 @@ LookRights LookRightsFor(pid_t pid) {
   return rights;
 }
 
-std::string WhyUnreadable(const LookRights& rights, pid_t pid) {
-  const std::string as_root = absl::StrCat("as root: holdfast stuck ", pid);
+std::string WhyUnreadable(const LookRights& rights, pid_t pid, std::string_view command) {
+  const std::string as_root = absl::StrCat("as root: holdfast ", std::string(command), " ", pid);
   if (rights.yama_scope >= 3) {
     return absl::StrCat("kernel.yama.ptrace_scope is ", rights.yama_scope,
                         ", so that nobody may look into a process until the next boot");

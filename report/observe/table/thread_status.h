@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,7 +46,11 @@ ThreadActivity ThreadActivityOf(pid_t pid, pid_t thread, const std::optional<Blo
 // exporter may have inherited one.
 class ProcessMemory {
  public:
+  using Reader = std::function<bool(uint64_t address, void* to, size_t bytes)>;
+
   explicit ProcessMemory(pid_t pid);
+  // Memory that is read in another way: a copy, or a core file.
+  explicit ProcessMemory(Reader reader) : pid_(0), reader_(std::move(reader)) {}
   pid_t pid() const { return pid_; }
   // The kernel does not permit reading.
   bool is_denied() const { return is_denied_; }
@@ -53,11 +59,12 @@ class ProcessMemory {
 
  private:
   const pid_t pid_;
+  const Reader reader_;
   FileDescriptor file_;
   bool is_denied_ = false;
 };
 
-// Why the kernel does not let us inspect a process, if known, and what to do about it: for a message.
+// Why the kernel does not let us inspect a process, if known, and what to do about it: for a message. `command`: "stuck".
 struct LookRights {
   bool is_root = false;
   bool may_trace_all = false;  // CAP_SYS_PTRACE
@@ -65,7 +72,7 @@ struct LookRights {
   int yama_scope = 0;  // kernel.yama.ptrace_scope
 };
 LookRights LookRightsFor(pid_t pid);
-std::string WhyUnreadable(const LookRights& rights, pid_t pid);
+std::string WhyUnreadable(const LookRights& rights, pid_t pid, std::string_view command);
 
 }  // namespace holdfast
 
