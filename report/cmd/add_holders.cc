@@ -13,7 +13,8 @@ void AddHoldersCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<HoldersOptions>();
   auto pager = std::make_shared<bool>(true);
   auto is_json = std::make_shared<bool>(false);
-  CLI::App* holders = app.add_subcommand("holders", "Show what keeps the memory of a running program alive");
+  CLI::App* holders =
+      app.add_subcommand("holders", "Show what keeps the memory of a running program, or in a core file, alive");
   holders->footer(
       "Answers: this memory is in use, but why? Reads the program's heap from outside, follows all pointers, and shows a\n"
       "tree by retained size: what would become free without this holder. A holder is a global variable, a function's\n"
@@ -25,13 +26,15 @@ void AddHoldersCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast holders --of Session::Log 4242    what holds the blocks that this function allocated\n"
       "  holdfast holders --address 0x55550010 4242 the path from a root to the block at this address\n"
       "  holdfast holders --json 4242               the tree as JSON; --format csv: one line per row\n"
+      "  holdfast holders core.4242                 the same from a core file\n"
       "\n"
       "Works for every program on glibc's malloc, also if Holdfast was not loaded. Profiled programs also show the calls\n"
       "that allocated the blocks: all with holdfast run --exact, otherwise the sampled ones. For other allocators the sizes\n"
       "of blocks are guessed from the pointers, and the answer says: approximate.\n"
       "\n"
-      "Exit status: 0 fine, 2 wrong usage, 3 the process cannot be read.");
-  holders->add_option("PID", options->of_process, "A process id, as holdfast ls lists them")->required();
+      "Exit status: 0 fine, 2 wrong usage, 3 the process or the core file cannot be read.");
+  holders->add_option("PID", options->of_process, "A process id, as holdfast ls lists them, or a core file")
+      ->required();
   holders->add_option("--of", options->function, "Show only what holds blocks that this function allocated")
       ->type_name("FUNCTION");
   holders->add_option("--address", options->address, "Show the path from a root to the block at this address")

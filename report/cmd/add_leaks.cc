@@ -1,6 +1,10 @@
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
+#include <string_view>
 
+#include "report/base/say.h"
 #include "report/cmd/commands.h"
 #include "report/cmd/help.h"
 #include "report/cmd/view_options.h"
@@ -9,6 +13,21 @@
 #include "report/show/unreachable_view.h"
 
 namespace holdfast {
+namespace {
+
+// Returns the first given option that --unreachable would ignore; "": none.
+std::string OptionThatDoesNotApply(const CLI::App& leaks) {
+  constexpr std::string_view kApply[] = {"FILE",     "--unreachable",  "--stop",    "--scan-memory",
+                                         "--tables", "--suppressions", "--format",  "--color",
+                                         "--width",  "--nodecount",    "--no-pager"};
+  for (const CLI::Option* option : leaks.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && std::find(std::begin(kApply), std::end(kApply), name) == std::end(kApply)) return name;
+  }
+  return "";
+}
+
+}  // namespace
 
 void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<LeaksOptions>();
@@ -30,8 +49,8 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "--unreachable PID searches the memory of a running process for pointers to each of its blocks, and lists blocks to\n"
       "which no pointer leads. The process is not stopped; the search is repeated until its answer is certain, at most 12\n"
       "times. It works for every process on glibc's malloc, also without Holdfast, and shows stacks for profiled ones.\n"
-      "Pointers that only the kernel keeps (epoll, io_uring) and encoded pointers are not found. Exit status: 0 none, 1\n"
-      "some, 4 cannot tell.\n"
+      "Pointers that only the kernel keeps (epoll, io_uring) and encoded pointers are not found. Also takes a core file.\n"
+      "Exit status: 0 none, 1 some, 4 cannot tell.\n"
       "If the process has lifetimes profiles, the columns `half` and `oldest` show the median and the greatest age of the memory in use;\n"
       "blank if unknown.\n"
       "JSON and CSV: slopes are per hour, in bytes and in objects; kind is heap, map or threads (objects only).\n"
@@ -45,7 +64,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast leaks --unreachable 4242                        blocks that nothing points to any more\n");
   leaks
       ->add_option("FILE", options->view.files,
-                   "The folder of a process, or its heap profiles; with --unreachable, a process id")
+                   "The folder of a process, or its heap profiles; with --unreachable, a process id or a core file")
       ->required();
   leaks
       ->add_option("--kind", options->kind,
@@ -67,7 +86,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       ->needs(unreachable_flag);
   leaks
       ->add_option("--scan-memory", unreachable->scan_memory,
-                   "With --stop: the most memory for the copy [default: half of what is free]")
+                   "Use at most this much memory, with --stop also for the copy [default: half of what is free]")
       ->type_name("SIZE")
       ->needs(unreachable_flag);
   leaks->add_option("--tables", unreachable->tables, "The folder of the table files [default: all that are in use]")
@@ -85,8 +104,18 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   AddRowOption(leaks, &options->view, "");
   AddStyleOptions(leaks, &options->view);
   AddFullNames(leaks, &options->view);
-  leaks->callback([options, unreachable, wants_unreachable, invocation] {
+  leaks->callback([leaks, options, unreachable, wants_unreachable, invocation] {
     if (*wants_unreachable) {
+      if (const std::string option = OptionThatDoesNotApply(*leaks); !option.empty()) {
+        SayTo(std::cerr, option + ": does not apply to --unreachable. See holdfast leaks --help");
+        invocation->exit_code = kWrongUsage;
+        return;
+      }
+      if (options->view.files.size() > 1) {
+        SayTo(std::cerr, options->view.files[1] + ": --unreachable searches one process at a time");
+        invocation->exit_code = kWrongUsage;
+        return;
+      }
       unreachable->of_process = options->view.files.front();
       unreachable->suppressions = options->suppressions;
       unreachable->format = options->view.format;

@@ -10,98 +10,150 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <span>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "report/base/time_budget.h"
+#include "report/observe/table/process_files.h"
 
 namespace holdfast {
 namespace {
 
-constexpr int64_t kMaxWaitNs = 2 * kSecond;  // for a thread to stop: one that waits for a disk cannot
-constexpr absl::Duration kStopPoll = absl::Microseconds(200);
+// For all threads to stop; and after this time, a thread in an uninterruptible sleep counts as stopped.
+constexpr int64_t kMaxStopNs = 1 * kSecond, kPatienceNs = 20 * kMs;
+// For the copy, and for each GiB of it.
+constexpr int64_t kMaxCopyNs = 1 * kSecond;
+constexpr size_t kMaxVectorWords = (16 << 10) / sizeof(uint64_t);
+constexpr absl::Duration kStopPoll = absl::Microseconds(100);
 
-// Stops threads, and lets them continue when destroyed. Meanwhile, the terminal cannot stop this process.
-class StoppedThreads {
+// While this exists, the terminal cannot stop this process.
+class WithoutTerminalStops {
  public:
-  StoppedThreads() {
+  WithoutTerminalStops() {
     sigset_t blocked;
     sigemptyset(&blocked);
     for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU}) sigaddset(&blocked, signal);
     pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   }
-  ~StoppedThreads() {
-    Continue();
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  StoppedThreads(const StoppedThreads&) = delete;
-  StoppedThreads& operator=(const StoppedThreads&) = delete;
+  ~WithoutTerminalStops() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutTerminalStops(const WithoutTerminalStops&) = delete;
+  WithoutTerminalStops& operator=(const WithoutTerminalStops&) = delete;
 
+ private:
+  sigset_t before_;
+};
+
+// Stops threads, and lets them continue.
+class StoppedThreads {
+ public:
   // Stops all threads of the process, also those that others start meanwhile.
   absl::Status Stop(pid_t pid) {
+    const int64_t began = NowNs();
     for (bool found_new = true; found_new;) {
       found_new = false;
       for (const auto& [thread, inner] : ThreadsOf(pid, false)) {
-        if (threads_.contains(thread)) continue;
+        if (threads_.contains(thread) || HasEnded(pid, thread)) continue;
         if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
-          if (errno == ESRCH) continue;  // it has ended
+          if (errno == ESRCH || HasEnded(pid, thread)) continue;
           return absl::PermissionDeniedError(absl::StrCat(
               "thread ", thread, " cannot be stopped: ", strerror(errno),
               errno == EPERM ? ". A debugger may be attached, or the kernel permits tracing only to root" : ""));
         }
-        int& signal = threads_[thread];
+        threads_[thread];
         found_new = true;
-        if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || !WaitFor(thread, &signal)) {
-          return absl::DeadlineExceededError(
-              absl::StrCat("thread ", thread, " does not stop: it may wait for a disk. Try again later"));
+        ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+      }
+      for (auto& [thread, state] : threads_) {
+        while (!IsStopped(pid, thread, NowNs() - began, &state)) {
+          if (NowNs() - began > kMaxStopNs) {
+            return absl::DeadlineExceededError(
+                absl::StrCat("thread ", thread, " did not stop within ", kMaxStopNs / kMs, " ms. Try again"));
+          }
+          absl::SleepFor(kStopPoll);
         }
       }
     }
     return absl::OkStatus();
   }
+  // Threads that have not stopped continue when the calling thread ends.
   void Continue() {
-    for (const auto& [thread, signal] : threads_) ptrace(PTRACE_DETACH, thread, nullptr, signal);
+    for (const auto& [thread, state] : threads_) ptrace(PTRACE_DETACH, thread, nullptr, state.signal);
     threads_.clear();
   }
 
  private:
-  // If a signal stopped the thread first, returns it in `signal`: the thread gets it when it continues.
-  static bool WaitFor(pid_t thread, int* signal) {
-    for (const int64_t began = NowNs(); NowNs() - began < kMaxWaitNs; absl::SleepFor(kStopPoll)) {
-      int status = 0;
-      const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
-      if (got == thread && WIFSTOPPED(status) && status >> 16 == 0) *signal = WSTOPSIG(status);
-      if (got == thread || (got < 0 && errno == ECHILD)) return true;
-    }
-    return false;
+  struct State {
+    bool is_stopped = false;
+    int signal = 0;  // that the thread is about to get: a signal stopped it before PTRACE_INTERRUPT
+  };
+  static char StateIn(pid_t pid, pid_t thread) {
+    const std::string stat = ReadOfProcess(pid, absl::StrCat("task/", thread, "/stat"));
+    const size_t name_end = stat.rfind(')');
+    return name_end == std::string::npos || name_end + 2 >= stat.size() ? 'X' : stat[name_end + 2];
   }
-  std::map<pid_t, int> threads_;  // to the signal that the thread is about to get, or 0
-  sigset_t before_;
+  static bool HasEnded(pid_t pid, pid_t thread) {
+    const char state = StateIn(pid, thread);
+    return state == 'Z' || state == 'X';
+  }
+  static bool IsStopped(pid_t pid, pid_t thread, int64_t waited_ns, State* state) {
+    if (state->is_stopped) return true;
+    int status = 0;
+    const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
+    if (got == thread && WIFSTOPPED(status) && status >> 16 == 0) state->signal = WSTOPSIG(status);
+    state->is_stopped = got == thread || (got < 0 && errno == ECHILD) ||
+                        (waited_ns > kPatienceNs && (StateIn(pid, thread) == 'D' || HasEnded(pid, thread)));
+    return state->is_stopped;
+  }
+  std::map<pid_t, State> threads_;
 };
 
+// Returns whether memory that was not copied is still as it was: code and constants in files.
+bool IsUnchanging(const MemoryMapping* mapping) {
+  return mapping != nullptr && (!MayHoldPointers(*mapping) || IsReadOnlyFile(*mapping));
+}
+
+// Adds the words of a set of registers. Vector registers may hold pointers, too.
+bool ReadRegisterSet(pid_t thread, int kind, std::span<uint64_t> words, std::vector<uint64_t>* registers) {
+  iovec into{words.data(), words.size_bytes()};
+  if (ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(kind), &into) != 0) return false;
+  registers->insert(registers->end(), words.begin(),
+                    words.begin() + static_cast<ptrdiff_t>(into.iov_len / sizeof(uint64_t)));
+  return true;
+}
+
 void ReadRegisters(ImageThread* thread) {
-  user_regs_struct registers{};
-  iovec into{&registers, sizeof registers};
-  if (ptrace(PTRACE_GETREGSET, thread->id, reinterpret_cast<void*>(NT_PRSTATUS), &into) != 0) return;
-  thread->registers.resize(into.iov_len / sizeof(uint64_t));
-  memcpy(thread->registers.data(), &registers, thread->registers.size() * sizeof(uint64_t));
+  user_regs_struct general{};
+  static_assert(sizeof general % sizeof(uint64_t) == 0);
+  std::vector<uint64_t> registers;
+  if (!ReadRegisterSet(thread->id, NT_PRSTATUS,
+                       {reinterpret_cast<uint64_t*>(&general), sizeof general / sizeof(uint64_t)}, &registers))
+    return;
 #if defined(__x86_64__)
-  thread->pc = registers.rip;
-  thread->sp = registers.rsp;
+  constexpr int kVectors = NT_X86_XSTATE;
+  thread->pc = general.rip;
+  thread->sp = general.rsp;
 #else
-  thread->pc = registers.pc;
-  thread->sp = registers.sp;
+  constexpr int kVectors = NT_PRFPREG;
+  thread->pc = general.pc;
+  thread->sp = general.sp;
 #endif
-  thread->has_all_registers = true;
+  std::array<uint64_t, kMaxVectorWords> words;
+  thread->has_all_registers = ReadRegisterSet(thread->id, kVectors, words, &registers) ||
+                              ReadRegisterSet(thread->id, NT_PRFPREG, words, &registers);
+  thread->registers = std::move(registers);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CopiedImage>> CopiedImage::Make(ProcessImage* process, uint64_t most_bytes) {
+absl::StatusOr<std::unique_ptr<CopiedImage>> CopiedImage::Make(ProcessImage* process, uint64_t most_bytes,
+                                                               const std::function<absl::Status()>& while_stopped) {
   std::unique_ptr<CopiedImage> image(new CopiedImage(process));
   uint64_t bytes = 0;
   for (const MemoryMapping& mapping : process->mappings()) {
@@ -121,29 +173,37 @@ absl::StatusOr<std::unique_ptr<CopiedImage>> CopiedImage::Make(ProcessImage* pro
       mmap(nullptr, image->reserved_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (copy == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat("no memory for a copy: ", strerror(errno)));
   image->copy_ = static_cast<char*>(copy);
-  StoppedThreads threads;
-  const int64_t began = NowNs();
-  if (absl::Status status = threads.Stop(process->pid()); !status.ok()) return status;
-  if (absl::Status status = process->Refresh(); !status.ok()) return status;
-  image->mappings_ = process->mappings();
-  for (size_t i = 0; i < image->mappings_.size(); ++i) image->executable_.push_back(process->IsExecutable(i));
-  image->threads_ = process->threads();
-  for (ImageThread& thread : image->threads_) ReadRegisters(&thread);
-  image->Copy();
-  threads.Continue();
-  image->stopped_ns_ = NowNs() - began;
-  if (image->used_ == image->reserved_) {
-    return absl::ResourceExhaustedError(
-        "the process grew while it was being stopped, and the copy is incomplete. Try again, or allow more with --scan-memory");
-  }
+  const WithoutTerminalStops without_stops;
+  absl::Status status;
+  std::thread([&] { status = image->StopAndCopy(while_stopped); }).join();
+  if (!status.ok()) return status;
   return image;
+}
+
+absl::Status CopiedImage::StopAndCopy(const std::function<absl::Status()>& while_stopped) {
+  const int64_t began = NowNs();
+  StoppedThreads threads;
+  absl::Status status = threads.Stop(process_.pid());
+  if (status.ok()) status = process_.Refresh();
+  if (status.ok()) {
+    mappings_ = process_.mappings();
+    for (size_t i = 0; i < mappings_.size(); ++i) executable_.push_back(process_.IsExecutable(i));
+    threads_ = process_.threads();
+    stack_start_ = process_.stack_start();
+    for (ImageThread& thread : threads_) ReadRegisters(&thread);
+    status = Copy(NowNs() + kMaxCopyNs + static_cast<int64_t>(reserved_ >> 20) * kMaxCopyNs / 1024);
+  }
+  if (status.ok()) status = while_stopped();
+  threads.Continue();
+  stopped_ns_ = NowNs() - began;
+  return status;
 }
 
 CopiedImage::~CopiedImage() {
   if (copy_ != nullptr) munmap(copy_, reserved_);
 }
 
-void CopiedImage::Copy() {
+absl::Status CopiedImage::Copy(int64_t deadline) {
   constexpr uint64_t kPiece = uint64_t{1} << 20;
   for (const MemoryMapping& mapping : mappings_) {
     for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
@@ -151,8 +211,12 @@ void CopiedImage::Copy() {
       for (at = run.start; at < run.end;) {
         uint64_t bytes = std::min(kPiece, run.end - at);
         if (bytes > reserved_ - used_) {
-          used_ = reserved_;
-          return;
+          return absl::ResourceExhaustedError(
+              "the process grew while it was being stopped, and the copy is incomplete. Try again, or allow more with --scan-memory");
+        }
+        if (NowNs() > deadline) {
+          return absl::DeadlineExceededError(
+              "the copy takes too long: the memory may be swapped out. The process was not stopped any longer");
         }
         if (!process_.Read(at, copy_ + used_, bytes)) {
           bytes = std::min(bytes, kPage - at % kPage);
@@ -172,6 +236,7 @@ void CopiedImage::Copy() {
       at = std::max(at, run.end);
     }
   }
+  return absl::OkStatus();
 }
 
 bool CopiedImage::Read(uint64_t address, void* to, size_t bytes) const {
@@ -185,8 +250,7 @@ bool CopiedImage::Read(uint64_t address, void* to, size_t bytes) const {
       return true;
     }
   }
-  const MemoryMapping* mapping = MappingAt(address);
-  return mapping != nullptr && !MayHoldPointers(*mapping) && process_.Read(address, to, bytes);
+  return IsUnchanging(MappingAt(address)) && process_.Read(address, to, bytes);
 }
 
 MemoryRange CopiedImage::PopulatedRun(uint64_t from, uint64_t end) {

@@ -1,13 +1,18 @@
 // A copy of a process's memory, made while all its threads are stopped: `--stop`. The analysis then works on the copy,
 // which is exact, and knows all registers.
 //
-// The stop lasts as long as the copy: about 0.2 s for each GiB. If this process dies, the kernel lets the threads
-// continue. A thread that sleeps in a system call continues to sleep, except in the few calls that never restart
-// (epoll_wait, semop): these return EINTR, as after SIGSTOP.
+// The stop lasts as long as the copy: about 0.2 s for each GiB. Threads have 1 s to stop, and the copy 1 s and 1 s for each
+// GiB; otherwise the process continues and the answer is an error. A thread that the kernel cannot stop, because it waits for
+// a disk or for a child after vfork, runs no code of the program; it counts as stopped, with unknown registers.
+//
+// A thread of its own traces the process. When that thread ends, the kernel lets all traced threads continue, also those
+// that did not stop. A thread that sleeps in a system call continues to sleep, except in the few calls that never
+// restart (epoll_wait, semop): these return EINTR, as after SIGSTOP. A process that was stopped by a signal remains so.
 #ifndef HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
 #define HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,8 +24,9 @@ namespace holdfast {
 class CopiedImage : public MemoryImage {
  public:
   // Stops the process, copies what a scan needs, and lets it continue. `most_bytes`: a larger copy is refused before
-  // the stop. `process` must outlive the copy.
-  static absl::StatusOr<std::unique_ptr<CopiedImage>> Make(ProcessImage* process, uint64_t most_bytes);
+  // the stop. `while_stopped` reads what else must be of the same moment. `process` must outlive the copy.
+  static absl::StatusOr<std::unique_ptr<CopiedImage>> Make(ProcessImage* process, uint64_t most_bytes,
+                                                           const std::function<absl::Status()>& while_stopped);
   ~CopiedImage() override;
 
   bool Read(uint64_t address, void* to, size_t bytes) const override;
@@ -31,7 +37,8 @@ class CopiedImage : public MemoryImage {
 
  private:
   explicit CopiedImage(ProcessImage* process) : process_(*process) {}
-  void Copy();
+  absl::Status StopAndCopy(const std::function<absl::Status()>& while_stopped);
+  absl::Status Copy(int64_t deadline);
 
   struct Run {
     MemoryRange range;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -17,16 +18,26 @@ namespace {
 constexpr uint64_t kChunkStep = 16, kMinChunk = 32, kChunkHead = 16;
 constexpr uint64_t kPreviousUsed = 1, kIsMapped = 2, kChunkFlags = 7;
 constexpr uint64_t kArenaHeap = uint64_t{64} << 20;
-constexpr uint64_t kArenaStateBytes = 0x898;             // malloc_state; 2.26 and 2.43 have 8 bytes less or more
 constexpr int kTrustedChunks = 16;                       // this many consecutive plausible heads
 constexpr uint64_t kLongestSearch = uint64_t{16} << 20;  // for the next plausible head
 constexpr uint64_t kMaxArenaHead = uint64_t{8} << 10;    // heap_info and malloc_state
-constexpr size_t kMaxCaches = 1 << 14;                   // candidates for a thread's cache to examine
-constexpr size_t kMaxInBin = 1 << 20;
-constexpr uint64_t kLargestCached = 0x408;  // usable bytes of a block in a thread's cache
-// In the arena's state: the lists of fast bins, the top chunk, and the first of 254 words of bins.
-constexpr uint64_t kFastBinsToBins = 0x60, kTopToBins = 0x10;
+constexpr size_t kMaxCaches = 1 << 16;                   // candidates for a thread's cache to examine
+constexpr size_t kMaxArenas = 1 << 16;
+constexpr uint64_t kMaxLibcData = uint64_t{16} << 20;
+constexpr uint64_t kLargestCached = 0x408;  // usable bytes of a block in a thread's cache, up to glibc 2.41
+// A search reads here and there. Contents made on purpose could make it read everything many times.
+constexpr uint64_t kMaxSearchedBytes = uint64_t{256} << 20;
+
+// An arena's state (malloc_state), relative to the first of 254 words of bins: fast bins, the top chunk, and the next
+// arena. The state begins before the fast bins; versions without fast bins (after 2.43) have at most three words before the top.
+//
+//    +0 lock, flags │ fast bins: 10 words │ top │ last remainder │ bins: 254 words │ map: 2 words │ next arena │ …
+constexpr uint64_t kFastBinsToBins = 0x60, kTopToBins = 0x10, kBinsToNext = 0x800, kBinsToEnd = 0x828;
+constexpr uint64_t kStateToBins = 0x70, kStateToBins226 = 0x68;
 constexpr int kFastBins = 10, kBinWords = 254;
+constexpr int kMaxTornWords = 4;    // the program may change a list while its head is read
+constexpr int kMaxAttempts = 4096;  // to find the main arena in one module
+constexpr int kNewestMinor = 43;    // of glibc versions with caches that are known from the source
 
 bool IsOrdinaryMemory(const MemoryMapping& mapping) {
   return mapping.is_anonymous() && mapping.readable && mapping.writable && !mapping.shared;
@@ -37,12 +48,12 @@ bool IsOrdinaryMemory(const MemoryMapping& mapping) {
 // Not in the unnamed namespace, because a class of the header has them as members.
 namespace glibc_walk {
 
-// Reads single words through a window.
+// Reads single words through a window, which is small unless words are read in ascending order.
 class WindowReader {
  public:
-  explicit WindowReader(MemoryImage* image) : image_(*image) {}
+  explicit WindowReader(MemoryImage* image, uint64_t budget = UINT64_MAX) : image_(*image), budget_(budget) {}
 
-  // Returns 0 if the word cannot be read.
+  // Returns 0 if the word cannot be read, and once the budget is spent.
   uint64_t At(uint64_t address) {
     if (address < start_ || address - start_ + sizeof(uint64_t) > bytes_) Move(address);
     if (bytes_ < sizeof(uint64_t)) return 0;
@@ -50,22 +61,48 @@ class WindowReader {
     memcpy(&word, window_.data() + (address - start_), sizeof word);
     return word;
   }
+  bool is_spent() const { return budget_ < kSmallWindow; }
 
  private:
-  static constexpr uint64_t kWindowBytes = 256 << 10;
+  static constexpr uint64_t kWindowBytes = 256 << 10, kSmallWindow = 4 << 10;
 
   void Move(uint64_t address) {
+    const bool is_next = bytes_ > 0 && address >= start_ && address - start_ < 2 * bytes_;
+    const uint64_t most = is_next ? std::min(kWindowBytes, std::max(bytes_ * 2, kSmallWindow)) : kSmallWindow;
     start_ = address;
     bytes_ = 0;
-    const MemoryRange run = image_.PopulatedRun(address, address + kWindowBytes);
-    if (run.start != address) return;
+    if (budget_ < most || address > UINT64_MAX - kWindowBytes) return;
+    const MemoryRange run = image_.PopulatedRun(address, address + most);
+    if (run.start != address) {
+      budget_ -= std::min(budget_, kSmallWindow);
+      return;
+    }
     for (bytes_ = run.end - address; bytes_ >= sizeof(uint64_t) && !image_.Read(address, window_.data(), bytes_);)
       bytes_ /= 2;
+    if (budget_ != UINT64_MAX) budget_ -= most;
   }
 
   MemoryImage& image_;
+  uint64_t budget_;
   uint64_t start_ = 0, bytes_ = 0;
   std::vector<char> window_ = std::vector<char>(kWindowBytes);
+};
+
+// Words that may be the number that marks cached chunks.
+class KeyCandidates {
+ public:
+  void Add(uint64_t word) {
+    if (!words_.insert(word).second) return;
+    filter_[Place(word) / 64] |= uint64_t{1} << Place(word) % 64;
+  }
+  bool Contain(uint64_t word) const {
+    return (filter_[Place(word) / 64] >> Place(word) % 64 & 1) != 0 && words_.contains(word);
+  }
+
+ private:
+  static uint64_t Place(uint64_t word) { return word * 0x9e3779b97f4a7c15 >> 52; }
+  std::array<uint64_t, 64> filter_ = {};
+  std::set<uint64_t> words_;
 };
 
 struct ChunkHeap {
@@ -82,49 +119,160 @@ class GlibcBlocks::Walk {
 
  public:
   Walk(MemoryImage* image, const std::vector<MemoryRange>& excluded, BlockMap* blocks, GlibcBlocks* found)
-      : image_(*image), words_(image), excluded_(excluded), blocks_(*blocks), found_(*found) {}
+      : image_(*image),
+        words_(image),
+        search_words_(image, kMaxSearchedBytes),
+        excluded_(excluded),
+        blocks_(*blocks),
+        found_(*found) {}
 
   void FindHeaps() {
+    found_.version_ = LibcVersion();
+    // Without the main arena nothing here is glibc's: other allocators use [heap], too.
+    if (!FindMainArena()) return;
     MemoryRange main;
     for (const MemoryMapping& mapping : image_.mappings()) {
       if (mapping.name == "[heap]") {
         // One heap may consist of several mappings.
         if (main.start == 0) main.start = mapping.start;
         main.end = mapping.end;
-      } else if (IsOrdinaryMemory(mapping)) {
+      } else if (IsOrdinaryMemory(mapping) && &mapping != image_.MappingAt(main_top_)) {
         FindInMapping(mapping);
       }
     }
-    if (main.start != 0) AddChunkHeap({{main.start, main.end}, main.start, true});
+    // A core file does not name the heap.
+    if (main.start == 0) {
+      if (const MemoryMapping* mapping = image_.MappingAt(main_top_)) main = {mapping->start, mapping->end};
+    }
+    // If another allocator uses [heap], the main arena is elsewhere, and not walked.
+    if (main.Contains(main_top_)) AddChunkHeap({{main.start, main.end}, main.start, true});
     found_.heap_count_ = heaps_.size();
-    found_.version_ = LibcVersion();
   }
 
   void AddBlocks() {
-    FindEarlyKey();
     for (const ChunkHeap& heap : heaps_) WalkChunks(heap);
   }
 
   void FindCached() {
+    if (heaps_.empty()) return;
     FindCaches();
     FindFastBins();
+    if (search_words_.is_spent()) found_.knows_caches_ = false;
   }
 
  private:
+  // ---- The main arena ----
+
+  // The main arena is in libc's data, or in the program's if libc is linked into it. Returns false if there is none, or
+  // if it has no memory: then another allocator replaces malloc.
+  bool FindMainArena() {
+    for (size_t i = 0; i < image_.mappings().size(); ++i) {
+      const MemoryMapping& mapping = image_.mappings()[i];
+      if (!mapping.writable || mapping.shared || !mapping.name.starts_with('/')) continue;
+      MemoryRange data{mapping.start, mapping.end};
+      // .bss continues in an anonymous mapping.
+      if (i + 1 < image_.mappings().size()) {
+        const MemoryMapping& next = image_.mappings()[i + 1];
+        if (next.start == mapping.end && next.name.empty() && next.writable) data.end = next.end;
+      }
+      if (data.end - data.start > kMaxLibcData) continue;
+      if (!FindMainArenaIn(data)) continue;
+      const std::string_view name = BaseName(mapping.name);
+      if (name.starts_with("libc.so.6") || name.starts_with("libc-2.")) return true;
+      // A second libc (dlmopen, or linked into a library) would be possible: prefer libc.so.6, which comes later.
+      if (!HasMapping("libc.so.6")) return true;
+    }
+    return main_bins_ != 0;
+  }
+  bool HasMapping(std::string_view file) const {
+    return std::any_of(image_.mappings().begin(), image_.mappings().end(),
+                       [&](const MemoryMapping& mapping) { return BaseName(mapping.name).starts_with(file); });
+  }
+  bool FindMainArenaIn(const MemoryRange& data) {
+    uint64_t bins = 0;
+    int attempts = kMaxAttempts;
+    ForEachPiece(&image_, data.start, data.end, [&](uint64_t at, std::span<const uint64_t> words) {
+      for (size_t i = 0; i + 1 < words.size() && bins == 0; ++i) {
+        const uint64_t address = at + i * sizeof(uint64_t);
+        if (words[i] != address - kChunkHead || words[i + 1] != words[i]) continue;
+        // An empty bin. The first bins may be in use, so it need not be the first of all.
+        for (uint64_t first = address; first + kBinWords * 8 > address && first >= data.start + kStateToBins;
+             first -= 16) {
+          if (attempts == 0) return;
+          --attempts;
+          if (!AreBins(first)) continue;
+          bins = first;
+          break;
+        }
+      }
+    });
+    if (bins == 0) return false;
+    uint64_t top = 0;
+    if (!image_.Read(bins - kTopToBins, &top, sizeof top)) return false;
+    const MemoryMapping* mapping = image_.MappingAt(top);
+    if (mapping == nullptr || top % kChunkStep != 0 || (mapping->name != "[heap]" && !IsOrdinaryMemory(*mapping)))
+      return false;
+    main_bins_ = bins;
+    main_top_ = top;
+    key_candidates_ = {};
+    ForEachPiece(&image_, data.start, data.end, [&](uint64_t, std::span<const uint64_t> words) {
+      for (const uint64_t word : words) {
+        if (MayBeKey(word)) key_candidates_.Add(word);
+      }
+    });
+    return true;
+  }
+  // Each of 127 bins is a list: empty ones lead to themselves, others to chunks. After them are, besides the map, the next
+  // arena, the next free arena, a number of threads, and the arena's bytes now and at most.
+  bool AreBins(uint64_t at) {
+    constexpr uint64_t kMaxThreads = 1 << 22, kMaxArenaBytes = uint64_t{1} << 47;
+    std::array<uint64_t, kBinWords> words;
+    uint64_t tail[5];
+    if (!image_.Read(at + kBinsToNext, tail, sizeof tail) || tail[0] == 0 || tail[0] % 8 != 0 || tail[1] % 8 != 0 ||
+        tail[2] > kMaxThreads || tail[3] == 0 || tail[3] > tail[4] || tail[4] > kMaxArenaBytes)
+      return false;
+    if (!image_.Read(at, words.data(), sizeof words)) return false;
+    int wrong = 0, empty = 0;
+    for (int i = 0; i < kBinWords && wrong <= kMaxTornWords; ++i) {
+      const uint64_t bin = at + static_cast<uint64_t>(i / 2 * 16) - kChunkHead, word = words[static_cast<size_t>(i)];
+      empty += word == bin ? 1 : 0;
+      wrong += word == bin || IsInOrdinaryMemory(word) ? 0 : 1;
+    }
+    return wrong <= kMaxTornWords && empty >= 2;
+  }
+  bool IsInOrdinaryMemory(uint64_t chunk) const {
+    const MemoryMapping* mapping = chunk % kChunkStep == 0 ? image_.MappingAt(chunk) : nullptr;
+    return mapping != nullptr && (mapping->name == "[heap]" || IsOrdinaryMemory(*mapping));
+  }
+  // The number is random; glibc takes care that it looks so since 2.42.
+  bool MayBeKey(uint64_t word) const {
+    constexpr uint64_t kUnusual = 0x1000000;
+    const int ones = std::popcount(word);
+    return ones >= 12 && ones <= 52 && word > kUnusual && word < UINT64_MAX - kUnusual &&
+           image_.MappingAt(word) == nullptr;
+  }
+  // Since 2.34: the second word of a cached chunk is the number, and the first is the next cached chunk, hidden.
+  bool IsCached(uint64_t block) {
+    if (!key_candidates_.Contain(words_.At(block + 8))) return false;
+    const uint64_t next = words_.At(block) ^ block >> 12;
+    return next == 0 ||
+           (next % kChunkStep == 0 && std::any_of(heaps_.begin(), heaps_.end(),
+                                                  [&](const ChunkHeap& heap) { return heap.range.Contains(next); }));
+  }
+
   bool IsExcluded(uint64_t address) const {
     const auto next = std::upper_bound(excluded_.begin(), excluded_.end(), address,
                                        [](uint64_t at, const MemoryRange& range) { return at < range.start; });
     return next != excluded_.begin() && address < std::prev(next)->end;
   }
 
-  uint64_t SizeAt(uint64_t chunk) { return words_.At(chunk + 8) & ~kChunkFlags; }
   static bool IsChunkSize(uint64_t at, uint64_t size, uint64_t end) {
     return size >= kMinChunk && size % kChunkStep == 0 && size <= end - at;
   }
   bool IsTrustedChunk(uint64_t at, uint64_t end) {
     for (int i = 0; i < kTrustedChunks; ++i) {
       if (at + kMinChunk > end) return i > 0;
-      const uint64_t size = SizeAt(at);
+      const uint64_t size = search_words_.At(at + 8) & ~kChunkFlags;
       if (!IsChunkSize(at, size, end)) return i > 0 && end - at <= 3 * kMinChunk;
       at += size;
       if (at == end) return true;
@@ -173,8 +321,8 @@ class GlibcBlocks::Walk {
     const uint64_t from = has_state ? arena : at + 0x20;
     for (uint64_t chunk = from / kChunkStep * kChunkStep; chunk < from + kMaxArenaHead && chunk < at + bytes;
          chunk += kChunkStep) {
-      if ((words_.At(chunk + 8) & kPreviousUsed) == 0 || !IsTrustedChunk(chunk, at + bytes)) continue;
-      if (has_state) arena_states_.push_back(arena);
+      if ((search_words_.At(chunk + 8) & kPreviousUsed) == 0 || !IsTrustedChunk(chunk, at + bytes)) continue;
+      if (has_state && arena_states_.size() < kMaxArenas) arena_states_.push_back(arena);
       return ChunkHeap{{chunk, at + bytes}, at, false};
     }
     return std::nullopt;
@@ -244,12 +392,12 @@ class GlibcBlocks::Walk {
       if (previous != 0 && (head & kPreviousUsed) == 0) blocks_.MarkUnused(previous);
       blocks_.AddBlock(at + kChunkHead);
       previous = at + kChunkHead;
-      if (early_key_.has_value() && size <= kLargestCached + 8 && words_.At(at + kChunkHead + 8) == *early_key_) {
+      if (IsCached(previous)) {
         blocks_.MarkUnused(previous);
         ++found_.cached_;
       }
       at += size;
-      if (at == end) blocks_.MarkUnused(previous);  // the top
+      if (at == end || previous == main_top_ + kChunkHead) blocks_.MarkUnused(previous);  // the top
     }
   }
   // A gap is a block that is not used, so that a pointer into the gap leads to no other block.
@@ -275,199 +423,155 @@ class GlibcBlocks::Walk {
 
   // ---- Caches of threads ----
 
-  // Marks a chunk in a cache or a list as free. Returns false if there is no such chunk.
-  bool MarkCached(uint64_t block, uint64_t least, uint64_t most) {
+  // Marks a chunk in a cache or a list as free. Returns false if there is no such chunk, or if it is marked already.
+  bool MarkCached(uint64_t block, uint64_t most) {
     const BlockMap::Block found = blocks_.Find(block);
-    if (found.number == BlockMap::kNone || found.range.start != block) return false;
-    const uint64_t bytes = found.range.end - found.range.start;
-    if (bytes < least || bytes > most) return false;
-    if (!found.unused) {
-      blocks_.MarkUnused(block);
-      ++found_.cached_;
-    }
+    if (found.number == BlockMap::kNone || found.range.start != block || found.unused ||
+        found.range.end - found.range.start > most)
+      return false;
+    blocks_.MarkUnused(block);
+    ++found_.cached_;
     return true;
   }
 
   struct CacheLayout {
     uint64_t chunk, count_bytes;
   };
-  // Of glibc 2.30 to 2.41, and of 2.26 to 2.29.
+  // Of glibc 2.30 to 2.33, and of 2.26 to 2.29.
   static constexpr CacheLayout kCacheLayouts[] = {{0x290, 2}, {0x250, 1}};
   static constexpr int kCacheBins = 64;
+  struct CacheEntry {
+    uint64_t block, count;
+  };
 
-  // The main thread's cache is the first chunk of the main heap. If it has a block, the walk recognizes cached blocks,
-  // and needs no second pass.
-  void FindEarlyKey() {
-    const CacheLayout& layout = kCacheLayouts[0];
-    for (const ChunkHeap& heap : heaps_) {
-      const uint64_t chunk = heap.range.start;
-      uint64_t entries[kCacheBins];
-      if (!heap.is_main || SizeAt(chunk) != layout.chunk ||
-          !image_.Read(chunk + kChunkHead + kCacheBins * layout.count_bytes, entries, sizeof entries))
-        continue;
-      for (int i = 0; i < kCacheBins; ++i) {
-        uint64_t words[3];  // the head, the link and the number
-        if (entries[i] == 0) continue;
-        if (!heap.range.Contains(entries[i]) || !image_.Read(entries[i] - 8, words, sizeof words) ||
-            (words[0] & ~kChunkFlags) != kMinChunk + kChunkStep * static_cast<uint64_t>(i) || words[2] < kPage ||
-            (early_key_.has_value() && *early_key_ != words[2])) {
-          early_key_.reset();
-          return;
-        }
-        early_key_ = words[2];
-      }
-    }
-  }
-
-  // Adds the first blocks of all bins to `entries`. Returns false if this is no cache.
-  bool ReadCache(const BlockMap::Block& block, const CacheLayout& layout, std::vector<uint64_t>* entries) {
+  // Returns the first block of each bin, and how many there are; none if this is no cache.
+  std::vector<CacheEntry> ReadCache(const BlockMap::Block& block, const CacheLayout& layout) {
     std::array<char, 0x280> bytes;
-    const uint64_t size = kCacheBins * (layout.count_bytes + sizeof(uint64_t));
-    if (!image_.Read(block.range.start, bytes.data(), size)) return false;
-    const size_t before = entries->size();
-    for (int i = 0; i < kCacheBins; ++i) {
-      uint64_t count = 0, entry = 0;
-      memcpy(&count, bytes.data() + i * layout.count_bytes, layout.count_bytes);
-      memcpy(&entry, bytes.data() + kCacheBins * layout.count_bytes + i * sizeof entry, sizeof entry);
-      bool fits = (count != 0) == (entry != 0);
-      if (fits && entry != 0) {
-        const BlockMap::Block first = blocks_.Find(entry);
-        fits = first.number != BlockMap::kNone && first.range.start == entry &&
-               first.range.end - first.range.start == 0x18 + 16 * static_cast<uint64_t>(i);
-      }
-      if (!fits) {
-        entries->resize(before);
-        return false;
-      }
-      if (entry != 0) entries->push_back(entry);
+    std::vector<CacheEntry> entries;
+    if (!image_.Read(block.range.start, bytes.data(), kCacheBins * (layout.count_bytes + sizeof(uint64_t)))) return {};
+    for (uint64_t i = 0; i < kCacheBins; ++i) {
+      CacheEntry entry{};
+      memcpy(&entry.count, bytes.data() + i * layout.count_bytes, layout.count_bytes);
+      memcpy(&entry.block, bytes.data() + kCacheBins * layout.count_bytes + i * sizeof(uint64_t), sizeof(uint64_t));
+      if ((entry.count != 0) != (entry.block != 0)) return {};
+      if (entry.block == 0) continue;
+      const BlockMap::Block first = blocks_.Find(entry.block);
+      if (first.number == BlockMap::kNone) continue;  // in memory that is not understood
+      if (first.range.start != entry.block || first.range.end - first.range.start != 0x18 + 16 * i) return {};
+      entries.push_back(entry);
     }
-    return true;
+    return entries;
   }
 
-  // Marks the chunks that threads have cached: all with the number that marks them in the second word.
+  // Marks the chunks that threads have cached. Since 2.34 the walk has done so: one random number marks all of them.
   void FindCaches() {
+    int minor = 0;
+    if (!found_.version_.empty()) minor = atoi(found_.version_.c_str() + 2);
+    found_.knows_caches_ = found_.cached_ > 0 || (minor > 0 && minor <= kNewestMinor);
+    if (found_.cached_ > 0 || minor >= 34 || (minor > 0 && minor < 26)) return;
     std::set<uint64_t> keys;
+    std::vector<CacheEntry> lists;
     size_t examined = 0;
-    bool any = false;
-    std::vector<uint64_t> entries;
     blocks_.ForEach([&](const BlockMap::Block& block) {
       for (const CacheLayout& layout : kCacheLayouts) {
-        if (block.unused || block.range.end - block.range.start != layout.chunk - 8 || examined >= kMaxCaches) continue;
-        ++examined;
-        const size_t before = entries.size();
-        if (!ReadCache(block, layout, &entries) || entries.size() == before) continue;
-        any = true;
-        // The number is random since 2.34; before, it was the address of the cache.
-        for (size_t i = before; i < entries.size(); ++i) {
-          if (uint64_t words[2]; image_.Read(entries[i], words, sizeof words) && words[1] != 0) keys.insert(words[1]);
+        if (block.unused || block.range.end - block.range.start != layout.chunk - 8 || ++examined > kMaxCaches)
+          continue;
+        const std::vector<CacheEntry> entries = ReadCache(block, layout);
+        // 2.29 to 2.33: the second word of a cached block is the address of the cache. Before, there is no mark.
+        const bool is_marked = std::all_of(entries.begin(), entries.end(), [&](const CacheEntry& entry) {
+          uint64_t words[2];
+          return image_.Read(entry.block, words, sizeof words) && words[1] == block.range.start;
+        });
+        if (entries.empty() || (!is_marked && layout.count_bytes > 1)) continue;
+        found_.knows_caches_ = true;
+        if (is_marked) {
+          keys.insert(block.range.start);
+        } else {
+          lists.insert(lists.end(), entries.begin(), entries.end());
         }
       }
     });
-    int minor = 0;
-    if (!found_.version_.empty()) minor = atoi(found_.version_.c_str() + 2);
-    found_.knows_caches_ = any || (minor > 0 && minor < 42);
-    // 2.26 to 2.28 have no mark: only the first block of each bin is found by `entries`.
-    for (const uint64_t entry : entries) MarkCached(entry, 0, UINT64_MAX);
-    if (minor >= 26 && minor < 29) {
-      for (const uint64_t entry : entries) FollowPlainList(entry);
-    }
-    if (early_key_.has_value()) keys.erase(*early_key_);
-    if (keys.empty()) return;
-    MarkBySecondWord(keys);
+    if (examined > kMaxCaches) found_.knows_caches_ = false;
+    for (const CacheEntry& entry : lists) FollowPlainList(entry);
+    if (!keys.empty()) MarkBySecondWord(keys);
   }
 
-  void FollowPlainList(uint64_t entry) {
-    for (size_t i = 0; i < kMaxInBin && entry != 0; ++i) {
-      if (!MarkCached(entry, 0, UINT64_MAX)) return;
-      if (!image_.Read(entry, &entry, sizeof entry)) return;
+  void FollowPlainList(const CacheEntry& entry) {
+    uint64_t block = entry.block;
+    for (uint64_t i = 0; i < entry.count && block != 0; ++i) {
+      if (!MarkCached(block, kLargestCached) || !image_.Read(block, &block, sizeof block)) {
+        found_.knows_caches_ = false;
+        return;
+      }
     }
   }
 
   void MarkBySecondWord(const std::set<uint64_t>& keys) {
-    const std::vector<uint64_t> all(keys.begin(), keys.end());
     std::vector<uint64_t> cached;
     for (const ChunkHeap& heap : heaps_) {
       ForEachPiece(&image_, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
         for (size_t i = 1; i < words.size(); i += 2) {
-          if (words[i] < kPage) continue;
-          for (const uint64_t key : all) {
-            if (words[i] == key) cached.push_back(at + (i - 1) * sizeof(uint64_t));
-          }
+          if (words[i] >= *keys.begin() && words[i] <= *keys.rbegin() && keys.contains(words[i]))
+            cached.push_back(at + (i - 1) * sizeof(uint64_t));
         }
       });
     }
-    for (const uint64_t block : cached) MarkCached(block, 0, kLargestCached);
+    for (const uint64_t block : cached) MarkCached(block, kLargestCached);
   }
 
   // ---- Fast bins ----
 
+  // If a list cannot be followed, free blocks look used: then knows_caches() is false.
   void FindFastBins() {
-    std::vector<uint64_t> bins;
+    // The next arena of the last one is the main arena: this gives the address where its state begins.
+    uint64_t state = main_bins_, main_state = 0;
+    for (size_t i = 0; i < kMaxArenas && main_state == 0; ++i) {
+      uint64_t next = 0;
+      const uint64_t place = i == 0 ? main_bins_ + kBinsToNext : state + kBinsToNext + StateToBinsOf(state);
+      if (!image_.Read(place, &next, sizeof next)) break;
+      if (next < main_bins_ && main_bins_ - next <= kStateToBins) main_state = next;
+      if (next == 0 || next == state) break;
+      state = next;
+    }
+    if (main_state == 0) {
+      found_.knows_caches_ = false;
+    } else {
+      found_.arenas_.push_back({main_state, main_bins_ + kBinsToEnd});
+      FollowFastBins(main_bins_, main_bins_ - main_state);
+    }
     for (const uint64_t arena : arena_states_) {
-      for (uint64_t at = arena; at < arena + kArenaStateBytes; at += 8) {
-        if (IsEmptyBin(at) && LooksLikeBins(at)) {
-          bins.push_back(at);
-          break;
-        }
+      const uint64_t distance = StateToBinsOf(arena);
+      if (distance == 0) {
+        found_.knows_caches_ = false;
+      } else {
+        FollowFastBins(arena + distance, distance);
       }
     }
-    // The main arena is in libc's data, or in the program's if libc is linked into it.
-    for (const MemoryMapping& mapping : image_.mappings()) {
-      const std::string_view name = BaseName(mapping.name);
-      if (!mapping.writable || mapping.shared || mapping.end - mapping.start > (uint64_t{16} << 20)) continue;
-      const bool is_libc = name.starts_with("libc.so.6") || name.starts_with("libc-2.");
-      if (!is_libc && !mapping.name.starts_with('/')) continue;
-      std::vector<uint64_t> candidates;
-      ForEachPiece(&image_, mapping.start, mapping.end, [&](uint64_t at, std::span<const uint64_t> words) {
-        uint64_t last = 0;
-        for (size_t i = 0; i + 1 < words.size(); ++i) {
-          const uint64_t address = at + i * sizeof(uint64_t);
-          if (words[i] != address - kChunkHead || words[i + 1] != address - kChunkHead) continue;
-          if (address - last > kArenaStateBytes) candidates.push_back(address);
-          last = address;
-        }
-      });
-      for (const uint64_t candidate : candidates) {
-        // The first bins may be in use, so the first empty one need not be the first of all.
-        for (uint64_t at = candidate; at + kBinWords * 8 > candidate && at > mapping.start; at -= 16) {
-          if (!LooksLikeBins(at)) continue;
-          bins.push_back(at);
-          found_.arenas_.push_back({at - kFastBinsToBins - 0x10, at + kBinWords * 8 + 0x38});
-          break;
-        }
-      }
+  }
+  // Returns the distance from an arena's state to its bins; 0: this is no arena.
+  uint64_t StateToBinsOf(uint64_t arena) {
+    for (uint64_t distance = kStateToBins; distance >= kChunkHead; distance -= 8) {
+      if (AreBins(arena + distance)) return distance;
     }
-    for (const uint64_t at : bins) FollowFastBins(at);
+    return 0;
   }
-
-  bool IsEmptyBin(uint64_t at) {
-    uint64_t pair[2];
-    return image_.Read(at, pair, sizeof pair) && pair[0] == at - kChunkHead && pair[1] == at - kChunkHead;
-  }
-  // Of 127 bins many are empty: these lead to themselves. The top chunk is in a heap.
-  bool LooksLikeBins(uint64_t at) {
-    std::array<uint64_t, kBinWords> words;
-    uint64_t top = 0;
-    if (!image_.Read(at, words.data(), sizeof words) || !image_.Read(at - kTopToBins, &top, sizeof top)) return false;
-    if (blocks_.HeapAt(top + kChunkHead) == nullptr && blocks_.HeapAt(top) == nullptr) return false;
-    int pairs = 0, empty = 0;
-    for (int i = 0; i + 1 < kBinWords; i += 2) {
-      const uint64_t bin = at + static_cast<uint64_t>(i) * 8 - kChunkHead;
-      const bool is_list = blocks_.HeapAt(words[i]) != nullptr && blocks_.HeapAt(words[i + 1]) != nullptr;
-      empty += words[i] == bin && words[i + 1] == bin ? 1 : 0;
-      pairs += is_list || (words[i] == bin && words[i + 1] == bin) ? 1 : 0;
-    }
-    return pairs == kBinWords / 2 && empty > 0;
-  }
-  void FollowFastBins(uint64_t bins) {
+  // `distance`: from the state to the bins. Without room for fast bins, this version has none.
+  void FollowFastBins(uint64_t bins, uint64_t distance) {
     std::array<uint64_t, kFastBins> heads;
-    if (!image_.Read(bins - kFastBinsToBins, heads.data(), sizeof heads)) return;
+    if (distance < kStateToBins226) return;
+    if (!image_.Read(bins - kFastBinsToBins, heads.data(), sizeof heads)) {
+      found_.knows_caches_ = false;
+      return;
+    }
     for (const uint64_t head : heads) {
-      uint64_t chunk = head;
-      for (size_t i = 0; i < kMaxInBin && chunk != 0; ++i) {
+      for (uint64_t chunk = head; chunk != 0;) {
         const uint64_t block = chunk + kChunkHead;
         uint64_t next = 0;
-        if (!MarkCached(block, 0, 0x100) || !image_.Read(block, &next, sizeof next)) break;
+        // A list that was changed meanwhile leads to a block that is free already, or to none.
+        if (!MarkCached(block, 0x100) || !image_.Read(block, &next, sizeof next)) {
+          found_.knows_caches_ = false;
+          break;
+        }
         // Links are hidden since glibc 2.32.
         const uint64_t shown = next ^ (block >> 12);
         chunk = next == 0 ? 0 : shown == 0 || blocks_.HeapAt(shown) != nullptr ? shown : next;
@@ -476,12 +580,13 @@ class GlibcBlocks::Walk {
   }
 
   MemoryImage& image_;
-  WindowReader words_;
+  WindowReader words_, search_words_;
   const std::vector<MemoryRange>& excluded_;
   BlockMap& blocks_;
   std::vector<ChunkHeap> heaps_;
   std::vector<uint64_t> arena_states_;
-  std::optional<uint64_t> early_key_;
+  uint64_t main_bins_ = 0, main_top_ = 0;
+  glibc_walk::KeyCandidates key_candidates_;
   GlibcBlocks& found_;
 };
 

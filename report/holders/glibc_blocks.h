@@ -7,12 +7,17 @@
 //    chunk  │ size of the previous one, if free │ size, flags │ user's bytes …
 //    block                                      └─ begins 16 bytes after the chunk, ends 8 bytes into the next chunk
 //
+// All of this is glibc's only if the main arena's state is in the data of libc or of the program, and has memory:
+// musl, and tcmalloc, use [heap] as well.
+//
 // Free chunks are recognized exactly: by the next chunk's flag; in a thread's cache by the second word, which is one
-// random number for the whole process (glibc 2.29 to 2.41); in fast bins by the arena's lists. glibc 2.42 changed the
-// caches: then knows_caches() is false, and cached chunks look used.
+// random number for the whole process (since glibc 2.34; it is in libc's data, too), the address of the cache (2.29 to
+// 2.33), or by following its lists (2.26 to 2.28); in fast bins by the arena's lists. If any of these cannot be found,
+// knows_caches() is false, and free chunks may look used.
 //
 // The program may change chunks during the walk. If a head is implausible, the walk continues at the next plausible one
-// and reports the bytes between as a gap: they may contain pointers, and no block.
+// and reports the bytes between as a gap: they may contain pointers, and no block. Searches have a budget, so contents
+// made on purpose cannot make them endless; afterwards the rest is a gap.
 #ifndef HOLDFAST_REPORT_HOLDERS_GLIBC_BLOCKS_H_
 #define HOLDFAST_REPORT_HOLDERS_GLIBC_BLOCKS_H_
 

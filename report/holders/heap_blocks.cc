@@ -16,6 +16,9 @@ constexpr uint64_t kRedZone = 128;  // functions may use this much below the sta
 // Of glibc's struct pthread: alignment, the largest size, and the place of the thread's id (2.26 to 2.43).
 constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900, kThreadIdOffset = 0x2d0;
 constexpr uint64_t kMaxThreadLocal = uint64_t{64} << 10;
+constexpr uint64_t kLongestStack = uint64_t{256} << 20;  // that is searched for its thread's control block
+// Between the main thread's outermost frame and the place where its stack began.
+constexpr uint64_t kMaxBeforeStart = 256;
 
 bool IsPrivateAnonymous(const MemoryMapping& mapping) { return mapping.is_anonymous() && !mapping.shared; }
 
@@ -72,6 +75,7 @@ class BlockFinder {
       std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     heap_.glibc_version = glibc.version();
     heap_.knows_free = glibc.knows_caches() || glibc_.empty();
+    for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += PopulatedBytes(&image_, heap.range);
     heap_.source = !others_.empty() ? source_of_others_ : glibc_.empty() ? BlockSource::kNone : BlockSource::kGlibc;
     return std::move(heap_);
   }
@@ -79,33 +83,39 @@ class BlockFinder {
  private:
   // Finds the memory of other allocators: mappings with recorded blocks, or large ones if glibc's heaps are small.
   void FindOtherHeaps() {
-    uint64_t in_glibc = 0, elsewhere = 0;
+    uint64_t in_glibc = 0, unknown = 0;
     for (const MemoryRange& range : glibc_) in_glibc += PopulatedBytes(&image_, range);
     std::vector<MemoryRange> large;
     for (const MemoryMapping& mapping : image_.mappings()) {
       const MemoryRange range{mapping.start, mapping.end};
-      if (!IsPrivateAnonymous(mapping) || !mapping.writable || IsIn(input_.excluded, mapping.start) ||
-          mapping.name == "[stack]" || OverlapsGlibc(range) || HasStackPointer(image_, range))
+      const bool may_be_heap = IsPrivateAnonymous(mapping) || mapping.name == "[heap]";
+      if (!may_be_heap || !mapping.writable || IsIn(input_.excluded, mapping.start) || OverlapsGlibc(range) ||
+          HasStackPointer(image_, range))
         continue;
       if (HasRecorded(range)) {
         others_.push_back(range);
         continue;
       }
-      if (mapping.end - mapping.start < kMinGuessedHeap || IsIn(input_.mapped, mapping.start)) continue;
+      if (mapping.name != "[heap]" &&
+          (mapping.end - mapping.start < kMinGuessedHeap || IsIn(input_.mapped, mapping.start)))
+        continue;
       const uint64_t bytes = PopulatedBytes(&image_, range);
-      elsewhere += bytes;
+      unknown += bytes;
       if (bytes > 0) large.push_back(range);
     }
     source_of_others_ = BlockSource::kRecorded;
-    if (others_.empty() && input_.may_guess && elsewhere > 4 * in_glibc + kMinGuessedHeap) {
+    heap_.unknown_bytes = unknown;
+    if (others_.empty() && input_.may_guess && unknown > 4 * in_glibc + kMinGuessedHeap) {
       others_ = std::move(large);
       source_of_others_ = BlockSource::kGuessed;
     }
   }
 
+  // glibc_ is by address, without overlaps.
   bool OverlapsGlibc(const MemoryRange& range) const {
-    return std::any_of(glibc_.begin(), glibc_.end(),
-                       [&](const MemoryRange& heap) { return heap.start < range.end && range.start < heap.end; });
+    const auto first = std::partition_point(glibc_.begin(), glibc_.end(),
+                                            [&](const MemoryRange& heap) { return heap.end <= range.start; });
+    return first != glibc_.end() && first->start < range.end;
   }
   bool HasRecorded(const MemoryRange& range) const {
     const auto first = std::partition_point(input_.recorded.begin(), input_.recorded.end(),
@@ -172,6 +182,7 @@ struct ThreadBlock {
 // has the address and size of the stack.
 std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, uint64_t end) {
   std::optional<ThreadBlock> found;
+  if (end > from && end - from > kLongestStack) end = from + kLongestStack;
   ForEachPiece(image, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
                [&](uint64_t at, std::span<const uint64_t> words) {
                  const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
@@ -200,8 +211,8 @@ std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, ui
 
 class RootFinder {
  public:
-  RootFinder(MemoryImage* image, const HeapBlocks& heap, const std::vector<MemoryRange>& excluded)
-      : image_(*image), heap_(heap), excluded_(excluded) {}
+  RootFinder(MemoryImage* image, const HeapBlocks& heap, const HeapBlocksInput& input)
+      : image_(*image), heap_(heap), input_(input), excluded_(input.excluded) {}
 
   std::vector<RootRange> Run() {
     for (uint32_t i = 0; i < image_.threads().size(); ++i) AddStackOf(i);
@@ -222,7 +233,9 @@ class RootFinder {
     if (mapping == nullptr || heap_.map.HeapAt(thread.sp) != nullptr) return;
     const uint64_t live = (thread.sp - std::min(kRedZone, thread.sp)) & ~uint64_t{7};
     if (mapping->name == "[stack]") {
-      if (thread.number == 1) dead_.push_back({mapping->start, live});
+      const uint64_t start = image_.stack_start();
+      if (thread.number == 1 && WalkEndsIn(thread, {start - kMaxBeforeStart, start + kMaxBeforeStart}))
+        dead_.push_back({mapping->start, live});
       AddOfThread({std::max(live, mapping->start), mapping->end}, RootKind::kStack, index);
       return;
     }
@@ -230,9 +243,14 @@ class RootFinder {
     // Coroutines may have their stacks in the same mapping: nothing is known to be dead.
     if (!block.has_value() || block->stack.start == 0 || !block->stack.Contains(thread.sp)) return;
     if (block->id != thread.inner_id) return;
-    dead_.push_back({block->stack.start, live});
+    if (WalkEndsIn(thread, {block->address - kMaxThreadLocal, block->address}))
+      dead_.push_back({block->stack.start, live});
     AddOfThread({live, block->address}, RootKind::kStack, index);
     AddOfThread({block->address, block->stack.end}, RootKind::kThreadBlock, index);
+  }
+  bool WalkEndsIn(const ImageThread& thread, const MemoryRange& expected) const {
+    const std::optional<uint64_t> end = input_.outermost_end ? input_.outermost_end(thread) : std::nullopt;
+    return end.has_value() && expected.Contains(*end - 1);
   }
   void AddOfThread(const MemoryRange& range, RootKind kind, uint32_t index) {
     if (range.start >= range.end) return;
@@ -263,7 +281,7 @@ class RootFinder {
     if (!MayHoldPointers(mapping) || IsIn(excluded_, mapping.start)) return;
     const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);
     AddOutsideHeaps({mapping.start, mapping.end}, is_data ? RootKind::kData : RootKind::kMapping, index,
-                    image_.IsExecutable(index) && IsPrivateAnonymous(mapping));
+                    image_.IsExecutable(index) && (IsPrivateAnonymous(mapping) || IsMemoryFile(mapping)));
   }
   // A module's .bss continues its data in an anonymous mapping.
   bool IsBehindFile(uint32_t index) const {
@@ -295,6 +313,7 @@ class RootFinder {
 
   MemoryImage& image_;
   const HeapBlocks& heap_;
+  const HeapBlocksInput& input_;
   const std::vector<MemoryRange>& excluded_;
   std::vector<MemoryRange> dead_, parts_of_threads_;
   std::vector<RootRange> roots_;
@@ -306,8 +325,8 @@ absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksIn
   return BlockFinder(image, input).Run();
 }
 
-std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const std::vector<MemoryRange>& excluded) {
-  return RootFinder(image, heap, excluded).Run();
+std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const HeapBlocksInput& input) {
+  return RootFinder(image, heap, input).Run();
 }
 
 }  // namespace holdfast

@@ -12,6 +12,9 @@
 #define HOLDFAST_REPORT_HOLDERS_HEAP_BLOCKS_H_
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,18 +27,24 @@ namespace holdfast {
 
 enum class BlockSource : uint8_t { kNone, kGlibc, kRecorded, kGuessed };
 
+// Returns the upper end of the outermost frame of a sleeping thread; nothing if its stack cannot be walked completely.
+using OutermostEnd = std::function<std::optional<uint64_t>(const ImageThread&)>;
+
 struct HeapBlocksInput {
-  std::vector<LiveBlock> recorded;    // that Holdfast knows, by address; empty: none
-  std::vector<MemoryRange> mapped;    // by the program itself, by address
-  std::vector<MemoryRange> excluded;  // Holdfast's own memory, by address
+  std::span<const LiveBlock> recorded;  // that Holdfast knows, by address; empty: none. The caller keeps them
+  std::vector<MemoryRange> mapped;      // by the program itself, by address
+  std::vector<MemoryRange> excluded;    // Holdfast's own memory, by address
   bool may_guess = false;
   uint64_t most_bytes = UINT64_MAX;  // of our memory for the map
+  OutermostEnd outermost_end = nullptr;
 };
 
 struct HeapBlocks {
   BlockMap map;
   BlockSource source = BlockSource::kNone;
   bool knows_free = true;            // all free blocks are marked as unused, also those in caches of threads
+  uint64_t heap_bytes = 0;           // existing memory of the heaps in `map`
+  uint64_t unknown_bytes = 0;        // of large mappings that may contain blocks of an unknown allocator
   std::string glibc_version;         // "" = unknown
   std::vector<MemoryRange> gaps;     // parts of heaps that are roots, by address
   std::vector<MemoryRange> ignored;  // the allocator's own state outside heaps, by address
@@ -54,8 +63,9 @@ struct RootRange {
 
 // Returns the memory to search for pointers, besides the heap, by address: data of modules, stacks from the stack
 // pointer on, thread-local variables, other mappings. Without Holdfast's own memory, and without the stacks of threads
-// that have ended.
-std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const std::vector<MemoryRange>& excluded);
+// that have ended. The memory below a stack pointer counts as dead only if the walk of the stack ends where the thread's
+// stack begins: the stacks of other coroutines may be below that of a running one.
+std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const HeapBlocksInput& input);
 
 }  // namespace holdfast
 

@@ -19,7 +19,7 @@ absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths) {
   if (!heap.ok()) return heap.status();
   heap_ = *std::move(heap);
   if (!budget_.Take(heap_.map.memory_bytes())) return graph_.Status();
-  roots_ = FindRoots(&image_, heap_, input.excluded);
+  roots_ = FindRoots(&image_, heap_, input);
   if (absl::Status status = ReadPointers(); !status.ok()) return status;
   if (wants_paths && !graph_.FindPaths(&previous_)) return graph_.Status();
   absl::Status status = graph_.FindDominators([this](BigArray<uint64_t>* bytes) {

@@ -1,10 +1,14 @@
 #include "report/holders/memory_image.h"
 
+#include <elf.h>
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -17,6 +21,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMaxPieces = 1024;  // of one process_vm_readv: IOV_MAX
+// Fields of proc(5)'s stat, after the name.
+constexpr size_t kStartTime = 22 - 3, kStartStack = 28 - 3;
 
 bool SeesOtherThreadIds(pid_t pid) {
   const std::string status = ReadOfProcess(pid, "status");
@@ -27,15 +33,31 @@ bool SeesOtherThreadIds(pid_t pid) {
   return ids.size() > 2;
 }
 
+// Returns the state as in proc(5): 'S', 'Z', …; '?' if the thread is gone.
+char StateOfThread(pid_t pid, pid_t thread) {
+  const std::string stat = ReadOfProcess(pid, absl::StrCat("task/", thread, "/stat"));
+  const size_t name_end = stat.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= stat.size() ? '?' : stat[name_end + 2];
+}
+
 }  // namespace
+
+bool IsMemoryFile(const MemoryMapping& mapping) {
+  constexpr absl::string_view kPlaces[] = {"/memfd:", "/dev/shm/", "/dev/zero", "/dev/hugepages", "/SYSV"};
+  return std::any_of(std::begin(kPlaces), std::end(kPlaces),
+                     [&](absl::string_view place) { return absl::StartsWith(mapping.name, place); });
+}
+
+bool IsReadOnlyFile(const MemoryMapping& mapping) {
+  return !mapping.writable && !mapping.shared && mapping.name.starts_with('/') && !IsMemoryFile(mapping);
+}
 
 bool MayHoldPointers(const MemoryMapping& mapping) {
   const std::string& name = mapping.name;
   if (name.starts_with("[v")) return false;  // vdso, vvar, vsyscall
-  const bool is_memory =
-      name.starts_with("/dev/shm/") || name.starts_with("/dev/zero") || name.starts_with("/dev/hugepages");
-  if (name.starts_with("/dev/") && !is_memory) return false;
-  return mapping.writable || (mapping.is_anonymous() && !mapping.shared);
+  if (IsMemoryFile(mapping)) return true;    // another mapping of the same memory may have been writable
+  if (name.starts_with("/dev/")) return false;
+  return mapping.writable || !mapping.shared;
 }
 
 size_t MemoryImage::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
@@ -60,21 +82,51 @@ ProcessImage::ProcessImage(pid_t pid) : pid_(pid), memory_thread_(ThreadWithMemo
 absl::StatusOr<std::unique_ptr<ProcessImage>> ProcessImage::Open(pid_t pid) {
   std::unique_ptr<ProcessImage> image(new ProcessImage(pid));
   if (absl::Status status = image->Refresh(); !status.ok()) return status;
-  if (image->memory_.is_denied()) return absl::PermissionDeniedError(WhyUnreadable(LookRightsFor(pid), pid));
+  if (image->memory_.is_denied()) return absl::PermissionDeniedError(WhyUnreadable(LookRightsFor(pid), pid, "holders"));
+  for (const MemoryMapping& mapping : image->mappings_) {
+    char head[EI_NIDENT] = {};
+    if (!mapping.name.starts_with('/') || !image->Read(mapping.start, head, sizeof head) ||
+        memcmp(head, ELFMAG, SELFMAG) != 0)
+      continue;
+    if (head[EI_CLASS] == ELFCLASS64) break;
+    return absl::UnimplementedError(absl::StrCat("process ", pid, ": is a 32-bit program, which Holdfast cannot read"));
+  }
   return image;
 }
 
+// Each exec gives the process another stack, another executable, or both. Neither is known once main has ended.
+absl::Status ProcessImage::CheckProgram() {
+  const std::string stat = ReadOfProcess(pid_, "stat");
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(absl::string_view(stat).substr(std::min(stat.rfind(')') + 2, stat.size())), ' ');
+  if (fields.size() <= kStartStack) return absl::OkStatus();  // it has exited, as the memory map will say
+  if (!absl::SimpleAtoi(fields[kStartStack], &stack_start_) || stack_start_ <= 1) stack_start_ = 0;
+  const Program now{std::string(fields[kStartTime]), stack_start_,
+                    std::string(WithoutDeletedMark(ExecutableOfProcess(pid_)))};
+  const Program before = std::exchange(program_, now);
+  const bool differs = (!before.start_time.empty() && before.start_time != now.start_time) ||
+                       (before.stack_start != 0 && now.stack_start != 0 && before.stack_start != now.stack_start) ||
+                       (!before.executable.empty() && !now.executable.empty() && before.executable != now.executable);
+  return differs ? absl::AbortedError("the process began another program during the scan. Try again")
+                 : absl::OkStatus();
+}
+
 absl::Status ProcessImage::Refresh() {
+  if (absl::Status status = CheckProgram(); !status.ok()) return status;
+  memory_thread_ = ThreadWithMemory(pid_);
   absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid_);
   if (!mappings.ok()) return mappings.status();
   mappings_ = *std::move(mappings);
   FindExecutable();
   pages_ = std::make_unique<PopulatedPages>(pid_);
+  private_pages_ = std::make_unique<PopulatedPages>(pid_, PopulatedPages::Kind::kPrivate);
   threads_.clear();
   uint32_t number = 0;
   for (const auto& [thread, inner] : ThreadsOf(pid_, SeesOtherThreadIds(pid_))) {
+    ++number;
+    if (const char state = StateOfThread(pid_, thread); state == 'Z' || state == 'X') continue;  // pthread_exit
     ImageThread one{
-        .id = thread, .inner_id = inner, .number = ++number, .name = ThreadName(pid_, thread), .registers = {}};
+        .id = thread, .inner_id = inner, .number = number, .name = ThreadName(pid_, thread), .registers = {}};
     if (const std::optional<BlockedCall> call = BlockedCallOf(pid_, thread)) {
       one.pc = call->pc;
       one.sp = call->sp;
@@ -132,7 +184,11 @@ size_t ProcessImage::ReadEach(std::span<const MemoryRange> ranges, char* to) con
   return done;
 }
 
-MemoryRange ProcessImage::PopulatedRun(uint64_t from, uint64_t end) { return pages_->FirstRun(from, end); }
+MemoryRange ProcessImage::PopulatedRun(uint64_t from, uint64_t end) {
+  const MemoryMapping* mapping = MappingAt(from);
+  if (mapping == nullptr || !IsReadOnlyFile(*mapping)) return pages_->FirstRun(from, end);
+  return private_pages_->FirstRun(from, end);
+}
 
 std::optional<uint64_t> ProcessImage::SwitchesWhileAsleep() const {
   uint64_t sum = 0;
@@ -144,7 +200,7 @@ std::optional<uint64_t> ProcessImage::SwitchesWhileAsleep() const {
       uint64_t count = 0;
       if (absl::ConsumePrefix(&line, "State:")) {
         line = absl::StripLeadingAsciiWhitespace(line);
-        sleeps = !line.empty() && (line[0] == 'S' || line[0] == 'T' || line[0] == 't');
+        sleeps = !line.empty() && absl::string_view("STtZX").find(line[0]) != absl::string_view::npos;
       } else if (absl::ConsumePrefix(&line, "voluntary_ctxt_switches:") ||
                  absl::ConsumePrefix(&line, "nonvoluntary_ctxt_switches:")) {
         if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &count)) return std::nullopt;

@@ -1,6 +1,8 @@
 // The memory of a process, as a scan for pointers sees it: the mappings, the pages that exist, and the threads.
 //
 //    ProcessImage   a running process: reads it from outside and stops nothing
+//    CopiedImage    a copy, made while the process was stopped (copied_image.h)
+//    CoreImage      a core file (core_image.h)
 //    tests          bytes in our own memory (tests/support/made_image.h)
 //
 // All contents are untrusted. A read may fail at any time, because the process may unmap memory or exit. One thread.
@@ -36,9 +38,14 @@ struct ImageThread {
   bool has_all_registers = false;
 };
 
-// Returns whether a mapping is searched for the program's pointers. Devices and what the kernel maps are not, nor is what
-// nobody may write, except private memory, which may have been written before.
+// Returns whether a mapping is searched for the program's pointers. Devices and what the kernel maps are not, nor are
+// shared mappings of files that nobody may write. Private memory may have been written before it became read-only.
 bool MayHoldPointers(const MemoryMapping& mapping);
+// Returns whether only those pages of a mapping may hold pointers to which the process has written: the others are as
+// in the file.
+bool IsReadOnlyFile(const MemoryMapping& mapping);
+// Returns whether a mapping is memory without a file on a disk, such as a memfd or /dev/shm.
+bool IsMemoryFile(const MemoryMapping& mapping);
 
 class MemoryImage {
  public:
@@ -52,14 +59,21 @@ class MemoryImage {
   // cannot be read.
   virtual size_t ReadEach(std::span<const MemoryRange> ranges, char* to) const;
   // Returns the first run of existing pages (resident or swapped out) in a range, clipped to the range; an empty run at
-  // `end` if there is none. Reading other pages would create them in the process.
+  // `end` if there is none. Reading other pages would create them in the process. In read-only mappings of files only
+  // pages count to which the process has written.
   virtual MemoryRange PopulatedRun(uint64_t from, uint64_t end) = 0;
+
+  // Bytes that the process had and this image lacks: a core file may be truncated or filtered.
+  virtual uint64_t missing_bytes() const { return 0; }
 
   const MemoryMapping* MappingAt(uint64_t address) const;
   // Returns whether a mapping (by its index) contains code.
   bool IsExecutable(size_t mapping) const { return mapping < executable_.size() && executable_[mapping]; }
+  // Where the stack of the main thread began: the address of argc. 0: unknown.
+  uint64_t stack_start() const { return stack_start_; }
 
  protected:
+  uint64_t stack_start_ = 0;
   std::vector<MemoryMapping> mappings_;
   std::vector<bool> executable_;  // by mapping
   std::vector<ImageThread> threads_;
@@ -74,7 +88,7 @@ class ProcessImage : public MemoryImage {
   size_t ReadEach(std::span<const MemoryRange> ranges, char* to) const override;
   MemoryRange PopulatedRun(uint64_t from, uint64_t end) override;
 
-  // Reads the mappings and threads again.
+  // Reads the mappings and threads again. An error says that the process has exited, or runs another program.
   absl::Status Refresh();
   // Counts how often the threads have been switched out. While the count is unchanged and all threads sleep, no thread
   // has run. Nothing: a thread runs, or this is unknown.
@@ -85,11 +99,19 @@ class ProcessImage : public MemoryImage {
 
  private:
   explicit ProcessImage(pid_t pid);
+  absl::Status CheckProgram();
   void FindExecutable();
 
-  const pid_t pid_, memory_thread_;
+  const pid_t pid_;
+  pid_t memory_thread_;
   ProcessMemory memory_;
-  std::unique_ptr<PopulatedPages> pages_;
+  struct Program {
+    std::string start_time;
+    uint64_t stack_start = 0;
+    std::string executable;
+  };
+  Program program_;
+  std::unique_ptr<PopulatedPages> pages_, private_pages_;
 };
 
 // Passes all existing words of a range to `visit(address, words)`, in ascending order and in pieces of up to 1 MiB.

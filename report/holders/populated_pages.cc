@@ -14,7 +14,8 @@ constexpr size_t kMaxEntries = 8192;
 
 }  // namespace
 
-PopulatedPages::PopulatedPages(pid_t pid) : file_(OpenOfProcess(ThreadWithMemory(pid), "pagemap")) {}
+PopulatedPages::PopulatedPages(pid_t pid, Kind kind)
+    : kind_(kind), file_(OpenOfProcess(ThreadWithMemory(pid), "pagemap")) {}
 
 void PopulatedPages::Add(uint64_t start, uint64_t end) {
   if (start >= end) return;
@@ -29,9 +30,11 @@ void PopulatedPages::Add(uint64_t start, uint64_t end) {
 bool PopulatedPages::LoadByScan(uint64_t from, uint64_t end) {
   ScannedPages regions[512];
   const PagemapScan scan = ScanPagemap(file_.get(), from / kPage * kPage, (end + kPage - 1) / kPage * kPage,
-                                       kPresentPages | kSwappedPages, regions);
+                                       kPresentPages | kSwappedPages, regions, 0, kFilePages);
   if (scan.count < 0) return false;
-  for (int i = 0; i < scan.count; ++i) Add(regions[i].start, regions[i].end);
+  for (int i = 0; i < scan.count; ++i) {
+    if (kind_ == Kind::kAll || (regions[i].categories & kFilePages) == 0) Add(regions[i].start, regions[i].end);
+  }
   loaded_ = {from, std::max<uint64_t>(scan.end, from)};
   return true;
 }
@@ -43,7 +46,8 @@ void PopulatedPages::LoadByEntries(uint64_t from, uint64_t end) {
                      sizeof(uint64_t);
   for (size_t i = 0; i < got; ++i) {
     const uint64_t page = (from / kPage + i) * kPage;
-    if (IsPresent(entries_[i]) || IsSwappedOut(entries_[i])) Add(page, page + kPage);
+    const bool exists = IsPresent(entries_[i]) || IsSwappedOut(entries_[i]);
+    if (exists && (kind_ == Kind::kAll || !IsOfFile(entries_[i]))) Add(page, page + kPage);
   }
   loaded_ = {from, std::max((from / kPage + got) * kPage, from)};
 }

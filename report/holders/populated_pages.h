@@ -1,5 +1,5 @@
 // Which pages of a process exist, resident or swapped out, from its page table. Reading other pages would make the
-// kernel create them.
+// kernel create them. In a private mapping of a file, kPrivate finds only the pages to which the process has written.
 #ifndef HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_
 #define HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_
 
@@ -19,7 +19,8 @@ struct MemoryRange {
 
 class PopulatedPages {
  public:
-  explicit PopulatedPages(pid_t pid);
+  enum class Kind : uint8_t { kAll, kPrivate };
+  explicit PopulatedPages(pid_t pid, Kind kind = Kind::kAll);
   // Returns the first run of existing pages in a range, clipped to the range; an empty run at `end` if there is none.
   // Returns the whole range if the page table cannot be read.
   MemoryRange FirstRun(uint64_t from, uint64_t end);
@@ -30,6 +31,7 @@ class PopulatedPages {
   void LoadByEntries(uint64_t from, uint64_t end);
   void Add(uint64_t start, uint64_t end);
 
+  const Kind kind_;
   FileDescriptor file_;
   bool scans_ = true;              // PAGEMAP_SCAN, since Linux 6.7
   std::vector<MemoryRange> runs_;  // in the part of the memory that was read last

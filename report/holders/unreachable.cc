@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "report/holders/block_map.h"
 #include "report/holders/references.h"
 
@@ -14,6 +15,7 @@ namespace holdfast {
 namespace {
 
 constexpr double kMaxExpectedFalse = 0.001;
+constexpr int kMaxUnknownScans = 3;
 // A pointer that moves among k places is missed with probability (1 − 1/k)^k, if the places are read at independent
 // times: at most 1/e.
 constexpr double kMissed = 0.37;
@@ -336,10 +338,14 @@ std::vector<UnreachableBlock> DirectFirst(MemoryImage* image, Candidates* candid
 }
 
 uint32_t HiddenRegisters(const MemoryImage& image) {
-  constexpr uint32_t kAllRegisters = 16;
+#if defined(__aarch64__)
+  constexpr uint32_t kOfSleeping = kPreservedOfAarch64, kOfRunning = kAllOfAarch64;
+#else
+  constexpr uint32_t kOfSleeping = kPreservedRegisters, kOfRunning = kAllRegisters;
+#endif
   uint32_t hidden = 0;
   for (const ImageThread& thread : image.threads()) {
-    if (!thread.has_all_registers) hidden += thread.sp == 0 ? kAllRegisters : kPreservedRegisters;
+    if (!thread.has_all_registers) hidden += thread.sp == 0 ? kOfRunning : kOfSleeping;
   }
   return hidden;
 }
@@ -369,21 +375,30 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
   Unreachable result;
   Candidates candidates;
   std::vector<uint64_t> dropped;
+  int unknown_scans = 0;
   for (;;) {
     const std::optional<uint64_t> before = asleep ? asleep() : std::nullopt;
     const absl::StatusOr<HeapBlocksInput> input = prepare();
     if (!input.ok()) return input.status();
     const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(image, *input);
     if (!heap.ok()) return heap.status();
-    const std::vector<RootRange> roots = FindRoots(image, *heap, input->excluded);
+    const std::vector<RootRange> roots = FindRoots(image, *heap, *input);
     ++result.scans;
+    // The allocator's state was being changed while it was read: this scan says nothing.
+    if (result.scans > 1 && heap->map.size() == 0 && result.all_blocks > 0 && result.scans < kMaxScans) continue;
     result.all_blocks = result.all_bytes = 0;
     if (result.scans == 1) {
       Marker marker(image, heap->map);
       marker.MarkAll(roots);
+      const uint64_t most_candidates = input->most_bytes / sizeof(MemoryRange);
       heap->map.ForEach([&](const BlockMap::Block& block) {
-        if (!block.unused && !marker.IsMarked(block.number)) candidates.Add(block.range);
+        if (!block.unused && !marker.IsMarked(block.number) && candidates.size() <= most_candidates)
+          candidates.Add(block.range);
       });
+      if (candidates.size() > most_candidates) {
+        return absl::ResourceExhaustedError(absl::StrCat("the scan needs more than ", input->most_bytes >> 20,
+                                                         " MiB of memory. Allow more with --scan-memory"));
+      }
     } else {
       dropped.push_back(SearchAgain(image, *heap, roots, &candidates));
     }
@@ -394,9 +409,13 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
     });
     result.source = heap->source;
     result.knows_free = heap->knows_free;
+    result.heap_bytes = heap->heap_bytes;
+    result.unknown_bytes = heap->unknown_bytes;
     result.hidden_registers = HiddenRegisters(*image);
     result.exact = !asleep || (before.has_value() && asleep() == before);
     result.settled = result.exact || candidates.size() == 0 || ExpectedFalse(dropped) < kMaxExpectedFalse;
+    // A list of free blocks that changes while it is followed is understood the next time.
+    if (!heap->knows_free && !result.exact && ++unknown_scans < kMaxUnknownScans) continue;
     if (result.settled || result.scans == kMaxScans) break;
   }
   result.blocks = DirectFirst(image, &candidates);

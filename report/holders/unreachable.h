@@ -12,8 +12,8 @@
 // Memory: the block map and two bits for each block; 16 bytes for each candidate. Sparse pointers are followed with
 // reads of many blocks at once, dense ones by reading whole pieces of the heap.
 //
-// Pointers in the registers of sleeping threads are invisible unless the threads are stopped. `hidden_registers` counts
-// how many of these may hold a block (six for each thread that is not stopped: the registers that functions preserve).
+// Pointers in the registers of threads are invisible unless the threads are stopped. `hidden_registers` counts how many of
+// these may hold a block: of a sleeping thread those that functions preserve, of a running one all, with the vectors.
 #ifndef HOLDFAST_REPORT_HOLDERS_UNREACHABLE_H_
 #define HOLDFAST_REPORT_HOLDERS_UNREACHABLE_H_
 
@@ -28,7 +28,9 @@
 namespace holdfast {
 
 inline constexpr int kMaxScans = 12;
-inline constexpr uint32_t kPreservedRegisters = 6;
+// Registers of a sleeping thread that functions preserve, and all of a running thread with the vectors. AArch64 has more.
+inline constexpr uint32_t kPreservedRegisters = 6, kAllRegisters = 16 + 32;
+inline constexpr uint32_t kPreservedOfAarch64 = 19, kAllOfAarch64 = 31 + 64;
 
 struct UnreachableBlock {
   MemoryRange range;
@@ -44,6 +46,7 @@ struct Unreachable {
   uint64_t all_blocks = 0, all_bytes = 0;  // used ones, in the last scan
   BlockSource source = BlockSource::kNone;
   bool knows_free = true;
+  uint64_t heap_bytes = 0, unknown_bytes = 0;  // see HeapBlocks
 };
 
 // `prepare`: called before each scan; renews the image and returns what is known of the process. `asleep`: see

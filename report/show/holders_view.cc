@@ -224,10 +224,14 @@ class HoldersView {
     if (scan_.unreached_blocks() > 0 && heap.source != BlockSource::kGuessed) {
       out << fmt::format("; no pointer found to {} in {} blocks (holdfast leaks --unreachable {} checks them)",
                          FormatSize(static_cast<int64_t>(scan_.unreached_bytes())), scan_.unreached_blocks(),
-                         process_.pid());
+                         process_.is_core() ? "CORE" : std::to_string(process_.pid()));
     }
     out << "\n";
     if (const std::string note = Note(); !note.empty()) out << "  " << note << "\n";
+    if (const uint64_t missing = process_.image().missing_bytes(); missing > 0) {
+      out << fmt::format("  {} of memory are missing in the core file: what only they hold looks unreachable\n",
+                         FormatSize(static_cast<int64_t>(missing)));
+    }
   }
 
  private:
@@ -269,6 +273,7 @@ class HoldersView {
     JsonText json;
     json.Open('{').Key("pid").Number(process_.pid()).Key("process").String(process_.name());
     json.Key("heap").String(HeapDescription(heap.source)).Key("approximate").Bool(heap.source == BlockSource::kGuessed);
+    json.Key("missing_bytes").Number(static_cast<int64_t>(process_.image().missing_bytes()));
     json.Key("note").String(Note()).Key("blocks").Number(static_cast<int64_t>(scan_.used_blocks()));
     json.Key("bytes").Number(static_cast<int64_t>(scan_.used_bytes()));
     json.Key("unreached_blocks").Number(static_cast<int64_t>(scan_.unreached_blocks()));
@@ -314,14 +319,13 @@ int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& e
   }
   absl::StatusOr<ScanBudget> budget = BudgetFor(options.scan_memory);
   if (!budget.ok()) return Failed(budget.status(), err);
-  const absl::StatusOr<pid_t> pid = ParsePid(options.of_process);
-  if (!pid.ok()) return Failed(pid.status(), err);
-  absl::StatusOr<std::unique_ptr<ObservedProcess>> process = ObservedProcess::Open(*pid, options.tables);
+  absl::StatusOr<std::unique_ptr<ObservedProcess>> process = ObservedProcess::Open(options.of_process, options.tables);
   if (!process.ok()) return Failed(process.status(), err);
   if (!options.function.empty() && !(*process)->has_table()) {
-    return Failed(absl::NotFoundError(fmt::format(
-                      "{}: --of needs allocation stacks, and this process is not profiled. Start it with: holdfast run",
-                      (*process)->name())),
+    return Failed(absl::NotFoundError(fmt::format("{}: --of needs allocation stacks, and {}", (*process)->name(),
+                                                  (*process)->is_core()
+                                                      ? "a core file has none. Use it on the running process"
+                                                      : "this process is not profiled. Start it with: holdfast run")),
                   err);
   }
   const absl::StatusOr<HeapBlocksInput> input = (*process)->Prepare(true);

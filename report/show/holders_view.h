@@ -5,7 +5,7 @@
 //      64.2MiB   65.3%   812000  session_map (server)
 //      60.1MiB   61.2%   800000    Session::Log ← handle: Entry
 //
-// Exit codes: 0, 2 (wrong usage), 3 (the process cannot be read).
+// Exit codes: 0, 2 (wrong usage), 3 (the process or the core file cannot be read).
 #ifndef HOLDFAST_REPORT_SHOW_HOLDERS_VIEW_H_
 #define HOLDFAST_REPORT_SHOW_HOLDERS_VIEW_H_
 
@@ -17,7 +17,7 @@
 namespace holdfast {
 
 struct HoldersOptions {
-  std::string of_process;  // a PID
+  std::string of_process;  // a PID, or a core file
   std::vector<std::string> tables;
   std::string function;     // --of
   std::string address;      // --address

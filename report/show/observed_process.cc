@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
@@ -10,7 +11,9 @@
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/base_name.h"
 #include "report/base/printable.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/holders/core_image.h"
 #include "report/names/elf/debug_file_finder.h"
 #include "report/names/elf/demangle.h"
 #include "report/observe/memory/own_ranges.h"
@@ -25,24 +28,52 @@ namespace {
 
 constexpr size_t kShownCalls = 3;
 
-// Opens the file of a module as the process sees it.
-FileDescriptor OpenModuleOf(pid_t pid, const ModuleInfo& module) {
-  if (!module.path.starts_with('/')) return {};
-  const std::string path(WithoutDeletedMark(module.path));
-  if (auto file = OpenRegular(fmt::format("/proc/{}/root{}", pid, path)); file.ok()) return *std::move(file);
-  if (auto file = OpenRegular(fmt::format("/proc/{}/exe", pid)); file.ok()) return *std::move(file);
-  return {};
-}
-
+// Returns what the machine and our control group have left.
 uint64_t AvailableBytes() {
+  uint64_t bytes = UINT64_MAX;
   const std::string text = ReadWhole("/proc/meminfo", 1 << 16);
   unsigned long kib = 0;
   const size_t at = text.find("MemAvailable:");
-  if (at == std::string::npos || sscanf(text.c_str() + at, "MemAvailable: %lu kB", &kib) != 1) return UINT64_MAX;
-  return kib << 10;
+  if (at != std::string::npos && sscanf(text.c_str() + at, "MemAvailable: %lu kB", &kib) == 1) bytes = kib << 10;
+  if (const auto room = MemoryRoomOf("self"); room.has_value())
+    bytes = std::min(bytes, static_cast<uint64_t>(std::max<int64_t>(room->left_bytes, 0)));
+  return bytes;
 }
 
+// Walks each stack once: a thread that sleeps has the same stack in every scan.
+class StackEnds {
+ public:
+  StackEnds(MemoryImage* image, const std::vector<ModuleInfo>& modules)
+      : memory_([image](uint64_t address, void* to, size_t bytes) { return image->Read(address, to, bytes); }),
+        modules_(modules) {}
+
+  std::optional<uint64_t> Of(const ImageThread& thread) {
+    const auto [place, added] = known_.emplace(std::tuple(thread.id, thread.pc, thread.sp), std::nullopt);
+    if (added && thread.sp != 0) {
+      std::vector<uint64_t> ends;
+      const StackInfo stack = walker_.Walk(memory_, modules_, thread.pc, thread.sp, &ends);
+      if (!ends.empty() && ends.size() == stack.frames.size()) place->second = ends.back();
+    }
+    return place->second;
+  }
+
+ private:
+  const ProcessMemory memory_;
+  const std::vector<ModuleInfo>& modules_;
+  OutsideStacks walker_;
+  std::map<std::tuple<pid_t, uint64_t, uint64_t>, std::optional<uint64_t>> known_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(const std::string& target,
+                                                                       const std::vector<std::string>& tables) {
+  const bool is_number = !target.empty() && target.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number) return OpenCore(target);
+  const absl::StatusOr<pid_t> pid = ParsePid(target);
+  if (!pid.ok()) return pid.status();
+  return Open(*pid, tables);
+}
 
 absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid,
                                                                        const std::vector<std::string>& tables) {
@@ -50,11 +81,14 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
   std::unique_ptr<ObservedProcess> process(new ObservedProcess(pid));
   absl::StatusOr<std::unique_ptr<ProcessImage>> image = ProcessImage::Open(pid);
   if (!image.ok()) return image.status();
+  process->process_ = image->get();
   process->image_ = *std::move(image);
   if (absl::StatusOr<ProcessTable> table = FindTableOf(pid, tables); table.ok()) process->table_ = *std::move(table);
+  const std::string executable = ExecutableOfProcess(pid);  // "" once main has ended
   process->name_ = process->table_.has_value()
                        ? process->table_->Name()
-                       : fmt::format("{} (pid {})", Printable(BaseName(ExecutableOfProcess(pid))), pid);
+                       : fmt::format("{} (pid {})",
+                                     Printable(executable.empty() ? ThreadName(pid, pid) : BaseName(executable)), pid);
   if (process->table_.has_value()) {
     if (absl::StatusOr<Snapshot> snapshot = process->table_->table.TakeSnapshot(); snapshot.ok()) {
       process->modules_ = snapshot->modules;
@@ -62,14 +96,45 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
                                        [](const IntervalChange& change) { return change.interval == 1; });
     }
   }
-  AddModulesOf(pid, process->image_->memory(), &process->modules_);
+  AddModulesOf(pid, process->memory_, &process->modules_);
+  process->outermost_end_ = process->OutermostEndsIn(process->image_.get());
   return process;
 }
 
+absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::OpenCore(const std::string& path) {
+  absl::StatusOr<FileDescriptor> file = OpenRegular(path);
+  if (!file.ok()) {
+    return absl::NotFoundError(fmt::format("{}: neither a process id nor a core file that can be read ({})", path,
+                                           std::string(file.status().message())));
+  }
+  absl::StatusOr<std::unique_ptr<CoreImage>> image = CoreImage::Open(*std::move(file));
+  if (!image.ok())
+    return absl::Status(image.status().code(), fmt::format("{}: {}", path, std::string(image.status().message())));
+  std::unique_ptr<ObservedProcess> process(new ObservedProcess((*image)->pid()));
+  const std::string program = (*image)->program().empty() ? "process" : Printable((*image)->program());
+  process->name_ = fmt::format("{} (pid {}, in {})", program, process->pid_, Printable(BaseName(path)));
+  const std::vector<std::pair<uint64_t, std::string>> first_pages = (*image)->FirstPages();
+  process->image_ = *std::move(image);
+  AddModulesAt(first_pages, process->memory_, &process->modules_);
+  process->outermost_end_ = process->OutermostEndsIn(process->image_.get());
+  return process;
+}
+
+OutermostEnd ObservedProcess::OutermostEndsIn(MemoryImage* image) const {
+  return [ends = std::make_shared<StackEnds>(image, modules_)](const ImageThread& thread) { return ends->Of(thread); };
+}
+
 absl::StatusOr<HeapBlocksInput> ObservedProcess::Prepare(bool may_guess) {
-  if (absl::Status status = image_->Refresh(); !status.ok()) return status;
+  if (process_ != nullptr) {
+    if (absl::Status status = process_->Refresh(); !status.ok()) return status;
+  }
+  return PrepareUnchanged(may_guess);
+}
+
+HeapBlocksInput ObservedProcess::PrepareUnchanged(bool may_guess) {
   HeapBlocksInput input;
   input.may_guess = may_guess;
+  input.outermost_end = outermost_end_;
   recorded_.clear();
   if (table_.has_value()) {
     if (auto blocks = ReadLiveBlocks(table_->table); blocks.ok()) recorded_ = *std::move(blocks);
@@ -96,11 +161,24 @@ absl::StatusOr<HeapBlocksInput> ObservedProcess::Prepare(bool may_guess) {
 NameSources ObservedProcess::Names() {
   NameSources sources;
   sources.modules = modules_;
-  sources.open = [pid = pid_](const ModuleInfo& module) { return OpenModuleOf(pid, module); };
+  sources.open = [this](const ModuleInfo& module) { return OpenModule(module); };
   sources.walk = [this](const ImageThread& thread, std::vector<uint64_t>* ends) {
-    return walker_.Walk(image_->memory(), modules_, thread.pc, thread.sp, ends);
+    return walker_.Walk(memory_, modules_, thread.pc, thread.sp, ends);
   };
   return sources;
+}
+
+// Opens the file of a module as the process sees it.
+FileDescriptor ObservedProcess::OpenModule(const ModuleInfo& module) const {
+  if (!module.path.starts_with('/')) return {};
+  const std::string path(WithoutDeletedMark(module.path));
+  if (is_core()) {
+    absl::StatusOr<FileDescriptor> file = OpenRegular(path);
+    return file.ok() ? *std::move(file) : FileDescriptor();
+  }
+  if (auto file = OpenRegular(fmt::format("/proc/{}/root{}", pid_, path)); file.ok()) return *std::move(file);
+  if (auto file = OpenRegular(fmt::format("/proc/{}/exe", pid_)); file.ok()) return *std::move(file);
+  return {};
 }
 
 const LiveBlock* ObservedProcess::RecordedIn(const MemoryRange& range) const {
@@ -135,7 +213,7 @@ std::pair<std::string, std::string> ObservedProcess::NameOf(TaggedPc pc) {
   if (module != modules_.end()) {
     const auto [place, added] = functions_.emplace(&*module, nullptr);
     if (added) {
-      const FileDescriptor file = OpenModuleOf(pid_, *module);
+      const FileDescriptor file = OpenModule(*module);
       if (file.valid()) {
         if (auto symbols = ElfSymbols::Load(file.get(), module->build_id); symbols.ok())
           place->second = *std::move(symbols);
@@ -180,16 +258,18 @@ const std::string& ObservedProcess::SiteOf(const LiveBlock& block) {
 
 absl::StatusOr<ScanBudget> BudgetFor(const std::string& requested) {
   ScanBudget budget;
-  if (!requested.empty()) {
-    const absl::StatusOr<uint64_t> bytes = ParseByteSize(requested);
-    if (!bytes.ok())
-      return absl::InvalidArgumentError(fmt::format("--scan-memory: {}", std::string(bytes.status().message())));
-    budget.most_bytes = *bytes;
-    return budget;
+  const uint64_t available = AvailableBytes();
+  budget.most_bytes = available / 2;
+  if (requested.empty()) return budget;
+  const absl::StatusOr<uint64_t> bytes = ParseByteSize(requested);
+  if (!bytes.ok())
+    return absl::InvalidArgumentError(fmt::format("--scan-memory: {}", std::string(bytes.status().message())));
+  if (*bytes > available) {
+    return absl::ResourceExhaustedError(
+        fmt::format("--scan-memory {}: only {} of memory are free here. Give less, or free memory", requested,
+                    FormatSize(static_cast<int64_t>(available))));
   }
-  budget.most_bytes = AvailableBytes() / 2;
-  if (const auto room = MemoryRoomOf("self"); room.has_value())
-    budget.most_bytes = std::min(budget.most_bytes, static_cast<uint64_t>(std::max<int64_t>(room->left_bytes, 0)) / 2);
+  budget.most_bytes = *bytes;
   return budget;
 }
 

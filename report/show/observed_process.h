@@ -1,5 +1,5 @@
-// A running process for the views of its memory: its image, what Holdfast's table knows of its blocks, and the names of
-// its code. Works without a table, too.
+// A running process, or a core file, for the views of its memory: its image, what Holdfast's table knows of its blocks, and
+// the names of its code. Works without a table, too.
 #ifndef HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_
 #define HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_
 
@@ -27,15 +27,26 @@ namespace holdfast {
 
 class ObservedProcess {
  public:
-  // Takes on the rights of the process's user, if we are root. An error says why the process cannot be read.
+  // `target`: a process id, or a core file. For a process, takes on the rights of the process's user, if we are root.
+  // An error says why it cannot be read.
+  static absl::StatusOr<std::unique_ptr<ObservedProcess>> Open(const std::string& target,
+                                                               const std::vector<std::string>& tables);
   static absl::StatusOr<std::unique_ptr<ObservedProcess>> Open(pid_t pid, const std::vector<std::string>& tables);
+  static absl::StatusOr<std::unique_ptr<ObservedProcess>> OpenCore(const std::string& path);
 
   pid_t pid() const { return pid_; }
+  bool is_core() const { return process_ == nullptr; }
   const std::string& name() const { return name_; }  // "server (pid 4242)"
-  ProcessImage& image() { return *image_; }
+  MemoryImage& image() { return *image_; }
+  // Null for a core file.
+  ProcessImage* running() { return process_; }
 
-  // Reads the image and the table again, and returns what is known for a scan.
+  // Reads the image and the table again, and returns what is known for a scan. Valid until the next call.
   absl::StatusOr<HeapBlocksInput> Prepare(bool may_guess);
+  // The same without reading the image again.
+  HeapBlocksInput PrepareUnchanged(bool may_guess);
+  // Where stacks end in another image of this process.
+  OutermostEnd OutermostEndsIn(MemoryImage* image) const;
   bool has_table() const { return table_.has_value(); }
   // Every block of the program is recorded.
   bool is_exact() const { return is_exact_; }
@@ -53,13 +64,18 @@ class ObservedProcess {
   const std::string& SiteOf(const LiveBlock& block);
 
  private:
-  explicit ObservedProcess(pid_t pid) : pid_(pid) {}
+  explicit ObservedProcess(pid_t pid)
+      : pid_(pid),
+        memory_([this](uint64_t address, void* to, size_t bytes) { return image_->Read(address, to, bytes); }) {}
+  FileDescriptor OpenModule(const ModuleInfo& module) const;
   uint32_t StackOf(const LiveBlock& block);
   std::pair<std::string, std::string> NameOf(TaggedPc pc);
 
   const pid_t pid_;
   std::string name_;
-  std::unique_ptr<ProcessImage> image_;
+  std::unique_ptr<MemoryImage> image_;
+  ProcessImage* process_ = nullptr;  // the same, if it is one
+  const ProcessMemory memory_;       // reads image_
   std::optional<ProcessTable> table_;
   std::optional<Snapshot> snapshot_;
   std::vector<ModuleInfo> modules_;
@@ -68,6 +84,7 @@ class ObservedProcess {
   std::vector<MemoryRange> excluded_;
   bool is_exact_ = false;
   OutsideStacks walker_;
+  OutermostEnd outermost_end_;
   std::map<uint32_t, Calls> calls_;        // by stack
   std::map<uint32_t, std::string> sites_;  // by stack
   std::map<const ModuleInfo*, std::unique_ptr<ElfSymbols>> functions_;
@@ -75,7 +92,7 @@ class ObservedProcess {
 };
 
 // How much memory a scan may use: `requested` ("512MiB"; "" = half of what the machine and our control group have
-// left).
+// left). An error says that less is left than requested.
 absl::StatusOr<ScanBudget> BudgetFor(const std::string& requested);
 
 }  // namespace holdfast

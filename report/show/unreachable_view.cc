@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -19,6 +19,7 @@
 #include "report/holders/copied_image.h"
 #include "report/holders/unreachable.h"
 #include "report/show/observed_process.h"
+#include "report/show/tracing_rights.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -36,19 +37,16 @@ struct UnreachableRow {
 // The unreachable blocks in rows: by stack if the table has the stacks, otherwise by class and size.
 class UnreachableRows {
  public:
-  UnreachableRows(ObservedProcess* process, const Unreachable& found, const Suppressions& suppressions,
-                  const std::set<uint64_t>& recorded_before)
-      : process_(*process),
-        names_(&process->image(), process->Names()),
-        found_(found),
-        suppressions_(suppressions),
-        before_(recorded_before) {}
+  UnreachableRows(ObservedProcess* process, const Unreachable& found, const Suppressions& suppressions)
+      : process_(*process), names_(&process->image(), process->Names()), found_(found), suppressions_(suppressions) {}
 
+  // If the answer is not settled, no block is named.
   std::vector<UnreachableRow> Make() {
+    if (!found_.settled) return {};
     for (const UnreachableBlock& block : found_.blocks) Add(block);
     std::vector<UnreachableRow> rows;
     for (auto& [label, row] : rows_) {
-      row.is_certain = found_.settled && row.direct > found_.hidden_registers;
+      row.is_certain = row.direct > found_.hidden_registers;
       rows.push_back(std::move(row));
     }
     std::sort(rows.begin(), rows.end(),
@@ -59,8 +57,6 @@ class UnreachableRows {
  private:
   void Add(const UnreachableBlock& block) {
     const LiveBlock* recorded = process_.RecordedIn(block.range);
-    // If everything is recorded, a block that is not recorded is libc's own, or was allocated just now.
-    if (recorded != nullptr && !before_.contains(recorded->address)) return;
     std::string label;
     if (recorded != nullptr) label = process_.SiteOf(*recorded);
     if (label.empty() && process_.has_table() && !process_.is_exact()) return;  // estimated from the sampled ones
@@ -101,15 +97,39 @@ class UnreachableRows {
   HolderNames names_;
   const Unreachable& found_;
   const Suppressions& suppressions_;
-  const std::set<uint64_t>& before_;
   std::map<std::string, UnreachableRow> rows_;
 };
 
+// The recorded blocks at one time, by address.
+class RecordedAt {
+ public:
+  explicit RecordedAt(const std::vector<LiveBlock>& recorded) {
+    for (const LiveBlock& block : recorded) blocks_.emplace_back(block.address, block.row);
+  }
+  // Returns whether the block that begins in a range is the same as `now`; null: there is none.
+  bool IsSame(const MemoryRange& range, const LiveBlock* now) const {
+    const auto first = std::lower_bound(blocks_.begin(), blocks_.end(), std::pair(range.start, Offset{0}));
+    const bool was_there = first != blocks_.end() && first->first < range.end;
+    return was_there ? now != nullptr && std::pair(now->address, now->row) == *first : now == nullptr;
+  }
+
+ private:
+  std::vector<std::pair<uint64_t, Offset>> blocks_;
+};
+
+// Drops blocks that were allocated or freed during the scans; and, if free blocks may look used, all that are not recorded.
+void KeepKnown(const ObservedProcess& process, const RecordedAt& before, Unreachable* found) {
+  std::erase_if(found->blocks, [&](const UnreachableBlock& block) {
+    const LiveBlock* recorded = process.RecordedIn(block.range);
+    return !before.IsSame(block.range, recorded) || (recorded == nullptr && !found->knows_free);
+  });
+}
+
 class UnreachableView {
  public:
-  UnreachableView(const ObservedProcess& process, const Unreachable& found, std::vector<UnreachableRow> rows,
+  UnreachableView(ObservedProcess* process, const Unreachable& found, std::vector<UnreachableRow> rows,
                   const UnreachableOptions& options, int64_t stopped_ns)
-      : process_(process), found_(found), rows_(std::move(rows)), options_(options), stopped_ns_(stopped_ns) {
+      : process_(*process), found_(found), rows_(std::move(rows)), options_(options), stopped_ns_(stopped_ns) {
     for (const UnreachableBlock& block : found.blocks) bytes_ += block.range.end - block.range.start;
   }
 
@@ -119,8 +139,9 @@ class UnreachableView {
     } else if (options_.format == "csv") {
       out << "allocated_by,bytes,error,blocks,direct,certain,suppressed\n";
       for (const UnreachableRow& row : rows_) {
-        out << fmt::format("\"{}\",{},{},{},{},{},{}\n", row.label, Whole(row.bytes), ErrorOf(row), Whole(row.blocks),
-                           row.direct, row.is_certain ? "yes" : "no", row.is_suppressed ? "yes" : "no");
+        out << fmt::format("{},{},{},{},{},{},{}\n", CsvQuoted(row.label), Whole(row.bytes), ErrorOf(row),
+                           Whole(row.blocks), row.direct, row.is_certain ? "yes" : "no",
+                           row.is_suppressed ? "yes" : "no");
       }
     } else {
       PrintText(out);
@@ -133,31 +154,67 @@ class UnreachableView {
   static int64_t ErrorOf(const UnreachableRow& row) { return static_cast<int64_t>(1.96 * std::sqrt(row.variance)); }
 
   bool FoundNoBlocks() const { return found_.source == BlockSource::kNone || found_.all_blocks == 0; }
+  // Most of the memory may be blocks of an allocator that is not understood.
+  bool KnowsLittle() const { return found_.unknown_bytes > 4 * found_.heap_bytes + (uint64_t{1} << 20); }
+  bool LacksMemory() const { return process_.image().missing_bytes() > 0; }
   bool Understands() const {
     if (FoundNoBlocks()) return false;
     return found_.knows_free || process_.has_table();
   }
   int ExitCodeOf() const {
-    bool any = false;
+    bool any_uncertain = !found_.settled && !found_.blocks.empty();
+    bool any_suppressed = false;
     uint64_t in_rows = 0, direct = 0;
+    double found_bytes = 0, suppressed_bytes = 0;
     for (const UnreachableRow& row : rows_) {
       in_rows += row.direct;
+      any_suppressed = any_suppressed || row.is_suppressed;
+      if (row.is_suppressed) suppressed_bytes += row.bytes + static_cast<double>(ErrorOf(row));
       if (row.is_suppressed) continue;
-      if (row.is_certain) return kFinding;
-      any = true;
+      if (row.is_certain && !LacksMemory()) return kFinding;
+      any_uncertain = true;
     }
-    // Blocks that were not sampled are in no row.
-    for (const UnreachableBlock& block : found_.blocks) direct += block.direct ? 1 : 0;
-    if (found_.settled && Understands() && direct - in_rows > found_.hidden_registers) return kFinding;
-    any = any || direct > in_rows;
-    if (any || !Understands() || (!found_.settled && !found_.blocks.empty())) return kUnreachableUnknown;
+    // Blocks that were not sampled are in no row. They may be of a suppressed stack.
+    for (const UnreachableBlock& block : found_.blocks) {
+      direct += block.direct ? 1 : 0;
+      found_bytes += static_cast<double>(block.range.end - block.range.start);
+    }
+    const uint64_t others = direct - std::min(direct, in_rows);
+    const bool may_be_suppressed = any_suppressed && found_bytes <= suppressed_bytes;
+    if (found_.settled && others > found_.hidden_registers && !options_.suppressions.empty()) {
+      any_uncertain = any_uncertain || !may_be_suppressed;
+    } else if (found_.settled && others > found_.hidden_registers && Understands() && !LacksMemory()) {
+      return kFinding;
+    } else if (others > 0 && !may_be_suppressed) {
+      any_uncertain = true;
+    }
+    if (any_uncertain || !Understands() || KnowsLittle() || LacksMemory()) return kUnreachableUnknown;
     return kFine;
   }
 
   std::string HowScanned() const {
+    if (process_.is_core()) return "a core file";
     if (stopped_ns_ > 0) return fmt::format("one copy, stopped for {}", FormatRoughTimeNs(stopped_ns_));
     return fmt::format("{} scan{}, {}", found_.scans, found_.scans == 1 ? "" : "s",
                        found_.settled ? "settled" : "not settled");
+  }
+
+  static std::string CsvQuoted(std::string_view text) {
+    std::string quoted = "\"";
+    for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return quoted + "\"";
+  }
+  // Says what the search has not covered.
+  void PrintLimits(std::ostream& out) const {
+    if (KnowsLittle()) {
+      out << fmt::format(
+          "  {} of memory may hold blocks of an allocator that is not understood: searched for pointers, but not checked\n",
+          FormatSize(static_cast<int64_t>(found_.unknown_bytes)));
+    }
+    if (LacksMemory()) {
+      out << fmt::format("  {} of memory are missing in the core file: pointers in it are not found\n",
+                         FormatSize(static_cast<int64_t>(process_.image().missing_bytes())));
+    }
   }
 
   void PrintText(std::ostream& out) const {
@@ -176,6 +233,7 @@ class UnreachableView {
     if (found_.blocks.empty()) {
       out << fmt::format("{}: every one of {} blocks ({}) has a pointer to it ({})\n", process_.name(),
                          found_.all_blocks, FormatSize(static_cast<int64_t>(found_.all_bytes)), HowScanned());
+      PrintLimits(out);
       return;
     }
     out << fmt::format("{}: no pointer found to {} in {} blocks, of {} in {} ({})\n", process_.name(),
@@ -211,6 +269,7 @@ class UnreachableView {
     };
     print(true);
     print(false);
+    PrintLimits(out);
     const auto suppressed =
         std::count_if(rows_.begin(), rows_.end(), [](const auto& row) { return row.is_suppressed; });
     if (suppressed > 0) out << fmt::format("  {} suppressed\n", suppressed);
@@ -227,7 +286,10 @@ class UnreachableView {
         .Key("bytes")
         .Number(static_cast<int64_t>(bytes_));
     json.Key("all_blocks").Number(static_cast<int64_t>(found_.all_blocks));
-    json.Key("all_bytes").Number(static_cast<int64_t>(found_.all_bytes)).Key("unreachable").Open('[');
+    json.Key("all_bytes").Number(static_cast<int64_t>(found_.all_bytes));
+    json.Key("unknown_bytes").Number(static_cast<int64_t>(found_.unknown_bytes));
+    json.Key("missing_bytes").Number(static_cast<int64_t>(process_.image().missing_bytes()));
+    json.Key("unreachable").Open('[');
     for (const UnreachableRow& row : rows_) {
       json.Open('{').Key("allocated_by").String(row.label).Key("bytes").Number(Whole(row.bytes));
       json.Key("error").Number(ErrorOf(row)).Key("blocks").Number(Whole(row.blocks));
@@ -239,7 +301,7 @@ class UnreachableView {
     out << json.Close(']').Close('}').text() << "\n";
   }
 
-  const ObservedProcess& process_;
+  ObservedProcess& process_;
   const Unreachable& found_;
   const std::vector<UnreachableRow> rows_;
   const UnreachableOptions& options_;
@@ -256,37 +318,51 @@ int RunUnreachable(const UnreachableOptions& options, std::ostream& out, std::os
   }
   const absl::StatusOr<ScanBudget> budget = BudgetFor(options.scan_memory);
   if (!budget.ok()) return Failed(budget.status(), err);
-  const absl::StatusOr<pid_t> pid = ParsePid(options.of_process);
-  if (!pid.ok()) return Failed(pid.status(), err);
-  absl::StatusOr<std::unique_ptr<ObservedProcess>> opened = ObservedProcess::Open(*pid, options.tables);
+  const TracingRights rights(options.stop);
+  absl::StatusOr<std::unique_ptr<ObservedProcess>> opened = ObservedProcess::Open(options.of_process, options.tables);
   if (!opened.ok()) return Failed(opened.status(), err);
   ObservedProcess& process = **opened;
   const auto failed = [&](const absl::Status& status) {
     return Failed(absl::Status(status.code(), fmt::format("{}: {}", process.name(), std::string(status.message()))),
                   err);
   };
-  // Only blocks that are live before the first and after the last scan are reported.
-  std::set<uint64_t> before;
-  absl::StatusOr<HeapBlocksInput> first = process.Prepare(false);
-  if (!first.ok()) return failed(first.status());
-  for (const LiveBlock& block : process.recorded()) before.insert(block.address);
+  const auto limited = [&](absl::StatusOr<HeapBlocksInput> input) {
+    if (input.ok()) input->most_bytes = budget->most_bytes;
+    return input;
+  };
   absl::StatusOr<Unreachable> found;
   int64_t stopped_ns = 0;
-  if (options.stop) {
-    absl::StatusOr<std::unique_ptr<CopiedImage>> copy = CopiedImage::Make(&process.image(), budget->most_bytes);
+  if (options.stop && !process.is_core()) {
+    rights.Use();
+    // The table must be of the same moment as the copy.
+    absl::StatusOr<HeapBlocksInput> input;
+    absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
+        CopiedImage::Make(process.running(), budget->most_bytes, [&]() -> absl::Status {
+          input = limited(process.PrepareUnchanged(false));
+          return input.status();
+        });
+    rights.GiveUp();
     if (!copy.ok()) return failed(copy.status());
+    input->outermost_end = process.OutermostEndsIn(copy->get());
     stopped_ns = (*copy)->stopped_ns();
     found = FindUnreachable(
-        copy->get(), [&] { return first; }, nullptr);
+        copy->get(), [&] { return input; }, nullptr);
+    if (!found.ok()) return failed(found.status());
+    KeepKnown(process, RecordedAt(process.recorded()), &*found);
   } else {
+    // Only blocks that are live before the first and after the last scan are reported.
+    if (absl::StatusOr<HeapBlocksInput> first = process.Prepare(false); !first.ok()) return failed(first.status());
+    const RecordedAt before(process.recorded());
+    std::function<std::optional<uint64_t>()> asleep;
+    if (!process.is_core()) asleep = [&] { return process.running()->SwitchesWhileAsleep(); };
     found = FindUnreachable(
-        &process.image(), [&] { return process.Prepare(false); },
-        [&] { return process.image().SwitchesWhileAsleep(); });
+        &process.image(), [&] { return limited(process.Prepare(false)); }, asleep);
+    if (!found.ok()) return failed(found.status());
+    if (absl::StatusOr<HeapBlocksInput> last = process.Prepare(false); !last.ok()) return failed(last.status());
+    KeepKnown(process, before, &*found);
   }
-  if (!found.ok()) return failed(found.status());
-  if (absl::StatusOr<HeapBlocksInput> last = process.Prepare(false); !last.ok()) return failed(last.status());
-  std::vector<UnreachableRow> rows = UnreachableRows(&process, *found, suppressions, before).Make();
-  return UnreachableView(process, *found, std::move(rows), options, stopped_ns).Print(out);
+  std::vector<UnreachableRow> rows = UnreachableRows(&process, *found, suppressions).Make();
+  return UnreachableView(&process, *found, std::move(rows), options, stopped_ns).Print(out);
 }
 
 }  // namespace holdfast

@@ -22,11 +22,11 @@ namespace holdfast {
 inline constexpr int kUnreachableUnknown = 4;
 
 struct UnreachableOptions {
-  std::string of_process;  // a PID
+  std::string of_process;  // a PID, or a core file
   std::vector<std::string> tables, suppressions;
   bool stop = false;
   std::string format;       // text, json or csv
-  std::string scan_memory;  // for --stop; "" = half of the free memory
+  std::string scan_memory;  // "" = half of the free memory
   size_t rows = 20;
 };
 

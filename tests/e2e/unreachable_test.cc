@@ -2,6 +2,7 @@
 // with a known truth (tests/programs/held_memory.cc).
 #include <signal.h>
 
+#include <filesystem>
 #include <regex>
 
 #include "tests/support/profiled.h"
@@ -19,7 +20,10 @@ class Holders : public Profiled {
   std::unique_ptr<Running> Start(std::vector<std::string> arguments, Launch launch = Launch::kBare,
                                  const Options& options = {}) {
     arguments.insert(arguments.begin(), "held_memory");
-    auto program = std::make_unique<Running>(CommandFor(launch, std::move(arguments), options));
+    return Start(CommandFor(launch, std::move(arguments), options));
+  }
+  static std::unique_ptr<Running> Start(const Command& command) {
+    auto program = std::make_unique<Running>(command);
     EXPECT_TRUE(program->WaitForOutput("ready"));
     return program;
   }
@@ -136,6 +140,108 @@ TEST_F(Holders, SaysWhyItCannotAnswer) {
   const RunResult little = Ask("holders", *program, {"--scan-memory", "1KiB"});
   EXPECT_TRUE(little.exited(3)) << little.Describe();
   EXPECT_THAT(little.err, HasSubstr("Allow more with --scan-memory"));
+}
+
+// Blocks that are held in unusual places are no leaks.
+TEST_F(Holders, UnusualPlacesHoldBlocks) {
+  for (const char* place : {"ended_main", "coroutine", "read_only", "code"}) {
+    const auto program = Start(CommandFor(Launch::kBare, {"held_elsewhere", place}));
+    for (const std::vector<std::string>& options : {std::vector<std::string>{}, {"--stop"}}) {
+      std::vector<std::string> all = {"--unreachable"};
+      all.insert(all.end(), options.begin(), options.end());
+      const RunResult answer = Ask("leaks", *program, all);
+      EXPECT_TRUE(answer.exited(0)) << place << " " << options.size() << answer.Describe();
+    }
+  }
+}
+
+TEST_F(Holders, VectorRegistersHoldBlocks) {
+#if defined(__x86_64__)
+  const auto program = Start(CommandFor(Launch::kBare, {"held_elsewhere", "vector"}));
+  const RunResult answer = Ask("leaks", *program, {"--unreachable", "--stop"});
+  EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+#endif
+}
+
+TEST_F(Holders, QuotesInNamesAreDoubledInCsv) {
+  const auto program = Start(CommandFor(Launch::kPreload, {"held_elsewhere", "quoted"}, kAll));
+  const RunResult answer = Ask("leaks", *program, {"--unreachable", "--format", "csv"});
+  ASSERT_TRUE(answer.exited(1)) << answer.Describe();
+  EXPECT_THAT(answer.out, HasSubstr("operator\"\"\"\"")) << answer.out;
+}
+
+// tcmalloc takes its first memory from sbrk, too.
+TEST_F(Holders, AnotherAllocatorsHeapIsNotTakenForGlibcs) {
+  const char* allocator = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4";
+  if (!std::filesystem::exists(allocator)) GTEST_SKIP() << "no tcmalloc here";
+  Command command = CommandFor(Launch::kBare, {"held_memory", "plant"});
+  command.env["LD_PRELOAD"] = allocator;
+  const auto program = Start(command);
+  const RunResult answer = Ask("leaks", *program, {"--unreachable"});
+  EXPECT_TRUE(answer.exited(4)) << answer.Describe();
+  EXPECT_THAT(answer.out, HasSubstr("the allocator is not understood"));
+  EXPECT_THAT(Ask("holders", *program).out, HasSubstr("approximate: block sizes are guessed"));
+}
+
+// A tenth of the blocks is sampled; the others may be of the suppressed stacks.
+TEST_F(Holders, SuppressedStacksAreNoFinding) {
+  const auto program =
+      Start({"plant"}, Launch::kPreload, {{"heap-interval", "16KiB"}, {"snapshot-every", "0"}, {"seed", "1"}});
+  WriteFile(folder() + "/known", "leak:lost_\nleak:new_ring\n");
+  const RunResult some = Ask("leaks", *program, {"--unreachable"});
+  EXPECT_TRUE(some.exited(1)) << some.Describe();
+  const RunResult none = Ask("leaks", *program, {"--unreachable", "--suppressions", folder() + "/known"});
+  EXPECT_TRUE(none.exited(0) || none.exited(4)) << none.Describe();
+  EXPECT_THAT(none.out, HasSubstr("suppressed"));
+}
+
+TEST_F(Holders, OptionsWithoutAnEffectAreRefused) {
+  const RunResult limit = RunTool({"leaks", "--unreachable", "--limit", "1GiB", "1"});
+  EXPECT_TRUE(limit.exited(2)) << limit.Describe();
+  EXPECT_THAT(limit.err, HasSubstr("--limit: does not apply to --unreachable"));
+  const RunResult two = RunTool({"leaks", "--unreachable", "1", "2"});
+  EXPECT_TRUE(two.exited(2)) << two.Describe();
+}
+
+TEST_F(Holders, MoreMemoryThanThereIsIsRefused) {
+  const auto program = Start({"idle"});
+  const RunResult much = Ask("leaks", *program, {"--unreachable", "--scan-memory", "1000000GiB"});
+  EXPECT_TRUE(much.exited(3)) << much.Describe();
+  EXPECT_THAT(much.err, HasSubstr("of memory are free here"));
+  const RunResult little = Ask("leaks", *program, {"--unreachable", "--scan-memory", "1KiB"});
+  EXPECT_TRUE(little.exited(3)) << little.Describe();
+  EXPECT_THAT(little.err, HasSubstr("Allow more with --scan-memory"));
+}
+
+TEST_F(Holders, ACoreFileAnswersAsTheProcessDid) {
+  if (ReadFile("/proc/sys/kernel/core_pattern") != "core\n") GTEST_SKIP() << "core files go elsewhere here";
+  Command command = CommandFor(Launch::kBare, {"held_memory", "crash"});
+  command.cwd = folder();
+  const auto program = Start(command);
+  const RunResult alive = Ask("leaks", *program, {"--unreachable", "--stop", "--format", "json"});
+  ASSERT_TRUE(alive.exited(1)) << alive.Describe();
+  program->CloseInput();
+  program->Wait();
+  std::string core;
+  for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+    if (entry.path().filename().string().rfind("core", 0) == 0) core = entry.path();
+  }
+  ASSERT_NE(core, "");
+  const RunResult dead = RunTool({"leaks", "--unreachable", "--format", "json", core});
+  ASSERT_TRUE(dead.exited(1)) << dead.Describe();
+  const std::regex blocks("\"blocks\":([0-9]+),\"bytes\":([0-9]+),\"all_");
+  std::smatch before, after;
+  ASSERT_TRUE(std::regex_search(alive.out, before, blocks)) << alive.out;
+  ASSERT_TRUE(std::regex_search(dead.out, after, blocks)) << dead.out;
+  EXPECT_EQ(before[0], after[0]);
+  const RunResult tree = RunTool({"holders", "--format", "csv", core});
+  EXPECT_GE(CsvValue(tree.out, "kept_large (held_memory)", 0), 1 << 20) << tree.Describe();
+  EXPECT_THAT(tree.out, HasSubstr("Derived"));
+
+  std::filesystem::resize_file(core, std::filesystem::file_size(core) / 2);
+  const RunResult half = RunTool({"leaks", "--unreachable", core});
+  EXPECT_TRUE(half.exited(4)) << half.Describe();
+  EXPECT_THAT(RunTool({"holders", core}).out, HasSubstr("missing in the core file"));
 }
 
 }  // namespace

@@ -4,7 +4,11 @@
 //   plant          each kind below, reachable and lost
 //   churn          moves pointers between slots all the time, in a second thread
 //   graph SEED     random objects with random pointers; prints how many of them are unreachable
+//   graphs         the same for each seed in its input, one after the other
+//   large N BYTES  one list of N blocks; with a further argument a thread runs all the time
+//   shares         lists, trees and tables of several variables; prints how many bytes each holds
 //   idle           nothing besides
+//   crash          as plant, and crashes at the end, with a core file
 //
 // Lost blocks are allocated by functions called lost_…, the others by kept_….
 #include <malloc.h>
@@ -14,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -169,10 +174,12 @@ void churn() {
 // Random objects: each has up to four pointers, to the start or the middle of others. Roots are some of them. Prints the
 // number that a search from the roots does not reach. The oracle is hidden from the search: it keeps no pointers.
 constexpr uintptr_t kHide = 0x5a5a5a5a5a5a5a5a;
+std::vector<uintptr_t> hidden;
 void graph(unsigned seed) {
   std::mt19937_64 random(seed);
   constexpr size_t kObjects = 3000;
-  std::vector<uintptr_t> hidden;
+  for (const uintptr_t object : hidden) free(reinterpret_cast<void*>(object ^ kHide));
+  hidden.clear();
   std::vector<size_t> sizes;
   std::vector<std::vector<size_t>> edges(kObjects);
   for (size_t i = 0; i < kObjects; ++i) {
@@ -221,18 +228,89 @@ void graph(unsigned seed) {
   printf("lost %zu blocks %zu bytes\n", lost, lost_bytes);
 }
 
+void large(size_t count, size_t bytes, bool is_busy) {
+  for (size_t i = 0; i < count; ++i) {
+    Link* link = static_cast<Link*>(malloc(bytes));
+    link->next = kept_ring;
+    kept_ring = link;
+  }
+  if (!is_busy) return;
+  std::thread([] {
+    while (!stops) continue;
+  }).detach();
+}
+
+// Several variables that hold known amounts.
+struct Tree {
+  Tree *left, *right, *above;
+  char bytes[40];
+};
+Tree* shares_tree;
+Link* shares_list;
+std::vector<std::string>* shares_strings;
+std::unordered_map<int, std::string>* shares_table;
+char** shares_large;
+Tree* grow(int depth, Tree* above) {
+  if (depth == 0) return nullptr;
+  Tree* tree = static_cast<Tree*>(calloc(1, sizeof *tree));
+  tree->above = above;
+  tree->left = grow(depth - 1, tree);
+  tree->right = grow(depth - 1, tree);
+  return tree;
+}
+void shares() {
+  constexpr size_t kCount = 50'000, kLarge = 100, kLargeBytes = 20'000;
+  shares_tree = grow(16, nullptr);
+  for (size_t i = 0; i < kCount; ++i) {
+    Link* link = static_cast<Link*>(calloc(1, sizeof *link));
+    link->next = shares_list;
+    shares_list = link;
+  }
+  shares_strings = new std::vector<std::string>;
+  shares_table = new std::unordered_map<int, std::string>;
+  for (size_t i = 0; i < kCount; ++i) {
+    shares_strings->emplace_back(100, 's');
+    (*shares_table)[static_cast<int>(i)] = std::string(60, 't');
+  }
+  shares_large = static_cast<char**>(calloc(kLarge, sizeof(char*)));
+  for (size_t i = 0; i < kLarge; ++i) shares_large[i] = static_cast<char*>(malloc(kLargeBytes));
+  const auto says = [](const char* variable, size_t bytes) { printf("holds %s %zu\n", variable, bytes); };
+  const auto usable = [](void* block) { return malloc_usable_size(block); };
+  says("shares_tree", ((size_t{1} << 16) - 1) * usable(shares_tree));
+  says("shares_list", kCount * usable(shares_list));
+  says("shares_strings",
+       usable(shares_strings) + usable(shares_strings->data()) + kCount * usable(shares_strings->front().data()));
+  size_t table = usable(shares_table) + shares_table->bucket_count() * sizeof(void*);
+  for (auto& [key, text] : *shares_table) table += usable(text.data()) + sizeof(void*) + sizeof key + 4 + sizeof text;
+  says("shares_table", table);
+  says("shares_large", usable(shares_large) + kLarge * usable(shares_large[0]));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "idle";
-  if (what == "plant") plant();
+  if (what == "plant" || what == "crash") plant();
   if (what == "churn") churn();
   if (what == "graph") graph(static_cast<unsigned>(atoi(argv[2])));
+  if (what == "large") large(strtoul(argv[2], nullptr, 10), strtoul(argv[3], nullptr, 10), argc > 4);
+  if (what == "shares") shares();
   clear_stack();
   puts("ready");
   fflush(stdout);
+  for (char line[32]; what == "graphs" && fgets(line, sizeof line, stdin) != nullptr;) {
+    graph(static_cast<unsigned>(atoi(line)));
+    clear_stack();
+    puts("ready");
+    fflush(stdout);
+  }
   char byte;
   while (read(0, &byte, 1) > 0) {
+  }
+  if (what == "crash") {
+    const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_CORE, &all);
+    abort();
   }
   stops = true;
   _exit(0);

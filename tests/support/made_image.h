@@ -27,6 +27,20 @@ class MadeImage : public MemoryImage {
     contents_.push_back(std::move(bytes));
   }
   void AddThread(ImageThread thread) { threads_.push_back(std::move(thread)); }
+  void SetShared(size_t mapping) { mappings_[mapping].shared = true; }
+  void SetStackStart(uint64_t address) { stack_start_ = address; }
+  // Writes the state of glibc's main arena to `address`, with empty bins and the top chunk at `top`.
+  void AddMainArena(uint64_t address, uint64_t top) {
+    constexpr uint64_t kTop = 0x60, kBins = 0x70, kNext = 0x870, kBytes = 0x888;
+    SetWord(address + kTop, top);
+    for (uint64_t bin = address + kBins; bin < address + kNext - 0x10; bin += 16) {
+      SetWord(bin, bin - 0x10);
+      SetWord(bin + 8, bin - 0x10);
+    }
+    SetWord(address + kNext, address);
+    SetWord(address + kNext + 0x10, 1);
+    for (const uint64_t place : {kBytes, kBytes + 8}) SetWord(address + place, 0x21000);
+  }
   void SetWord(uint64_t address, uint64_t word) {
     for (size_t i = 0; i < mappings_.size(); ++i) {
       if (address >= mappings_[i].start && address + 8 <= mappings_[i].start + contents_[i].size())

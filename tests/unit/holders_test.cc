@@ -1,17 +1,30 @@
 // The parts of the search for what holds memory: the map of blocks, dominators, and when repeated scans have settled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "report/holders/block_map.h"
+#include "report/holders/copied_image.h"
+#include "report/holders/core_image.h"
 #include "report/holders/glibc_blocks.h"
 #include "report/holders/holder_graph.h"
 #include "report/holders/unreachable.h"
+#include "report/observe/table/process_files.h"
 #include "tests/support/made_image.h"
 
 namespace holdfast {
@@ -172,7 +185,8 @@ TEST(Unreachable, MemoryBetweenRecordedBlocksMayHoldThem) {
   image.Add(0x100000, 0x110000, "", std::string(0x10000, '\0'));
   image.Add(0x200000, 0x201000, "/bin/program", std::string(0x1000, '\0'));
   HeapBlocksInput input;
-  input.recorded = {{0x100100, 64, 1}, {0x100200, 64, 1}, {0x100300, 64, 1}, {0x100400, 64, 1}};
+  const LiveBlock recorded[] = {{0x100100, 64, 1}, {0x100200, 64, 1}, {0x100300, 64, 1}, {0x100400, 64, 1}};
+  input.recorded = recorded;
   image.SetWord(0x200010, 0x100110);  // a global, to the middle of the first
   image.SetWord(0x100108, 0x100200);  // from there to the second
   image.SetWord(0x105000, 0x100300);  // the third: only from memory that is no recorded block
@@ -183,6 +197,267 @@ TEST(Unreachable, MemoryBetweenRecordedBlocksMayHoldThem) {
   ASSERT_EQ(found->blocks.size(), 1u);
   EXPECT_EQ(found->blocks[0].range.start, 0x100400u);
   EXPECT_TRUE(found->blocks[0].direct);
+}
+
+// A heap of glibc: 64 KiB of chunks, all in use and empty, and libc's data with the main arena.
+class MadeHeap : public MadeImage {
+ public:
+  static constexpr uint64_t kHeap = 0x10000000, kHeapBytes = 0x10000, kData = 0x7f0000000000, kArena = kData + 0x400,
+                            kKey = 0x1234567890abcdef;
+
+  explicit MadeHeap(const char* libc, uint64_t chunk_bytes = 0x40) : chunk_bytes_(chunk_bytes) {
+    Add(kHeap, kHeap + kHeapBytes, "[heap]", std::string(kHeapBytes, '\0'));
+    Add(kData, kData + 0x2000, libc, std::string(0x2000, '\0'));
+    for (uint64_t chunk = kHeap; chunk + chunk_bytes <= kHeap + kHeapBytes; chunk += chunk_bytes)
+      SetWord(chunk + 8, chunk_bytes | 1);
+  }
+  void SetVersion(const std::string& version) {
+    std::string text = "GNU C Library (x) stable release version " + version + ".";
+    text.resize(0x1000);
+    Add(kData + 0x10000, kData + 0x11000, "/lib/libc.so.6", text, false);
+  }
+  uint64_t Block(uint64_t i) const { return kHeap + i * chunk_bytes_ + 16; }
+  HeapBlocks Blocks() {
+    absl::StatusOr<HeapBlocks> found = FindHeapBlocks(this, {});
+    EXPECT_TRUE(found.ok()) << found.status();
+    return *std::move(found);
+  }
+
+ private:
+  const uint64_t chunk_bytes_;
+};
+
+// musl, and tcmalloc, use [heap] as well, and may fill it with anything.
+TEST(GlibcBlocks, AHeapWithoutAMainArenaIsAnotherAllocators) {
+  MadeHeap without("/lib/ld-musl-x86_64.so.1");
+  EXPECT_EQ(without.Blocks().source, BlockSource::kNone);
+  EXPECT_EQ(without.Blocks().unknown_bytes, MadeHeap::kHeapBytes);
+  // Another allocator replaces malloc: libc's arena has no memory.
+  MadeHeap unused("/lib/libc.so.6");
+  unused.AddMainArena(MadeHeap::kArena, MadeHeap::kArena + 0x60);
+  EXPECT_EQ(unused.Blocks().source, BlockSource::kNone);
+  MadeHeap with("/lib/libc.so.6");
+  with.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  EXPECT_EQ(with.Blocks().source, BlockSource::kGlibc);
+  EXPECT_EQ(with.Blocks().map.size(), MadeHeap::kHeapBytes / 0x40);
+}
+
+// With --exact the blocks of such a heap are known.
+TEST(GlibcBlocks, RecordedBlocksInAnotherAllocatorsHeapAreKnown) {
+  MadeHeap image("/lib/ld-musl-x86_64.so.1");
+  const LiveBlock recorded[] = {{MadeHeap::kHeap + 0x100, 64, 1}, {MadeHeap::kHeap + 0x200, 64, 1}};
+  HeapBlocksInput input;
+  input.recorded = recorded;
+  const absl::StatusOr<HeapBlocks> found = FindHeapBlocks(&image, input);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->source, BlockSource::kRecorded);
+  EXPECT_EQ(found->map.Find(MadeHeap::kHeap + 0x210).range.start, MadeHeap::kHeap + 0x200);
+}
+
+// glibc 2.42 changed the caches, and not the mark of a cached chunk.
+TEST(GlibcBlocks, CachedChunksAreKnownByTheirMark) {
+  MadeHeap image("/lib/libc.so.6");
+  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  image.SetWord(MadeHeap::kData + 0x1800, MadeHeap::kKey);
+  const auto mark = [&](uint64_t block, uint64_t next) {
+    image.SetWord(block, next ^ block >> 12);
+    image.SetWord(block + 8, MadeHeap::kKey);
+  };
+  mark(image.Block(3), image.Block(5));
+  mark(image.Block(5), 0);
+  image.SetWord(image.Block(7) + 8, MadeHeap::kKey);  // a copy of a freed block: the link does not fit
+  image.SetWord(image.Block(7), 0x4141414141414141);
+  const HeapBlocks heap = image.Blocks();
+  EXPECT_TRUE(heap.knows_free);
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(image.Block(i)).unused, i == 3 || i == 5) << i;
+}
+
+// Up to 2.28 cached chunks have no mark: their second word is what the program left there.
+TEST(GlibcBlocks, OldCachesAreListsWithoutMarks) {
+  MadeHeap image("/lib/libc.so.6", 0x250);
+  image.SetVersion("2.27");
+  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + 0x250 * 20);
+  const uint64_t cache = image.Block(0), bin = (0x250 - 0x20) / 16;
+  for (uint64_t word = 0; word < 0x240; word += 8) image.SetWord(cache + word, 0);
+  image.SetWord(cache + bin / 8 * 8, uint64_t{2} << bin % 8 * 8);  // two blocks
+  image.SetWord(cache + 0x40 + bin * 8, image.Block(4));
+  image.SetWord(image.Block(4), image.Block(6));
+  for (const uint64_t i : {4, 6, 8}) image.SetWord(image.Block(i) + 8, 0x5555555555555555);
+  const HeapBlocks heap = image.Blocks();
+  EXPECT_TRUE(heap.knows_free);
+  for (uint64_t i = 1; i < 10; ++i) EXPECT_EQ(heap.map.Find(image.Block(i)).unused, i == 4 || i == 6) << i;
+}
+
+// A list of free blocks that cannot be followed: free blocks may look used.
+TEST(GlibcBlocks, ABrokenFastBinIsSaid) {
+  MadeHeap image("/lib/libc.so.6");
+  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  image.SetVersion("2.36");
+  image.SetWord(MadeHeap::kArena + 0x18, image.Block(2) - 16);
+  image.SetWord(image.Block(2), image.Block(2) >> 12);
+  EXPECT_TRUE(image.Blocks().map.Find(image.Block(2)).unused);
+  EXPECT_TRUE(image.Blocks().knows_free);
+  image.SetWord(MadeHeap::kArena + 0x18, image.Block(2));
+  EXPECT_FALSE(image.Blocks().knows_free);
+}
+
+// Heads that look right and lead far away, so that each search reads much and finds nothing.
+TEST(GlibcBlocks, HostileSizesAreReadABoundedNumberOfTimes) {
+  constexpr uint64_t kBytes = 64 << 20, kHeap = 0x20000000, kFar = 0x80000;
+  class Counting : public MadeImage {
+   public:
+    bool Read(uint64_t address, void* to, size_t bytes) const override {
+      bytes_read += bytes;
+      return MadeImage::Read(address, to, bytes);
+    }
+    mutable uint64_t bytes_read = 0;
+  };
+  Counting image;
+  std::string words(kBytes, '\0');
+  const uint64_t size = kFar | 1;
+  for (uint64_t at = 0; at + 16 <= kBytes; at += 16) {
+    if (at / kFar % 8 != 7) memcpy(words.data() + at + 8, &size, sizeof size);  // after a few heads there is none
+  }
+  image.Add(kHeap, kHeap + kBytes, "[heap]", std::move(words));
+  image.Add(MadeHeap::kData, MadeHeap::kData + 0x2000, "/lib/libc.so.6", std::string(0x2000, '\0'));
+  image.AddMainArena(MadeHeap::kArena, kHeap + 0x40);
+  EXPECT_TRUE(FindHeapBlocks(&image, {}).ok());
+  EXPECT_LT(image.bytes_read, uint64_t{1} << 30);
+}
+
+TEST(Roots, WhatTheProcessWroteMayHoldPointersAlsoWhereItIsReadOnlyNow) {
+  MemoryMapping mapping;
+  mapping.readable = true;
+  mapping.name = "/bin/program";
+  EXPECT_TRUE(MayHoldPointers(mapping));
+  EXPECT_TRUE(IsReadOnlyFile(mapping));
+  mapping.shared = true;
+  EXPECT_FALSE(MayHoldPointers(mapping));
+  for (const char* memory : {"/memfd:jit (deleted)", "/dev/shm/x", "/dev/zero (deleted)"}) {
+    mapping.name = memory;
+    EXPECT_TRUE(MayHoldPointers(mapping)) << memory;
+  }
+  mapping.name = "/dev/dri/card0";
+  EXPECT_FALSE(MayHoldPointers(mapping));
+}
+
+// The stack of a coroutine that sleeps may be below that of the running one.
+TEST(Roots, MemoryBelowTheStackPointerIsDeadOnlyOnTheThreadsOwnStack) {
+  MadeImage image;
+  constexpr uint64_t kStack = 0x7ffe00000000, kStackPointer = kStack + 0x4000, kStart = kStack + 0xf000;
+  image.Add(kStack, kStack + 0x10000, "[stack]", std::string(0x10000, '\0'));
+  image.AddThread({.id = 1, .inner_id = 1, .number = 1, .name = "", .sp = kStackPointer, .registers = {}});
+  image.SetStackStart(kStart);
+  const auto covers = [&](const HeapBlocksInput& input) {
+    const std::vector<RootRange> roots = FindRoots(&image, HeapBlocks(), input);
+    return std::any_of(roots.begin(), roots.end(),
+                       [](const RootRange& root) { return root.range.Contains(kStack + 0x1000); });
+  };
+  HeapBlocksInput input;
+  EXPECT_TRUE(covers(input));  // the walk fails
+  input.outermost_end = [](const ImageThread&) { return std::optional<uint64_t>(kStack + 0x8000); };
+  EXPECT_TRUE(covers(input));  // the walk ends at the coroutine's first function
+  input.outermost_end = [=](const ImageThread&) { return std::optional<uint64_t>(kStart); };
+  EXPECT_FALSE(covers(input));
+}
+
+// A program that waits for its input, and begins another one then.
+TEST(ProcessImage, AnExecBetweenScansIsAnError) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte;
+    if (read(ends[0], &byte, 1) == 1) execl("/bin/sleep", "sleep", "100", nullptr);
+    _exit(1);
+  }
+  const auto image = ProcessImage::Open(child);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_TRUE((*image)->Refresh().ok());
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  absl::Status status;
+  while ((status = (*image)->Refresh()).ok()) usleep(1000);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("began another program"));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+char StateOf(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(stat), {}};
+  return text[text.rfind(')') + 2];
+}
+
+// The table is read in this moment, so that both know the same blocks.
+TEST(CopiedImage, CallsBackWhileTheProcessIsStopped) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  const auto image = ProcessImage::Open(child);
+  ASSERT_TRUE(image.ok()) << image.status();
+  char state = '?';
+  const auto copy = CopiedImage::Make(image->get(), uint64_t{1} << 30, [&] {
+    state = StateOf(child);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(state, 't');
+  EXPECT_NE(StateOf(child), 't');
+  ASSERT_FALSE((*copy)->threads().empty());
+  EXPECT_TRUE((*copy)->threads()[0].has_all_registers);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(CopiedImage, AProcessThatASignalStoppedRemainsStopped) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  kill(child, SIGSTOP);
+  ASSERT_EQ(waitpid(child, nullptr, WUNTRACED), child);
+  const auto image = ProcessImage::Open(child);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_TRUE(CopiedImage::Make(image->get(), uint64_t{1} << 30, [] { return absl::OkStatus(); }).ok());
+  char state;
+  while ((state = StateOf(child)) == 'R') usleep(1000);  // on its way back
+  EXPECT_EQ(state, 'T');
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+// A thread that waits in vfork for its child cannot stop.
+TEST(CopiedImage, AThreadThatTheKernelCannotStopCountsAsStopped) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (vfork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) pause();
+    }
+    _exit(0);
+  }
+  while (StateOf(child) != 'D') usleep(1000);
+  const auto image = ProcessImage::Open(child);
+  ASSERT_TRUE(image.ok()) << image.status();
+  const auto copy = CopiedImage::Make(image->get(), uint64_t{1} << 30, [] { return absl::OkStatus(); });
+  EXPECT_TRUE(copy.ok()) << copy.status();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(CoreImage, RefusesWhatIsNoCoreFile) {
+  const auto message_of = [](const std::string& bytes) {
+    FileDescriptor file = FileInMemory(bytes);
+    const auto image = CoreImage::Open(std::move(file));
+    return image.ok() ? std::string("none") : std::string(image.status().message());
+  };
+  EXPECT_EQ(message_of(""), "is no core file");
+  EXPECT_EQ(message_of("some text that is no core"), "is neither a process id nor a core file");
+  EXPECT_THAT(message_of("\x28\xb5\x2f\xfd compressed"), ::testing::HasSubstr("is compressed"));
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(program), {}};
+  EXPECT_EQ(message_of(bytes), "is an ELF file, but no core file");
 }
 
 TEST(GlibcBlocks, KnowsTheVersionFromTheText) {

@@ -1,0 +1,345 @@
+#include "report/holders/core_image.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/procfs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "report/names/elf/debug_file_finder.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kMaxSegments = 1 << 20, kMaxNotes = size_t{256} << 20, kMaxThreads = 1 << 20;
+constexpr uint64_t kUserEnd = uint64_t{1} << 56;
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#else
+constexpr uint16_t kMachine = EM_AARCH64;
+#endif
+
+// Reads a value from the start of `bytes` and removes it. Returns false if there are too few bytes.
+template <typename T>
+bool Take(std::string_view* bytes, T* value) {
+  if (bytes->size() < sizeof *value) return false;
+  memcpy(value, bytes->data(), sizeof *value);
+  bytes->remove_prefix(sizeof *value);
+  return true;
+}
+
+bool ReadAt(const FileDescriptor& file, uint64_t offset, void* to, size_t bytes) {
+  return offset <= INT64_MAX && PreadAll(file.get(), static_cast<char*>(to), bytes, offset) == bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoreImage>> CoreImage::Open(FileDescriptor file) {
+  std::unique_ptr<CoreImage> image(new CoreImage);
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return absl::NotFoundError(strerror(errno));
+  image->file_ = std::move(file);
+  image->file_bytes_ = static_cast<uint64_t>(std::max<off_t>(info.st_size, 0));
+  if (absl::Status status = image->ReadHeaders(); !status.ok()) return status;
+  return image;
+}
+
+absl::Status CoreImage::ReadHeaders() {
+  Elf64_Ehdr head;
+  constexpr unsigned char kZstd[] = {0x28, 0xb5, 0x2f, 0xfd}, kLz4[] = {0x04, 0x22, 0x4d, 0x18};
+  char magic[4] = {};
+  if (!ReadAt(file_, 0, magic, sizeof magic)) return absl::InvalidArgumentError("is no core file");
+  if (memcmp(magic, kZstd, 4) == 0 || memcmp(magic, kLz4, 4) == 0) {
+    return absl::InvalidArgumentError("is compressed. Unpack it first: coredumpctl dump -o core, zstd -d or lz4 -d");
+  }
+  if (!ReadAt(file_, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+    return absl::InvalidArgumentError("is neither a process id nor a core file");
+  if (head.e_ident[EI_CLASS] != ELFCLASS64)
+    return absl::InvalidArgumentError("is a 32-bit ELF file, which Holdfast cannot read");
+  if (head.e_type != ET_CORE) return absl::InvalidArgumentError("is an ELF file, but no core file");
+  if (head.e_machine != kMachine) return absl::InvalidArgumentError("is a core file of another processor");
+  if (head.e_phentsize != sizeof(Elf64_Phdr)) return absl::InvalidArgumentError("is a damaged core file");
+  uint64_t count = head.e_phnum;
+  if (count == PN_XNUM) {  // the number is in the first section header
+    Elf64_Shdr section;
+    if (!ReadAt(file_, head.e_shoff, &section, sizeof section))
+      return absl::InvalidArgumentError("is a truncated core file: it has no program headers");
+    count = section.sh_info;
+  }
+  if (count > kMaxSegments) return absl::InvalidArgumentError("is a damaged core file");
+  std::vector<Elf64_Phdr> headers(count);
+  if (!ReadAt(file_, head.e_phoff, headers.data(), count * sizeof headers[0]))
+    return absl::InvalidArgumentError("is a truncated core file: it has no program headers");
+  for (const Elf64_Phdr& header : headers) {
+    if (header.p_type == PT_NOTE && header.p_filesz <= kMaxNotes && header.p_offset <= file_bytes_) {
+      std::string notes(std::min<uint64_t>(header.p_filesz, file_bytes_ - header.p_offset), '\0');
+      if (ReadAt(file_, header.p_offset, notes.data(), notes.size())) ReadNotes(notes);
+    }
+    if (header.p_type != PT_LOAD || header.p_memsz == 0 || header.p_vaddr >= kUserEnd ||
+        header.p_memsz > kUserEnd - header.p_vaddr)
+      continue;
+    Segment segment{.range = {header.p_vaddr, header.p_vaddr + header.p_memsz}, .offset = header.p_offset};
+    segment.bytes = std::min(header.p_filesz, header.p_memsz);
+    if (segment.offset >= file_bytes_) {
+      segment.bytes = 0;
+    } else {
+      segment.bytes = std::min(segment.bytes, file_bytes_ - segment.offset);
+    }
+    missing_bytes_ += std::min(header.p_filesz, header.p_memsz) - segment.bytes;
+    segments_.push_back(segment);
+    rights_.push_back(header.p_flags);
+  }
+  if (segments_.empty()) return absl::InvalidArgumentError("is a core file without memory");
+  AddMappings();
+  OrderThreads();
+  return absl::OkStatus();
+}
+
+void CoreImage::ReadNotes(std::string_view notes) {
+  const auto aligned = [](uint64_t size) { return (size + 3) & ~uint64_t{3}; };
+  for (Elf64_Nhdr head; Take(&notes, &head);) {
+    const uint64_t name = aligned(head.n_namesz), body = aligned(head.n_descsz);
+    if (name > notes.size() || head.n_descsz > notes.size() - name) return;
+    const bool is_core =
+        notes.substr(0, head.n_namesz).starts_with("CORE") || notes.substr(0, head.n_namesz).starts_with("LINUX");
+    const std::string_view text = notes.substr(name, head.n_descsz);
+    notes.remove_prefix(std::min<uint64_t>(name + body, notes.size()));
+    if (!is_core) continue;
+    switch (head.n_type) {
+      case NT_PRSTATUS:
+        AddThread(text);
+        break;
+      case NT_FPREGSET:
+      case NT_X86_XSTATE:
+        if (threads_.empty()) break;
+        for (std::string_view rest = text; rest.size() >= sizeof(uint64_t);) {
+          uint64_t word;
+          Take(&rest, &word);
+          threads_.back().registers.push_back(word);
+        }
+        break;
+      case NT_PRPSINFO: {
+        prpsinfo_t info;
+        if (std::string_view rest = text; Take(&rest, &info)) {
+          pid_ = info.pr_pid;
+          program_.assign(info.pr_fname, strnlen(info.pr_fname, sizeof info.pr_fname));
+        }
+        break;
+      }
+      case NT_AUXV:
+        auxv_ = text;
+        break;
+      case NT_FILE:
+        AddFiles(text);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void CoreImage::AddThread(std::string_view status) {
+  prstatus_t about;
+  if (threads_.size() >= kMaxThreads || !Take(&status, &about)) return;
+  ImageThread thread{.id = about.pr_pid, .inner_id = static_cast<uint32_t>(about.pr_pid), .name = "", .registers = {}};
+  const auto* words = reinterpret_cast<const uint64_t*>(&about.pr_reg);
+  thread.registers.assign(words, words + sizeof about.pr_reg / sizeof(uint64_t));
+  user_regs_struct registers;
+  static_assert(sizeof registers <= sizeof about.pr_reg);
+  memcpy(&registers, &about.pr_reg, sizeof registers);
+#if defined(__x86_64__)
+  thread.pc = registers.rip;
+  thread.sp = registers.rsp;
+#else
+  thread.pc = registers.pc;
+  thread.sp = registers.sp;
+#endif
+  thread.has_all_registers = true;
+  threads_.push_back(std::move(thread));
+}
+
+// count, page size, then (start, end, offset in pages) for each, then the paths.
+void CoreImage::AddFiles(std::string_view files) {
+  uint64_t count = 0, page = 0;
+  if (!Take(&files, &count) || !Take(&files, &page) || count > files.size() / (3 * sizeof(uint64_t)) ||
+      page > (uint64_t{1} << 30))
+    return;
+  std::string_view paths = files.substr(count * 3 * sizeof(uint64_t));
+  for (; count > 0; --count) {
+    uint64_t words[3];
+    const size_t end = paths.find('\0');
+    if (!Take(&files, &words) || end == std::string_view::npos) return;
+    if (words[0] < words[1])
+      files_.push_back({{words[0], words[1]}, words[2] * page, std::string(paths.substr(0, end))});
+    paths.remove_prefix(end + 1);
+  }
+}
+
+void CoreImage::AddMappings() {
+  std::string_view rest = auxv_;
+  for (Elf64_auxv_t entry; Take(&rest, &entry);) {
+    if (entry.a_type == AT_RANDOM) in_stack_ = entry.a_un.a_val;
+  }
+  std::sort(files_.begin(), files_.end(), [](const auto& a, const auto& b) { return a.range.start < b.range.start; });
+  std::vector<size_t> order(segments_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [this](size_t a, size_t b) { return segments_[a].range.start < segments_[b].range.start; });
+  std::vector<Segment> segments;
+  std::vector<uint32_t> rights;
+  for (const size_t i : order) {
+    if (!segments.empty() && segments_[i].range.start < segments.back().range.end) continue;
+    segments.push_back(segments_[i]);
+    rights.push_back(rights_[i]);
+  }
+  segments_ = std::move(segments);
+  rights_ = std::move(rights);
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    MemoryMapping mapping;
+    mapping.start = segments_[i].range.start;
+    mapping.end = segments_[i].range.end;
+    mapping.readable = (rights_[i] & PF_R) != 0;
+    mapping.writable = (rights_[i] & PF_W) != 0;
+    if (const FileMapping* file = FileAt(mapping.start)) mapping.name = file->path;
+    if (in_stack_ >= mapping.start && in_stack_ < mapping.end) mapping.name = "[stack]";
+    mappings_.push_back(std::move(mapping));
+    executable_.push_back((rights_[i] & PF_X) != 0);
+  }
+  const Segment* stack = SegmentAt(in_stack_);
+  if (stack == nullptr) return;
+  if (stack->bytes == 0) {  // the process had a filter that leaves out its memory
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      if (mappings_[i].writable && segments_[i].bytes == 0) missing_bytes_ += mappings_[i].end - mappings_[i].start;
+    }
+  }
+  FindStackStart(stack->range.start);
+}
+
+// On the stack are, in ascending order: argc, the arguments, 0, the environment, 0, the auxiliary vector.
+void CoreImage::FindStackStart(uint64_t lowest) {
+  constexpr uint64_t kLargestArguments = uint64_t{8} << 20;
+  uint64_t first[2];
+  if (auxv_.size() < sizeof first) return;
+  memcpy(first, auxv_.data(), sizeof first);
+  const uint64_t from = std::max(lowest, in_stack_ - std::min(in_stack_, kLargestArguments)) & ~uint64_t{7};
+  std::vector<uint64_t> words((in_stack_ - from) / sizeof(uint64_t));
+  if (words.size() < 4 || !Read(from, words.data(), words.size() * sizeof(uint64_t))) return;
+  size_t at = words.size() - 2;
+  while (at > 0 && (words[at] != first[0] || words[at + 1] != first[1] || words[at - 1] != 0)) --at;
+  if (at < 2) return;
+  for (at -= 2; at > 0 && words[at] != 0;) --at;  // the end of the arguments
+  for (size_t arguments = 0; at > arguments; ++arguments) {
+    if (words[at - 1 - arguments] != arguments) continue;
+    stack_start_ = from + (at - 1 - arguments) * sizeof(uint64_t);
+    return;
+  }
+}
+
+// The kernel writes the thread that crashed first. Ids are assigned in ascending order, and main has the process's.
+void CoreImage::OrderThreads() {
+  std::sort(threads_.begin(), threads_.end(), [this](const ImageThread& a, const ImageThread& b) {
+    return std::pair(a.id != pid_, a.id) < std::pair(b.id != pid_, b.id);
+  });
+  uint32_t number = pid_ != 0 && !threads_.empty() && threads_.front().id != pid_ ? 1 : 0;  // main has ended
+  for (ImageThread& thread : threads_) {
+    thread.number = ++number;
+    if (thread.id == pid_) thread.name = program_;
+  }
+}
+
+const CoreImage::Segment* CoreImage::SegmentAt(uint64_t address) const {
+  const auto next = std::upper_bound(segments_.begin(), segments_.end(), address,
+                                     [](uint64_t at, const Segment& segment) { return at < segment.range.start; });
+  if (next == segments_.begin() || address >= std::prev(next)->range.end) return nullptr;
+  return &*std::prev(next);
+}
+
+const CoreImage::FileMapping* CoreImage::FileAt(uint64_t address) const {
+  const auto next = std::upper_bound(files_.begin(), files_.end(), address,
+                                     [](uint64_t at, const FileMapping& file) { return at < file.range.start; });
+  if (next == files_.begin() || address >= std::prev(next)->range.end) return nullptr;
+  return &*std::prev(next);
+}
+
+bool CoreImage::Read(uint64_t address, void* to, size_t bytes) const {
+  char* into = static_cast<char*>(to);
+  while (bytes > 0) {
+    const Segment* segment = SegmentAt(address);
+    const uint64_t offset = segment == nullptr ? 0 : address - segment->range.start;
+    size_t here = 0;
+    if (segment != nullptr && offset < segment->bytes) {
+      here = std::min<uint64_t>(bytes, segment->bytes - offset);
+      if (!ReadAt(file_, segment->offset + offset, into, here)) return false;
+    } else {
+      const FileMapping* file = FileAt(address);
+      if (file == nullptr ||
+          (segment != nullptr && !IsReadOnlyFile(mappings_[static_cast<size_t>(segment - segments_.data())])))
+        return false;
+      here = std::min<uint64_t>(
+          bytes, std::min(file->range.end, segment == nullptr ? file->range.end : segment->range.end) - address);
+      if (!ReadFromFile(address, into, here)) return false;
+    }
+    into += here;
+    address += here;
+    bytes -= here;
+  }
+  return true;
+}
+
+// Reads what the process had mapped from a file, if the file on this machine has the same first page.
+bool CoreImage::ReadFromFile(uint64_t address, void* to, size_t bytes) const {
+  const FileMapping* file = FileAt(address);
+  const auto [place, added] = opened_.emplace(file->path, FileDescriptor());
+  if (added) {
+    const auto first = std::find_if(files_.begin(), files_.end(),
+                                    [&](const FileMapping& one) { return one.offset == 0 && one.path == file->path; });
+    if (first == files_.end()) return false;
+    const Segment* segment = SegmentAt(first->range.start);
+    char in_core[kPage], in_file[kPage];
+    absl::StatusOr<FileDescriptor> opened = OpenRegular(file->path);
+    if (segment == nullptr || segment->range.start != first->range.start || segment->bytes < kPage || !opened.ok() ||
+        !ReadAt(file_, segment->offset, in_core, kPage) || !ReadAt(*opened, 0, in_file, kPage) ||
+        memcmp(in_core, in_file, kPage) != 0)
+      return false;
+    place->second = *std::move(opened);
+  }
+  return place->second.valid() && ReadAt(place->second, file->offset + (address - file->range.start), to, bytes);
+}
+
+MemoryRange CoreImage::PopulatedRun(uint64_t from, uint64_t end) {
+  auto segment = std::upper_bound(segments_.begin(), segments_.end(), from,
+                                  [](uint64_t at, const Segment& one) { return at < one.range.end; });
+  for (; segment != segments_.end() && segment->range.start < end; ++segment) {
+    const uint64_t start = std::max(from, segment->range.start), offset = start - segment->range.start;
+    if (offset >= segment->bytes) continue;
+    // Pages that never existed are holes in the file.
+    const auto place = static_cast<off_t>(segment->offset + offset);
+    const off_t data = lseek(file_.get(), place, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) continue;
+    uint64_t skipped = data > place ? static_cast<uint64_t>(data - place) & ~uint64_t{7} : 0;
+    if (skipped >= segment->bytes - offset) continue;
+    uint64_t stop = segment->bytes;
+    if (const off_t hole = data < 0 ? -1 : lseek(file_.get(), data, SEEK_HOLE); hole > data)
+      stop = std::min(stop, static_cast<uint64_t>(hole) - segment->offset);
+    const MemoryRange run{start + skipped, std::min(end, segment->range.start + stop)};
+    if (run.start < run.end) return run;
+    if (run.start >= end) break;
+  }
+  return {end, end};
+}
+
+std::vector<std::pair<uint64_t, std::string>> CoreImage::FirstPages() const {
+  std::vector<std::pair<uint64_t, std::string>> pages;
+  for (const FileMapping& file : files_) {
+    if (file.offset == 0 && file.path.starts_with('/')) pages.emplace_back(file.range.start, file.path);
+  }
+  return pages;
+}
+
+}  // namespace holdfast
