@@ -2,6 +2,7 @@
 // stacks and vtables. The first byte says which parts there are, the rest is shared out among them.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +16,8 @@ namespace {
 using holdfast::testing::MadeImage;
 
 constexpr uint64_t kHeapStart = 0x10000000, kArenaStart = 0x7f0000000000, kFileStart = 0x7f0010000000,
-                   kStackStart = 0x7f0020000000;
+                   kLibcStart = 0x7f0018000000, kLibcBytes = 0x2000, kStackStart = 0x7f0020000000;
+constexpr uint64_t kKey = 0x1234567890abcdef;  // marks cached chunks
 
 MadeImage ImageOf(std::string_view bytes) {
   MadeImage image;
@@ -35,6 +37,12 @@ MadeImage ImageOf(std::string_view bytes) {
   if (parts & 1) add(kHeapStart, "[heap]", bytes.substr(0, part));
   if (parts & 2) add(kArenaStart, "", bytes.substr(part, part));
   if (parts & 4) add(kFileStart, parts & 32 ? "/lib/libc.so.6" : "/bin/program", bytes.substr(2 * part, part));
+  // Without a main arena nothing is glibc's.
+  if (parts & 128) {
+    image.Add(kLibcStart, kLibcStart + kLibcBytes, "/lib/libc.so.6", std::string(kLibcBytes, '\0'));
+    image.AddMainArena(kLibcStart + 0x400, kHeapStart + part / 2 / 16 * 16);
+    image.SetWord(kLibcStart + 0x1800, kKey);
+  }
   if (parts & 8) add(kStackStart, parts & 32 ? "[stack]" : "", bytes.substr(3 * part));
   holdfast::ImageThread thread{
       .id = 1, .inner_id = 1, .number = 1, .name = "t", .sp = kStackStart + 256, .registers = {}};
@@ -52,7 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   HeapBlocksInput input;
   input.may_guess = true;
   input.most_bytes = 64 << 20;
-  if (size % 2 == 1) input.recorded = {{kArenaStart + 0x40, 100, 1}, {kArenaStart + 0x100, 1 << 20, 512}};
+  const LiveBlock recorded[] = {{kArenaStart + 0x40, 100, 1}, {kArenaStart + 0x100, 1 << 20, 512}};
+  if (size % 2 == 1) input.recorded = recorded;
+  input.outermost_end = [](const ImageThread& thread) { return std::optional<uint64_t>(thread.sp + 512); };
   ScanBudget budget{.most_bytes = 256 << 20};
   HolderScan scan(&image, {}, &budget);
   if (scan.Run(input, true).ok()) {

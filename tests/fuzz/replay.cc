@@ -22,6 +22,7 @@ int FuzzDwarf(const uint8_t* data, size_t size);
 int FuzzOptions(const uint8_t* data, size_t size);
 int FuzzHttp(const uint8_t* data, size_t size);
 int FuzzImage(const uint8_t* data, size_t size);
+int FuzzCore(const uint8_t* data, size_t size);
 }
 
 namespace {
@@ -29,26 +30,29 @@ namespace {
 struct Reader {
   const char* name;
   int (*read)(const uint8_t* data, size_t size);
+  int cuts = 16, changes = 64;
 };
-constexpr Reader kReaders[] = {{"pprof", FuzzPprof}, {"table", FuzzTable},     {"elf", FuzzElf},
-                               {"dwarf", FuzzDwarf}, {"options", FuzzOptions}, {"http", FuzzHttp},
-                               {"image", FuzzImage}};
-constexpr int kCuts = 16, kChanges = 64, kBytesPerChange = 3;
+// A scan of an image reserves address space, which takes about 20 ms.
+constexpr Reader kReaders[] = {{"pprof", FuzzPprof},       {"table", FuzzTable},     {"elf", FuzzElf},
+                               {"dwarf", FuzzDwarf},       {"options", FuzzOptions}, {"http", FuzzHttp},
+                               {"image", FuzzImage, 3, 6}, {"core", FuzzCore, 3, 6}};
+constexpr int kBytesPerChange = 3;
 
 // Returns the number of inputs that the reader got.
 size_t Replay(const Reader& reader, const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   reader.read(bytes.data(), bytes.size());
-  for (size_t i = 1; i <= kCuts; ++i) reader.read(bytes.data(), bytes.size() * i / (kCuts + 1));
-  if (bytes.empty()) return 1 + kCuts;
+  const auto cuts = static_cast<size_t>(reader.cuts), changes = static_cast<size_t>(reader.changes);
+  for (size_t i = 1; i <= cuts; ++i) reader.read(bytes.data(), bytes.size() * i / (cuts + 1));
+  if (bytes.empty()) return 1 + cuts;
   std::mt19937 random(1);
-  for (int i = 0; i < kChanges; ++i) {
+  for (size_t i = 0; i < changes; ++i) {
     std::vector<uint8_t> changed = bytes;
     for (int j = 0; j < kBytesPerChange; ++j) changed[random() % changed.size()] = static_cast<uint8_t>(random());
     reader.read(changed.data(), changed.size());
   }
-  return 1 + kCuts + kChanges;
+  return 1 + cuts + changes;
 }
 
 }  // namespace
