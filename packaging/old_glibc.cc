@@ -66,9 +66,50 @@ int LookInto(dl_phdr_info* object, size_t, void* given) {
   return 1;
 }
 
+// Destructors of a thread's objects, newest first.
+struct AtThreadEnd {
+  void (*destructor)(void*);
+  void* object;
+  AtThreadEnd* next;
+};
+
+void RunAtThreadEnd(void* first) {
+  for (auto* entry = static_cast<AtThreadEnd*>(first); entry != nullptr;) {
+    AtThreadEnd* const next = entry->next;
+    entry->destructor(entry->object);
+    free(entry);
+    entry = next;
+  }
+}
+
+pthread_key_t end_key;
+// The main thread ends with the process.
+void RunAtProcessEnd() {
+  while (void* first = pthread_getspecific(end_key)) {
+    pthread_setspecific(end_key, nullptr);
+    RunAtThreadEnd(first);
+  }
+}
+void MakeEndKey() {
+  if (pthread_key_create(&end_key, RunAtThreadEnd) != 0) abort();
+  atexit(RunAtProcessEnd);
+}
+
 }  // namespace
 
 extern "C" {
+
+// Called by libstdc++ for thread_local objects.
+int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* module) {
+  static const auto newer = Newer<int (*)(void (*)(void*), void*, void*)>("__cxa_thread_atexit_impl");
+  if (newer != nullptr) return newer(destructor, object, module);
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, MakeEndKey);
+  auto* entry = static_cast<AtThreadEnd*>(malloc(sizeof(AtThreadEnd)));
+  if (entry == nullptr) return -1;
+  *entry = {destructor, object, static_cast<AtThreadEnd*>(pthread_getspecific(end_key))};
+  return pthread_setspecific(end_key, entry);
+}
 
 // False: reference counts are always atomic.
 char __libc_single_threaded = 0;
