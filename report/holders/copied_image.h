@@ -8,6 +8,9 @@
 // A thread of its own traces the process. When that thread ends, the kernel lets all traced threads continue, also those
 // that did not stop. A thread that sleeps in a system call continues to sleep, except in the few calls that never
 // restart (epoll_wait, semop): these return EINTR, as after SIGSTOP. A process that was stopped by a signal remains so.
+//
+// Needs the kernel's permission to trace: the same user with kernel.yama.ptrace_scope 0, or CAP_SYS_PTRACE; and no other
+// tracer.
 #ifndef HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
 #define HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
 
@@ -23,17 +26,25 @@ namespace holdfast {
 
 class CopiedImage : public MemoryImage {
  public:
-  // Stops the process, copies what a scan needs, and lets it continue. `most_bytes`: a larger copy is refused before
-  // the stop. `while_stopped` reads what else must be of the same moment. `process` must outlive the copy.
+  // Stops the process, copies all pages that may hold pointers, and lets the process continue. `while_stopped` reads what
+  // else must be of the same moment; its error becomes that of Make. `process` must outlive the copy. When Make returns,
+  // the threads run again, also after an error:
+  //   ResourceExhausted   before the stop: the copy would be larger than `most_bytes`, or there is no memory for it; or the
+  //                       process grew so much meanwhile that the copy is incomplete
+  //   PermissionDenied    a thread may not be traced (the kernel refuses, or a debugger is attached), or the list of
+  //                       mappings may not be read
+  //   DeadlineExceeded    a thread did not stop, or the copy did not end, in the time above
+  //   NotFound            the process has exited
   static absl::StatusOr<std::unique_ptr<CopiedImage>> Make(ProcessImage* process, uint64_t most_bytes,
                                                            const std::function<absl::Status()>& while_stopped);
   ~CopiedImage() override;
 
+  // Reads from the copy; code and constants, which are not copied, from the process.
   bool Read(uint64_t address, void* to, size_t bytes) const override;
   MemoryRange PopulatedRun(uint64_t from, uint64_t end) override;
 
-  int64_t stopped_ns() const { return stopped_ns_; }
-  uint64_t bytes() const { return used_; }
+  int64_t stopped_ns() const { return stopped_ns_; }  // how long the process was stopped
+  uint64_t bytes() const { return used_; }            // how much of its memory was copied
 
  private:
   explicit CopiedImage(ProcessImage* process) : process_(*process) {}

@@ -27,8 +27,10 @@ struct LockList {
     std::string kind, address;
     uint64_t address_value = 0;
     int64_t contentions = 0, delay_ns = 0, longest_ns = 0;
-    int64_t holds = 0, hold_ns = 0;            // hold_ns: the time that others waited during these holds
-    int64_t held_ns = 0, longest_held_ns = 0;  // duration of holds during which a thread waited
+    // Only holds during which a thread waited. Three threads that wait during a hold of 10 ms: hold_ns 30 ms, held_ns
+    // 10 ms.
+    int64_t holds = 0, hold_ns = 0;            // hold_ns: the waiting charged to the holds, all waiters added up
+    int64_t held_ns = 0, longest_held_ns = 0;  // how long the lock was held while at least one thread waited
     int64_t alone_ns = 0;                      // the part of held_ns with only one reader
     TimeCounts wait_times, hold_times;
     int64_t waiting = 0, waiting_ns = 0,
@@ -97,6 +99,10 @@ struct WaitTotals {
 };
 WaitTotals WaitTotalsOf(const Profile& profile, const LockList& list);
 
+// Returns the locks in order of RankOf; locks of one rank keep the file's order. Without lock records in the profile there
+// are no locks; without a list of waiting threads no waiters. Never fails. `plumbing` decides which function a stack
+// belongs to, for the ranks; null: without patterns of the user. One thread at a time for each profile and Plumbing, because
+// Plumbing keeps what it has found out.
 LockList ReadLockList(const Profile& profile, Plumbing* plumbing);
 
 // Returns the most informative function of a stack: the first that is not plumbing (report/analysis/profiles/plumbing.h); the
@@ -105,11 +111,12 @@ std::string FunctionOf(const Profile& profile, std::span<const uint32_t> stack, 
 // Returns all functions of a stack, leaf first.
 std::vector<std::string> FunctionsOf(const Profile& profile, const std::vector<uint32_t>& stack);
 
-// Returns the function to which most of a lock's delay is attributed, or that waited longest; "-": unknown.
 enum class LockSide { kHolder, kWaiter };
+// Returns the function to which most of a lock's delay is attributed, or that waited longest; "-": unknown. `lock`: its
+// number in the file.
 std::string TopFunctionOf(const Profile& profile, const LockList& list, int lock, LockSide side, Plumbing* plumbing);
 
-// Durations of that function's waits or holds for locks of this kind, at the call sites that concern this lock.
+// Durations of a function's waits or holds for locks of one kind, at the call sites that concern one lock.
 struct SiteLengths {
   TimeCounts times;
   int64_t longest_ns = 0;
@@ -118,16 +125,17 @@ struct SiteLengths {
 SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const LockList::Lock& lock, LockSide side,
                            const std::string& function, Plumbing* plumbing);
 
-// "rwlock" for "rwlock:read": a lock has one kind, its waits may have several.
+// Returns "rwlock" for "rwlock-read" and "rwlock-write": a lock has one kind, its waits may have several.
 std::string LockKindOf(const LockList::Lock& lock);
-// IsUnheldKind: nobody holds objects of this kind (condition, semaphore, barrier …). RankOf also recognizes event
-// futexes: no function both waits for one and wakes it, as functions that lock and unlock do. Threads park on event
-// futexes, one each. Unheld objects rank after every lock, however long the waits; last if all waiters are idle
-// (report/analysis/locks/wait_rank.h).
-bool IsUnheldKind(std::string_view kind);  // true if all objects of the kind have no holder
+// Returns whether nobody can hold objects of a kind (condition, semaphore, barrier, join …). False for futexes, which may
+// be locks.
+bool IsUnheldKind(std::string_view kind);
+// Ranks a lock (report/analysis/locks/wait_rank.h). What nobody holds ranks after every lock, however long the waits; last
+// if all waiters are idle. A futex is a lock if some function both waits for it and wakes it, as functions that lock and
+// unlock do; otherwise it is an event, on which a thread parks.
 WaitRank RankOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 
-// "queue_mutex (server)", "16 into a block of 64 B from make_queue", "Queue::mutex_ (server) in a block from
+// Returns "queue_mutex (server)", "16 into a block of 64 B from make_queue", "Queue::mutex_ (server) in a block from
 // make_queue", "48 into the frame of serve", otherwise the address.
 std::string LockNameOf(const Profile& profile, const LockList& list, const LockList::Lock& lock, Plumbing* plumbing);
 

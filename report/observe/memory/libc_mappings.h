@@ -2,8 +2,9 @@
 // Reads /proc/PID/maps and subtracts what the program has mapped itself.
 //
 // Sizes are those of writable memory: an arena reserves 64 MiB and makes it writable step by step. A large block that
-// malloc maps separately is in no arena, and not here: the heap profile has it. Needs the same user and the kernel's
-// permission to inspect the process.
+// malloc maps separately is in no arena, and not here: the heap profile has it.
+//
+// Needs the same user and the kernel's permission to inspect the process.
 #ifndef HOLDFAST_REPORT_OBSERVE_MEMORY_LIBC_MAPPINGS_H_
 #define HOLDFAST_REPORT_OBSERVE_MEMORY_LIBC_MAPPINGS_H_
 
@@ -23,25 +24,30 @@ namespace holdfast {
 // The frame for these mappings, instead of a stack.
 inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]";
 
-// The addresses of all mappings of a kind, without what the program has mapped.
+// All mappings of one kind, without what the program has mapped: where they are.
 struct LibcRanges {
   const char* name;
   MappingKind kind;
-  uint64_t mappings = 0;
+  uint64_t mappings = 0;              // how many, not counting those that the program has mapped completely
   std::vector<OwnRange> ranges = {};  // by address
 };
-// Returns at most one for each kind. `own`: by address.
+// Return at most one element for each of the two kinds, none for a kind without mappings. LibcRangesOf has the addresses,
+// LibcMappingsOf only the number of mappings and the sum of their bytes. `own`: what the program has mapped, by address.
+// `arenas`: as in MapOfProcess.
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
                                      const std::set<uint64_t>& arenas);
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
                                         const std::set<uint64_t>& arenas);
 
-// The memory map of a process, with a separate mapping for each arena.
+// The memory map of a process. An arena (glibc's, for threads) consists of heaps of up to 64 MiB; each heap is a separate
+// mapping here, even if the kernel has merged it with its neighbours.
 struct MapOfProcess {
   std::vector<MemoryMapping> mappings;
-  std::set<uint64_t> arenas;
+  std::set<uint64_t> arenas;  // the start address of each heap. Empty if the process's memory cannot be read
 };
+// PermissionDenied: another user's process, or the kernel refuses. NotFound: it has exited, or is a kernel thread.
 absl::StatusOr<MapOfProcess> ReadMapOfProcess(pid_t pid);
+// Both steps: ReadMapOfProcess, without the ranges that `table` names. Also returns the error of reading the table.
 absl::StatusOr<std::vector<LibcMapping>> ReadLibcMappings(pid_t pid, const TableFile& table);
 
 }  // namespace holdfast
