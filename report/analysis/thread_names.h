@@ -1,7 +1,7 @@
 // Finds the names of threads (pthread_setname_np) for their start functions.
 //
 // Stacks do not identify threads. A snapshot records names of threads that had taken samples
-// (report/builder/running_program.h), and of threads that waited at that time (waiting_list.h). A thread that began and
+// (report/observe/observe.h), and of threads that waited at that time (waiting_list.h). A thread that began and
 // ended between two snapshots has no name. Any thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_THREAD_NAMES_H_
 #define HOLDFAST_REPORT_ANALYSIS_THREAD_NAMES_H_

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "report/observe/process_state.h"
 #include "report/observe/table/process_info.h"
-#include "report/observe/table/snapshot.h"
 #include "report/profile/profile.h"
 
 namespace holdfast {
@@ -16,11 +16,11 @@ namespace holdfast {
 // The executable segments of all modules, by tagged address.
 class Segments {
  public:
-  explicit Segments(const Snapshot& snapshot) {
-    for (const ModuleInfo& module : snapshot.modules) {
+  explicit Segments(const ProcessState& state) {
+    for (const ModuleInfo& module : state.waits.modules) {
       const uint64_t shift = uint64_t{module.tag} << kPcTagShift;
       const bool main =
-          module.tag == 0 && module.start <= snapshot.process.entry && snapshot.process.entry < module.end;
+          module.tag == 0 && module.start <= state.table->process.entry && state.table->process.entry < module.end;
       for (const auto& segment : module.segments) {
         if (segment.start >= segment.end || segment.end > kPcMask) continue;
         segments_.push_back({segment.start + shift, segment.end + shift, segment.file_offset, module.bias + shift,

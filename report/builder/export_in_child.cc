@@ -34,8 +34,8 @@ struct ProcessExporter::HandedOver {
   struct OfKind {
     bool written, is_incomplete;
     uint64_t fingerprint;
-  } kinds[kFileKinds];
-  RunningProgram::MaxByLibc max_by_libc;
+  } kinds[kFileKindCount];
+  ProcessObserver::MaxByLibc max_by_libc;
   uint32_t keep;
   int64_t next_account_ns;
 };
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory");
   const std::unique_ptr<HandedOver, void (*)(HandedOver*)> handed(static_cast<HandedOver*>(shared),
                                                                   [](HandedOver* all) { munmap(all, sizeof *all); });
-  std::array<FileDescriptor, kFileKinds> files;
+  std::array<FileDescriptor, kFileKindCount> files;
   std::vector<int> keep = {table_.descriptor()};
   for (FileDescriptor& file : files) {
     file = FileDescriptor(memfd_create("holdfast", MFD_CLOEXEC));
@@ -63,18 +63,18 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     adopted_ = true;  // the child may not read the folder's files
     const OutputFolder into =
         OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {
-          const auto* kind = std::find(std::begin(kFileKindNames), std::end(kFileKindNames), name.kind);
-          const absl::Status status = write(files[kind - kFileKindNames].get());
+          const int kind = FileKindNamed(name.kind).value_or(kHeapFile);
+          const absl::Status status = write(files[kind].get());
           if (!status.ok()) return status;
-          handed->kinds[kind - kFileKindNames].written = true;
+          handed->kinds[kind].written = true;
           return name;
         });
     if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
-    for (int i = 0; i < kFileKinds; ++i) {
+    for (int i = 0; i < kFileKindCount; ++i) {
       handed->kinds[i].fingerprint = kinds_[i].fingerprint;
       handed->kinds[i].is_incomplete = !kinds_[i].files.empty() && kinds_[i].files.back().is_incomplete;
     }
-    handed->max_by_libc = program_.max_by_libc();
+    handed->max_by_libc = observer_.max_by_libc();
     handed->keep = keep_;
     handed->next_account_ns = next_account_ns_;
     return true;
@@ -88,15 +88,15 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   if (!read.ok()) return read;
   if (!rights.has_value()) next_account_ns_ = handed->next_account_ns;
   const uid_t user = rights.has_value() ? rights->user : geteuid();
-  program_.set_max_by_libc(handed->max_by_libc);
+  observer_.set_max_by_libc(handed->max_by_libc);
   std::vector<ProfileName> written;
   ProfileName name;
   name.program = ProgramForFileName(table_.program());
   name.pid = table_.owner().pid;
-  for (int i = 0; i < kFileKinds; ++i) {
+  for (int i = 0; i < kFileKindCount; ++i) {
     if (!handed->kinds[i].written) continue;
     if (name.seq == 0) name.seq = output.NextSeq(name.program, name.pid);
-    name.kind = kFileKindNames[i];
+    name.kind = kFileKinds[i].name;
     absl::StatusOr<ProfileName> got = output.Write(name, [&](int fd) { return CopyWhole(files[i].get(), fd); });
     if (!got.ok()) {
       ++failed_writes_;

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
 #include "report/builder/profile_comments.h"
-#include "report/builder/running_program.h"
 #include "report/builder/stack_interner.h"
+#include "report/builder/written_threads.h"
 #include "sampler/contract/age_buckets.h"
 
 namespace holdfast {
@@ -26,16 +27,16 @@ constexpr std::pair<const char*, const char*> kTypesOfLifetimes[] = {
 
 class LifetimesBuilder {
  public:
-  explicit LifetimesBuilder(const Snapshot& snapshot)
-      : snapshot_(snapshot), segments_(snapshot), stacks_(snapshot, segments_, &profile_) {}
+  explicit LifetimesBuilder(const ProcessState& state)
+      : state_(state), segments_(state), stacks_(state, segments_, &profile_) {}
 
   Profile Build() {
-    DescribeBlocks(snapshot_, kTypesOfLifetimes, kSpace, &profile_);
+    DescribeBlocks(state_, kTypesOfLifetimes, kSpace, &profile_);
     AddAllFreed();
     AddAllAlive();
-    AddComments(snapshot_, kLifetimesFile, nullptr, variances_, columns_.full_sums(), &profile_);
+    AddComments(state_, kFileKinds[kLifetimesFile], variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
+    if (!profile_.samples.empty()) AddThreadRecords(state_, frames, &profile_);
     segments_.AddMappings(&profile_);
     return std::move(profile_);
   }
@@ -52,13 +53,13 @@ class LifetimesBuilder {
 
   OfStack& Of(uint32_t stack) {
     const auto [place, added] =
-        index_.emplace(std::pair(stacks_.Intern(stack), snapshot_.stacks[stack].labels), freed_.size());
+        index_.emplace(std::pair(stacks_.Intern(stack), state_.stack(stack).labels), freed_.size());
     if (added) freed_.emplace_back().stack = stack;
     return freed_[place->second];
   }
 
   void AddAllFreed() {
-    for (const AgesInfo& info : snapshot_.ages) {
+    for (const AgesInfo& info : state_.table->ages) {
       std::vector<AgesInfo>& ages = Of(info.stack).ages;
       const auto same = std::find_if(ages.begin(), ages.end(), [&info](const AgesInfo& other) {
         return other.bucket == info.bucket && other.freed_by == info.freed_by;
@@ -73,8 +74,8 @@ class LifetimesBuilder {
       same->variance += info.variance;
     }
     // If only some blocks have known ages, the rows still count every free.
-    if (snapshot_.ages_are_drawn) {
-      for (const RowInfo& row : snapshot_.rows) {
+    if (state_.table->ages_are_drawn) {
+      for (const RowInfo& row : state_.table->rows) {
         if (row.profile != ProfileKind::kHeap || row.sums[kFreeObjects] <= 0) continue;
         OfStack& of = Of(row.stack);
         of.objects += row.sums[kFreeObjects];
@@ -96,7 +97,7 @@ class LifetimesBuilder {
       known.bytes += info.bytes;
       known.variance += info.variance;
     }
-    const bool counted = snapshot_.ages_are_drawn && of->objects > 0;
+    const bool counted = state_.table->ages_are_drawn && of->objects > 0;
     const bool represent_all = counted && known.variance > 0;
     const double objects = represent_all ? of->objects / known.objects : 1;
     const double bytes = represent_all && known.bytes > 0 ? of->bytes / known.bytes : 1;
@@ -109,7 +110,7 @@ class LifetimesBuilder {
     };
     for (const AgesInfo& info : of->ages) {
       const double mean = info.bytes / info.objects, mean_age = info.ages_ns / info.objects;
-      if (!snapshot_.ages_are_drawn) {
+      if (!state_.table->ages_are_drawn) {
         variances_[kObjects] += info.variance;
         variances_[kSpace] += info.variance * mean * mean;
       }
@@ -141,13 +142,13 @@ class LifetimesBuilder {
     absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, size_t> index;
     const auto of_class = [&](uint32_t stack, uint64_t class_bytes) -> AliveOfClass& {
       // The overflow stack has all sizes.
-      if (snapshot_.stacks[stack].overflow) class_bytes = 0;
+      if (state_.stack(stack).overflow) class_bytes = 0;
       const auto [place, added] =
-          index.emplace(std::tuple(stacks_.Intern(stack), snapshot_.stacks[stack].labels, class_bytes), classes.size());
+          index.emplace(std::tuple(stacks_.Intern(stack), state_.stack(stack).labels, class_bytes), classes.size());
       if (added) classes.push_back({.stack = stack, .class_bytes = class_bytes});
       return classes[place->second];
     };
-    for (const RowInfo& row : snapshot_.rows) {
+    for (const RowInfo& row : state_.table->rows) {
       if (row.profile != ProfileKind::kHeap) continue;
       const double bytes = std::max(0.0, row.sums[kAllocSpace] - row.sums[kFreeSpace]);
       if (bytes == 0) continue;
@@ -156,14 +157,14 @@ class LifetimesBuilder {
     }
     // A size class without a block of known age takes the ages of the stack's other small blocks.
     absl::flat_hash_map<std::pair<uint32_t, uint32_t>, DrawnAges> drawn;
-    for (const AliveInfo& info : snapshot_.alive) {
+    for (const AliveInfo& info : state_.table->alive) {
       AliveOfClass& of = of_class(info.stack, info.class_bytes);
       (info.variance > 0 ? of.represented : of.counted)[info.bucket] += info.bytes;
-      if (snapshot_.ages_are_drawn && info.variance > 0)
-        drawn[{stacks_.Intern(info.stack), snapshot_.stacks[info.stack].labels}][info.bucket] += info.bytes;
+      if (state_.table->ages_are_drawn && info.variance > 0)
+        drawn[{stacks_.Intern(info.stack), state_.stack(info.stack).labels}][info.bucket] += info.bytes;
     }
     for (const AliveOfClass& of : classes) {
-      const auto ages = drawn.find({stacks_.Intern(of.stack), snapshot_.stacks[of.stack].labels});
+      const auto ages = drawn.find({stacks_.Intern(of.stack), state_.stack(of.stack).labels});
       AddAlive(of, ages != drawn.end() && of.class_bytes <= kLargestShadowed ? &ages->second : nullptr);
     }
   }
@@ -184,7 +185,7 @@ class LifetimesBuilder {
       const double before = std::exchange(added, std::round(whole));
       values_ = {0, 0, 0, columns_.Value(kAlive, added - before)};
       Profile::Label size{};
-      if (!snapshot_.stacks[of.stack].overflow)
+      if (!state_.stack(of.stack).overflow)
         size = {.key = Intern("bytes"), .number = static_cast<int64_t>(of.class_bytes), .unit = Intern("bytes")};
       Add(of.stack, bucket, size);
     };
@@ -199,11 +200,11 @@ class LifetimesBuilder {
     if (bucket != kNoBucket)
       labels_.push_back({.key = Intern("age"), .number = kAgeBucketEdges.ns[bucket], .unit = Intern("nanoseconds")});
     if (label.key != 0) labels_.push_back(label);
-    AddThreadLabels(snapshot_.label_sets[snapshot_.stacks[stack].labels], &profile_, &labels_);
+    AddThreadLabels(state_.table->label_sets[state_.stack(stack).labels], &profile_, &labels_);
     profile_.AddSample(stacks_.Frames(stacks_.Intern(stack)), values_, labels_);
   }
 
-  const Snapshot& snapshot_;
+  const ProcessState& state_;
   Profile profile_;
   Segments segments_;
   StackInterner stacks_;
@@ -217,6 +218,6 @@ class LifetimesBuilder {
 
 }  // namespace
 
-Profile BuildLifetimesProfile(const Snapshot& snapshot) { return LifetimesBuilder(snapshot).Build(); }
+Profile BuildLifetimesProfile(const ProcessState& state) { return LifetimesBuilder(state).Build(); }
 
 }  // namespace holdfast

@@ -209,16 +209,18 @@ bool LoadedModules::Look(const TableFile& table, OpenFiles* open) {
   return true;
 }
 
-void LoadedModules::Look(const Snapshot& snapshot, OpenFiles* open) {
-  if (snapshot.modules.size() == looked_at_) return;
-  looked_at_ = snapshot.modules.size();
+void LoadedModules::Look(const ProcessState& state, OpenFiles* open) {
+  const std::vector<ModuleInfo>& modules = state.waits.modules;
+  if (modules.size() == looked_at_) return;
+  looked_at_ = modules.size();
+  const ProcessIdentity& process = state.table->process;
   TableOwner owner;
-  owner.pid = snapshot.process.pid;
-  owner.pid_ns = snapshot.process.pid_ns;
-  owner.start_ticks = snapshot.process.start_ticks;
-  owner.stack_end = snapshot.process.stack_end;
+  owner.pid = process.pid;
+  owner.pid_ns = process.pid_ns;
+  owner.start_ticks = process.start_ticks;
+  owner.stack_end = process.stack_end;
   const std::optional<pid_t> pid = LivenessOf(owner) == Liveness::kDead ? std::optional<pid_t>() : FindProcess(owner);
-  Open(snapshot.modules, pid, snapshot.process.uid != geteuid(), open);
+  Open(modules, pid, process.uid != geteuid(), open);
 }
 
 void LoadedModules::Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign,

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "report/names/elf/loaded_files.h"
+#include "report/observe/process_state.h"
 #include "report/observe/table/table_folder.h"
 
 namespace holdfast {
@@ -28,8 +29,8 @@ class LoadedModules {
  public:
   // Opens what the table recorded since the last call. Returns false if there is nothing new, which costs one pread.
   bool Look(const TableFile& table, OpenFiles* open);
-  // The same from a snapshot of the table, for callers without an exporter.
-  void Look(const Snapshot& snapshot, OpenFiles* open);
+  // The same from the state of a process, for callers without an exporter.
+  void Look(const ProcessState& state, OpenFiles* open);
   const LoadedFiles& files() const { return files_; }
 
   // Closes the files of modules removed by dlclose: a profile already has their names, and the disk space of a deleted
@@ -44,7 +45,7 @@ class LoadedModules {
   void Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign, OpenFiles* open);
 
   uint32_t newest_ = 0;   // the last module read from the table
-  size_t looked_at_ = 0;  // number of modules read from a snapshot
+  size_t looked_at_ = 0;  // number of modules read from a state
   LoadedFiles files_;
 };
 

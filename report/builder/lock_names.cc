@@ -149,15 +149,15 @@ bool HasNameless(const std::vector<WantedName>& wanted) {
 
 }  // namespace
 
-void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFiles* files) {
+void WriteLockNames(const ProcessState& state, Profile* profile, const LoadedFiles* files) {
   if (!profile->records().locks.has_value()) return;
   std::vector<record::Lock>& written = profile->mutable_records()->locks->lock;
-  const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
+  const std::vector<const LockInfo*> locks = LocksToWrite(state);
   const ObjectNames object_names(*profile);
   std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
   for (size_t i = 0; i < locks.size(); ++i) {
     if (locks[i]->block_stack != kNoStack) continue;
-    for (const ModuleInfo& module : snapshot.modules) {
+    for (const ModuleInfo& module : state.waits.modules) {
       if (module.unloaded || locks[i]->address < module.start || locks[i]->address >= module.end) continue;
       by_module[&module].push_back({locks[i]->address - module.bias, i + 1, "", 0});
       break;

@@ -8,7 +8,7 @@
 
 #include "report/names/elf/debug_file_finder.h"
 #include "report/names/elf/loaded_files.h"
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 #include "report/profile/profile.h"
 
 namespace holdfast {
@@ -17,7 +17,7 @@ namespace holdfast {
 // each file once. Names members if the file itself has debug information and there is time. If a file is missing or
 // differs from the one that the program loaded, only addresses are written. `files`: the files of the process that are
 // held open.
-void WriteLockNames(const Snapshot& snapshot, Profile* profile, const LoadedFiles* files = nullptr);
+void WriteLockNames(const ProcessState& state, Profile* profile, const LoadedFiles* files = nullptr);
 
 // For `holdfast symbolize`: names addresses in files, also from debug files, with members.
 void CompleteLockNames(Profile* profile, DebugFileFinder& files);

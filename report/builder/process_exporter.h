@@ -17,12 +17,12 @@
 #include "absl/status/statusor.h"
 #include "report/base/time_budget.h"
 #include "report/builder/ended_files.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/loaded_modules.h"
 #include "report/builder/output_folder.h"
-#include "report/builder/profile_builder.h"
 #include "report/builder/program_files.h"
-#include "report/builder/running_program.h"
 #include "report/names/symbolize/module_symbolizer.h"
+#include "report/observe/observe.h"
 #include "report/observe/peak/heap_course.h"
 #include "report/observe/peak/peak_watch.h"
 #include "report/observe/table/table_folder.h"
@@ -31,7 +31,7 @@ namespace holdfast {
 
 // Why a snapshot is taken, and how much work it may cause.
 struct SnapshotOccasion {
-  std::vector<std::string> reasons;  // Snapshot::reasons; empty: regular, or on request
+  std::vector<std::string> reasons;  // ProcessState::reasons; empty: regular, or on request
   // A regular snapshot, which counts as unchanged if nothing changed.
   bool is_regular = false;
   // The process has ended: no later snapshot will show that something did not change.
@@ -101,7 +101,7 @@ class ProcessExporter {
 
  private:
   struct HandedOver;
-  absl::StatusOr<std::vector<ProfileName>> Write(Snapshot snapshot, const OutputFolder& output,
+  absl::StatusOr<std::vector<ProfileName>> Write(TableSnapshot snapshot, const OutputFolder& output,
                                                  ModuleSymbolizer& symbolizer, const Deadline& lines_by,
                                                  const SnapshotOccasion& occasion);
   absl::StatusOr<std::vector<ProfileName>> ExportHere(const OutputFolder& output, ModuleSymbolizer& symbolizer,
@@ -126,28 +126,27 @@ class ProcessExporter {
     uint64_t unchanged = 0;      // snapshots since the newest file that were not written because nothing changed
   };
 
-  void AdoptEarlierFiles(const OutputFolder& output, const Snapshot& snapshot);
+  void AdoptEarlierFiles(const OutputFolder& output, const TableSnapshot& snapshot);
   // Returns whether an earlier exporter's last file of this kind is equal: every counter only grows, so equal totals
   // mean equal profiles.
   static bool WasWrittenBefore(const Kind& kind, const Profile& profile);
   // Returns whether the last file of this kind has a state with more in use.
   static bool WasHigherBefore(const Kind& kind, const Profile& profile);
   static void TakeEarlierNames(const OutputFolder& output, const Kind& kind, Profile* profile);
-  void KeepPeak(Snapshot* snapshot);
+  void KeepPeak(ProcessState* state);
   bool NeedsCourse() const;
   // Adds the account of resident memory, if its cost is acceptable now.
-  void AddAccount(const Snapshot& snapshot, Profile* profile);
+  void AddAccount(ProcessState* state, Profile* profile);
   void Thin(const OutputFolder& output, uint32_t keep, int index);
 
   TableFile table_;
   PeakWatch peak_;
   HeapCourse course_;
-  RunningProgram program_;
-  std::array<Kind, kFileKinds> kinds_;
-  bool peak_is_told_ = false;
+  ProcessObserver observer_;
+  std::array<Kind, kFileKindCount> kinds_;  // as kFileKinds
   int64_t next_account_ns_ = 0;
   bool adopted_ = false;
-  std::optional<Snapshot> before_exit_;
+  std::optional<TableSnapshot> before_exit_;
   std::optional<uint64_t> exported_records_;  // at the normal end, with no ongoing wait
   uint64_t failed_writes_ = 0, removed_snapshots_ = 0, put_off_ = 0;
   std::optional<uint64_t> max_disk_bytes_;

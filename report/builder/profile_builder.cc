@@ -14,10 +14,11 @@
 #include "fmt/format.h"
 #include "report/base/utf8.h"
 #include "report/builder/code_segments.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/profile_comments.h"
-#include "report/builder/running_program.h"
 #include "report/builder/stack_interner.h"
 #include "report/builder/written_locks.h"
+#include "report/builder/written_threads.h"
 #include "report/builder/written_waits.h"
 #include "report/names/elf/demangle.h"
 #include "report/observe/table/frees_not_seen.h"
@@ -43,7 +44,7 @@ struct Group {
   uint64_t class_bytes;
   uint8_t mark;
   uint16_t number;
-  uint32_t labels;  // index into Snapshot::label_sets
+  uint32_t labels;  // index into TableSnapshot::label_sets
   bool overflow;
   std::array<double, kRowSums> sums;
   bool waiting = false;       // the wait is ongoing
@@ -52,30 +53,31 @@ struct Group {
 
 // Adds ongoing waits with the time so far: all of them, without sampling. Separate for each lock if the other samples
 // are.
-void AddWaiting(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
-  const bool by_lock = std::any_of(snapshot.rows.begin(), snapshot.rows.end(),
+void AddWaiting(const ProcessState& state, StackInterner* stacks, std::vector<Group>* groups) {
+  const bool by_lock = std::any_of(state.table->rows.begin(), state.table->rows.end(),
                                    [](const RowInfo& row) { return IsLockKind(row.profile) && row.number != 0; });
   absl::flat_hash_map<std::tuple<uint32_t, WaitKind, uint64_t, uint32_t>, size_t> index;
-  for (const OngoingWaitInfo& wait : snapshot.ongoing) {
+  for (const OngoingWaitInfo& wait : state.waits.ongoing) {
     const uint32_t stack = stacks->Intern(wait.stack);
     const uint64_t lock = by_lock ? wait.lock : 0;
-    const uint32_t labels = wait.stack != kNoStack ? snapshot.stacks[wait.stack].labels : 0;
+    const uint32_t labels = wait.stack != kNoStack ? state.stack(wait.stack).labels : 0;
     const auto [place, added] = index.emplace(std::tuple(stack, wait.kind, lock, labels), groups->size());
     if (added) groups->push_back({stack, wait.kind, 0, 0, 0, labels, false, {}, true, lock});
     (*groups)[place->second].sums[kContentions] += 1;
-    (*groups)[place->second].sums[kDelay] += static_cast<double>(snapshot.monotonic_ns - wait.start_ns);
+    (*groups)[place->second].sums[kDelay] += static_cast<double>(state.table->monotonic_ns - wait.start_ns);
   }
 }
 
 // Adds the stacks that libc mapped for threads, as mappings of the threads' creators.
-void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vector<Group>* groups) {
-  std::vector<double> gone(snapshot.rows.size());
-  for (const LiveThreadInfo& thread : snapshot.live_threads) gone[thread.row] += thread.gone ? 1 : 0;
+void AddThreadStacks(const ProcessState& state, StackInterner* stacks, std::vector<Group>* groups) {
+  std::vector<double> gone(state.table->rows.size());
+  for (size_t i = 0; i < state.thread_is_gone.size(); ++i)
+    gone[state.table->live_threads[i].row] += state.thread_is_gone[i] ? 1 : 0;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t>, size_t> index;
-  for (size_t i = 0; i < snapshot.rows.size(); ++i) {
-    const RowInfo& row = snapshot.rows[i];
+  for (size_t i = 0; i < state.table->rows.size(); ++i) {
+    const RowInfo& row = state.table->rows[i];
     if (!row.has_thread_stacks() || row.sums[kThreadsCreated] == 0) continue;
-    const uint32_t stack = stacks->Intern(row.stack), labels = snapshot.stacks[row.stack].labels;
+    const uint32_t stack = stacks->Intern(row.stack), labels = state.stack(row.stack).labels;
     const auto [place, added] = index.emplace(std::tuple(stack, labels), groups->size());
     if (added) {
       Group group{};
@@ -95,7 +97,7 @@ void AddThreadStacks(const Snapshot& snapshot, StackInterner* stacks, std::vecto
 }
 
 // `group_of`: the group of each row that is in one, by its place in the table.
-std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> rows, ProfileKind kind,
+std::vector<Group> GroupRows(const ProcessState& state, std::span<const RowInfo> rows, ProfileKind kind,
                              bool only_waiting, StackInterner* stacks,
                              absl::flat_hash_map<Offset, uint32_t>* group_of) {
   std::vector<Group> groups;
@@ -105,12 +107,12 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
     // Skip it before its stack creates locations: a row without calls or waits is not informative.
     if (std::all_of(row.sums.begin(), row.sums.end(), [](double sum) { return !(sum > 0); })) continue;
     const uint32_t stack = stacks->Intern(row.stack);
-    const StackInfo& info = snapshot.stacks[row.stack];
+    const StackInfo& info = state.stack(row.stack);
     const uint64_t class_bytes = kind != ProfileKind::kThreads ? row.class_bytes : 0;
     const auto [place, added] =
         index.emplace(std::tuple(stack, row.wait, class_bytes, row.mark, row.number, info.labels), groups.size());
     // The moments do not know that these frees are not seen.
-    const bool is_known = snapshot.frees_not_seen.empty() || !IsFreedUnseen(snapshot, row.stack);
+    const bool is_known = state.table->frees_not_seen.empty() || !IsFreedUnseen(*state.table, row.stack);
     if (group_of != nullptr && is_known) group_of->emplace(row.place, static_cast<uint32_t>(place->second));
     if (added) {
       groups.push_back({stack, row.wait, class_bytes, row.mark, row.number, info.labels, info.overflow, row.sums});
@@ -118,14 +120,14 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
     }
     for (int i = 0; i < kRowSums; ++i) groups[place->second].sums[i] += row.sums[i];
   }
-  if (kind == ProfileKind::kBlock) AddWaiting(snapshot, stacks, &groups);
-  if (kind == ProfileKind::kMap) AddThreadStacks(snapshot, stacks, &groups);
+  if (kind == ProfileKind::kBlock) AddWaiting(state, stacks, &groups);
+  if (kind == ProfileKind::kMap) AddThreadStacks(state, stacks, &groups);
   if (kind == ProfileKind::kThreads) {
-    for (const LiveThreadInfo& thread : snapshot.live_threads) {
-      const RowInfo& row = snapshot.rows[thread.row];
+    for (size_t i = 0; i < state.thread_is_gone.size(); ++i) {
+      const RowInfo& row = state.table->rows[state.table->live_threads[i].row];
       const auto group = index.find(std::tuple(stacks->Intern(row.stack), row.wait, uint64_t{0}, row.mark, row.number,
-                                               snapshot.stacks[row.stack].labels));
-      if (thread.gone && group != index.end()) groups[group->second].sums[kThreadsEnded] += 1;
+                                               state.stack(row.stack).labels));
+      if (state.thread_is_gone[i] && group != index.end()) groups[group->second].sums[kThreadsEnded] += 1;
     }
   }
   return groups;
@@ -133,21 +135,21 @@ std::vector<Group> GroupRows(const Snapshot& snapshot, std::span<const RowInfo> 
 
 class Builder {
  public:
-  Builder(const Snapshot& snapshot, ProfileKind kind, bool only_waiting = false)
-      : snapshot_(snapshot), rows_(snapshot.rows), kind_(kind), only_waiting_(only_waiting) {}
+  Builder(const ProcessState& state, ProfileKind kind, bool only_waiting = false)
+      : state_(state), rows_(state.table->rows), kind_(kind), only_waiting_(only_waiting) {}
   // For what was in use at an earlier moment: `rows` contain nothing else.
-  Builder(const Snapshot& snapshot, std::span<const RowInfo> rows, const PeakState* peak)
-      : snapshot_(snapshot), rows_(rows), kind_(ProfileKind::kHeap), only_waiting_(false), peak_(peak) {}
+  Builder(const ProcessState& state, std::span<const RowInfo> rows, const PeakState* peak)
+      : state_(state), rows_(rows), kind_(ProfileKind::kHeap), only_waiting_(false), peak_(peak) {}
 
   Profile Build() {
     Describe();
-    Segments segments(snapshot_);
-    StackInterner stacks(snapshot_, segments, &profile_);
-    const bool has_course = kind_ == ProfileKind::kHeap && peak_ == nullptr && !snapshot_.earlier.empty();
+    Segments segments(state_);
+    StackInterner stacks(state_, segments, &profile_);
+    const bool has_course = kind_ == ProfileKind::kHeap && peak_ == nullptr && !state_.course.empty();
     absl::flat_hash_map<Offset, uint32_t> group_of;
     std::vector<uint32_t> sample_of_group;  // 0: none; counts from 1
     for (const Group& group :
-         GroupRows(snapshot_, rows_, kind_, only_waiting_, &stacks, has_course ? &group_of : nullptr)) {
+         GroupRows(state_, rows_, kind_, only_waiting_, &stacks, has_course ? &group_of : nullptr)) {
       const std::vector<uint32_t>& frames = stacks.Frames(group.stack);
       const size_t before = profile_.samples.size();
       if (IsLockKind(kind_)) {
@@ -167,13 +169,13 @@ class Builder {
       AddCourse(group_of);
     }
     if (kind_ == ProfileKind::kMap) AddLibcMappings(&stacks);
-    AddComments(snapshot_, peak_ != nullptr ? kPeakFile : static_cast<int>(kind_), peak_, variances_,
+    AddComments(state_, kFileKinds[peak_ != nullptr ? kPeakFile : static_cast<int>(kind_)], variances_,
                 columns_.full_sums(), &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
+    if (!profile_.samples.empty()) AddThreadRecords(state_, frames, &profile_);
     if (IsLockKind(kind_) && (!profile_.samples.empty() || only_waiting_)) {
-      AddLockRecords(snapshot_, frames, &profile_);
-      AddWaitRecords(snapshot_, frames, &profile_, only_waiting_ ? snapshot_.ongoing.size() : kMaxWaitsWritten);
+      AddLockRecords(state_, /*earlier=*/!only_waiting_, frames, &profile_);
+      AddWaitRecords(state_, frames, &profile_, only_waiting_ ? state_.waits.ongoing.size() : kMaxWaitsWritten);
     }
     segments.AddMappings(&profile_);
     return std::move(profile_);
@@ -195,7 +197,7 @@ class Builder {
     if (kind_ == ProfileKind::kHeap || kind_ == ProfileKind::kMap) {
       profile_.period_type = {Intern("space"), Intern("bytes")};
       profile_.period = kind_ == ProfileKind::kMap ? 1 : 0;
-      for (const IntervalChange& change : snapshot_.heap_intervals) {
+      for (const IntervalChange& change : state_.table->heap_intervals) {
         if (change.interval != 0 && kind_ == ProfileKind::kHeap)
           profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
       }
@@ -204,7 +206,7 @@ class Builder {
       profile_.period = 1;
     }
     profile_.default_sample_type = profile_.sample_types.back().type;
-    profile_.time_nanos = peak_ != nullptr ? peak_->wall_ns : snapshot_.wall_ns;
+    profile_.time_nanos = peak_ != nullptr ? peak_->wall_ns : state_.table->wall_ns;
     profile_.duration_nanos = 0;  // cumulative; Parca would interpret another value as a difference
   }
 
@@ -241,8 +243,8 @@ class Builder {
     record::Course course;
     std::vector<Sums> before(profile_.samples.size()), sums;
     std::vector<std::array<std::vector<uint64_t>, 4>> increments(before.size());
-    for (const HeapMoment& moment : snapshot_.earlier) {
-      if (moment.elapsed_ns <= 0 || moment.elapsed_ns >= snapshot_.elapsed_ns) continue;
+    for (const HeapMoment& moment : state_.course) {
+      if (moment.elapsed_ns <= 0 || moment.elapsed_ns >= state_.table->elapsed_ns) continue;
       course.elapsed_ns.push_back(static_cast<uint64_t>(moment.elapsed_ns));
       sums.assign(before.size(), {});
       for (const RowSums& row : moment.rows) {
@@ -295,7 +297,7 @@ class Builder {
   // In addition to the program's own mappings. If there are none, the heap profile is enough.
   void AddLibcMappings(StackInterner* stacks) {
     if (profile_.samples.empty()) return;
-    for (const LibcMapping& mapping : snapshot_.libc_mappings) {
+    for (const LibcMapping& mapping : state_.libc_mappings) {
       Group group{};
       group.mark = static_cast<uint8_t>(mapping.kind);
       group.sums[kAllocObjects] = static_cast<double>(std::max(mapping.most_mappings, mapping.mappings));
@@ -332,24 +334,24 @@ class Builder {
     if (group.overflow) return "";
     if ((group.mark & kRust) != 0) return "rust panic";
     if (group.number == kTypeOverflow) return std::string(kLabelOverflow);
-    const auto found = snapshot_.thrown_types.find(group.number);
-    if (found == snapshot_.thrown_types.end()) return (group.mark & kForeign) != 0 ? "foreign" : "";
+    const auto found = state_.table->thrown_types.find(group.number);
+    if (found == state_.table->thrown_types.end()) return (group.mark & kForeign) != 0 ? "foreign" : "";
     return RepairUtf8(TypeName(found->second));
   }
 
-  void AddThreadLabels(uint32_t set) { holdfast::AddThreadLabels(snapshot_.label_sets[set], &profile_, &labels_); }
+  void AddThreadLabels(uint32_t set) { holdfast::AddThreadLabels(state_.table->label_sets[set], &profile_, &labels_); }
 
   // Returns 0 if samples are not separate for each lock, or if the lock is unknown.
   uint64_t AddressOfLock(uint16_t number) {
     if (number == 0) return 0;
     if (lock_addresses_.empty()) {
-      for (const LockInfo& lock : snapshot_.locks_known) lock_addresses_.emplace(lock.number, lock.address);
+      for (const LockInfo& lock : state_.waits.locks) lock_addresses_.emplace(lock.number, lock.address);
     }
     const auto found = lock_addresses_.find(number);
     return found == lock_addresses_.end() ? 0 : found->second;
   }
 
-  const Snapshot& snapshot_;
+  const ProcessState& state_;
   const std::span<const RowInfo> rows_;
   const ProfileKind kind_;
   const bool only_waiting_;
@@ -363,16 +365,17 @@ class Builder {
 
 }  // namespace
 
-Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind) { return Builder(snapshot, kind).Build(); }
+Profile BuildProfile(const ProcessState& state, ProfileKind kind) { return Builder(state, kind).Build(); }
 
-Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak) {
+Profile BuildPeakProfile(const ProcessState& state) {
+  const PeakState& peak = *state.peak;
   absl::flat_hash_map<Offset, const RowInfo*> by_place;
-  for (const RowInfo& row : snapshot.rows) by_place.emplace(row.place, &row);
+  for (const RowInfo& row : state.table->rows) by_place.emplace(row.place, &row);
   std::vector<RowInfo> rows;
   for (const RowInUse& then : peak.rows) {
     const auto found = by_place.find(then.row);
     if (found == by_place.end()) continue;
-    if (!snapshot.frees_not_seen.empty() && IsFreedUnseen(snapshot, found->second->stack)) continue;
+    if (!state.table->frees_not_seen.empty() && IsFreedUnseen(*state.table, found->second->stack)) continue;
     RowInfo& row = rows.emplace_back(*found->second);
     row.sums = {};
     row.sums[kAllocObjects] = static_cast<double>(then.objects) / (1 << kCountFractionBits);
@@ -380,10 +383,10 @@ Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak) {
     row.sums[kAllocObjectsVariance] = then.objects_variance;
     row.sums[kAllocSpaceVariance] = then.bytes_variance;
   }
-  return Builder(snapshot, rows, &peak).Build();
+  return Builder(state, rows, &peak).Build();
 }
 
-Profile BuildWaitingProfile(const Snapshot& snapshot) { return Builder(snapshot, ProfileKind::kBlock, true).Build(); }
+Profile BuildWaitingProfile(const ProcessState& state) { return Builder(state, ProfileKind::kBlock, true).Build(); }
 
 std::string ProcessId(const ProcessIdentity& process) {
   return fmt::format("{}/{}/{}/{}/{:016x}", process.host, process.pid_ns, process.pid, process.start_ticks,

@@ -1,4 +1,4 @@
-// Turns a snapshot of a table into a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak,
+// Turns the state of a process into a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak,
 // lifetimes or resident. Without names: report/names/symbolize/module_symbolizer.h adds them.
 //
 // Contents of the profile
@@ -21,35 +21,27 @@
 //                  truncated, instead of showing inner functions as roots beside main
 //  comments        `key: value`, see report/builder/profile_comments.h
 //
-// Any thread. The snapshot must come from ReadSnapshot. Do not write an empty profile (without samples).
+// Any thread. Its snapshot must come from ReadSnapshot. Do not write an empty profile (without samples).
 #ifndef HOLDFAST_REPORT_BUILDER_PROFILE_BUILDER_H_
 #define HOLDFAST_REPORT_BUILDER_PROFILE_BUILDER_H_
 
 #include <string>
 
-#include "report/observe/peak/peak_state.h"
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 #include "report/profile/profile.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
 
-// Kinds as in file names and in the comment `kind`: those of ProfileKind, and three more from the heap: its state at an
-// earlier moment, the ages of its blocks, and their resident bytes.
-inline constexpr int kFileKinds = kProfileKinds + 3, kPeakFile = kProfileKinds, kLifetimesFile = kProfileKinds + 1,
-                     kResidentFile = kProfileKinds + 2;
-inline constexpr const char* kFileKindNames[kFileKinds] = {"heap",       "mutex", "block",     "map",     "threads",
-                                                           "exceptions", "peak",  "lifetimes", "resident"};
-
-Profile BuildProfile(const Snapshot& snapshot, ProfileKind kind);
-// Builds what was in use at an earlier moment, with the stacks of `snapshot`: the kind `peak`.
-Profile BuildPeakProfile(const Snapshot& snapshot, const PeakState& peak);
+Profile BuildProfile(const ProcessState& state, ProfileKind kind);
+// Builds what was in use at `state.peak`: the kind `peak`.
+Profile BuildPeakProfile(const ProcessState& state);
 // Builds the ages of freed blocks and of blocks in use: the kind `lifetimes`.
-Profile BuildLifetimesProfile(const Snapshot& snapshot);
-// Builds the resident bytes of live blocks: the kind `resident`. Empty if snapshot.resident_rows is empty.
-Profile BuildResidentProfile(const Snapshot& snapshot);
-// Builds a block profile of only the ongoing waits; its records have all of them.
-Profile BuildWaitingProfile(const Snapshot& snapshot);
+Profile BuildLifetimesProfile(const ProcessState& state);
+// Builds the resident bytes of live blocks: the kind `resident`. Empty if state.residency.rows is empty.
+Profile BuildResidentProfile(const ProcessState& state);
+// Builds a block profile of only the ongoing waits: its records have all of them, and no earlier one.
+Profile BuildWaitingProfile(const ProcessState& state);
 
 // `host/pid-namespace/pid/start-ticks/image`: equal in all files of one process image, different in all others.
 std::string ProcessId(const ProcessIdentity& process);

@@ -41,23 +41,23 @@ class Comments {
 };
 
 // Lists the kinds that are recorded, so that a kind without a file is known to be zero.
-std::vector<std::string> ProfiledKinds(const Snapshot& snapshot) {
+std::vector<std::string> ProfiledKinds(const ProcessState& state) {
   const auto is_off = [](const std::vector<IntervalChange>& changes) {
     return !changes.empty() && changes.back().interval == 0;
   };
   std::vector<std::string> kinds;
   for (int i = 0; i < kProfileKinds; ++i) {
     const auto kind = static_cast<ProfileKind>(i);
-    if ((snapshot.profiles & KindBit(kind)) == 0) continue;
-    if (kind == ProfileKind::kHeap && is_off(snapshot.heap_intervals)) continue;
-    if (IsLockKind(kind) && is_off(snapshot.lock_intervals)) continue;
+    if ((state.table->profiles & KindBit(kind)) == 0) continue;
+    if (kind == ProfileKind::kHeap && is_off(state.table->heap_intervals)) continue;
+    if (IsLockKind(kind) && is_off(state.table->lock_intervals)) continue;
     kinds.emplace_back(kProfileKindNames[i]);
   }
   return kinds;
 }
 
-void AddIdentity(const Snapshot& snapshot, std::string_view kind, Profile* profile) {
-  const ProcessIdentity& process = snapshot.process;
+void AddIdentity(const ProcessState& state, std::string_view kind, Profile* profile) {
+  const ProcessIdentity& process = state.table->process;
   record::Process* record = profile->mutable_process();
   record->kind = kind;
   record->id = OneLine(ProcessId(process));
@@ -68,10 +68,10 @@ void AddIdentity(const Snapshot& snapshot, std::string_view kind, Profile* profi
   record->parent_pid = process.forked ? process.parent_pid : 0;
   record->version = fmt::format("holdfast {}", HoldfastVersion());
   record->started_ns = process.start_wall_ns;
-  record->elapsed_ns = snapshot.elapsed_ns;
-  record->profiled = ProfiledKinds(snapshot);
-  record->unseen_waits = snapshot.unseen_waits;
-  record->resident_bytes = snapshot.resident_bytes;
+  record->elapsed_ns = state.table->elapsed_ns;
+  record->profiled = ProfiledKinds(state);
+  record->unseen_waits = state.waits.unseen;
+  record->resident_bytes = state.resident_bytes;
 }
 
 record::Sampling& SamplingIn(Profile* profile) {
@@ -86,10 +86,10 @@ void AddIntervals(const std::vector<IntervalChange>& changes, std::string_view u
 }
 
 // Summarizes all locks with a holder in one line, for people. Each lock's own values are records.
-void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
+void AddLengths(const ProcessState& state, bool holders, Comments* comments) {
   TimeCounts times;
   uint64_t longest_ns = 0;
-  for (const LockInfo& lock : snapshot.locks_known) {
+  for (const LockInfo& lock : state.waits.locks) {
     if (HasNoHolder(lock.kind)) continue;
     times.Add(CountsOf(holders ? lock.hold_times : lock.wait_times));
     longest_ns = std::max(longest_ns, holders ? lock.longest_held_ns : lock.longest_ns);
@@ -100,11 +100,11 @@ void AddLengths(const Snapshot& snapshot, bool holders, Comments* comments) {
 }
 
 // Counts every wait, and every hold that made others wait: for all kinds together, then for each kind.
-void AddLockCounts(const Snapshot& snapshot, bool holders, Profile* profile, Comments* comments) {
+void AddLockCounts(const ProcessState& state, bool holders, Profile* profile, Comments* comments) {
   record::Locks& locks = profile->mutable_records()->locks.emplace();
   uint64_t contentions = 0, delay_ns = 0, gap_ns = 0;
   for (int i = 0; i < kWaitKinds; ++i) {
-    const Snapshot::LockTotals& of_kind = snapshot.locks[i];
+    const TableSnapshot::LockTotals& of_kind = state.table->locks[i];
     contentions += holders ? of_kind.holds : of_kind.waits;
     AddSaturating(holders ? of_kind.hold_ns : of_kind.wait_ns, &delay_ns);
     AddSaturating(of_kind.gap_ns, &gap_ns);
@@ -118,11 +118,11 @@ void AddLockCounts(const Snapshot& snapshot, bool holders, Profile* profile, Com
   locks.contentions = InRange(contentions);
   locks.delay_ns = InRange(delay_ns);
   locks.gap_ns = holders ? InRange(gap_ns) : 0;
-  locks.samples = holders ? snapshot.hold_samples : snapshot.wait_samples;
+  locks.samples = holders ? state.table->hold_samples : state.table->wait_samples;
   comments->Add("contentions", contentions);
   comments->Add("delay_ns", delay_ns);
   if (holders) comments->Add("gap_ns", gap_ns);
-  AddLengths(snapshot, holders, comments);
+  AddLengths(state, holders, comments);
   comments->Add("exact", holders ? "contentions, delay_ns, gap_ns" : "contentions, acquired, delay_ns");
 }
 
@@ -138,14 +138,14 @@ record::Counters& CountersIn(Profile* profile) {
 
 // Writes what was counted exactly and not estimated (see CounterShard in layout.h). A count of samples only gets a name
 // that says so.
-void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Comments* comments) {
+void AddCounts(const ProcessState& state, ProfileKind kind, Profile* profile, Comments* comments) {
   if (kind == ProfileKind::kMap || kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions) return;
   if (kind != ProfileKind::kHeap) {
-    AddLockCounts(snapshot, kind == ProfileKind::kMutex, profile, comments);
+    AddLockCounts(state, kind == ProfileKind::kMutex, profile, comments);
     return;
   }
-  const Snapshot::Totals& totals = snapshot.totals;
-  const auto& intervals = snapshot.heap_intervals;
+  const TableSnapshot::Totals& totals = state.table->totals;
+  const auto& intervals = state.table->heap_intervals;
   const bool every = IsEveryOne(intervals);
   record::Counters& counters = CountersIn(profile);
   counters.alloc_calls = totals.alloc_calls;
@@ -162,36 +162,36 @@ void AddCounts(const Snapshot& snapshot, ProfileKind kind, Profile* profile, Com
                                : "alloc_bytes, but for what each thread allocated since its last sample");
 }
 
-void DescribePeak(const Snapshot& snapshot, const PeakState* state, Profile* profile, Comments* comments) {
+void DescribePeak(const ProcessState& state, const PeakState* stacks, Profile* profile, Comments* comments) {
   const auto add = [comments](std::string_view key, double bytes, int64_t wall_ns) {
     comments->Add(key, fmt::format("{:.0f} bytes at {}", bytes, FormatWallTime(wall_ns)));
   };
   record::Peak& peak = profile->mutable_records()->peak.emplace();
-  if (snapshot.highest_bytes > 0) {
-    peak.bytes = std::llround(snapshot.highest_bytes);
-    peak.time_ns = snapshot.highest_wall_ns;
-    add("peak", snapshot.highest_bytes, snapshot.highest_wall_ns);
+  if (state.highest_bytes > 0) {
+    peak.bytes = std::llround(state.highest_bytes);
+    peak.time_ns = state.highest_wall_ns;
+    add("peak", state.highest_bytes, state.highest_wall_ns);
   }
-  if (IsEveryOne(snapshot.heap_intervals) && snapshot.most_bytes.has_value()) {
-    const double missing = *snapshot.most_bytes - snapshot.highest_bytes;
+  if (IsEveryOne(state.table->heap_intervals) && state.table->most_bytes.has_value()) {
+    const double missing = *state.table->most_bytes - state.highest_bytes;
     peak.missing_bytes = missing >= 0.5 ? std::llround(missing) : 0;
     comments->Add("peak error", missing >= 0.5
                                     ? fmt::format("{} bytes more at most, as threads count apart", peak.missing_bytes)
                                     : "none");
   }
-  if (state != nullptr) {
-    peak.stacks_bytes = std::llround(state->estimated_bytes());
-    peak.stacks_time_ns = state->wall_ns;
-    add("peak stacks", state->estimated_bytes(), state->wall_ns);
+  if (stacks != nullptr) {
+    peak.stacks_bytes = std::llround(stacks->estimated_bytes());
+    peak.stacks_time_ns = stacks->wall_ns;
+    add("peak stacks", stacks->estimated_bytes(), stacks->wall_ns);
   }
 }
 
-void AddAges(const Snapshot& snapshot, Profile* profile, Comments* comments) {
+void AddAges(const ProcessState& state, Profile* profile, Comments* comments) {
   const std::string drawn = fmt::format("of one block in {} of up to {} bytes, chosen at random; of each larger one",
                                         kAgedOneIn, kLargestShadowed);
   record::Sampling& sampling = SamplingIn(profile);
-  sampling.ages_known = snapshot.ages_are_drawn ? drawn : "of each block that was sampled";
-  if (snapshot.ages_are_drawn) {
+  sampling.ages_known = state.table->ages_are_drawn ? drawn : "of each block that was sampled";
+  if (state.table->ages_are_drawn) {
     sampling.aged_one_in = kAgedOneIn;
     sampling.aged_up_to_bytes = kLargestShadowed;
   }
@@ -200,10 +200,10 @@ void AddAges(const Snapshot& snapshot, Profile* profile, Comments* comments) {
                 "blocks that still live; alive_space has their age so far");
 }
 
-void AddPages(const Snapshot& snapshot, Profile* profile, Comments* comments) {
+void AddPages(const ProcessState& state, Profile* profile, Comments* comments) {
   const auto sum = [&](double ResidentRow::*part, double ResidentRow::*variance, int64_t* whole) {
     double bytes = 0, of_bytes = 0;
-    for (const ResidentRow& row : snapshot.resident_rows) {
+    for (const ResidentRow& row : state.residency.rows) {
       bytes += row.*part;
       of_bytes += row.*variance;
     }
@@ -211,23 +211,23 @@ void AddPages(const Snapshot& snapshot, Profile* profile, Comments* comments) {
     return fmt::format("{:.0f} ± {:.0f}", bytes, 1.96 * std::sqrt(std::max(0.0, of_bytes)));
   };
   record::Pages& pages = profile->mutable_records()->pages.emplace();
-  pages.huge_known = snapshot.huge_known;
+  pages.huge_known = state.residency.huge_known;
   comments->Add("swapped_bytes", sum(&ResidentRow::swapped, &ResidentRow::swapped_variance, &pages.swapped_bytes));
   comments->Add("huge_bytes",
-                snapshot.huge_known
+                state.residency.huge_known
                     ? sum(&ResidentRow::huge, &ResidentRow::huge_variance, &pages.huge_bytes)
                     : "not known: the kernel says which pages are huge from Linux 6.7 on; holdfast memory "
                       "has it of the whole process");
-  if (snapshot.stacks_left_out > 0) {
-    comments->Add("stacks left out",
-                  fmt::format("{} (threads that ran just then, or have no guard page)", snapshot.stacks_left_out));
+  if (state.residency.stacks_left_out > 0) {
+    comments->Add("stacks left out", fmt::format("{} (threads that ran just then, or have no guard page)",
+                                                 state.residency.stacks_left_out));
   }
-  if (!snapshot.mappings_left_out.empty()) comments->Add("mappings left out", snapshot.mappings_left_out);
+  if (!state.residency.mappings_left_out.empty()) comments->Add("mappings left out", state.residency.mappings_left_out);
 }
 
 // Memory in no row, because nobody knows whether it is in use.
-void AddFreesNotSeen(const Snapshot& snapshot, Profile* profile, Comments* comments) {
-  for (const auto& [path, sum] : snapshot.frees_not_seen) {
+void AddFreesNotSeen(const ProcessState& state, Profile* profile, Comments* comments) {
+  for (const auto& [path, sum] : state.table->frees_not_seen) {
     profile->mutable_records()->unseen_frees.push_back({path, std::round(sum.bytes), std::round(sum.objects)});
     comments->Add("frees not seen",
                   fmt::format("{:.0f} bytes in {:.0f} blocks of {}, which calls another free: they count as freed",
@@ -236,8 +236,8 @@ void AddFreesNotSeen(const Snapshot& snapshot, Profile* profile, Comments* comme
 }
 
 // In profiles of every kind: they say why there is none of the heap.
-void AddAllocator(const Snapshot& snapshot, bool is_heap, Profile* profile, Comments* comments) {
-  const EntryOutcome outcome = EntryOutcomeOf(snapshot);
+void AddAllocator(const ProcessState& state, bool is_heap, Profile* profile, Comments* comments) {
+  const EntryOutcome outcome = EntryOutcomeOf(*state.table);
   if (!outcome.has_allocator()) return;
   record::Allocator& allocator = profile->mutable_records()->allocator.emplace();
   allocator.outcome = EntryText(outcome);
@@ -245,7 +245,7 @@ void AddAllocator(const Snapshot& snapshot, bool is_heap, Profile* profile, Comm
   if (is_heap && !outcome.is_redirected()) allocator.outcome += "; this profile has only what is taken from others";
   allocator.is_seen = outcome.is_redirected();
   comments->Add("allocator", allocator.outcome);
-  allocator.incomplete = WhyIncomplete(snapshot);
+  allocator.incomplete = WhyIncomplete(*state.table);
   if (!allocator.incomplete.empty()) comments->Add("incomplete", allocator.incomplete);
 }
 
@@ -254,10 +254,10 @@ void AddTotals(std::span<const double> variances, Profile* profile) {
     AddTotal(i, 1.96 * std::sqrt(std::max(0.0, variances[i])), profile);
 }
 
-void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Profile* profile, Comments* comments) {
+void AddLosses(const ProcessState& state, uint64_t full_sums, Profile* profile, Comments* comments) {
   bool any = false;
   for (int i = 0; i < kLosses; ++i) {
-    const uint64_t lost = snapshot.losses[i] + (i == static_cast<int>(Loss::kSumFull) ? full_sums : 0);
+    const uint64_t lost = state.table->losses[i] + (i == static_cast<int>(Loss::kSumFull) ? full_sums : 0);
     if (lost == 0) continue;
     profile->mutable_records()->loss.push_back({kLossNames[i], lost});
     comments->Add(fmt::format("lost {}", kLossNames[i]), lost);
@@ -268,47 +268,43 @@ void AddLosses(const Snapshot& snapshot, uint64_t full_sums, Profile* profile, C
 
 }  // namespace
 
-void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std::span<const double> variances,
-                 uint64_t full_sums, Profile* profile) {
+void AddComments(const ProcessState& state, const FileKind& file, std::span<const double> variances, uint64_t full_sums,
+                 Profile* profile) {
   Comments comments(profile);
-  AddIdentity(snapshot, kFileKindNames[file], profile);
-  const auto kind = file < kProfileKinds ? static_cast<ProfileKind>(file) : ProfileKind::kHeap;
-  const bool is_heap_file = file == static_cast<int>(ProfileKind::kHeap);
+  AddIdentity(state, file.name, profile);
+  const ProfileKind kind = file.rows;
+  const bool is_heap_file = (file.contents & FileKind::kHeapOnly) != 0;
   if (kind == ProfileKind::kHeap) {
-    AddIntervals(snapshot.heap_intervals, "bytes", profile);
+    AddIntervals(state.table->heap_intervals, "bytes", profile);
   } else if (IsLockKind(kind)) {
-    AddIntervals(snapshot.lock_intervals, "ns", profile);
+    AddIntervals(state.table->lock_intervals, "ns", profile);
   }
   AddProcessComments(profile);
-  for (const std::string& reason : snapshot.reasons) comments.Add("snapshot-when", reason);
-  if (snapshot.exit_moment == ExitMoment::kAsked) {
+  for (const std::string& reason : state.reasons) comments.Add("snapshot-when", reason);
+  if (state.exit_moment == ExitMoment::kAsked) {
     profile->mutable_process()->moment = record::Moment::kBeforeExitHandlers;
     comments.Add("moment", "before exit handlers");
-  } else if (snapshot.exit_moment != ExitMoment::kNone) {
+  } else if (state.exit_moment != ExitMoment::kNone) {
     profile->mutable_process()->moment = record::Moment::kAfterExitHandlers;
     comments.Add("moment", "after exit handlers");
   }
-  if (file == kLifetimesFile) {
-    AddAges(snapshot, profile, &comments);
-  } else if (file == kResidentFile) {
-    AddPages(snapshot, profile, &comments);
-  } else {
-    AddCounts(snapshot, kind, profile, &comments);
-  }
-  if (is_heap_file && !snapshot.resident_left_out.empty())
-    comments.Add("resident left out", snapshot.resident_left_out);
-  if (is_heap_file || file == kPeakFile) DescribePeak(snapshot, peak, profile, &comments);
+  if ((file.contents & FileKind::kCounts) != 0) AddCounts(state, kind, profile, &comments);
+  if ((file.contents & FileKind::kAges) != 0) AddAges(state, profile, &comments);
+  if ((file.contents & FileKind::kPages) != 0) AddPages(state, profile, &comments);
+  if (is_heap_file && !state.residency.left_out.empty()) comments.Add("resident left out", state.residency.left_out);
+  if ((file.contents & FileKind::kPeak) != 0)
+    DescribePeak(state, is_heap_file ? nullptr : state.peak, profile, &comments);
   AddTotals(variances, profile);
-  if (kind == ProfileKind::kHeap) AddFreesNotSeen(snapshot, profile, &comments);
-  AddAllocator(snapshot, is_heap_file, profile, &comments);
-  AddLosses(snapshot, full_sums, profile, &comments);
+  if (kind == ProfileKind::kHeap) AddFreesNotSeen(state, profile, &comments);
+  AddAllocator(state, is_heap_file, profile, &comments);
+  AddLosses(state, full_sums, profile, &comments);
   record::Counters& counters = CountersIn(profile);
-  counters.own_time_ns = snapshot.totals.sample_ns;
-  counters.own_table_bytes = snapshot.table_bytes;
-  counters.own_table_steps = snapshot.totals.table_steps;
-  counters.own_memory_probes = snapshot.totals.memory_probes;
-  comments.Add("own time_ns", snapshot.totals.sample_ns);
-  comments.Add("own table_bytes", snapshot.table_bytes);
+  counters.own_time_ns = state.table->totals.sample_ns;
+  counters.own_table_bytes = state.table->table_bytes;
+  counters.own_table_steps = state.table->totals.table_steps;
+  counters.own_memory_probes = state.table->totals.memory_probes;
+  comments.Add("own time_ns", state.table->totals.sample_ns);
+  comments.Add("own table_bytes", state.table->table_bytes);
 }
 
 }  // namespace holdfast

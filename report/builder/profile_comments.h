@@ -6,16 +6,16 @@
 
 #include <span>
 
-#include "report/observe/peak/peak_state.h"
-#include "report/observe/table/snapshot.h"
+#include "report/builder/file_kinds.h"
+#include "report/observe/process_state.h"
 #include "report/profile/profile.h"
 
 namespace holdfast {
 
-// `file`: index into kFileKindNames. `variances`: of the total of each sample type. `full_sums`: how many values had to be
-// limited so that their column can be added up (kMaxValue). `peak`: for a peak profile; otherwise null.
-void AddComments(const Snapshot& snapshot, int file, const PeakState* peak, std::span<const double> variances,
-                 uint64_t full_sums, Profile* profile);
+// `variances`: of the total of each sample type. `full_sums`: how many values had to be limited so that their column can
+// be added up (kMaxValue).
+void AddComments(const ProcessState& state, const FileKind& file, std::span<const double> variances, uint64_t full_sums,
+                 Profile* profile);
 
 }  // namespace holdfast
 

@@ -12,6 +12,7 @@
 #include "report/analysis/variance.h"
 #include "report/base/printable.h"
 #include "report/base/value_units.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
 #include "report/profile/pprof.h"
 #include "report/profile/process_comments.h"
@@ -20,8 +21,6 @@
 
 namespace holdfast {
 namespace {
-
-constexpr const char* kPeakName = kFileKindNames[kPeakFile];
 
 uint64_t ProcessesIn(const Profile& profile) {
   return profile.records().merged.has_value() ? profile.records().merged->processes : 0;
@@ -84,7 +83,7 @@ absl::Status ProgramFiles::Adopt(const OutputFolder& output, const Key& key, Sum
   if (!sum->has_file) return absl::OkStatus();
   const absl::StatusOr<Profile> profile = ReadPprofFile(output.PathOf(sum->file));
   // Another program's file: keep it, and write ours separately.
-  const auto add = key.second == kPeakName ? KeepHigher : AddTo;
+  const auto add = key.second == kFileKinds[kPeakFile].name ? KeepHigher : AddTo;
   if (!profile.ok() || ProcessesIn(*profile) == 0 || !add(sum, *profile, ProcessesIn(*profile)).ok()) {
     *sum = Sum();
   }
@@ -111,7 +110,7 @@ absl::Status ProgramFiles::Add(const OutputFolder& output, const std::string& pr
 
 absl::Status ProgramFiles::AddPeak(const OutputFolder& output, const std::string& program, double highest, double seen,
                                    const std::function<Profile()>& build) {
-  const Key key = {program, kPeakName};
+  const Key key = {program, kFileKinds[kPeakFile].name};
   const absl::StatusOr<Sum*> sum = SumOf(output, key);
   if (!sum.ok()) return sum.status();
   const bool is_higher = std::llround(highest) > (*sum)->peak.bytes || std::llround(seen) > (*sum)->peak.stacks_bytes;
@@ -150,7 +149,7 @@ absl::Status ProgramFiles::WriteOne(const OutputFolder& output, const Key& key, 
   if (sum->intervals.size() == 1) sampling.interval = sum->intervals;
   AddProcessComments(&profile);
   if (!sampling.ages_known.empty()) say(absl::StrCat("ages known: ", sampling.ages_known));
-  const bool is_peak = key.second == kPeakName;
+  const bool is_peak = key.second == kFileKinds[kPeakFile].name;
   records.merged = record::Merged{.how = is_peak ? record::MergeMode::kHighest : record::MergeMode::kSum,
                                   .processes = sum->processes};
   say(fmt::format("merged: {} {} process{}", is_peak ? "the highest of" : "sum of", sum->processes,

@@ -6,10 +6,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "report/builder/code_segments.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
 #include "report/builder/profile_comments.h"
-#include "report/builder/running_program.h"
 #include "report/builder/stack_interner.h"
+#include "report/builder/written_threads.h"
 #include "report/observe/memory/libc_mappings.h"
 
 namespace holdfast {
@@ -23,7 +24,7 @@ constexpr std::pair<const char*, const char*> kTypesOfResident[] = {
 // The sums of one sample.
 struct SummedUp {
   uint32_t stack;   // id from StackInterner
-  uint32_t labels;  // index into Snapshot::label_sets
+  uint32_t labels;  // index into TableSnapshot::label_sets
   bool overflow;
   MappingKind mapping;  // kNone: blocks
   uint64_t class_bytes;
@@ -32,15 +33,15 @@ struct SummedUp {
 
 class ResidentBuilder {
  public:
-  explicit ResidentBuilder(const Snapshot& snapshot)
-      : snapshot_(snapshot), segments_(snapshot), stacks_(snapshot, segments_, &profile_) {}
+  explicit ResidentBuilder(const ProcessState& state)
+      : state_(state), segments_(state), stacks_(state, segments_, &profile_) {}
 
   Profile Build() {
-    DescribeBlocks(snapshot_, kTypesOfResident, kResidentSpace, &profile_);
+    DescribeBlocks(state_, kTypesOfResident, kResidentSpace, &profile_);
     for (const SummedUp& group : Grouped()) Add(group);
-    AddComments(snapshot_, kResidentFile, nullptr, variances_, columns_.full_sums(), &profile_);
+    AddComments(state_, kFileKinds[kResidentFile], variances_, columns_.full_sums(), &profile_);
     const FramesOfStack frames = [this](uint32_t stack) { return stacks_.Frames(stacks_.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadRecords(snapshot_, frames, &profile_);
+    if (!profile_.samples.empty()) AddThreadRecords(state_, frames, &profile_);
     segments_.AddMappings(&profile_);
     return std::move(profile_);
   }
@@ -51,16 +52,16 @@ class ResidentBuilder {
   // Skips rows that were made after the snapshot.
   std::vector<SummedUp> Grouped() {
     absl::flat_hash_map<Offset, const ResidentRow*> found;
-    for (const ResidentRow& row : snapshot_.resident_rows) {
+    for (const ResidentRow& row : state_.residency.rows) {
       if (row.libc == nullptr) found.emplace(row.row, &row);
     }
     std::vector<SummedUp> groups;
     absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t, MappingKind>, size_t> index;
-    for (const RowInfo& row : snapshot_.rows) {
+    for (const RowInfo& row : state_.table->rows) {
       const auto of = found.find(row.place);
       const bool is_mapping = row.profile == ProfileKind::kMap || row.has_thread_stacks();
       if ((row.profile != ProfileKind::kHeap && !is_mapping) || of == found.end()) continue;
-      const StackInfo& stack = snapshot_.stacks[row.stack];
+      const StackInfo& stack = state_.stack(row.stack);
       const MappingKind mapping = !is_mapping               ? MappingKind::kNone
                                   : of->second->has_blocks  ? MappingKind::kArena
                                   : row.has_thread_stacks() ? MappingKind::kStack
@@ -71,7 +72,7 @@ class ResidentBuilder {
       if (added) groups.push_back({std::get<0>(place->first), stack.labels, stack.overflow, mapping, class_bytes});
       Sum(*of->second, &groups[place->second]);
     }
-    for (const ResidentRow& row : snapshot_.resident_rows) {
+    for (const ResidentRow& row : state_.residency.rows) {
       if (row.libc == nullptr) continue;
       // As in the kind `map`, which has all of libc's mappings.
       const auto kind = std::string_view(row.libc) == kGlibcHeap ? MappingKind::kBrk : MappingKind::kArena;
@@ -105,11 +106,11 @@ class ResidentBuilder {
       labels_.push_back(
           {.key = Intern("bytes"), .number = static_cast<int64_t>(group.class_bytes), .unit = Intern("bytes")});
     }
-    AddThreadLabels(snapshot_.label_sets[group.labels], &profile_, &labels_);
+    AddThreadLabels(state_.table->label_sets[group.labels], &profile_, &labels_);
     profile_.AddSample(stacks_.Frames(group.stack), values, labels_);
   }
 
-  const Snapshot& snapshot_;
+  const ProcessState& state_;
   Profile profile_;
   Segments segments_;
   StackInterner stacks_;
@@ -120,6 +121,6 @@ class ResidentBuilder {
 
 }  // namespace
 
-Profile BuildResidentProfile(const Snapshot& snapshot) { return ResidentBuilder(snapshot).Build(); }
+Profile BuildResidentProfile(const ProcessState& state) { return ResidentBuilder(state).Build(); }
 
 }  // namespace holdfast

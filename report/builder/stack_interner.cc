@@ -26,16 +26,16 @@ int64_t Columns::Value(size_t type, double value) {
   return static_cast<int64_t>(total - std::exchange(totals_[type], total));
 }
 
-void DescribeBlocks(const Snapshot& snapshot, std::span<const std::pair<const char*, const char*>> types, size_t shown,
+void DescribeBlocks(const ProcessState& state, std::span<const std::pair<const char*, const char*>> types, size_t shown,
                     Profile* profile) {
   const auto intern = [profile](const char* text) { return profile->strings.Intern(text); };
   for (const auto& [type, unit] : types) profile->sample_types.push_back({intern(type), intern(unit)});
   profile->default_sample_type = profile->sample_types[shown].type;
   profile->period_type = {intern("space"), intern("bytes")};
-  for (const IntervalChange& change : snapshot.heap_intervals) {
+  for (const IntervalChange& change : state.table->heap_intervals) {
     if (change.interval != 0) profile->period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
   }
-  profile->time_nanos = snapshot.wall_ns;
+  profile->time_nanos = state.table->wall_ns;
 }
 
 void AddThreadLabels(const LabelPairs& set, Profile* profile, std::vector<Profile::Label>* labels) {

@@ -14,7 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "report/builder/code_segments.h"
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 #include "report/profile/profile.h"
 #include "sampler/contract/deep_stacks.h"
 
@@ -36,7 +36,7 @@ class Columns {
 };
 
 // Sets the sample types for a profile of blocks; viewers show the one at `shown` by default.
-void DescribeBlocks(const Snapshot& snapshot, std::span<const std::pair<const char*, const char*>> types, size_t shown,
+void DescribeBlocks(const ProcessState& state, std::span<const std::pair<const char*, const char*>> types, size_t shown,
                     Profile* profile);
 
 // Adds the program's own labels from `set`.
@@ -51,13 +51,13 @@ inline constexpr uint64_t kOverflowAddress = 1, kNoStackAddress = 2, kTruncatedA
 // threads), and collectors distinguish stacks only by addresses and labels.
 class StackInterner {
  public:
-  StackInterner(const Snapshot& snapshot, const Segments& segments, Profile* profile)
-      : snapshot_(snapshot), segments_(segments), profile_(profile), ids_(snapshot.stacks.size(), Profile::kNone) {}
+  StackInterner(const ProcessState& state, const Segments& segments, Profile* profile)
+      : state_(state), segments_(segments), profile_(profile), ids_(state.stack_count(), Profile::kNone) {}
 
   uint32_t Intern(uint32_t stack) {
     if (stack == kNoStack) return InternFrames({Synthetic(kNoStackAddress, "[no stack]")});
     if (ids_[stack] != Profile::kNone) return ids_[stack];
-    return ids_[stack] = InternFrames(FramesOf(snapshot_.stacks[stack]));
+    return ids_[stack] = InternFrames(FramesOf(state_.stack(stack)));
   }
   // A stack with a single synthetic frame; `number` identifies it.
   uint32_t InternNamed(uint32_t number, std::string_view name) {
@@ -130,7 +130,7 @@ class StackInterner {
     size_t operator()(const std::vector<uint32_t>& frames) const { return absl::HashOf(frames); }
   };
 
-  const Snapshot& snapshot_;
+  const ProcessState& state_;
   const Segments& segments_;
   Profile* profile_;
   std::vector<uint32_t> ids_;  // stack of the snapshot → index into frames_

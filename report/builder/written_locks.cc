@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -16,11 +17,14 @@ namespace {
 
 class Writer {
  public:
-  Writer(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile)
-      : snapshot_(snapshot), frames_(frames), locks_(LocksOf(profile)) {}
+  Writer(const ProcessState& state, bool earlier, const FramesOfStack& frames, Profile* profile)
+      : state_(state),
+        pairs_(earlier ? state.table->lock_pairs : std::span<const LockPairInfo>()),
+        frames_(frames),
+        locks_(LocksOf(profile)) {}
 
   void Write() {
-    const std::vector<const LockInfo*> locks = LocksToWrite(snapshot_);
+    const std::vector<const LockInfo*> locks = LocksToWrite(state_);
     for (size_t i = 0; i < locks.size(); ++i) {
       numbers_[IndexOf(*locks[i])] = i + 1;
       WriteLock(i + 1, *locks[i], CountsOf(locks[i]->wait_times), CountsOf(locks[i]->hold_times));
@@ -37,7 +41,7 @@ class Writer {
     LockInfo all;
     TimeCounts wait_times, hold_times;
     uint64_t locks = 0, hottest_ns = 0;
-    std::vector<uint32_t> members;  // indices into locks_known
+    std::vector<uint32_t> members;  // indices into WaitState::locks
 
     void Add(const LockInfo& lock, uint32_t index) {
       if (locks++ == 0) {
@@ -67,7 +71,7 @@ class Writer {
     return locks.has_value() ? *locks : locks.emplace();
   }
 
-  uint32_t IndexOf(const LockInfo& lock) const { return static_cast<uint32_t>(&lock - snapshot_.locks_known.data()); }
+  uint32_t IndexOf(const LockInfo& lock) const { return static_cast<uint32_t>(&lock - state_.waits.locks.data()); }
 
   record::Lock& WriteLock(size_t number, const LockInfo& lock, TimeCounts wait_times, TimeCounts hold_times) {
     record::Lock& written = locks_.lock.emplace_back();
@@ -103,7 +107,7 @@ class Writer {
 
   void WriteSums(size_t number) {
     absl::flat_hash_map<uint32_t, const LockPairInfo*> largest;  // largest pair of each lock
-    for (const LockPairInfo& pair : snapshot_.lock_pairs) {
+    for (const LockPairInfo& pair : pairs_) {
       const LockPairInfo*& known = largest[pair.lock];
       if (known == nullptr || pair.delay_ns > known->delay_ns) known = &pair;
     }
@@ -114,14 +118,14 @@ class Writer {
       bool are_of_array() const { return offsets.size() > 2 && 2 * offsets.size() > locks; }
     };
     std::map<std::tuple<WaitKind, uint32_t, uint64_t>, Places> places;
-    for (const LockInfo& lock : snapshot_.locks_known) {
+    for (const LockInfo& lock : state_.waits.locks) {
       if (lock.block_stack == kNoStack || lock.waits + lock.holds + lock.waiting == 0) continue;
       Places& of_blocks = places[{lock.kind, lock.block_stack, lock.block_bytes}];
       of_blocks.offsets.insert(lock.block_offset);
       ++of_blocks.locks;
     }
     std::map<std::tuple<WaitKind, uint32_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t>, Sum> sums;
-    for (const LockInfo& lock : snapshot_.locks_known) {
+    for (const LockInfo& lock : state_.waits.locks) {
       if (lock.waits + lock.holds + lock.waiting == 0 || numbers_.contains(IndexOf(lock))) continue;
       const bool has_place = lock.block_stack != kNoStack || lock.thread_offset != 0;
       const auto pair = has_place ? largest.end() : largest.find(IndexOf(lock));
@@ -139,7 +143,7 @@ class Writer {
     std::map<WaitKind, Sum> others;  // sums for which there is no room
     for (size_t i = kMaxSumsWritten; i < hottest.size(); ++i) {
       for (const uint32_t member : hottest[i].members) {
-        LockInfo lock = snapshot_.locks_known[member];
+        LockInfo lock = state_.waits.locks[member];
         lock.block_stack = kNoStack;
         lock.thread_offset = 0;
         others[lock.kind].Add(lock, member);
@@ -160,7 +164,7 @@ class Writer {
 
   void WritePairs() {
     std::vector<const LockPairInfo*> pairs;
-    for (const LockPairInfo& pair : snapshot_.lock_pairs) {
+    for (const LockPairInfo& pair : pairs_) {
       if (numbers_.contains(pair.lock) && pair.delay_ns + pair.contentions > 0) pairs.push_back(&pair);
     }
     std::stable_sort(pairs.begin(), pairs.end(),
@@ -201,13 +205,13 @@ class Writer {
       double longest_ns = 0, delay_ns = 0, alone_ns = 0;
     };
     std::map<std::tuple<uint32_t, bool, WaitKind>, Site> sites;
-    for (const RowInfo& row : snapshot_.rows) {
+    for (const RowInfo& row : state_.table->rows) {
       const auto alike = first_alike_.find(row.stack);
       const auto stack = stacks_.find(alike == first_alike_.end() ? row.stack : alike->second);
       if (row.times == kNoIndex || stack == stacks_.end()) continue;
       const WaitKind kind = row.wait == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : row.wait;
       Site& site = sites[{stack->second, row.profile == ProfileKind::kMutex, kind}];
-      site.times.Add(CountsOf(snapshot_.row_times[row.times], kCountFractionBits));
+      site.times.Add(CountsOf(state_.table->row_times[row.times], kCountFractionBits));
       site.longest_ns = std::max(site.longest_ns, row.sums[kLongest]);
       site.delay_ns += row.sums[kDelay];
       site.alone_ns += row.sums[kAlone];
@@ -248,10 +252,11 @@ class Writer {
     return value < static_cast<double>(kMaxValue) ? std::llround(value) : static_cast<int64_t>(kMaxValue);
   }
 
-  const Snapshot& snapshot_;
+  const ProcessState& state_;
+  const std::span<const LockPairInfo> pairs_;
   const FramesOfStack& frames_;
   record::Locks& locks_;
-  absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into locks_known → number in the file
+  absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into WaitState::locks → number in the file
   absl::flat_hash_map<uint32_t, uint32_t>
       stacks_;  // first of the stacks with equal frames → number in the file, from 1
   absl::flat_hash_map<uint32_t, uint32_t> first_alike_;
@@ -260,9 +265,9 @@ class Writer {
 
 }  // namespace
 
-std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot) {
+std::vector<const LockInfo*> LocksToWrite(const ProcessState& state) {
   std::vector<const LockInfo*> locks;
-  for (const LockInfo& lock : snapshot.locks_known) {
+  for (const LockInfo& lock : state.waits.locks) {
     if (lock.waits + lock.holds + lock.waiting > 0) locks.push_back(&lock);
   }
   const auto is_hotter = [](const LockInfo* a, const LockInfo* b) {
@@ -296,8 +301,8 @@ TimeCounts CountsOf(const TimesInfo& times, int fraction_bits) {
   return counts;
 }
 
-void AddLockRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile) {
-  Writer(snapshot, frames, profile).Write();
+void AddLockRecords(const ProcessState& state, bool earlier, const FramesOfStack& frames, Profile* profile) {
+  Writer(state, earlier, frames, profile).Write();
 }
 
 }  // namespace holdfast

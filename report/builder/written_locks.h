@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 #include "report/profile/lock_record_limits.h"
 #include "report/profile/profile.h"
 #include "report/profile/time_counts.h"
@@ -21,12 +21,13 @@ namespace holdfast {
 using FramesOfStack = std::function<std::vector<uint32_t>(uint32_t)>;
 
 // The locks of a snapshot in the order of their numbers, from 1: the longest delay first.
-std::vector<const LockInfo*> LocksToWrite(const Snapshot& snapshot);
+std::vector<const LockInfo*> LocksToWrite(const ProcessState& state);
 
 // Counts of a table; `fraction_bits`: 0, or kCountFractionBits of a row's.
 TimeCounts CountsOf(const TimesInfo& times, int fraction_bits = 0);
 
-void AddLockRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile);
+// `earlier`: also who waited for whom before.
+void AddLockRecords(const ProcessState& state, bool earlier, const FramesOfStack& frames, Profile* profile);
 
 }  // namespace holdfast
 

@@ -15,53 +15,53 @@ namespace {
 
 class WaitingWriter {
  public:
-  WaitingWriter(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile)
-      : snapshot_(snapshot), frames_(frames), profile_(*profile), waits_(profile->mutable_records()->waits.emplace()) {
-    const std::vector<const LockInfo*> locks = LocksToWrite(snapshot);
+  WaitingWriter(const ProcessState& state, const FramesOfStack& frames, Profile* profile)
+      : state_(state), frames_(frames), profile_(*profile), waits_(profile->mutable_records()->waits.emplace()) {
+    const std::vector<const LockInfo*> locks = LocksToWrite(state);
     for (size_t i = 0; i < locks.size(); ++i)
       locks_.emplace(std::pair(locks[i]->address, locks[i]->kind), static_cast<uint32_t>(i + 1));
-    for (uint32_t i = 0; i < snapshot.threads.size(); ++i) place_.emplace(snapshot.threads[i].id, i);
+    for (uint32_t i = 0; i < state.waits.threads.size(); ++i) place_.emplace(state.waits.threads[i].id, i);
   }
 
   void Write(size_t most) {
     uint64_t delay_ns = 0;
-    for (const OngoingWaitInfo& wait : snapshot_.ongoing) AddSaturating(DelayOf(wait), &delay_ns);
-    waits_.threads = static_cast<int64_t>(snapshot_.ongoing.size());
+    for (const OngoingWaitInfo& wait : state_.waits.ongoing) AddSaturating(DelayOf(wait), &delay_ns);
+    waits_.threads = static_cast<int64_t>(state_.waits.ongoing.size());
     waits_.delay_ns = static_cast<int64_t>(delay_ns);
-    profile_.AddComment(fmt::format("waiting: {} {}, delay_ns {}", snapshot_.ongoing.size(),
-                                    snapshot_.ongoing.size() == 1 ? "thread" : "threads", delay_ns));
+    profile_.AddComment(fmt::format("waiting: {} {}, delay_ns {}", state_.waits.ongoing.size(),
+                                    state_.waits.ongoing.size() == 1 ? "thread" : "threads", delay_ns));
     std::vector<size_t> order = Order();
     if (order.size() > most) {
       waits_.not_written = static_cast<int64_t>(order.size() - most);
       order.resize(most);
     }
-    for (const size_t index : order) WriteWait(snapshot_.ongoing[index]);
-    for (size_t i = 0; i < snapshot_.deadlocks.size() && i < most; ++i) {
+    for (const size_t index : order) WriteWait(state_.waits.ongoing[index]);
+    for (size_t i = 0; i < state_.waits.deadlocks.size() && i < most; ++i) {
       record::Deadlock deadlock;
-      for (const uint32_t thread : snapshot_.deadlocks[i]) deadlock.thread.push_back(ThreadNumber(thread));
+      for (const uint32_t thread : state_.waits.deadlocks[i]) deadlock.thread.push_back(ThreadNumber(thread));
       waits_.deadlock.push_back(std::move(deadlock));
     }
-    for (uint32_t i = 0; i < snapshot_.threads.size(); ++i) {
-      if (snapshot_.threads[i].wait == kNoIndex) ThreadNumber(i);
+    for (uint32_t i = 0; i < state_.waits.threads.size(); ++i) {
+      if (state_.waits.threads[i].wait == kNoIndex) ThreadNumber(i);
     }
-    waits_.unknown = snapshot_.cannot_look;
+    waits_.unknown = state_.waits.unknown;
   }
 
  private:
   uint64_t DelayOf(const OngoingWaitInfo& wait) const {
-    return static_cast<uint64_t>(snapshot_.monotonic_ns - wait.start_ns);
+    return static_cast<uint64_t>(state_.table->monotonic_ns - wait.start_ns);
   }
 
   std::vector<size_t> Order() const {
-    std::vector<bool> in_deadlock(snapshot_.ongoing.size());
-    for (const auto& circle : snapshot_.deadlocks) {
-      for (const uint32_t thread : circle) in_deadlock[snapshot_.threads[thread].wait] = true;
+    std::vector<bool> in_deadlock(state_.waits.ongoing.size());
+    for (const auto& circle : state_.waits.deadlocks) {
+      for (const uint32_t thread : circle) in_deadlock[state_.waits.threads[thread].wait] = true;
     }
-    std::vector<size_t> order(snapshot_.ongoing.size());
+    std::vector<size_t> order(state_.waits.ongoing.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       const auto rank = [&](size_t i) {
-        const OngoingWaitInfo& wait = snapshot_.ongoing[i];
+        const OngoingWaitInfo& wait = state_.waits.ongoing[i];
         return std::tuple(!in_deadlock[i], HasNoHolder(wait.kind), wait.start_ns);
       };
       return rank(a) < rank(b);
@@ -73,7 +73,7 @@ class WaitingWriter {
     const auto [place, added] = threads_.emplace(index, static_cast<uint32_t>(threads_.size() + 1));
     const uint32_t number = place->second;
     if (!added) return number;
-    const ThreadInfo& thread = snapshot_.threads[index];
+    const ThreadInfo& thread = state_.waits.threads[index];
     record::WaitingThread& written = waits_.thread.emplace_back();
     written.tid = thread.id;
     written.number = thread.number;
@@ -89,9 +89,9 @@ class WaitingWriter {
 
   std::string LabelsOf(const ThreadInfo& thread) const {
     std::string text;
-    if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].stack == kNoStack) return text;
+    if (thread.wait == kNoIndex || state_.waits.ongoing[thread.wait].stack == kNoStack) return text;
     for (const auto& [key, value] :
-         snapshot_.label_sets[snapshot_.stacks[snapshot_.ongoing[thread.wait].stack].labels]) {
+         state_.table->label_sets[state_.stack(state_.waits.ongoing[thread.wait].stack).labels]) {
       if (key == kThreadNameKey) continue;  // written as its name
       text += fmt::format("{}{}={}", text.empty() ? "" : ", ", Printable(key), Printable(value));
     }
@@ -110,18 +110,18 @@ class WaitingWriter {
     if (const auto lock = locks_.find(std::pair(wait.lock, kind)); lock != locks_.end()) written.lock = lock->second;
     if (const auto waiter = place_.find(wait.thread_id); waiter != place_.end())
       written.thread = ThreadNumber(waiter->second);
-    if (wait.holder < snapshot_.threads.size()) written.holder = ThreadNumber(wait.holder);
+    if (wait.holder < state_.waits.threads.size()) written.holder = ThreadNumber(wait.holder);
     if (wait.stack != kNoStack) written.stack = StackNumber(wait.stack);
     written.kind = kWaitKindNames[static_cast<int>(wait.kind)];
     written.address = wait.lock;
-    written.delay_ns = snapshot_.monotonic_ns - std::min(wait.start_ns, wait.since_ns);
+    written.delay_ns = state_.table->monotonic_ns - std::min(wait.start_ns, wait.since_ns);
     written.source = static_cast<record::HolderSource>(wait.source);
     written.readers = wait.readers;
     written.owner_died = wait.owner_died;
     waits_.wait.push_back(std::move(written));
   }
 
-  const Snapshot& snapshot_;
+  const ProcessState& state_;
   const FramesOfStack& frames_;
   Profile& profile_;
   record::Waits& waits_;
@@ -133,8 +133,8 @@ class WaitingWriter {
 
 }  // namespace
 
-void AddWaitRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile, size_t most) {
-  if (!snapshot.ongoing.empty() || !snapshot.threads.empty()) WaitingWriter(snapshot, frames, profile).Write(most);
+void AddWaitRecords(const ProcessState& state, const FramesOfStack& frames, Profile* profile, size_t most) {
+  if (!state.waits.ongoing.empty() || !state.waits.threads.empty()) WaitingWriter(state, frames, profile).Write(most);
 }
 
 }  // namespace holdfast

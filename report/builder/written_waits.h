@@ -6,14 +6,14 @@
 #define HOLDFAST_REPORT_BUILDER_WRITTEN_WAITS_H_
 
 #include "report/builder/written_locks.h"
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 #include "report/profile/profile.h"
 
 namespace holdfast {
 
 inline constexpr size_t kMaxWaitsWritten = 256;
 
-void AddWaitRecords(const Snapshot& snapshot, const FramesOfStack& frames, Profile* profile,
+void AddWaitRecords(const ProcessState& state, const FramesOfStack& frames, Profile* profile,
                     size_t most = kMaxWaitsWritten);
 
 }  // namespace holdfast

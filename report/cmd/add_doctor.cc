@@ -181,7 +181,7 @@ void WhyProcessHasNoTable(const std::string& process, const std::vector<std::str
 }
 
 // Returns whether the process recorded what became of an allocator in its executable.
-bool AboutLinkedAllocator(const Snapshot& snapshot, Findings* findings) {
+bool AboutLinkedAllocator(const TableSnapshot& snapshot, Findings* findings) {
   const EntryOutcome outcome = EntryOutcomeOf(snapshot);
   if (!outcome.has_allocator()) return false;
   const std::string incomplete = WhyIncomplete(snapshot);
@@ -199,7 +199,7 @@ bool AboutLinkedAllocator(const Snapshot& snapshot, Findings* findings) {
 
 // Returns whether the allocator in the executable is described.
 bool AboutTable(const ProcessTable& process, Findings* findings) {
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  const absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) {
     findings->No("recording", fmt::format("its table {}/{} is damaged ({})", process.folder, process.table.name(),
                                           std::string(snapshot.status().message())));

@@ -44,7 +44,7 @@ struct TableSums {
   uint64_t heap_interval, lock_interval, table_bytes;
 };
 
-TableSums SumsOf(const Snapshot& snapshot) {
+TableSums SumsOf(const TableSnapshot& snapshot) {
   return {.in_use = InUseBytesOf(snapshot),
           .highest = snapshot.highest_bytes,
           .heap_interval = snapshot.heap_intervals.back().interval,
@@ -55,14 +55,14 @@ TableSums SumsOf(const Snapshot& snapshot) {
 absl::StatusOr<TableSums> ReadSums(const TableFile& table) {
   const std::optional<TableFile::Rights> rights = table.ReadWith();
   if (!rights.has_value()) {
-    const absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
+    const absl::StatusOr<TableSnapshot> snapshot = table.TakeSnapshot();
     if (!snapshot.ok()) return snapshot.status();
     return SumsOf(*snapshot);
   }
   void* memory = mmap(nullptr, sizeof(TableSums), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return absl::ResourceExhaustedError("out of memory");
   const absl::Status read = RunWithoutRights(rights->user, rights->group, {table.descriptor()}, 0, [&] {
-    const absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
+    const absl::StatusOr<TableSnapshot> snapshot = table.TakeSnapshot();
     if (snapshot.ok()) *static_cast<TableSums*>(memory) = SumsOf(*snapshot);
     return snapshot.ok();
   });

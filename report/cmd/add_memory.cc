@@ -24,6 +24,7 @@
 #include "report/daemon/find_tables.h"
 #include "report/observe/memory/account_records.h"
 #include "report/observe/memory/account_text.h"
+#include "report/observe/observe.h"
 #include "report/profile/pprof.h"
 #include "report/show/fitted_text.h"
 #include "report/show/pager.h"
@@ -82,10 +83,12 @@ absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& option
   if (absl::Status status = BecomeUserOf(*pid); !status.ok()) return status;
   const absl::StatusOr<ProcessTable> process = FindTableOf(*pid, options.tables);
   if (!process.ok()) return process.status();
-  std::optional<FreeMemory> free;
-  const absl::StatusOr<MemoryAccount> account = ReadAccount(*pid, process->table, &free);
-  if (!account.ok()) return account.status();
-  PrintAccount(*account, process->Name(), *pid, nullptr, free.has_value() ? &*free : nullptr, options.json);
+  const absl::StatusOr<ProcessState> state =
+      Observe(process->table, {.records = false, .account = true, .free_memory = true});
+  if (!state.ok()) return state.status();
+  if (!state->account.ok()) return state->account.status();
+  PrintAccount(*state->account, process->Name(), *pid, nullptr,
+               state->free_memory.has_value() ? &*state->free_memory : nullptr, options.json);
   return absl::OkStatus();
 }
 

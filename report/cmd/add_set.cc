@@ -80,7 +80,7 @@ absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
     Say(fmt::format("{}: resident {} from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
     return absl::OkStatus();
   }
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  const absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
   const std::vector<IntervalChange>& changes = wish.heap ? snapshot->heap_intervals : snapshot->lock_intervals;
   uint64_t interval = wish.interval;

@@ -22,7 +22,7 @@
 #include "report/daemon/find_tables.h"
 #include "report/names/symbolize/module_symbolizer.h"
 #include "report/names/symbolize/profile_symbolizer.h"
-#include "report/observe/outside/look_at_waits.h"
+#include "report/observe/observe.h"
 #include "report/observe/table/thread_status.h"
 #include "report/profile/pprof.h"
 
@@ -47,20 +47,19 @@ struct Asked {
 };
 
 absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymbolizer& symbolizer) {
-  absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-  if (!snapshot.ok()) return snapshot.status();
-  LookAtWaits(process.table, &*snapshot, kMaxOthers);
-  snapshot->lock_pairs.clear();  // earlier waits: their stacks would need names, too
+  const absl::StatusOr<ProcessState> state = Observe(process.table, {.waits = true, .other_threads = kMaxOthers});
+  if (!state.ok()) return state.status();
   Asked asked{
-      .pid = pid, .process = {.name = process.Name(), .profile = BuildWaitingProfile(*snapshot)}, .has_locks = true};
+      .pid = pid, .process = {.name = process.Name(), .profile = BuildWaitingProfile(*state)}, .has_locks = true};
   LoadedModules modules;
   OpenFiles open;
   modules.Look(process.table, &open);
   symbolizer.UseFilesOf(&modules.files());
   Symbolize(&asked.process.profile, symbolizer, {.deadline = Deadline::In(kInlinedTime), .perf_map = true});
-  WriteLockNames(*snapshot, &asked.process.profile, &modules.files());
+  WriteLockNames(*state, &asked.process.profile, &modules.files());
   symbolizer.UseFilesOf(nullptr);
-  asked.has_locks = snapshot->lock_intervals.empty() || snapshot->lock_intervals.back().interval != 0;
+  const std::vector<IntervalChange>& intervals = state->table->lock_intervals;
+  asked.has_locks = intervals.empty() || intervals.back().interval != 0;
   return asked;
 }
 

@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
                        : fmt::format("{} (pid {})",
                                      Printable(executable.empty() ? ThreadName(pid, pid) : BaseName(executable)), pid);
   if (process->table_.has_value()) {
-    if (absl::StatusOr<Snapshot> snapshot = process->table_->table.TakeSnapshot(); snapshot.ok()) {
+    if (absl::StatusOr<TableSnapshot> snapshot = process->table_->table.TakeSnapshot(); snapshot.ok()) {
       process->modules_ = snapshot->modules;
       process->is_exact_ = std::all_of(snapshot->heap_intervals.begin(), snapshot->heap_intervals.end(),
                                        [](const IntervalChange& change) { return change.interval == 1; });
@@ -189,8 +189,8 @@ const LiveBlock* ObservedProcess::RecordedIn(const MemoryRange& range) const {
 
 uint32_t ObservedProcess::StackOf(const LiveBlock& block) {
   if (!snapshot_.has_value()) {
-    absl::StatusOr<Snapshot> snapshot = table_->table.TakeSnapshot();
-    snapshot_ = snapshot.ok() ? *std::move(snapshot) : Snapshot();
+    absl::StatusOr<TableSnapshot> snapshot = table_->table.TakeSnapshot();
+    snapshot_ = snapshot.ok() ? *std::move(snapshot) : TableSnapshot();
     stacks_.clear();
     calls_.clear();  // the numbers of stacks may have changed
     sites_.clear();

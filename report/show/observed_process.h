@@ -77,7 +77,7 @@ class ObservedProcess {
   ProcessImage* process_ = nullptr;  // the same, if it is one
   const ProcessMemory memory_;       // reads image_
   std::optional<ProcessTable> table_;
-  std::optional<Snapshot> snapshot_;
+  std::optional<TableSnapshot> snapshot_;
   std::vector<ModuleInfo> modules_;
   std::vector<LiveBlock> recorded_;
   absl::flat_hash_map<Offset, uint32_t> stacks_;  // row → stack

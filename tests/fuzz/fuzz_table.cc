@@ -57,8 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     data += length;
     size -= length;
   }
-  const absl::StatusOr<Snapshot> snapshot = ReadSnapshot(table, bytes, 0);
+  const absl::StatusOr<TableSnapshot> snapshot = ReadSnapshot(table, bytes, 0);
   if (!snapshot.ok()) return 0;
-  for (int kind = 0; kind < kProfileKinds; ++kind) BuildProfile(*snapshot, static_cast<ProfileKind>(kind));
+  const ProcessState state(*snapshot);
+  for (int kind = 0; kind < kProfileKinds; ++kind) BuildProfile(state, static_cast<ProfileKind>(kind));
   return 0;
 }

@@ -21,8 +21,8 @@ using ::testing::Not;
 constexpr uint64_t kMain = 0x555555554000, kLib = 0x7ffff7000000;
 
 // A process with a main program and one library, and no rows yet.
-Snapshot Process() {
-  Snapshot s = {};
+TableSnapshot Process() {
+  TableSnapshot s = {};
   s.process = {.host = "box",
                .program = "app",
                .executable = "/usr/bin/app",
@@ -63,7 +63,7 @@ Snapshot Process() {
   return s;
 }
 
-uint32_t AddStack(Snapshot* s, std::vector<TaggedPc> frames) {
+uint32_t AddStack(TableSnapshot* s, std::vector<TaggedPc> frames) {
   s->stacks.push_back({.frames = std::move(frames), .truncated = false, .overflow = false, .missing = false});
   return static_cast<uint32_t>(s->stacks.size()) - 1;
 }
@@ -72,7 +72,7 @@ struct Sums {
   double objects, space, free_objects = 0, free_space = 0, variance = 0, space_variance = 0, free_variance = 0,
                          free_space_variance = 0;
 };
-void AddHeapRow(Snapshot* s, uint32_t stack, uint64_t class_bytes, Sums v) {
+void AddHeapRow(TableSnapshot* s, uint32_t stack, uint64_t class_bytes, Sums v) {
   s->rows.push_back({.stack = stack,
                      .profile = ProfileKind::kHeap,
                      .wait = WaitKind::kNone,
@@ -80,7 +80,7 @@ void AddHeapRow(Snapshot* s, uint32_t stack, uint64_t class_bytes, Sums v) {
                      .sums = {v.objects, v.space, v.free_objects, v.free_space, v.variance, v.space_variance,
                               v.free_variance, v.free_space_variance}});
 }
-void AddLockRow(Snapshot* s, uint32_t stack, ProfileKind kind, WaitKind wait, double contentions, double delay) {
+void AddLockRow(TableSnapshot* s, uint32_t stack, ProfileKind kind, WaitKind wait, double contentions, double delay) {
   s->rows.push_back({.stack = stack,
                      .profile = kind,
                      .wait = wait,
@@ -115,9 +115,9 @@ std::vector<std::string> TypesOf(const Profile& p) {
 }
 
 TEST(HeapProfile, HasGosTypesInGosOrder) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 104, {.objects = 1, .space = 100});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_THAT(TypesOf(p),
               ElementsAre("alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"));
   EXPECT_EQ(p.strings[p.default_sample_type], "inuse_space");
@@ -129,19 +129,21 @@ TEST(HeapProfile, HasGosTypesInGosOrder) {
 }
 
 TEST(ThreadsProfile, ThoseThatAreGoneAreNotAlive) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   s.rows.push_back(
       {.stack = stack, .profile = ProfileKind::kThreads, .wait = WaitKind::kNone, .class_bytes = 0, .sums = {9, 4}});
-  for (uint32_t id = 1; id <= 5; ++id) s.live_threads.push_back({.id = id, .row = 0, .when_ns = 1, .gone = id < 3});
-  const Profile p = BuildProfile(s, ProfileKind::kThreads);
+  for (uint32_t id = 1; id <= 5; ++id) s.live_threads.push_back({.id = id, .row = 0, .when_ns = 1});
+  ProcessState state(s);
+  state.thread_is_gone = {true, true, false, false, false};
+  const Profile p = BuildProfile(state, ProfileKind::kThreads);
   EXPECT_THAT(TypesOf(p), ElementsAre("created/count", "alive/count"));
   EXPECT_EQ(p.strings[p.default_sample_type], "alive");
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(9, 3));
 }
 
 TEST(ExceptionsProfile, AreKeptApartByTypeAndRethrow) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   s.thrown_types = {{1, "St13runtime_error"}, {2, "*N3app7RefusedE"}, {3, "no name"}};
   const auto add = [&](uint8_t mark, uint16_t number, double count) {
@@ -159,7 +161,7 @@ TEST(ExceptionsProfile, AreKeptApartByTypeAndRethrow) {
   add(kRust, 0, 8);
   add(kForeign, 0, 9);
   add(0, kTypeOverflow, 10);
-  const Profile p = BuildProfile(s, ProfileKind::kExceptions);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kExceptions);
   std::vector<std::string> found;
   for (size_t i = 0; i < p.samples.size(); ++i) {
     std::string text = std::to_string(ValuesOf(p, i)[0]);
@@ -173,38 +175,38 @@ TEST(ExceptionsProfile, AreKeptApartByTypeAndRethrow) {
 }
 
 TEST(HeapProfile, ValuesAreRoundedToNearestAndOnlyOnce) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 524288,
              {.objects = 1.58, .space = 829408.4, .free_objects = 0.2, .free_space = 100.7});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(2, 829408, 1, 829308));  // in use: 1.38 and 829307.7
 }
 
 TEST(HeapProfile, InUseIsNeverNegativeAndNeverAboveWhatWasAllocated) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 16,
              {.objects = 2, .space = 32, .free_objects = 3, .free_space = 48});  // read between two counters
   AddHeapRow(&s, stack, 32, {.objects = 2, .space = 64, .free_objects = -1, .free_space = -5});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(2, 32, 0, 0));
   EXPECT_THAT(ValuesOf(p, 1), ElementsAre(2, 64, 2, 64));
 }
 
 TEST(HeapProfile, ABlockOfSizeZeroIsOneObjectOfNoBytes) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 0, {.objects = 1, .space = 0});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(1, 0, 1, 0));
   EXPECT_EQ(p.LabelsOf(p.samples[0])[0].number, 0);
 }
 
 TEST(HeapProfile, EachSizeClassIsASampleWithItsBytesLabel) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 104, {.objects = 1, .space = 100});
   AddHeapRow(&s, stack, 4096, {.objects = 1, .space = 4000});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 2u);
   for (const auto& [sample, bytes] : {std::pair(0, 104), std::pair(1, 4096)}) {
     const auto labels = p.LabelsOf(p.samples[sample]);
@@ -217,23 +219,23 @@ TEST(HeapProfile, EachSizeClassIsASampleWithItsBytesLabel) {
 }
 
 TEST(HeapProfile, EqualStacksAndLabelsAreOneSample) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500, kMain + 0x1600}), 104, {.objects = 1.3, .space = 100});
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500, kMain + 0x1600}), 104, {.objects = 1.4, .space = 100});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 1u);
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(3, 200, 3, 200));  // 2.7 rounded once
 }
 
 TEST(HeapProfile, StacksOfDifferentLabelsAreDifferentSamples) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.label_sets = {{}, {{"bytes", "mine"}, {"tenant", "acme"}}};
   for (const uint32_t labels : {0u, 1u, 1u}) {
     const uint32_t stack = AddStack(&s, {kMain + 0x1010});
     s.stacks[stack].labels = labels;
     AddHeapRow(&s, stack, 64, {.objects = 1, .space = 60});
   }
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 2u);
   EXPECT_EQ(p.LabelsOf(p.samples[0]).size(), 1u);
   const auto labels = p.LabelsOf(p.samples[1]);
@@ -246,34 +248,34 @@ TEST(HeapProfile, StacksOfDifferentLabelsAreDifferentSamples) {
 }
 
 TEST(HeapProfile, RowsOfZerosAndOfOtherKindsAreLeftOut) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 8, {.objects = 0, .space = 0});
   AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kMutex, 1, 1000);
-  EXPECT_TRUE(BuildProfile(s, ProfileKind::kHeap).samples.empty());
-  EXPECT_TRUE(BuildProfile(s, ProfileKind::kMutex).samples.empty());
-  EXPECT_EQ(BuildProfile(s, ProfileKind::kBlock).samples.size(), 1u);
+  EXPECT_TRUE(BuildProfile(ProcessState(s), ProfileKind::kHeap).samples.empty());
+  EXPECT_TRUE(BuildProfile(ProcessState(s), ProfileKind::kMutex).samples.empty());
+  EXPECT_EQ(BuildProfile(ProcessState(s), ProfileKind::kBlock).samples.size(), 1u);
 }
 
 TEST(Addresses, AreReturnAddressesMinusOneLeafFirst) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kLib + 0x1234, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_THAT(AddressesOf(p, 0), ElementsAre(kLib + 0x1233, kMain + 0x14ff));
 }
 
 TEST(Addresses, TheReturnAddressBehindTheLastInstructionBelongsToItsSegment) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x3000}), 8, {.objects = 1, .space = 8});  // a noreturn call ends the segment
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_EQ(p.locations[0].mapping, 0u);
 }
 
 TEST(Mappings, AreTheExecutableSegmentsMainProgramFirst) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.modules[0].segments.push_back({kLib + 0xa000, kLib + 0xb000, 0xa000});
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.mappings.size(), 3u);
   EXPECT_EQ(p.strings[p.mappings[0].file], "/usr/bin/app");
   EXPECT_EQ(p.mappings[0].start, kMain + 0x1000);
@@ -286,15 +288,15 @@ TEST(Mappings, AreTheExecutableSegmentsMainProgramFirst) {
 }
 
 TEST(Mappings, DeletedFilesKeepTheirPath) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.modules[1].path = "/usr/bin/app (deleted)";
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_EQ(p.strings[p.mappings[0].file], "/usr/bin/app");
 }
 
 TEST(Mappings, AModuleLoadedWhereAnotherHadBeenHasAddressesOfItsOwn) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.modules[0].unloaded = true;
   ModuleInfo later = s.modules[0];
   later.path = "/usr/lib/liby.so.1";
@@ -304,7 +306,7 @@ TEST(Mappings, AModuleLoadedWhereAnotherHadBeenHasAddressesOfItsOwn) {
   const uint64_t tag = uint64_t{1} << kPcTagShift;
   AddHeapRow(&s, AddStack(&s, {kLib + 0x2000, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
   AddHeapRow(&s, AddStack(&s, {(kLib + 0x2000) | tag, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 2u);
   const auto& before = p.locations[p.FramesOf(p.samples[0])[0]];
   const auto& after = p.locations[p.FramesOf(p.samples[1])[0]];
@@ -319,13 +321,13 @@ TEST(Mappings, AModuleLoadedWhereAnotherHadBeenHasAddressesOfItsOwn) {
 
 // A JIT compiler's code where a library was before, and some where none ever was.
 TEST(Mappings, CodeOfNoModuleIsNotThatOfOneThatLayThere) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.modules[0].unloaded = true;
   const uint64_t outside = uint64_t{kNoModuleTag} << kPcTagShift;
   AddHeapRow(&s, AddStack(&s, {kLib + 0x2000, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
   AddHeapRow(&s, AddStack(&s, {(kLib + 0x2000) | outside, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
   AddHeapRow(&s, AddStack(&s, {0x7e0000001000 | outside, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 3u);
   const auto leaf = [&](size_t sample) { return p.locations[p.FramesOf(p.samples[sample])[0]]; };
   EXPECT_EQ(p.strings[p.mappings[leaf(0).mapping].file], "/usr/lib/libx.so.1");
@@ -336,34 +338,34 @@ TEST(Mappings, CodeOfNoModuleIsNotThatOfOneThatLayThere) {
 }
 
 TEST(Mappings, AnUnloadedModuleStaysWhileAStackNamesIt) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.modules[0].unloaded = true;
   const uint32_t app = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, app, 8, {.objects = 1, .space = 8});
-  EXPECT_EQ(BuildProfile(s, ProfileKind::kHeap).mappings.size(), 1u);
+  EXPECT_EQ(BuildProfile(ProcessState(s), ProfileKind::kHeap).mappings.size(), 1u);
   AddHeapRow(&s, AddStack(&s, {kLib + 0x2000}), 8, {.objects = 1, .space = 8});
-  EXPECT_EQ(BuildProfile(s, ProfileKind::kHeap).mappings.size(), 2u);
+  EXPECT_EQ(BuildProfile(ProcessState(s), ProfileKind::kHeap).mappings.size(), 2u);
 }
 
 TEST(Mappings, TwoModulesWithOneTagGiveNoNamesRatherThanWrongOnes) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.modules[0].unloaded = true;
   ModuleInfo later = s.modules[0];  // the 257th at this address: its tag is 0 again
   later.path = "/usr/lib/liby.so.1";
   later.unloaded = false;
   s.modules.push_back(later);
   AddHeapRow(&s, AddStack(&s, {kLib + 0x2000}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_EQ(p.locations[0].mapping, Profile::kNone);
 }
 
 TEST(SyntheticFrames, ReplaceStacksThatWereLost) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.stacks.push_back({.frames = {}, .truncated = false, .overflow = true, .missing = false});
   s.stacks.push_back({.frames = {}, .truncated = false, .overflow = false, .missing = true});
   s.stacks.push_back({.frames = {kMain + 0x1500}, .truncated = true, .overflow = false, .missing = false});
   for (uint32_t i = 0; i < 3; ++i) AddHeapRow(&s, i, 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   ASSERT_EQ(p.samples.size(), 3u);
   EXPECT_EQ(FunctionAt(p, 0, 0), "[overflow]");
   EXPECT_TRUE(p.LabelsOf(p.samples[0]).empty());  // all sizes meet there
@@ -378,22 +380,23 @@ TEST(SyntheticFrames, ReplaceStacksThatWereLost) {
 }
 
 TEST(SyntheticFrames, AddressesWhereNoCodeIsEndTheStack) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500, 0, kMain + 0x1600}), 8, {.objects = 1, .space = 8});
   AddHeapRow(&s, AddStack(&s, {1}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_EQ(p.FramesOf(p.samples[0]).size(), 2u);
   EXPECT_EQ(FunctionAt(p, 0, 1), "[truncated]");
   EXPECT_EQ(FunctionAt(p, 1, 0), "[no stack]");
 }
 
 TEST(LockProfiles, HaveTheirTypesPeriodAndLabel) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddLockRow(&s, stack, ProfileKind::kMutex, WaitKind::kMutex, 2.4, 1000.6);
   AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kRwlockRead, 3, 500);
   AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kCondition, 4, 600);
-  const Profile mutex = BuildProfile(s, ProfileKind::kMutex), block = BuildProfile(s, ProfileKind::kBlock);
+  const Profile mutex = BuildProfile(ProcessState(s), ProfileKind::kMutex),
+                block = BuildProfile(ProcessState(s), ProfileKind::kBlock);
   for (const Profile* p : {&mutex, &block}) {
     EXPECT_THAT(TypesOf(*p), ElementsAre("contentions/count", "delay/nanoseconds"));
     EXPECT_EQ(p->strings[p->default_sample_type], "delay");
@@ -412,7 +415,7 @@ TEST(LockProfiles, HaveTheirTypesPeriodAndLabel) {
 // Of a hundred conditions that idle threads wait for, and few or many mutexes.
 TEST(LockRecords, ConditionsTakeNoLocksPlace) {
   for (const size_t mutexes : {10, 100}) {
-    Snapshot s = Process();
+    TableSnapshot s = Process();
     for (size_t i = 0; i < 100 + mutexes; ++i) {
       LockInfo lock{};
       lock.address = i;
@@ -422,7 +425,8 @@ TEST(LockRecords, ConditionsTakeNoLocksPlace) {
       s.locks_known.push_back(lock);
     }
     size_t found = 0;
-    const std::vector<const LockInfo*> written = LocksToWrite(s);
+    const ProcessState state(s);
+    const std::vector<const LockInfo*> written = LocksToWrite(state);
     for (const LockInfo* lock : written) found += lock->kind == WaitKind::kMutex;
     EXPECT_EQ(written.size(), kMaxLocksWritten);
     EXPECT_EQ(found, mutexes == 10 ? 10 : kMaxLocksWritten - kMaxUnheldWritten);
@@ -431,10 +435,10 @@ TEST(LockRecords, ConditionsTakeNoLocksPlace) {
 }
 
 TEST(Comments, NameTheProcessAndTheSampling) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.process.command_line = "app\n-v\x1b[31m";
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  const auto comments = CommentsOf(BuildProfile(ProcessState(s), ProfileKind::kHeap));
   EXPECT_THAT(comments, Contains("kind: heap"));
   EXPECT_THAT(comments, Contains("process: box/4026531836/4242/777/0000000000000abc"));
   EXPECT_THAT(comments, Contains("program: app"));
@@ -448,10 +452,10 @@ TEST(Comments, NameTheProcessAndTheSampling) {
 }
 
 TEST(Comments, ListEachIntervalWithItsTimeAfterAChange) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.heap_intervals.push_back({s.process.start_wall_ns + 1'000'000'000, 65536});
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_EQ(p.period, 65536);
   EXPECT_THAT(CommentsOf(p), Contains("interval: 65536 bytes"));
   EXPECT_THAT(CommentsOf(p), Contains("interval since 2023-11-14T22:13:20.000Z: 524288 bytes"));
@@ -459,16 +463,16 @@ TEST(Comments, ListEachIntervalWithItsTimeAfterAChange) {
 }
 
 TEST(Comments, AfterSamplingWasTurnedOffThePeriodIsTheLastOneInForce) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.heap_intervals.push_back({s.process.start_wall_ns + 1'000'000'000, 0});
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const Profile p = BuildProfile(s, ProfileKind::kHeap);
+  const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
   EXPECT_EQ(p.period, 524288);
   EXPECT_THAT(CommentsOf(p), Contains("interval: 0 bytes"));
 }
 
 TEST(Comments, NameAsExactOnlyWhatIs) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.totals.alloc_calls = 10;
   s.totals.alloc_bytes = 1000;
   s.totals.free_calls = 4;
@@ -483,7 +487,7 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 8, {.objects = 1, .space = 8});
   AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kMutex, 1, 10);
-  auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  auto comments = CommentsOf(BuildProfile(ProcessState(s), ProfileKind::kHeap));
   EXPECT_THAT(comments, Contains("sampled_alloc_calls: 10"));
   EXPECT_THAT(comments, Contains("alloc_bytes: 1000"));
   EXPECT_THAT(comments, Contains("exact: alloc_bytes, but for what each thread allocated since its last sample"));
@@ -491,12 +495,12 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
   EXPECT_THAT(comments, Contains("own time_ns: 99"));
 
   s.heap_intervals = {{0, 1}};
-  comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  comments = CommentsOf(BuildProfile(ProcessState(s), ProfileKind::kHeap));
   EXPECT_THAT(comments, Contains("alloc_calls: 10"));
   EXPECT_THAT(comments, Contains("free_bytes: 400"));
   EXPECT_THAT(comments, Contains("exact: alloc_calls, alloc_bytes, free_calls, free_bytes"));
 
-  const Profile block = BuildProfile(s, ProfileKind::kBlock);
+  const Profile block = BuildProfile(ProcessState(s), ProfileKind::kBlock);
   comments = CommentsOf(block);
   EXPECT_THAT(comments, Contains("contentions: 8"));
   EXPECT_THAT(comments, Contains("delay_ns: 75"));
@@ -508,7 +512,7 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
   EXPECT_EQ(block.records().locks->kind, waits);
 
   AddLockRow(&s, stack, ProfileKind::kMutex, WaitKind::kMutex, 1, 10);
-  const Profile mutex = BuildProfile(s, ProfileKind::kMutex);
+  const Profile mutex = BuildProfile(ProcessState(s), ProfileKind::kMutex);
   comments = CommentsOf(mutex);
   EXPECT_THAT(comments, Contains("contentions: 4"));
   EXPECT_THAT(comments, Contains("delay_ns: 60"));
@@ -519,7 +523,7 @@ TEST(Comments, NameAsExactOnlyWhatIs) {
 }
 
 TEST(Course, HasWhatCameBetweenTwoMomentsForEachSample) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.elapsed_ns = 100;
   const uint32_t one = AddStack(&s, {kMain + 0x1500}), two = AddStack(&s, {kMain + 0x1600});
   AddHeapRow(&s, one, 104, {.objects = 100, .space = 10000});
@@ -533,8 +537,9 @@ TEST(Course, HasWhatCameBetweenTwoMomentsForEachSample) {
   const std::vector<HeapMoment> earlier = {{.elapsed_ns = 20, .rows = {row(3, 0, 7)}},
                                            {.elapsed_ns = 40, .rows = {row(3, 1, 7), row(2, 0, 9), row(1, 0, 77)}},
                                            {.elapsed_ns = 140, .rows = {row(9, 0, 7)}}};
-  s.earlier = earlier;
-  const Profile heap = BuildProfile(s, ProfileKind::kHeap);
+  ProcessState state(s);
+  state.course = earlier;
+  const Profile heap = BuildProfile(state, ProfileKind::kHeap);
   ASSERT_TRUE(heap.records().course.has_value());
   const record::Course& course = *heap.records().course;
   EXPECT_THAT(course.elapsed_ns, testing::ElementsAre(20, 40)) << "a moment after the snapshot is left out";
@@ -546,13 +551,13 @@ TEST(Course, HasWhatCameBetweenTwoMomentsForEachSample) {
        .freed_objects = {0, 1}},
       {.number = 2, .allocated_bytes = {0, 200}, .allocated_objects = {0, 2}}};
   EXPECT_EQ(course.sample, samples);
-  EXPECT_FALSE(BuildProfile(s, ProfileKind::kMap).records().course.has_value());
+  EXPECT_FALSE(BuildProfile(state, ProfileKind::kMap).records().course.has_value());
 }
 
 // A file with a longer course would be refused by every reader.
 TEST(Course, OfMoreSamplesThanAReaderTakesIsLeftOut) {
   constexpr size_t kSamples = 100'001;
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.elapsed_ns = 100;
   std::vector<HeapMoment> earlier = {{.elapsed_ns = 20, .rows = {}}};
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
@@ -563,8 +568,9 @@ TEST(Course, OfMoreSamplesThanAReaderTakesIsLeftOut) {
   }
   for (const bool is_too_long : {true, false}) {
     if (!is_too_long) earlier[0].rows.pop_back();
-    s.earlier = earlier;
-    const auto read = DecodePprof(EncodePprof(BuildProfile(s, ProfileKind::kHeap)), "long");
+    ProcessState state(s);
+    state.course = earlier;
+    const auto read = DecodePprof(EncodePprof(BuildProfile(state, ProfileKind::kHeap)), "long");
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->samples.size(), kSamples);
     EXPECT_EQ(read->records().course.has_value(), !is_too_long);
@@ -572,7 +578,7 @@ TEST(Course, OfMoreSamplesThanAReaderTakesIsLeftOut) {
 }
 
 TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 104,
              {.objects = 100,
@@ -586,7 +592,7 @@ TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
   AddHeapRow(
       &s, stack, 208,
       {.objects = 10, .space = 2000, .free_objects = 0, .free_space = 0, .variance = 36, .space_variance = 360000});
-  const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  const auto comments = CommentsOf(BuildProfile(ProcessState(s), ProfileKind::kHeap));
   EXPECT_THAT(comments, Contains("total alloc_objects: 110 ± 20"));    // 1.96·√(64 + 36)
   EXPECT_THAT(comments, Contains("total alloc_space: 12000 ± 1960"));  // 1.96·√(640000 + 360000)
   EXPECT_THAT(comments, Contains("total inuse_objects: 60 ± 17"));     // 1.96·√(64 − 28 + 36)
@@ -596,12 +602,12 @@ TEST(Comments, StateThe95PercentIntervalOfEachTotal) {
 // Rows that are full, one after the other; their sum, and that of all samples, stays within what a value can be.
 TEST(LockProfiles, AColumnNeverAddsUpToMoreThanAValueHolds) {
   constexpr double kFull = 0x1p59;
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   for (const TaggedPc pc : {kMain + 0x1100, kMain + 0x1200}) {
     const uint32_t stack = AddStack(&s, {pc});
     for (int i = 0; i < 9; ++i) AddLockRow(&s, stack, ProfileKind::kBlock, WaitKind::kCondition, 1, kFull);
   }
-  const Profile profile = BuildProfile(s, ProfileKind::kBlock);
+  const Profile profile = BuildProfile(ProcessState(s), ProfileKind::kBlock);
   ASSERT_EQ(profile.samples.size(), 2u);
   EXPECT_EQ(ValuesOf(profile, 0), (std::vector<int64_t>{9, 9 * (int64_t{1} << 59)}));
   EXPECT_EQ(profile.Total(1), INT64_MAX);
@@ -609,11 +615,11 @@ TEST(LockProfiles, AColumnNeverAddsUpToMoreThanAValueHolds) {
 }
 
 TEST(Comments, CountLossesByCause) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   s.losses[static_cast<int>(Loss::kStackTableFull)] = 312;
   s.losses[static_cast<int>(Loss::kNoSystemCalls)] = 2;
   AddHeapRow(&s, AddStack(&s, {kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const auto comments = CommentsOf(BuildProfile(s, ProfileKind::kHeap));
+  const auto comments = CommentsOf(BuildProfile(ProcessState(s), ProfileKind::kHeap));
   EXPECT_THAT(comments, Contains("lost stack-table-full: 312"));
   EXPECT_THAT(comments, Contains("lost no-system-calls: 2"));
   EXPECT_THAT(comments, Not(Contains("losses: none")));
@@ -621,7 +627,7 @@ TEST(Comments, CountLossesByCause) {
 
 // The law that collectors stand on: from one snapshot to the next nothing decreases for the same stack and labels.
 TEST(HeapProfile, AllocationsNeverDecreaseBetweenSnapshots) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   AddHeapRow(&s, stack, 104, {.objects = 0, .space = 0});
   int64_t objects = 0, space = 0;
@@ -630,7 +636,7 @@ TEST(HeapProfile, AllocationsNeverDecreaseBetweenSnapshots) {
     s.rows[0].sums[kAllocSpace] += 33.3 * (i % 3);
     s.rows[0].sums[kFreeObjects] = s.rows[0].sums[kAllocObjects] * (i % 7) / 7;
     s.rows[0].sums[kFreeSpace] = s.rows[0].sums[kAllocSpace] * (i % 7) / 7;
-    const Profile p = BuildProfile(s, ProfileKind::kHeap);
+    const Profile p = BuildProfile(ProcessState(s), ProfileKind::kHeap);
     if (p.samples.empty()) continue;
     const auto values = p.ValuesOf(0);
     EXPECT_GE(values[0], objects);
@@ -644,9 +650,9 @@ TEST(HeapProfile, AllocationsNeverDecreaseBetweenSnapshots) {
 }
 
 TEST(HeapProfile, IsReadBackFromItsFile) {
-  Snapshot s = Process();
+  TableSnapshot s = Process();
   AddHeapRow(&s, AddStack(&s, {kLib + 0x1234, kMain + 0x1500}), 8, {.objects = 1, .space = 8});
-  const auto read = DecodePprof(EncodePprof(BuildProfile(s, ProfileKind::kHeap)), "built");
+  const auto read = DecodePprof(EncodePprof(BuildProfile(ProcessState(s), ProfileKind::kHeap)), "built");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(ValuesOf(*read, 0), ElementsAre(1, 8, 1, 8));
 }

@@ -11,10 +11,10 @@
 
 namespace holdfast::testing {
 
-inline absl::StatusOr<Snapshot> Read(MadeTable& table) { return ReadSnapshot(table.bytes(), table.size(), 77); }
+inline absl::StatusOr<TableSnapshot> Read(MadeTable& table) { return ReadSnapshot(table.bytes(), table.size(), 77); }
 
 inline void ExpectCorrupt(MadeTable& table, const std::string& what) {
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   EXPECT_EQ(snapshot.status().code(), absl::StatusCode::kDataLoss) << snapshot.status();
   EXPECT_THAT(std::string(snapshot.status().message()), ::testing::HasSubstr(what));
 }

@@ -32,12 +32,12 @@ class ResidentMappings : public ::testing::Test {
   void Look() {
     PageTable pages = pagemap_.Pages();
     const Deadline by = Deadline::In(std::chrono::seconds(60));
-    const auto shares = AddResidentRows(blocks_, &pages, by, &snapshot_);
+    const auto shares = AddResidentRows(blocks_, &pages, by, &rows_);
     ASSERT_TRUE(shares.has_value());
-    ASSERT_TRUE(AddResidentMappings(ranges_, libc_, {blocks_, *shares}, &pages, by, &snapshot_));
+    ASSERT_TRUE(AddResidentMappings(ranges_, libc_, {blocks_, *shares}, snapshot_, &pages, by, &rows_));
   }
   ResidentRow Of(Offset row) const {
-    for (const ResidentRow& each : snapshot_.resident_rows) {
+    for (const ResidentRow& each : rows_) {
       if (each.row == row) return each;
     }
     return {};
@@ -47,7 +47,8 @@ class ResidentMappings : public ::testing::Test {
   std::vector<LiveBlock> blocks_;
   std::vector<OwnRange> ranges_;
   std::vector<LibcRanges> libc_;
-  Snapshot snapshot_{};
+  TableSnapshot snapshot_{};
+  std::vector<ResidentRow> rows_;
 };
 
 TEST_F(ResidentMappings, PiecesAreOneObjectAndSwappedIsApart) {
@@ -115,7 +116,7 @@ TEST_F(ResidentMappings, LibcsOwnAreBesideThem) {
   libc_ = {{.name = kGlibcHeap, .kind = MappingKind::kBrk, .mappings = 1, .ranges = {{0x1000000, 0x1010000}}}};
   blocks_ = {{0x1000010, 5000, 1, kBlocks}};
   Look();
-  const ResidentRow& heap = snapshot_.resident_rows.back();
+  const ResidentRow& heap = rows_.back();
   EXPECT_STREQ(heap.libc, "[glibc heap]");
   EXPECT_EQ(heap.objects, 1);
   EXPECT_EQ(heap.resident, 16.0 * kPage - 5000);
@@ -132,9 +133,9 @@ TEST_F(ResidentMappings, OverlapsAreCountedOnce) {
 TEST_F(ResidentMappings, AfterItsTimeNothingIsAdded) {
   ranges_ = {{0x1000000, 0x1008000, false, kFirst, 7}};
   PageTable pages = pagemap_.Pages();
-  EXPECT_FALSE(
-      AddResidentMappings(ranges_, {}, {blocks_, {}}, &pages, Deadline::In(std::chrono::seconds(-1)), &snapshot_));
-  EXPECT_TRUE(snapshot_.resident_rows.empty());
+  EXPECT_FALSE(AddResidentMappings(ranges_, {}, {blocks_, {}}, snapshot_, &pages,
+                                   Deadline::In(std::chrono::seconds(-1)), &rows_));
+  EXPECT_TRUE(rows_.empty());
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(ReadSnapshot, ReadsTheTable) {
   table.AddHeapRow(stack, 100, 3, 1);
   table.AddRow(stack, ProfileKind::kBlock, WaitKind::kMutex, 0, {2 << kCountFractionBits, 50 << kAmountFractionBits});
 
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_EQ(snapshot->wall_ns, 77);
   EXPECT_EQ(snapshot->process.pid, 4242u);
@@ -76,7 +76,7 @@ TEST(ReadSnapshot, AModuleThatWasRecordedTwiceIsListedOnce) {
   table.AddModule("/lib/a.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}});
   table.AddModule("/lib/a.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}});
   table.AddModule("/lib/b.so", "id", 0x1000, 0x2000, {{0x1000, 0x2000, 0}}, 1);  // came later to the same place
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_EQ(snapshot->modules.size(), 2u);
 }
@@ -84,7 +84,7 @@ TEST(ReadSnapshot, AModuleThatWasRecordedTwiceIsListedOnce) {
 TEST(ReadSnapshot, ThereIsAlwaysAnInterval) {
   MadeTable table;
   table.head().heap_interval_count = table.head().lock_interval_count = 0;
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_EQ(snapshot->heap_intervals.size(), 1u);
   EXPECT_EQ(snapshot->lock_intervals.size(), 1u);
@@ -97,7 +97,7 @@ TEST(ReadSnapshot, TellsStacksThatAreNone) {
   table.head().missing_stack = table.MakeStack({});
   table.AddHeapRow(table.head().overflow_stack, 1, 1, 0);
   table.AddHeapRow(table.head().missing_stack, 1, 1, 0);
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   int overflow = 0, missing = 0, truncated = 0;
   for (const StackInfo& stack : snapshot->stacks) {
@@ -120,7 +120,7 @@ TEST(ReadSnapshot, LabelsAreTheInnermostFrameAndNoFrame) {
   for (const TaggedPc bad : {kLabelMark, kLabelMark | 0xfffffff0, table.AddLabels("kind\0write"s),
                              table.AddLabels("\0\0"s), table.AddLabels(std::string(kMaxLabelBytes + 1, '\0'))})
     table.AddHeapRow(table.AddStack({bad, 0x40}), 1, 1, 0);
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   ASSERT_EQ(snapshot->stacks.size(), 8u);
   ASSERT_EQ(snapshot->label_sets.size(), 3u);
@@ -139,7 +139,7 @@ TEST(ReadSnapshot, LabelsAreTheInnermostFrameAndNoFrame) {
 TEST(ReadSnapshot, AStackWithoutRowsIsLeftOut) {
   MadeTable table;
   table.AddStack({0x10, 0x20});
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_TRUE(snapshot->stacks.empty());
 }
@@ -206,7 +206,7 @@ TEST(ReadSnapshot, StacksOfAllListsAreFoundButThoseWithoutRows) {
     const Offset stack = table.AddStack({0x1000u + i});
     if (i % 3 != 2) table.AddHeapRow(stack, 1, 1, 0);
   }
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_EQ(snapshot->stacks.size(), 2u * kStackLists);
   EXPECT_EQ(snapshot->rows.size(), 2u * kStackLists);
@@ -219,7 +219,7 @@ TEST(ReadSnapshot, CountersSaturateAndAreReported) {
     shard.wait_ns[static_cast<int>(WaitKind::kCondition)] = uint64_t{1} << 62;
     shard.hold_ns[static_cast<int>(WaitKind::kMutex)] = 5;
   }
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_EQ(snapshot->locks[static_cast<int>(WaitKind::kCondition)].wait_ns, uint64_t{INT64_MAX});
   EXPECT_EQ(snapshot->locks[static_cast<int>(WaitKind::kMutex)].hold_ns, 80u);
@@ -317,7 +317,7 @@ TEST(ReadSnapshot, SumsThatAreNoNumbersAreZero) {
   Row& row = table.At<Row>(table.AddHeapRow(table.AddStack({0x10}), 1, 1, 0));
   row.sums[kAllocObjectsVariance] = 0x7ff8000000000000;  // NaN
   row.sums[kAllocSpaceVariance] = 0xfff0000000000000;    // −∞
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   ASSERT_TRUE(snapshot.ok());
   EXPECT_EQ(snapshot->rows[0].sums[kAllocObjectsVariance], 0);
   EXPECT_EQ(snapshot->rows[0].sums[kAllocSpaceVariance], 0);
@@ -351,7 +351,7 @@ TEST(ReadSnapshot, FlippedBitsAndCutsNeverCrashOrHang) {
       if (at >= size) at = random() % size;
       copy.get()[at] = static_cast<char>(copy.get()[at] ^ (1 << random() % 8));
     }
-    const absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), size, 0);
+    const absl::StatusOr<TableSnapshot> snapshot = ReadSnapshot(copy.get(), size, 0);
     if (!snapshot.ok()) {
       EXPECT_NE(snapshot.status().message(), "");
       continue;
@@ -371,7 +371,7 @@ TEST(ReadSnapshot, AHundredThousandStacksAreRead) {
     table.AddHeapRow(table.AddStack(frames), random() % 5000, 2, 1);
   }
   const auto start = std::chrono::steady_clock::now();
-  const absl::StatusOr<Snapshot> snapshot = Read(table);
+  const absl::StatusOr<TableSnapshot> snapshot = Read(table);
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   EXPECT_EQ(snapshot->stacks.size(), 100'000u);

@@ -78,7 +78,7 @@ TEST_F(TableFolder, ATableThatClaimsMoreThanHasPagesIsNotRead) {
   ASSERT_EQ(truncate(target.path().c_str(), off_t{1} << 34), 0);  // a hole of 16 GiB
   MappedTable mapped(target.path());
   mapped.header()->used = mapped.header()->backed = (uint64_t{1} << 34) / kUnit;
-  const absl::StatusOr<Snapshot> snapshot = Open(target.path())->TakeSnapshot();
+  const absl::StatusOr<TableSnapshot> snapshot = Open(target.path())->TakeSnapshot();
   EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr("claims to use 17179869184"));
 }
 
@@ -210,7 +210,7 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
   // On a busy machine it may come to run late.
   while (head->used * uint64_t{kUnit} < made.capacity() / 64) std::this_thread::yield();
   for (; taken < 200 && head->used * uint64_t{kUnit} < made.capacity() / 2; ++taken) {
-    const absl::StatusOr<Snapshot> snapshot = table->TakeSnapshot();
+    const absl::StatusOr<TableSnapshot> snapshot = table->TakeSnapshot();
     EXPECT_TRUE(snapshot.ok()) << snapshot.status();
     if (!snapshot.ok()) break;
     EXPECT_GE(snapshot->rows.size(), rows);

@@ -21,28 +21,28 @@ constexpr std::chrono::milliseconds kLiveLinesTime{2000};
 
 }  // namespace
 
-const LoadedFiles& Names::FilesOf(const Snapshot& snapshot) {
+const LoadedFiles& Names::FilesOf(const ProcessState& state) {
   constexpr size_t kMaxProcesses = 256;
   if (modules_.size() >= kMaxProcesses) modules_.clear();
-  LoadedModules& modules = modules_[ProcessId(snapshot.process)];
-  modules.Look(snapshot, &open_files_);
+  LoadedModules& modules = modules_[ProcessId(state.table->process)];
+  modules.Look(state, &open_files_);
   return modules.files();
 }
 
-bool Names::Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile) {
+bool Names::Give(const ProcessState& state, ProfileKind kind, Profile* profile) {
   const std::lock_guard lock(mutex_);
   const Deadline deadline = Deadline::In(kLiveLinesTime);
-  const LoadedFiles& files = FilesOf(snapshot);
+  const LoadedFiles& files = FilesOf(state);
   symbolizer_.UseFilesOf(&files);
   Symbolize(profile, symbolizer_, {.deadline = deadline, .perf_map = true});
   symbolizer_.UseFilesOf(nullptr);
   const bool whole = !deadline.Passed();
-  if (IsLockKind(kind)) WriteLockNames(snapshot, profile, &files);
+  if (IsLockKind(kind)) WriteLockNames(state, profile, &files);
   return whole;
 }
 
-std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses) {
-  Profile profile = BuildProfile(snapshot, ProfileKind::kHeap);  // for its mappings
+std::vector<std::string> Names::Of(const ProcessState& state, const std::vector<uint64_t>& addresses) {
+  Profile profile = BuildProfile(state, ProfileKind::kHeap);  // for its mappings
   profile.samples.clear();
   profile.locations.clear();
   for (const uint64_t address : addresses) {
@@ -57,7 +57,7 @@ std::vector<std::string> Names::Of(const Snapshot& snapshot, const std::vector<u
   }
   {
     const std::lock_guard lock(mutex_);
-    symbolizer_.UseFilesOf(&FilesOf(snapshot));
+    symbolizer_.UseFilesOf(&FilesOf(state));
     Symbolize(&profile, symbolizer_, {.lines = false, .perf_map = true});
     symbolizer_.UseFilesOf(nullptr);
   }
@@ -137,7 +137,7 @@ absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid)
 
 pid_t PidOf(const ProcessTable& process) { return process.pid.value_or(static_cast<pid_t>(process.table.owner().pid)); }
 
-std::string CommandLineOf(const ProcessTable& process, const Snapshot& snapshot) {
+std::string CommandLineOf(const ProcessTable& process, const TableSnapshot& snapshot) {
   if (process.pid.has_value()) {
     std::string text = ReadWhole(fmt::format("/proc/{}/cmdline", *process.pid), 1 << 20);
     if (!text.empty()) return text;

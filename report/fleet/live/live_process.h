@@ -12,7 +12,7 @@
 #include "report/builder/loaded_modules.h"
 #include "report/daemon/find_tables.h"
 #include "report/names/symbolize/module_symbolizer.h"
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 #include "report/profile/profile.h"
 #include "sampler/contract/layout.h"
 
@@ -23,15 +23,15 @@ class Names {
  public:
   // `believed_ns`: for how long a file is not checked again after it was checked.
   explicit Names(int64_t believed_ns = kSecond) { symbolizer_.BelieveFor(believed_ns); }
-  // `profile` must be made from `snapshot`. Returns false if time was too short for all source lines; the next call
+  // `profile` must be made from `state`. Returns false if time was too short for all source lines; the next call
   // knows more.
-  bool Give(const Snapshot& snapshot, ProfileKind kind, Profile* profile);
+  bool Give(const ProcessState& state, ProfileKind kind, Profile* profile);
   // Returns the names of addresses in the program, "" if unknown.
-  std::vector<std::string> Of(const Snapshot& snapshot, const std::vector<uint64_t>& addresses);
+  std::vector<std::string> Of(const ProcessState& state, const std::vector<uint64_t>& addresses);
 
  private:
-  // Returns the files of the snapshot's process.
-  const LoadedFiles& FilesOf(const Snapshot& snapshot);
+  // Returns the files of the state's process.
+  const LoadedFiles& FilesOf(const ProcessState& state);
 
   std::mutex mutex_;  // guards all below
   OpenFiles open_files_;
@@ -64,7 +64,7 @@ absl::StatusOr<ProcessTable> LiveProcess(const ProcessChoice& choice, pid_t pid)
 // The pid that `holdfast ls` shows.
 pid_t PidOf(const ProcessTable& process);
 // Returns the arguments, each terminated by a zero byte, as in /proc. If /proc is not readable, uses the table.
-std::string CommandLineOf(const ProcessTable& process, const Snapshot& snapshot);
+std::string CommandLineOf(const ProcessTable& process, const TableSnapshot& snapshot);
 
 }  // namespace holdfast
 

@@ -12,6 +12,7 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/time_budget.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
 #include "report/fleet/push/server_profile.h"
 #include "report/profile/pprof.h"
@@ -22,7 +23,7 @@ namespace {
 
 // The prefixes of Pyroscope's types, by ProfileKind: named like Go's profiles.
 constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block", "map", "threads", "exceptions"};
-const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] : kFileKindNames[file]; }
+const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] : kFileKinds[file].name; }
 
 // Whether source lines were not found in time. The next profile has them.
 bool HasMoreToSay(const Profile& profile) {
@@ -98,7 +99,7 @@ size_t Collector::processes() const {
 }
 
 // Uses the monotonic clock if the process has the same one.
-bool Collector::BeganLongAgo(const Watched& watched, const Snapshot& snapshot) const {
+bool Collector::BeganLongAgo(const Watched& watched, const TableSnapshot& snapshot) const {
   const TableOwner& owner = watched.table.table.owner();
   const int64_t age_ns = owner.start_monotonic_ns != 0 && SharesOurClock(owner)
                              ? NowNs(CLOCK_MONOTONIC) - owner.start_monotonic_ns
@@ -115,30 +116,30 @@ bool Collector::IsInUseReported(const Watched& watched) const {
   return ago_ns >= 0 && ago_ns < options_.every_ns / 2;
 }
 
-bool Collector::Begin(Watched* watched, const Snapshot& snapshot) {
+bool Collector::Begin(Watched* watched, const ProcessState& state) {
   watched->spool = SpoolOf(watched->table.out());
   if (watched->spool == nullptr) return false;
   ReportedProcess& reported = watched->reported;
-  reported.process = ProcessId(snapshot.process);
-  reported.labels = LabelsOf(watched->table, watched->place, snapshot, options_.labels);
+  reported.process = ProcessId(state.table->process);
+  reported.labels = LabelsOf(watched->table, watched->place, state, options_.labels);
   if (std::optional<ReportedProcess> earlier = watched->spool->ReportedOf(reported.process)) {
     reported.kinds = std::move(earlier->kinds);
     if (!watched->table.pid.has_value())
       reported.labels = std::move(earlier->labels);  // has exited: its place is unknown
   }
   reported_here_.insert(reported.process);
-  reported.program = snapshot.process.program;
-  reported.pid = snapshot.process.pid;
+  reported.program = state.table->process.program;
+  reported.pid = state.table->process.pid;
   bool is_known = false;
   for (int i = 0; i < kProfileKinds; ++i) {
     const int64_t time_ns = reported.kinds[static_cast<size_t>(i)].time_nanos();
     is_known = is_known || time_ns != 0;
     if (time_ns != 0) times_.Seen(FamilyOf(i), reported.labels, time_ns);
   }
-  if (is_known || !BeganLongAgo(*watched, snapshot)) return true;
+  if (is_known || !BeganLongAgo(*watched, *state.table)) return true;
   for (int i = 0; i < kProfileKinds; ++i) {
-    if ((snapshot.profiles & (1u << i)) != 0) {
-      reported.kinds[i] = CumulativeValues(BuildProfile(snapshot, static_cast<ProfileKind>(i)));
+    if ((state.table->profiles & (1u << i)) != 0) {
+      reported.kinds[i] = CumulativeValues(BuildProfile(state, static_cast<ProfileKind>(i)));
     }
   }
   return true;
@@ -152,37 +153,36 @@ bool Collector::Report(Watched* watched) {
     ReportAgain(watched);
     return true;
   }
-  absl::StatusOr<Snapshot> snapshot = table.TakeSnapshot();
+  absl::StatusOr<TableSnapshot> snapshot = table.TakeSnapshot();
   // Otherwise the table is being created, or is damaged; then the exporter reports it.
   return !snapshot.ok() || ReportNow(watched, records, *std::move(snapshot));
 }
 
-bool Collector::ReportNow(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot) {
-  const TableFile& table = watched->table.table;
-  if (!snapshot.live_threads.empty()) watched->program.Look(table, &snapshot);
-  watched->program.LookAtLibcMappings(table, &snapshot);
-  watched->program.LookAtResident(table, &snapshot);
-  if (watched->spool == nullptr && !Begin(watched, snapshot)) return elsewhere_.contains(watched->table.out());
+bool Collector::ReportNow(Watched* watched, std::optional<uint64_t> records, TableSnapshot snapshot) {
+  const ProcessState state =
+      watched->observer.Observe(watched->table.table, std::move(snapshot),
+                                {.threads = ThreadsWanted::kIfAnyIsLive, .mappings = true, .residency = true});
+  if (watched->spool == nullptr && !Begin(watched, state)) return elsewhere_.contains(watched->table.out());
   watched->idle.Begin(records);
   const auto now = [&](ProfileKind kind, const CumulativeValues& reported) {
     std::optional<NewProfile> made;
-    if ((snapshot.profiles & KindBit(kind)) == 0) return made;
-    const Profile now = BuildProfile(snapshot, kind);
+    if ((state.table->profiles & KindBit(kind)) == 0) return made;
+    const Profile now = BuildProfile(state, kind);
     made = {.increase = IncreaseSince(reported, now), .values = CumulativeValues(now)};
-    names_.Give(snapshot, kind, &made->increase);
+    names_.Give(state, kind, &made->increase);
     return made;
   };
   const bool only_counters = IsInUseReported(*watched);
-  if (!snapshot.resident_rows.empty() && !only_counters) ReportResident(watched, snapshot);
-  max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(snapshot.max_disk_bytes);
+  if (!state.residency.rows.empty() && !only_counters) ReportResident(watched, state);
+  max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(state.table->max_disk_bytes);
   return ReportKinds(watched->spool.get(), &watched->reported, now, &watched->idle, only_counters);
 }
 
-void Collector::ReportResident(Watched* watched, const Snapshot& snapshot) {
+void Collector::ReportResident(Watched* watched, const ProcessState& state) {
   CumulativeValues before;
   before.set_time_nanos(watched->reported.kinds[static_cast<int>(ProfileKind::kHeap)].time_nanos());
-  Profile now = IncreaseSince(before, BuildResidentProfile(snapshot));
-  names_.Give(snapshot, ProfileKind::kHeap, &now);
+  Profile now = IncreaseSince(before, BuildResidentProfile(state));
+  names_.Give(state, ProfileKind::kHeap, &now);
   const auto put = Put(watched->spool.get(), watched->reported, kResidentFile, now, nullptr).status();
   if (!put.ok()) SayUnwritten(put);
 }

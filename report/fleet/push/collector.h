@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "report/builder/output_folder.h"
-#include "report/builder/running_program.h"
 #include "report/fleet/live/live_process.h"
 #include "report/fleet/live/place_of_process.h"
 #include "report/fleet/push/idle_process.h"
@@ -24,6 +23,7 @@
 #include "report/fleet/push/reported_process.h"
 #include "report/fleet/push/series_times.h"
 #include "report/fleet/push/spool.h"
+#include "report/observe/observe.h"
 
 namespace holdfast {
 
@@ -74,7 +74,7 @@ class Collector {
     std::shared_ptr<Spool> spool;  // null: not reported yet
     ReportedProcess reported;
     IdleProcess idle;
-    RunningProgram program;
+    ProcessObserver observer;
     PlaceOfProcess place;    // stored while it runs: the first report may come after its exit
     FileDescriptor process;  // pidfd; invalid if the process is not visible
     int64_t found_ns = 0;    // wall clock
@@ -85,20 +85,20 @@ class Collector {
   };
 
   std::shared_ptr<Spool> SpoolOf(const std::string& out);
-  bool Begin(Watched* watched, const Snapshot& snapshot);
-  bool BeganLongAgo(const Watched& watched, const Snapshot& snapshot) const;
+  bool Begin(Watched* watched, const ProcessState& state);
+  bool BeganLongAgo(const Watched& watched, const TableSnapshot& snapshot) const;
   // Whether this or an earlier pusher reported memory in use less than half an interval ago. Then only counters are
   // due.
   bool IsInUseReported(const Watched& watched) const;
   // Returns false if the report could not be written; it is tried again later.
   bool Report(Watched* watched);
   // `records`: RecordsHash before the snapshot.
-  bool ReportNow(Watched* watched, std::optional<uint64_t> records, Snapshot snapshot);
+  bool ReportNow(Watched* watched, std::optional<uint64_t> records, TableSnapshot snapshot);
   // Reports a process that has exited and is not watched.
-  void ReportLast(ProcessTable process, Snapshot snapshot);
+  void ReportLast(ProcessTable process, TableSnapshot snapshot);
   void ReportAgain(Watched* watched);
   // Reports resident memory. It is no counter: each report contains the current state.
-  void ReportResident(Watched* watched, const Snapshot& snapshot);
+  void ReportResident(Watched* watched, const ProcessState& state);
   struct NewProfile {
     Profile increase;
     CumulativeValues values;
@@ -109,7 +109,7 @@ class Collector {
   // false if they could not be. `only_counters`: adds nothing unless a counter has increased.
   bool ReportKinds(Spool* spool, ReportedProcess* reported, const ProfileNow& now, IdleProcess* idle = nullptr,
                    bool only_counters = false);
-  // `file`: index into kFileKindNames.
+  // `file`: index into kFileKinds.
   absl::StatusOr<bool> Put(Spool* spool, const ReportedProcess& reported, int file, const Profile& increase,
                            IdleProcess* idle);
   absl::Status PutOne(Spool* spool, const ReportedProcess& reported, int file, bool counts,

@@ -71,7 +71,7 @@ Liveness LivenessOfWriter(const std::string& process, const std::vector<ProcessT
   bool executed_another = false;
   for (const ProcessTable& table : tables) {
     if (!table.table.owner().SameProcess(*owner)) continue;
-    const absl::StatusOr<Snapshot> snapshot = table.table.TakeSnapshot();
+    const absl::StatusOr<TableSnapshot> snapshot = table.table.TakeSnapshot();
     // Its table will report it, or its exporter has not written the last file yet.
     if (!snapshot.ok() || ProcessId(snapshot->process) == process) return Liveness::kAlive;
     executed_another = true;
@@ -134,7 +134,7 @@ class Collector::Tables {
   int64_t found_ns_ = 0;
 };
 
-void Collector::ReportLast(ProcessTable process, Snapshot snapshot) {
+void Collector::ReportLast(ProcessTable process, TableSnapshot snapshot) {
   Watched watched(std::move(process));
   if (ReportNow(&watched, watched.table.table.RecordsHash(), std::move(snapshot))) {
     if (watched.spool != nullptr) watched.spool->Finish(watched.reported);
@@ -154,7 +154,7 @@ void Collector::ReportEndedUnseen(std::vector<ProcessTable> ended) {
     std::string key = process.table.key();
     if (watched_.contains(key) || !ended_.insert(std::move(key)).second || !has_looked_) continue;
     // Older processes, including those of the first look, are reported by ReportEarlier if a push has begun with them.
-    absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+    absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
     if (!snapshot.ok() || reported_here_.contains(ProcessId(snapshot->process))) continue;
     Watched watched(std::move(process));
     watched.ended = true;
@@ -184,7 +184,7 @@ void Collector::ReportByTables(Spool* spool, Tables* tables) {
         reported_here_.insert(reported.process);  // not really reported: another choice covers it
         continue;
       }
-      absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+      absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
       if (!snapshot.ok() || ProcessId(snapshot->process) != reported.process) continue;
       ReportLast(std::move(process), *std::move(snapshot));
       return true;

@@ -71,14 +71,14 @@ absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text) {
   return PushLabel(name, value);
 }
 
-std::vector<PushLabel> LabelsOf(const ProcessTable& process, const PlaceOfProcess& place, const Snapshot& snapshot,
+std::vector<PushLabel> LabelsOf(const ProcessTable& process, const PlaceOfProcess& place, const ProcessState& state,
                                 const std::vector<PushLabel>& more) {
   std::string build_id;
-  for (const ModuleInfo& module : snapshot.modules) {
-    if (module.path == snapshot.process.executable) build_id = module.build_id;
+  for (const ModuleInfo& module : state.waits.modules) {
+    if (module.path == state.table->process.executable) build_id = module.build_id;
   }
-  return Labels({.program = snapshot.process.program,
-                 .host = snapshot.process.host,
+  return Labels({.program = state.table->process.program,
+                 .host = state.table->process.host,
                  .build_id = build_id,
                  .pid = static_cast<uint32_t>(PidOf(process)),
                  .place = place},

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "report/daemon/find_tables.h"
 #include "report/fleet/live/place_of_process.h"
-#include "report/observe/table/snapshot.h"
+#include "report/observe/process_state.h"
 
 namespace holdfast {
 
@@ -39,7 +39,7 @@ absl::StatusOr<PushLabel> ParsePushLabel(std::string_view text);
 
 // Returns labels sorted by name, each once, with values that the server accepts (UTF-8, at most 2,048 bytes). `more`
 // overrides ours. `place`: stored while the process ran, because it cannot be determined after exit.
-std::vector<PushLabel> LabelsOf(const ProcessTable& process, const PlaceOfProcess& place, const Snapshot& snapshot,
+std::vector<PushLabel> LabelsOf(const ProcessTable& process, const PlaceOfProcess& place, const ProcessState& state,
                                 const std::vector<PushLabel>& more);
 
 // The same for an exited process with an unknown environment: uses our own environment instead.

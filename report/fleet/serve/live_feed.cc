@@ -11,10 +11,10 @@
 #include "report/analysis/profiles/profile_set.h"
 #include "report/base/time_budget.h"
 #include "report/builder/profile_builder.h"
-#include "report/builder/running_program.h"
 #include "report/fleet/live/live_process.h"
-#include "report/observe/outside/look_at_waits.h"
+#include "report/observe/observe.h"
 #include "report/page/report_builder.h"
+#include "report/profile/lock_record_limits.h"
 
 namespace holdfast {
 namespace {
@@ -23,12 +23,12 @@ constexpr int64_t kFilesBelieved = 10 * kSecond;
 
 // Returns a fingerprint that stays equal while a page would show the same. Time asleep does not change it; time spent
 // waiting for a lock does.
-uint64_t FingerprintOf(const Snapshot& snapshot) {
-  uint64_t hash = absl::HashOf(ProcessId(snapshot.process), snapshot.deadlocks.size());
-  for (const RowInfo& row : snapshot.rows) hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums);
-  for (const OngoingWaitInfo& wait : snapshot.ongoing) {
+uint64_t FingerprintOf(const ProcessState& state) {
+  uint64_t hash = absl::HashOf(ProcessId(state.table->process), state.waits.deadlocks.size());
+  for (const RowInfo& row : state.table->rows) hash = absl::HashOf(hash, row.stack, row.class_bytes, row.sums);
+  for (const OngoingWaitInfo& wait : state.waits.ongoing) {
     const bool is_idle = HasNoHolder(wait.kind) || wait.kind == WaitKind::kFutex;
-    hash = absl::HashOf(hash, wait.place, wait.owner, wait.holder, is_idle ? 0 : snapshot.monotonic_ns);
+    hash = absl::HashOf(hash, wait.place, wait.owner, wait.holder, is_idle ? 0 : state.table->monotonic_ns);
   }
   return hash;
 }
@@ -44,18 +44,16 @@ class LiveFeeds::Feed {
     if (answer_.data != nullptr && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
     const Clock::time_point asked = Clock::now();
     const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
-    absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-    if (!snapshot.ok()) return snapshot.status();
-    LookAtWaits(process.table, &*snapshot);
-    program_.LookAtLibcMappings(process.table, &*snapshot);
-    program_.Look(process.table, &*snapshot);
+    const absl::StatusOr<ProcessState> state =
+        observer_.Observe(process.table, {.waits = true, .threads = ThreadsWanted::kYes, .mappings = true});
+    if (!state.ok()) return state.status();
     uint64_t growth_version = 0;
     const std::vector<WatchedGrowth> growths =
         growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);
-    if (const uint64_t fingerprint = absl::HashOf(FingerprintOf(*snapshot), growth_version);
+    if (const uint64_t fingerprint = absl::HashOf(FingerprintOf(*state), growth_version);
         fingerprint != fingerprint_ || !is_whole_) {
       is_whole_ = true;
-      answer_.data = std::make_shared<const std::string>(Encode(process, *snapshot, growths));
+      answer_.data = std::make_shared<const std::string>(Encode(process, *state, growths));
       answer_.version = fmt::format("{:016x}.{}", fingerprint, ++answers_);
       fingerprint_ = fingerprint;
     }
@@ -70,14 +68,15 @@ class LiveFeeds::Feed {
   }
 
  private:
-  std::string Encode(const ProcessTable& process, const Snapshot& snapshot, const std::vector<WatchedGrowth>& growths) {
+  std::string Encode(const ProcessTable& process, const ProcessState& state,
+                     const std::vector<WatchedGrowth>& growths) {
     ReportBuilder builder({}, {process.out()});
     for (int i = 0; i < kProfileKinds; ++i) {
       const auto kind = static_cast<ProfileKind>(i);
-      auto profile = std::make_shared<Profile>(BuildProfile(snapshot, kind));
+      auto profile = std::make_shared<Profile>(BuildProfile(state, kind));
       if (profile->samples.empty()) continue;
-      is_whole_ = names_->Give(snapshot, kind, profile.get()) && is_whole_;
-      if (kind == ProfileKind::kBlock && !snapshot.ongoing.empty()) {
+      is_whole_ = names_->Give(state, kind, profile.get()) && is_whole_;
+      if (kind == ProfileKind::kBlock && !state.waits.ongoing.empty()) {
         builder.SetWaiting(StuckJson(*profile, PidOf(process)));
       }
       ProfileFile file = DescribeFile(
@@ -94,7 +93,7 @@ class LiveFeeds::Feed {
   const std::shared_ptr<Names> names_;  // shared by all, because processes have most files in common
   GrowthWatch* const growth_;
   std::mutex mutex_;  // guards what follows
-  RunningProgram program_;
+  ProcessObserver observer_;
   LiveAnswer answer_;
   uint64_t fingerprint_ = 0, answers_ = 0;
   bool is_whole_ = false;  // no source line is missing for lack of time

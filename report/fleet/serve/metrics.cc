@@ -11,8 +11,8 @@
 #include "report/analysis/variance.h"
 #include "report/base/utf8.h"
 #include "report/builder/profile_builder.h"
-#include "report/builder/running_program.h"
 #include "report/fleet/live/live_process.h"
+#include "report/observe/observe.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
@@ -95,7 +95,7 @@ struct Families {
   }
 };
 
-void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all) {
+void AddHeap(const TableSnapshot& snapshot, const std::string& labels, Families* all) {
   double bytes = 0, objects = 0, variance = 0;
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile != ProfileKind::kHeap) continue;
@@ -112,9 +112,9 @@ void AddHeap(const Snapshot& snapshot, const std::string& labels, Families* all)
 }
 
 // Adds families that a process may not have; then it gets no line.
-void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* all) {
+void AddOthers(const ProcessState& state, const std::string& labels, Families* all) {
   double mapped = 0, created = 0, alive = 0, thrown = 0;
-  for (const RowInfo& row : snapshot.rows) {
+  for (const RowInfo& row : state.table->rows) {
     if (row.profile == ProfileKind::kMap) mapped += row.sums[kAllocSpace] - row.sums[kFreeSpace];
     if (row.profile == ProfileKind::kThreads) {
       created += row.sums[kThreadsCreated];
@@ -125,7 +125,7 @@ void AddOthers(const Snapshot& snapshot, const std::string& labels, Families* al
   const auto add = [&labels](Family* family, double value) {
     if (value > 0) family->Add(labels, static_cast<uint64_t>(std::llround(std::min(value, 9e18))));
   };
-  for (const LiveThreadInfo& thread : snapshot.live_threads) alive -= thread.gone ? 1 : 0;
+  alive -= static_cast<double>(std::count(state.thread_is_gone.begin(), state.thread_is_gone.end(), true));
   add(&all->mapped, mapped);
   add(&all->threads, alive);
   add(&all->created, created);
@@ -160,12 +160,13 @@ void AddGrowth(const WatchedGrowth& growth, const std::string& labels, Families*
     (is_heap ? all->heap_bound : all->map_bound).Add(labels, growth.answer.bound / kSecondsAnHour);
 }
 
-void AddProcess(const ProcessTable& process, const Snapshot& snapshot, const std::vector<WatchedGrowth>& growths,
+void AddProcess(const ProcessTable& process, const ProcessState& state, const std::vector<WatchedGrowth>& growths,
                 const std::string& labels, Families* all) {
+  const TableSnapshot& snapshot = *state.table;
   for (const WatchedGrowth& growth : growths) AddGrowth(growth, labels, all);
   const auto has = [&](ProfileKind kind) { return (snapshot.profiles & KindBit(kind)) != 0; };
   if (has(ProfileKind::kHeap)) AddHeap(snapshot, labels, all);
-  AddOthers(snapshot, labels, all);
+  AddOthers(state, labels, all);
   for (int kind = 1; kind < kWaitKinds; ++kind) {
     if (snapshot.locks[kind].waits == 0) continue;
     const std::string of_kind = Joined(labels, fmt::format("kind=\"{}\"", kWaitKindNames[kind]));
@@ -195,8 +196,8 @@ HttpResponse Metrics(const std::vector<ProcessTable>& processes, const std::vect
         which == MetricLabels::kOfTarget
             ? ""
             : fmt::format("program=\"{}\",pid=\"{}\"", MetricLabelValue(process.table.program()), PidOf(process));
-    const absl::StatusOr<Snapshot> snapshot = TakeWithThreads(process.table);
-    if (snapshot.ok()) AddProcess(process, *snapshot, growths[i], labels, &all);  // else it has just exited
+    const absl::StatusOr<ProcessState> state = Observe(process.table, {.threads = ThreadsWanted::kIfAnyIsLive});
+    if (state.ok()) AddProcess(process, *state, growths[i], labels, &all);  // else it has just exited
   }
   rusage used;
   getrusage(RUSAGE_SELF, &used);

@@ -12,7 +12,7 @@
 #include "report/base/utf8.h"
 #include "report/base/value_units.h"
 #include "report/fleet/live/live_process.h"
-#include "report/observe/outside/look_at_waits.h"
+#include "report/observe/observe.h"
 #include "report/observe/table/in_use_bytes.h"
 
 namespace holdfast {
@@ -103,12 +103,12 @@ struct Listed {
 
 Listed ListedOf(const ProcessTable& process) {
   Listed listed = {.process = &process, .pid = PidOf(process), .age_ns = AgeNs(process)};
-  absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return listed;
   listed.in_use = InUseBytesOf(*snapshot);
   listed.waits = snapshot->ongoing.size();
-  if (listed.waits > 0) LookAtWaits(process.table, &*snapshot);
-  listed.deadlocks = snapshot->deadlocks.size();
+  if (listed.waits > 0)
+    listed.deadlocks = Observe(process.table, *std::move(snapshot), {.waits = true}).waits.deadlocks.size();
   return listed;
 }
 

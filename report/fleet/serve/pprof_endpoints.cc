@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/split.h"
+#include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
 #include "report/fleet/live/kept_values.h"
 #include "report/fleet/serve/pages.h"
@@ -56,20 +57,11 @@ uint64_t AddressIn(std::string_view text) {
   return absl::SimpleAtoi(whole, &address) ? address : 0;
 }
 
-// Returns the index into kFileKindNames.
+// Returns the index into kFileKinds of a kind that is served.
 std::optional<int> FileKindOf(std::string_view name) {
-  for (int i = 0; i < kProfileKinds; ++i) {
-    if (name == kProfileKindNames[i]) return i;
-  }
-  return name == kFileKindNames[kResidentFile] ? std::optional(kResidentFile) : std::nullopt;
+  const std::optional<int> file = FileKindNamed(name);
+  return file.has_value() && (*file < kProfileKinds || *file == kResidentFile) ? file : std::nullopt;
 }
-
-Profile Build(const Snapshot& snapshot, int file) {
-  return file == kResidentFile ? BuildResidentProfile(snapshot)
-                               : BuildProfile(snapshot, static_cast<ProfileKind>(file));
-}
-// Returns the kind that determines the names: resident profiles contain heap blocks.
-ProfileKind KindOf(int file) { return file == kResidentFile ? ProfileKind::kHeap : static_cast<ProfileKind>(file); }
 
 HttpResponse NotToBeHad(const absl::Status& why) {
   return absl::IsFailedPrecondition(why) ? PprofError(404, std::string(why.message())) : NotCollected(why);
@@ -88,7 +80,7 @@ HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_vie
   constexpr std::string_view kDelta = "delta_";
   if (name.starts_with(kDelta)) {
     const std::optional<int> file = FileKindOf(name.substr(kDelta.size()));
-    if (file.has_value() && *file != kResidentFile) return Increase(process, KindOf(*file));
+    if (file.has_value() && *file != kResidentFile) return Increase(process, kFileKinds[*file].rows);
   }
   const bool allocs = name == "allocs";
   const std::optional<int> file = FileKindOf(allocs ? "heap" : name);
@@ -98,27 +90,27 @@ HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_vie
 }
 
 HttpResponse PprofEndpoints::Index(const ProcessTable& process) {
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  const absl::StatusOr<ProcessState> state = Observe(process.table, {});
+  if (!state.ok()) return NotCollected(state.status());
   SampleCounts samples = {};
   for (int i = 0; i < kProfileKinds; ++i) {
-    samples[i] = BuildProfile(*snapshot, static_cast<ProfileKind>(i)).samples.size();
+    samples[i] = BuildProfile(*state, static_cast<ProfileKind>(i)).samples.size();
   }
-  if (snapshot->resident) {
-    const absl::StatusOr<Snapshot> resident = programs_.Take(process, kResidentFile);
+  if (state->table->resident) {
+    const absl::StatusOr<ProcessState> resident = observers_.Observe(process, kResidentFile);
     if (resident.ok()) samples.back() = BuildResidentProfile(*resident).samples.size();
   }
   return PageResponse(PprofIndexPage(process.Name(), samples));
 }
 
 HttpResponse PprofEndpoints::Profiles(const ProcessTable& process, int file, bool allocs, const HttpRequest& request) {
-  const absl::StatusOr<Snapshot> snapshot = programs_.Take(process, file);
-  if (!snapshot.ok()) return NotToBeHad(snapshot.status());
-  Profile profile = Build(*snapshot, file);
-  names_.Give(*snapshot, KindOf(file), &profile);
+  const absl::StatusOr<ProcessState> state = observers_.Observe(process, file);
+  if (!state.ok()) return NotToBeHad(state.status());
+  Profile profile = kFileKinds[file].build(*state);
+  names_.Give(*state, kFileKinds[file].rows, &profile);
   if (allocs) PreferAllocations(&profile);
   if (NumberOr0(request.Parameter("debug")) != 0) return PlainText(ProfileText(profile, file));
-  return Attachment(allocs ? "allocs" : kFileKindNames[file], profile);
+  return Attachment(allocs ? "allocs" : kFileKinds[file].name, profile);
 }
 
 HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool allocs, std::string_view seconds_text,
@@ -128,31 +120,31 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool 
     return PprofError(400, "invalid value for \"seconds\" - must be a positive integer");
   }
   if (NumberOr0(request.Parameter("debug")) != 0) return PprofError(400, "seconds and debug params are incompatible");
-  const auto take = [&]() { return programs_.Take(process, file); };
-  absl::StatusOr<Snapshot> snapshot = take();
-  if (!snapshot.ok()) return NotToBeHad(snapshot.status());
-  const Profile before = Build(*snapshot, file);
-  snapshot = absl::UnknownError("");  // release its memory while we wait
+  const auto take = [&]() { return observers_.Observe(process, file); };
+  absl::StatusOr<ProcessState> state = take();
+  if (!state.ok()) return NotToBeHad(state.status());
+  const Profile before = kFileKinds[file].build(*state);
+  state = absl::UnknownError("");  // release its memory while we wait
   const WaitEnd end = request.wait(seconds);
   if (end == WaitEnd::kTooMany) return TooManyRequests();
   if (end == WaitEnd::kBrokenOff) return PprofError(500, "context canceled");
   // If the process has exited meanwhile, its table is still open here and holds its last state.
-  snapshot = take();
-  if (!snapshot.ok()) return NotCollected(snapshot.status());
-  Profile change = ChangeBetween(before, Build(*snapshot, file));
-  names_.Give(*snapshot, KindOf(file), &change);
+  state = take();
+  if (!state.ok()) return NotCollected(state.status());
+  Profile change = ChangeBetween(before, kFileKinds[file].build(*state));
+  names_.Give(*state, kFileKinds[file].rows, &change);
   if (allocs) PreferAllocations(&change);
-  return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kFileKindNames[file]), change);
+  return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kFileKinds[file].name), change);
 }
 
 HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind kind) {
-  const absl::StatusOr<Snapshot> snapshot = programs_.Take(process, static_cast<int>(kind));
-  if (!snapshot.ok()) return NotCollected(snapshot.status());
-  const Profile now = BuildProfile(*snapshot, kind);
+  const absl::StatusOr<ProcessState> state = observers_.Observe(process, static_cast<int>(kind));
+  if (!state.ok()) return NotCollected(state.status());
+  const Profile now = BuildProfile(*state, kind);
   Profile increase;
   {
     const std::lock_guard lock(mutex_);
-    const std::string id = ProcessId(snapshot->process);
+    const std::string id = ProcessId(state->table->process);
     Reported& reported = reported_[id];
     reported.turn = ++turns_;
     CumulativeValues& last = reported.kinds[static_cast<int>(kind)];
@@ -165,12 +157,12 @@ HttpResponse PprofEndpoints::Increase(const ProcessTable& process, ProfileKind k
                                        [](const auto& a, const auto& b) { return a.second.turn < b.second.turn; }));
     }
   }
-  names_.Give(*snapshot, kind, &increase);
+  names_.Give(*state, kind, &increase);
   return Attachment(fmt::format("{}.pprof.gz", kProfileKindNames[static_cast<int>(kind)]), increase);
 }
 
 HttpResponse PprofEndpoints::CommandLine(const ProcessTable& process) {
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
+  const absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return NotCollected(snapshot.status());
   std::string text = CommandLineOf(process, *snapshot);
   if (!text.empty() && text.back() == '\0') text.pop_back();  // Go separates arguments by zeros, with none at the end
@@ -179,8 +171,8 @@ HttpResponse PprofEndpoints::CommandLine(const ProcessTable& process) {
 
 HttpResponse PprofEndpoints::Symbol(const ProcessTable& process, const HttpRequest& request) {
   constexpr size_t kLongestWord = 4096;  // as in Go's reader
-  const absl::StatusOr<Snapshot> snapshot = process.table.TakeSnapshot();
-  if (!snapshot.ok()) return NotCollected(snapshot.status());
+  const absl::StatusOr<ProcessState> state = Observe(process.table, {});
+  if (!state.ok()) return NotCollected(state.status());
   std::string text = "num_symbols: 1\n";  // pprof only wants to know whether there are any
   std::string end;
   std::vector<uint64_t> addresses;
@@ -191,7 +183,7 @@ HttpResponse PprofEndpoints::Symbol(const ProcessTable& process, const HttpReque
     }
     if (const uint64_t address = AddressIn(word); address != 0) addresses.push_back(address);
   }
-  const std::vector<std::string> names = names_.Of(*snapshot, addresses);
+  const std::vector<std::string> names = names_.Of(*state, addresses);
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (!names[i].empty()) text += fmt::format("{:#x} {}\n", addresses[i], names[i]);
   }

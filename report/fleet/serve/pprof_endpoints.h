@@ -15,8 +15,8 @@
 #include <string>
 #include <string_view>
 
+#include "report/fleet/live/live_observers.h"
 #include "report/fleet/live/live_process.h"
-#include "report/fleet/live/live_programs.h"
 #include "report/fleet/live/profile_delta.h"
 #include "report/http/http_message.h"
 
@@ -32,7 +32,7 @@ class PprofEndpoints {
 
  private:
   HttpResponse Index(const ProcessTable& process);
-  // `file`: index into kFileKindNames.
+  // `file`: index into kFileKinds.
   HttpResponse Profiles(const ProcessTable& process, int file, bool allocs, const HttpRequest& request);
   HttpResponse Change(const ProcessTable& process, int file, bool allocs, std::string_view seconds,
                       const HttpRequest& request);
@@ -41,7 +41,7 @@ class PprofEndpoints {
   HttpResponse Symbol(const ProcessTable& process, const HttpRequest& request);
 
   Names names_;
-  LivePrograms programs_;
+  LiveObservers observers_;
   // What delta_* reported last, by ProcessId. Some exited processes are kept; kMaxReported in all.
   static constexpr size_t kMaxReported = 4096;
   struct Reported {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/builder/profile_builder.h"
+#include "report/builder/file_kinds.h"
 
 namespace holdfast {
 namespace {
@@ -55,7 +55,7 @@ std::string ProfileText(const Profile& profile, int file) {
     fmt::format_to(out, "heap profile: {}: {} [{}: {}] @ heap/2\n", profile.Total(of[0]), in_use, profile.Total(of[2]),
                    allocated);
   } else if (counts) {  // like Go's threadcreate
-    fmt::format_to(out, "{} profile: total {}\n", kFileKindNames[file], profile.Total(largest_by));
+    fmt::format_to(out, "{} profile: total {}\n", kFileKinds[file].name, profile.Total(largest_by));
   } else {
     // The names that Go uses and pprof recognizes.
     fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kind == ProfileKind::kMutex ? "mutex" : "contention");

@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// `file`: index into kFileKindNames. Resident profiles look like heap profiles: what is resident [of what is in use].
+// `file`: index into kFileKinds. Resident profiles look like heap profiles: what is resident [of what is in use].
 std::string ProfileText(const Profile& profile, int file);
 
 }  // namespace holdfast

@@ -36,6 +36,14 @@ struct LibcRanges {
 // `arenas`: as in MapOfProcess.
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
                                      const std::set<uint64_t>& arenas);
+// All mappings of one kind that libc made for itself.
+struct LibcMapping {
+  const char* name = nullptr;  // the frame in place of a stack: "[glibc arenas]"
+  MappingKind kind = MappingKind::kNone;
+  uint64_t mappings = 0, bytes = 0;
+  uint64_t most_mappings = 0, most_bytes = 0;  // the observed maxima
+};
+
 std::vector<LibcMapping> LibcMappingsOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
                                         const std::set<uint64_t>& arenas);
 

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "report/observe/memory/resident_rows.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -27,7 +26,7 @@ class ResidentMappings {
   ResidentMappings(const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by)
       : blocks_(blocks.blocks), shares_(blocks.shares), pages_(pages), by_(by) {}
 
-  void AddOwn(const std::vector<OwnRange>& ranges, const Snapshot& snapshot) {
+  void AddOwn(const std::vector<OwnRange>& ranges, const TableSnapshot& snapshot) {
     absl::flat_hash_map<Offset, const RowInfo*> known;
     for (const RowInfo& row : snapshot.rows) {
       if (row.profile == ProfileKind::kMap || row.has_thread_stacks()) known.emplace(row.place, &row);
@@ -131,12 +130,13 @@ class ResidentMappings {
 }  // namespace
 
 bool AddResidentMappings(const std::vector<OwnRange>& own, const std::vector<LibcRanges>& libc,
-                         const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot) {
+                         const LookedUpBlocks& blocks, const TableSnapshot& snapshot, PageTable* pages,
+                         const Deadline& by, std::vector<ResidentRow>* to) {
   ResidentMappings mappings(blocks, pages, by);
-  mappings.AddOwn(own, *snapshot);
+  mappings.AddOwn(own, snapshot);
   mappings.AddLibc(libc);
   if (!mappings.LookUp()) return false;
-  for (const ResidentRow& row : mappings.Take()) snapshot->resident_rows.push_back(row);
+  for (const ResidentRow& row : mappings.Take()) to->push_back(row);
   return true;
 }
 

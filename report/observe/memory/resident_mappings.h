@@ -18,6 +18,7 @@
 #include "report/observe/memory/live_blocks.h"
 #include "report/observe/memory/mappings.h"
 #include "report/observe/memory/own_ranges.h"
+#include "report/observe/memory/resident_rows.h"
 #include "report/observe/table/snapshot.h"
 
 namespace holdfast {
@@ -27,9 +28,10 @@ struct LookedUpBlocks {
   const std::vector<LiveBlock>& blocks;
   const std::vector<PageTable::Share>& shares;
 };
-// `own`: also thread stacks; may overlap. Adds to resident_rows. Returns false, with nothing added, if `by` has passed.
+// `own`: also thread stacks; may overlap. Adds rows. Returns false, with nothing added, if `by` has passed.
 bool AddResidentMappings(const std::vector<OwnRange>& own, const std::vector<LibcRanges>& libc,
-                         const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by, Snapshot* snapshot);
+                         const LookedUpBlocks& blocks, const TableSnapshot& snapshot, PageTable* pages,
+                         const Deadline& by, std::vector<ResidentRow>* to);
 
 }  // namespace holdfast
 

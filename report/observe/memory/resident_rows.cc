@@ -21,12 +21,13 @@ constexpr uint64_t kPiece = uint64_t{64} << 20;  // bytes between checks of the 
 // Returns the thread stacks that libc has mapped: around the stack pointer of a sleeping thread, above a guard page.
 // `left_out`: the number of threads that are running or have no guard page.
 std::vector<OwnRange> ThreadStacks(pid_t pid, const TableFile& table, const std::vector<MemoryMapping>& mappings,
-                                   const Snapshot& snapshot, uint64_t* left_out) {
+                                   const TableSnapshot& snapshot, const std::vector<bool>& gone, uint64_t* left_out) {
   std::vector<OwnRange> stacks;
   std::map<uint32_t, pid_t> as_we_see;
-  for (const LiveThreadInfo& thread : snapshot.live_threads) {
+  for (size_t i = 0; i < snapshot.live_threads.size(); ++i) {
+    const LiveThreadInfo& thread = snapshot.live_threads[i];
     const RowInfo& row = snapshot.rows[thread.row];
-    if (thread.gone || thread.id == 0 || !row.has_thread_stacks()) continue;
+    if (gone[i] || thread.id == 0 || !row.has_thread_stacks()) continue;
     if (as_we_see.empty()) {
       for (const auto& [id, inner] : ThreadsOf(pid, !table.owner().IsOfOurNamespace())) as_we_see.emplace(inner, id);
     }
@@ -46,9 +47,9 @@ std::vector<OwnRange> ThreadStacks(pid_t pid, const TableFile& table, const std:
 }
 
 // Adds the mappings of the program and of libc, if they can be read.
-bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by,
-                 Snapshot* found) {
-  const bool wanted = (found->profiles & KindBit(ProfileKind::kMap)) != 0;
+bool AddMappings(pid_t pid, const TableFile& table, const TableSnapshot& snapshot, const std::vector<bool>& gone,
+                 const LookedUpBlocks& blocks, PageTable* pages, const Deadline& by, Residency* found) {
+  const bool wanted = (snapshot.profiles & KindBit(ProfileKind::kMap)) != 0;
   absl::StatusOr<std::vector<OwnRange>> own = std::vector<OwnRange>();
   if (wanted) own = ReadMappedRanges(table);
   if (!own.ok()) own = std::vector<OwnRange>();
@@ -56,10 +57,11 @@ bool AddMappings(pid_t pid, const TableFile& table, const LookedUpBlocks& blocks
   std::vector<LibcRanges> libc;
   if (map.ok()) {
     libc = LibcRangesOf(map->mappings, *own, map->arenas);
-    const std::vector<OwnRange> stacks = ThreadStacks(pid, table, map->mappings, *found, &found->stacks_left_out);
+    const std::vector<OwnRange> stacks =
+        ThreadStacks(pid, table, map->mappings, snapshot, gone, &found->stacks_left_out);
     if (wanted) own->insert(own->end(), stacks.begin(), stacks.end());
   }
-  return AddResidentMappings(*own, libc, blocks, pages, by, found);
+  return AddResidentMappings(*own, libc, blocks, snapshot, pages, by, &found->rows);
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTa
 }
 
 std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
-                                                             const Deadline& by, Snapshot* snapshot) {
+                                                             const Deadline& by, std::vector<ResidentRow>* to) {
   absl::flat_hash_map<Offset, ResidentRow> rows;
   std::vector<PageTable::Share> shares;
   shares.reserve(blocks.size());
@@ -91,10 +93,10 @@ std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<L
     row.row = block.row;
     row.objects += 1 / p;
     row.objects_variance += variance;
-    const auto add = [&](uint64_t part, double* to, double* to_variance) {
+    const auto add = [&](uint64_t part, double* sum, double* sum_variance) {
       const auto of = static_cast<double>(part);
-      *to += of / p;
-      *to_variance += of * of * variance;
+      *sum += of / p;
+      *sum_variance += of * of * variance;
     };
     add(block.bytes, &row.bytes, &row.bytes_variance);
     add(share->resident, &row.resident, &row.resident_variance);
@@ -102,28 +104,26 @@ std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<L
     add(share->huge, &row.huge, &row.huge_variance);
     shares.push_back(*share);
   }
-  for (const auto& [place, row] : rows) snapshot->resident_rows.push_back(row);
+  for (const auto& [place, row] : rows) to->push_back(row);
   return shares;
 }
 
-absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot) {
+absl::StatusOr<Residency> ReadResidency(pid_t pid, const TableFile& table, const TableSnapshot& snapshot,
+                                        const std::vector<bool>& gone, const Deadline& by) {
   PageTable pages(pid);
   if (pages.is_denied()) return absl::PermissionDeniedError("its page table may not be read (/proc/PID/pagemap)");
   const absl::StatusOr<std::vector<LiveBlock>> blocks = ReadLiveBlocks(table);
   if (!blocks.ok()) return blocks.status();
-  const auto shares = AddResidentRows(*blocks, &pages, by, snapshot);
-  const bool in_time = shares.has_value();
-  const bool mapped = in_time && AddMappings(pid, table, {*blocks, *shares}, &pages, by, snapshot);
+  Residency found;
+  const auto shares = AddResidentRows(*blocks, &pages, by, &found.rows);
+  if (!shares.has_value()) return absl::DeadlineExceededError("its page table takes too long to be read");
+  const bool mapped = AddMappings(pid, table, snapshot, gone, {*blocks, *shares}, &pages, by, &found);
   // The process may have ended or executed another program: then the page table was another's, or none.
-  const bool is_gone = pages.has_failed() || table.liveness() == Liveness::kDead;
-  if (!in_time || is_gone) {
-    snapshot->resident_rows.clear();
-    return !in_time ? absl::DeadlineExceededError("its page table takes too long to be read")
-                    : absl::NotFoundError("its page table could not be read to the end");
-  }
-  if (!mapped) snapshot->mappings_left_out = "the page table of what is mapped takes too long to be read";
-  snapshot->huge_known = pages.tells_huge();
-  return absl::OkStatus();
+  if (pages.has_failed() || table.liveness() == Liveness::kDead)
+    return absl::NotFoundError("its page table could not be read to the end");
+  if (!mapped) found.mappings_left_out = "the page table of what is mapped takes too long to be read";
+  found.huge_known = pages.tells_huge();
+  return found;
 }
 
 }  // namespace holdfast

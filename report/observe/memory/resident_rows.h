@@ -15,9 +15,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "report/base/time_budget.h"
 #include "report/observe/memory/live_blocks.h"
 #include "report/observe/memory/mappings.h"
@@ -25,17 +26,35 @@
 
 namespace holdfast {
 
-// Sets resident_rows and related members. On error nothing is set, and the message says why: the process may not be
-// inspected, it has ended, or `by` has passed. Needs the same user and the kernel's permission. Takes about 20 ms for
-// each GiB of sampled blocks and of mappings.
-absl::Status ReadResidentRows(pid_t pid, const TableFile& table, const Deadline& by, Snapshot* snapshot);
+// Live blocks of a heap row, or mappings of a map row, and their resident bytes. For blocks these are estimates.
+struct ResidentRow {
+  Offset row = 0;              // RowInfo::place
+  const char* libc = nullptr;  // if set, the frame for mappings that libc made, instead of a row
+  bool has_blocks = false;     // mappings that contain live blocks, minus these blocks, so also an estimate
+  double objects = 0, bytes = 0, resident = 0, swapped = 0, huge = 0;
+  double objects_variance = 0, bytes_variance = 0, resident_variance = 0, swapped_variance = 0, huge_variance = 0;
+};
+
+struct Residency {
+  std::string left_out;  // why resident memory is unknown; "": known, or not requested
+  std::vector<ResidentRow> rows;
+  std::string mappings_left_out;  // the mappings missing from `rows`, and why; "": none
+  uint64_t stacks_left_out = 0;   // threads with stacks that are missing there
+  bool huge_known = false;        // resident bytes on huge pages are known
+};
+
+// Error: the process may not be inspected, it has ended, or `by` has passed. Needs the same user and the kernel's
+// permission. Takes about 20 ms for each GiB of sampled blocks and of mappings. `gone`: which of the snapshot's
+// live_threads have ended.
+absl::StatusOr<Residency> ReadResidency(pid_t pid, const TableFile& table, const TableSnapshot& snapshot,
+                                        const std::vector<bool>& gone, const Deadline& by);
 
 // Returns the pages of a range, reading up to 64 MiB at a time; nothing if `by` has passed.
 std::optional<PageTable::Share> ShareOf(uint64_t address, uint64_t bytes, PageTable* pages, const Deadline& by);
 
 // Adds the rows of known blocks, and returns the pages of each block; nothing if `by` has passed.
 std::optional<std::vector<PageTable::Share>> AddResidentRows(const std::vector<LiveBlock>& blocks, PageTable* pages,
-                                                             const Deadline& by, Snapshot* snapshot);
+                                                             const Deadline& by, std::vector<ResidentRow>* to);
 
 }  // namespace holdfast
 

@@ -24,18 +24,18 @@ struct SleepingThread {
   std::vector<uint64_t> ends = {};
 };
 
-bool IsInModule(const Snapshot& snapshot, uint64_t address) {
-  return std::any_of(snapshot.modules.begin(), snapshot.modules.end(), [address](const ModuleInfo& module) {
+bool IsInModule(const WaitState& state, uint64_t address) {
+  return std::any_of(state.modules.begin(), state.modules.end(), [address](const ModuleInfo& module) {
     return !module.unloaded && address >= module.start && address < module.end;
   });
 }
 
-std::vector<LockInfo*> LocksNowhere(Snapshot* snapshot) {
+std::vector<LockInfo*> LocksNowhere(WaitState* state) {
   std::vector<LockInfo*> locks;
-  for (LockInfo& lock : snapshot->locks_known) {
+  for (LockInfo& lock : state->locks) {
     // For a join, the address is that of the joined thread's control block.
     if (lock.block_stack != kNoStack || lock.kind == WaitKind::kJoin || lock.address == 0) continue;
-    if (lock.waits + lock.holds + lock.waiting == 0 || IsInModule(*snapshot, lock.address)) continue;
+    if (lock.waits + lock.holds + lock.waiting == 0 || IsInModule(*state, lock.address)) continue;
     locks.push_back(&lock);
   }
   return locks;
@@ -71,8 +71,8 @@ uint64_t BelowThreadBlock(const ProcessMemory& memory, uint64_t address, uint64_
 class LockPlaces {
  public:
   LockPlaces(pid_t pid, const ProcessMemory& memory, const std::vector<std::pair<pid_t, uint32_t>>& threads,
-             Snapshot* snapshot)
-      : pid_(pid), memory_(memory), snapshot_(*snapshot) {
+             WaitState* state)
+      : pid_(pid), memory_(memory), state_(*state) {
     for (const auto& [thread, inner] : threads) {
       if (const std::optional<BlockedCall> call = BlockedCallOf(pid, thread)) threads_.push_back({.call = *call});
     }
@@ -88,32 +88,31 @@ class LockPlaces {
     if (lock->address - thread.call.sp >= kFarthestLock) return false;
     KnowModules();
     if (!std::exchange(thread.is_walked, true))
-      thread.stack = stacks_.Walk(memory_, snapshot_.modules, thread.call.pc, thread.call.sp, &thread.ends);
+      thread.stack = stacks_.Walk(memory_, state_.modules, thread.call.pc, thread.call.sp, &thread.ends);
     const std::optional<FrameAt> place = FrameHolding(lock->address, thread.call.sp, thread.ends);
     if (!place.has_value()) return false;
     StackInfo stack = thread.stack;
     stack.frames.erase(stack.frames.begin(), stack.frames.begin() + static_cast<ptrdiff_t>(place->frame));
     OmitFrames(&stack);
     lock->block_offset = place->offset;
-    lock->block_stack = static_cast<uint32_t>(snapshot_.stacks.size());
-    snapshot_.stacks.push_back(std::move(stack));
+    lock->block_stack = state_.AddStack(std::move(stack));
     return true;
   }
 
   void FindThread(LockInfo* lock) {
     KnowModules();
-    if (!thread_local_bytes_.has_value()) thread_local_bytes_ = ThreadLocalBytes(memory_, snapshot_.modules);
+    if (!thread_local_bytes_.has_value()) thread_local_bytes_ = ThreadLocalBytes(memory_, state_.modules);
     lock->thread_offset = BelowThreadBlock(memory_, lock->address, *thread_local_bytes_);
   }
 
  private:
   void KnowModules() {
-    if (!std::exchange(knows_modules_, true)) AddModulesOf(pid_, memory_, &snapshot_.modules);
+    if (!std::exchange(knows_modules_, true)) AddModulesOf(pid_, memory_, &state_.modules);
   }
 
   const pid_t pid_;
   const ProcessMemory& memory_;
-  Snapshot& snapshot_;
+  WaitState& state_;
   std::vector<SleepingThread> threads_;  // by stack address
   OutsideStacks stacks_;
   bool knows_modules_ = false;
@@ -129,15 +128,15 @@ std::optional<FrameAt> FrameHolding(uint64_t address, uint64_t sp, const std::ve
   return FrameAt{.frame = static_cast<size_t>(end - ends.begin()), .offset = address - start};
 }
 
-void FindLocksOnStacks(const TableFile& table, Snapshot* snapshot) {
-  const std::vector<LockInfo*> locks = LocksNowhere(snapshot);
+void FindLocksOnStacks(const TableFile& table, WaitState* state) {
+  const std::vector<LockInfo*> locks = LocksNowhere(state);
   if (locks.empty() || table.liveness() == Liveness::kDead) return;
   const TableOwner& owner = table.owner();
   const std::optional<pid_t> pid = FindProcess(owner);
   if (!pid.has_value()) return;
   const ProcessMemory memory(*pid);
   if (memory.is_denied()) return;
-  LockPlaces places(*pid, memory, ThreadsOf(*pid, !owner.IsOfOurNamespace()), snapshot);
+  LockPlaces places(*pid, memory, ThreadsOf(*pid, !owner.IsOfOurNamespace()), state);
   for (LockInfo* lock : locks) {
     if (!places.FindFrame(lock)) places.FindThread(lock);
   }

@@ -49,27 +49,28 @@ bool UsesMusl(const std::vector<ModuleInfo>& modules) {
 
 class Look {
  public:
-  Look(const TableFile& table, Snapshot* snapshot)
-      : table_(table), snapshot_(*snapshot), is_musl_(UsesMusl(snapshot->modules)) {}
+  Look(const TableFile& table, const std::vector<LastGotInfo>& last_got, WaitState* state)
+      : table_(table), last_got_(last_got), state_(*state), is_musl_(UsesMusl(state->modules)) {}
 
-  void Run(size_t others) {
+  void Run(size_t others, int64_t now_ns) {
     const TableOwner& owner = table_.owner();
     pid_ = table_.liveness() == Liveness::kDead ? std::nullopt : FindProcess(owner);
     if (pid_.has_value()) memory_.emplace(*pid_);
     if (memory_.has_value() && memory_->is_denied()) {
-      snapshot_.cannot_look = WhyUnreadable(LookRightsFor(*pid_), *pid_, "stuck");
+      state_.unknown = WhyUnreadable(LookRightsFor(*pid_), *pid_, "stuck");
     }
     if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
     for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);
     if (!alive_.empty()) {
-      std::erase_if(snapshot_.ongoing, [this](const OngoingWaitInfo& wait) {
+      std::erase_if(state_.ongoing, [this](const OngoingWaitInfo& wait) {
         return wait.thread_id != 0 && !place_.contains(wait.thread_id);
       });
     }
     ReadLocksOnce();
-    for (uint32_t i = 0; i < snapshot_.ongoing.size(); ++i) AddWaiter(i);
-    for (OngoingWaitInfo& wait : snapshot_.ongoing) FindHolder(&wait);
-    CountWaitersOfLocks(&snapshot_);  // some wait for another lock than recorded, or are gone
+    for (uint32_t i = 0; i < state_.ongoing.size(); ++i) AddWaiter(i);
+    for (OngoingWaitInfo& wait : state_.ongoing) FindHolder(&wait);
+    CountWaitersOfLocks(state_.ongoing, now_ns,
+                        &state_.locks);  // some wait for another lock than recorded, or are gone
     FindDeadlocks();
     for (const auto& [thread, id] : alive_) {
       if (others == 0) break;
@@ -77,7 +78,7 @@ class Look {
       Thread(id);
       --others;
     }
-    for (ThreadInfo& thread : snapshot_.threads) {
+    for (ThreadInfo& thread : state_.threads) {
       thread.since_start = WaitsSinceStart(thread);
       Describe(&thread);
     }
@@ -85,7 +86,7 @@ class Look {
 
  private:
   uint32_t Thread(uint32_t id) {
-    const auto [found, added] = index_.emplace(id, static_cast<uint32_t>(snapshot_.threads.size()));
+    const auto [found, added] = index_.emplace(id, static_cast<uint32_t>(state_.threads.size()));
     if (!added && id != 0) return found->second;
     ThreadInfo thread;
     thread.id = id;
@@ -95,14 +96,14 @@ class Look {
     } else {
       thread.gone = !alive_.empty() && id != 0;
     }
-    snapshot_.threads.push_back(std::move(thread));
-    return static_cast<uint32_t>(snapshot_.threads.size() - 1);
+    state_.threads.push_back(std::move(thread));
+    return static_cast<uint32_t>(state_.threads.size() - 1);
   }
 
   // Keeps the later of two waits of one thread: a signal handler may wait during another wait.
   void AddWaiter(uint32_t index) {
-    ThreadInfo& thread = snapshot_.threads[Thread(snapshot_.ongoing[index].thread_id)];
-    if (thread.wait == kNoIndex || snapshot_.ongoing[thread.wait].start_ns < snapshot_.ongoing[index].start_ns)
+    ThreadInfo& thread = state_.threads[Thread(state_.ongoing[index].thread_id)];
+    if (thread.wait == kNoIndex || state_.ongoing[thread.wait].start_ns < state_.ongoing[index].start_ns)
       thread.wait = index;
   }
 
@@ -123,20 +124,20 @@ class Look {
     constexpr int kMaxRounds = 8;
     // A thread that got its lock needs microseconds to record it.
     constexpr absl::Duration kPause = absl::Milliseconds(1);
-    for (OngoingWaitInfo& wait : snapshot_.ongoing) {
+    for (OngoingWaitInfo& wait : state_.ongoing) {
       if (wait.kind == WaitKind::kCondition && wait.mutex != 0) FindWokenWaiter(&wait);
     }
     if (!memory_.has_value()) return;
     for (int round = 1;; ++round) {
       const bool is_last = round == kMaxRounds;
       states_.clear();
-      for (const OngoingWaitInfo& wait : snapshot_.ongoing) ReadState(wait);
-      const size_t before = snapshot_.ongoing.size();
-      std::erase_if(snapshot_.ongoing,
+      for (const OngoingWaitInfo& wait : state_.ongoing) ReadState(wait);
+      const size_t before = state_.ongoing.size();
+      std::erase_if(state_.ongoing,
                     [this](const OngoingWaitInfo& wait) { return table_.OngoingOwnerAt(wait.place) != wait.owner; });
       const absl::flat_hash_set<uint64_t> got = PlacesOfOwners();
-      if (is_last) std::erase_if(snapshot_.ongoing, [&](const auto& wait) { return got.contains(wait.place); });
-      if (is_last || (got.empty() && before == snapshot_.ongoing.size())) return;
+      if (is_last) std::erase_if(state_.ongoing, [&](const auto& wait) { return got.contains(wait.place); });
+      if (is_last || (got.empty() && before == state_.ongoing.size())) return;
       if (!got.empty()) absl::SleepFor(kPause);
     }
   }
@@ -151,12 +152,12 @@ class Look {
   // thread that sleeps for its own mutex is deadlocked.
   absl::flat_hash_set<uint64_t> PlacesOfOwners() const {
     absl::flat_hash_set<std::pair<uint64_t, uint32_t>> owned;
-    for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
+    for (const OngoingWaitInfo& wait : state_.ongoing) {
       const auto state = states_.find(wait.place);
       if (state != states_.end() && state->second.owner != 0) owned.emplace(wait.lock, state->second.owner);
     }
     absl::flat_hash_set<uint64_t> places;
-    for (const OngoingWaitInfo& wait : snapshot_.ongoing) {
+    for (const OngoingWaitInfo& wait : state_.ongoing) {
       if (!SaysWhoHolds(wait.kind) || !owned.contains({wait.lock, wait.thread_id})) continue;
       // Check that the same wait is still ongoing after the thread was examined; otherwise the examination saw the next
       // wait.
@@ -211,7 +212,7 @@ class Look {
     // Things that are woken have no holder, except futexes, which may be locks.
     if (wait->lock == 0 || !KeepsNoHolder(wait->kind)) return;
     const LastGotInfo* last = nullptr;
-    for (const LastGotInfo& got : snapshot_.last_got) {
+    for (const LastGotInfo& got : last_got_) {
       if (got.lock == wait->lock && (last == nullptr || got.end_ns > last->end_ns)) last = &got;
     }
     // A thread that got the lock last and now waits for it does not hold it.
@@ -228,22 +229,22 @@ class Look {
   }
 
   void FindDeadlocks() {
-    std::vector<uint32_t> waits_for(snapshot_.threads.size(), kNoIndex);
+    std::vector<uint32_t> waits_for(state_.threads.size(), kNoIndex);
     for (size_t i = 0; i < waits_for.size(); ++i) {
-      const uint32_t wait = snapshot_.threads[i].wait;
-      if (wait != kNoIndex && IsSure(snapshot_.ongoing[wait])) waits_for[i] = snapshot_.ongoing[wait].holder;
+      const uint32_t wait = state_.threads[i].wait;
+      if (wait != kNoIndex && IsSure(state_.ongoing[wait])) waits_for[i] = state_.ongoing[wait].holder;
     }
     for (std::vector<uint32_t>& circle : CirclesOf(waits_for)) {
       const bool still_waits = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
-        const OngoingWaitInfo& wait = snapshot_.ongoing[snapshot_.threads[thread].wait];
+        const OngoingWaitInfo& wait = state_.ongoing[state_.threads[thread].wait];
         return table_.OngoingOwnerAt(wait.place) == wait.owner;
       });
       if (!still_waits) continue;
       const auto is_older = [this](uint32_t a, uint32_t b) {
-        return snapshot_.threads[a].number < snapshot_.threads[b].number;
+        return state_.threads[a].number < state_.threads[b].number;
       };
       std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end(), is_older), circle.end());
-      snapshot_.deadlocks.push_back(std::move(circle));
+      state_.deadlocks.push_back(std::move(circle));
     }
   }
 
@@ -252,7 +253,7 @@ class Look {
     constexpr int64_t kSoon = 100'000'000;  // ns; /proc has hundredths of a second
     const auto place = place_.find(thread.id);
     if (thread.wait == kNoIndex || place == place_.end()) return false;
-    const OngoingWaitInfo& wait = snapshot_.ongoing[thread.wait];
+    const OngoingWaitInfo& wait = state_.ongoing[thread.wait];
     if (SaysWhoHolds(wait.kind) || wait.kind == WaitKind::kSpin) return false;
     const std::optional<int64_t> began = ThreadBegan(*pid_, alive_[place->second].first);
     return began.has_value() && wait.since_ns - *began < kSoon;
@@ -267,21 +268,21 @@ class Look {
     thread->doing = std::move(activity.text);
     thread->polls = activity.polls;
     if (!call.has_value()) return;
-    if (!std::exchange(knows_modules_, true)) AddModulesOf(*pid_, *memory_, &snapshot_.modules);
-    StackInfo stack = stacks_.Walk(*memory_, snapshot_.modules, call->pc, call->sp);
+    if (!std::exchange(knows_modules_, true)) AddModulesOf(*pid_, *memory_, &state_.modules);
+    StackInfo stack = stacks_.Walk(*memory_, state_.modules, call->pc, call->sp);
     if (stack.frames.empty()) return;
-    thread->stack = static_cast<uint32_t>(snapshot_.stacks.size());
-    snapshot_.stacks.push_back(std::move(stack));
+    thread->stack = state_.AddStack(std::move(stack));
   }
 
   const TableFile& table_;
-  Snapshot& snapshot_;
+  const std::vector<LastGotInfo>& last_got_;
+  WaitState& state_;
   const bool is_musl_;
   std::optional<pid_t> pid_;
   std::optional<ProcessMemory> memory_;
   std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: ids as we see them, and as the process sees them
   absl::flat_hash_map<uint32_t, size_t> place_;      // id as the process sees it → index into alive_
-  absl::flat_hash_map<uint32_t, uint32_t> index_;    // → Snapshot::threads
+  absl::flat_hash_map<uint32_t, uint32_t> index_;    // → WaitState::threads
   absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: the state of its lock
   OutsideStacks stacks_;
   bool knows_modules_ = false;
@@ -344,10 +345,10 @@ std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_
   return circles;
 }
 
-void LookAtWaits(const TableFile& table, Snapshot* snapshot, size_t others) {
-  if (!snapshot->ongoing.empty() || others > 0) Look(table, snapshot).Run(others);
-  FindLocksOnStacks(table, snapshot);
-  FindUnseenWaits(table, snapshot);
+void LookAtWaits(const TableFile& table, const TableSnapshot& snapshot, size_t others, WaitState* state) {
+  if (!state->ongoing.empty() || others > 0) Look(table, snapshot.last_got, state).Run(others, snapshot.monotonic_ns);
+  FindLocksOnStacks(table, state);
+  if (!snapshot.lock_intervals.empty() && snapshot.lock_intervals.back().interval != 0) FindUnseenWaits(table, state);
 }
 
 }  // namespace holdfast

@@ -40,11 +40,8 @@ bool IsOfArena(uint64_t address) {
 
 }  // namespace
 
-void FindUnseenWaits(const TableFile& table, Snapshot* snapshot) {
-  snapshot->unseen_waits.clear();
-  if (table.liveness() == Liveness::kDead || snapshot->lock_intervals.empty() ||
-      snapshot->lock_intervals.back().interval == 0)
-    return;
+void FindUnseenWaits(const TableFile& table, WaitState* state) {
+  if (table.liveness() == Liveness::kDead) return;
   const TableOwner& owner = table.owner();
   const std::optional<pid_t> pid = FindProcess(owner);
   if (!pid.has_value()) return;
@@ -55,11 +52,11 @@ void FindUnseenWaits(const TableFile& table, Snapshot* snapshot) {
   std::optional<std::vector<ModuleInfo>> modules;
   size_t in_openmp = 0, in_malloc = 0, in_libc = 0;
   for (const auto& [thread, inner] : threads) {
-    const bool is_known = std::any_of(snapshot->ongoing.begin(), snapshot->ongoing.end(),
+    const bool is_known = std::any_of(state->ongoing.begin(), state->ongoing.end(),
                                       [id = inner](const OngoingWaitInfo& wait) { return wait.thread_id == id; });
     const std::optional<BlockedCall> call = is_known ? std::nullopt : BlockedCallOf(*pid, thread);
     if (!call.has_value() || call->number != SYS_futex) continue;
-    if (!modules.has_value()) AddModulesOf(*pid, memory, &modules.emplace(snapshot->modules));
+    if (!modules.has_value()) AddModulesOf(*pid, memory, &modules.emplace(state->modules));
     const ModuleInfo* caller = ModuleWith(*modules, call->pc);
     if (IsLibrary(caller, {"libgomp", "libomp", "libiomp"})) {
       ++in_openmp;
@@ -69,10 +66,10 @@ void FindUnseenWaits(const TableFile& table, Snapshot* snapshot) {
       in_libc += is_libcs ? 1 : 0;
     }
   }
-  const auto add = [snapshot](size_t count, std::string_view where) {
+  const auto add = [state](size_t count, std::string_view where) {
     if (count == 0) return;
-    if (!snapshot->unseen_waits.empty()) snapshot->unseen_waits += ", ";
-    snapshot->unseen_waits += std::to_string(count) + " in " + std::string(where);
+    if (!state->unseen.empty()) state->unseen += ", ";
+    state->unseen += std::to_string(count) + " in " + std::string(where);
   };
   add(in_openmp, "OpenMP");
   add(in_malloc, "malloc");

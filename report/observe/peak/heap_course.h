@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "report/base/time_budget.h"
+#include "report/observe/peak/heap_moment.h"
 #include "report/observe/peak/heap_rows.h"
-#include "report/observe/table/heap_moment.h"
 #include "report/observe/table/table_folder.h"
 
 namespace holdfast {

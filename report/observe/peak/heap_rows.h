@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "report/observe/peak/heap_moment.h"
 #include "report/observe/peak/peak_state.h"
-#include "report/observe/table/heap_moment.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {

@@ -77,7 +77,7 @@ void PeakWatch::Look(const TableFile& table) {
   saved_ns_ -= took;
 }
 
-uint64_t PeakWatch::Consider(const Snapshot& snapshot) {
+uint64_t PeakWatch::Consider(const TableSnapshot& snapshot) {
   PeakState seen;
   seen.wall_ns = snapshot.wall_ns;
   for (const RowInfo& row : snapshot.rows) {

@@ -34,7 +34,7 @@ class PeakWatch {
   bool is_exact() const { return is_exact_; }
   // Takes a snapshot that was read for another purpose as a candidate. Returns how many bytes of the state now kept,
   // compared row by row, the snapshot contains.
-  uint64_t Consider(const Snapshot& snapshot);
+  uint64_t Consider(const TableSnapshot& snapshot);
 
   const PeakState& state() const { return state_; }
 

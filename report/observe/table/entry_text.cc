@@ -6,7 +6,7 @@
 
 namespace holdfast {
 
-EntryOutcome EntryOutcomeOf(const Snapshot& snapshot) {
+EntryOutcome EntryOutcomeOf(const TableSnapshot& snapshot) {
   for (const ModuleInfo& module : snapshot.modules) {
     const EntryOutcome outcome = EntryOutcomeIn(module.flags);
     if (outcome.has_allocator()) return outcome;
@@ -21,7 +21,7 @@ std::string WhyIncomplete(const EntryOutcome& outcome) {
          "live: install its debug file";
 }
 
-std::string WhyIncomplete(const Snapshot& snapshot) {
+std::string WhyIncomplete(const TableSnapshot& snapshot) {
   for (const ModuleInfo& module : snapshot.modules) {
     if ((module.flags & kModuleFreesInlined) != 0)
       return "the executable's allocator returned a block that still counted as in use: some of its functions are "

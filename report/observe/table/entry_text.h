@@ -10,10 +10,10 @@
 namespace holdfast {
 
 // The executable's, as the process recorded it.
-EntryOutcome EntryOutcomeOf(const Snapshot& snapshot);
+EntryOutcome EntryOutcomeOf(const TableSnapshot& snapshot);
 // Why the heap profile lacks allocations or frees of the executable's redirected allocator; "": nothing is known to be
 // missing.
-std::string WhyIncomplete(const Snapshot& snapshot);
+std::string WhyIncomplete(const TableSnapshot& snapshot);
 // The same from the outcome alone, as a check of the file finds it.
 std::string WhyIncomplete(const EntryOutcome& outcome);
 

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-const ModuleInfo* ModuleOfFrame(const Snapshot& snapshot, TaggedPc frame) {
+const ModuleInfo* ModuleOfFrame(const TableSnapshot& snapshot, TaggedPc frame) {
   // A return address may be the first byte after a function or module.
   const uint64_t pc = (frame & ((TaggedPc{1} << kPcTagShift) - 1)) - 1;
   for (const ModuleInfo& module : snapshot.modules) {
@@ -24,7 +24,7 @@ bool IsLibc(const ModuleInfo& module) {
 }
 
 // Returns the module that allocated, directly or through libc; null: unknown.
-const ModuleInfo* AllocatorOf(const Snapshot& snapshot, const StackInfo& stack) {
+const ModuleInfo* AllocatorOf(const TableSnapshot& snapshot, const StackInfo& stack) {
   for (const TaggedPc frame : stack.frames) {
     const ModuleInfo* module = ModuleOfFrame(snapshot, frame);
     if (module == nullptr || !IsLibc(*module)) return module;
@@ -34,12 +34,12 @@ const ModuleInfo* AllocatorOf(const Snapshot& snapshot, const StackInfo& stack) 
 
 }  // namespace
 
-bool IsFreedUnseen(const Snapshot& snapshot, uint32_t stack) {
+bool IsFreedUnseen(const TableSnapshot& snapshot, uint32_t stack) {
   const ModuleInfo* module = AllocatorOf(snapshot, snapshot.stacks[stack]);
   return module != nullptr && module->frees_elsewhere;
 }
 
-void CountFreesNotSeen(Snapshot* snapshot) {
+void CountFreesNotSeen(TableSnapshot* snapshot) {
   if (std::none_of(snapshot->modules.begin(), snapshot->modules.end(),
                    [](const ModuleInfo& module) { return module.frees_elsewhere; })) {
     return;
@@ -51,7 +51,7 @@ void CountFreesNotSeen(Snapshot* snapshot) {
   }
   for (RowInfo& row : snapshot->rows) {
     if (row.profile != ProfileKind::kHeap || of_stack[row.stack] == nullptr) continue;
-    Snapshot::FreesNotSeen& sum = snapshot->frees_not_seen[of_stack[row.stack]->path];
+    TableSnapshot::FreesNotSeen& sum = snapshot->frees_not_seen[of_stack[row.stack]->path];
     sum.objects += std::max(0.0, row.sums[kAllocObjects] - row.sums[kFreeObjects]);
     sum.bytes += std::max(0.0, row.sums[kAllocSpace] - row.sums[kFreeSpace]);
     row.sums[kFreeObjects] = row.sums[kAllocObjects];

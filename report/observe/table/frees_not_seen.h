@@ -7,11 +7,11 @@
 
 namespace holdfast {
 
-// Counts blocks in use as freed if the innermost frame outside libc is in such a module. Snapshot::frees_not_seen gets
+// Counts blocks in use as freed if the innermost frame outside libc is in such a module. TableSnapshot::frees_not_seen gets
 // the sums.
-void CountFreesNotSeen(Snapshot* snapshot);
-// Returns whether this applies to a stack: index into Snapshot::stacks.
-bool IsFreedUnseen(const Snapshot& snapshot, uint32_t stack);
+void CountFreesNotSeen(TableSnapshot* snapshot);
+// Returns whether this applies to a stack: index into TableSnapshot::stacks.
+bool IsFreedUnseen(const TableSnapshot& snapshot, uint32_t stack);
 
 }  // namespace holdfast
 

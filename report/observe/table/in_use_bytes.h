@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-inline int64_t InUseBytesOf(const Snapshot& snapshot) {
+inline int64_t InUseBytesOf(const TableSnapshot& snapshot) {
   double bytes = 0;
   for (const RowInfo& row : snapshot.rows) {
     if (row.profile == ProfileKind::kHeap) bytes += row.sums[kAllocSpace] - row.sums[kFreeSpace];

@@ -55,7 +55,7 @@ int64_t ReadOngoingAgain(int fd, char* bytes, uint64_t used) {
 }
 
 void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-                 Snapshot* snapshot) {
+                 TableSnapshot* snapshot) {
   snapshot->exporter_beat_s = CounterValue(reinterpret_cast<const TableHeader*>(bytes)->exporter_beat_s);
   for (int segment = 0; segment < kOngoingSegments; ++segment) {
     const Range range = SegmentRange(bytes, limit, segment);
@@ -91,43 +91,43 @@ void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Of
   }
 }
 
-void EndOngoingAt(int64_t monotonic_ns, Snapshot* snapshot) {
+void EndOngoingAt(int64_t monotonic_ns, TableSnapshot* snapshot) {
   snapshot->monotonic_ns = monotonic_ns;
   std::erase_if(snapshot->ongoing,
                 [&](const OngoingWaitInfo& wait) { return wait.start_ns <= 0 || wait.start_ns > monotonic_ns; });
-  CountWaitersOfLocks(snapshot);
+  CountWaitersOfLocks(snapshot->ongoing, monotonic_ns, &snapshot->locks_known);
 }
 
-void CountWaitersOfLocks(Snapshot* snapshot) {
+void CountWaitersOfLocks(const std::vector<OngoingWaitInfo>& waits, int64_t now_ns, std::vector<LockInfo>* locks) {
   // Readers and writers wait for the same lock.
   const auto kind_of = [](WaitKind kind) { return kind == WaitKind::kRwlockRead ? WaitKind::kRwlockWrite : kind; };
   absl::flat_hash_map<std::pair<uint64_t, WaitKind>, size_t> index;
-  for (size_t i = 0; i < snapshot->locks_known.size(); ++i) {
-    LockInfo& lock = snapshot->locks_known[i];
+  for (size_t i = 0; i < locks->size(); ++i) {
+    LockInfo& lock = (*locks)[i];
     lock.waiting = lock.waiting_ns = lock.longest_waiting_ns = 0;
     index.emplace(std::pair(lock.address, lock.kind), i);
   }
-  for (const OngoingWaitInfo& wait : snapshot->ongoing) {
+  for (const OngoingWaitInfo& wait : waits) {
     const WaitKind kind = kind_of(wait.kind);
     if (wait.lock == 0) continue;
-    const auto [found, added] = index.emplace(std::pair(wait.lock, kind), snapshot->locks_known.size());
+    const auto [found, added] = index.emplace(std::pair(wait.lock, kind), locks->size());
     // The table of locks was full, or this is a condition's mutex that nobody had waited for.
     if (added) {
       LockInfo lock{};
       lock.address = wait.lock;
       lock.kind = kind;
       lock.block_stack = kNoStack;
-      snapshot->locks_known.push_back(lock);
+      locks->push_back(lock);
     }
-    LockInfo& lock = snapshot->locks_known[found->second];
-    const auto waited = static_cast<uint64_t>(snapshot->monotonic_ns - wait.start_ns);
+    LockInfo& lock = (*locks)[found->second];
+    const auto waited = static_cast<uint64_t>(now_ns - wait.start_ns);
     lock.waiting += 1;
     lock.waiting_ns += waited;
     lock.longest_waiting_ns = std::max(lock.longest_waiting_ns, waited);
   }
 }
 
-int64_t LastSignOfLife(const Snapshot& snapshot, int64_t now_ns) {
+int64_t LastSignOfLife(const TableSnapshot& snapshot, int64_t now_ns) {
   // The exporter checks the process at least every second, and notices its end about 100 ms later.
   int64_t last_ns = int64_t{snapshot.exporter_beat_s} * kSecond;
   if (last_ns + 3 * kSecond > now_ns && last_ns <= now_ns) return now_ns;

@@ -7,6 +7,7 @@
 #define HOLDFAST_REPORT_OBSERVE_TABLE_ONGOING_READER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "report/observe/table/snapshot.h"
@@ -19,14 +20,14 @@ int64_t ReadOngoingAgain(int fd, char* bytes, uint64_t used);
 
 // Like the other parts of ReadSnapshot; invalid slots are skipped.
 void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-                 Snapshot* snapshot);
+                 TableSnapshot* snapshot);
 
 // Ends all waits at that time and drops waits that began later.
-void EndOngoingAt(int64_t monotonic_ns, Snapshot* snapshot);
-// Sets LockInfo::waiting of all locks, and adds locks that were not known.
-void CountWaitersOfLocks(Snapshot* snapshot);
+void EndOngoingAt(int64_t monotonic_ns, TableSnapshot* snapshot);
+// Sets LockInfo::waiting of all locks, and adds locks that were not known. `now_ns`: CLOCK_MONOTONIC.
+void CountWaitersOfLocks(const std::vector<OngoingWaitInfo>& waits, int64_t now_ns, std::vector<LockInfo>* locks);
 // For an ended process: the latest time at which it is known to have been alive.
-int64_t LastSignOfLife(const Snapshot& snapshot, int64_t now_ns);
+int64_t LastSignOfLife(const TableSnapshot& snapshot, int64_t now_ns);
 
 }  // namespace holdfast
 

@@ -75,7 +75,7 @@ bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
 }
 
 void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& row_index,
-                     Snapshot* snapshot) {
+                     TableSnapshot* snapshot) {
   const auto* head = reinterpret_cast<const TableHeader*>(bytes);
   for (int i = 0; i < kThreadSegments; ++i) {
     const uint64_t slots = uint64_t{kThreadSlots0} << i;
@@ -92,7 +92,7 @@ void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_ma
   }
 }
 
-void ReadThrownTypes(const char* bytes, uint64_t limit, Snapshot* snapshot) {
+void ReadThrownTypes(const char* bytes, uint64_t limit, TableSnapshot* snapshot) {
   const auto* head = reinterpret_cast<const TableHeader*>(bytes);
   uint32_t left = kMaxTypes;  // a longer walk means that the list is cyclic
   for (const auto& list : head->type_heads) {

@@ -15,10 +15,10 @@ namespace holdfast {
 bool ReadRowInfo(const Row& row, Offset place, RowInfo* info);
 
 // `bytes`: the table; its first `limit` bytes may contain records. Unreadable entries are skipped. `row_index`: index
-// into Snapshot::rows for each row's place.
+// into TableSnapshot::rows for each row's place.
 void ReadLiveThreads(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& row_index,
-                     Snapshot* snapshot);
-void ReadThrownTypes(const char* bytes, uint64_t limit, Snapshot* snapshot);
+                     TableSnapshot* snapshot);
+void ReadThrownTypes(const char* bytes, uint64_t limit, TableSnapshot* snapshot);
 
 }  // namespace holdfast
 

@@ -29,7 +29,7 @@ std::string HeaderText(const char (&text)[N]) {
   return std::string(text, strnlen(text, N));
 }
 
-// The limit for the total number of frames: 1 GiB. Stacks share frames in the table but not in a Snapshot, so that
+// The limit for the total number of frames: 1 GiB. Stacks share frames in the table but not in a TableSnapshot, so that
 // otherwise a small table could demand any amount of memory.
 constexpr uint64_t kMaxFrames = uint64_t{1} << 27;
 
@@ -38,7 +38,7 @@ class SnapshotReader {
   SnapshotReader(const void* bytes, size_t size, std::optional<int64_t> monotonic_ns)
       : bytes_(static_cast<const char*>(bytes)), size_(size), monotonic_ns_(monotonic_ns) {}
 
-  absl::Status Read(Snapshot* snapshot) {
+  absl::Status Read(TableSnapshot* snapshot) {
     for (const auto step :
          {&SnapshotReader::ReadHeader, &SnapshotReader::ReadModules, &SnapshotReader::ReadStacks,
           &SnapshotReader::ReadSingleLocks, &SnapshotReader::ReadWaits, &SnapshotReader::ReadThreadsAndTypes}) {
@@ -57,7 +57,7 @@ class SnapshotReader {
     return RecordAt<T>(bytes_, limit_, offset, bytes);
   }
 
-  absl::Status ReadHeader(Snapshot* snapshot) {
+  absl::Status ReadHeader(TableSnapshot* snapshot) {
     if (reinterpret_cast<uintptr_t>(bytes_) % alignof(TableHeader) != 0)
       return absl::InvalidArgumentError("not aligned");
     if (size_ < sizeof(TableHeader)) {
@@ -121,7 +121,7 @@ class SnapshotReader {
     for (int i = 0; i < kLosses; ++i) snapshot->losses[i] = CounterValue(head_->losses[i]);
     for (const RecordShard& shard : head_->record_shards)
       snapshot->losses[static_cast<int>(Loss::kStackTableFull)] += CounterValue(shard.stack_lost);
-    Snapshot::Totals& totals = snapshot->totals;
+    TableSnapshot::Totals& totals = snapshot->totals;
     for (const CounterShard& shard : head_->counters) {
       totals.alloc_calls += CounterValue(shard.alloc_calls);
       totals.alloc_bytes += CounterValue(shard.alloc_bytes);
@@ -136,7 +136,7 @@ class SnapshotReader {
     };
     for (const LockCounters& shard : head_->lock_counters) {
       for (int kind = 0; kind < kWaitKinds; ++kind) {
-        Snapshot::LockTotals& of_kind = snapshot->locks[kind];
+        TableSnapshot::LockTotals& of_kind = snapshot->locks[kind];
         of_kind.waits += CounterValue(shard.waits[kind]);
         of_kind.acquired += CounterValue(shard.acquired[kind]);
         add(&of_kind.wait_ns, CounterValue(shard.wait_ns[kind]));
@@ -162,7 +162,7 @@ class SnapshotReader {
     if (to->empty()) to->push_back({});  // only in a damaged table: one interval is always in force
   }
 
-  absl::Status ReadModules(Snapshot* snapshot) {
+  absl::Status ReadModules(TableSnapshot* snapshot) {
     std::set<std::tuple<uint64_t, uint64_t, uint16_t, std::string>> seen;
     uint64_t left = limit_;  // modules that need more bytes than exist overlap, or form a cycle
     for (Offset offset = CounterValue(head_->modules); offset != 0;) {
@@ -204,7 +204,7 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadStack(Offset offset, bool overflow, bool missing, Snapshot* snapshot, Offset* next) {
+  absl::Status ReadStack(Offset offset, bool overflow, bool missing, TableSnapshot* snapshot, Offset* next) {
     const auto* stack = At<Stack>(offset);
     if (stack == nullptr || stacks_left_-- == 0) return Corrupt("bad stack", offset);
     *next = stack->next;
@@ -232,7 +232,7 @@ class SnapshotReader {
   }
 
   // Reads the cells of a heap row. A thread's own row has its cells in the row beside it.
-  absl::Status ReadAges(const Row& row, uint32_t stack, Snapshot* snapshot) {
+  absl::Status ReadAges(const Row& row, uint32_t stack, TableSnapshot* snapshot) {
     const Offset offset = CounterValue(row.ages);
     if (row.profile != ProfileKind::kHeap || offset == 0) return absl::OkStatus();
     if (row.owner == 0) return ages_->ReadCells(row, stack, snapshot);
@@ -246,13 +246,13 @@ class SnapshotReader {
     return ages_->ReadCells(*beside, stack, snapshot);
   }
 
-  absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, Snapshot* snapshot) {
+  absl::Status ReadRow(const Row& row, Offset offset, uint32_t stack, TableSnapshot* snapshot) {
     RowInfo info{};
     if (!ReadRowInfo(row, offset, &info)) return Corrupt("row of unknown kind", offset);
     info.stack = stack;
     if (snapshot->stacks[stack].overflow) info.class_bytes = 0;
     if (row.profile == ProfileKind::kHeap && row.owner != 0) {  // its own thread's row counts only here
-      Snapshot::Totals& totals = snapshot->totals;
+      TableSnapshot::Totals& totals = snapshot->totals;
       totals.alloc_calls += static_cast<uint64_t>(info.sums[kAllocObjects]);
       totals.alloc_bytes += static_cast<uint64_t>(info.sums[kAllocSpace]);
       totals.free_calls += static_cast<uint64_t>(info.sums[kFreeObjects]);
@@ -269,7 +269,7 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadStacks(Snapshot* snapshot) {
+  absl::Status ReadStacks(TableSnapshot* snapshot) {
     times_.emplace(bytes_, limit_);
     labels_.emplace(bytes_, limit_);
     ages_.emplace(bytes_, limit_);
@@ -288,7 +288,7 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadWaits(Snapshot* snapshot) {
+  absl::Status ReadWaits(TableSnapshot* snapshot) {
     ages_->ReadAlive(stack_of_row_, snapshot);
     ReadOngoing(bytes_, limit_, stack_of_row_, snapshot);
     for (const NotedThread& thread : head_->noted_threads) {
@@ -301,11 +301,11 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadSingleLocks(Snapshot* snapshot) {
+  absl::Status ReadSingleLocks(TableSnapshot* snapshot) {
     return ReadLocks(bytes_, limit_, stack_of_row_, &*times_, snapshot);
   }
 
-  absl::Status ReadThreadsAndTypes(Snapshot* snapshot) {
+  absl::Status ReadThreadsAndTypes(TableSnapshot* snapshot) {
     ReadLiveThreads(bytes_, limit_, row_index_, snapshot);
     ReadThrownTypes(bytes_, limit_, snapshot);
     return absl::OkStatus();
@@ -327,9 +327,9 @@ class SnapshotReader {
 
 }  // namespace
 
-absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
-                                      std::optional<int64_t> monotonic_ns) {
-  Snapshot snapshot{};
+absl::StatusOr<TableSnapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
+                                           std::optional<int64_t> monotonic_ns) {
+  TableSnapshot snapshot{};
   snapshot.wall_ns = wall_ns;
   if (absl::Status status = SnapshotReader(bytes, size, monotonic_ns).Read(&snapshot); !status.ok()) return status;
   CountFreesNotSeen(&snapshot);

@@ -1,4 +1,4 @@
-// Reads table files: turns untrusted bytes into a Snapshot. This is the only reader; it is linked into the tool, never
+// Reads table files: turns untrusted bytes into a TableSnapshot. This is the only reader; it is linked into the tool, never
 // into the shim.
 //
 // The process that writes a table may be alive, dead, compromised or of another version. The caller copies the table
@@ -11,14 +11,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "report/observe/table/heap_in_use.h"
-#include "report/observe/table/heap_moment.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -38,7 +36,7 @@ struct ModuleInfo {
 };
 
 struct RowInfo {
-  uint32_t stack;  // index into Snapshot::stacks
+  uint32_t stack;  // index into TableSnapshot::stacks
   ProfileKind profile;
   WaitKind wait;
   // Heap and map rows: upper edge of the size class, 0 in [overflow]; thread rows: size of each stack.
@@ -47,7 +45,7 @@ struct RowInfo {
   uint16_t number = 0;  // LockInfo::number if samples are separate for each lock; ThrownType::number; 0 = none
   std::array<double, kRowSums>
       sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum, LockSum, ThreadSum, ExceptionSum
-  uint32_t times = 0xffffffff;  // index into Snapshot::row_times, or kNoIndex
+  uint32_t times = 0xffffffff;  // index into TableSnapshot::row_times, or kNoIndex
   Offset place = 0;             // place in the table
 
   // For rows of threads with stacks that libc mapped: these are mappings, too.
@@ -63,7 +61,7 @@ struct TimesInfo {
 
 // Estimates for the freed blocks of a stack, by age (AgeCell).
 struct AgesInfo {
-  uint32_t stack;  // index into Snapshot::stacks
+  uint32_t stack;  // index into TableSnapshot::stacks
   int bucket;      // AgeBucket
   FreedBy freed_by;
   double objects = 0, bytes = 0, ages_ns = 0, variance = 0;  // variance: of the objects
@@ -84,7 +82,7 @@ struct StackInfo {
   bool truncated;
   bool overflow;        // the stack table was full
   bool missing;         // no stack could be captured
-  uint32_t labels = 0;  // index into Snapshot::label_sets
+  uint32_t labels = 0;  // index into TableSnapshot::label_sets
 };
 
 // The largest value of a profile, and of the sum of a column (292 years). AddSaturating saturates there and returns
@@ -109,14 +107,14 @@ struct LockInfo {  // one lock by address; exact counts
   uint64_t waiting = 0, waiting_ns = 0, longest_waiting_ns = 0;
   // The live heap sample that contains the lock, if any; or the frame of a function, with 0 bytes (locks_on_stacks.cc).
   uint64_t block_bytes = 0, block_offset = 0;
-  // Index into Snapshot::stacks: where the block was allocated; or for a frame, a stack that begins with its function.
+  // Index into TableSnapshot::stacks: where the block was allocated; or for a frame, a stack that begins with its function.
   uint32_t block_stack = kNoStack;
   uint64_t thread_offset = 0;  // for a thread-local variable: its distance below the thread's control block; 0: none
 };
 
 struct LockPairInfo {       // see LockPairRecord in layout.h
-  uint32_t lock;            // index into Snapshot::locks_known
-  uint32_t holder, waiter;  // index into Snapshot::stacks, or kNoStack
+  uint32_t lock;            // index into TableSnapshot::locks_known
+  uint32_t holder, waiter;  // index into TableSnapshot::stacks, or kNoStack
   double contentions, delay_ns;
 };
 
@@ -126,12 +124,12 @@ struct OngoingWaitInfo {
   uint32_t thread_id;  // as the process sees it; 0: a filter forbids the thread to ask for its id
   WaitKind kind;
   uint64_t lock, mutex;
-  int64_t start_ns;               // CLOCK_MONOTONIC, at most Snapshot::monotonic_ns
+  int64_t start_ns;               // CLOCK_MONOTONIC, at most TableSnapshot::monotonic_ns
   int64_t since_ns = 0;           // when the thread's sequence of wait slices began; at most start_ns
-  uint32_t stack = kNoStack;      // index into Snapshot::stacks
+  uint32_t stack = kNoStack;      // index into TableSnapshot::stacks
   uint32_t noted_holder = 0;      // thread id in the lock when the wait began or was last checked
   uint64_t place = 0, owner = 0;  // of its slot in the table; turn and thread
-  // The holder: index into Snapshot::threads, or kNoIndex.
+  // The holder: index into TableSnapshot::threads, or kNoIndex.
   uint32_t holder = 0xffffffff;
   enum HolderSource : uint8_t {
     kNotKept,  // the lock does not name its holder
@@ -146,53 +144,18 @@ struct OngoingWaitInfo {
 };
 inline constexpr uint32_t kNoIndex = 0xffffffff;  // no thread or no wait
 
-// A thread that waits, or that holds what others wait for.
-struct ThreadInfo {
-  uint32_t id = 0;      // as the process sees it
-  uint32_t number = 0;  // by age, from 1 for main; 0: unknown
-  std::string name;
-  uint32_t wait = kNoIndex;  // index into Snapshot::ongoing: the innermost wait
-  bool gone = false;         // the thread has ended and still holds a lock
-  bool since_start = false;  // since the thread was created it has waited for something without a holder
-  // For a holder that does not wait.
-  bool polls = false;         // it sleeps in a system call that waits for events: epoll, poll, select
-  std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
-  uint32_t stack = kNoStack;  // index into Snapshot::stacks
-};
-
 // A thread that took a sample (NotedThread in sampler/contract/records.h), and its name.
 struct NotedThreadInfo {
   uint32_t id;     // as the process sees it
-  uint32_t stack;  // index into Snapshot::stacks: a sample that the thread took
+  uint32_t stack;  // index into TableSnapshot::stacks: a sample that the thread took
   int64_t when_ns;
-  std::string name =
-      {};  // "": unknown, or the program's name. Set by RunningProgram (report/builder/running_program.h)
 };
 
 // A thread that had not reported its end (LiveThread in sampler/contract/records.h).
 struct LiveThreadInfo {
   uint32_t id;   // as the process sees it
-  uint32_t row;  // index into Snapshot::rows: a row of kThreads
+  uint32_t row;  // index into TableSnapshot::rows: a row of kThreads
   int64_t when_ns;
-  bool gone = false;  // the thread no longer exists. Set by RunningProgram (report/builder/running_program.h)
-};
-
-// All mappings of one kind that libc made for itself. Set by ReadLibcMappings (report/observe/memory/libc_mappings.h).
-struct LibcMapping {
-  const char* name = nullptr;  // the frame in place of a stack: "[glibc arenas]"
-  MappingKind kind = MappingKind::kNone;
-  uint64_t mappings = 0, bytes = 0;
-  uint64_t most_mappings = 0, most_bytes = 0;  // the observed maxima
-};
-
-// Live blocks of a heap row, or mappings of a map row, and their resident bytes. For blocks these are estimates. Set by
-// ReadResidentRows (report/observe/memory/resident_rows.h).
-struct ResidentRow {
-  Offset row = 0;              // RowInfo::place
-  const char* libc = nullptr;  // if set, the frame for mappings that libc made, instead of a row
-  bool has_blocks = false;     // mappings that contain live blocks, minus these blocks, so also an estimate
-  double objects = 0, bytes = 0, resident = 0, swapped = 0, huge = 0;
-  double objects_variance = 0, bytes_variance = 0, resident_variance = 0, swapped_variance = 0, huge_variance = 0;
 };
 
 // The last thread that got a lock after a wait.
@@ -210,14 +173,14 @@ struct ProcessIdentity {
   int64_t start_wall_ns, start_monotonic_ns;
 };
 
-struct Snapshot {
+// What a table says at one moment. Const once it is read: report/observe/process_state.h has what is found out elsewhere.
+struct TableSnapshot {
   ProcessIdentity process;
   int64_t wall_ns;     // when it was taken; for an ended process: when it ended, if known
   int64_t elapsed_ns;  // since the process began, by a monotonic clock if known
   uint64_t snapshot_every_ns, max_disk_bytes, max_memory_bytes, seed;
   uint32_t keep, profiles;
-  bool peak;                              // the state at peak use is requested
-  std::vector<std::string> reasons = {};  // why it was taken, apart from the regular interval: "inuse>2GiB at 2.01GiB"
+  bool peak;  // the state at peak use is requested
   // Exit handlers free what the program held. kAsked: main has returned or exit was called, and the handlers have not
   // run yet. kCopied, kMissed: they may have run.
   ExitMoment exit_moment = ExitMoment::kNone;
@@ -258,31 +221,18 @@ struct Snapshot {
   int64_t monotonic_ns = 0;  // when the ongoing waits were read
   std::vector<OngoingWaitInfo> ongoing;
   std::vector<LastGotInfo> last_got;
-  std::vector<ThreadInfo> threads;
   std::vector<NotedThreadInfo> noted_threads;
-  std::vector<LibcMapping> libc_mappings;
-  // The heap's rows at earlier moments, oldest first; empty unless every allocation is recorded. Set by ProcessExporter.
-  std::span<const HeapMoment> earlier = {};
   std::vector<LiveThreadInfo> live_threads;
-  bool resident = false;               // a profile of resident memory is requested
-  std::string resident_left_out = {};  // why resident memory is unknown; "": known, or not requested
-  std::vector<ResidentRow> resident_rows;
-  std::string mappings_left_out = {};            // the mappings missing from resident_rows, and why; "": none
-  uint64_t stacks_left_out = 0;                  // threads with stacks that are missing there
-  bool huge_known = false;                       // resident bytes on huge pages are known
+  bool resident = false;                         // a profile of resident memory is requested
   std::map<uint16_t, std::string> thrown_types;  // mangled, by RowInfo::number
-  uint64_t resident_bytes = 0;                   // of the process, from the kernel; 0: unknown. Set by RunningProgram
-  std::vector<std::vector<uint32_t>> deadlocks;  // cycles of threads, each waiting for the next
-  std::string unseen_waits;  // threads that waited by other means than libc's functions: "3 in OpenMP, 1 in malloc"
-  std::string cannot_look;   // why the process could not be inspected; "": it could, or it has ended
 };
 
 // `bytes`: a private copy of the used part of a table file, aligned to 64 bytes. Any thread. Errors: Unavailable while
 // the table is being made, FailedPrecondition for another layout, DataLoss for corrupt data. Memory: at most 1 GiB for
 // frames, and a few times `size`. Duplicate modules are merged; stacks without rows are dropped. `monotonic_ns`: time
 // by the program's clock; none: unknown, or the process has ended.
-absl::StatusOr<Snapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
-                                      std::optional<int64_t> monotonic_ns = std::nullopt);
+absl::StatusOr<TableSnapshot> ReadSnapshot(const void* bytes, size_t size, int64_t wall_ns,
+                                           std::optional<int64_t> monotonic_ns = std::nullopt);
 
 }  // namespace holdfast
 

@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* snapshot) {
+absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, TableSnapshot* snapshot) {
   for (Offset at = CounterValue(row.ages); at != 0;) {
     const auto* cell = RecordAt<AgeCell>(bytes_, limit_, at);
     if (cell == nullptr || cells_left_ == 0 || cell->bucket >= kAgeBuckets ||
@@ -30,7 +30,7 @@ absl::Status AgesReader::ReadCells(const Row& row, uint32_t stack, Snapshot* sna
   return absl::OkStatus();
 }
 
-void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, Snapshot* snapshot) const {
+void AgesReader::ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, TableSnapshot* snapshot) const {
   const auto& head = *reinterpret_cast<const TableHeader*>(bytes_);
   const uint32_t intervals = std::min<uint32_t>(CounterValue(head.heap_interval_count), kIntervals);
   // The program's clock at the snapshot: for an ended process, ages are those at its end.

@@ -14,9 +14,9 @@ class AgesReader {
   AgesReader(const char* bytes, uint64_t limit) : bytes_(bytes), limit_(limit), cells_left_(limit / sizeof(AgeCell)) {}
 
   // Reads the cells of a row that does not belong to one thread.
-  absl::Status ReadCells(const Row& row, uint32_t stack, Snapshot* snapshot);
+  absl::Status ReadCells(const Row& row, uint32_t stack, TableSnapshot* snapshot);
   // Reads live samples. `stack_of_row`: index into snapshot->stacks.
-  void ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, Snapshot* snapshot) const;
+  void ReadAlive(const absl::flat_hash_map<Offset, uint32_t>& stack_of_row, TableSnapshot* snapshot) const;
 
  private:
   const char* bytes_;

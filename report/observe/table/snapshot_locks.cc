@@ -11,7 +11,7 @@ namespace {
 class LockReader {
  public:
   LockReader(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-             TimesReader* times, Snapshot* snapshot)
+             TimesReader* times, TableSnapshot* snapshot)
       : bytes_(bytes),
         limit_(limit),
         head_(*reinterpret_cast<const TableHeader*>(bytes)),
@@ -151,7 +151,7 @@ class LockReader {
   const TableHeader& head_;
   const absl::flat_hash_map<Offset, uint32_t>& stack_of_row_;
   TimesReader& times_;
-  Snapshot& snapshot_;
+  TableSnapshot& snapshot_;
   absl::flat_hash_map<Offset, uint32_t> index_;
 };
 
@@ -183,7 +183,7 @@ absl::Status TimesReader::Read(Offset offset, TimesInfo* times) {
 }
 
 absl::Status ReadLocks(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-                       TimesReader* times, Snapshot* snapshot) {
+                       TimesReader* times, TableSnapshot* snapshot) {
   return LockReader(bytes, limit, stack_of_row, times, snapshot).Read();
 }
 

@@ -34,7 +34,7 @@ class TimesReader {
 // `bytes`: the table; its first `limit` bytes may contain records. `stack_of_row`: index into
 // snapshot->stacks.
 absl::Status ReadLocks(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
-                       TimesReader* times, Snapshot* snapshot);
+                       TimesReader* times, TableSnapshot* snapshot);
 
 }  // namespace holdfast
 

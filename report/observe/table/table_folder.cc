@@ -229,7 +229,7 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
 // Anything newer is in no list of the copy, because rows are added at the front and refer to older ones. Records are
 // allocated in no order. But the target of a list inside a record is after the record (SharedTable::Allocate), so it is
 // copied after the list's head.
-absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
+absl::StatusOr<TableSnapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
   const bool runs = SomebodyWrites(file_);
   const int64_t wall_ns = runs ? NowNs(CLOCK_REALTIME) : EndedAt();
@@ -266,7 +266,7 @@ absl::StatusOr<Snapshot> TableFile::TakeSnapshot() const {
   const int64_t monotonic_ns = ReadOngoingAgain(fd, copy.get(), end);
   // Checked after the copy: anything that a program writes after giving up its rights is not in it.
   if (ReadWith().has_value()) return absl::AbortedError("its program may have changed its user");
-  absl::StatusOr<Snapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns, program_ns);
+  absl::StatusOr<TableSnapshot> snapshot = ReadSnapshot(copy.get(), end, wall_ns, program_ns);
   if (!snapshot.ok()) return snapshot;
   if (snapshot->exit_request != 0)
     snapshot->records_hash = absl::HashOf(std::string_view(copy.get(), end).substr(sizeof(TableHeader)));

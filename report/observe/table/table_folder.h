@@ -72,8 +72,8 @@ class TableFile {
   Liveness liveness() const;
 
   absl::StatusOr<ControlWords> ReadWords() const;
-  absl::StatusOr<Snapshot> TakeSnapshot() const;
-  // Returns the hash of all records, as in Snapshot::records_hash: while it is unchanged, there is nothing new.
+  absl::StatusOr<TableSnapshot> TakeSnapshot() const;
+  // Returns the hash of all records, as in TableSnapshot::records_hash: while it is unchanged, there is nothing new.
   // Nothing: the table cannot be read.
   std::optional<uint64_t> RecordsHash() const;
   // Returns the modules recorded after the one at `*newest` (0: all), newest first. Sets `*newest` for the next call,

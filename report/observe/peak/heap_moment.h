@@ -1,6 +1,6 @@
 // What the rows of a heap had allocated and freed at one moment. Plain data.
-#ifndef HOLDFAST_REPORT_OBSERVE_TABLE_HEAP_MOMENT_H_
-#define HOLDFAST_REPORT_OBSERVE_TABLE_HEAP_MOMENT_H_
+#ifndef HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_MOMENT_H_
+#define HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_MOMENT_H_
 
 #include <cstdint>
 #include <vector>
@@ -16,10 +16,10 @@ struct RowSums {
 };
 
 struct HeapMoment {
-  int64_t elapsed_ns = 0;  // since the process began, as Snapshot::elapsed_ns
+  int64_t elapsed_ns = 0;  // since the process began, as TableSnapshot::elapsed_ns
   std::vector<RowSums> rows;
 };
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_OBSERVE_TABLE_HEAP_MOMENT_H_
+#endif  // HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_MOMENT_H_

@@ -1,5 +1,3 @@
-#include "report/builder/running_program.h"
-
 #include <gmock/gmock.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -8,6 +6,7 @@
 #include <thread>
 
 #include "report/base/time_budget.h"
+#include "report/observe/observe.h"
 #include "tests/unit/fake_target.h"
 
 namespace holdfast {
@@ -20,13 +19,13 @@ using testing::TablesFolder;
 constexpr int64_t kSecond = 1'000'000'000;
 
 // This process as a profiled program, with a table that says which of its threads took samples.
-class RunningProgramTest : public ::testing::Test {
+class ProcessObserverTest : public ::testing::Test {
  protected:
   struct Noted {
     uint32_t id;
     int64_t when_ns;
   };
-  Snapshot Look(const std::vector<Noted>& threads) {
+  ProcessState Observe(const std::vector<Noted>& threads) {
     MadeTable made;
     TableHeader& head = made.head();
     head.pid = static_cast<uint32_t>(getpid());
@@ -44,12 +43,10 @@ class RunningProgramTest : public ::testing::Test {
     made.WriteTo(folder_.File(name));
     const MappedTable mapped(folder_.File(name));
     const absl::StatusOr<TableFile> table = TableFile::Open(*OpenFolder(folder_.path()), name);
-    absl::StatusOr<Snapshot> snapshot = table->TakeSnapshot();
-    program_.Look(*table, &*snapshot);
-    return *std::move(snapshot);
+    return *observer_.Observe(*table, {.threads = ThreadsWanted::kYes});
   }
   TablesFolder folder_;
-  RunningProgram program_;
+  ProcessObserver observer_;
 };
 
 // A thread with a name, until it is let go.
@@ -78,29 +75,29 @@ class NamedThread {
   std::thread thread_;
 };
 
-TEST_F(RunningProgramTest, AThreadThatSampledIsCalledByItsName) {
+TEST_F(ProcessObserverTest, AThreadThatSampledIsCalledByItsName) {
   NamedThread thread("io-worker");
-  const Snapshot snapshot = Look({{thread.id(), NowNs()}, {static_cast<uint32_t>(getpid()), NowNs()}});
-  ASSERT_EQ(snapshot.noted_threads.size(), 2u);
-  EXPECT_EQ(snapshot.noted_threads[0].name, "io-worker");
-  EXPECT_EQ(snapshot.noted_threads[1].name, "");  // main's is the program's
-  EXPECT_GT(snapshot.resident_bytes, 100u << 10);
+  const ProcessState state = Observe({{thread.id(), NowNs()}, {static_cast<uint32_t>(getpid()), NowNs()}});
+  ASSERT_EQ(state.thread_names.size(), 2u);
+  EXPECT_EQ(state.thread_names[0], "io-worker");
+  EXPECT_EQ(state.thread_names[1], "");  // main's is the program's
+  EXPECT_GT(state.resident_bytes, 100u << 10);
 }
 
-TEST_F(RunningProgramTest, AnIdThatAnotherThreadGotSinceHasNoName) {
+TEST_F(ProcessObserverTest, AnIdThatAnotherThreadGotSinceHasNoName) {
   NamedThread thread("newcomer");
-  EXPECT_EQ(Look({{thread.id(), NowNs() - 5 * kSecond}}).noted_threads[0].name, "");
+  EXPECT_EQ(Observe({{thread.id(), NowNs() - 5 * kSecond}}).thread_names[0], "");
 }
 
-TEST_F(RunningProgramTest, TheNameOfAThreadIsKnownAfterItsEnd) {
+TEST_F(ProcessObserverTest, TheNameOfAThreadIsKnownAfterItsEnd) {
   NamedThread thread("brief");
   const int64_t sampled_ns = NowNs();
-  EXPECT_EQ(Look({{thread.id(), sampled_ns}}).noted_threads[0].name, "brief");
+  EXPECT_EQ(Observe({{thread.id(), sampled_ns}}).thread_names[0], "brief");
   thread.End();
-  EXPECT_EQ(Look({{thread.id(), sampled_ns}}).noted_threads[0].name, "brief");
-  EXPECT_EQ(Look({{thread.id(), sampled_ns}}).noted_threads[0].name, "brief");
+  EXPECT_EQ(Observe({{thread.id(), sampled_ns}}).thread_names[0], "brief");
+  EXPECT_EQ(Observe({{thread.id(), sampled_ns}}).thread_names[0], "brief");
   // A sample of that id from when the thread had ended is another thread's.
-  EXPECT_EQ(Look({{thread.id(), NowNs()}}).noted_threads[0].name, "");
+  EXPECT_EQ(Observe({{thread.id(), NowNs()}}).thread_names[0], "");
 }
 
 }  // namespace
