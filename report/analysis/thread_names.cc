@@ -64,11 +64,11 @@ void AddThreadNames(const Profile& profile, ThreadNames* names) {
   AddNoted(profile, names);
   const std::string_view program = std::string_view(profile.process().program).substr(0, kMaxThreadNameLength);
   const WaitingList list = ReadWaitingList(profile);
-  for (const WaitingList::Wait& wait : list.waits) {
-    if (wait.thread == WaitingList::kUnknown || wait.stack == WaitingList::kUnknown) continue;
-    const std::string& name = list.threads[static_cast<size_t>(wait.thread)].name;
+  for (const record::Wait& wait : list.waits) {
+    if (wait.thread == 0 || wait.stack == 0) continue;
+    const std::string& name = list.ThreadAt(wait.thread).name;
     if (name.empty() || name == program) continue;
-    (*names)[ThreadStartOf(profile, list.stacks[static_cast<size_t>(wait.stack)])].insert(name);
+    (*names)[ThreadStartOf(profile, list.StackAt(wait.stack))].insert(name);
   }
 }
 

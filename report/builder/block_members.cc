@@ -56,8 +56,8 @@ std::vector<LockInBlock> LocksInBlocks(const Profile& profile) {
       add(list.stacks, pair.holder);
       add(list.stacks, pair.waiter);
     }
-    for (const WaitingList::Wait& wait : waiting.waits) {
-      if (wait.lock == lock.number) add(waiting.stacks, wait.stack);
+    for (const record::Wait& wait : waiting.waits) {
+      if (wait.lock != 0 && lock.number == static_cast<int64_t>(wait.lock)) add(waiting.stacks, static_cast<int>(wait.stack) - 1);
     }
     found.push_back(std::move(one));
   }

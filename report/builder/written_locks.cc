@@ -41,7 +41,7 @@ class Writer {
     LockInfo all;
     TimeCounts wait_times, hold_times;
     uint64_t locks = 0, hottest_ns = 0;
-    std::vector<uint32_t> members;  // indices into WaitState::locks
+    std::vector<uint32_t> members;  // indices into WaitGraph::locks
 
     void Add(const LockInfo& lock, uint32_t index) {
       if (locks++ == 0) {
@@ -256,7 +256,7 @@ class Writer {
   const std::span<const LockPairInfo> pairs_;
   const FramesOfStack& frames_;
   record::Locks& locks_;
-  absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into WaitState::locks → number in the file
+  absl::flat_hash_map<uint32_t, size_t> numbers_;  // index into WaitGraph::locks → number in the file
   absl::flat_hash_map<uint32_t, uint32_t>
       stacks_;  // first of the stacks with equal frames → number in the file, from 1
   absl::flat_hash_map<uint32_t, uint32_t> first_alike_;

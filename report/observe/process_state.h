@@ -45,7 +45,7 @@ struct ProcessState {
   size_t stack_count() const { return waits.table_stacks + waits.stacks.size(); }
 
   std::shared_ptr<const TableSnapshot> table;
-  WaitState waits;
+  WaitGraph waits;
   std::vector<std::string> thread_names;  // of table->noted_threads; "": unknown, or the program's name
   std::vector<bool> thread_is_gone;       // of table->live_threads: ended without reporting it
   uint64_t resident_bytes = 0;            // of the process, from the kernel; 0: unknown

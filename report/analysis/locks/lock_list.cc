@@ -124,11 +124,10 @@ LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
   const std::optional<record::Locks>& locks = profile.records().locks;
   LockList list = locks.has_value() ? ListOf(*locks) : LockList();
   const WaitingList waiting = ReadWaitingList(profile);
-  for (const WaitingList::Wait& wait : waiting.waits) {
-    if (wait.lock == WaitingList::kUnknown || wait.stack < 0 ||
-        static_cast<size_t>(wait.stack) >= waiting.stacks.size())
-      continue;
-    list.waiters.push_back({wait.lock, waiting.stacks[static_cast<size_t>(wait.stack)], wait.delay_ns});
+  for (const record::Wait& wait : waiting.waits) {
+    if (wait.lock == 0 || wait.stack == 0) continue;
+    list.waiters.push_back({static_cast<int>(std::min<uint32_t>(wait.lock, INT32_MAX)), waiting.StackAt(wait.stack),
+                            wait.delay_ns});
   }
   // The order is the same whether or not plumbing is shown.
   std::optional<Plumbing> own;

@@ -27,7 +27,7 @@ class Stuck {
  public:
   Stuck(const Profile& profile, const CallsShown& shown)
       : words_(profile, shown), list_(words_.list()), each_(shown.each) {
-    for (const WaitingList::Wait& wait : list_.waits) ranks_.push_back(words_.RankOf(wait));
+    for (const record::Wait& wait : list_.waits) ranks_.push_back(words_.RankOf(wait));
   }
 
   std::string Deadlocks() const {
@@ -67,11 +67,11 @@ class Stuck {
   }
 
  private:
-  WaitRank RankOf(const WaitingList::Wait& wait) const {
+  WaitRank RankOf(const record::Wait& wait) const {
     return ranks_[static_cast<size_t>(&wait - list_.waits.data())];
   }
 
-  std::string Deadlock(const std::vector<int>& circle) const {
+  std::string Deadlock(const std::vector<uint32_t>& circle) const {
     const std::string since = FormatDuration(words_.SinceNs(circle));
     return (circle.size() == 1
                 ? fmt::format("deadlock: 1 thread waits for itself, since {}\n", since)
@@ -82,14 +82,14 @@ class Stuck {
   // Returns cycles with a lock that does not name its holder: the thread that got it last may have released it since.
   std::string PerhapsDeadlocks() const {
     std::string text;
-    for (int start = 0; start < static_cast<int>(list_.threads.size()); ++start) {
-      std::vector<int> way;
+    for (uint32_t start = 1; start <= list_.threads.size(); ++start) {
+      std::vector<uint32_t> way;
       bool is_sure = true;
-      int at = start;
-      while (at >= start && words_.ThreadAt(at).wait != WaitingList::kUnknown && way.size() <= list_.threads.size()) {
+      uint32_t at = start;
+      while (at >= start && list_.IsWaiting(at) && way.size() <= list_.threads.size()) {
         way.push_back(at);
-        is_sure = is_sure && words_.WaitOf(at).source != record::HolderSource::kLast;
-        at = words_.WaitOf(at).holder;
+        is_sure = is_sure && list_.WaitOf(at).source != record::HolderSource::kLast;
+        at = list_.WaitOf(at).holder;
         if (at == start) break;
       }
       if (at != start || way.empty() || is_sure) continue;
@@ -100,11 +100,11 @@ class Stuck {
     return text;
   }
 
-  std::string Rows(const std::vector<int>& circle) const {
+  std::string Rows(const std::vector<uint32_t>& circle) const {
     std::vector<std::vector<std::string>> rows;
     for (size_t i = 0; i < circle.size(); ++i) {
-      const WaitingList::Wait& behind = words_.WaitOf(circle[(i + circle.size() - 1) % circle.size()]);
-      const WaitingList::Wait& wait = words_.WaitOf(circle[i]);
+      const record::Wait& behind = list_.WaitOf(circle[(i + circle.size() - 1) % circle.size()]);
+      const record::Wait& wait = list_.WaitOf(circle[i]);
       const bool is_joined = behind.kind == "join";
       rows.push_back({words_.ThreadName(circle[i]),
                       is_joined                                      ? " must exit"
@@ -119,7 +119,7 @@ class Stuck {
   std::string Summary() const {
     if (list_.waits.empty()) return "no thread waits for anything that holdfast sees";
     int64_t held = 0, idle = 0, longest_ns = 0;
-    for (const WaitingList::Wait& wait : list_.waits) {
+    for (const record::Wait& wait : list_.waits) {
       idle += RankOf(wait) == WaitRank::kIdle ? 1 : 0;
       if (RankOf(wait) != WaitRank::kLock) continue;
       ++held;
@@ -137,15 +137,15 @@ class Stuck {
   }
 
   struct Group {
-    const WaitingList::Wait* longest = nullptr;
-    std::map<std::string, std::vector<const WaitingList::Wait*>> by_way;
+    const record::Wait* longest = nullptr;
+    std::map<std::string, std::vector<const record::Wait*>> by_way;
     size_t count = 0, locks = 1;
     std::string class_name = {};  // for several locks with a holder
-    std::set<int> holders = {};
+    std::set<uint32_t> holders = {};
   };
-  using Waits = std::vector<const WaitingList::Wait*>;
+  using Waits = std::vector<const record::Wait*>;
 
-  static void Add(const WaitingList::Wait& wait, const std::string& way, Group* group) {
+  static void Add(const record::Wait& wait, const std::string& way, Group* group) {
     ++group->count;
     if (group->longest == nullptr || group->longest->delay_ns < wait.delay_ns) group->longest = &wait;
     group->by_way[way].push_back(&wait);
@@ -170,16 +170,16 @@ class Stuck {
   // group.
   std::vector<Group> GroupsOf(WaitRank rank) const {
     std::map<std::string, Group> locks, groups;
-    for (const WaitingList::Wait& wait : list_.waits) {
+    for (const record::Wait& wait : list_.waits) {
       if (RankOf(wait) != rank) continue;
       const std::string kind = wait.kind.starts_with("rwlock") ? "rwlock" : wait.kind;
-      const std::string lock = wait.kind == "join" ? fmt::format("{}", wait.holder) : wait.address;
+      const std::string lock = fmt::format("{:x}", wait.kind == "join" ? wait.holder : wait.address);
       Add(wait, rank == WaitRank::kLock ? words_.Calls(wait.stack) : words_.Way(wait.stack),
           &locks[fmt::format("{} {}", kind, lock)]);
     }
     if (rank == WaitRank::kLock) return Sorted(each_ ? std::move(locks) : ByClass(std::move(locks)));
     for (auto& [key, group] : locks) {
-      const WaitingList::Wait& wait = *group.longest;
+      const record::Wait& wait = *group.longest;
       if (group.count > 1 || PluralOf(wait.kind).empty() || words_.HasOwnName(wait)) {
         groups.emplace(key, std::move(group));
         continue;
@@ -196,15 +196,15 @@ class Stuck {
   std::map<std::string, Group> ByClass(std::map<std::string, Group>&& locks) const {
     std::map<std::string, Group> classes;
     for (auto& [key, group] : locks) {
-      const WaitingList::Wait& wait = *group.longest;
+      const record::Wait& wait = *group.longest;
       const std::string name = words_.LockClass(wait), kind = key.substr(0, key.find(' '));
       std::string alike = name.empty() ? "" : fmt::format("{} {}", kind, name);
-      if (name.empty() && group.by_way.size() == 1 && wait.holder != WaitingList::kUnknown)
+      if (name.empty() && group.by_way.size() == 1 && wait.holder != 0)
         alike = fmt::format("{} by {} from {}", kind, group.by_way.begin()->first, words_.HolderCalls(wait));
       const bool is_alone = alike.empty() || (group.count == 1 && words_.IsInDeadlock(wait.thread));
       const auto [place, added] = classes.try_emplace(is_alone ? key : alike, std::move(group));
       Group& of_class = place->second;
-      if (wait.holder != WaitingList::kUnknown) of_class.holders.insert(wait.holder);
+      if (wait.holder != 0) of_class.holders.insert(wait.holder);
       of_class.class_name = name;
       if (added) continue;
       ++of_class.locks;
@@ -308,7 +308,7 @@ class Stuck {
   std::string Idle() const {
     std::map<std::string, Group> by_calls;
     size_t threads = 0;
-    for (const WaitingList::Wait& wait : list_.waits) {
+    for (const record::Wait& wait : list_.waits) {
       if (RankOf(wait) != WaitRank::kIdle || words_.IsInDeadlock(wait.thread)) continue;
       ++threads;
       Add(wait, "", &by_calls[words_.Calls(wait.stack)]);
@@ -334,21 +334,21 @@ class Stuck {
   // middle of work are first.
   std::string Others() const {
     struct Other {
-      int first;
+      uint32_t first;
       size_t count = 0;
     };
     std::map<std::pair<bool, std::string>, Other> others;  // among equals the deepest path is first
-    for (size_t i = 0; i < list_.threads.size(); ++i) {
-      const WaitingList::Thread& thread = list_.threads[i];
-      if (!words_.IsOther(static_cast<int>(i))) continue;
+    for (uint32_t number = 1; number <= list_.threads.size(); ++number) {
+      const record::WaitingThread& thread = list_.ThreadAt(number);
+      if (!words_.IsOther(number)) continue;
       const std::pair key(words_.IsInLoop(thread), thread.does + words_.Way(thread.stack));
-      ++others.try_emplace(key, Other{.first = static_cast<int>(i)}).first->second.count;
+      ++others.try_emplace(key, Other{.first = number}).first->second.count;
     }
     std::vector<std::vector<std::string>> rows;
     std::vector<std::string> below;
     for (const auto& [key, other] : others) {
       if (rows.size() == kMaxOthersShown) break;
-      const WaitingList::Thread& thread = words_.ThreadAt(other.first);
+      const record::WaitingThread& thread = list_.ThreadAt(other.first);
       const std::string calls = words_.Calls(thread.stack);
       AddRow({words_.ThreadName(other.first) + (other.count == 1 ? "" : fmt::format(" and {} more", other.count - 1)),
               " " + Printable(thread.does)},

@@ -1,6 +1,7 @@
 #include <string>
 #include <string_view>
 
+#include "fmt/format.h"
 #include "report/analysis/locks/stuck.h"
 #include "report/analysis/locks/stuck_words.h"
 #include "report/base/json_text.h"
@@ -8,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-void AddCalls(const StuckWords& words, int stack, JsonText* json) {
+void AddCalls(const StuckWords& words, uint32_t stack, JsonText* json) {
   json->Key("stack").Open('[');
   for (const std::string& name : words.Functions(stack)) json->String(name);
   json->Close(']').Key("calls").Open('[');
@@ -16,18 +17,18 @@ void AddCalls(const StuckWords& words, int stack, JsonText* json) {
   json->Close(']');
 }
 
-void AddThread(const StuckWords& words, std::string_view key, int thread, JsonText* json) {
+void AddThread(const StuckWords& words, std::string_view key, uint32_t thread, JsonText* json) {
   if (!key.empty()) json->Key(key);
-  if (thread == WaitingList::kUnknown) {
+  if (thread == 0) {
     json->Null();
     return;
   }
-  const WaitingList::Thread& it = words.ThreadAt(thread);
+  const record::WaitingThread& it = words.list().ThreadAt(thread);
   json->Open('{').Key("tid").Number(it.tid).Key("number").Number(it.number).Key("name").String(it.name);
   if (it.gone) json->Key("ended").Bool(true);
   if (!it.labels.empty()) json->Key("labels").String(it.labels);
   if (!it.does.empty()) json->Key("does").String(it.does);
-  if (it.stack != WaitingList::kUnknown) AddCalls(words, it.stack, json);
+  if (it.stack != 0) AddCalls(words, it.stack, json);
   json->Close('}');
 }
 
@@ -37,16 +38,16 @@ std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& sho
   const StuckWords words(profile, shown);
   JsonText json;
   json.Open('{').Key("pid").Number(pid).Key("deadlocks").Open('[');
-  for (const std::vector<int>& circle : words.list().deadlocks) {
+  for (const std::vector<uint32_t>& circle : words.list().deadlocks) {
     json.Open('{').Key("since_ns").Number(words.SinceNs(circle)).Key("threads").Open('[');
-    for (const int thread : circle) json.Number(words.ThreadAt(thread).tid);
+    for (const uint32_t thread : circle) json.Number(words.list().ThreadAt(thread).tid);
     json.Close(']').Close('}');
   }
   json.Close(']').Key("waits").Open('[');
-  for (const WaitingList::Wait& wait : words.list().waits) {
+  for (const record::Wait& wait : words.list().waits) {
     json.Open('{');
     AddThread(words, "thread", wait.thread, &json);
-    json.Key("kind").String(wait.kind).Key("lock").String(words.LockName(wait)).Key("address").String(wait.address);
+    json.Key("kind").String(wait.kind).Key("lock").String(words.LockName(wait)).Key("address").String(fmt::format("0x{:x}", wait.address));
     json.Key("waiting_ns").Number(wait.delay_ns);
     AddCalls(words, wait.stack, &json);
     json.Key("idle").Bool(words.RankOf(wait) == WaitRank::kIdle);
@@ -57,8 +58,8 @@ std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& sho
     json.Close('}');
   }
   json.Close(']').Key("other_threads").Open('[');
-  for (size_t i = 0; i < words.list().threads.size(); ++i) {
-    if (words.IsOther(static_cast<int>(i))) AddThread(words, "", static_cast<int>(i), &json);
+  for (uint32_t thread = 1; thread <= words.list().threads.size(); ++thread) {
+    if (words.IsOther(thread)) AddThread(words, "", thread, &json);
   }
   json.Close(']');
   if (!words.list().unknown.empty()) json.Key("unknown").String(words.list().unknown);

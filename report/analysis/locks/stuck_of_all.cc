@@ -25,13 +25,14 @@ struct Alike {
 
 bool IsHeldUp(const StuckWords& words) {
   return std::any_of(words.list().waits.begin(), words.list().waits.end(),
-                     [&](const WaitingList::Wait& wait) { return words.RankOf(wait) != WaitRank::kIdle; });
+                     [&](const record::Wait& wait) { return words.RankOf(wait) != WaitRank::kIdle; });
 }
 
 void AddThreads(const StuckWords& words, const std::string& process,
                 std::map<std::pair<std::string, std::string>, Alike>* all) {
-  for (const WaitingList::Thread& thread : words.list().threads) {
-    if (thread.wait != WaitingList::kUnknown || thread.does.empty()) continue;
+  for (uint32_t number = 1; number <= words.list().threads.size(); ++number) {
+    const record::WaitingThread& thread = words.list().ThreadAt(number);
+    if (words.list().IsWaiting(number) || thread.does.empty()) continue;
     const std::string way = words.Way(thread.stack);
     Alike& alike = (*all)[{thread.does, way}];
     alike.does = thread.does;
@@ -55,20 +56,20 @@ std::string ProcessNames(const std::vector<std::string>& processes) {
 std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const CallsShown& shown) {
   std::string text;
   std::map<std::pair<std::string, std::string>, Alike> all;
-  size_t quiet = 0, idle = 0;
+  size_t unhindered = 0, idle = 0;
   for (const StuckProcess& process : processes) {
     const StuckWords words(process.profile, shown);
     if (IsHeldUp(words)) {
       text += StuckText(process.profile, process.name, shown) + "\n";
       continue;
     }
-    ++quiet;
+    ++unhindered;
     idle += words.list().waits.size();
     AddThreads(words, process.name, &all);
   }
-  if (quiet == 0) return text;
+  if (unhindered == 0) return text;
   text +=
-      fmt::format("{}: no thread waits for a lock{}\n", quiet == 1 ? "1 process" : fmt::format("{} processes", quiet),
+      fmt::format("{}: no thread waits for a lock{}\n", unhindered == 1 ? "1 process" : fmt::format("{} processes", unhindered),
                   idle == 0 ? "" : fmt::format("; {} idle", idle));
   std::vector<Alike> sorted;
   sorted.reserve(all.size());

@@ -1,31 +1,27 @@
 #include "report/analysis/locks/waiting_list.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
-
-#include "fmt/format.h"
+#include <utility>
 
 namespace holdfast {
 namespace {
 
-// Files may say anything: a number out of range becomes unknown.
-int IndexOfNumber(uint32_t number, size_t count) {
-  return number == 0 || number > count ? WaitingList::kUnknown : static_cast<int>(number - 1);
-}
+void Check(uint32_t* number, size_t count) { *number = *number > count ? 0 : *number; }
 
-// Each thread of the circle waits.
-bool IsCircle(const WaitingList& list, const std::vector<int>& circle) {
-  return !circle.empty() && std::all_of(circle.begin(), circle.end(), [&](int thread) {
-    return thread != WaitingList::kUnknown && list.threads[static_cast<size_t>(thread)].wait != WaitingList::kUnknown;
-  });
+// Each thread of the cycle waits.
+bool IsCycle(const WaitingList& list, const std::vector<uint32_t>& cycle) {
+  return !cycle.empty() && std::all_of(cycle.begin(), cycle.end(),
+                                       [&](uint32_t thread) { return thread != 0 && list.IsWaiting(thread); });
 }
 
 // Drops all but one deadlock of the same threads.
 void DropRepeatedDeadlocks(WaitingList* list) {
   std::set<std::set<int64_t>> seen;
-  std::erase_if(list->deadlocks, [&](const std::vector<int>& circle) {
+  std::erase_if(list->deadlocks, [&](const std::vector<uint32_t>& cycle) {
     std::set<int64_t> ids;
-    for (const int thread : circle) ids.insert(list->threads[static_cast<size_t>(thread)].tid);
+    for (const uint32_t thread : cycle) ids.insert(list->ThreadAt(thread).tid);
     return !ids.contains(0) && !seen.insert(std::move(ids)).second;
   });
 }
@@ -33,46 +29,31 @@ void DropRepeatedDeadlocks(WaitingList* list) {
 }  // namespace
 
 WaitingList ReadWaitingList(const Profile& profile) {
-  WaitingList list;
-  if (!profile.records().waits.has_value()) return list;
+  if (!profile.records().waits.has_value()) return {};
   const record::Waits& read = *profile.records().waits;
-  list.total = read.threads;
-  list.not_written = read.not_written;
-  list.unknown = read.unknown;
-  list.stacks = read.stack;
-  for (const record::WaitingThread& thread : read.thread) {
-    list.threads.push_back({.tid = thread.tid,
-                            .number = static_cast<int>(std::min<uint32_t>(thread.number, INT32_MAX)),
-                            .gone = thread.gone,
-                            .since_start = thread.since_start,
-                            .name = thread.name,
-                            .labels = thread.labels,
-                            .does = thread.does,
-                            .polls = thread.polls,
-                            .stack = IndexOfNumber(thread.stack, read.stack.size())});
-  }
-  for (const record::Wait& wait : read.wait) {
-    list.waits.push_back(
-        {.thread = IndexOfNumber(wait.thread, read.thread.size()),
-         .kind = wait.kind,
-         .address = fmt::format("0x{:x}", wait.address),
-         .lock = wait.lock == 0 ? WaitingList::kUnknown : static_cast<int>(std::min<uint32_t>(wait.lock, INT32_MAX)),
-         .delay_ns = wait.delay_ns,
-         .stack = IndexOfNumber(wait.stack, read.stack.size()),
-         .holder = IndexOfNumber(wait.holder, read.thread.size()),
-         .source = wait.source,
-         .readers = wait.readers,
-         .owner_died = wait.owner_died});
-    if (list.waits.back().thread == WaitingList::kUnknown) continue;
+  WaitingList list{.total = read.threads,
+                   .not_written = read.not_written,
+                   .threads = read.thread,
+                   .waits = read.wait,
+                   .wait_of = std::vector<uint32_t>(read.thread.size()),
+                   .deadlocks = {},
+                   .stacks = read.stack,
+                   .unknown = read.unknown};
+  for (record::WaitingThread& thread : list.threads) Check(&thread.stack, list.stacks.size());
+  for (record::Wait& wait : list.waits) {
+    Check(&wait.thread, list.threads.size());
+    Check(&wait.holder, list.threads.size());
+    Check(&wait.stack, list.stacks.size());
+    if (wait.thread == 0) continue;
     // Of two the shorter one: it belongs to a signal handler that interrupted the other.
-    int& of_thread = list.threads[static_cast<size_t>(list.waits.back().thread)].wait;
-    if (of_thread == WaitingList::kUnknown || wait.delay_ns < list.waits[static_cast<size_t>(of_thread)].delay_ns)
-      of_thread = static_cast<int>(list.waits.size() - 1);
+    uint32_t& of_thread = list.wait_of[wait.thread - 1];
+    if (of_thread == 0 || wait.delay_ns < list.waits[of_thread - 1].delay_ns)
+      of_thread = static_cast<uint32_t>(&wait - list.waits.data() + 1);
   }
   for (const record::Deadlock& deadlock : read.deadlock) {
-    std::vector<int> circle;
-    for (const uint32_t thread : deadlock.thread) circle.push_back(IndexOfNumber(thread, read.thread.size()));
-    if (IsCircle(list, circle)) list.deadlocks.push_back(std::move(circle));
+    std::vector<uint32_t> cycle = deadlock.thread;
+    for (uint32_t& thread : cycle) Check(&thread, list.threads.size());
+    if (IsCycle(list, cycle)) list.deadlocks.push_back(std::move(cycle));
   }
   DropRepeatedDeadlocks(&list);
   return list;

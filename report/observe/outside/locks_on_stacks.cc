@@ -24,13 +24,13 @@ struct SleepingThread {
   std::vector<uint64_t> ends = {};
 };
 
-bool IsInModule(const WaitState& state, uint64_t address) {
+bool IsInModule(const WaitGraph& state, uint64_t address) {
   return std::any_of(state.modules.begin(), state.modules.end(), [address](const ModuleInfo& module) {
     return !module.unloaded && address >= module.start && address < module.end;
   });
 }
 
-std::vector<LockInfo*> LocksNowhere(WaitState* state) {
+std::vector<LockInfo*> LocksNowhere(WaitGraph* state) {
   std::vector<LockInfo*> locks;
   for (LockInfo& lock : state->locks) {
     // For a join, the address is that of the joined thread's control block.
@@ -71,7 +71,7 @@ uint64_t BelowThreadBlock(const ProcessMemory& memory, uint64_t address, uint64_
 class LockPlaces {
  public:
   LockPlaces(pid_t pid, const ProcessMemory& memory, const std::vector<std::pair<pid_t, uint32_t>>& threads,
-             WaitState* state)
+             WaitGraph* state)
       : pid_(pid), memory_(memory), state_(*state) {
     for (const auto& [thread, inner] : threads) {
       if (const std::optional<BlockedCall> call = BlockedCallOf(pid, thread)) threads_.push_back({.call = *call});
@@ -112,7 +112,7 @@ class LockPlaces {
 
   const pid_t pid_;
   const ProcessMemory& memory_;
-  WaitState& state_;
+  WaitGraph& state_;
   std::vector<SleepingThread> threads_;  // by stack address
   OutsideStacks stacks_;
   bool knows_modules_ = false;
@@ -128,7 +128,7 @@ std::optional<FrameAt> FrameHolding(uint64_t address, uint64_t sp, const std::ve
   return FrameAt{.frame = static_cast<size_t>(end - ends.begin()), .offset = address - start};
 }
 
-void FindLocksOnStacks(const TableFile& table, WaitState* state) {
+void FindLocksOnStacks(const TableFile& table, WaitGraph* state) {
   const std::vector<LockInfo*> locks = LocksNowhere(state);
   if (locks.empty() || table.liveness() == Liveness::kDead) return;
   const TableOwner& owner = table.owner();

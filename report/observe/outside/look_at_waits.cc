@@ -49,7 +49,7 @@ bool UsesMusl(const std::vector<ModuleInfo>& modules) {
 
 class Look {
  public:
-  Look(const TableFile& table, const std::vector<LastGotInfo>& last_got, WaitState* state)
+  Look(const TableFile& table, const std::vector<LastGotInfo>& last_got, WaitGraph* state)
       : table_(table), last_got_(last_got), state_(*state), is_musl_(UsesMusl(state->modules)) {}
 
   void Run(size_t others, int64_t now_ns) {
@@ -276,13 +276,13 @@ class Look {
 
   const TableFile& table_;
   const std::vector<LastGotInfo>& last_got_;
-  WaitState& state_;
+  WaitGraph& state_;
   const bool is_musl_;
   std::optional<pid_t> pid_;
   std::optional<ProcessMemory> memory_;
   std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: ids as we see them, and as the process sees them
   absl::flat_hash_map<uint32_t, size_t> place_;      // id as the process sees it → index into alive_
-  absl::flat_hash_map<uint32_t, uint32_t> index_;    // → WaitState::threads
+  absl::flat_hash_map<uint32_t, uint32_t> index_;    // → WaitGraph::threads
   absl::flat_hash_map<uint64_t, LockState> states_;  // by the place of a wait: the state of its lock
   OutsideStacks stacks_;
   bool knows_modules_ = false;
@@ -345,7 +345,7 @@ std::vector<std::vector<uint32_t>> CirclesOf(const std::vector<uint32_t>& waits_
   return circles;
 }
 
-void LookAtWaits(const TableFile& table, const TableSnapshot& snapshot, size_t others, WaitState* state) {
+void LookAtWaits(const TableFile& table, const TableSnapshot& snapshot, size_t others, WaitGraph* state) {
   if (!state->ongoing.empty() || others > 0) Look(table, snapshot.last_got, state).Run(others, snapshot.monotonic_ns);
   FindLocksOnStacks(table, state);
   if (!snapshot.lock_intervals.empty() && snapshot.lock_intervals.back().interval != 0) FindUnseenWaits(table, state);

@@ -28,7 +28,7 @@ struct ThreadInfo {
   uint32_t id = 0;      // as the process sees it
   uint32_t number = 0;  // by age, from 1 for main; 0: unknown
   std::string name;
-  uint32_t wait = kNoIndex;  // index into WaitState::ongoing: the innermost wait
+  uint32_t wait = kNoIndex;  // index into WaitGraph::ongoing: the innermost wait
   bool gone = false;         // the thread has ended and still holds a lock
   bool since_start = false;  // since the thread was created it has waited for something without a holder
   // For a holder that does not wait.
@@ -38,9 +38,9 @@ struct ThreadInfo {
 };
 
 // Who waits for whom. Stacks and locks have the table's indices; what is found outside the table is added at the end.
-struct WaitState {
+struct WaitGraph {
   // Takes what the table says.
-  explicit WaitState(const TableSnapshot& table)
+  explicit WaitGraph(const TableSnapshot& table)
       : ongoing(table.ongoing), locks(table.locks_known), modules(table.modules), table_stacks(table.stacks.size()) {}
 
   uint32_t AddStack(StackInfo stack) {
@@ -62,17 +62,17 @@ struct WaitState {
 // Sets the members of OngoingWaitInfo reserved for this function, `threads`, `deadlocks`, `unseen`, `unknown`, and the
 // frames that contain locks. Drops waits of threads that have ended. `others`: for how many threads that do not wait to
 // report what they do.
-void LookAtWaits(const TableFile& table, const TableSnapshot& snapshot, size_t others, WaitState* state);
+void LookAtWaits(const TableFile& table, const TableSnapshot& snapshot, size_t others, WaitGraph* state);
 
 // Finds locks that are local variables: sets LockInfo::block_offset and block_stack for locks that are in no block and
 // no module, but in a function's frame. Works while the thread sleeps: its stack is walked from outside
 // (outside_stack.h), and a frame that contains the lock's address is proof. Reports nothing for a running thread, or if
 // the walk does not reach the stack's end. Called by LookAtWaits.
-void FindLocksOnStacks(const TableFile& table, WaitState* state);
+void FindLocksOnStacks(const TableFile& table, WaitGraph* state);
 
 // Counts threads that sleep in OpenMP's runtime or in libc's internal locks, which are not in the table: sets
-// WaitState::unseen. Examines at most 64 threads. Called by LookAtWaits if locks are profiled.
-void FindUnseenWaits(const TableFile& table, WaitState* state);
+// WaitGraph::unseen. Examines at most 64 threads. Called by LookAtWaits if locks are profiled.
+void FindUnseenWaits(const TableFile& table, WaitGraph* state);
 
 // The state of a lock, from its bytes and the kind of the wait. For LookAtWaits and tests.
 struct LockState {

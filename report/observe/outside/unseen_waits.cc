@@ -40,7 +40,7 @@ bool IsOfArena(uint64_t address) {
 
 }  // namespace
 
-void FindUnseenWaits(const TableFile& table, WaitState* state) {
+void FindUnseenWaits(const TableFile& table, WaitGraph* state) {
   if (table.liveness() == Liveness::kDead) return;
   const TableOwner& owner = table.owner();
   const std::optional<pid_t> pid = FindProcess(owner);
