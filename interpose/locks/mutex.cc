@@ -2,7 +2,7 @@
 //
 // One lock, from end to end:
 //   pthread_mutex_lock → a peek at the lock word: free → the real lock, by a tail-jump
-//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → StillWaiting
+//                    └→ LockSlow → trylock; only EBUSY goes on → BeginWait → wait a little → ContinueWait
 //                                  (captures; holds nothing) → the real lock → EndWait
 //   pthread_mutex_unlock → no lock is waited for, or not this one → the real unlock, by a tail-jump
 //                      ├→ one in kOneVisitIn of those, or this thread has sums to add: the real unlock → AfterUnlock
@@ -95,7 +95,7 @@ inline int WaitFor(pthread_mutex_t* mutex, const CallerRegisters& caller, int64_
     const timespec until = TimeAt(wait.start_ns() + kFirstPartNs);
     result = real.pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
     if (result == ETIMEDOUT) {
-      StillWaiting(caller, &wait);
+      ContinueWait(caller, &wait);
       EnterWait(LooksFree(mutex), &wait);
     }
   }

@@ -102,7 +102,7 @@ inline int LockAndRecord(pthread_rwlock_t* lock, const CallerRegisters& caller, 
     const timespec until = TimeAt(wait.start_ns() + kFirstPartNs);
     result = Side::Clock(lock, CLOCK_MONOTONIC, &until);
     if (result == ETIMEDOUT) {
-      StillWaiting(caller, &wait);
+      ContinueWait(caller, &wait);
       EnterWait(Side::LooksFree(lock), &wait);
     }
   }

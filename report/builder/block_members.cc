@@ -57,7 +57,8 @@ std::vector<LockInBlock> LocksInBlocks(const Profile& profile) {
       add(list.stacks, pair.waiter);
     }
     for (const record::Wait& wait : waiting.waits) {
-      if (wait.lock != 0 && lock.number == static_cast<int64_t>(wait.lock)) add(waiting.stacks, static_cast<int>(wait.stack) - 1);
+      if (wait.lock != 0 && lock.number == static_cast<int64_t>(wait.lock))
+        add(waiting.stacks, static_cast<int>(wait.stack) - 1);
     }
     found.push_back(std::move(one));
   }

@@ -7,6 +7,7 @@
 #include "absl/hash/hash.h"
 #include "report/builder/profile_builder.h"
 #include "report/observe/observe.h"
+#include "report/profile/lock_record_limits.h"
 
 namespace holdfast {
 namespace {
@@ -103,7 +104,8 @@ constexpr FileKind kFileKinds[kFileKindCount] = {
      .is_shared = false,  // ProgramFiles::AddPeak
      .is_wanted = [](const ProcessState& state) { return state.table->peak && state.peak != nullptr; },
      .fingerprint = [](const ProcessState& state) -> uint64_t {
-       return state.peak == nullptr || state.peak->bytes == 0 ? 0 : absl::HashOf(state.peak->bytes, state.peak->wall_ns);
+       return state.peak == nullptr || state.peak->bytes == 0 ? 0
+                                                              : absl::HashOf(state.peak->bytes, state.peak->wall_ns);
      },
      .build = [](const ProcessState& state) { return BuildPeakProfile(state); }},
     {.name = "lifetimes",

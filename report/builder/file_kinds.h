@@ -15,9 +15,9 @@
 namespace holdfast {
 
 struct FileKind {
-  const char* name;   // in file names and in the record `process`
-  ProfileKind rows;   // the rows of the table that it is made of
-  uint32_t needs;     // one of these kinds must be recorded
+  const char* name;  // in file names and in the record `process`
+  ProfileKind rows;  // the rows of the table that it is made of
+  uint32_t needs;    // one of these kinds must be recorded
   // The contents of its comments and records, besides identity, totals and losses.
   enum Contents : uint8_t { kCounts = 1, kPeak = 2, kAges = 4, kPages = 8, kHeapOnly = 16 };
   uint8_t contents = kCounts;

@@ -66,7 +66,7 @@ class ProcessExporter {
   absl::StatusOr<std::vector<ProfileName>> Export(const OutputFolder& output, ModuleSymbolizer& symbolizer,
                                                   const Deadline& lines_by = Deadline::In(kLinesTime),
                                                   const SnapshotOccasion& occasion = {});
-  // Copies the table of a target that waits before its exit handlers, and releases the target. If the handlers have
+  // Copies the table of a process that waits before its exit handlers, and releases the process. If the handlers have
   // freed anything, Export writes the copy before the newest state.
   void CopyBeforeExit();
   // Whether a copy is waiting to be written.

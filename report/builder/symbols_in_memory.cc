@@ -21,9 +21,9 @@ constexpr uint64_t kMaxTable = 16 << 20;  // for symbols, and for names
 constexpr uint64_t kMaxNotes = 64 << 10;
 constexpr uint32_t kMaxSymbols = kMaxTable / sizeof(Elf64_Sym), kMaxBuckets = 1 << 20;
 
-class Image {
+class ModuleInMemory {
  public:
-  Image(pid_t pid, const ModuleInfo& module) : memory_(pid), module_(module) {}
+  ModuleInMemory(pid_t pid, const ModuleInfo& module) : memory_(pid), module_(module) {}
 
   // Returns the bytes of the file; "" if it cannot be made.
   std::string Make() {
@@ -134,7 +134,7 @@ class Image {
 }  // namespace
 
 FileDescriptor SymbolsInMemory(pid_t pid, const ModuleInfo& module) {
-  const std::string bytes = Image(pid, module).Make();
+  const std::string bytes = ModuleInMemory(pid, module).Make();
   if (bytes.empty()) return {};
   return FileInMemory(bytes);
 }

@@ -67,9 +67,9 @@ struct Pipe {
   }
 };
 
-class ProgramRun {
+class RunCommand {
  public:
-  ProgramRun(RunOptions options, const std::vector<std::string>& command)
+  RunCommand(RunOptions options, const std::vector<std::string>& command)
       : options_(std::move(options)), command_(command) {}
 
   // Returns only on failure.
@@ -109,7 +109,7 @@ class ProgramRun {
   std::vector<std::string> without_library_;  // executables of descendants that did not load the library
 };
 
-int ProgramRun::Prepare() {
+int RunCommand::Prepare() {
   if (command_.empty()) {
     return Fail(kRunFailed, "run: no program given. Example: holdfast run -- sort big.txt");
   }
@@ -158,14 +158,14 @@ int ProgramRun::Prepare() {
   return 0;
 }
 
-absl::StatusOr<std::string> ProgramRun::OutPath(pid_t pid) const {
+absl::StatusOr<std::string> RunCommand::OutPath(pid_t pid) const {
   if (!out_given_.empty()) return AbsolutePath(out_given_);
   const std::string name(BaseName(command_[0]));
   return AbsolutePath(fmt::format("holdfast.{}.{}", ProgramForFileName(name), pid));
 }
 
 // Runs in the process that becomes the program. Returns only on failure, with errno set.
-int ProgramRun::Execute(const std::string& out, pid_t pid) {
+int RunCommand::Execute(const std::string& out, pid_t pid) {
   std::vector<std::string> environment;
   std::vector<char*> variables;
   char** given = environ;
@@ -184,7 +184,7 @@ int ProgramRun::Execute(const std::string& out, pid_t pid) {
   return errno;
 }
 
-int ProgramRun::MakeFolderAndExporter(pid_t pid) {
+int RunCommand::MakeFolderAndExporter(pid_t pid) {
   if (!check_.recordable) return 0;
   const absl::StatusOr<std::string> path = OutPath(pid);
   if (!path.ok()) return Fail(path.status());
@@ -218,7 +218,7 @@ int ProgramRun::MakeFolderAndExporter(pid_t pid) {
   return 0;
 }
 
-int ProgramRun::BecomeProgram() {
+int RunCommand::BecomeProgram() {
   if (const int failed = MakeFolderAndExporter(getpid())) return failed;
   if (options_.verbose > 0 && check_.recordable)
     Say(fmt::format("profiles go to {}, tables to {}.", out_.path(), tables_));
@@ -227,7 +227,7 @@ int ProgramRun::BecomeProgram() {
   return Fail(failed.exit_code, failed.message);
 }
 
-int ProgramRun::StayAsParent() {
+int RunCommand::StayAsParent() {
   Pipe go, failure;
   if (!go.Open() || !failure.Open())
     return Fail(kRunFailed, fmt::format("pipe: {}. Raise the limit of open files.", strerror(errno)));
@@ -288,7 +288,7 @@ int ProgramRun::StayAsParent() {
 }
 
 // Programs that are never profiled leave no file that would mention them.
-void ProgramRun::LookAtPrograms(pid_t child) {
+void RunCommand::LookAtPrograms(pid_t child) {
   if (!check_.recordable) return;
   for (std::string& program : ProgramsWithoutLibrary(child)) {
     if (std::find(without_library_.begin(), without_library_.end(), program) == without_library_.end())
@@ -297,7 +297,7 @@ void ProgramRun::LookAtPrograms(pid_t child) {
 }
 
 // Reports conditions and profile kinds that depend on sampling that is switched off.
-void ProgramRun::WarnAboutSettings() const {
+void RunCommand::WarnAboutSettings() const {
   if (Setting("HOLDFAST_HEAP_INTERVAL") == "0") {
     const std::string resident = Setting("HOLDFAST_RESIDENT");
     if (resident == "yes" || resident == "1")
@@ -320,28 +320,28 @@ void ProgramRun::WarnAboutSettings() const {
   }
 }
 
-std::string ProgramRun::Setting(const char* variable) const {
+std::string RunCommand::Setting(const char* variable) const {
   const auto given = options_.variables.find(variable);
   return given != options_.variables.end() ? given->second : Variable(variable);
 }
 
-Launched ProgramRun::Launch() const {
+Launched RunCommand::Launch() const {
   return LaunchExporter(own_path_, out_.path(), tables_, MaxDisk(), Setting("HOLDFAST_ON_SNAPSHOT"), !options_.exec);
 }
 
-uint64_t ProgramRun::MaxDisk() const {
+uint64_t RunCommand::MaxDisk() const {
   const std::string value = Setting("HOLDFAST_MAX_DISK");
   uint64_t bytes = 0;
   return ParseSize(value.c_str(), &bytes) ? bytes : Options().max_disk_bytes;
 }
 
-std::string ProgramRun::Interval(const char* variable, std::string (*format)(const std::string&),
+std::string RunCommand::Interval(const char* variable, std::string (*format)(const std::string&),
                                  const std::string& usual) const {
   const std::string value = Setting(variable);
   return value.empty() ? usual : format(value);
 }
 
-void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
+void RunCommand::Finish(pid_t child, HeldSignals& signals) {
   FinishedRun run;
   run.program = command_[0];
   run.command = check_.arguments;
@@ -371,7 +371,7 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
   run.has_exporter = wants_exporter_;
   run.found_no_room = found_no_room_;
   const std::vector<TableLeft> left = AwaitProfiles(run, signals, [&] { Launch(); });
-  const size_t alive = StillRunning(run);
+  const size_t alive = RunningProcesses(run);
   const std::vector<std::string> names = out_.Names();
   if (!options_.quiet) SayLines(Summary(run, names, left, alive));
   // The user may have ended the program because it hung.
@@ -383,7 +383,7 @@ void ProgramRun::Finish(pid_t child, HeldSignals& signals) {
 
 // Writes the report from the files of this run; the folder may also hold files of other runs. A failure does not change
 // the exit status of `run`.
-void ProgramRun::WriteReport(pid_t child) {
+void RunCommand::WriteReport(pid_t child) {
   HtmlOptions html;
   for (const std::string& name : out_.Names()) {
     const bool is_new = std::find(names_before_.begin(), names_before_.end(), name) == names_before_.end();
@@ -403,7 +403,7 @@ void ProgramRun::WriteReport(pid_t child) {
   }
 }
 
-int ProgramRun::Start() {
+int RunCommand::Start() {
   if (const int failed = Prepare()) return failed;
   return options_.exec ? BecomeProgram() : StayAsParent();
 }
@@ -424,7 +424,7 @@ void AddRunCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast run --exact -o prof -- ./test                every allocation and wait, profiles in prof/\n"
       "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
   AddRunOptions(*run, options.get());
-  run->callback([options, invocation] { invocation->exit_code = ProgramRun(*options, invocation->program).Start(); });
+  run->callback([options, invocation] { invocation->exit_code = RunCommand(*options, invocation->program).Start(); });
 }
 
 }  // namespace holdfast

@@ -256,7 +256,7 @@ class Exporter {
       const bool now_or_never = table.owner().pid == 1;
       if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never)
         tables_.RemoveTable(served);
-      table.AnswerExit();  // also after a failure: waiting would not help the target
+      table.AnswerExit();  // also after a failure: waiting would not help the process
       served.exit_answered = NowNs();
     }
     if (words->snapshot_request != served.requests_answered) {

@@ -11,7 +11,7 @@
 //           lock and starts its own exporter.
 //
 // Work for each table of the output folder (a table's header names the folder):
-//  at every interval, on request, at a normal end (then wakes the target), and when the process has ended or runs another
+//  at every interval, on request, at a normal end (then wakes the process), and when the process has ended or runs another
 //  image: writes a profile of each kind that changed. Removes the table after the last one.
 // Processes that share their program's file (`--merge-children`) end without waiting: their tables are kept until the
 // file with their data is written, once a second.

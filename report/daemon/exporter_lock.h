@@ -1,6 +1,6 @@
 // The lock that elects the exporter of an output folder: a file `<tables>/holdfast.<uid>.<hash of out>.lock`. Only the
 // holder of its flock writes profiles from dead processes' tables of that folder. report/daemon/exporter.h has the
-// protocol, sampler/contract/spawn_exporter.h how the target checks the lock.
+// protocol, sampler/contract/spawn_exporter.h how the process checks the lock.
 #ifndef HOLDFAST_REPORT_DAEMON_EXPORTER_LOCK_H_
 #define HOLDFAST_REPORT_DAEMON_EXPORTER_LOCK_H_
 

@@ -37,8 +37,8 @@ struct Wanted {
   // Names of threads that took samples, which threads have ended without reporting it, and the process's resident
   // bytes. kIfAnyIsLive: only if the table lists live threads.
   ThreadsWanted threads = ThreadsWanted::kNo;
-  bool mappings = false;  // libc's mappings; the last known ones if the process has ended
-  bool residency = false;  // if the table requests it
+  bool mappings = false;                      // libc's mappings; the last known ones if the process has ended
+  bool residency = false;                     // if the table requests it
   bool account = false, free_memory = false;  // free_memory: with the account, and reads glibc's heaps (0.5 s a GiB)
 };
 

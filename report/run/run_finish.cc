@@ -318,7 +318,7 @@ std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
   }
 }
 
-size_t StillRunning(const FinishedRun& run) { return TablesOf(run, Liveness::kAlive).size(); }
+size_t RunningProcesses(const FinishedRun& run) { return TablesOf(run, Liveness::kAlive).size(); }
 
 std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<std::string>& names_now,
                                      const std::string& kind) {
@@ -331,7 +331,7 @@ std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<s
 }
 
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
-                    const std::vector<TableLeft>& tables_left, size_t still_running) {
+                    const std::vector<TableLeft>& tables_left, size_t running) {
   const std::vector<ProcessFiles> processes = NewFiles(run, names_now);
   std::string text;
   if (!processes.empty()) {
@@ -399,9 +399,9 @@ std::string Summary(const FinishedRun& run, const std::vector<std::string>& name
                         tables.size() == 1 ? "it" : "them");
     text += collect(fmt::format("--user {} ", user));
   }
-  if (still_running > 0) {
-    text += fmt::format("holdfast: {} on; profiles go to {}.\n",
-                        Counted(still_running, "process runs", "processes run"), Printable(FromHere(run.out)));
+  if (running > 0) {
+    text += fmt::format("holdfast: {} on; profiles go to {}.\n", Counted(running, "process runs", "processes run"),
+                        Printable(FromHere(run.out)));
   }
   return text;
 }

@@ -50,7 +50,7 @@ std::vector<TableLeft> AwaitProfiles(FinishedRun& run, HeldSignals& signals,
                                      const std::function<void()>& restart_exporter);
 
 // Returns how many live processes have a table with this output folder.
-size_t StillRunning(const FinishedRun& run);
+size_t RunningProcesses(const FinishedRun& run);
 
 // Returns the newest profile of this kind of each process of this run, the program itself first.
 std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<std::string>& names_now,
@@ -58,7 +58,7 @@ std::vector<std::string> NewestFiles(const FinishedRun& run, const std::vector<s
 
 // Returns the lines to print.
 std::string Summary(const FinishedRun& run, const std::vector<std::string>& names_now,
-                    const std::vector<TableLeft>& tables_left, size_t still_running);
+                    const std::vector<TableLeft>& tables_left, size_t running);
 
 }  // namespace holdfast
 

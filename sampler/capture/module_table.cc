@@ -140,7 +140,7 @@ const Entry* FindLoaded(const link_map* map) {
 }
 
 // While a module is being unloaded, another one may be loaded at its addresses, under the same name.
-bool IsStillThere(const Entry& entry) {
+bool RemainsLoaded(const Entry& entry) {
   if (PlaceOf(entry.dynamic) != entry.place.load(std::memory_order_relaxed)) return false;
   if (entry.build_id_bytes == 0) return true;
   const auto at = reinterpret_cast<uintptr_t>(entry.build_id_at);
@@ -151,7 +151,8 @@ bool IsStillThere(const Entry& entry) {
 
 const Entry* FindKnown(const dl_find_object& found) {
   const Entry* entry = FindLoaded(found.dlfo_link_map);
-  if (entry == nullptr || LIKELY(ModulesStay()) || IsLasting(found.dlfo_link_map) || IsStillThere(*entry)) return entry;
+  if (entry == nullptr || LIKELY(ModulesStay()) || IsLasting(found.dlfo_link_map) || RemainsLoaded(*entry))
+    return entry;
   return BuildIdHash(ReadModuleImage(found, HeaderSearch::kMemory)) == entry->build_id ? entry : nullptr;
 }
 

@@ -32,7 +32,7 @@ static void LookAtFreeCallsMuted() {
   thread_state.muted = was_muted;
 }
 
-static bool IsExporterStill(SharedTable& recorded, ExporterProgress* progress) {
+static bool IsExporterStalled(SharedTable& recorded, ExporterProgress* progress) {
   return progress->IsStalled(process.location.folder, process.options.out, process.out_id,
                              recorded.header()->exporter_pid.load(std::memory_order_relaxed));
 }
@@ -51,7 +51,7 @@ void BeforeExitHandlers() {
     const int64_t end_ns = KernelNs() + kMaxWaitNs;
     ExporterProgress progress;
     for (int64_t left_ns = kMaxWaitNs; left_ns > 0 && moment.load(std::memory_order_acquire) == ExitMoment::kAsked &&
-                                       !IsExporterStill(*recorded, &progress);
+                                       !IsExporterStalled(*recorded, &progress);
          left_ns = end_ns - KernelNs()) {
       constexpr timespec pause = {0, ExporterProgress::kBetweenLooksNs};
       RawSyscall(SYS_futex, &moment, FUTEX_WAIT, static_cast<uint32_t>(ExitMoment::kAsked), &pause, 0, 0);
@@ -90,7 +90,7 @@ void AwaitLastProfile() {
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &kStep, 0, 0);
     if (head.exported.load(std::memory_order_acquire) != 0) return;
     steps_unserved = ExporterIsAlive(waited_ns) ? 0 : steps_unserved + 1;
-    if (IsExporterStill(*recorded, &progress)) return;
+    if (IsExporterStalled(*recorded, &progress)) return;
   }
 }
 

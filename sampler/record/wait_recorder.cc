@@ -256,7 +256,7 @@ void CoverInnerWaits(const LockWait& wait) {
   if (current.wait == StateOf(&wait)) current.covers_inner = true;
 }
 
-void StillWaiting(const CallerRegisters& caller, LockWait* opaque) {
+void ContinueWait(const CallerRegisters& caller, LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
   if (thread_state.current_wait.wait != wait) return;  // dropped as abandoned, or forked meanwhile
   wait->chance = 1;

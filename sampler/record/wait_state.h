@@ -46,7 +46,7 @@ struct WaitState {
   CurrentWait outer;     // the wait that this one interrupted (in a signal handler)
   WaitKind kind;
   bool active;    // false: this thread or process does not record; just call the real function
-  bool in_parts;  // wait until start_ns + kFirstPartNs, then call StillWaiting if it is not over
+  bool in_parts;  // wait until start_ns + kFirstPartNs, then call ContinueWait if it is not over
   uint8_t known;  // 1 + the number of its known call site in this thread; 0: not searched
   bool sampled;   // if one is due: the row is known, and our own work did not lengthen it
   float chance;   // of such a wait, before the choice; 0: only holders are wanted

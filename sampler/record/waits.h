@@ -22,7 +22,7 @@ class LockWait {
  public:
   // The start, later by our own work.
   int64_t start_ns() const { return state_.start_ns; }
-  // Wait until start_ns() + kFirstPartNs, then call StillWaiting if it is not over.
+  // Wait until start_ns() + kFirstPartNs, then call ContinueWait if it is not over.
   bool in_parts() const { return state_.in_parts; }
   // False: this thread or process does not record; just call the real function.
   bool active() const { return state_.active; }
@@ -44,10 +44,10 @@ enum class WaitStyle {
 };
 // Call before a wait that is sure to happen. `holder`: the address of the lock; null if it has none (a thread).
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* wait);
-void StillWaiting(const CallerRegisters& caller, LockWait* wait);
+void ContinueWait(const CallerRegisters& caller, LockWait* wait);
 // After BeginWait: the real function may wait by other wrapped functions (a runtime's barrier, by a condition).
 void CoverInnerWaits(const LockWait& wait);
-// After BeginWait and StillWaiting, just before the real function. If the lock is free now, it was released during the
+// After BeginWait and ContinueWait, just before the real function. If the lock is free now, it was released during the
 // capture, and the rest of that time was our own work: it is subtracted from the wait and from the hand-off delay.
 void EnterWait(bool free_now, LockWait* wait);
 // After the wait, whatever its outcome. `acquired`: the program has its lock now. Then this only reads the clock and

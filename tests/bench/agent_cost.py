@@ -61,7 +61,7 @@ def main():
             time.sleep(0.5)
         known = len({one.labels["pid"] for one in server.kept})
         if known < count:
-            sys.exit("agent_cost: of %d programs %d were told of" % (count, known))
+            sys.exit("agent_cost: of %d programs %d were reported" % (count, known))
         first = cpu_seconds(agent.pid)
         before, kept, start = cpu_seconds(agent.pid), len(server.kept), time.monotonic()
         while time.monotonic() < start + seconds:

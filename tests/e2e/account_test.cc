@@ -94,7 +94,7 @@ TEST_F(Memory, IsOneScreen) {
 }
 
 TEST_F(Memory, FilesHoldItWhenTheProcessIsGone) {
-  Running program(CommandFor(Launch::kRun, {"told_moments"}, {{"heap-interval", "16KiB"}, {"snapshot-every", "1s"}}));
+  Running program(CommandFor(Launch::kRun, {"moments"}, {{"heap-interval", "16KiB"}, {"snapshot-every", "1s"}}));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   const auto accounts = [this] {
     std::set<std::string> all;
@@ -124,7 +124,7 @@ TEST_F(Memory, FilesHoldItWhenTheProcessIsGone) {
               2 * Number(answer.out, "live_resident", "error") + kMiB);
   EXPECT_GT(Number(answer.out, "files"), 0);
   const RunResult screen = RunTool({"memory", *accounts().begin(), *accounts().rbegin()});
-  EXPECT_THAT(screen.out, ::testing::ContainsRegex("^told_moments \\(pid [0-9]+\\).* since the first snapshot"));
+  EXPECT_THAT(screen.out, ::testing::ContainsRegex("^moments \\(pid [0-9]+\\).* since the first snapshot"));
   EXPECT_THAT(screen.out, ::testing::ContainsRegex("\\+[56][0-9][.0-9]*MiB  live blocks"));
   // As it was before the 60 MiB came.
   const auto seconds = static_cast<time_t>(Decode(*accounts().begin()).time_nanos / 1'000'000'000);

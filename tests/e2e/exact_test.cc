@@ -57,15 +57,15 @@ class Exact : public Profiled {
     ASSERT_EQ(by_short_way.size(), by_long_way.size());
     for (size_t i = 0; i < by_long_way.size(); ++i) {
       EXPECT_EQ(by_short_way[i].size(), by_long_way[i].size());
-      int told = 0;
+      int differing = 0;
       for (const auto& [stack, values] : by_long_way[i]) {
         const auto found = by_short_way[i].find(stack);
         if (found != by_short_way[i].end() && found->second == values) continue;
-        if (++told > 3) continue;
+        if (++differing > 3) continue;
         ADD_FAILURE() << stack << "\n  long way:  " << ::testing::PrintToString(values) << "\n  short way: "
                       << (found == by_short_way[i].end() ? "missing" : ::testing::PrintToString(found->second));
       }
-      EXPECT_EQ(told, 0) << "of " << by_long_way[i].size();
+      EXPECT_EQ(differing, 0) << "of " << by_long_way[i].size();
       for (const auto& [stack, values] : by_short_way[i]) {
         if (by_long_way[i].count(stack) != 0) continue;
         ADD_FAILURE() << "by the short way only: " << stack;

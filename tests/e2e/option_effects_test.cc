@@ -260,7 +260,7 @@ TEST_F(OptionsIn, TheLibraryAndTheExporterMayBeNamedRelatively) {
   }
 }
 
-TEST_F(OptionsIn, QuietSaysNothingAndVerboseSaysMore) {
+TEST_F(OptionsIn, QuietPrintsNothingAndVerbosePrintsMore) {
   const auto words = [&](const std::string& flag) {
     Command command = CommandFor(Launch::kRun, {"endings", "return"}, {{"heap-interval", "1"}});
     if (!flag.empty()) command.argv.insert(command.argv.begin() + 2, flag);

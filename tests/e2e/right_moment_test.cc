@@ -49,7 +49,7 @@ class Triggers : public Profiled, public ::testing::WithParamInterface<Launch> {
 INSTANTIATE_TEST_SUITE_P(BothWays, Triggers, ::testing::Values(Launch::kPreload, Launch::kRun), LaunchName);
 
 TEST_P(Triggers, InUseOnceUntilItWasLess) {
-  Running program(CommandFor(GetParam(), {"told_moments"}, When("inuse>50MiB")));
+  Running program(CommandFor(GetParam(), {"moments"}, When("inuse>50MiB")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "hold 40");
   Do(&program, "hold 20");
@@ -80,8 +80,7 @@ TEST_P(Triggers, InUseOnceUntilItWasLess) {
 }
 
 TEST_P(Triggers, EachSampledOneByOneCountsToo) {
-  Running program(
-      CommandFor(GetParam(), {"told_moments"}, When("inuse>50MiB", {{"heap-interval", "1"}, {"peak", "no"}})));
+  Running program(CommandFor(GetParam(), {"moments"}, When("inuse>50MiB", {{"heap-interval", "1"}, {"peak", "no"}})));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "hold 60");
   ASSERT_TRUE(Eventually([&] { return Reasons().size() == 1; })) << AllSummaries();
@@ -91,7 +90,7 @@ TEST_P(Triggers, EachSampledOneByOneCountsToo) {
 }
 
 TEST_P(Triggers, TwoAtOnceAreOneFile) {
-  Running program(CommandFor(GetParam(), {"told_moments"}, When("inuse>30MiB, growth>20MiB/min")));
+  Running program(CommandFor(GetParam(), {"moments"}, When("inuse>30MiB, growth>20MiB/min")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "hold 5");
   Do(&program, "hold 60");
@@ -107,7 +106,7 @@ TEST_P(Triggers, TwoAtOnceAreOneFile) {
 }
 
 TEST_P(Triggers, ResidentMemory) {
-  Running program(CommandFor(GetParam(), {"told_moments"}, When("rss>60MiB")));
+  Running program(CommandFor(GetParam(), {"moments"}, When("rss>60MiB")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "hold 80");
   ASSERT_TRUE(Eventually([&] { return Reasons().size() == 1; })) << AllSummaries();
@@ -117,7 +116,7 @@ TEST_P(Triggers, ResidentMemory) {
 
 // A wait that goes on counts, an idle one does not.
 TEST_P(Triggers, WaitsForLocks) {
-  Running program(CommandFor(GetParam(), {"told_moments"}, When("delay>1s/min")));
+  Running program(CommandFor(GetParam(), {"moments"}, When("delay>1s/min")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "idle 3000");
   Do(&program, "stick");
@@ -132,7 +131,7 @@ TEST_P(Triggers, WaitsForLocks) {
 
 // As short a time as a condition may have.
 TEST_P(Triggers, WaitsForLocksWithinASecond) {
-  Running program(CommandFor(GetParam(), {"told_moments"}, When("delay>700ms/s")));
+  Running program(CommandFor(GetParam(), {"moments"}, When("delay>700ms/s")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "stick");
   ASSERT_TRUE(Eventually([&] { return Reasons("block").size() == 1; })) << AllSummaries();
@@ -153,7 +152,7 @@ TEST_P(Triggers, GrowthSinceTheBeginningOfTheProgram) {
 }
 
 TEST_P(Triggers, AForkedChildHasItsOwn) {
-  Running program(CommandFor(GetParam(), {"told_moments"}, When("inuse>30MiB")));
+  Running program(CommandFor(GetParam(), {"moments"}, When("inuse>30MiB")));
   ASSERT_TRUE(program.WaitForOutput("ready"));
   Do(&program, "hold 1");
   program.Write("fork 40\n");
@@ -177,7 +176,7 @@ TEST_P(Triggers, ACommandGetsEachFile) {
                         list + "'\n");
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   const RunResult r =
-      RunAs(GetParam(), {"told_moments"},
+      RunAs(GetParam(), {"moments"},
             {{"snapshot-every", "0"}, {"heap-interval", "1"}, {"on-snapshot", "'" + script + "' first"}});
   ASSERT_TRUE(r.exited(0)) << r.Describe();
   const std::vector<ProfileName> files = ListProfiles(out());
@@ -188,7 +187,7 @@ TEST_P(Triggers, ACommandGetsEachFile) {
 
 TEST_P(Triggers, AFailingCommandIsReportedOnceAndALongOneBlocksNothing) {
   const std::string log = out() + "/.on-snapshot.log", begun = folder() + "/begun", over = folder() + "/over";
-  RunAs(GetParam(), {"told_moments"}, {{"heap-interval", "1"}, {"on-snapshot", "echo oops >&2; false"}});
+  RunAs(GetParam(), {"moments"}, {{"heap-interval", "1"}, {"on-snapshot", "echo oops >&2; false"}});
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
   RunAs(GetParam(), {"hot_mutex"}, {{"heap-interval", "1"}, {"on-snapshot", "exit 3 #"}});
   const auto says = [&](const std::string& text) {
@@ -201,7 +200,7 @@ TEST_P(Triggers, AFailingCommandIsReportedOnceAndALongOneBlocksNothing) {
   EXPECT_NE(all.find(once), std::string::npos) << all;
   EXPECT_EQ(all.find(once), all.rfind(once)) << all;
   const RunResult r =
-      RunAs(GetParam(), {"told_moments"},
+      RunAs(GetParam(), {"moments"},
             {{"heap-interval", "1"}, {"on-snapshot", "touch " + begun + "; sleep 10; touch " + over + "; true"}});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_FALSE(std::filesystem::exists(over));
@@ -211,7 +210,7 @@ TEST_P(Triggers, AFailingCommandIsReportedOnceAndALongOneBlocksNothing) {
 // In whatever group: timeout makes its own.
 TEST_P(Triggers, LeftoverProcessesOfACommandEndWithIt) {
   const std::string left = folder() + "/left";
-  RunAs(GetParam(), {"told_moments"},
+  RunAs(GetParam(), {"moments"},
         {{"heap-interval", "1"}, {"on-snapshot", "timeout 40 sleep 40 & echo $! >>" + left + "; sleep 1; true"}});
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
   const std::vector<std::string> pids = Lines(left);
@@ -220,9 +219,9 @@ TEST_P(Triggers, LeftoverProcessesOfACommandEndWithIt) {
     EXPECT_TRUE(Eventually([&] { return kill(std::stoi(pid), 0) != 0; }, 5)) << "timeout is still there";
 }
 
-TEST_P(Triggers, ACommandsOutputIsBoundedAndItsFailureStillReported) {
+TEST_P(Triggers, ACommandsOutputIsBoundedAndItsFailureReported) {
   const std::string log = out() + "/.on-snapshot.log";
-  RunAs(GetParam(), {"told_moments"}, {{"heap-interval", "1"}, {"on-snapshot", "yes | head -c 3000000; false"}});
+  RunAs(GetParam(), {"moments"}, {{"heap-interval", "1"}, {"on-snapshot", "yes | head -c 3000000; false"}});
   ASSERT_TRUE(Eventually([&] { return Exporters().empty(); }));
   const std::string all = ReadFile(log);
   EXPECT_GT(all.size(), 32u << 10);

@@ -161,7 +161,7 @@ TEST_F(Stuck, AHolderThatSleepsIsNamedWithWhereItSleeps) {
   EXPECT_TRUE(answer.exited(0)) << answer.Describe();
   EXPECT_THAT(answer.out, HasSubstr("mutex accounts_mutex (stuck): 8 threads wait, the longest for "));
   EXPECT_THAT(answer.out, ContainsRegex("held by T2 flusher \\(tid [0-9]+\\), which sleeps in clock_nanosleep"));
-  EXPECT_THAT(answer.out, HasSubstr("flush_slowly ← hold_for_long"));
+  EXPECT_THAT(answer.out, HasSubstr("flush_log ← hold_for_long"));
   EXPECT_THAT(answer.out, ContainsRegex("worker \\(tid [0-9]+\\) and 7 more .*want_accounts ← wait_for_accounts"));
   KillAndSettle(program.get());
 }
@@ -197,7 +197,7 @@ TEST_F(Stuck, ARobustMutexNamesItsNextHolder) {
   const auto program = Start({"stuck", "robust"});
   const RunResult answer = Ask(*program, "post_to_ledger");
   EXPECT_THAT(answer.out, ContainsRegex("held by T[0-9]+ recoverer \\(tid [0-9]+\\), which sleeps in clock_nanosleep .*"
-                                        "flush_slowly ← recover_state ← take_after_death .*its previous owner died"));
+                                        "flush_log ← recover_state ← take_after_death .*its previous owner died"));
   EXPECT_THAT(answer.out, HasSubstr("post_to_ledger ← wait_for_ledger"));
   KillAndSettle(program.get());
 }

@@ -56,7 +56,7 @@ class Agent(FleetTest):
             eventually(pushed, "program %d is pushed once; %s" % (i, self.what_tools_said()))
         self.assertEqual(agent.stop(), 0)
 
-    def test_does_only_what_it_is_told(self):
+    def test_does_only_what_its_options_say(self):
         left = os.path.join(self.tables, "holdfast.%d.0123456789abcdef.lock" % os.geteuid())
         with open(left, "w"):
             pass

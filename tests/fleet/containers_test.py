@@ -85,13 +85,13 @@ class Containers(FleetTest):
         return path
 
     def expect_all(self, server, steps):
-        def told():
+        def reported():
             return (
                 server.total("memory", "alloc_objects", leaf="step_allocates") == steps * PER_STEP
                 and server.total("mutex", "contentions", leaf="step_holds") == steps
             )
 
-        eventually(told, "all steps are told")
+        eventually(reported, "all steps are reported")
         self.assertEqual(server.refused, [])
 
     def test_an_agent_beside_the_program_in_one_pod(self):

@@ -35,7 +35,7 @@ class Otlp(FleetTest):
         )
 
     def expect_all(self, server, steps):
-        eventually(lambda: self.has_all(server, steps), "every step is told")
+        eventually(lambda: self.has_all(server, steps), "every step is reported")
         self.assertEqual(server.refused, [])
 
     def test_each_step_arrives_once(self):

@@ -37,8 +37,8 @@ class PushTest(FleetTest):
     def expect_all(self, server, steps, **labels):
         def otherwise():
             sums = [("memory", "alloc_objects", "step_allocates"), ("block", "contentions", "step_waits"), ("mutex", "contentions", "step_holds")]
-            told = ["%s %d" % (leaf, server.total(family, column, leaf=leaf, **labels)) for family, column, leaf in sums]
-            return "every step is told: %d, but %s; refused %r, failed %r; %s" % (steps, told, server.refused, server.errors, self.what_tools_said())
+            reported = ["%s %d" % (leaf, server.total(family, column, leaf=leaf, **labels)) for family, column, leaf in sums]
+            return "every step is reported: %d, but %s; refused %r, failed %r; %s" % (steps, reported, server.refused, server.errors, self.what_tools_said())
 
         eventually(lambda: self.has_all(server, steps, **labels), otherwise)
         self.assertEqual((server.refused, server.errors), ([], []))
@@ -56,7 +56,7 @@ class PushTest(FleetTest):
         pusher.stop(signal.SIGKILL)
 
     def series(self, server):
-        """The sets of labels that it was told of."""
+        """The sets of labels that were reported."""
         return {tuple(sorted(one.labels.items())) for one in server.kept}
 
     def has_open(self, pusher, *parts):
@@ -77,7 +77,7 @@ class Profiles(PushTest):
         program.step(3)
         self.expect_all(server, 5)
         eventually(lambda: server.newest("memory", "inuse_space", leaf="step_allocates") == 5 * 10 * 1000, "in use")
-        program.end()  # what it held at its end is told, and each counter once
+        program.end()  # what it held at its end is reported, and each counter once
         eventually(lambda: len(server.of("memory")) > 1, "several profiles")
         self.assertTrue(self.has_all(server, 5))
 
@@ -153,12 +153,12 @@ class Profiles(PushTest):
         out = os.path.join(self.folder, "wide")
         options = ["--heap-interval", "1", "--push", server.url]
         subprocess.run([TOOL, "run", "-q", "-o", out, *options, "--", os.path.join(PROGRAMS, "labelled"), "wide"], check=True, env=clean_environment())
-        eventually(lambda: server.total("memory", "alloc_space", leaf="serve") == 1000, "all of it is told")
+        eventually(lambda: server.total("memory", "alloc_space", leaf="serve") == 1000, "all of it is reported")
         self.assertEqual(server.refused, [])
         labels = {len({**sample.labels, **one.labels}) for one in server.kept for sample in one.profile.samples if sample.stack[0] == "serve"}
         self.assertEqual(labels, {27})  # and three that are the server's own
 
-    def test_processes_of_one_series_are_told_of_at_different_times(self):
+    def test_processes_of_one_series_are_reported_at_different_times(self):
         for asleep in (False, True):  # then they have all ended when it looks again, most of them in one tick of the kernel's clock
             server = StandIn(self)
             programs = [self.start() for _ in range(8)]
@@ -179,8 +179,8 @@ class Profiles(PushTest):
             self.assertEqual(len(set(times)), len(times))
             pusher.stop()
 
-    def test_processes_of_one_series_are_told_of_in_order(self):
-        """Also those that ended before the last one was told of, and with folders of their own."""
+    def test_processes_of_one_series_are_reported_in_order(self):
+        """Also those that ended before the last one was reported, and with folders of their own."""
         for protocol in ("push", "ingest"):
             server = StandIn(self)
             pusher = self.push(server, "--label", "pid=all", "--to", protocol)
@@ -307,16 +307,16 @@ class Profiles(PushTest):
         self.assertTrue(all(path.startswith("/ingest?") for path, _ in server.asked))
         self.assertEqual({one.family for one in server.kept}, {"memory", "mutex", "block", "map", "threads"})
 
-    def test_what_began_long_ago_is_told_from_now_on(self):
+    def test_an_old_process_is_reported_from_now_on(self):
         server = StandIn(self)
         program = self.start()
         program.step(2)
         self.push(server, "--since-start-within", "0")
-        eventually(lambda: server.newest("memory", "inuse_objects", leaf="step_allocates") == 20, "in use is told at once")
+        eventually(lambda: server.newest("memory", "inuse_objects", leaf="step_allocates") == 20, "in use is reported at once")
         program.step()
         self.expect_all(server, 1)
 
-    def test_a_program_of_a_moment_is_told(self):
+    def test_a_very_short_process_is_reported(self):
         server = StandIn(self)
         pusher = self.push(server, every="10m")
         for _ in range(3):
@@ -328,7 +328,7 @@ class Profiles(PushTest):
                 os.unlink(os.path.join(self.tables, name))
         self.expect_all(server, 3)
 
-    def test_a_program_that_ends_before_it_is_looked_at_is_told_once(self):
+    def test_a_process_that_ends_before_the_first_look_is_reported_once(self):
         server = StandIn(self)
         pusher = self.push(server)
         os.kill(pusher.process.pid, signal.SIGSTOP)
@@ -340,7 +340,7 @@ class Profiles(PushTest):
         time.sleep(0.5)  # five looks more at the table, which is still there
         self.expect_all(server, 2)
 
-    def test_where_it_ran_is_known_of_a_program_whose_end_is_the_first_that_is_told(self):
+    def test_a_process_reported_only_at_its_end_has_its_place(self):
         server = StandIn(self)
         pusher = self.push(server, every="10m")
         program = self.start(env={"OTEL_SERVICE_NAME": "shop", "OTEL_RESOURCE_ATTRIBUTES": "service.version=4.2", "POD_NAME": "shop-1"})
@@ -413,7 +413,7 @@ class Trouble(PushTest):
         program.step(2)
         other = StandIn(self, port=server.port)
         program.step()
-        eventually(lambda: self.allocated(server) + self.allocated(other) == 4 * PER_STEP, "every step is told")
+        eventually(lambda: self.allocated(server) + self.allocated(other) == 4 * PER_STEP, "every step is reported")
         pusher.wait_for("accepts profiles again")
 
     def test_a_slow_server_holds_up_nothing_else(self):
@@ -624,7 +624,7 @@ class Trouble(PushTest):
             pusher.wait_for(wait)
         self.expect_all(server, 2)
 
-    def test_what_a_full_disk_has_no_room_for_is_told_later(self):
+    def test_profiles_that_a_full_disk_cannot_hold_are_reported_later(self):
         os.mkdir(self.out)
         mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "holdfast", self.out]
         if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
@@ -679,13 +679,13 @@ class Trouble(PushTest):
             set_clock(offset)
             program.step()
             steps += 1
-            eventually(lambda: self.has_all(server, steps), lambda: "%s: all is told; refused %r" % (offset, server.refused))
+            eventually(lambda: self.has_all(server, steps), lambda: "%s: all is reported; refused %r" % (offset, server.refused))
         # Another one begins at a time before that of the last profile.
         self.kill(pusher, server)
         set_clock("-200")
         program.step()
         pusher = self.push(server, env=fake)
-        eventually(lambda: self.has_all(server, steps + 1), lambda: "all is told; refused %r" % server.refused)
+        eventually(lambda: self.has_all(server, steps + 1), lambda: "all is reported; refused %r" % server.refused)
         self.assertEqual(pusher.stop(), 0)
         self.assertTrue(self.has_all(server, steps + 1))
         # Hours ahead or behind, and after a new start, the server's answers say which time it takes. None was refused for good.
@@ -711,7 +711,7 @@ class Trouble(PushTest):
         self.push(server)
         self.expect_all(server, 5)
 
-    def test_of_a_program_that_ended_while_nobody_pushed_the_rest_is_told(self):
+    def test_the_rest_of_a_process_that_ended_without_a_pusher_is_reported(self):
         for exporter in ("no", ""):
             server = StandIn(self)
             out = os.path.join(self.folder, "out" + exporter)
@@ -815,7 +815,7 @@ class Exporters(PushTest):
                 expected = self.flat([Profile(file.read())], column)
             self.assertEqual(self.flat([one.profile for one in server.of(family)], column), expected)
 
-    def test_a_program_that_executes_itself_is_told_of_whole(self):
+    def test_a_process_that_executes_itself_is_reported_whole(self):
         server = StandIn(self)
         options = ["--tables", self.tables, "--heap-interval", "1", "--push", server.url]
         subprocess.run([TOOL, "run", "-q", "-o", self.out, *options, "--", os.path.join(PROGRAMS, "exec_itself")], env=clean_environment(), timeout=PATIENCE)

@@ -121,7 +121,7 @@ class Pprof(FleetTest):
             self.assertEqual(profile.comment("pid"), str(program.pid))
             self.assertFalse([comment for comment in profile.comments if comment.startswith("total ")])
 
-    def test_seconds_of_a_quiet_program_is_empty_and_whole(self):
+    def test_seconds_of_an_idle_process_is_empty_and_whole(self):
         self.start().step()
         profile = self.get(self.serve(), "/debug/pprof/heap?seconds=1").profile
         self.assertEqual(profile.samples, [])
@@ -193,17 +193,17 @@ class Pprof(FleetTest):
     def test_delta_goes_on_where_a_server_before_was(self):
         program = self.start()
         program.step(2)
-        told = lambda server, kind: self.get(server, "/debug/pprof/delta_" + kind).profile
+        increase = lambda server, kind: self.get(server, "/debug/pprof/delta_" + kind).profile
         first = self.serve()
-        self.assertEqual(told(first, "heap").sum("alloc_objects", leaf="step_allocates"), 2 * PER_STEP)
-        self.assertEqual(told(first, "block").sum("contentions", leaf="step_waits"), 2)
+        self.assertEqual(increase(first, "heap").sum("alloc_objects", leaf="step_allocates"), 2 * PER_STEP)
+        self.assertEqual(increase(first, "block").sum("contentions", leaf="step_waits"), 2)
         first.stop(signal.SIGKILL)
         program.step()
         second = self.serve()
-        self.assertEqual(told(second, "heap").sum("alloc_objects", leaf="step_allocates"), PER_STEP)
-        self.assertEqual(told(second, "block").sum("contentions", leaf="step_waits"), 1)
-        self.assertEqual(told(second, "block").samples, [])
-        self.assertEqual(told(second, "mutex").sum("contentions", leaf="step_holds"), 3)  # nobody asked before
+        self.assertEqual(increase(second, "heap").sum("alloc_objects", leaf="step_allocates"), PER_STEP)
+        self.assertEqual(increase(second, "block").sum("contentions", leaf="step_waits"), 1)
+        self.assertEqual(increase(second, "block").samples, [])
+        self.assertEqual(increase(second, "mutex").sum("contentions", leaf="step_holds"), 3)  # nobody asked before
 
     def test_text_is_what_pprof_reads(self):
         self.start().step(2)

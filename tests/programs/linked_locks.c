@@ -23,7 +23,7 @@ __attribute__((noinline)) static void* take(size_t bytes) {
   pthread_mutex_unlock(&allocators);
   return block;
 }
-__attribute__((noinline)) static void* take_slowly(size_t bytes) {
+__attribute__((noinline)) static void* take_uncached(size_t bytes) {
   volatile size_t wanted = bytes;
   void* block = take(wanted);
   wanted = 0;
@@ -37,7 +37,7 @@ __asm__(".text\n.p2align 4\n"
         // As allocators do: a jump leads to the part that waits.
         FUNCTION(malloc, "mov %rdi,%rax\nnop\nnop\njmp malloc_default\n")
             FUNCTION(free, "mov %rdi,%rax\nmov %rdi,%rcx\nnop\nret\n"));
-__attribute__((used, noinline)) void* malloc_default(size_t bytes) { return take_slowly(bytes); }
+__attribute__((used, noinline)) void* malloc_default(size_t bytes) { return take_uncached(bytes); }
 void mi_version(void) {}
 
 static pthread_barrier_t begin;

@@ -55,7 +55,7 @@ KNOWN void slow_read(void) {
   }
   pthread_rwlock_unlock(&routes_lock);
 }
-static void* ReadSlowly(void* unused) {
+static void* ReadForLong(void* unused) {
   slow_read();
   slow_has_it = 2;
   return unused;
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   is_handed_over = strcmp(argv[1], "handed_over") == 0;
   rounds = atoi(argv[2]);
   pthread_t threads[2];
-  pthread_create(&threads[0], NULL, ReadSlowly, NULL);
+  pthread_create(&threads[0], NULL, ReadForLong, NULL);
   while (!slow_has_it) usleep(100);
   pthread_create(&threads[1], NULL, Write, NULL);
   AwaitWriter();

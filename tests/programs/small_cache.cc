@@ -46,29 +46,29 @@ class Counts {
   __attribute__((noinline)) void Tell(std::vector<std::string> keys) {
     {
       const std::lock_guard lock(mutex_);
-      told_.push_back(std::move(keys));
+      invalidated_.push_back(std::move(keys));
     }
     changed_.notify_one();
   }
   [[noreturn]] void Count() {
     while (true) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return !told_.empty(); });
-      CountTold();
+      changed_.wait(lock, [&] { return !invalidated_.empty(); });
+      CountInvalidated();
     }
   }
 
  private:
-  __attribute__((noinline)) void CountTold() {  // with the lock: who tells waits
-    for (const auto& keys : told_) {
+  __attribute__((noinline)) void CountInvalidated() {  // with the lock: who tells waits
+    for (const auto& keys : invalidated_) {
       for (const std::string& key : keys) ++counts_[key.substr(0, 5)];
     }
-    told_.clear();
+    invalidated_.clear();
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::vector<std::string>> told_;
+  std::vector<std::vector<std::string>> invalidated_;
   std::map<std::string, long> counts_;
 };
 

@@ -134,12 +134,12 @@ static void* serve_reads(void* unused) {
   return unused;
 }
 
-KEPT static void flush_slowly(void) { sleep(3600); }
+KEPT static void flush_log(void) { sleep(3600); }
 static void* hold_for_long(void* unused) {
   Named("flusher");
   pthread_mutex_lock(&accounts_mutex);
   pthread_barrier_wait(&all_hold);
-  flush_slowly();
+  flush_log();
   return unused;
 }
 KEPT static void want_accounts(void) {
@@ -169,7 +169,7 @@ KEPT static void* keep_jobs(void* unused) {
   pthread_mutex_lock(&jobs);
   pthread_t waiter;
   pthread_create(&waiter, NULL, wait_for_local, &jobs);
-  flush_slowly();
+  flush_log();
   pthread_mutex_unlock(&jobs);
   return unused;
 }
@@ -210,7 +210,7 @@ static void* consume(void* unused) {
   return unused;
 }
 
-KEPT static void recover_state(void) { flush_slowly(); }
+KEPT static void recover_state(void) { flush_log(); }
 static void* take_after_death(void* unused) {
   Named("recoverer");
   if (pthread_mutex_lock(&ledger_mutex) != EOWNERDEAD) abort();

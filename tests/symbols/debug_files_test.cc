@@ -127,7 +127,7 @@ TEST_F(DebugFilesTest, ASeparateFileThatIsCompressedByZstd) {
 }
 
 // Whatever is the matter with the lines, the functions of .symtab have their names, and the file is named.
-TEST_F(DebugFilesTest, ASeparateFileWithDamagedLinesStillNamesFunctions) {
+TEST_F(DebugFilesTest, ASeparateFileWithDamagedLinesNamesFunctions) {
   const std::string app = CopyOf("gcc-5-pie", "app");
   const std::string id = BuildId(app), debug = IdFile(id);
   Do("objcopy --only-keep-debug --compress-debug-sections=zlib app " + debug + " && strip app");

@@ -74,7 +74,7 @@ class ExporterProgressTest : public ::testing::Test {
   ExporterProgress progress_;
 };
 
-TEST_F(ExporterProgressTest, AStoppedExporterIsStillAtTheThirdLook) {
+TEST_F(ExporterProgressTest, AStoppedExporterIsStalledAtTheThirdLook) {
   StartHolder([] { raise(SIGSTOP); });
   AwaitState('T');
   EXPECT_EQ(LooksUntilStalled(), 3);
@@ -83,20 +83,20 @@ TEST_F(ExporterProgressTest, AStoppedExporterIsStillAtTheThirdLook) {
 }
 
 // A thread of it may still be ending, and then give up the lock.
-TEST_F(ExporterProgressTest, OneThatHasEndedIsStillAfterAWhile) {
+TEST_F(ExporterProgressTest, AnExitedExporterIsStalledAfterAWhile) {
   StartHolder([] {});
   AwaitState('Z');
   EXPECT_GT(LooksUntilStalled(), 60);
 }
 
 // Frozen with a container, or in a file system that does not answer.
-TEST_F(ExporterProgressTest, OneThatSleepsForLongerThanItsTickIsStill) {
+TEST_F(ExporterProgressTest, AnExporterThatSleepsBeyondItsTickIsStalled) {
   StartHolder([] { pause(); });
   AwaitState('S');
   EXPECT_GT(LooksUntilStalled(), 30);
 }
 
-TEST_F(ExporterProgressTest, OneThatWantsToRunIsNeverStill) {
+TEST_F(ExporterProgressTest, AnExporterThatWantsToRunIsNeverStalled) {
   StartHolder([] {
     for (std::atomic<int> turn{0};; ++turn) {
     }
@@ -104,7 +104,7 @@ TEST_F(ExporterProgressTest, OneThatWantsToRunIsNeverStill) {
   EXPECT_EQ(LooksUntilStalled(), 0);
 }
 
-TEST_F(ExporterProgressTest, OneWhoseChildWorksIsNotStill) {
+TEST_F(ExporterProgressTest, AnExporterWithABusyChildIsNotStalled) {
   StartHolder([] {
     if (fork() == 0) {
       for (const pid_t parent = getppid(); getppid() == parent;) {

@@ -79,7 +79,7 @@ TEST_F(HeapGaps, LargeBlocksAreSampledAsOftenAsTheFormulaSays) {
 }
 
 // However often a program forks: samples stay as frequent, its bytes are counted, and a new interval is found in time.
-TEST_F(HeapGaps, DrawnAnewAtEachForkAreStillRight) {
+TEST_F(HeapGaps, DrawnAnewAtEachForkHaveTheRightMean) {
   constexpr int kBlocks = 100'000, kBytes = 1000;
   constexpr uint64_t kInterval = 65536;
   Use(kInterval);

@@ -23,7 +23,7 @@ class Holds : public Waits {
 };
 
 // The lock's word does not show them yet.
-TEST_F(Holds, AreChargedForWaitersThatAreStillBeingCaptured) {
+TEST_F(Holds, AreChargedForWaitersDuringTheirCapture) {
   LockWait wait;
   Begin(&wait);
   Backdate(&wait, kSecond);
@@ -33,7 +33,7 @@ TEST_F(Holds, AreChargedForWaitersThatAreStillBeingCaptured) {
   EndWait(&wait, true);
 }
 
-TEST_F(Holds, AreStillToBeAttributedAfterAnUnlockThatFailed) {
+TEST_F(Holds, RemainToBeAttributedAfterAFailedUnlock) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);

@@ -79,9 +79,9 @@ TEST(ProfileDelta, AWaitThatIsOverTakesItsTimeSoFarAway) {
 
 TEST(ProfileDelta, IncreasesLeaveWaitsInProgressOut) {
   const Made first = std::move(Made(100).Add(0x2000, 1, 50, "state", "waiting").Add(0x3000, 1, 5));
-  const Profile told = IncreaseSince(CumulativeValues(), first.profile());
-  EXPECT_THAT(Delays(told), ElementsAre(Pair(0x3000, 5)));
-  EXPECT_EQ(told.duration_nanos, 0);
+  const Profile increase = IncreaseSince(CumulativeValues(), first.profile());
+  EXPECT_THAT(Delays(increase), ElementsAre(Pair(0x3000, 5)));
+  EXPECT_EQ(increase.duration_nanos, 0);
   const Made second = std::move(Made(200).Add(0x2000, 1, 90).Add(0x3000, 1, 5));
   const Profile more = IncreaseSince(CumulativeValues(first.profile()), second.profile());
   EXPECT_THAT(Delays(more), ElementsAre(Pair(0x2000, 90)));

@@ -129,7 +129,7 @@ TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
 }
 
 // And may have given up a moment later.
-TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsStillAttributed) {
+TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsAttributed) {
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
@@ -167,7 +167,7 @@ TEST_F(IdleSlots, AWaiterThatComesTooLateIsInNoSum) {
 }
 
 // At most as many unlocks go the longer way as are said.
-TEST_F(IdleSlots, CalmUnlocksLookOnceInSoMany) {
+TEST_F(IdleSlots, UncontendedUnlocksVisitTheSlotsRarely) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);

@@ -144,7 +144,7 @@ TEST(PprofWriter, AtMostTwentyCommentsTheRecordsHaveTheRest) {
   for (const char* comment : {"kind: mutex", "exact: delay_ns", "delay_ns: 5", "no names: /a", "no names: /b: why",
                               "waiting: 2 threads, delay_ns 7"})
     profile.AddComment(comment);
-  for (int i = 0; i < 16; ++i) profile.AddComment(fmt::format("told {}: it", i));
+  for (int i = 0; i < 16; ++i) profile.AddComment(fmt::format("noted {}: it", i));
   const auto written = [&] {
     const pb::Profile others = ReadByLibprotobuf(EncodePprof(profile));
     std::vector<std::string> comments;
@@ -155,8 +155,8 @@ TEST(PprofWriter, AtMostTwentyCommentsTheRecordsHaveTheRest) {
   profile.mutable_process()->kind = "mutex";
   EXPECT_EQ(written().size(), kMaxComments);
   EXPECT_THAT(written(), AllOf(Contains("delay_ns: 5"), Contains("kind: mutex"), Contains("exact: delay_ns"),
-                               Contains("told 15: it"), Contains("waiting: 2 threads, delay_ns 7")));
-  for (int i = 16; i < 30; ++i) profile.AddComment(fmt::format("told {}: it", i));
+                               Contains("noted 15: it"), Contains("waiting: 2 threads, delay_ns 7")));
+  for (int i = 16; i < 30; ++i) profile.AddComment(fmt::format("noted {}: it", i));
   profile.AddComment("tail calls: 3");
   EXPECT_THAT(written(), AllOf(Contains("kind: mutex"), Contains("tail calls: 3")))
       << "older releases need the one, and no record has the other";
@@ -395,7 +395,7 @@ TEST(PprofRecords, OldCommentsAreReadOnceHoweverOftenTheFileHasThem) {
     for (const char* comment :
          {"merged from: a", "object: a is called b", "no names: /a: why", "lost live-table-full: 7",
           "frees not seen: 5 bytes in 1 blocks of /a, which calls another free", "profiled: heap mutex",
-          "waiting deadlock 1: 1 2", "told: it"})
+          "waiting deadlock 1: 1 2", "noted: it"})
       profile.AddComment(comment);
   }
   const auto read = DecodePprof(EncodePprof(profile), "old");
@@ -490,7 +490,8 @@ TEST(PprofRecords, OfSeveralOldCommentsTheFirstCounts) {
 TEST(PprofRecords, OfCommentsThatAreNotOursThereAreNone) {
   Profile profile = SmallProfile();
   profile.comments.clear();
-  for (const char* comment : {"told: it", "waiting: for the door", "peak: high", "lock of the door", "lock 2 alone: 1"})
+  for (const char* comment :
+       {"noted: it", "waiting: for the door", "peak: high", "lock of the door", "lock 2 alone: 1"})
     profile.AddComment(comment);
   const auto read = DecodePprof(EncodePprof(profile), "others");
   ASSERT_TRUE(read.ok()) << read.status();

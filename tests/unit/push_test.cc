@@ -493,7 +493,7 @@ TEST_F(SpoolTest, FilesOfSentProfilesAreReused) {
   EXPECT_LE(files(), before + 1);  // of `reported` there are two by now
 }
 
-TEST(IdleProcess, IsStillAsLongAsItsRecordsAreAndAllOfItIsKept) {
+TEST(IdleProcess, IsIdleWhileItsRecordsStayAndEverythingIsKept) {
   const ServerProfiles made = ForServer(Heap(7, 3));
   IdleProcess idle;
   idle.Begin(11);

@@ -431,7 +431,7 @@ TEST_F(StackTraceTest, CodeOutsideOfModulesIsSteppedOverByItsFramePointer) {
   EXPECT_GT(ours.depth, at + 8) << "and above it all that leads to main";
 }
 
-TEST_F(StackTraceTest, WithoutSystemCallsAThreadIsStillWalked) {
+TEST_F(StackTraceTest, WithoutSystemCallsAThreadIsWalked) {
   no_system_calls = true;
   std::thread([this] { Recurse(20, this); }).join();
   no_system_calls = false;

@@ -98,7 +98,7 @@ TEST_F(LeftWaits, AreNotCapturedInAChildOfFork) {
     if (StateOf(&wait)->capture_end_ns != 0) EndWait(&wait, false);
   } while (StateOf(&wait)->capture_end_ns != 0);
   current_table = nullptr;  // by a handler
-  StillWaiting({}, &wait);
+  ContinueWait({}, &wait);
   EXPECT_EQ(lock_preparing, 0u);
 }
 

@@ -39,7 +39,7 @@ class OwnWork : public Waits {
 TEST_F(OwnWork, OfALockThatCameFreeDuringTheCaptureIsTakenOff) { EXPECT_EQ(After(true, 4), (Lengths{5, 1})); }
 TEST_F(OwnWork, OfALockThatCameFreeBeforeTheCaptureIsAllTakenOff) { EXPECT_EQ(After(true, 1), (Lengths{2, 1})); }
 TEST_F(OwnWork, OfALockThatWasNeverReportedFreeIsHalfSubtracted) { EXPECT_EQ(After(true, 0), (Lengths{6, 6})); }
-TEST_F(OwnWork, OfALockThatStillIsTakenDelaysNobody) { EXPECT_EQ(After(false, 4), (Lengths{10, 6})); }
+TEST_F(OwnWork, OnATakenLockDelaysNobody) { EXPECT_EQ(After(false, 4), (Lengths{10, 6})); }
 
 // ---- Sums that are added after the unlock ----
 
@@ -250,7 +250,7 @@ TEST_F(CallSites, UnknownOnesAreCapturedWhenAWaitOutlastsItsFirstPart) {
     EnterWait(false, &wait);
     if (StateOf(&wait)->capture_end_ns != 0) EndWait(&wait, false);
   } while (StateOf(&wait)->capture_end_ns != 0);
-  StillWaiting({}, &wait);
+  ContinueWait({}, &wait);
   EXPECT_NE(StateOf(&wait)->capture_end_ns, 0);
   EXPECT_EQ(StateOf(&wait)->chance, 1) << "a long wait weighs as one";
   EXPECT_TRUE(StateOf(&wait)->sampled);

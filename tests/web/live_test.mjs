@@ -60,7 +60,7 @@ test("A program that gets into a deadlock turns the panel red, with the function
   const { page, close, until, answers } = await look(`${server.url}/p/${one.pid}/`);
   const panel = page.getByTestId("waiting-now");
   assert.equal(await page.getByTestId("deadlock").count(), 0);
-  const calm = await panel.evaluate((element) => getComputedStyle(element).backgroundColor);
+  const plain = await panel.evaluate((element) => getComputedStyle(element).backgroundColor);
   await one.deadlock();
   await page.getByTestId("deadlock").waitFor();
   const text = (await page.getByTestId("deadlock").innerText()).replace(/\s+/g, " ");
@@ -69,7 +69,7 @@ test("A program that gets into a deadlock turns the panel red, with the function
   assert.match(text, /holds second_mutex.*waits for first_mutex.* in takes_first/);
   const [red, green, blue] = (await panel.evaluate((element) => getComputedStyle(element).borderLeftColor)).match(/\d+/g).map(Number);
   assert.ok(red > 2 * green && red > 2 * blue, `${red} ${green} ${blue}`);
-  assert.notEqual(await panel.evaluate((element) => getComputedStyle(element).backgroundColor), calm);
+  assert.notEqual(await panel.evaluate((element) => getComputedStyle(element).backgroundColor), plain);
   // On top: above everything that the report says.
   const [at, below] = [await panel.boundingBox(), await page.locator(".summary").boundingBox()];
   assert.ok(at.y < below.y && at.y < 200, `${at.y} ${below.y}`);
@@ -421,10 +421,10 @@ test("With a token the page and its feed work for who has it", async () => {
 });
 
 test("axe finds nothing serious, in light and dark, wide and on a phone, with a deadlock on it; nothing is cut off", async () => {
-  const [one, calm] = [await program(), await program()];
-  const server = await serve([one, calm]);
+  const [one, plain] = [await program(), await program()];
+  const server = await serve([one, plain]);
   await one.step();
-  await calm.step();
+  await plain.step();
   await one.deadlock();
   for (const [colorScheme, width] of [["light", 375], ["dark", 1400]]) {
     const { page, close } = await look(`${server.url}/p/${one.pid}/`, { colorScheme, width });
@@ -443,6 +443,6 @@ test("axe finds nothing serious, in light and dark, wide and on a phone, with a 
   }
   await server.end();
   await one.end("SIGKILL");
-  await calm.finish();
+  await plain.finish();
 });
 });

@@ -57,7 +57,7 @@ test("Every row of every metric equals holdfast top: heap, mutex and block, of r
   }
 });
 
-test("Whose it is, what it is called, and what brings names that are missing", async () => {
+test("The owner, its name, and how to get missing names", async () => {
   const full = "app::Table<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >::Grow()";
   const nameless = { name: "libx.so!0x1234", object: "/opt/libx.so" };
   const file = report([{ samples: [heap(["main", "serve", full, "zmalloc"], 700), heap(["main", "serve", "load", "zmalloc"], 300)] }]);
@@ -772,7 +772,7 @@ test("Threads in the top-down tree, and each sample's share of its own thread", 
   await close();
 });
 
-test("Differences can be told without red and green, and each box by its sign", async () => {
+test("Differences need no red and green: each box has a sign", async () => {
   const { page, close } = await open(report([{ samples: [heap(["main", "more"], 900), heap(["main", "less"], 100)] }], { base: [{ samples: [heap(["main", "more"], 300), heap(["main", "less"], 500)] }] }));
   const colours = () => page.locator(".legend i").evaluateAll((all) => all.map((i) => getComputedStyle(i).backgroundColor.match(/\d+/g).map(Number)));
   // As a deuteranope sees them (Viénot 1999): red and green become one.

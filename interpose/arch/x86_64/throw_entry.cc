@@ -42,7 +42,7 @@ __cxa_rethrow:
   .cfi_endproc
   .size __cxa_rethrow, .-__cxa_rethrow
 
-  .macro HOLDFAST_UNWIND name, told
+  .macro HOLDFAST_UNWIND name, recorder
   .globl \name
   .type \name, @function
 \name:
@@ -52,7 +52,7 @@ __cxa_rethrow:
   mov 8(%rsp), %rsi
   lea 16(%rsp), %rdx
   mov %rbp, %rcx
-  call \told
+  call \recorder
   pop %rdi
   .cfi_adjust_cfa_offset -8
   jmp *%rax

@@ -257,7 +257,7 @@ class Course {
         for (size_t i = begin + 1; i <= end; ++i) paused_[i] = true;
         if (begin > 0) longest = std::max(longest, length);
       }
-      quiet_end_ = quiet_end_ || (sure && at_end);
+      flat_end_ = flat_end_ || (sure && at_end);
       begin = end + 1;
     }
     for (size_t i = 1; i < n_; ++i) clock_[i] = clock_[i - 1] + (paused_[i] ? 0 : Time(i - 1, i));
@@ -481,7 +481,7 @@ class Course {
                          values[last] - values[at] >= kRisesAtEnd * rate * (clock_[last] - clock_[at]);
       // It stopped when the traffic stopped, so its course under traffic is unknown. At start-up tables are filled like
       // this.
-      const bool paused = quiet_end_ && pace.stopped && pace.end < (1 - kStartUp) * (clock_[last] - clock_[first]);
+      const bool paused = flat_end_ && pace.stopped && pace.end < (1 - kStartUp) * (clock_[last] - clock_[first]);
       return rises || paused ? GrowthClass::kUndecided : GrowthClass::kPlateau;
     }
     if (last - first < kMinRising) return GrowthClass::kUndecided;
@@ -650,7 +650,7 @@ class Course {
   double alarm_ = kMaxAlarm, alarm_if_nothing_is_freed_ = kMaxAlarm;
   std::vector<double> clock_;
   std::vector<bool> paused_;  // whether the time before each snapshot does not count
-  bool quiet_end_ = false;
+  bool flat_end_ = false;
 };
 
 }  // namespace

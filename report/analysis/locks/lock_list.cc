@@ -126,8 +126,8 @@ LockList ReadLockList(const Profile& profile, Plumbing* plumbing) {
   const WaitingList waiting = ReadWaitingList(profile);
   for (const record::Wait& wait : waiting.waits) {
     if (wait.lock == 0 || wait.stack == 0) continue;
-    list.waiters.push_back({static_cast<int>(std::min<uint32_t>(wait.lock, INT32_MAX)), waiting.StackAt(wait.stack),
-                            wait.delay_ns});
+    list.waiters.push_back(
+        {static_cast<int>(std::min<uint32_t>(wait.lock, INT32_MAX)), waiting.StackAt(wait.stack), wait.delay_ns});
   }
   // The order is the same whether or not plumbing is shown.
   std::optional<Plumbing> own;

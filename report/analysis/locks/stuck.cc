@@ -67,9 +67,7 @@ class Stuck {
   }
 
  private:
-  WaitRank RankOf(const record::Wait& wait) const {
-    return ranks_[static_cast<size_t>(&wait - list_.waits.data())];
-  }
+  WaitRank RankOf(const record::Wait& wait) const { return ranks_[static_cast<size_t>(&wait - list_.waits.data())]; }
 
   std::string Deadlock(const std::vector<uint32_t>& circle) const {
     const std::string since = FormatDuration(words_.SinceNs(circle));

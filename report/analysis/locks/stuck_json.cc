@@ -47,7 +47,12 @@ std::string StuckJson(const Profile& profile, int64_t pid, const CallsShown& sho
   for (const record::Wait& wait : words.list().waits) {
     json.Open('{');
     AddThread(words, "thread", wait.thread, &json);
-    json.Key("kind").String(wait.kind).Key("lock").String(words.LockName(wait)).Key("address").String(fmt::format("0x{:x}", wait.address));
+    json.Key("kind")
+        .String(wait.kind)
+        .Key("lock")
+        .String(words.LockName(wait))
+        .Key("address")
+        .String(fmt::format("0x{:x}", wait.address));
     json.Key("waiting_ns").Number(wait.delay_ns);
     AddCalls(words, wait.stack, &json);
     json.Key("idle").Bool(words.RankOf(wait) == WaitRank::kIdle);

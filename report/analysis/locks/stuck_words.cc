@@ -42,8 +42,7 @@ std::string StuckWords::ThreadName(uint32_t thread) const {
 
 std::string StuckWords::LockName(const record::Wait& wait) const {
   if (wait.kind == "join") {
-    return wait.holder == 0 ? "a thread's end"
-                                                : fmt::format("the end of {}", ThreadName(wait.holder));
+    return wait.holder == 0 ? "a thread's end" : fmt::format("the end of {}", ThreadName(wait.holder));
   }
   for (const LockList::Lock& lock : locks_.locks) {
     if (IsNumber(lock, wait.lock)) return Printable(LockNameOf(profile_, locks_, lock, &plumbing_));
@@ -74,8 +73,7 @@ std::string StuckWords::Calls(uint32_t stack) const {
 }
 
 std::string StuckWords::Way(uint32_t stack) const {
-  return stack == 0 ? ""
-                                        : Printable(WayText(profile_, list_.StackAt(stack), folds_ ? &plumbing_ : nullptr));
+  return stack == 0 ? "" : Printable(WayText(profile_, list_.StackAt(stack), folds_ ? &plumbing_ : nullptr));
 }
 
 std::vector<std::string> StuckWords::CallNames(uint32_t stack) const {
@@ -160,8 +158,7 @@ std::string StuckWords::HowKnown(const record::Wait& wait) const {
 
 WaitRank StuckWords::RankOf(const record::Wait& wait) const {
   // A futex with one waiter is much more often an event than a lock.
-  const bool is_lock =
-      wait.kind != "futex" || wait.holder != 0 || waiters_.at({wait.kind, wait.address}) > 1;
+  const bool is_lock = wait.kind != "futex" || wait.holder != 0 || waiters_.at({wait.kind, wait.address}) > 1;
   if (!IsUnheldKind(wait.kind) && is_lock) return IsParked(wait) ? WaitRank::kIdle : WaitRank::kLock;
   // A thread that blocks others is not idle.
   if (wait.stack == 0 || holders_.contains(wait.thread)) return WaitRank::kEvent;

@@ -359,16 +359,16 @@ absl::StatusOr<std::vector<std::string>> FilesFor(const std::vector<std::string>
     if (!NamesSeveralFiles(argument) || FindProfiles({argument}, kind).ok()) continue;
     const auto found = FindProfiles({argument}, others);
     if (!found.ok()) continue;
-    std::optional<Profile> told;
+    std::optional<Profile> highest;
     for (const auto& file : *found) {
       absl::StatusOr<Profile> other = ReadPprofFile(file.path);
       if (!other.ok()) continue;
-      if (!told.has_value() || PeakBytesOf(*other).value_or(0) > PeakBytesOf(*told).value_or(0))
-        told = *std::move(other);
+      if (!highest.has_value() || PeakBytesOf(*other).value_or(0) > PeakBytesOf(*highest).value_or(0))
+        highest = *std::move(other);
     }
-    if (told.has_value())
+    if (highest.has_value())
       return absl::NotFoundError(fmt::format("{}: no {} profiles {}. {}", argument, kind,
-                                             is_process ? "of this process" : "in this folder", without(*told)));
+                                             is_process ? "of this process" : "in this folder", without(*highest)));
   }
   return FilesOfKindFor(arguments, kind, without);
 }

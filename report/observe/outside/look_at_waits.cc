@@ -235,11 +235,11 @@ class Look {
       if (wait != kNoIndex && IsSure(state_.ongoing[wait])) waits_for[i] = state_.ongoing[wait].holder;
     }
     for (std::vector<uint32_t>& circle : CirclesOf(waits_for)) {
-      const bool still_waits = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
+      const bool all_wait = std::all_of(circle.begin(), circle.end(), [this](uint32_t thread) {
         const OngoingWaitInfo& wait = state_.ongoing[state_.threads[thread].wait];
         return table_.OngoingOwnerAt(wait.place) == wait.owner;
       });
-      if (!still_waits) continue;
+      if (!all_wait) continue;
       const auto is_older = [this](uint32_t a, uint32_t b) {
         return state_.threads[a].number < state_.threads[b].number;
       };

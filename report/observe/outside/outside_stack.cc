@@ -190,9 +190,9 @@ class Walker {
 }  // namespace
 
 // Copies of a module's headers and unwind tables at their offsets; the rest is zero.
-class OutsideStacks::Image {
+class OutsideStacks::Tables {
  public:
-  Image(const ProcessMemory& memory, const ModuleInfo& module) : start_(module.start) {
+  Tables(const ProcessMemory& memory, const ModuleInfo& module) : start_(module.start) {
     const uint64_t bytes = module.end - module.start;
     if (module.end <= module.start || bytes > kMaxImage) return;
     void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -231,11 +231,11 @@ class OutsideStacks::Image {
         std::find_if(headers.begin(), headers.end(), [&](const auto& h) { return contains(h, tables->p_vaddr); });
     if (head_of_tables.frame_encoding == kFromHere4 && !contains(*of_tables, entries)) copy(entries);
   }
-  ~Image() {
+  ~Tables() {
     if (memory_ != nullptr) munmap(memory_, bytes_);
   }
-  Image(const Image&) = delete;
-  Image& operator=(const Image&) = delete;
+  Tables(const Tables&) = delete;
+  Tables& operator=(const Tables&) = delete;
 
   uint64_t start() const { return start_; }
   UnwindRow RowAt(uint64_t pc) const {
@@ -253,22 +253,22 @@ class OutsideStacks::Image {
 OutsideStacks::OutsideStacks() = default;
 OutsideStacks::~OutsideStacks() = default;
 
-const OutsideStacks::Image* OutsideStacks::ImageOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules,
-                                                   uint64_t pc) {
+const OutsideStacks::Tables* OutsideStacks::TablesOf(const ProcessMemory& memory,
+                                                     const std::vector<ModuleInfo>& modules, uint64_t pc) {
   const ModuleInfo* module = ModuleOf(modules, pc);
   if (module == nullptr) return nullptr;
-  for (const auto& image : images_) {
-    if (image->start() == module->start) return image.get();
+  for (const auto& tables : tables_) {
+    if (tables->start() == module->start) return tables.get();
   }
-  return images_.emplace_back(std::make_unique<Image>(memory, *module)).get();
+  return tables_.emplace_back(std::make_unique<Tables>(memory, *module)).get();
 }
 
 StackInfo OutsideStacks::Walk(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc,
                               uint64_t sp, std::vector<uint64_t>* ends) {
   StackInfo stack{};
   const RowBefore row_before = [&](uint64_t return_to) -> std::optional<UnwindRow> {
-    const Image* image = ImageOf(memory, modules, return_to - 1);
-    return image != nullptr ? std::optional(image->RowAt(return_to - 1)) : std::nullopt;
+    const Tables* tables = TablesOf(memory, modules, return_to - 1);
+    return tables != nullptr ? std::optional(tables->RowAt(return_to - 1)) : std::nullopt;
   };
   Walker walker(memory, modules, row_before, pc, sp);
   bool at_end = false;

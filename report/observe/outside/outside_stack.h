@@ -32,9 +32,9 @@ class OutsideStacks {
                  std::vector<uint64_t>* ends = nullptr);
 
  private:
-  class Image;  // a module's headers and unwind tables, at the offsets they have in the process
-  const Image* ImageOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc);
-  std::vector<std::unique_ptr<Image>> images_;
+  class Tables;  // a module's headers and unwind tables, at the offsets they have in the process
+  const Tables* TablesOf(const ProcessMemory& memory, const std::vector<ModuleInfo>& modules, uint64_t pc);
+  std::vector<std::unique_ptr<Tables>> tables_;
 };
 
 // Leaves out the middle of a deep stack, as the library does (sampler/contract/deep_stacks.h).

@@ -301,7 +301,7 @@ Liveness TableFile::liveness() const { return SomebodyWrites(file_) ? LivenessOf
 void TableFile::WriteWord(size_t offset, uint32_t value) const {
   const FileDescriptor file(
       open(absl::StrCat("/proc/self/fd/", file_.get()).c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
-  // An error needs no handling: a target that waits for the word continues after 2 s.
+  // An error needs no handling: a process that waits for the word continues after 2 s.
   [[maybe_unused]] const ssize_t written = pwrite(file.get(), &value, sizeof value, static_cast<off_t>(offset));
 }
 
@@ -387,7 +387,7 @@ absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uin
     return absl::ResourceExhaustedError(
         absl::StrCat("it was changed ", kIntervals - 1, " times, and the table has no space for another change"));
   }
-  // The target reads the count, so write the interval first.
+  // The process reads the count, so write the interval first.
   if (!write(changes + count * sizeof(IntervalChange), IntervalChange{NowNs(CLOCK_REALTIME), interval}) ||
       !write(counter, count + 1))
     return ErrnoStatus("write");

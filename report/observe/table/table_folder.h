@@ -23,7 +23,7 @@
 
 namespace holdfast {
 
-// The words for communication between target and exporter.
+// The words for communication between process and exporter.
 struct ControlWords {
   uint32_t exit_request = 0, exported = 0, snapshot_request = 0, snapshot_done = 0;
   ExitMoment exit_moment = ExitMoment::kNone;
@@ -83,9 +83,9 @@ class TableFile {
   // wait.
   uint64_t OngoingOwnerAt(uint64_t place) const;
 
-  // The last profile is written (or cannot be): wakes a target that waits for it at exit.
+  // The last profile is written (or cannot be): wakes a process that waits for it at exit.
   void AnswerExit() const;
-  // The table is copied: releases a target that waits before its exit handlers. Returns false if the target had already
+  // The table is copied: releases a process that waits before its exit handlers. Returns false if the process had already
   // continued, so that the copy may show the state after the handlers.
   bool AnswerExitMoment() const;
   void AnswerSnapshot(uint32_t request) const;

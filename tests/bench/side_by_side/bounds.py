@@ -9,7 +9,7 @@ from report import of
 from works import FLAT, LIVE
 
 
-HELD, NOT_HELD, UNTOLD = "held", "**not held**", "cannot be told"
+HELD, NOT_HELD, UNDECIDED = "held", "**not held**", "cannot be decided"
 
 
 @dataclasses.dataclass
@@ -29,7 +29,7 @@ class Bound:
     def verdict(self):
         if self.figure <= self.limit:
             return HELD
-        return NOT_HELD if self.low is None or self.low > self.limit else UNTOLD
+        return NOT_HELD if self.low is None or self.low > self.limit else UNDECIDED
 
     def wants_more(self):
         """Whether more rounds might tell on which side of its limit it lies."""
@@ -44,10 +44,10 @@ def table(bounds):
     for bound in sorted(bounds, key=lambda bound: bound.left()):
         lines.append(f"| {bound.what} | {bound.shown_limit} | {bound.shown} | {bound.verdict()} |")
     verdicts = [bound.verdict() for bound in bounds]
-    untold = verdicts.count(UNTOLD)
+    undecided = verdicts.count(UNDECIDED)
     return (f"{verdicts.count(HELD)} of {len(bounds)} bounds held, {verdicts.count(NOT_HELD)} not" +
-            (f"; for {untold} it {UNTOLD}" if untold else "") +
-            ". What was timed is a median (or the figure that its line names), with its interval (99 %); where that is above its bound and the interval is not, it cannot be told. "
+            (f"; for {undecided} it {UNDECIDED}" if undecided else "") +
+            ". What was timed is a median (or the figure that its line names), with its interval (99 %); where that is above its bound and the interval is not, it cannot be decided. "
             "Sorted by how near to its bound each is.\n\n" + "\n".join(lines) + "\n")
 
 

@@ -56,7 +56,7 @@ class Runner:
                         self.once(work, configuration)
             self.turn += 1
 
-    def until_told(self, works, configurations, bounds_now, seconds):
+    def until_decided(self, works, configurations, bounds_now, seconds):
         """More rounds while some bound lies within the interval of what was measured, for so long at most."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and any(bound.wants_more() for bound in bounds_now()):
@@ -67,7 +67,7 @@ class Runner:
         begin, compared = time.monotonic(), [c for c in configurations if c.name in ("bare", "default")]
         self.interleaved(works, configurations, rounds)
         self.interleaved(works, compared, more)
-        self.until_told(works, compared, bounds_now, 0 if self.quick else 60)
+        self.until_decided(works, compared, bounds_now, 0 if self.quick else 60)
         say(f"{', '.join(work.name for work in works)}: {time.monotonic() - begin:.0f} s")
 
 
@@ -156,7 +156,7 @@ def measure(results, top, build, configurations, quick, wanted):
                 runner.measure([work], configurations, 2 if quick else 3, 1 if quick else 8, lambda: bounds.cpu_time(runner.runs, [work.name]))
                 if work.name in bounds.EVERY and len(recording) > 1:
                     runner.interleaved([work], recording, 2 if quick else 7)
-                    runner.until_told([work], recording, lambda: bounds.every_allocation(runner.runs, [work.name]), 0 if quick else 150)
+                    runner.until_decided([work], recording, lambda: bounds.every_allocation(runner.runs, [work.name]), 0 if quick else 150)
         if any(wanted(name) for name in LINKED):
             linked, remarks = linked_works(build, inputs, quick)
             for remark in remarks:

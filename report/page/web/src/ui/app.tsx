@@ -137,13 +137,13 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
     setNote("Stopped. The page shows what it showed before");
     return true;
   };
-  const set = useCallback((change: Partial<State>, quietly = false) => {
+  const set = useCallback((change: Partial<State>, replace = false) => {
     const next = { ...wanted.current, ...change };
     const hash = "#" + addressOf(next);
     show(next, () => {
       if (hash === location.hash || (hash === "#" && location.hash === "")) return;
       try {
-        if (quietly) history.replaceState(null, "", hash);
+        if (replace) history.replaceState(null, "", hash);
         else history.pushState(null, "", hash);
       } catch {
         // Some mail viewers show pages without an address: the page works, without Back.

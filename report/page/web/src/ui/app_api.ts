@@ -12,8 +12,8 @@ export interface App {
   initial: State;
   dark: boolean;
   live: boolean; // a live page
-  /** Adds an entry to the history, so that Back undoes it. `quietly` replaces the current entry. */
-  set: (change: Partial<State>, quietly?: boolean) => void;
+  /** Adds an entry to the history, so that Back undoes it. `replace` replaces the current entry. */
+  set: (change: Partial<State>, replace?: boolean) => void;
   say: (text: string) => void; // for screen readers, and as a short note
   hover: Hover;
   closers: Closers;

@@ -126,7 +126,7 @@ export class Model {
     return this.memo("parts", JSON.stringify([metric, process, labels, most]), () => courseByOwner(this.report, metric, { process, labels }, this.moments(state), most));
   }
 
-  /** Whose values are shown: "app (pid 42)", or "app and 2 more". */
+  /** The processes with the values that are shown: "app (pid 42)", or "app and 2 more". */
   programs(state: State): string {
     const { kind, name } = this.metric(state);
     const shown = this.report.series.filter((s) => s.kind === kind && s.base === state.base && (state.base || state.process === "" || s.process === state.process));
