@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -20,7 +19,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMaxShellBytes = 64 << 10;
-constexpr int kMaxLookUps = 256, kMaxNesting = 8;
+constexpr int kMaxNesting = 8;
 
 // Programs that execute the program named by their arguments, after their own options. `with_value`: options that take
 // the next word. `own_words`: the number of their own words before the program.
@@ -253,52 +252,6 @@ std::optional<Inner> InnerOf(const std::vector<std::string>& command, const std:
   return inner;
 }
 
-// Looks up each word only once.
-class KnownPrograms {
- public:
-  explicit KnownPrograms(const ProgramLookUp& look_up) : look_up_(look_up) {}
-  std::string operator()(const std::string& word) {
-    const auto known = paths_.find(word);
-    if (known != paths_.end()) return known->second;
-    if (paths_.size() >= kMaxLookUps) return "";
-    return paths_[word] = look_up_(word);
-  }
-
- private:
-  const ProgramLookUp& look_up_;
-  std::map<std::string, std::string> paths_;
-};
-
-class Finder {
- public:
-  explicit Finder(const ProgramLookUp& look_up)
-      : known_(look_up), look_up_([this](const std::string& word) { return known_(word); }) {}
-
-  // `words`: a command and its arguments.
-  void Command(const std::vector<std::string>& words, const std::string& script, int depth) {
-    if (words.empty() || depth > kMaxNesting) return;
-    const std::string path = look_up_(words[0]);
-    if (path.empty()) return;
-    if (depth > 0 && seen_.insert(path).second) found_.push_back({path, script});
-    std::optional<Inner> inner = InnerOf(words, path, look_up_);
-    if (!inner.has_value() || inner->cleans_environment) return;
-    if (!inner->script.has_value()) return Command(inner->command, script, depth + 1);
-    const std::string file = inner->shown.ends_with(" -c") ? "" : inner->script->arguments[0];
-    if (!scripts_.insert(file.empty() ? inner->script->text : file).second) return;
-    for (const ScriptCommand& one : CommandsOf(*inner->script)) {
-      if (one.without_library.empty()) Command(one.words, file, depth + 1);
-    }
-  }
-
-  std::vector<StartedProgram> Take() { return std::move(found_); }
-
- private:
-  KnownPrograms known_;
-  const ProgramLookUp look_up_;
-  std::set<std::string> seen_, scripts_;
-  std::vector<StartedProgram> found_;
-};
-
 // Returns the main command of a script.
 const ScriptCommand* MainOf(const std::vector<ScriptCommand>& commands, const std::string& script,
                             const ProgramLookUp& look_up) {
@@ -319,12 +272,6 @@ const ScriptCommand* MainOf(const std::vector<ScriptCommand>& commands, const st
 }
 
 }  // namespace
-
-std::vector<StartedProgram> ProgramsStartedBy(const std::vector<std::string>& command, const ProgramLookUp& look_up) {
-  Finder finder(look_up);
-  finder.Command(command, "", 0);
-  return finder.Take();
-}
 
 StartedCommand FollowStarters(const std::vector<std::string>& given, const ProgramLookUp& look_up) {
   StartedCommand started;

@@ -1,4 +1,4 @@
-// Which programs a command starts, according to its words and its shell scripts. Runs nothing.
+// Which program a command starts in the end, according to its words and its shell scripts. Runs nothing.
 //
 //     ./run.sh a b        exec env MODE=fast "$DIR/server" "$@"      → env, ./server
 //     env -i timeout 5 ./server                                     → timeout, ./server, without LD_PRELOAD
@@ -16,14 +16,6 @@ namespace holdfast {
 
 // Returns the path of an executable for a word, or "".
 using ProgramLookUp = std::function<std::string(const std::string&)>;
-
-struct StartedProgram {
-  std::string path;    // as the command or the script names it, looked up in PATH
-  std::string script;  // the script that starts it; "": the command itself
-};
-
-// Returns all programs that get LD_PRELOAD. Looks up at most 256 words.
-std::vector<StartedProgram> ProgramsStartedBy(const std::vector<std::string>& command, const ProgramLookUp& look_up);
 
 // The program that a command runs in the end, after sudo, nice or a shell script.
 struct StartedCommand {

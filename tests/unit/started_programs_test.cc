@@ -26,21 +26,12 @@ class StartedPrograms : public ::testing::Test {
     arguments.insert(arguments.begin(), folder_.Write("run.sh", text));
     return Follow(arguments);
   }
-  Words All(const Words& command) {
-    Words paths;
-    for (const StartedProgram& one : ProgramsStartedBy(command, [](const std::string& word) { return word; }))
-      paths.push_back(one.path);
-    return paths;
-  }
 
   Folder folder_;
   std::set<std::string> missing_;
 };
 
-TEST_F(StartedPrograms, AProgramStartsItself) {
-  EXPECT_THAT(Follow({"redis-server", "--port", "1"}).words, IsEmpty());
-  EXPECT_THAT(All({"redis-server", "--port", "1"}), IsEmpty());
-}
+TEST_F(StartedPrograms, AProgramStartsItself) { EXPECT_THAT(Follow({"redis-server", "--port", "1"}).words, IsEmpty()); }
 
 TEST_F(StartedPrograms, AScriptIsFollowedToItsExec) {
   EXPECT_THAT(OfScript("#!/bin/sh\nset -e\nmkdir -p /tmp/x\nexec /opt/server --port 7000 \"$@\"\n", {"-v"}).words,
@@ -132,13 +123,6 @@ TEST_F(StartedPrograms, StartersAreFollowedByTheirOwnOptions) {
                                        {"start-stop-daemon", "--start", "--exec", "./server", "--", "x"},
                                        {"bash", "-eo", "pipefail", "-c", "exec ./server \"$@\"", "bash", "x"}};
   for (const Words& command : commands) EXPECT_THAT(Follow(command).words, ElementsAre("./server", "x")) << command[0];
-}
-
-TEST_F(StartedPrograms, AllThatAScriptStartsAreThePrograms) {
-  const std::string script = folder_.Write("all.sh",
-                                           "#!/bin/sh\nx=$(helper a)\nif test; then nice ./a; else ./b & fi\n"
-                                           "LD_PRELOAD= ./bare\nenv -i ./bare\nexec ./c \"$(which d)\"\n./never\n");
-  EXPECT_THAT(All({script}), ElementsAre("helper", "nice", "./a", "./b", "env", "./c"));
 }
 
 }  // namespace

@@ -13,45 +13,45 @@ constexpr size_t kLargestWindow = 64 << 20;
 // Returns the size of a form's value, or -1 if the value itself encodes its size.
 int FixedSize(uint16_t form, Encoding encoding) {
   switch (form) {
-    case kFormFlagPresent:
-    case kFormImplicitConst:
+    case DW_FORM_flag_present:
+    case DW_FORM_implicit_const:
       return 0;
-    case kFormData1:
-    case kFormRef1:
-    case kFormFlag:
-    case kFormStrx1:
-    case kFormAddrx1:
+    case DW_FORM_data1:
+    case DW_FORM_ref1:
+    case DW_FORM_flag:
+    case DW_FORM_strx1:
+    case DW_FORM_addrx1:
       return 1;
-    case kFormData2:
-    case kFormRef2:
-    case kFormStrx2:
-    case kFormAddrx2:
+    case DW_FORM_data2:
+    case DW_FORM_ref2:
+    case DW_FORM_strx2:
+    case DW_FORM_addrx2:
       return 2;
-    case kFormStrx3:
-    case kFormAddrx3:
+    case DW_FORM_strx3:
+    case DW_FORM_addrx3:
       return 3;
-    case kFormData4:
-    case kFormRef4:
-    case kFormRefSup4:
-    case kFormStrx4:
-    case kFormAddrx4:
+    case DW_FORM_data4:
+    case DW_FORM_ref4:
+    case DW_FORM_ref_sup4:
+    case DW_FORM_strx4:
+    case DW_FORM_addrx4:
       return 4;
-    case kFormAddr:
-    case kFormData8:
-    case kFormRef8:
-    case kFormRefSig8:
-    case kFormRefSup8:
+    case DW_FORM_addr:
+    case DW_FORM_data8:
+    case DW_FORM_ref8:
+    case DW_FORM_ref_sig8:
+    case DW_FORM_ref_sup8:
       return 8;
-    case kFormData16:
+    case DW_FORM_data16:
       return 16;
-    case kFormStrp:
-    case kFormLineStrp:
-    case kFormSecOffset:
-    case kFormStrpSup:
-    case kFormGnuRefAlt:
-    case kFormGnuStrpAlt:
+    case DW_FORM_strp:
+    case DW_FORM_line_strp:
+    case DW_FORM_sec_offset:
+    case DW_FORM_strp_sup:
+    case DW_FORM_GNU_ref_alt:
+    case DW_FORM_GNU_strp_alt:
       return encoding.offset_size;
-    case kFormRefAddr:
+    case DW_FORM_ref_addr:
       return encoding.version <= 2 ? 8 : encoding.offset_size;  // version 2: the size of an address
     default:
       return -1;
@@ -63,103 +63,103 @@ int FixedSize(uint16_t form, Encoding encoding) {
 Value ReadValue(Cursor* cursor, const AttributeSpec& spec, Encoding encoding) {
   const auto value = [](Value::Kind kind, uint64_t number) { return Value{kind, number, {}}; };
   uint16_t form = spec.form;
-  if (form == kFormIndirect) {
+  if (form == DW_FORM_indirect) {
     form = static_cast<uint16_t>(cursor->Uleb());
-    if (form == kFormIndirect || form == kFormImplicitConst) form = 0;
+    if (form == DW_FORM_indirect || form == DW_FORM_implicit_const) form = 0;
   }
   switch (form) {
-    case kFormAddr:
+    case DW_FORM_addr:
       return value(Value::kAddress, cursor->U64());
-    case kFormAddrx:
-    case kFormGnuAddrIndex:
+    case DW_FORM_addrx:
+    case DW_FORM_GNU_addr_index:
       return value(Value::kAddressIndex, cursor->Uleb());
-    case kFormAddrx1:
+    case DW_FORM_addrx1:
       return value(Value::kAddressIndex, cursor->U8());
-    case kFormAddrx2:
+    case DW_FORM_addrx2:
       return value(Value::kAddressIndex, cursor->U16());
-    case kFormAddrx3:
+    case DW_FORM_addrx3:
       return value(Value::kAddressIndex, cursor->U24());
-    case kFormAddrx4:
+    case DW_FORM_addrx4:
       return value(Value::kAddressIndex, cursor->U32());
-    case kFormData1:
-    case kFormFlag:
+    case DW_FORM_data1:
+    case DW_FORM_flag:
       return value(Value::kNumber, cursor->U8());
-    case kFormData2:
+    case DW_FORM_data2:
       return value(Value::kNumber, cursor->U16());
-    case kFormData4:
+    case DW_FORM_data4:
       return value(Value::kNumber, cursor->U32());
-    case kFormData8:
+    case DW_FORM_data8:
       return value(Value::kNumber, cursor->U64());
-    case kFormUdata:
+    case DW_FORM_udata:
       return value(Value::kNumber, cursor->Uleb());
-    case kFormSdata:
+    case DW_FORM_sdata:
       return value(Value::kNumber, static_cast<uint64_t>(cursor->Sleb()));
-    case kFormImplicitConst:
+    case DW_FORM_implicit_const:
       return value(Value::kNumber, static_cast<uint64_t>(spec.implicit));
-    case kFormFlagPresent:
+    case DW_FORM_flag_present:
       return value(Value::kNumber, 1);
-    case kFormSecOffset:
+    case DW_FORM_sec_offset:
       return value(Value::kNumber, cursor->Offset(encoding.offset_size));
-    case kFormString:
+    case DW_FORM_string:
       return {Value::kText, 0, cursor->CString()};
-    case kFormStrp:
+    case DW_FORM_strp:
       return value(Value::kStr, cursor->Offset(encoding.offset_size));
-    case kFormLineStrp:
+    case DW_FORM_line_strp:
       return value(Value::kLineStr, cursor->Offset(encoding.offset_size));
-    case kFormStrx:
-    case kFormGnuStrIndex:
+    case DW_FORM_strx:
+    case DW_FORM_GNU_str_index:
       return value(Value::kStrIndex, cursor->Uleb());
-    case kFormStrx1:
+    case DW_FORM_strx1:
       return value(Value::kStrIndex, cursor->U8());
-    case kFormStrx2:
+    case DW_FORM_strx2:
       return value(Value::kStrIndex, cursor->U16());
-    case kFormStrx3:
+    case DW_FORM_strx3:
       return value(Value::kStrIndex, cursor->U24());
-    case kFormStrx4:
+    case DW_FORM_strx4:
       return value(Value::kStrIndex, cursor->U32());
-    case kFormStrpSup:
-    case kFormGnuStrpAlt:
+    case DW_FORM_strp_sup:
+    case DW_FORM_GNU_strp_alt:
       return value(Value::kAltStr, cursor->Offset(encoding.offset_size));
-    case kFormRef1:
+    case DW_FORM_ref1:
       return value(Value::kUnitReference, cursor->U8());
-    case kFormRef2:
+    case DW_FORM_ref2:
       return value(Value::kUnitReference, cursor->U16());
-    case kFormRef4:
+    case DW_FORM_ref4:
       return value(Value::kUnitReference, cursor->U32());
-    case kFormRef8:
+    case DW_FORM_ref8:
       return value(Value::kUnitReference, cursor->U64());
-    case kFormRefUdata:
+    case DW_FORM_ref_udata:
       return value(Value::kUnitReference, cursor->Uleb());
-    case kFormRefAddr:
-      return value(Value::kReference, cursor->Offset(static_cast<uint8_t>(FixedSize(kFormRefAddr, encoding))));
-    case kFormGnuRefAlt:
+    case DW_FORM_ref_addr:
+      return value(Value::kReference, cursor->Offset(static_cast<uint8_t>(FixedSize(DW_FORM_ref_addr, encoding))));
+    case DW_FORM_GNU_ref_alt:
       return value(Value::kAltReference, cursor->Offset(encoding.offset_size));
-    case kFormRefSup4:
+    case DW_FORM_ref_sup4:
       return value(Value::kAltReference, cursor->U32());
-    case kFormRefSup8:
+    case DW_FORM_ref_sup8:
       return value(Value::kAltReference, cursor->U64());
-    case kFormRnglistx:
+    case DW_FORM_rnglistx:
       return value(Value::kRangeIndex, cursor->Uleb());
-    case kFormLoclistx:
+    case DW_FORM_loclistx:
       cursor->Uleb();
       return {};
-    case kFormBlock1:
+    case DW_FORM_block1:
       cursor->Skip(cursor->U8());
       return {};
-    case kFormBlock2:
+    case DW_FORM_block2:
       cursor->Skip(cursor->U16());
       return {};
-    case kFormBlock4:
+    case DW_FORM_block4:
       cursor->Skip(cursor->U32());
       return {};
-    case kFormBlock:
-    case kFormExprloc:
+    case DW_FORM_block:
+    case DW_FORM_exprloc:
       cursor->Skip(cursor->Uleb());
       return {};
-    case kFormData16:
+    case DW_FORM_data16:
       cursor->Skip(16);
       return {};
-    case kFormRefSig8:
+    case DW_FORM_ref_sig8:
       cursor->Skip(8);
       return {};
     default:
@@ -185,26 +185,27 @@ std::optional<AbbrevTable> AbbrevTable::Parse(std::string_view window, Encoding 
     Abbrev abbrev;
     abbrev.tag = static_cast<uint16_t>(cursor.Uleb());
     abbrev.children = cursor.U8() != 0;
-    abbrev.is_call_site = abbrev.tag == kTagCallSite || abbrev.tag == kTagGnuCallSite;
+    abbrev.is_call_site = abbrev.tag == DW_TAG_call_site || abbrev.tag == DW_TAG_GNU_call_site;
     abbrev.first = static_cast<uint32_t>(table.attributes_.size());
     while (cursor.ok()) {
       AttributeSpec spec;
       spec.attribute = static_cast<uint16_t>(cursor.Uleb());
       spec.form = static_cast<uint16_t>(cursor.Uleb());
-      if (spec.form == kFormImplicitConst) spec.implicit = cursor.Sleb();
+      if (spec.form == DW_FORM_implicit_const) spec.implicit = cursor.Sleb();
       if (spec.attribute == 0 && spec.form == 0) break;
-      const bool is_code = spec.attribute == kAtLowPc || spec.attribute == kAtHighPc || spec.attribute == kAtRanges;
-      if (is_code && (abbrev.tag == kTagSubprogram || abbrev.tag == kTagInlinedSubroutine)) {
+      const bool is_code =
+          spec.attribute == DW_AT_low_pc || spec.attribute == DW_AT_high_pc || spec.attribute == DW_AT_ranges;
+      if (is_code && (abbrev.tag == DW_TAG_subprogram || abbrev.tag == DW_TAG_inlined_subroutine)) {
         spec.is_walked = abbrev.is_scope = true;
       }
-      if (abbrev.is_call_site &&
-          (spec.attribute == kAtCallReturnPc || spec.attribute == kAtCallPc || spec.attribute == kAtLowPc ||
-           spec.attribute == kAtCallOrigin || spec.attribute == kAtAbstractOrigin)) {
+      if (abbrev.is_call_site && (spec.attribute == DW_AT_call_return_pc || spec.attribute == DW_AT_call_pc ||
+                                  spec.attribute == DW_AT_low_pc || spec.attribute == DW_AT_call_origin ||
+                                  spec.attribute == DW_AT_abstract_origin)) {
         spec.is_walked = true;
       }
       spec.size = static_cast<int8_t>(FixedSize(spec.form, encoding));
-      if (spec.attribute == kAtSibling && spec.form == kFormRef4) abbrev.sibling_at = abbrev.fixed_size;
-      if (spec.attribute == kAtAbstractOrigin) abbrev.is_instance = true;
+      if (spec.attribute == DW_AT_sibling && spec.form == DW_FORM_ref4) abbrev.sibling_at = abbrev.fixed_size;
+      if (spec.attribute == DW_AT_abstract_origin) abbrev.is_instance = true;
       abbrev.fixed_size = spec.size < 0 || abbrev.fixed_size < 0 ? -1 : abbrev.fixed_size + spec.size;
       table.attributes_.push_back(spec);
     }

@@ -166,29 +166,29 @@ bool DebugInfo::ReadEntry(Unit* unit, uint64_t offset, Entry* entry) {
     entry->tag = abbrev->tag;
     unit->abbrevs().ReadEntry(&cursor, *abbrev, [&](uint16_t attribute, const Value& value) {
       switch (attribute) {
-        case kAtLinkageName:
-        case kAtMipsLinkageName:
+        case DW_AT_linkage_name:
+        case DW_AT_MIPS_linkage_name:
           entry->linkage_name = TextOf(unit, value);
           break;
-        case kAtName:
+        case DW_AT_name:
           entry->name = TextOf(unit, value);
           break;
-        case kAtAbstractOrigin:
+        case DW_AT_abstract_origin:
           entry->origin = value;
           break;
-        case kAtSpecification:
+        case DW_AT_specification:
           entry->specification = value;
           break;
-        case kAtCallFile:
+        case DW_AT_call_file:
           entry->call_file = value.number;
           break;
-        case kAtCallLine:
+        case DW_AT_call_line:
           entry->call_line = static_cast<uint32_t>(value.number);
           break;
-        case kAtDeclFile:
+        case DW_AT_decl_file:
           entry->decl_file = value.number;
           break;
-        case kAtDeclLine:
+        case DW_AT_decl_line:
           entry->decl_line = static_cast<uint32_t>(value.number);
           break;
         default:
@@ -274,7 +274,7 @@ bool DebugInfo::QualifyIn(Unit* unit, const LineTable* lines, const Deadline& de
   for (const auto& [entry, around] : enclosing) {
     for (const uint64_t each : around) {
       Entry read;
-      if (!ReadEntry(unit, each, &read) || read.tag != kTagSubprogram) continue;
+      if (!ReadEntry(unit, each, &read) || read.tag != DW_TAG_subprogram) continue;
       const Function function = FunctionOf(unit, read, each);
       const uint64_t declaration = function.elsewhere == nullptr ? function.unqualified : 0;
       if (declaration != 0 && declaration != each && !enclosing.contains(declaration))
@@ -309,9 +309,9 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
     Entry entry;
     if (!ReadEntry(unit, around[i], &entry)) continue;
     std::string part = entry.name;
-    if (entry.tag == kTagNamespace) {
+    if (entry.tag == DW_TAG_namespace) {
       if (part.empty()) part = "(anonymous namespace)";
-    } else if (entry.tag == kTagSubprogram) {
+    } else if (entry.tag == DW_TAG_subprogram) {
       const Function function = FunctionOf(unit, entry, around[i]);
       const std::string plain(strings_[function.name]);
       std::string whole = demangle_ != nullptr ? demangle_(plain) : std::string();
@@ -320,7 +320,7 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
         whole = QualifiedName(unit, lines, enclosing, function.unqualified, plain, depth + 1);
       if (!whole.empty()) scope.clear();
       part = whole.empty() ? plain : std::move(whole);
-    } else if (entry.tag == kTagStructureType || entry.tag == kTagClassType || entry.tag == kTagUnionType) {
+    } else if (entry.tag == DW_TAG_structure_type || entry.tag == DW_TAG_class_type || entry.tag == DW_TAG_union_type) {
       // GCC names the class of a lambda "" or <lambda(int)>.
       const bool is_lambda = i + 1 == around.size() && name == "operator()" && part.empty();
       if (is_lambda || part.starts_with("<lambda")) {

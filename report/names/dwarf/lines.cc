@@ -151,8 +151,8 @@ bool LineTable::ReadNamesSince5(Cursor* cursor, bool directories) {
     File file;
     for (const auto& [content, spec] : formats) {
       const Value value = ReadValue(cursor, spec, encoding_);
-      if (content == kLnctPath) file.name = value;
-      if (content == kLnctDirectoryIndex) file.directory = value.number;
+      if (content == DW_LNCT_path) file.name = value;
+      if (content == DW_LNCT_directory_index) file.directory = value.number;
     }
     if (directories) {
       directories_.push_back(file.name);
@@ -188,11 +188,11 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
       case kLnsExtended: {
         Cursor extended(cursor.Bytes(cursor.Uleb()));
         switch (extended.U8()) {
-          case kLneEndSequence:
+          case DW_LNE_end_sequence:
             sequences.End(row);
             row = {0, 1, 1};
             break;
-          case kLneSetAddress:
+          case DW_LNE_set_address:
             row.address = extended.U64();
             break;
           default:
@@ -200,22 +200,22 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
         }
         break;
       }
-      case kLnsCopy:
+      case DW_LNS_copy:
         sequences.Add(row);
         break;
-      case kLnsAdvancePc:
+      case DW_LNS_advance_pc:
         advance(cursor.Uleb());
         break;
-      case kLnsAdvanceLine:
+      case DW_LNS_advance_line:
         row.line += static_cast<uint32_t>(cursor.Sleb());
         break;
-      case kLnsSetFile:
+      case DW_LNS_set_file:
         row.file = cursor.Uleb();
         break;
-      case kLnsConstAddPc:
+      case DW_LNS_const_add_pc:
         advance((255u - opcode_base_) / line_range_);
         break;
-      case kLnsFixedAdvancePc:
+      case DW_LNS_fixed_advance_pc:
         row.address += cursor.U16();
         break;
       default:

@@ -69,7 +69,7 @@ class UnitOfTypes {
       const uint64_t at = cursor.offset();
       const Abbrev* abbrev = NextEntry(&cursor);
       if (abbrev == nullptr) continue;
-      if (abbrev->tag != kTagVariable) {
+      if (abbrev->tag != DW_TAG_variable) {
         unit_->abbrevs().SkipEntry(&cursor, *abbrev);
         continue;
       }
@@ -96,14 +96,14 @@ class UnitOfTypes {
         continue;
       }
       if (abbrev->children) lengths.push_back(scope.size());
-      if (!IsClass(abbrev->tag) && abbrev->tag != kTagNamespace) {
+      if (!IsClass(abbrev->tag) && abbrev->tag != DW_TAG_namespace) {
         unit_->abbrevs().SkipEntry(&cursor, *abbrev);
         continue;
       }
       const Entry entry = Read(&cursor, *abbrev);
       if (!abbrev->children) continue;
       std::string name = unit_->TextOf(entry.name);
-      if (name.empty() && entry.tag == kTagNamespace) name = "(anonymous namespace)";
+      if (name.empty() && entry.tag == DW_TAG_namespace) name = "(anonymous namespace)";
       if (!name.empty()) absl::StrAppend(&scope, scope.empty() ? "" : "::", name);
       if (IsClass(entry.tag) && !name.empty() && entry.size.has_value())
         FindIn(at, *entry.size, scope, wanted, is_named);
@@ -114,7 +114,7 @@ class UnitOfTypes {
   // The size of the counts that std::make_shared and Rust's Arc place before an object.
   static constexpr uint64_t kCounts = 16;
 
-  static bool IsClass(uint16_t tag) { return tag == kTagStructureType || tag == kTagClassType; }
+  static bool IsClass(uint16_t tag) { return tag == DW_TAG_structure_type || tag == DW_TAG_class_type; }
 
   void FindIn(uint64_t type, uint64_t size, const std::string& name, std::span<WantedClass> wanted,
               const IsNamed& is_named) {
@@ -151,37 +151,37 @@ class UnitOfTypes {
     entry.tag = abbrev.tag;
     entry.has_children = abbrev.children;
     for (const AttributeSpec& spec : unit_->abbrevs().AttributesOf(abbrev)) {
-      const bool is_expression = spec.form == kFormExprloc || spec.form == kFormBlock1;
-      if (spec.attribute == kAtLocation && is_expression) {
-        entry.address = AddressIn(cursor->Bytes(spec.form == kFormExprloc ? cursor->Uleb() : cursor->U8()));
+      const bool is_expression = spec.form == DW_FORM_exprloc || spec.form == DW_FORM_block1;
+      if (spec.attribute == DW_AT_location && is_expression) {
+        entry.address = AddressIn(cursor->Bytes(spec.form == DW_FORM_exprloc ? cursor->Uleb() : cursor->U8()));
         continue;
       }
       const Value value = ReadValue(cursor, spec, unit_->header().encoding);
       const auto number = value.kind == Value::kNumber ? std::optional(value.number) : std::nullopt;
       switch (spec.attribute) {
-        case kAtName:
+        case DW_AT_name:
           entry.name = value;
           break;
-        case kAtType:
+        case DW_AT_type:
           entry.type = value;
           break;
-        case kAtSpecification:
-        case kAtAbstractOrigin:
+        case DW_AT_specification:
+        case DW_AT_abstract_origin:
           entry.specification = value;
           break;
-        case kAtByteSize:
+        case DW_AT_byte_size:
           entry.size = number;
           break;
-        case kAtDataMemberLocation:
+        case DW_AT_data_member_location:
           entry.location = number;
           break;
-        case kAtCount:
+        case DW_AT_count:
           entry.count = number;
           break;
-        case kAtUpperBound:
+        case DW_AT_upper_bound:
           if (number.has_value()) entry.count = *number + 1;
           break;
-        case kAtDeclaration:
+        case DW_AT_declaration:
           entry.is_declaration = true;
           break;
         default:
@@ -194,10 +194,10 @@ class UnitOfTypes {
   std::optional<uint64_t> AddressIn(std::string_view expression) {
     Cursor cursor(expression);
     switch (cursor.U8()) {
-      case kOpAddr:
+      case DW_OP_addr:
         return cursor.left() == sizeof(uint64_t) ? std::optional(cursor.U64()) : std::nullopt;
-      case kOpAddrx:
-      case kOpGnuAddrIndex: {
+      case DW_OP_addrx:
+      case DW_OP_GNU_addr_index: {
         const uint64_t index = cursor.Uleb();
         return cursor.ok() && cursor.AtEnd() ? unit_->AddressOf({Value::kAddressIndex, index, {}}) : std::nullopt;
       }
@@ -245,7 +245,7 @@ class UnitOfTypes {
       const Abbrev* abbrev = NextEntry(&cursor);
       if (abbrev == nullptr) break;
       const Entry entry = Read(&cursor, *abbrev);
-      if (entry.tag == kTagSubrangeType) counts.push_back(entry.count.value_or(0));
+      if (entry.tag == DW_TAG_subrange_type) counts.push_back(entry.count.value_or(0));
       if (entry.has_children) break;
     }
     return counts;
@@ -258,7 +258,7 @@ class UnitOfTypes {
       const auto entry = EntryAt(type, &children);
       if (!entry.has_value()) return std::nullopt;
       if (entry->size.has_value()) return *entry->size * times;
-      if (entry->tag == kTagArrayType) {
+      if (entry->tag == DW_TAG_array_type) {
         for (const uint64_t count : DimensionsAt(children)) times *= count;
       } else if (!IsAlias(entry->tag)) {
         return kPointerSize * times;  // pointers and references may omit their size
@@ -269,7 +269,8 @@ class UnitOfTypes {
   }
 
   static bool IsAlias(uint16_t tag) {
-    return tag == kTagTypedef || tag == kTagConstType || tag == kTagVolatileType || tag == kTagAtomicType;
+    return tag == DW_TAG_typedef || tag == DW_TAG_const_type || tag == DW_TAG_volatile_type ||
+           tag == DW_TAG_atomic_type;
   }
 
   struct Part {
@@ -286,7 +287,7 @@ class UnitOfTypes {
         if (--depth == 0) break;
         continue;
       }
-      const bool is_part = depth == 1 && (abbrev->tag == kTagMember || abbrev->tag == kTagInheritance);
+      const bool is_part = depth == 1 && (abbrev->tag == DW_TAG_member || abbrev->tag == DW_TAG_inheritance);
       if (abbrev->children) ++depth;
       if (!is_part) {
         unit_->abbrevs().SkipEntry(&cursor, *abbrev);
@@ -314,16 +315,16 @@ class UnitOfTypes {
       }
       if (IsAlias(entry->tag)) {
         type = Target(entry->type);
-      } else if (entry->tag == kTagArrayType) {
+      } else if (entry->tag == DW_TAG_array_type) {
         type = Target(entry->type);
         if (!AddIndices(DimensionsAt(children), SizeOf(type).value_or(0), &offset, &wanted->path)) return;
-      } else if (IsClass(entry->tag) || entry->tag == kTagUnionType) {
+      } else if (IsClass(entry->tag) || entry->tag == DW_TAG_union_type) {
         if (!entry->has_children) return;
-        const auto part = PartAt(children, entry->tag == kTagUnionType, offset);
+        const auto part = PartAt(children, entry->tag == DW_TAG_union_type, offset);
         if (!part.has_value()) return;
         const std::string name = unit_->TextOf(part->entry.name);
         if (IsReserved(name)) return;
-        if (part->entry.tag == kTagMember && !name.empty()) absl::StrAppend(&wanted->path, ".", name);
+        if (part->entry.tag == DW_TAG_member && !name.empty()) absl::StrAppend(&wanted->path, ".", name);
         offset -= part->begin;
         type = part->type;
       } else {
@@ -357,7 +358,7 @@ void ForEachUnit(Sections* file, const Deadline& deadline, const Add& add) {
   for (uint64_t at = 0, next = 0; !deadline.Passed(); at = next) {
     const auto header = ReadUnitHeader(&file->info, at, &next);
     UnitOfTypes unit;
-    if (header.has_value() && header->type != kUnitSkeleton && unit.Open(file, *header) && !add(&unit)) break;
+    if (header.has_value() && header->type != DW_UT_skeleton && unit.Open(file, *header) && !add(&unit)) break;
     if (next == 0) break;
   }
 }

@@ -51,9 +51,9 @@ class Walk {
   struct CallSite {
     Value end, begin, origin;
     void Take(uint16_t attribute, const Value& value) {
-      if (attribute == kAtCallReturnPc || attribute == kAtLowPc) end = value;
-      if (attribute == kAtCallPc) begin = value;
-      if (attribute == kAtCallOrigin || attribute == kAtAbstractOrigin) origin = value;
+      if (attribute == DW_AT_call_return_pc || attribute == DW_AT_low_pc) end = value;
+      if (attribute == DW_AT_call_pc) begin = value;
+      if (attribute == DW_AT_call_origin || attribute == DW_AT_abstract_origin) origin = value;
     }
   };
 
@@ -89,7 +89,7 @@ class Walk {
       }
       // Inlined calls are inside their function's code. If that contains no requested address, their attributes need
       // not be read.
-      const bool inlined = abbrev->tag == kTagInlinedSubroutine;
+      const bool inlined = abbrev->tag == DW_TAG_inlined_subroutine;
       const bool out_of_reach = inlined && !levels_.empty() && !levels_.back().holds;
       Unit::Code range;
       if (out_of_reach) {
@@ -115,7 +115,7 @@ class Walk {
         return begin;
       }
       if (abbrev->is_scope || abbrev->children) {
-        Level level{at + begin, abbrev->tag == kTagSubprogram, inlined, levels_.empty() || levels_.back().holds};
+        Level level{at + begin, abbrev->tag == DW_TAG_subprogram, inlined, levels_.empty() || levels_.back().holds};
         if (abbrev->is_scope && !out_of_reach) {
           Hold(range, &level);
           level.holds = level.scope != Scopes::kNone;

@@ -49,7 +49,7 @@ std::optional<Parts> FindInPackage(Section* index, uint64_t id) {
 std::unique_ptr<Unit> OpenAt(Sections* file, const Unit& skeleton, uint64_t offset, const Parts& parts,
                              uint64_t* next) {
   std::optional<UnitHeader> header = ReadUnitHeader(&file->info, offset, next);
-  if (!header.has_value() || (header->type != kUnitCompile && header->type != kUnitSplitCompile)) return nullptr;
+  if (!header.has_value() || (header->type != DW_UT_compile && header->type != DW_UT_split_compile)) return nullptr;
   header->abbrev_offset += parts.abbrev;
   auto unit = std::make_unique<Unit>(file, skeleton.file(), *header);
   const bool since5 = header->encoding.version >= 5;

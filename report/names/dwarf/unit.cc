@@ -29,14 +29,14 @@ std::optional<UnitHeader> ReadUnitHeader(Section* info, uint64_t offset, uint64_
   if (!cursor.ok() || length > info->size() - begin) return std::nullopt;
   *next = header.end = begin + length;
   header.encoding.version = cursor.U16();
-  header.type = kUnitCompile;
+  header.type = DW_UT_compile;
   uint8_t address_size = 0;
   if (header.encoding.version >= 5) {
     header.type = cursor.U8();
     address_size = cursor.U8();
     header.abbrev_offset = cursor.Offset(header.encoding.offset_size);
-    if (header.type == kUnitSkeleton || header.type == kUnitSplitCompile) header.dwo_id = cursor.U64();
-    if (header.type == kUnitType || header.type == kUnitSplitType) cursor.Skip(8 + header.encoding.offset_size);
+    if (header.type == DW_UT_skeleton || header.type == DW_UT_split_compile) header.dwo_id = cursor.U64();
+    if (header.type == DW_UT_type || header.type == DW_UT_split_type) cursor.Skip(8 + header.encoding.offset_size);
   } else {
     header.abbrev_offset = cursor.Offset(header.encoding.offset_size);
     address_size = cursor.U8();
@@ -63,36 +63,36 @@ bool Unit::Open(bool whole_table) {
   abbrevs_->ReadEntry(&cursor, *abbrev, [&](uint16_t attribute, const Value& value) {
     code_.Take(attribute, value);
     switch (attribute) {
-      case kAtName:
+      case DW_AT_name:
         name_value = value;
         break;
-      case kAtCompDir:
+      case DW_AT_comp_dir:
         comp_dir_value = value;
         break;
-      case kAtDwoName:
-      case kAtGnuDwoName:
+      case DW_AT_dwo_name:
+      case DW_AT_GNU_dwo_name:
         dwo_name_value = value;
         break;
-      case kAtLanguage:
+      case DW_AT_language:
         language = value.number;
         break;
-      case kAtStmtList:
+      case DW_AT_stmt_list:
         line_offset = value.number;
         break;
-      case kAtGnuDwoId:
+      case DW_AT_GNU_dwo_id:
         dwo_id = value.number;
         break;
-      case kAtStrOffsetsBase:
+      case DW_AT_str_offsets_base:
         str_offsets_base = value.number;
         break;
-      case kAtAddrBase:
-      case kAtGnuAddrBase:
+      case DW_AT_addr_base:
+      case DW_AT_GNU_addr_base:
         addr_base = value.number;
         break;
-      case kAtRnglistsBase:
+      case DW_AT_rnglists_base:
         rnglists_base = value.number;
         break;
-      case kAtGnuRangesBase:
+      case DW_AT_GNU_ranges_base:
         ranges_base = value.number;
         break;
       default:
@@ -100,7 +100,7 @@ bool Unit::Open(bool whole_table) {
     }
   });
   if (!cursor.ok()) return false;
-  if (header_.encoding.version >= 5 && header_.type == kUnitSkeleton) dwo_id = header_.dwo_id;
+  if (header_.encoding.version >= 5 && header_.type == DW_UT_skeleton) dwo_id = header_.dwo_id;
   // After all bases are known.
   name = TextOf(name_value);
   comp_dir = TextOf(comp_dir_value);
@@ -186,29 +186,29 @@ void Unit::EachRangeSince5(uint64_t offset, const std::function<void(uint64_t, u
 bool Unit::ReadRange(Cursor* cursor, uint64_t* base, const std::function<void(uint64_t, uint64_t)>& add) {
   std::optional<uint64_t> low, high;
   switch (cursor->U8()) {
-    case kRleBaseAddressx:
+    case DW_RLE_base_addressx:
       *base = AddressAtIndex(cursor->Uleb()).value_or(0);
       break;
-    case kRleStartxEndx:
+    case DW_RLE_startx_endx:
       low = AddressAtIndex(cursor->Uleb());
       high = AddressAtIndex(cursor->Uleb());
       break;
-    case kRleStartxLength:
+    case DW_RLE_startx_length:
       low = AddressAtIndex(cursor->Uleb());
       high = low.value_or(0) + cursor->Uleb();
       break;
-    case kRleOffsetPair:
+    case DW_RLE_offset_pair:
       low = *base + cursor->Uleb();
       high = *base + cursor->Uleb();
       break;
-    case kRleBaseAddress:
+    case DW_RLE_base_address:
       *base = cursor->U64();
       break;
-    case kRleStartEnd:
+    case DW_RLE_start_end:
       low = cursor->U64();
       high = cursor->U64();
       break;
-    case kRleStartLength:
+    case DW_RLE_start_length:
       low = cursor->U64();
       high = *low + cursor->Uleb();
       break;

@@ -37,7 +37,7 @@ struct UnitHeader {
   uint64_t abbrev_offset = 0;
   uint64_t dwo_id = 0;  // for skeleton and split units of version 5
   Encoding encoding;
-  uint8_t type = 0;  // UnitType; kUnitCompile before version 5
+  uint8_t type = 0;  // UnitType; DW_UT_compile before version 5
 };
 
 // Reads the header at `offset`. Returns nullopt if the header is damaged, or at the end of the section. `next`: offset
@@ -76,9 +76,9 @@ class Unit {
   struct Code {
     Value low, high, ranges;
     void Take(uint16_t attribute, const Value& value) {
-      if (attribute == kAtLowPc) low = value;
-      if (attribute == kAtHighPc) high = value;
-      if (attribute == kAtRanges) ranges = value;
+      if (attribute == DW_AT_low_pc) low = value;
+      if (attribute == DW_AT_high_pc) high = value;
+      if (attribute == DW_AT_ranges) ranges = value;
     }
   };
   template <typename Add>

@@ -11,7 +11,7 @@ bool UnitSet::ReadNext() {
     const auto header = ReadUnitHeader(&sections_->info, next_, &next_);
     at_end_ = next_ == 0;
     // Type units contain no code, and no entry with code refers to them by offset.
-    if (!header.has_value() || header->type == kUnitType || header->type == kUnitSplitType) continue;
+    if (!header.has_value() || header->type == DW_UT_type || header->type == DW_UT_split_type) continue;
     headers_.push_back(*header);
     return true;
   }
