@@ -1,11 +1,15 @@
 // The JSON half of ReportBuilder: everything small.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
+#include "report/analysis/growth/rate_unit.h"
 #include "report/base/base_name.h"
 #include "report/base/json_text.h"
 #include "report/base/value_units.h"
@@ -76,15 +80,51 @@ void AddRecord(const Record& record, JsonText* json) {
 
 }  // namespace
 
+// The processes with the one that most surely grows first.
+std::map<const ReportBuilder::Growths*, int64_t> ReportBuilder::OrderOfGrowths() const {
+  std::vector<const Growths*> sorted;
+  for (const Growths& growths : growths_) sorted.push_back(&growths);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Growths* a, const Growths* b) {
+    const auto key = [](const Growths& one) { return std::pair(one.answer.grows, one.total_now - one.answer.before); };
+    return key(*a) > key(*b);
+  });
+  std::map<const Growths*, int64_t> order;
+  for (const Growths* growths : sorted) order.emplace(growths, static_cast<int64_t>(order.size()));
+  return order;
+}
+
+// All stacks as `holdfast leaks` lists them: growing ones first, by the lower end of the interval; then the others by size.
+std::map<const ReportBuilder::GrowingStack*, int64_t> ReportBuilder::OrderOfStacks() const {
+  std::vector<const GrowingStack*> sorted;
+  for (const Growths& growths : growths_) {
+    for (const GrowingStack& stack : growths.stacks) sorted.push_back(&stack);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [](const GrowingStack* a, const GrowingStack* b) {
+    const auto key = [](const GrowingStack& one) {
+      const bool is_leak = IsLeak(one.bytes.growth_class);
+      return std::pair(is_leak, is_leak ? one.bytes.slope - one.bytes.half_width : static_cast<double>(one.bytes_now));
+    };
+    return key(*a) > key(*b);
+  });
+  std::map<const GrowingStack*, int64_t> order;
+  for (const GrowingStack* stack : sorted) order.emplace(stack, static_cast<int64_t>(order.size()));
+  return order;
+}
+
 // Writes [class, slope, half width, slope of objects, bytes now, objects now, functions, course, text, half age, oldest
-// age] for each stack.
+// age, place in the list, whether it leaks] for each stack.
 std::string ReportBuilder::GrowthsAsJson() const {
+  const std::map<const Growths*, int64_t> order = OrderOfGrowths();
+  const std::map<const GrowingStack*, int64_t> stack_order = OrderOfStacks();
   JsonText json;
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0; };
   json.Open('[');
   for (const Growths& growths : growths_) {
     json.Open('{').Key("process").String(growths.process).Key("kind").String(growths.kind);
     if (growths.by_births) json.Key("births").Bool(true);
+    const RateUnit unit = RateUnitFor(growths.hours);
+    json.Key("order").Number(order.at(&growths)).Key("rate").Open('{').Key("anHour").Real(unit.an_hour);
+    json.Key("words").String(unit.words).Close('}');
     json.Key("snapshots").Number(static_cast<int64_t>(growths.snapshots)).Key("hours").Real(growths.hours);
     json.Key("slope").Real(finite(growths.total.slope)).Key("halfWidth").Real(finite(growths.total.half_width));
     json.Key("shape").String(GrowthClassName(growths.total.growth_class)).Key("now").Number(growths.total_now);
@@ -105,7 +145,8 @@ std::string ReportBuilder::GrowthsAsJson() const {
       for (const uint32_t function : stack.functions) json.Number(function);
       json.Close(']').Open('[');
       for (const int64_t bytes : stack.course) json.Number(bytes);
-      json.Close(']').String(stack.text).Number(stack.half_age_ns).Number(stack.oldest_age_ns).Close(']');
+      json.Close(']').String(stack.text).Number(stack.half_age_ns).Number(stack.oldest_age_ns);
+      json.Number(stack_order.at(&stack)).Bool(IsLeak(stack.bytes.growth_class)).Close(']');
     }
     json.Close(']').Close('}');
   }

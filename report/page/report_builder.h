@@ -199,6 +199,8 @@ class ReportBuilder {
   std::string FrameColumns() const;
   std::vector<uint32_t> SortTree(std::string* tree);
   std::string GrowthsAsJson() const;
+  std::map<const Growths*, int64_t> OrderOfGrowths() const;
+  std::map<const GrowingStack*, int64_t> OrderOfStacks() const;
   std::string OpensAsJson() const;
   std::string Meta(const std::vector<size_t>& section_lengths) const;
 

@@ -1,5 +1,5 @@
 // Chooses the unit of time for a growth rate: one that fits the observed time. 134 MiB in 15 s are printed as 8.9 MiB a
-// second, not as 31 GiB an hour, which nobody observed. The page has the same rule (report/page/web/src/core/leaks.ts).
+// second, not as 31 GiB an hour, which nobody observed.
 #ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_RATE_UNIT_H_
 #define HOLDFAST_REPORT_ANALYSIS_GROWTH_RATE_UNIT_H_
 

@@ -230,11 +230,11 @@ export function parseReport(bytes: Uint8Array): Report {
   });
 
   // The JSON stores stacks as lists to be short: report/page/report_builder.cc.
-  type Row = [Shape, number, number, number, number, number, number[], number[], string, number?, number?];
+  type Row = [Shape, number, number, number, number, number, number[], number[], string, number, number, number, boolean];
   const growths: Growth[] = meta.growths.map((growth: Omit<Growth, "stacks"> & { stacks: Row[] }) => ({
     ...growth,
-    stacks: growth.stacks.map(([shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge = -1, oldestAge = -1]) => {
-      return { process: growth.process, kind: growth.kind, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge, oldestAge };
+    stacks: growth.stacks.map(([shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge, oldestAge, order, leaks]) => {
+      return { process: growth.process, kind: growth.kind, shape, slope, halfWidth, objectSlope, now, objectsNow, stack, course, text, halfAge, oldestAge, order, leaks };
     }),
   }));
 

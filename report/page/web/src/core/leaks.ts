@@ -32,6 +32,14 @@ export interface Leak {
   halfAge: number; // ns; half of its bytes in use are older than halfAge, some are older than oldestAge; -1: unknown
   oldestAge: number;
   text: string; // "a ← b ← …": enough functions to distinguish it from the others
+  order: number; // place in the list of all stacks
+  leaks: boolean; // it grows, steadily or in steps
+}
+
+/** A unit of time for growth: how many are in an hour, and "an hour". */
+export interface Rate {
+  anHour: number;
+  words: string;
 }
 
 /** All memory in use of one process: its heap, or its own mappings. */
@@ -39,6 +47,8 @@ export interface Growth {
   process: string; // "" if the files do not state it
   kind: "heap" | "map";
   snapshots: number;
+  order: number; // place in the list of processes: the one that most surely grows first
+  rate: Rate; // the unit of time that fits the duration of the observation
   births?: boolean; // the ages of live blocks are the course, as there are few snapshots
   hours: number;
   slope: number;
@@ -51,18 +61,11 @@ export interface Growth {
   stacks: Leak[];
 }
 
-/** Returns the unit of time for growth, which fits the duration of the observation (report/analysis/growth/rate_unit.h). */
-export function rateUnit(growths: Growth[]): { anHour: number; words: string } {
-  const minutes = 60 * Math.min(...growths.map(({ hours }) => hours));
-  if (minutes >= 4.99) return { anHour: 1, words: "an hour" };
-  return minutes >= 1 ? { anHour: 60, words: "a minute" } : { anHour: 3600, words: "a second" };
-}
+/** Returns the unit of time for several growths: that of the shortest observation. */
+export const rateUnit = (growths: Growth[]): Rate => growths.reduce((a, b) => (b.hours < a.hours ? b : a)).rate;
 
-/** Returns the most important process: one that grows, else one without a verdict. */
-export function worst(growths: Growth[]): Growth | undefined {
-  const rank = ({ answer }: Growth) => ["level", "cannot tell", "grows in steps", "growing"].indexOf(answer.grows);
-  return [...growths].sort((a, b) => rank(b) - rank(a) || b.now - b.answer.before - (a.now - a.answer.before))[0];
-}
+/** Returns the most important process. */
+export const worst = (growths: Growth[]): Growth | undefined => [...growths].sort((a, b) => a.order - b.order)[0];
 
 /** Those of the heap; of mappings if no heap is there. */
 export function mainKind<T extends { kind: Growth["kind"] }>(all: T[]): T[] {
@@ -70,15 +73,8 @@ export function mainKind<T extends { kind: Growth["kind"] }>(all: T[]): T[] {
   return heap.length > 0 ? heap : all;
 }
 
-export const isLeak = ({ shape }: { shape: Shape }): boolean => shape === "growing" || shape === "steps";
-
-/** Returns growing stacks first, by the lower end of the interval; then the others by size. */
-export function findLeaks(growths: Growth[]): Leak[] {
-  const leaks = growths.flatMap((growth) => growth.stacks);
-  const grows = (leak: Leak) => (isLeak(leak) ? 1 : 0);
-  const low = (leak: Leak) => leak.slope - leak.halfWidth;
-  return leaks.sort((a, b) => grows(b) - grows(a) || (grows(a) === 1 ? low(b) - low(a) : b.now - a.now));
-}
+/** Returns all stacks in the order of `holdfast leaks`. */
+export const findLeaks = (growths: Growth[]): Leak[] => growths.flatMap((growth) => growth.stacks).sort((a, b) => a.order - b.order);
 
 /** Formats how long growth was observed, as `holdfast leaks` does: to a tenth of a second. */
 export const hoursText = (hours: number): string => formatDuration(Math.round(hours * 36_000) * 100);

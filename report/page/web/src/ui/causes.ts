@@ -1,5 +1,5 @@
 // Colours by cause: why each node of a tree has its memory or its waits.
-import { isLeak, nodesOf } from "../core/leaks";
+import { nodesOf } from "../core/leaks";
 import { companionColumn, valuesFor } from "../core/select";
 import type { State } from "../core/state";
 import type { FlameTree } from "../core/tree";
@@ -18,7 +18,7 @@ export function causesOf(model: Model, state: State, tree: FlameTree): Causes {
   const parts: Float64Array[] = [];
   if (metric.kind === "heap") {
     names.push("growing", "large (128 KiB and more)", "short-lived", "kept, small");
-    const growing = nodesOf(model.report, model.leaks(state).filter((leak) => leak.kind === "heap" && isLeak(leak)));
+    const growing = nodesOf(model.report, model.leaks(state).filter((leak) => leak.kind === "heap" && leak.leaks));
     const choice = model.choice({ ...state, compare: null });
     const space = companionColumn(model.report, choice, "alloc_space");
     const objects = companionColumn(model.report, choice, "alloc_objects");

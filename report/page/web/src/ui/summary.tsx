@@ -4,7 +4,7 @@ import { isMemory, metricHelp, metricKey } from "../core/metrics";
 import { pathOf } from "../core/tree";
 import { percentText, signedText, valueText, type App } from "./app_api";
 import { changeText } from "./views/compare_view";
-import { isLeak, mainKind, rateUnit, worst } from "../core/leaks";
+import { mainKind, rateUnit, worst } from "../core/leaks";
 import { ownOf, Rise } from "./views/leaks_view";
 import { lockSide, singleLocks, waitingNs } from "./views/lock_data";
 
@@ -116,7 +116,7 @@ function growthFinding(app: App): Finding {
   const { model, state } = app;
   const whole = model.isPart(state) ? ", over the whole run" : "";
   const open = () => app.set({ view: "leaks" });
-  const first = model.leaks(state).find(isLeak);
+  const first = model.leaks(state).find(({ leaks }) => leaks);
   if (first !== undefined) {
     // Show what was observed; the Leaks view shows the hourly rate.
     const rising = worst(model.growths(state))!;
@@ -175,7 +175,7 @@ function ownHeadline(app: App): { value: string; title: string; found: Finding[]
     const growing = growths.reduce((sum, growth) => sum + growth.growing, 0);
     const undecided = growths.some(({ answer }) => answer.grows !== "level");
     const sumGrows = growths.some(({ answer }) => answer.grows === "growing" || answer.grows === "grows in steps");
-    const surest = model.leaks(state).find(isLeak);
+    const surest = model.leaks(state).find(({ leaks }) => leaks);
     const found: Finding[] = [{ title: "Stacks", text: growing === 0 ? (sumGrows ? "the sum grows" : undecided ? "none surely grows" : "none grows all the time") : `${grouped(growing)} ${growing === 1 ? "grows" : "grow"} all the time`, ...(growing > 0 || sumGrows ? { tone: "warn" as const } : undecided ? {} : { tone: "good" as const }) }];
     if (surest !== undefined) found.push({ title: "Surest", text: <b class="fn-text">{model.shortName(ownOf(app, surest.stack))}</b> });
     // A heap on mappings is in both: no sum.

@@ -1,6 +1,6 @@
 // Stacks ranked by how certainly and how fast they grow.
 import { formatRough, formatSigned, formatValue, grouped } from "../../core/units";
-import { hoursText, isLeak, mainKind, rateUnit, worst, type Growth, type Leak, type Shape } from "../../core/leaks";
+import { hoursText, mainKind, rateUnit, worst, type Growth, type Leak, type Rate, type Shape } from "../../core/leaks";
 import { nameOf, type App } from "../app_api";
 import { useMedia } from "../media";
 import { Name } from "../name";
@@ -81,7 +81,7 @@ export function Rise({ app, growth }: { app: App; growth: Growth }) {
   );
 }
 
-function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Growth; rate: ReturnType<typeof rateUnit> }) {
+function Course({ app, growth, rate: { anHour, words } }: { app: App; growth: Growth; rate: Rate }) {
   return (
     <p class="muted">
       {namesOf(app, growth) === "" ? "In all: " : <b>{namesOf(app, growth)}: </b>}
@@ -126,7 +126,7 @@ export function LeaksView({ app }: { app: App }) {
   const matches = model.matches(state.search);
   const isFiltered = state.chips.length > 0 || matches !== null;
   const leaks = model.leaks(state).filter(({ stack }) => model.passes(state, stack) && (matches === null || stack.some((fn) => matches[fn] === 1)));
-  const listed = leaks.filter((leak) => isLeak(leak));
+  const listed = leaks.filter((leak) => leak.leaks);
   const growing = isFiltered ? listed.length : growths.reduce((sum, growth) => sum + growth.growing, 0);
   const shown = leaks.slice(0, Math.max(listed.length, shownOthers));
   const ages = shown.some(({ halfAge }) => halfAge >= 0);
