@@ -1,5 +1,5 @@
-// Finds out about a process what its table does not say: who holds the locks, the names of threads, libc's mappings,
-// resident pages, the account of its memory.
+// Observes a process from outside: the holders of locks, the names of threads, libc's mappings, resident pages, and the
+// account of its memory. The table has none of these.
 //
 //     holdfast stuck      Observe(table, {.waits = true, .other_threads = 16})
 //     holdfast memory     Observe(table, {.records = false, .account = true, .free_memory = true})
@@ -33,7 +33,7 @@ enum class ThreadsWanted { kNo, kIfAnyIsLive, kYes };
 struct Wanted {
   bool records = true;       // false: `table` stays empty
   bool waits = false;        // holders, deadlocks, and waits that libc's functions do not see
-  size_t other_threads = 0;  // with `waits`: of so many threads that do not wait, what they do
+  size_t other_threads = 0;  // with `waits`: for how many threads that do not wait to report what they do
   // Names of threads that took samples, which threads have ended without reporting it, and the process's resident
   // bytes. kIfAnyIsLive: only if the table lists live threads.
   ThreadsWanted threads = ThreadsWanted::kNo;
@@ -42,8 +42,8 @@ struct Wanted {
   bool account = false, free_memory = false;  // free_memory: with the account, and reads glibc's heaps (0.5 s a GiB)
 };
 
-// Observes one process again and again, and remembers what a single look cannot see: names of threads that have ended,
-// the most that libc had mapped, and when resident memory may be examined again. One thread at a time.
+// Observes one process repeatedly. Remembers the names of threads that have ended, the maximum of libc's mappings, and
+// the time from which resident memory may be examined again. One thread at a time.
 //
 //     HOLDFAST    noted_threads: thread 4713 sampled at this stack, at 12.3 s        ┐
 //     /proc       4713 is called "io-worker", and began at 12.1 s                    ┴►  io-worker

@@ -5,7 +5,7 @@
 //     BeganThread    ──► the program's function ──► EndedThread      the new thread
 //
 // A thread that is cancelled, or ends by its own system call, never reaches EndedThread. Readers of the table look for
-// it in /proc (report/builder/running_program.h). Its slot is reused when slots run short.
+// it in /proc (report/observe/observe.h). Its slot is reused when slots run short.
 //
 // Any thread, signal handlers, children of fork and vfork; nothing allocates or changes errno.
 #ifndef HOLDFAST_SAMPLER_RECORD_THREADS_H_

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kLongestChain = 4;
 
-bool IsNumber(const LockList::Lock& lock, uint32_t number) {
+bool HasNumber(const LockList::Lock& lock, uint32_t number) {
   return number != 0 && lock.number == static_cast<int64_t>(number);
 }
 
@@ -45,21 +45,21 @@ std::string StuckWords::LockName(const record::Wait& wait) const {
     return wait.holder == 0 ? "a thread's end" : fmt::format("the end of {}", ThreadName(wait.holder));
   }
   for (const LockList::Lock& lock : locks_.locks) {
-    if (IsNumber(lock, wait.lock)) return Printable(LockNameOf(profile_, locks_, lock, &plumbing_));
+    if (HasNumber(lock, wait.lock)) return Printable(LockNameOf(profile_, locks_, lock, &plumbing_));
   }
   return wait.address == 0 ? "several futexes" : fmt::format("0x{:x}", wait.address);
 }
 
 std::string StuckWords::LockClass(const record::Wait& wait) const {
   for (const LockList::Lock& lock : locks_.locks) {
-    if (IsNumber(lock, wait.lock)) return Printable(LockClassOf(profile_, locks_, lock, &plumbing_));
+    if (HasNumber(lock, wait.lock)) return Printable(LockClassOf(profile_, locks_, lock, &plumbing_));
   }
   return "";
 }
 
 bool StuckWords::HasOwnName(const record::Wait& wait) const {
   return std::any_of(locks_.locks.begin(), locks_.locks.end(), [&](const LockList::Lock& lock) {
-    return IsNumber(lock, wait.lock) && !lock.name.empty() && !IsNameless(lock.name);
+    return HasNumber(lock, wait.lock) && !lock.name.empty() && !IsNameless(lock.name);
   });
 }
 
