@@ -8,6 +8,7 @@
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/observe/table/entry_text.h"
+#include "report/profile/typed_records.h"
 
 namespace holdfast {
 namespace {
