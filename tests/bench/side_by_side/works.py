@@ -327,8 +327,17 @@ def bundled_redis(build):
     if os.access(server, os.X_OK):
         return server
     os.makedirs(folder, exist_ok=True)
+    # The machine's own sources, as sources of source packages.
     script = """set -e
-        apt-get source --download-only redis
+        mkdir -p apt/parts apt/lists/partial
+        cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -n 's/^deb /deb-src /p' >apt/sources.list
+        for file in /etc/apt/sources.list.d/*.sources; do
+          [ ! -r "$file" ] || sed 's/^Types:.*/Types: deb-src/' "$file" >"apt/parts/${file##*/}"
+        done
+        options="-o Dir::Etc::sourcelist=$PWD/apt/sources.list -o Dir::Etc::sourceparts=$PWD/apt/parts -o Dir::State::lists=$PWD/apt/lists"
+        apt-get $options update
+        apt-get $options source --download-only redis
+        rm -rf source
         dpkg-source -x redis_*.dsc source
         make -C source/src -j2 MALLOC=jemalloc JEMALLOC_CONFIGURE_OPTS=--enable-prof BUILD_TLS=no redis-server
         cp source/src/redis-server ."""
