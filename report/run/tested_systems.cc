@@ -13,8 +13,8 @@ namespace {
 
 constexpr TestedSystem kSystems[] = {
     {"Debian 12", "glibc 2.36", "all tests", "every commit"},
-    {"Debian 13", "glibc 2.41", "all tests", "2026-11-23"},
-    {"Debian sid", "glibc 2.43", "all tests", "2026-11-23"},
+    {"Debian 13", "glibc 2.41", "scripts/systems; all tests with the library of 2026-11-23", "2026-11-26"},
+    {"Debian sid", "glibc 2.43", "scripts/systems; all tests with the library of 2026-11-23", "2026-11-26"},
     {"Debian 11", "glibc 2.31", "scripts/systems: heap, locks, exceptions, plugins, late threads; .deb, tree and wheel",
      "2026-11-26"},
     {"Alpine 3.23", "musl 1.2.5",
