@@ -216,7 +216,7 @@ absl::Status CopiedImage::Copy(int64_t deadline) {
         }
         if (NowNs() > deadline) {
           return absl::DeadlineExceededError(
-              "the copy takes too long: the memory may be swapped out. The process was not stopped any longer");
+              "the copy takes too long, and the process continues: memory is swapped out, or the machine is busy. Try again");
         }
         if (!process_.Read(at, copy_ + used_, bytes)) {
           bytes = std::min(bytes, kPage - at % kPage);

@@ -130,6 +130,8 @@ class Marker {
   static constexpr size_t kFew = 48;  // reading these singly is cheaper than the whole window
   static constexpr size_t kMaxNext = 1 << 16;
   static constexpr int kMaxRounds = 8;
+  static constexpr uint64_t kNearBytes = uint64_t{64} << 10;
+  static constexpr int kMinNear = 8;
 
   // Goes through a heap and searches waiting blocks, where there are many.
   void Sweep(const BlockMap::Heap& heap) {
@@ -163,9 +165,32 @@ class Marker {
     }
   }
 
+  // Reads one block. The nodes of a list are often close to each other: then their surroundings are read together.
+  void FollowOne(const MemoryRange& block) {
+    const uint64_t from = (block.start + 7) & ~uint64_t{7}, end = block.end & ~uint64_t{7};
+    const uint64_t distance = from > last_one_ ? from - last_one_ : last_one_ - from;
+    near_ = distance < kNearBytes / 2 ? near_ + 1 : 0;
+    last_one_ = from;
+    const uint64_t start = from / kNearBytes * kNearBytes;
+    if (near_ < kMinNear || end > start + kNearBytes) {
+      reader_.ForEachWord({block}, [this](uint64_t word) { Mark(word); });
+      return;
+    }
+    if (start != surroundings_start_) {
+      surroundings_start_ = start;
+      surroundings_.assign(kNearBytes / sizeof(uint64_t), 0);
+      ForEachPiece(&image_, start, start + kNearBytes, [&](uint64_t at, std::span<const uint64_t> words) {
+        std::copy(words.begin(), words.end(),
+                  surroundings_.begin() + static_cast<ptrdiff_t>((at - start) / sizeof(uint64_t)));
+      });
+    }
+    for (uint64_t at = from; at < end; at += sizeof(uint64_t)) Mark(surroundings_[(at - start) / sizeof(uint64_t)]);
+  }
+
   // Follows pointers, many blocks at a time.
   void Follow() {
     std::vector<MemoryRange> blocks;
+    surroundings_start_ = UINT64_MAX;
     while (!next_.empty()) {
       blocks.clear();
       while (!next_.empty() && blocks.size() < kMaxTogether) {
@@ -175,7 +200,11 @@ class Marker {
         waiting_.Clear(block);
         blocks.push_back(map_.Get(block).range);
       }
-      reader_.ForEachWord(blocks, [this](uint64_t word) { Mark(word); });
+      if (blocks.size() == 1) {
+        FollowOne(blocks[0]);
+      } else {
+        reader_.ForEachWord(blocks, [this](uint64_t word) { Mark(word); });
+      }
       if (next_.size() > kMaxNext / 2) return;  // a sweep is cheaper now
     }
   }
@@ -185,7 +214,9 @@ class Marker {
   Bits marked_, waiting_;
   BlockReader reader_;
   std::vector<uint32_t> next_;
-  std::vector<uint64_t> window_;
+  std::vector<uint64_t> window_, surroundings_;
+  uint64_t surroundings_start_ = UINT64_MAX, last_one_ = 0;
+  int near_ = 0;
   bool any_waits_ = false;
 };
 
