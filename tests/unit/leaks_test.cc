@@ -33,6 +33,25 @@ TEST(SuppressionsTest, AreThoseOfLeakSanitizer) {
             "bad.txt:1: \"leak\" is not a suppression. Write leak:PATTERN.");
 }
 
+TEST(SuppressionsTest, AreThoseOfValgrind) {
+  Suppressions known;
+  ASSERT_TRUE(known
+                  .AddText("{\n  one\n  Memcheck:Leak\n  match-leak-kinds: definite\n  fun:malloc\n  fun:_ZN3Foo*\n"
+                           "  ...\n  obj:*/libbar.so.?\n}\n{\n  other\n  Memcheck:Cond\n  fun:main\n}\n",
+                           "known.supp")
+                  .ok());
+  const SuppressibleCall foo{"Foo::Make()", "_ZN3Foo4MakeEv", "/bin/app"}, run{"run()", "_Z3runv", "/bin/app"},
+      bar{"start", "start", "/usr/lib/libbar.so.1"};
+  EXPECT_TRUE(known.MatchesStack(std::vector{foo, bar}, true));
+  EXPECT_TRUE(known.MatchesStack(std::vector{foo, run, run, bar, run}, true));
+  EXPECT_FALSE(known.MatchesStack(std::vector{foo, run}, true));
+  EXPECT_FALSE(known.MatchesStack(std::vector{run, foo, bar}, true));
+  EXPECT_FALSE(known.MatchesStack(std::vector{foo, bar}, false));
+  EXPECT_EQ(known.AddText("{\n  name\n  Memcheck:Leak\n", "bad.supp").message(),
+            "bad.supp:1: the suppression has no closing }. Add it.");
+  EXPECT_FALSE(known.AddText("{\n  name\n  Memcheck:Leak\n  function:main\n}\n", "bad.supp").ok());
+}
+
 // ---- Leaks ----
 
 // A program as its sampled heap: blocks are sampled with p = 1 − exp(−s/R) and weigh 1/p, as the library does it.

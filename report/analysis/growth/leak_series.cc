@@ -52,6 +52,20 @@ void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
   }
 }
 
+// Whether a suppression in valgrind's format matches.
+bool MatchesAsStack(const Suppressions& suppressions, const FilteredStacks& stacks, std::span<const uint32_t> frames) {
+  const Profile& profile = stacks.profile();
+  std::vector<SuppressibleCall> calls;
+  for (const uint32_t frame : frames) {
+    const FrameNode& node = stacks.nodes()[frame];
+    const bool is_known = node.profile_function < profile.functions.size();
+    calls.push_back({.function = node.name,
+                     .mangled = is_known ? profile.strings[profile.functions[node.profile_function].system_name] : "",
+                     .object = node.objects.empty() ? "" : profile.strings[node.objects[0]]});
+  }
+  return suppressions.MatchesStack(calls, true);
+}
+
 }  // namespace
 
 absl::Status LeakSeries::Add(const ProfileFile& file) {
@@ -125,6 +139,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
     if (profile.records().course.has_value()) key_of_sample.emplace(static_cast<uint32_t>(stacks->SampleOf(i)), key);
     stack.suppressed =
         stack.suppressed || std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return suppressed[node]; });
+    if (suppressions_->has_stacks() && !stack.suppressed)
+      stack.suppressed = MatchesAsStack(*suppressions_, *stacks, frames);
     if (stack.points.empty() || stack.points.back().first != snapshot) stack.points.emplace_back(snapshot, Point());
     for (Point* point : {&stack.points.back().second, &totals_.back().second}) {
       point->bytes = WrappedSum(point->bytes, stacks->ValuesOf(i)[0]);
