@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "interpose/base/find_functions.h"
 #include "interpose/base/late_search.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
@@ -63,8 +64,7 @@ clockid_t ClockOf(const pthread_cond_t* condition) {
 
 void NoteConditionWords() {
   if (IsMusl()) condition_words = ConditionWords::kMusl;
-  void* tell = nullptr;
-  FindLateFunction(true, "gnu_get_libc_version", nullptr, &tell);
+  void* tell = FindFunction("gnu_get_libc_version");
   if (IsMusl() || tell == nullptr) return;
   // "2.17": the minor number has one or two digits.
   const char* version = reinterpret_cast<const char* (*)()>(tell)();
@@ -291,7 +291,7 @@ void Substitute(Function* function) {
 }  // namespace
 
 void SubstituteMissing() {
-  NoteConditionWords();
+  if (real.pthread_cond_clockwait == nullptr) NoteConditionWords();
   constexpr int kBefore = __COUNTER__;
 #define HOLDFAST_WRAP(result, name, parameters) Substitute<__COUNTER__ - kBefore - 1>(&real.name);
 #define HOLDFAST_WRAP_VERSION(result, name, suffix, version, parameters) \

@@ -121,7 +121,7 @@ export function encodeReport(report: Report): Uint8Array {
     sources: [...report.sources].map(([file, lines]) => [file, ...[...lines].flat()]),
     growths: report.growths.map(({ stacks, ...rest }) => ({
       ...rest,
-      stacks: stacks.map((leak) => [leak.shape, leak.slope, leak.halfWidth, leak.objectSlope, leak.now, leak.objectsNow, leak.stack, leak.course, leak.text, leak.halfAge, leak.oldestAge]),
+      stacks: stacks.map((leak) => [leak.shape, leak.slope, leak.halfWidth, leak.objectSlope, leak.now, leak.objectsNow, leak.stack, leak.course, leak.text, leak.halfAge, leak.oldestAge, leak.order, leak.leaks]),
     })),
     ...(opens === undefined ? {} : { opens }),
     ...(waiting === undefined ? {} : { waiting }),
