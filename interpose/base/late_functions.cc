@@ -7,7 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "interpose/base/find_functions.h"
+#include "interpose/base/defined_functions.h"
+#include "interpose/base/defined_names.h"
 #include "interpose/base/late_search.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
@@ -64,8 +65,9 @@ clockid_t ClockOf(const pthread_cond_t* condition) {
 
 void NoteConditionWords() {
   if (IsMusl()) condition_words = ConditionWords::kMusl;
-  void* tell = FindFunction("gnu_get_libc_version");
-  if (IsMusl() || tell == nullptr) return;
+  const link_map* libc = IsMusl() ? nullptr : FirstThatDefines("gnu_get_libc_version");
+  void* tell = libc != nullptr ? DefinedFunctions(libc).Find("gnu_get_libc_version", nullptr) : nullptr;
+  if (tell == nullptr) return;
   // "2.17": the minor number has one or two digits.
   const char* version = reinterpret_cast<const char* (*)()>(tell)();
   const bool is_two = version[0] == '2' && version[1] == '.' && version[2] != '\0';
