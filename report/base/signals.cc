@@ -1,12 +1,15 @@
 #include "report/base/signals.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -21,6 +24,7 @@ constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kContinuedWithinMs = 50;
 // When Supervise calls `look`: first after 50 ms, then after four times the previous delay, up to about 50 s.
 constexpr int kFirstLookMs = 50, kLastLookMs = 60'000;
+constexpr int kWorkEveryMs = 100;
 
 bool HasTerminal() { return FileDescriptor(open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)).valid(); }
 
@@ -37,7 +41,7 @@ HeldSignals::HeldSignals() {
 
 void HeldSignals::Release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-void HeldSignals::Forward(const siginfo_t& info) {
+void HeldSignals::Forward(const siginfo_t& info, const WorkMeanwhile& work) {
   if (info.si_code == SI_KERNEL) return;  // sent by the terminal: the child is in the same process group and has it too
   if (info.si_pid == child_) return;      // sent by the child to us or its group: the child knows about it
   if (info.si_signo == SIGCONT && resumed_) {
@@ -54,6 +58,7 @@ void HeldSignals::Forward(const siginfo_t& info) {
     return;
   }
   if (info.si_signo == SIGTSTP) stop_forwarded_ = true;
+  if (info.si_signo == SIGTERM && work.before_term) work.before_term();
   if (info.si_code == SI_QUEUE) {
     sigqueue(child_, info.si_signo, info.si_value);
   } else {
@@ -95,7 +100,29 @@ void HeldSignals::StopLike(int signal) {
   if (signal != SIGSTOP) sigaction(signal, &before, nullptr);
 }
 
-int HeldSignals::Supervise(pid_t child, const std::function<void()>& look) {
+int HeldSignals::TakeSignal(siginfo_t* info, int wait_ms, const WorkMeanwhile& work) const {
+  if (!work.work) {
+    const timespec pause = Milliseconds(wait_ms);
+    return wait_ms >= 0 ? sigtimedwait(&held_, info, &pause) : sigwaitinfo(&held_, info);
+  }
+  const FileDescriptor signals(signalfd(-1, &held_, SFD_CLOEXEC));
+  const timespec none = {0, 0};
+  while (true) {
+    pollfd entries[] = {{signals.get(), POLLIN, 0}, {work.descriptor, POLLIN, 0}};
+    const int step_ms = wait_ms < 0 ? kWorkEveryMs : std::min(wait_ms, kWorkEveryMs);
+    poll(entries, 2, step_ms);
+    work.work();
+    if (const int number = sigtimedwait(&held_, info, &none); number > 0 || errno != EAGAIN) return number;
+    if (wait_ms < 0) continue;
+    wait_ms -= step_ms;
+    if (wait_ms <= 0) {
+      errno = EAGAIN;
+      return -1;
+    }
+  }
+}
+
+int HeldSignals::Supervise(pid_t child, const std::function<void()>& look, const WorkMeanwhile& work) {
   child_ = child;
   // If SIGCHLD were ignored, the kernel would reap the child and discard its status.
   signal(SIGCHLD, SIG_DFL);
@@ -103,16 +130,14 @@ int HeldSignals::Supervise(pid_t child, const std::function<void()>& look) {
   int wait_ms = kFirstLookMs;
   while (!ended_) {
     siginfo_t info;
-    const timespec pause = Milliseconds(wait_ms);
-    const int number =
-        look && wait_ms <= kLastLookMs ? sigtimedwait(&held_, &info, &pause) : sigwaitinfo(&held_, &info);
+    const int number = TakeSignal(&info, look && wait_ms <= kLastLookMs ? wait_ms : -1, work);
     if (number < 0 && errno == EAGAIN) {
       look();
       wait_ms *= 4;
     } else if (number == SIGCHLD) {
       TakeStates();
     } else if (number > 0) {
-      Forward(info);
+      Forward(info, work);
     }
   }
   return status_;

@@ -16,6 +16,13 @@
 
 namespace holdfast {
 
+// Work for others while the child runs.
+struct WorkMeanwhile {
+  int descriptor = -1;                     // if it is readable, there is work
+  std::function<void()> work = {};         // also called ten times a second; empty: none
+  std::function<void()> before_term = {};  // called before SIGTERM is forwarded
+};
+
 class HeldSignals {
  public:
   HeldSignals();
@@ -30,13 +37,15 @@ class HeldSignals {
   //                                                  will continue only the child
   // Reaps other children (orphans, if we are PID 1).
   // `look` is called a few times while the child runs, at growing intervals.
-  int Supervise(pid_t child, const std::function<void()>& look = {});
+  int Supervise(pid_t child, const std::function<void()>& look = {}, const WorkMeanwhile& work = {});
 
   // Waits up to `milliseconds`. Returns true as soon as TERM, INT, HUP or QUIT arrives.
   bool AskedToEnd(int milliseconds);
 
  private:
-  void Forward(const siginfo_t& info);
+  void Forward(const siginfo_t& info, const WorkMeanwhile& work);
+  // Waits for a signal and takes it, as sigtimedwait does.
+  int TakeSignal(siginfo_t* info, int wait_ms, const WorkMeanwhile& work) const;
   void TakeStates();
   void StopLike(int signal);
 

@@ -19,6 +19,7 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast check --budgets budgets.txt --markdown --junit holdfast.xml holdfast.app.4242 >comment.md\n"
       "  holdfast check --base main.heap.pb.gz --fail-above 5% --markdown branch.heap.pb.gz\n"
       "  holdfast check --max-growth 1MiB/h holdfast.app.4242\n"
+      "  holdfast check --max-unreachable 0 --junit leaks.xml holdfast.test.4242\n"
       "\n"
       "Exit status: 0 all budgets are met, 1 a budget is exceeded, 2 wrong usage, 3 no verdict (a file cannot be read).\n");
   AddFileOptions(check, &options->view);
@@ -58,6 +59,12 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       ->add_option("--max-growth", options->max_growth,
                    "Fail if the leaks that holdfast leaks finds in the snapshots grow faster than this")
       ->type_name("SIZE/TIME");
+  check
+      ->add_option(
+          "--max-unreachable", options->max_unreachable,
+          "Fail if no pointer leads to more than this in a process that holdfast run --leak-check has searched, or\n"
+          "in a running process")
+      ->type_name("SIZE");
   check->add_option("--format", options->view.format, "text, markdown or junit")
       ->type_name("FORMAT")
       ->capture_default_str();

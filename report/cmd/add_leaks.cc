@@ -44,7 +44,10 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "The line `memory` shows how resident memory changed, and which part of it; if neither the heap nor mappings explain\n"
       "the change, it names the cause, such as free memory that malloc keeps. For a folder with several programs the\n"
       "fastest growing one is shown, or else the largest; `others` lists the rest, and --all shows each of them.\n"
-      "Exit status: 0 level, 1 growing or growing in steps, 4 cannot tell; the answer then names what is missing.\n"
+      "A PID takes a snapshot now, and also searches the memory for blocks to which no pointer leads, if that takes less than\n"
+      "5 s of CPU and 256 MiB; the column `finding` then says grows or unreachable for each row.\n"
+      "Exit status: 0 level, 1 growing, growing in steps, or unreachable, 4 cannot tell; the answer then names what is\n"
+      "missing.\n"
       "\n"
       "--unreachable PID searches the memory of a running process for pointers to each of its blocks, and lists blocks to\n"
       "which no pointer leads. The process is not stopped; the search is repeated until its answer is certain, at most 12\n"
@@ -53,7 +56,8 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "Exit status: 0 none, 1 some, 4 cannot tell.\n"
       "If the process has lifetimes profiles, the columns `half` and `oldest` show the median and the greatest age of the memory in use;\n"
       "blank if unknown.\n"
-      "JSON and CSV: slopes are per hour, in bytes and in objects; kind is heap, map or threads (objects only).\n"
+      "JSON and CSV: slopes are per hour, in bytes and in objects; kind is heap, map or threads (objects only). markdown and\n"
+      "junit list the findings, as for holdfast check.\n"
       "\n"
       "  holdfast leaks holdfast.app.4242                         what leaks, and how fast\n"
       "  holdfast leaks --kind threads holdfast.app.4242          only threads that are created and never exit\n"
@@ -61,10 +65,13 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast leaks --follow holdfast.app.4242                repeat with each new snapshot\n"
       "  holdfast leaks --suppressions known.txt holdfast.app.4242\n"
       "                                                           ignore known leaks (lines such as leak:libfoo.so)\n"
-      "  holdfast leaks --unreachable 4242                        blocks that nothing points to any more\n");
+      "  holdfast leaks 4242                                      what grows, and what nothing points to any more\n"
+      "  holdfast leaks --unreachable 4242                        only the latter, also without profiles\n");
   leaks
-      ->add_option("FILE", options->view.files,
-                   "The folder of a process, or its heap profiles; with --unreachable, a process id or a core file")
+      ->add_option(
+          "FILE", options->view.files,
+          "The folder of a process, its heap profiles, or a process id; with --unreachable, a process id or a core\n"
+          "file")
       ->required();
   leaks
       ->add_option("--kind", options->kind,
@@ -73,7 +80,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   leaks->add_option("--limit", options->limit, "Predict when this much memory will be in use")->type_name("SIZE");
   leaks
       ->add_option("--suppressions", options->suppressions,
-                   "A file of known leaks, one leak:PATTERN per line (repeatable)")
+                   "A file of known leaks (repeatable): a line leak:PATTERN for each, or valgrind's suppressions")
       ->type_name("FILE")
       ->expected(1)
       ->take_all()
@@ -103,6 +110,9 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
   AddFilterOptions(leaks, &options->view);
   AddRowOption(leaks, &options->view, "");
   AddStyleOptions(leaks, &options->view);
+  leaks->get_option("--format")->description("table, json, csv, markdown or junit");
+  leaks->add_flag_callback(
+      "--json", [options] { options->view.format = "json"; }, "The same as --format json");
   AddFullNames(leaks, &options->view);
   leaks->callback([leaks, options, unreachable, wants_unreachable, invocation] {
     if (*wants_unreachable) {

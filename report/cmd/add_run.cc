@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,7 @@
 #include "report/daemon/sweep_tables.h"
 #include "report/observe/table/table_folder.h"
 #include "report/page/html_report.h"
+#include "report/run/leak_check.h"
 #include "report/run/linked_allocator.h"
 #include "report/run/orphan_parent.h"
 #include "report/run/program_check.h"
@@ -106,6 +108,7 @@ class RunCommand {
   ProgramCheck check_;
   OutFolder out_;
   std::vector<std::string> names_before_;
+  LeakCheck leak_check_;
   std::vector<std::string> without_library_;  // executables of descendants that did not load the library
 };
 
@@ -146,6 +149,15 @@ int RunCommand::Prepare() {
     tables_ = *tables;
   }
   wants_exporter_ = Variable("HOLDFAST_EXPORTER") != "no";
+  if (options_.leak_check) {
+    const absl::Status prepared =
+        leak_check_.Prepare({.suppressions = options_.suppressions, .scan_memory = options_.scan_memory});
+    if (!prepared.ok()) return Fail(prepared);
+    options_.variables["HOLDFAST_LEAK_CHECKER"] = std::to_string(getpid());
+  } else if (!Variable("HOLDFAST_LEAK_CHECKER").empty()) {
+    options_.variables["HOLDFAST_LEAK_CHECKER"] =
+        "0";  // of another run, which does not search the processes of this one
+  }
   int verbose = 0;
   if (!options_.quiet && options_.verbose == 0 && absl::SimpleAtoi(Variable("HOLDFAST_VERBOSE"), &verbose)) {
     options_.verbose = verbose;
@@ -268,6 +280,13 @@ int RunCommand::StayAsParent() {
   if (options_.verbose > 0 && check_.recordable) {
     Say(fmt::format("pid {}, profiles go to {}, tables to {}.", child, out_.path(), tables_));
   }
+  WorkMeanwhile work;
+  if (options_.leak_check && check_.recordable) {
+    leak_check_.Begin(tables_, out_.path());
+    work = {.descriptor = leak_check_.descriptor(),
+            .work = [&] { leak_check_.Look(); },
+            .before_term = [&] { leak_check_.LookAtAll(); }};
+  }
   [[maybe_unused]] const ssize_t written = write(go.write_end.get(), "", 1);
   go.write_end.Close();
   int error = 0;
@@ -275,15 +294,22 @@ int RunCommand::StayAsParent() {
   do {
     got = read(failure.read_end.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
-  const int status = signals.Supervise(child, [&] { LookAtPrograms(child); });
+  const int status = signals.Supervise(
+      child, [&] { LookAtPrograms(child); }, work);
   if (got == sizeof error) {
     EndKeptExporter();
     out_.RemoveIfEmpty();
     const ProgramCheck failed = ExecFailed(check_.path, error);
     return Fail(failed.exit_code, failed.message);
   }
+  if (work.work) {
+    leak_check_.Look();  // of processes that the program left behind
+    SayLines(leak_check_.Text(child, status, options_.quiet));
+  }
   if (check_.recordable) Finish(child, signals);
   EndKeptExporter();
+  if (options_.leak_check && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    _exit(check_.recordable ? leak_check_.ExitCode(child, status) : static_cast<int>(kRunFailed));
   EndLike(status);
 }
 
@@ -416,12 +442,14 @@ void AddRunCommand(CLI::App& app, Invocation* invocation) {
   run->footer(
       "Starts PROGRAM (searched in PATH) with the library preloaded, and an exporter process that writes its profiles.\n"
       "All arguments after PROGRAM are its own. The exit status is the program's; 125: holdfast failed, 126: PROGRAM cannot\n"
-      "be executed, 127: PROGRAM was not found.\n"
+      "be executed, 127: PROGRAM was not found. With --leak-check also 1, if the program's status is 0 and no pointer leads to\n"
+      "some of its blocks.\n"
       "Each option is also a variable, for programs preloaded without `run`: --heap-interval is HOLDFAST_HEAP_INTERVAL, and\n"
       "so on. HOLDFAST_ENABLE=0 switches the library off.\n"
       "\n"
       "  holdfast run -- redis-server --port 7000              default rates, fit for production\n"
       "  holdfast run --exact -o prof -- ./test                every allocation and wait, profiles in prof/\n"
+      "  holdfast run --exact --leak-check -- ./test           fails if the test leaks memory; lists the leaks\n"
       "  holdfast run --exec -- nginx -g 'daemon off;'         as the command of a container or a service");
   AddRunOptions(*run, options.get());
   run->callback([options, invocation] { invocation->exit_code = RunCommand(*options, invocation->program).Start(); });

@@ -1,5 +1,5 @@
 // The values of the comment `kind` in profiles that holdfast wrote: heap, peak, lifetimes, resident, map, mutex, block,
-// threads, exceptions.
+// threads, exceptions, unreachable, holders.
 #ifndef HOLDFAST_REPORT_PROFILE_PROFILE_KIND_H_
 #define HOLDFAST_REPORT_PROFILE_PROFILE_KIND_H_
 
@@ -33,7 +33,7 @@ inline bool IsMemoryKind(std::string_view kind) {
 // Whether a sample type only grows. What is in use or alive may also fall.
 inline bool IsCounter(std::string_view type) {
   return !type.starts_with("inuse_") && !type.starts_with("alive") && !type.starts_with("resident_") &&
-         !type.starts_with("swapped_");
+         !type.starts_with("swapped_") && !type.starts_with("held_");
 }
 inline bool IsWaitKind(std::string_view kind) { return kind == "mutex" || kind == "block"; }
 

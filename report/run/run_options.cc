@@ -247,6 +247,25 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
       },
       "Record every allocation and every wait, in tables of up to\n"
       "1GiB (or --max-memory)");
+  CLI::Option* const leak_check = run.add_flag("--leak-check", options->leak_check,
+                                               "At the end, search the memory of each process for blocks to\n"
+                                               "which no pointer leads; the exit status is 1 if there are any\n"
+                                               "and the program's own is 0. Use it with --exact")
+                                      ->excludes("--exec");
+  run.add_option("--suppressions", options->suppressions,
+                 "For the leak check: a file of known leaks (repeatable), with\n"
+                 "lines leak:PATTERN or valgrind's suppressions")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false)
+      ->needs(leak_check);
+  run.add_option("--scan-memory", options->scan_memory,
+                 "For the leak check: how much memory to copy at most\n"
+                 "[default: half of what is free]")
+      ->type_name("SIZE")
+      ->take_last()
+      ->needs(leak_check);
   for (const Setting& setting : Settings()) {
     const std::string name = std::string("--") + setting.option;
     CLI::Option* added = run.add_option_function<std::string>(

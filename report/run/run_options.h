@@ -23,6 +23,9 @@ struct RunOptions {
   std::string tables;  // as given; empty: the default folders
   bool exec = false;
   bool html = false;
+  bool leak_check = false;
+  std::vector<std::string> suppressions;  // for the leak check: files
+  std::string scan_memory;                // for the leak check; empty: half of the free memory
   bool quiet = false;
   int verbose = 0;
   std::map<std::string, std::string> variables;  // HOLDFAST_… of the options that were given

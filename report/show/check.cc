@@ -19,6 +19,7 @@
 #include "report/show/check_formats.h"
 #include "report/show/leaks.h"
 #include "report/show/profile_diff.h"
+#include "report/show/unreachable_profile.h"
 
 namespace holdfast {
 namespace {
@@ -297,6 +298,40 @@ absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::os
   return absl::OkStatus();
 }
 
+// The unreachable memory of each process must not exceed the limit. If it does, each stack has a line.
+absl::Status LookAtUnreachable(const CheckOptions& options, std::vector<Outcome>* outcomes) {
+  const auto limit = ParseByteSize(options.max_unreachable);
+  if (!limit.ok())
+    return absl::InvalidArgumentError(fmt::format("--max-unreachable {}", std::string(limit.status().message())));
+  const auto records = ReadUnreachable(options.view.files);
+  if (!records.ok()) return records.status();
+  const auto text = [](int64_t bytes, int64_t blocks) {
+    return fmt::format("{} in {} block{}", FormatSize(bytes), blocks, blocks == 1 ? "" : "s");
+  };
+  size_t more = 0;
+  for (const UnreachableRecord& record : *records) {
+    const bool failed = record.bytes > static_cast<int64_t>(std::min<uint64_t>(*limit, INT64_MAX));
+    outcomes->push_back({.name = fmt::format("unreachable memory of {}", record.program),
+                         .value = record.blocks == 0 ? "0" : text(record.bytes, record.blocks),
+                         .limit = FormatSize(static_cast<int64_t>(*limit)),
+                         .failed = failed});
+    if (!failed) continue;
+    for (const UnreachableRecord::Site& site : record.sites) {
+      if (outcomes->size() >= kMaxRows) {
+        ++more;
+        continue;
+      }
+      outcomes->push_back({.name = fmt::format("unreachable: {}", site.label),
+                           .value = text(site.bytes, site.blocks),
+                           .limit = FormatSize(static_cast<int64_t>(*limit)),
+                           .failed = true});
+    }
+  }
+  if (more > 0)
+    outcomes->push_back({.name = fmt::format("and {} more stacks", more), .value = "", .limit = "", .failed = true});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) {
@@ -307,10 +342,10 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
         err);
   }
   if (options.max.empty() && options.max_optional.empty() && options.budgets.empty() && options.fail_above.empty() &&
-      options.max_growth.empty()) {
+      options.max_growth.empty() && options.max_unreachable.empty()) {
     return Failed(
         absl::InvalidArgumentError("check: nothing to check. Give --max METRIC:FUNCTION=LIMIT, --budgets FILE, "
-                                   "--max-growth 1MiB/h, or --base FILE and --fail-above 5%."),
+                                   "--max-growth 1MiB/h, --max-unreachable 0, or --base FILE and --fail-above 5%."),
         err);
   }
   if (options.fail_above.empty() != options.base.empty()) {
@@ -372,6 +407,9 @@ int RunCheck(const CheckOptions& options, std::ostream& out, std::ostream& err) 
     const auto limit = ParseRate(options.max_growth);
     if (!limit.ok()) return Failed(limit.status(), err);
     if (const auto looked = LookAtLeaks(options, *limit, err, &outcomes); !looked.ok()) return Failed(looked, err);
+  }
+  if (!options.max_unreachable.empty()) {
+    if (const auto looked = LookAtUnreachable(options, &outcomes); !looked.ok()) return Failed(looked, err);
   }
   const std::string text = format == "markdown" ? CheckMarkdown(outcomes)
                            : format == "junit"  ? CheckJunit(outcomes)

@@ -7,6 +7,7 @@
 //  --base FILE --fail-above 5%          no significant function (1 % of the base or the head) has grown by more, beyond
 //                                       the sampling error; nor has the total
 //  --max-growth 1MiB/h                  leaks, as found by `holdfast leaks`, are slower
+//  --max-unreachable 0                  no pointer leads to at most this much, as found by `holdfast run --leak-check`
 // The estimate decides; a result is marked as uncertain if its 95 % interval contains the budget.
 #ifndef HOLDFAST_REPORT_SHOW_CHECK_H_
 #define HOLDFAST_REPORT_SHOW_CHECK_H_
@@ -24,8 +25,9 @@ struct CheckOptions {
   std::vector<std::string> max = {}, max_optional = {};
   std::vector<std::string> budgets = {};  // files with budgets
   std::vector<std::string> base = {};
-  std::string fail_above = "";  // percent
-  std::string max_growth = "";  // SIZE/TIME
+  std::string fail_above = "";       // percent
+  std::string max_growth = "";       // SIZE/TIME
+  std::string max_unreachable = "";  // SIZE
   std::string output = "-";
   std::string junit = "";  // an additional output file
 };

@@ -118,7 +118,7 @@ class HoldersView {
     Share all;
     for (const LiveBlock& recorded : process_.recorded()) {
       const ObservedProcess::Calls& calls = process_.CallsOf(recorded);
-      if (std::none_of(calls.begin(), calls.end(), [&](const auto& call) { return function.Matches(call.first); }))
+      if (std::none_of(calls.begin(), calls.end(), [&](const auto& call) { return function.Matches(call.function); }))
         continue;
       const BlockMap::Block block = scan_.heap().map.Find(recorded.address);
       std::string holder = "[freed meanwhile, or in memory that was not read]";
@@ -307,6 +307,14 @@ absl::StatusOr<uint64_t> AddressIn(const std::string& text) {
 }
 
 }  // namespace
+
+HolderNode WholeHolderTree(ObservedProcess* process, HolderScan* scan, ScanBudget* budget) {
+  BlockLabels labels(process, scan);
+  constexpr HolderTreeOptions kWhole{.least_share = 0.0002, .depth = 30, .most_rows = 500};
+  return BuildHolderTree(
+      scan, [&](const BlockMap::Block& block) { return labels.NumberOf(block); },
+      [&](uint64_t number) { return labels.TextOf(number); }, kWhole, budget);
+}
 
 int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Pattern> function = Pattern::Compile("--of", options.function);

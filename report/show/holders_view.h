@@ -14,6 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "report/holders/holder_scan.h"
+#include "report/show/observed_process.h"
+
 namespace holdfast {
 
 struct HoldersOptions {
@@ -27,6 +30,9 @@ struct HoldersOptions {
   double least_percent = 0.5;
   size_t width = 0;  // of the terminal; 0 = unlimited
 };
+
+// The whole tree of holders, for a profile: blocks are labelled as RunHolders labels them.
+HolderNode WholeHolderTree(ObservedProcess* process, HolderScan* scan, ScanBudget* budget);
 
 int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& err);
 

@@ -32,13 +32,19 @@
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/profile/typed_records.h"
+#include "report/show/check_formats.h"
 #include "report/show/node_cells.h"
+#include "report/show/unreachable_view.h"
 
 namespace holdfast {
 namespace {
 
-constexpr size_t kStackCell = 12;
+constexpr size_t kFindingCell = 12, kStackCell = 13;
 constexpr size_t kHalfCell = 7;
+// `leaks PID` also searches for unreachable blocks if the estimate is below both.
+constexpr double kMaxSearchSeconds = 5;  // of CPU
+constexpr uint64_t kMaxSearchBytes = 256 << 20;
+constexpr std::string_view kGrows = "grows", kUnreachable = "unreachable";
 constexpr int kCannotTell = 4;  // exit status
 constexpr size_t kMinFamily = 3;
 constexpr auto kLook = std::chrono::milliseconds(500);
@@ -46,6 +52,33 @@ constexpr auto kLook = std::chrono::milliseconds(500);
 std::string SignedSize(double bytes) {
   const double bounded = std::clamp(std::round(bytes), -9e18, 9e18);
   return (bounded > 0 ? "+" : "") + FormatSize(static_cast<int64_t>(bounded));
+}
+
+// What a search for unreachable blocks of a running process said.
+struct PointerSearch {
+  std::optional<UnreachableReport> report;  // nothing: not searched
+  std::string text;                         // the answer, or why not
+};
+
+PointerSearch SearchPointers(pid_t pid, const Suppressions& suppressions) {
+  absl::StatusOr<std::unique_ptr<ObservedProcess>> process = ObservedProcess::Open(pid, {});
+  if (!process.ok()) return {{}, fmt::format("not searched: {}", std::string(process.status().message()))};
+  const ScanEstimate estimate = EstimateScan(process->get());
+  if (estimate.cpu_seconds >= kMaxSearchSeconds || estimate.bytes >= kMaxSearchBytes) {
+    return {{},
+            fmt::format("not searched, because that takes about {} of CPU and {}: holdfast leaks --unreachable {}",
+                        FormatRoughTimeNs(static_cast<int64_t>(estimate.cpu_seconds * 1e9)),
+                        FormatSize(static_cast<int64_t>(estimate.bytes)), pid)};
+  }
+  absl::StatusOr<UnreachableReport> report = FindUnreachableOf(process->get(), suppressions, {});
+  if (!report.ok()) return {{}, fmt::format("not searched: {}", std::string(report.status().message()))};
+  std::string text = report->Sentence();
+  if (report->StopDecides()) text += fmt::format("; uncertain: holdfast leaks --unreachable --stop {} decides", pid);
+  if (report->KnowsLittle()) {
+    text += fmt::format("; {} may hold blocks of an allocator that is not understood",
+                        FormatSize(static_cast<int64_t>(report->found.unknown_bytes)));
+  }
+  return {*std::move(report), std::move(text)};
 }
 
 class Finder {
@@ -170,6 +203,7 @@ class Finder {
   }
 
   bool empty() const { return processes_.empty() && threads_.empty(); }
+  const Suppressions& suppressions() const { return suppressions_; }
 
   std::vector<ProgramGrowth> Growths() const {
     const Judged judged = Choose();
@@ -195,8 +229,8 @@ class Finder {
     return "";
   }
 
-  // Prints all answers and returns the worst one.
-  Grows PrintLeaks(const Style& style, std::ostream& out) const {
+  // Prints all answers and returns the worst one. `search`: null for files.
+  Grows PrintLeaks(const Style& style, const PointerSearch* search, std::ostream& out) const {
     TextTable table;
     const RateUnit rate = RateUnitFor(ShortestHours());
     table.columns = {{"kind", ""},
@@ -211,8 +245,10 @@ class Finder {
                      {"class", "class", Column::kLeft, 9, 2, options_.all ? 0 : kWide},
                      {"program", Programs() > 1 ? "program" : "", Column::kLeft, 0, 2},
                      {"process", ""},
+                     {"", search != nullptr ? "finding" : "", Column::kLeft, 0, 2},
                      {"", "function ← callers", Column::kLeft, 0, 2, 0, false, true},
-                     {"stack", ""}};
+                     {"stack", ""},
+                     {"finding", ""}};
     std::vector<std::vector<std::string>> stacks;  // of the rows
     size_t leaks = 0, suppressed = 0, rows = 0, fewer = 0;
     double leak_slope = 0;
@@ -323,6 +359,10 @@ class Finder {
     const std::vector<std::string> texts =
         DistinctStacks(stacks, options_.shown_frames, options_.view.full_names ? nullptr : ShortName);
     for (size_t i = 0; i < texts.size(); ++i) table.rows[i].cells[kStackCell].shown = texts[i];
+    if (search != nullptr) {
+      table.header.push_back("pointers " + search->text);
+      if (search->report.has_value()) AddUnreachable(*search->report, rows, &suppressed, &table);
+    }
     if (!others.empty()) table.header.push_back("others   " + others);
     if (fewer > 0)
       table.header.push_back(fmt::format("skipped  {} process{} with fewer than {} snapshots", fewer,
@@ -346,6 +386,20 @@ class Finder {
     table.members = {{"answer", fmt::format("\"{}\"", GrowsName(worst))},
                      {"leaks", fmt::format("{}", leaks)},
                      {"suppressed", fmt::format("{}", suppressed)}};
+    if (search != nullptr) {
+      const auto& report = search->report;
+      const char* const name = !report.has_value()              ? "not searched"
+                               : report->ExitCode() == kFinding ? "yes"
+                               : report->ExitCode() == kFine    ? "no"
+                                                                : "cannot tell";
+      table.members.emplace_back("unreachable", fmt::format("\"{}\"", name));
+      if (report.has_value()) table.members.emplace_back("unreachable_bytes", fmt::format("{}", report->bytes));
+    }
+    if (const std::string& format = options_.view.format; format == "markdown" || format == "junit") {
+      const std::vector<Outcome> outcomes = OutcomesOf(table, worst);
+      out << (format == "junit" ? CheckJunit(outcomes) : CheckMarkdown(outcomes));
+      return worst;
+    }
     if (table.rows.empty() && style.format == Format::kTable) table.columns.clear();
     Print(table, style, out);
     return worst;
@@ -575,9 +629,59 @@ class Finder {
              Cell::Real("", entry.objects.half_width), Cell::Number(FormatSize(entry.bytes_now), entry.bytes_now),
              Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(ages.half_ns()),
              AgeCell(ages.oldest_ns()), Cell::Text(GrowthClassName(entry.bytes.growth_class)), Cell::Text(program),
-             Cell::Text(key.first), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
+             Cell::Text(key.first), Cell::Text(std::string_view(grows ? kGrows : "")), Cell::Text(""),
+             Cell::Text(fmt::format("{}", fmt::join(frames, ";"))), Cell::Text(std::string_view(grows ? kGrows : ""))},
             grows ? 1.0 : 0.005};
   }
+
+  // Adds a row for each stack with unreachable blocks. `rows`: how many there are so far.
+  void AddUnreachable(const UnreachableReport& report, size_t rows, size_t* suppressed, TextTable* table) const {
+    const OfKind of = processes_.empty() ? OfKind(threads_.begin()->first.first, "heap") : processes_.begin()->first;
+    for (const UnreachableRow& row : report.rows) {
+      if (row.is_suppressed) {
+        ++*suppressed;
+        continue;
+      }
+      if (!row.is_certain && !options_.all) continue;
+      if (options_.view.node_count != 0 && ++rows > options_.view.node_count) continue;
+      std::vector<std::string> frames;
+      for (const ObservedProcess::Call& call : row.stack) frames.push_back(call.function);
+      const std::string finding(row.is_certain ? kUnreachable : "uncertain");
+      TableRow added{
+          {Cell::Text("heap"), ForPeople(""), ForPeople(""), ForPeople(""), ForPeople(""),
+           Cell::Number(FormatSize(row.WholeBytes()), row.WholeBytes()),
+           Cell::Number(fmt::format("{}", row.WholeBlocks()), row.WholeBlocks()), AgeCell(-1), AgeCell(-1),
+           Cell::Text(""), Cell::Text(report.process), Cell::Text(of.first), Cell::Text(finding), Cell::Text(row.label),
+           Cell::Text(fmt::format("{}", fmt::join(frames, ";"))), Cell::Text(finding)},
+          1.0};
+      table->rows.push_back(std::move(added));
+    }
+  }
+
+  // One outcome for each finding, or one for a process without findings.
+  static std::vector<Outcome> OutcomesOf(const TextTable& table, Grows worst) {
+    constexpr size_t kSlopeCell = 1, kInUseCell = 5, kObjectsCell = 6;
+    std::vector<Outcome> outcomes;
+    for (const TableRow& row : table.rows) {
+      const std::string& finding = row.cells[kFindingCell].text;
+      if (finding != kGrows && finding != kUnreachable) continue;
+      outcomes.push_back(
+          {.name = fmt::format("{}: {}", finding, row.cells[kStackCell].shown),
+           .value = finding == kGrows
+                        ? fmt::format("{} {}", row.cells[kSlopeCell].shown, table.columns[kSlopeCell].title)
+                        : fmt::format("{} in {} blocks", row.cells[kInUseCell].shown, row.cells[kObjectsCell].shown),
+           .limit = "0",
+           .failed = true});
+    }
+    if (!outcomes.empty()) return outcomes;
+    Outcome& whole = outcomes.emplace_back(Outcome{.name = "leaks", .value = "none found", .limit = "0"});
+    whole.failed = IsLeak(worst) || worst == Grows::kUndecided;
+    for (const std::string& line : table.header) {
+      if (line.starts_with("answer ") && whole.failed && whole.why.empty()) whole.why = line.substr(kHeadBytes);
+    }
+    return outcomes;
+  }
+  static constexpr size_t kHeadBytes = 9;  // of "answer   "
 
   static Cell AgeCell(int64_t ns) { return ns < 0 ? ForPeople("") : Cell::Number(OlderText(ns), ns); }
 
@@ -591,13 +695,14 @@ class Finder {
   static TableRow ThreadRowOf(const OfKind& key, const std::string& program, const LeakSeries::Entry& entry,
                               const std::vector<std::string>& frames, const RateUnit& rate) {
     const double slope = entry.objects.slope / rate.an_hour, error = entry.objects.half_width / rate.an_hour;
-    return {{Cell::Text(key.second), ForPeople(fmt::format("{:+.4g} threads", slope)),
-             ForPeople(fmt::format("±{:.4g}", error)), Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
-             Cell::Real("", entry.objects.half_width), ForPeople(fmt::format("{} threads", entry.objects_now)),
-             Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(-1), AgeCell(-1),
-             Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(key.first),
-             Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";")))},
-            1.0};
+    return {
+        {Cell::Text(key.second), ForPeople(fmt::format("{:+.4g} threads", slope)),
+         ForPeople(fmt::format("±{:.4g}", error)), Cell::Real(fmt::format("{:.4g}", slope), entry.objects.slope),
+         Cell::Real("", entry.objects.half_width), ForPeople(fmt::format("{} threads", entry.objects_now)),
+         Cell::Number(fmt::format("{}", entry.objects_now), entry.objects_now), AgeCell(-1), AgeCell(-1),
+         Cell::Text(GrowthClassName(entry.objects.growth_class)), Cell::Text(program), Cell::Text(key.first),
+         Cell::Text(kGrows), Cell::Text(""), Cell::Text(fmt::format("{}", fmt::join(frames, ";"))), Cell::Text(kGrows)},
+        1.0};
   }
 
   const LeaksOptions& options_;
@@ -622,29 +727,48 @@ absl::StatusOr<std::vector<ProgramGrowth>> FindGrowth(const LeaksOptions& option
   return finder.Growths();
 }
 
+// Returns the process to search for unreachable blocks: if one process is named, and nothing but its memory is asked for.
+static std::optional<pid_t> ProcessToSearch(const LeaksOptions& options) {
+  if (options.view.files.size() != 1 || options.follow || HasFilter(options.view.stacks)) return std::nullopt;
+  if (!options.kind.empty() && options.kind != "heap") return std::nullopt;
+  return AsProcess(options.view.files[0]);
+}
+
 int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err) {
-  const auto style = StyleOf(options.view);
+  ViewOptions view = options.view;
+  if (view.format == "markdown" || view.format == "junit") view.format = "table";
+  const auto style = StyleOf(view);
   if (!style.ok()) return Failed(style.status(), err);
   Finder finder(options);
   if (const auto prepared = finder.Prepare(); !prepared.ok()) return Failed(prepared, err);
   std::string last;
   while (true) {
-    if (const auto read = finder.Read(err); !read.ok() && !(options.follow && absl::IsNotFound(read)))
-      return Failed(read, err);
+    if (const auto read = finder.Read(err); !read.ok() && !(options.follow && absl::IsNotFound(read))) {
+      const auto pid = ProcessToSearch(options);
+      if (!pid.has_value() || !absl::IsNotFound(read)) return Failed(read, err);
+      return Failed(absl::NotFoundError(fmt::format("{} Without profiles: holdfast leaks --unreachable {}.",
+                                                    std::string(read.message()), *pid)),
+                    err);
+    }
     if (const std::string incomplete = finder.WhyIncomplete(); !incomplete.empty() && !options.follow) {
       err << fmt::format("holdfast: cannot tell what grows: {}.\n", Printable(incomplete));
       return kCannotTell;
     }
     if (!finder.empty()) {
       std::ostringstream text;
-      const Grows grows = finder.PrintLeaks(*style, text);
+      std::optional<PointerSearch> search;
+      if (const auto pid = ProcessToSearch(options); pid.has_value())
+        search = SearchPointers(*pid, finder.suppressions());
+      const Grows grows = finder.PrintLeaks(*style, search.has_value() ? &*search : nullptr, text);
       if (text.str() != last) {
         if (options.follow && style->color) out << "\x1b[H\x1b[2J";
         if (options.follow && !style->color && !last.empty()) out << "\n";
         out << text.str() << std::flush;
         last = text.str();
       }
-      if (!options.follow) return IsLeak(grows) ? 1 : grows == Grows::kUndecided ? kCannotTell : 0;
+      const bool is_unreachable =
+          search.has_value() && search->report.has_value() && search->report->ExitCode() == kFinding;
+      if (!options.follow) return IsLeak(grows) || is_unreachable ? 1 : grows == Grows::kUndecided ? kCannotTell : 0;
       if (!out) return 3;  // the reader is gone
     }
     std::this_thread::sleep_for(kLook);

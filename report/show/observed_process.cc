@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
   if (process->table_.has_value()) {
     if (absl::StatusOr<TableSnapshot> snapshot = process->table_->table.TakeSnapshot(); snapshot.ok()) {
       process->modules_ = snapshot->modules;
+      process->identity_ = snapshot->process;
       process->is_exact_ = std::all_of(snapshot->heap_intervals.begin(), snapshot->heap_intervals.end(),
                                        [](const IntervalChange& change) { return change.interval == 1; });
     }
@@ -202,32 +203,30 @@ uint32_t ObservedProcess::StackOf(const LiveBlock& block) {
   return found == stacks_.end() ? kNoStack : found->second;
 }
 
-std::pair<std::string, std::string> ObservedProcess::NameOf(TaggedPc pc) {
-  const auto known = names_.find(pc);
-  if (known != names_.end()) return known->second;
+const ObservedProcess::Call& ObservedProcess::CallAt(TaggedPc pc) {
+  const auto [known, is_new] = names_.try_emplace(pc);
+  Call& call = known->second;
+  if (!is_new) return call;
   const uint64_t address = (pc & kPcMask) - 1;
-  std::pair<std::string, std::string> name;
   const auto module = std::find_if(modules_.begin(), modules_.end(), [&](const ModuleInfo& one) {
     return address >= one.start && address < one.end && one.tag == pc >> kPcTagShift;
   });
-  if (module != modules_.end()) {
-    const auto [place, added] = functions_.emplace(&*module, nullptr);
-    if (added) {
-      const FileDescriptor file = OpenModule(*module);
-      if (file.valid()) {
-        if (auto symbols = ElfSymbols::Load(file.get(), module->build_id); symbols.ok())
-          place->second = *std::move(symbols);
-      }
+  if (module == modules_.end()) return call;
+  const auto [place, added] = functions_.emplace(&*module, nullptr);
+  if (added) {
+    const FileDescriptor file = OpenModule(*module);
+    if (file.valid()) {
+      if (auto symbols = ElfSymbols::Load(file.get(), module->build_id); symbols.ok())
+        place->second = *std::move(symbols);
     }
-    name.second = Printable(BaseName(WithoutDeletedMark(module->path)));
-    const std::string_view mangled =
-        place->second == nullptr ? std::string_view() : place->second->Find(address - module->bias);
-    const std::string demangled = Demangle(mangled);
-    name.first = mangled.empty() ? fmt::format("{}!{:#x}", name.second, address - module->bias)
-                                 : Printable(demangled.empty() ? mangled : demangled);
   }
-  names_.emplace(pc, name);
-  return name;
+  call.path = Printable(WithoutDeletedMark(module->path));
+  call.object = BaseName(call.path);
+  if (place->second != nullptr) call.mangled = Printable(place->second->Find(address - module->bias));
+  const std::string demangled = Demangle(call.mangled);
+  call.function = call.mangled.empty() ? fmt::format("{}!{:#x}", call.object, address - module->bias)
+                                       : Printable(demangled.empty() ? call.mangled : demangled);
+  return call;
 }
 
 const ObservedProcess::Calls& ObservedProcess::CallsOf(const LiveBlock& block) {
@@ -236,8 +235,8 @@ const ObservedProcess::Calls& ObservedProcess::CallsOf(const LiveBlock& block) {
   if (!added || stack == kNoStack || !snapshot_.has_value() || stack >= snapshot_->stacks.size()) return place->second;
   for (const TaggedPc pc : snapshot_->stacks[stack].frames) {
     if (pc == kOmittedFrames) continue;
-    std::pair<std::string, std::string> name = NameOf(pc);
-    if (!name.first.empty() && !name.second.starts_with("libholdfast.so")) place->second.push_back(std::move(name));
+    const Call& call = CallAt(pc);
+    if (!call.function.empty() && !call.object.starts_with("libholdfast.so")) place->second.push_back(call);
   }
   return place->second;
 }
@@ -247,11 +246,11 @@ const std::string& ObservedProcess::SiteOf(const LiveBlock& block) {
   if (!added) return place->second;
   std::vector<std::string> shown;
   const Calls& calls = CallsOf(block);
-  for (const auto& [function, object] : calls) {
+  for (const Call& call : calls) {
     if (shown.size() == kShownCalls) break;
-    if (!IsPlumbing(function, "", object)) shown.push_back(ShortName(function));
+    if (!IsPlumbing(call.function, "", call.object)) shown.push_back(ShortName(call.function));
   }
-  if (shown.empty() && !calls.empty()) shown.push_back(ShortName(calls[0].first));
+  if (shown.empty() && !calls.empty()) shown.push_back(ShortName(calls[0].function));
   place->second = fmt::format("{}", fmt::join(shown, " ← "));
   return place->second;
 }

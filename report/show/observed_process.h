@@ -50,6 +50,10 @@ class ObservedProcess {
   bool has_table() const { return table_.has_value(); }
   // Every block of the program is recorded.
   bool is_exact() const { return is_exact_; }
+  // A profiled child that has executed no program since its fork.
+  bool is_forked() const { return identity_.has_value() && identity_->forked; }
+  const std::optional<ProcessIdentity>& identity() const { return identity_; }  // nothing: not profiled
+  uint64_t table_bytes() const { return table_.has_value() ? table_->table.bytes() : 0; }
   const std::vector<LiveBlock>& recorded() const { return recorded_; }
 
   // For HolderNames. `this` must outlive them.
@@ -57,8 +61,11 @@ class ObservedProcess {
 
   // Returns the recorded block that begins in a range; null: none.
   const LiveBlock* RecordedIn(const MemoryRange& range) const;
-  // The functions of the stack that allocated a block, innermost first; empty: unknown. Each with its object.
-  using Calls = std::vector<std::pair<std::string, std::string>>;
+  // The functions of the stack that allocated a block, innermost first; empty: unknown.
+  struct Call {
+    std::string function, mangled = {}, object = {}, path = {};  // the object's name, and its path
+  };
+  using Calls = std::vector<Call>;
   const Calls& CallsOf(const LiveBlock& block);
   // "Session::Log ← handle ← run": the innermost functions that are not plumbing; "": unknown.
   const std::string& SiteOf(const LiveBlock& block);
@@ -69,7 +76,7 @@ class ObservedProcess {
         memory_([this](uint64_t address, void* to, size_t bytes) { return image_->Read(address, to, bytes); }) {}
   FileDescriptor OpenModule(const ModuleInfo& module) const;
   uint32_t StackOf(const LiveBlock& block);
-  std::pair<std::string, std::string> NameOf(TaggedPc pc);
+  const Call& CallAt(TaggedPc pc);
 
   const pid_t pid_;
   std::string name_;
@@ -83,12 +90,13 @@ class ObservedProcess {
   absl::flat_hash_map<Offset, uint32_t> stacks_;  // row → stack
   std::vector<MemoryRange> excluded_;
   bool is_exact_ = false;
+  std::optional<ProcessIdentity> identity_;
   OutsideStacks walker_;
   OutermostEnd outermost_end_;
   std::map<uint32_t, Calls> calls_;        // by stack
   std::map<uint32_t, std::string> sites_;  // by stack
   std::map<const ModuleInfo*, std::unique_ptr<ElfSymbols>> functions_;
-  absl::flat_hash_map<TaggedPc, std::pair<std::string, std::string>> names_;
+  std::map<TaggedPc, Call> names_;
 };
 
 // How much memory a scan may use: `requested` ("512MiB"; "" = half of what the machine and our control group have

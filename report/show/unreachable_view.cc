@@ -11,28 +11,15 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/analysis/growth/suppressions.h"
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/json_text.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/holders/copied_image.h"
-#include "report/holders/unreachable.h"
-#include "report/show/observed_process.h"
-#include "report/show/tracing_rights.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
 namespace {
-
-struct UnreachableRow {
-  std::string label;
-  std::vector<std::string> stack;  // all functions, innermost first
-  double bytes = 0, blocks = 0, variance = 0;
-  uint64_t found = 0, direct = 0;  // blocks that were found, without weights
-  bool is_certain = true;
-  bool is_suppressed = false;
-};
 
 // The unreachable blocks in rows: by stack if the table has the stacks, otherwise by class and size.
 class UnreachableRows {
@@ -46,7 +33,8 @@ class UnreachableRows {
     for (const UnreachableBlock& block : found_.blocks) Add(block);
     std::vector<UnreachableRow> rows;
     for (auto& [label, row] : rows_) {
-      row.is_certain = row.direct > found_.hidden_registers;
+      row.is_certain = found_.hidden_registers == 0 || row.direct > found_.hidden_registers;
+      row.is_suppressed = IsSuppressed(row);
       rows.push_back(std::move(row));
     }
     std::sort(rows.begin(), rows.end(),
@@ -65,12 +53,7 @@ class UnreachableRows {
     UnreachableRow& row = rows_[label];
     if (row.found == 0) {
       row.label = label;
-      if (recorded != nullptr) {
-        for (const auto& [function, object] : process_.CallsOf(*recorded)) {
-          row.stack.push_back(function);
-          row.is_suppressed = row.is_suppressed || suppressions_.Matches(function) || suppressions_.Matches(object);
-        }
-      }
+      if (recorded != nullptr) row.stack = process_.CallsOf(*recorded);
     }
     ++row.found;
     row.direct += block.direct ? 1 : 0;
@@ -84,6 +67,11 @@ class UnreachableRows {
     row.bytes += size / p;
     row.blocks += 1 / p;
     row.variance += size * size * (1 - p) / (p * p);
+  }
+  bool IsSuppressed(const UnreachableRow& row) const {
+    std::vector<SuppressibleCall> calls;
+    for (const ObservedProcess::Call& call : row.stack) calls.push_back({call.function, call.mangled, call.path});
+    return !suppressions_.empty() && suppressions_.MatchesStack(calls, row.direct > 0);
   }
   std::string LabelWithoutStack(const MemoryRange& block) {
     uint64_t word = 0;
@@ -125,191 +113,266 @@ void KeepKnown(const ObservedProcess& process, const RecordedAt& before, Unreach
   });
 }
 
-class UnreachableView {
- public:
-  UnreachableView(ObservedProcess* process, const Unreachable& found, std::vector<UnreachableRow> rows,
-                  const UnreachableOptions& options, int64_t stopped_ns)
-      : process_(*process), found_(found), rows_(std::move(rows)), options_(options), stopped_ns_(stopped_ns) {
-    for (const UnreachableBlock& block : found.blocks) bytes_ += block.range.end - block.range.start;
-  }
+std::string HowScanned(const UnreachableReport& report) {
+  if (report.is_core) return "a core file";
+  if (report.stopped_ns > 0) return fmt::format("one copy, stopped for {}", FormatRoughTimeNs(report.stopped_ns));
+  return fmt::format("{} scan{}, {}", report.found.scans, report.found.scans == 1 ? "" : "s",
+                     report.found.settled ? "settled" : "not settled");
+}
 
-  int Print(std::ostream& out) const {
-    if (options_.format == "json") {
-      PrintJson(out);
-    } else if (options_.format == "csv") {
-      out << "allocated_by,bytes,error,blocks,direct,certain,suppressed\n";
-      for (const UnreachableRow& row : rows_) {
-        out << fmt::format("{},{},{},{},{},{},{}\n", CsvQuoted(row.label), Whole(row.bytes), ErrorOf(row),
-                           Whole(row.blocks), row.direct, row.is_certain ? "yes" : "no",
-                           row.is_suppressed ? "yes" : "no");
-      }
-    } else {
-      PrintText(out);
-    }
-    return ExitCodeOf();
+std::string CsvOf(const UnreachableReport& report) {
+  std::string text = "allocated_by,bytes,error,blocks,direct,certain,suppressed\n";
+  for (const UnreachableRow& row : report.rows) {
+    std::string quoted;
+    for (const char c : row.label) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+    text += fmt::format("\"{}\",{},{},{},{},{},{}\n", quoted, row.WholeBytes(), row.ErrorBytes(), row.WholeBlocks(),
+                        row.direct, row.is_certain ? "yes" : "no", row.is_suppressed ? "yes" : "no");
   }
-
- private:
-  static int64_t Whole(double value) { return static_cast<int64_t>(std::llround(value)); }
-  static int64_t ErrorOf(const UnreachableRow& row) { return static_cast<int64_t>(1.96 * std::sqrt(row.variance)); }
-
-  bool FoundNoBlocks() const { return found_.source == BlockSource::kNone || found_.all_blocks == 0; }
-  // Most of the memory may be blocks of an allocator that is not understood.
-  bool KnowsLittle() const { return found_.unknown_bytes > 4 * found_.heap_bytes + (uint64_t{1} << 20); }
-  bool LacksMemory() const { return process_.image().missing_bytes() > 0; }
-  bool Understands() const {
-    if (FoundNoBlocks()) return false;
-    return found_.knows_free || process_.has_table();
-  }
-  int ExitCodeOf() const {
-    bool any_uncertain = !found_.settled && !found_.blocks.empty();
-    bool any_suppressed = false;
-    uint64_t in_rows = 0, direct = 0;
-    double found_bytes = 0, suppressed_bytes = 0;
-    for (const UnreachableRow& row : rows_) {
-      in_rows += row.direct;
-      any_suppressed = any_suppressed || row.is_suppressed;
-      if (row.is_suppressed) suppressed_bytes += row.bytes + static_cast<double>(ErrorOf(row));
-      if (row.is_suppressed) continue;
-      if (row.is_certain && !LacksMemory()) return kFinding;
-      any_uncertain = true;
-    }
-    // Blocks that were not sampled are in no row. They may be of a suppressed stack.
-    for (const UnreachableBlock& block : found_.blocks) {
-      direct += block.direct ? 1 : 0;
-      found_bytes += static_cast<double>(block.range.end - block.range.start);
-    }
-    const uint64_t others = direct - std::min(direct, in_rows);
-    const bool may_be_suppressed = any_suppressed && found_bytes <= suppressed_bytes;
-    if (found_.settled && others > found_.hidden_registers && !options_.suppressions.empty()) {
-      any_uncertain = any_uncertain || !may_be_suppressed;
-    } else if (found_.settled && others > found_.hidden_registers && Understands() && !LacksMemory()) {
-      return kFinding;
-    } else if (others > 0 && !may_be_suppressed) {
-      any_uncertain = true;
-    }
-    if (any_uncertain || !Understands() || KnowsLittle() || LacksMemory()) return kUnreachableUnknown;
-    return kFine;
-  }
-
-  std::string HowScanned() const {
-    if (process_.is_core()) return "a core file";
-    if (stopped_ns_ > 0) return fmt::format("one copy, stopped for {}", FormatRoughTimeNs(stopped_ns_));
-    return fmt::format("{} scan{}, {}", found_.scans, found_.scans == 1 ? "" : "s",
-                       found_.settled ? "settled" : "not settled");
-  }
-
-  static std::string CsvQuoted(std::string_view text) {
-    std::string quoted = "\"";
-    for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return quoted + "\"";
-  }
-  // Says what the search has not covered.
-  void PrintLimits(std::ostream& out) const {
-    if (KnowsLittle()) {
-      out << fmt::format(
-          "  {} of memory may hold blocks of an allocator that is not understood: searched for pointers, but not checked\n",
-          FormatSize(static_cast<int64_t>(found_.unknown_bytes)));
-    }
-    if (LacksMemory()) {
-      out << fmt::format("  {} of memory are missing in the core file: pointers in it are not found\n",
-                         FormatSize(static_cast<int64_t>(process_.image().missing_bytes())));
-    }
-  }
-
-  void PrintText(std::ostream& out) const {
-    if (FoundNoBlocks()) {
-      out << fmt::format(
-          "{}: cannot tell: the allocator is not understood. Holdfast knows every block if the program is started with holdfast run --exact\n",
-          process_.name());
-      return;
-    }
-    if (!Understands()) {
-      out << fmt::format(
-          "{}: cannot tell: the caches of this glibc's threads are not understood, so free blocks look used. Start the program with holdfast run\n",
-          process_.name());
-      return;
-    }
-    if (found_.blocks.empty()) {
-      out << fmt::format("{}: every one of {} blocks ({}) has a pointer to it ({})\n", process_.name(),
-                         found_.all_blocks, FormatSize(static_cast<int64_t>(found_.all_bytes)), HowScanned());
-      PrintLimits(out);
-      return;
-    }
-    out << fmt::format("{}: no pointer found to {} in {} blocks, of {} in {} ({})\n", process_.name(),
-                       FormatSize(static_cast<int64_t>(bytes_)), found_.blocks.size(),
-                       FormatSize(static_cast<int64_t>(found_.all_bytes)), found_.all_blocks, HowScanned());
-    if (!found_.settled) {
-      out << fmt::format(
-          "  not settled: the program moves pointers faster than they can be read. holdfast leaks --unreachable --stop {} stops it for a moment\n",
-          process_.pid());
-      return;
-    }
-    const auto print = [&](bool certain) {
-      size_t shown = 0, more = 0;
-      for (const UnreachableRow& row : rows_) {
-        if (row.is_suppressed || row.is_certain != certain) continue;
-        if (shown == options_.rows && options_.rows != 0) {
-          ++more;
-          continue;
-        }
-        if (shown++ == 0) {
-          if (!certain) {
-            out << fmt::format(
-                "  uncertain: registers of sleeping threads may hold them. holdfast leaks --unreachable --stop {} reads these, too\n",
-                process_.pid());
-          }
-          out << fmt::format("  {:>9}  {:>9}  {:>8}  {}\n", "bytes", "blocks", "direct", "allocated by");
-        }
-        const int64_t error = ErrorOf(row);
-        out << fmt::format("  {:>9}  {:>9}  {:>8}  {}{}\n", FormatSize(Whole(row.bytes)), Whole(row.blocks), row.direct,
-                           row.label, error == 0 ? "" : fmt::format(" ± {}", FormatSize(error)));
-      }
-      if (more > 0) out << fmt::format("  and {} more: see --format json\n", more);
-    };
-    print(true);
-    print(false);
-    PrintLimits(out);
-    const auto suppressed =
-        std::count_if(rows_.begin(), rows_.end(), [](const auto& row) { return row.is_suppressed; });
-    if (suppressed > 0) out << fmt::format("  {} suppressed\n", suppressed);
-    if (rows_.empty()) out << "  none of these blocks was sampled; holdfast run --exact records all stacks\n";
-  }
-
-  void PrintJson(std::ostream& out) const {
-    JsonText json;
-    json.Open('{').Key("pid").Number(process_.pid()).Key("process").String(process_.name());
-    json.Key("understood").Bool(Understands()).Key("settled").Bool(found_.settled);
-    json.Key("scans").Number(found_.scans).Key("stopped_ns").Number(stopped_ns_);
-    json.Key("blocks")
-        .Number(static_cast<int64_t>(found_.blocks.size()))
-        .Key("bytes")
-        .Number(static_cast<int64_t>(bytes_));
-    json.Key("all_blocks").Number(static_cast<int64_t>(found_.all_blocks));
-    json.Key("all_bytes").Number(static_cast<int64_t>(found_.all_bytes));
-    json.Key("unknown_bytes").Number(static_cast<int64_t>(found_.unknown_bytes));
-    json.Key("missing_bytes").Number(static_cast<int64_t>(process_.image().missing_bytes()));
-    json.Key("unreachable").Open('[');
-    for (const UnreachableRow& row : rows_) {
-      json.Open('{').Key("allocated_by").String(row.label).Key("bytes").Number(Whole(row.bytes));
-      json.Key("error").Number(ErrorOf(row)).Key("blocks").Number(Whole(row.blocks));
-      json.Key("found").Number(static_cast<int64_t>(row.found)).Key("direct").Number(static_cast<int64_t>(row.direct));
-      json.Key("certain").Bool(row.is_certain).Key("suppressed").Bool(row.is_suppressed).Key("stack").Open('[');
-      for (const std::string& function : row.stack) json.String(function);
-      json.Close(']').Close('}');
-    }
-    out << json.Close(']').Close('}').text() << "\n";
-  }
-
-  ObservedProcess& process_;
-  const Unreachable& found_;
-  const std::vector<UnreachableRow> rows_;
-  const UnreachableOptions& options_;
-  const int64_t stopped_ns_;
-  uint64_t bytes_ = 0;
-};
+  return text;
+}
 
 }  // namespace
+
+int64_t UnreachableRow::WholeBytes() const { return static_cast<int64_t>(std::llround(bytes)); }
+int64_t UnreachableRow::WholeBlocks() const { return static_cast<int64_t>(std::llround(blocks)); }
+int64_t UnreachableRow::ErrorBytes() const { return static_cast<int64_t>(1.96 * std::sqrt(variance)); }
+
+bool UnreachableReport::FoundNoBlocks() const { return found.source == BlockSource::kNone || found.all_blocks == 0; }
+
+bool UnreachableReport::Understands() const { return !FoundNoBlocks() && (found.knows_free || has_table); }
+
+bool UnreachableReport::KnowsLittle() const { return found.unknown_bytes > 4 * found.heap_bytes + (uint64_t{1} << 20); }
+
+int UnreachableReport::ExitCode() const {
+  bool any_uncertain = !found.settled && !found.blocks.empty();
+  bool any_suppressed = false;
+  uint64_t in_rows = 0, direct = 0;
+  double found_bytes = 0, suppressed_bytes = 0;
+  for (const UnreachableRow& row : rows) {
+    in_rows += row.direct;
+    any_suppressed = any_suppressed || row.is_suppressed;
+    if (row.is_suppressed) suppressed_bytes += row.bytes + static_cast<double>(row.ErrorBytes());
+    if (row.is_suppressed) continue;
+    if (row.is_certain && missing_bytes == 0) return kFinding;
+    any_uncertain = true;
+  }
+  // Blocks that were not sampled are in no row. They may be of a suppressed stack.
+  for (const UnreachableBlock& block : found.blocks) {
+    direct += block.direct ? 1 : 0;
+    found_bytes += static_cast<double>(block.range.end - block.range.start);
+  }
+  const uint64_t others = direct - std::min(direct, in_rows);
+  const bool may_be_suppressed = any_suppressed && found_bytes <= suppressed_bytes;
+  if (found.settled && others > found.hidden_registers && has_suppressions) {
+    any_uncertain = any_uncertain || !may_be_suppressed;
+  } else if (found.settled && others > found.hidden_registers && Understands() && missing_bytes == 0) {
+    return kFinding;
+  } else if (others > 0 && !may_be_suppressed) {
+    any_uncertain = true;
+  }
+  if (any_uncertain || !Understands() || KnowsLittle() || missing_bytes > 0) return kUnreachableUnknown;
+  return kFine;
+}
+
+std::string UnreachableReport::Limits() const {
+  std::string text;
+  if (KnowsLittle()) {
+    text += fmt::format(
+        "  {} of memory may hold blocks of an allocator that is not understood: searched for pointers, but not checked\n",
+        FormatSize(static_cast<int64_t>(found.unknown_bytes)));
+  }
+  if (missing_bytes > 0) {
+    text += fmt::format("  {} of memory are missing in the core file: pointers in it are not found\n",
+                        FormatSize(static_cast<int64_t>(missing_bytes)));
+  }
+  return text;
+}
+
+bool UnreachableReport::StopDecides() const {
+  return !is_core && stopped_ns == 0 && Understands() && !KnowsLittle() && ExitCode() == kUnreachableUnknown;
+}
+
+std::string UnreachableReport::Sentence() const {
+  if (FoundNoBlocks()) {
+    return "cannot tell: the allocator is not understood. Holdfast knows every block if the program is started with holdfast run --exact";
+  }
+  if (!Understands()) {
+    return "cannot tell: the caches of this glibc's threads are not understood, so free blocks look used. Start the program with holdfast run";
+  }
+  if (found.blocks.empty()) {
+    return fmt::format("every one of {} blocks ({}) has a pointer to it ({})", found.all_blocks,
+                       FormatSize(static_cast<int64_t>(found.all_bytes)), HowScanned(*this));
+  }
+  return fmt::format("no pointer found to {} in {} blocks, of {} in {} ({})", FormatSize(static_cast<int64_t>(bytes)),
+                     found.blocks.size(), FormatSize(static_cast<int64_t>(found.all_bytes)), found.all_blocks,
+                     HowScanned(*this));
+}
+
+std::string UnreachableText(const UnreachableReport& report, size_t most_rows) {
+  std::string text = fmt::format("{}: {}\n", report.process, report.Sentence());
+  if (!report.Understands()) return text;
+  if (report.found.blocks.empty()) return text + report.Limits();
+  if (!report.found.settled) {
+    return text +
+           fmt::format(
+               "  not settled: the program moves pointers faster than they can be read. holdfast leaks --unreachable --stop {} stops it for a moment\n",
+               report.pid);
+  }
+  const auto print = [&](bool certain) {
+    size_t shown = 0, more = 0;
+    for (const UnreachableRow& row : report.rows) {
+      if (row.is_suppressed || row.is_certain != certain) continue;
+      if (shown == most_rows && most_rows != 0) {
+        ++more;
+        continue;
+      }
+      if (shown++ == 0) {
+        if (!certain) {
+          text += fmt::format(
+              "  uncertain: registers of sleeping threads may hold them. holdfast leaks --unreachable --stop {} reads these, too\n",
+              report.pid);
+        }
+        text += fmt::format("  {:>9}  {:>9}  {:>8}  {}\n", "bytes", "blocks", "direct", "allocated by");
+      }
+      const int64_t error = row.ErrorBytes();
+      text += fmt::format("  {:>9}  {:>9}  {:>8}  {}{}\n", FormatSize(row.WholeBytes()), row.WholeBlocks(), row.direct,
+                          row.label, error == 0 ? "" : fmt::format(" ± {}", FormatSize(error)));
+    }
+    if (more > 0) text += fmt::format("  and {} more: see --format json\n", more);
+  };
+  print(true);
+  print(false);
+  text += report.Limits();
+  const auto suppressed =
+      std::count_if(report.rows.begin(), report.rows.end(), [](const auto& row) { return row.is_suppressed; });
+  if (suppressed > 0) text += fmt::format("  {} suppressed\n", suppressed);
+  if (report.rows.empty()) text += "  none of these blocks was sampled; holdfast run --exact records all stacks\n";
+  return text;
+}
+
+std::string UnreachableJson(const UnreachableReport& report) {
+  JsonText json;
+  json.Open('{').Key("pid").Number(report.pid).Key("process").String(report.process);
+  json.Key("understood").Bool(report.Understands()).Key("settled").Bool(report.found.settled);
+  json.Key("scans").Number(report.found.scans).Key("stopped_ns").Number(report.stopped_ns);
+  json.Key("blocks").Number(static_cast<int64_t>(report.found.blocks.size()));
+  json.Key("bytes").Number(static_cast<int64_t>(report.bytes));
+  json.Key("all_blocks").Number(static_cast<int64_t>(report.found.all_blocks));
+  json.Key("all_bytes").Number(static_cast<int64_t>(report.found.all_bytes));
+  json.Key("unknown_bytes").Number(static_cast<int64_t>(report.found.unknown_bytes));
+  json.Key("missing_bytes").Number(static_cast<int64_t>(report.missing_bytes)).Key("unreachable").Open('[');
+  for (const UnreachableRow& row : report.rows) {
+    json.Open('{').Key("allocated_by").String(row.label).Key("bytes").Number(row.WholeBytes());
+    json.Key("error").Number(row.ErrorBytes()).Key("blocks").Number(row.WholeBlocks());
+    json.Key("found").Number(static_cast<int64_t>(row.found)).Key("direct").Number(static_cast<int64_t>(row.direct));
+    json.Key("certain").Bool(row.is_certain).Key("suppressed").Bool(row.is_suppressed).Key("stack").Open('[');
+    for (const ObservedProcess::Call& call : row.stack) json.String(call.function);
+    json.Close(']').Close('}');
+  }
+  return json.Close(']').Close('}').text() + "\n";
+}
+
+std::vector<Outcome> UnreachableOutcomes(const UnreachableReport& report) {
+  const Outcome whole{.name = fmt::format("unreachable memory of {}", report.process), .value = "0", .limit = "0"};
+  std::vector<Outcome> outcomes;
+  for (const UnreachableRow& row : report.rows) {
+    if (row.is_suppressed || !row.is_certain) continue;
+    Outcome& outcome = outcomes.emplace_back(whole);
+    outcome.name = fmt::format("unreachable: {}", row.label);
+    outcome.value = fmt::format("{} in {} block{}", FormatSize(row.WholeBytes()), row.WholeBlocks(),
+                                row.WholeBlocks() == 1 ? "" : "s");
+    if (row.ErrorBytes() != 0) outcome.value += fmt::format(" ± {}", FormatSize(row.ErrorBytes()));
+    outcome.failed = true;
+  }
+  if (!outcomes.empty()) return outcomes;
+  outcomes.push_back(whole);
+  if (const int code = report.ExitCode(); code != kFine) {
+    outcomes[0].failed = true;
+    outcomes[0].why = report.StopDecides()
+                          ? fmt::format("cannot tell: {}. holdfast leaks --unreachable --stop {} decides",
+                                        report.Sentence(), report.pid)
+                      : code == kFinding || !report.Understands() ? report.Sentence()
+                                                                  : fmt::format("cannot tell: {}", report.Sentence());
+  }
+  return outcomes;
+}
+
+absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, const Suppressions& suppressions,
+                                                    const ScanChoice& choice) {
+  const auto failed = [&](const absl::Status& status) {
+    return absl::Status(status.code(), fmt::format("{}: {}", process->name(), std::string(status.message())));
+  };
+  const auto limited = [&](absl::StatusOr<HeapBlocksInput> input) {
+    if (input.ok()) input->most_bytes = choice.most_bytes;
+    return input;
+  };
+  UnreachableReport report{.pid = process->pid(),
+                           .process = process->name(),
+                           .has_table = process->has_table(),
+                           .is_core = process->is_core(),
+                           .has_suppressions = !suppressions.empty()};
+  absl::StatusOr<Unreachable> found;
+  if (choice.stop && !process->is_core()) {
+    if (choice.rights != nullptr) choice.rights->Use();
+    // The table must be of the same moment as the copy.
+    absl::StatusOr<HeapBlocksInput> input;
+    absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
+        CopiedImage::Make(process->running(), choice.most_bytes, [&]() -> absl::Status {
+          input = limited(process->PrepareUnchanged(false));
+          return input.status();
+        });
+    if (choice.rights != nullptr) choice.rights->GiveUp();
+    if (!copy.ok()) return failed(copy.status());
+    input->outermost_end = process->OutermostEndsIn(copy->get());
+    report.stopped_ns = (*copy)->stopped_ns();
+    found = FindUnreachable(
+        copy->get(), [&] { return input; }, nullptr);
+    if (!found.ok()) return failed(found.status());
+    KeepKnown(*process, RecordedAt(process->recorded()), &*found);
+  } else {
+    // Only blocks that are live before the first and after the last scan are reported.
+    if (absl::StatusOr<HeapBlocksInput> first = process->Prepare(false); !first.ok()) return failed(first.status());
+    const RecordedAt before(process->recorded());
+    std::function<std::optional<uint64_t>()> asleep;
+    if (!process->is_core()) asleep = [&] { return process->running()->SwitchesWhileAsleep(); };
+    found = FindUnreachable(
+        &process->image(), [&] { return limited(process->Prepare(false)); }, asleep);
+    if (!found.ok()) return failed(found.status());
+    if (absl::StatusOr<HeapBlocksInput> last = process->Prepare(false); !last.ok()) return failed(last.status());
+    KeepKnown(*process, before, &*found);
+  }
+  report.found = *std::move(found);
+  report.missing_bytes = process->image().missing_bytes();
+  // What a forked child inherited belongs to its parent, which reports it.
+  if (process->is_forked()) {
+    std::erase_if(report.found.blocks,
+                  [&](const UnreachableBlock& block) { return process->RecordedIn(block.range) == nullptr; });
+  }
+  for (const UnreachableBlock& block : report.found.blocks) report.bytes += block.range.end - block.range.start;
+  report.rows = UnreachableRows(process, report.found, suppressions).Make();
+  return report;
+}
+
+ScanEstimate EstimateScan(ObservedProcess* process) {
+  ProcessImage* const image = process->running();
+  if (image == nullptr || !image->Refresh().ok()) return {};
+  uint64_t populated = 0;
+  for (const MemoryMapping& mapping : image->mappings()) {
+    for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
+      const MemoryRange run = image->PopulatedRun(at, mapping.end);
+      populated += run.end - run.start;
+      at = std::max(run.end, at + 1);
+    }
+  }
+  // For each GiB: the first scan takes at most 1.5 s of CPU, each further one 0.5 s, and the maps 32 MiB. If all threads
+  // sleep, one scan is enough; otherwise usually about six more follow.
+  const double gib = static_cast<double>(populated) / static_cast<double>(uint64_t{1} << 30);
+  const int further = image->SwitchesWhileAsleep().has_value() ? 0 : 6;
+  ScanEstimate estimate{.cpu_seconds = gib * (1.5 + 0.5 * further), .bytes = populated / 32};
+  // A recorded block takes at least 16 bytes in the table, and 110 here: twice in a list, and in a set.
+  estimate.bytes += process->table_bytes() * 7;
+  return estimate;
+}
 
 int RunUnreachable(const UnreachableOptions& options, std::ostream& out, std::ostream& err) {
   Suppressions suppressions;
@@ -319,50 +382,17 @@ int RunUnreachable(const UnreachableOptions& options, std::ostream& out, std::os
   const absl::StatusOr<ScanBudget> budget = BudgetFor(options.scan_memory);
   if (!budget.ok()) return Failed(budget.status(), err);
   const TracingRights rights(options.stop);
-  absl::StatusOr<std::unique_ptr<ObservedProcess>> opened = ObservedProcess::Open(options.of_process, options.tables);
-  if (!opened.ok()) return Failed(opened.status(), err);
-  ObservedProcess& process = **opened;
-  const auto failed = [&](const absl::Status& status) {
-    return Failed(absl::Status(status.code(), fmt::format("{}: {}", process.name(), std::string(status.message()))),
-                  err);
-  };
-  const auto limited = [&](absl::StatusOr<HeapBlocksInput> input) {
-    if (input.ok()) input->most_bytes = budget->most_bytes;
-    return input;
-  };
-  absl::StatusOr<Unreachable> found;
-  int64_t stopped_ns = 0;
-  if (options.stop && !process.is_core()) {
-    rights.Use();
-    // The table must be of the same moment as the copy.
-    absl::StatusOr<HeapBlocksInput> input;
-    absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
-        CopiedImage::Make(process.running(), budget->most_bytes, [&]() -> absl::Status {
-          input = limited(process.PrepareUnchanged(false));
-          return input.status();
-        });
-    rights.GiveUp();
-    if (!copy.ok()) return failed(copy.status());
-    input->outermost_end = process.OutermostEndsIn(copy->get());
-    stopped_ns = (*copy)->stopped_ns();
-    found = FindUnreachable(
-        copy->get(), [&] { return input; }, nullptr);
-    if (!found.ok()) return failed(found.status());
-    KeepKnown(process, RecordedAt(process.recorded()), &*found);
-  } else {
-    // Only blocks that are live before the first and after the last scan are reported.
-    if (absl::StatusOr<HeapBlocksInput> first = process.Prepare(false); !first.ok()) return failed(first.status());
-    const RecordedAt before(process.recorded());
-    std::function<std::optional<uint64_t>()> asleep;
-    if (!process.is_core()) asleep = [&] { return process.running()->SwitchesWhileAsleep(); };
-    found = FindUnreachable(
-        &process.image(), [&] { return limited(process.Prepare(false)); }, asleep);
-    if (!found.ok()) return failed(found.status());
-    if (absl::StatusOr<HeapBlocksInput> last = process.Prepare(false); !last.ok()) return failed(last.status());
-    KeepKnown(process, before, &*found);
-  }
-  std::vector<UnreachableRow> rows = UnreachableRows(&process, *found, suppressions).Make();
-  return UnreachableView(&process, *found, std::move(rows), options, stopped_ns).Print(out);
+  absl::StatusOr<std::unique_ptr<ObservedProcess>> process = ObservedProcess::Open(options.of_process, options.tables);
+  if (!process.ok()) return Failed(process.status(), err);
+  const absl::StatusOr<UnreachableReport> report = FindUnreachableOf(
+      process->get(), suppressions, {.stop = options.stop, .most_bytes = budget->most_bytes, .rights = &rights});
+  if (!report.ok()) return Failed(report.status(), err);
+  out << (options.format == "json"       ? UnreachableJson(*report)
+          : options.format == "csv"      ? CsvOf(*report)
+          : options.format == "markdown" ? CheckMarkdown(UnreachableOutcomes(*report))
+          : options.format == "junit"    ? CheckJunit(UnreachableOutcomes(*report))
+                                         : UnreachableText(*report, options.rows));
+  return report->ExitCode();
 }
 
 }  // namespace holdfast

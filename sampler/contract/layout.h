@@ -26,7 +26,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 25;
+inline constexpr uint32_t kLayoutVersion = 26;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -135,12 +135,21 @@ enum class ExitMoment : uint32_t {
   kMissed,  // target: nobody answered in time, the handlers run
 };
 
+// The leak check of `holdfast run --leak-check`: at its end, the target waits until its memory has been searched.
+enum class LeakCheckState : uint32_t {
+  kNone = 0,
+  kAsked,  // target: waits
+  kBegun,  // `holdfast run`: it will search
+  kDone,   // `holdfast run`: the search has ended
+};
+
 // Who fills which control word:
 //   target → exporter   exit_request (1: an orderly end, which waits for `exported` where there is an exporter), snapshot_request
 //   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid; exporter_beat
 //                       (+1 for each kBeatNs, or third of a shorter snapshot_every_ns, that it lives)
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
 //   target ↔ exporter   exit_moment
+//   target ↔ run        leak_check
 //   target, tool → exporter   resident
 //   target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
@@ -177,6 +186,7 @@ struct TableHeader {
   std::atomic<uint32_t> exporter_beat, exporter_beat_s;  // the latter: when, in seconds of CLOCK_MONOTONIC
   std::atomic<uint32_t> resident;                        // 1: a resident-memory profile is wanted
   std::atomic<uint32_t> takes_orphans;                   // 1: orphans of its descendants become its children
+  std::atomic<LeakCheckState> leak_check;                // futex word
 
   HeapInUse in_use;
   ThreadInUse in_use_of[kMaxOwners + 1];  // by Row::owner; [0]: of all threads that own no rows

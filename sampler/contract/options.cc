@@ -114,14 +114,42 @@ bool Contains(const char* text, const char* end, const char* part) {
 }  // namespace
 
 bool IsKnownVariable(const char* name) {
-  constexpr const char* kNames[] = {
-      "OUT",         "HEAP_INTERVAL",  "LOCK_INTERVAL",   "SNAPSHOT_EVERY", "KEEP",
-      "MAX_DISK",    "MAX_MEMORY",     "TABLES",          "PROFILES",       "SIGNAL",
-      "CHILDREN",    "MERGE_CHILDREN", "LOCK_LABEL",      "THREAD_LABEL",   "PEAK",
-      "LIFETIMES",   "RESIDENT",       "SNAPSHOT_WHEN",   "ON_SNAPSHOT",    "ENTRIES",
-      "SEED",        "ENABLE",         "VERBOSE",         "ROOT",           "EXPORTER",
-      "REPLAY",      "PUSH",           "PUSH_EVERY",      "PUSH_TO",        "PUSH_SERVICE_NAME",
-      "PUSH_TENANT", "PUSH_USER_FILE", "PUSH_TOKEN_FILE", "PUSH_CA",        "PAGER"};
+  constexpr const char* kNames[] = {"OUT",
+                                    "HEAP_INTERVAL",
+                                    "LOCK_INTERVAL",
+                                    "SNAPSHOT_EVERY",
+                                    "KEEP",
+                                    "MAX_DISK",
+                                    "MAX_MEMORY",
+                                    "TABLES",
+                                    "PROFILES",
+                                    "SIGNAL",
+                                    "CHILDREN",
+                                    "MERGE_CHILDREN",
+                                    "LOCK_LABEL",
+                                    "THREAD_LABEL",
+                                    "PEAK",
+                                    "LIFETIMES",
+                                    "RESIDENT",
+                                    "SNAPSHOT_WHEN",
+                                    "ON_SNAPSHOT",
+                                    "ENTRIES",
+                                    "SEED",
+                                    "ENABLE",
+                                    "VERBOSE",
+                                    "ROOT",
+                                    "EXPORTER",
+                                    "REPLAY",
+                                    "LEAK_CHECKER",
+                                    "PUSH",
+                                    "PUSH_EVERY",
+                                    "PUSH_TO",
+                                    "PUSH_SERVICE_NAME",
+                                    "PUSH_TENANT",
+                                    "PUSH_USER_FILE",
+                                    "PUSH_TOKEN_FILE",
+                                    "PUSH_CA",
+                                    "PAGER"};
   name += 9;  // HOLDFAST_
   const char* end = name;
   while (*end != '\0' && *end != '=') ++end;
@@ -231,6 +259,12 @@ void ReadOptions(const char* const* environment, Options* options) {
         takes = "a process id";
       } else {
         options->root_pid = static_cast<int>(number);
+      }
+    } else if (is("LEAK_CHECKER")) {
+      if (!ParseCount(value, &number)) {
+        takes = "a process id";
+      } else {
+        options->leak_checker = static_cast<int>(number);
       }
     } else if (is("MERGE_CHILDREN")) {
       if (!ParseYesNo(value, &options->merge)) takes = "yes or no";

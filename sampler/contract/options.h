@@ -34,7 +34,8 @@ struct Options {
   uint32_t profiles = kAllKinds;  // KindBits
   int signal = 0;                 // asks for a snapshot; 0 = none
   uint32_t verbose = 0;
-  int root_pid = 0;  // HOLDFAST_ROOT
+  int root_pid = 0;      // HOLDFAST_ROOT
+  int leak_checker = 0;  // HOLDFAST_LEAK_CHECKER: the `holdfast run` that searches the memory at the end; 0: none does
   bool enable = true;
   bool children = true;
   bool lock_label = false;  // keep lock samples apart by lock

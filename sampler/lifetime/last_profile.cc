@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <linux/futex.h>
 #include <time.h>
 
@@ -61,6 +62,27 @@ void BeforeExitHandlers() {
   moment.compare_exchange_strong(asked, ExitMoment::kMissed, std::memory_order_acq_rel);
 }
 
+// Waits until `holdfast run --leak-check` has searched our memory: at most a minute. Gives up if that process has ended, or
+// does not respond because it does not see our table.
+static void AwaitLeakCheck(TableHeader& head) {
+  const int checker = process.options.leak_checker;
+  if (checker == 0) return;
+  LeakCheckState none = LeakCheckState::kNone;
+  head.leak_check.compare_exchange_strong(none, LeakCheckState::kAsked, std::memory_order_acq_rel);
+  NotifyExporter(process.location);
+  constexpr int64_t kMaxNs = 60'000'000'000, kMaxUnansweredNs = 10'000'000'000;
+  constexpr timespec kStep = {0, 100'000'000};
+  const int64_t start_ns = KernelNs();
+  while (true) {
+    const LeakCheckState state = head.leak_check.load(std::memory_order_acquire);
+    const int64_t most_ns = state == LeakCheckState::kAsked ? kMaxUnansweredNs : kMaxNs;
+    if (state == LeakCheckState::kDone || KernelNs() - start_ns >= most_ns ||
+        RawSyscall(SYS_tgkill, checker, checker, 0) == -ESRCH)
+      return;
+    RawSyscall(SYS_futex, &head.leak_check, FUTEX_WAIT, static_cast<uint32_t>(state), &kStep, 0, 0);
+  }
+}
+
 void AwaitLastProfile() {
   if (!OwnState()) return;
   SharedTable* recorded = table();
@@ -74,6 +96,7 @@ void AwaitLastProfile() {
   LookAtFreeCallsMuted();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (silent) return;
+  AwaitLeakCheck(head);
   const bool is_served = StartExporter();
   // Also where nobody answers: the file's time then says when this was.
   head.exit_request.store(1, std::memory_order_release);

@@ -323,6 +323,15 @@ bool TableFile::AnswerExitMoment() const {
   return true;
 }
 
+bool TableFile::AwaitsLeakCheck() const {
+  const auto state = static_cast<LeakCheckState>(Field<uint32_t>(file_.get(), offsetof(TableHeader, leak_check), 0));
+  return state == LeakCheckState::kAsked || state == LeakCheckState::kBegun;
+}
+
+void TableFile::AnswerLeakCheck(LeakCheckState state) const {
+  WriteWordAndWake(offsetof(TableHeader, leak_check), static_cast<uint32_t>(state));
+}
+
 void TableFile::AnswerSnapshot(uint32_t request) const { WriteWord(offsetof(TableHeader, snapshot_done), request); }
 
 void TableFile::SetExporterPid(int32_t pid) const {

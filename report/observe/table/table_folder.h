@@ -88,6 +88,10 @@ class TableFile {
   // The table is copied: releases a process that waits before its exit handlers. Returns false if the process had already
   // continued, so that the copy may show the state after the handlers.
   bool AnswerExitMoment() const;
+  // Whether the target waits at its end for a leak check.
+  bool AwaitsLeakCheck() const;
+  // kBegun: it must wait longer. kDone: releases it.
+  void AnswerLeakCheck(LeakCheckState state) const;
   void AnswerSnapshot(uint32_t request) const;
   void SetExporterPid(int32_t pid) const;
   void SetBeat(uint32_t beat) const;
