@@ -28,14 +28,15 @@
 #include "report/profile/pprof.h"
 #include "report/show/fitted_text.h"
 #include "report/show/pager.h"
+#include "report/show/pinned_view.h"
 
 namespace holdfast {
 namespace {
 
 struct MemoryOptions {
   std::vector<std::string> of, tables;
-  bool json = false;
-  std::string at;
+  bool json = false, pinned = false;
+  std::string at, scan_memory;
 };
 
 // Returns the latest time that may be shown. `text`: a time, or a duration before `newest_ns`, the time of the newest
@@ -163,6 +164,8 @@ int RunMemory(const MemoryOptions& options) {
     if (std::exchange(any, true) && !options.json) std::cout << "\n";
   };
   if (const auto latest = LatestOf(options.at, 0); !latest.ok()) return Failed(latest.status());
+  if (options.pinned && !std::ranges::all_of(options.of, IsPid))
+    return Failed(absl::InvalidArgumentError("--pinned reads the memory of running processes. Give process ids"));
   std::vector<std::string> files;
   for (const std::string& text : options.of) {
     // A path to a file with such a name would contain a folder or an extension.
@@ -182,6 +185,13 @@ int RunMemory(const MemoryOptions& options) {
       continue;
     }
     separate();
+    if (options.pinned) {
+      const int pinned = RunPinned(
+          {.of_process = text, .tables = options.tables, .scan_memory = options.scan_memory, .json = options.json},
+          std::cout, std::cerr);
+      code = std::max(code, pinned);
+      continue;
+    }
     if (const absl::Status status = PrintOfProcess(text, options); !status.ok()) code = Failed(status);
   }
   const auto print_files = [&](const std::vector<std::string>& of) {
@@ -237,6 +247,8 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
       "                                from the newest snapshot of each process up to that time; --at 10m: ten minutes\n"
       "                                before the newest one\n"
       "  holdfast memory --json 4242   one line per process, in bytes\n"
+      "  holdfast memory --pinned 4242 which owner's blocks keep otherwise free pages from being returned: the function that\n"
+      "                                allocated them with --exact, otherwise what holds them. For glibc's malloc\n"
       "\n"
       "  live blocks       the resident part of memory that was allocated and not freed: estimated from sampled blocks and\n"
       "                    the page table; ± is the 95 % half-width. For a running process on glibc, free chunks are counted\n"
@@ -256,6 +268,14 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
   memory->add_option("--at", options->at, "For files: use the newest snapshot up to this time")
       ->type_name("TIME")
       ->check([](const std::string& at) { return at.empty() ? "needs a time, such as 10m or 2026-11-24T02:34" : ""; });
+  CLI::Option* const pinned =
+      memory->add_flag("--pinned", options->pinned,
+                       "For a process: show which owner's blocks keep otherwise free pages from being returned");
+  memory
+      ->add_option("--scan-memory", options->scan_memory,
+                   "With --pinned: use at most this much memory [default: half of what is free]")
+      ->type_name("SIZE")
+      ->needs(pinned);
   memory->add_flag("--json", options->json, "Print everything as JSON");
   memory->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
