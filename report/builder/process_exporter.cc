@@ -219,6 +219,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
   if (before_exit_.has_value()) state.exit_moment = ExitMoment::kAsked;
   KeepPeak(&state);
   if (NeedsCourse()) state.course = course_.moments();
+  if (label_blocks_ && all) label_blocks_(&state);
   keep_ = snapshot.keep;
   tables_max_disk_bytes_ = snapshot.max_disk_bytes;
   std::vector<ProfileName> written;
@@ -239,8 +240,9 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
     if (profile.samples.empty()) continue;
     if (!occasion.lean) AddUnseenAllocator(modules_.files(), &profile);
     if (!adopted_) AdoptEarlierFiles(output, snapshot);
+    const bool is_labelled = i == static_cast<int>(ProfileKind::kHeap) && !state.labelled_blocks.empty();
     if (kind.keeps_newest ? WasHigherBefore(known, profile)
-                          : known.unchanged == 0 && WasWrittenBefore(known, profile)) {
+                          : known.unchanged == 0 && !is_labelled && WasWrittenBefore(known, profile)) {
       known.fingerprint = fingerprint;
       continue;
     }

@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,6 +93,8 @@ class ProcessExporter {
   const HeapCourse& course() const { return course_; }
   // Files of exited processes that may be deleted when the folder is over quota.
   void set_ended(EndedFiles* ended) { ended_ = ended; }
+  // Adds what holds live blocks to each snapshot (ProcessState::labelled_blocks). The heap profile is then always written.
+  void set_label_blocks(std::function<void(ProcessState*)> label) { label_blocks_ = std::move(label); }
   // Keeps files of modules open, shared with other processes.
   void set_open_files(std::shared_ptr<OpenFiles> open) { open_files_ = std::move(open); }
   // Opens the files of modules that are new in the table. Returns false if there are none.
@@ -153,6 +156,7 @@ class ProcessExporter {
   uint64_t tables_max_disk_bytes_ = 0;  // from the table
   uint32_t keep_ = 0;
   EndedFiles* ended_ = nullptr;
+  std::function<void(ProcessState*)> label_blocks_;
   std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();
   LoadedModules modules_;
 };

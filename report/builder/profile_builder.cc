@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -145,11 +146,21 @@ class Builder {
     Describe();
     Segments segments(state_);
     StackInterner stacks(state_, segments, &profile_);
-    const bool has_course = kind_ == ProfileKind::kHeap && peak_ == nullptr && !state_.course.empty();
+    const bool is_live_heap = kind_ == ProfileKind::kHeap && peak_ == nullptr;
+    const bool has_labels = is_live_heap && !state_.labelled_blocks.empty();
+    const bool has_course =
+        is_live_heap && !has_labels && !state_.course.empty();  // labels need several samples for a row
     absl::flat_hash_map<Offset, uint32_t> group_of;
     std::vector<uint32_t> sample_of_group;  // 0: none; counts from 1
-    for (const Group& group :
-         GroupRows(state_, rows_, kind_, only_waiting_, &stacks, has_course ? &group_of : nullptr)) {
+    const std::vector<Group> groups =
+        GroupRows(state_, rows_, kind_, only_waiting_, &stacks, has_course || has_labels ? &group_of : nullptr);
+    if (has_labels) {
+      for (const LabelledBlocks& blocks : state_.labelled_blocks) {
+        if (const auto group = group_of.find(blocks.row); group != group_of.end())
+          labels_of_group_[group->second].push_back(&blocks);
+      }
+    }
+    for (const Group& group : groups) {
       const std::vector<uint32_t>& frames = stacks.Frames(group.stack);
       const size_t before = profile_.samples.size();
       if (IsLockKind(kind_)) {
@@ -159,7 +170,7 @@ class Builder {
       } else if (kind_ == ProfileKind::kExceptions) {
         AddExceptionSample(group, frames);
       } else {
-        AddHeapSample(group, frames);
+        AddHeapSample(group, frames, static_cast<uint32_t>(&group - groups.data()));
       }
       const size_t samples = profile_.samples.size();
       sample_of_group.push_back(samples > before ? static_cast<uint32_t>(samples) : 0);
@@ -210,7 +221,7 @@ class Builder {
     profile_.duration_nanos = 0;  // cumulative; Parca would interpret another value as a difference
   }
 
-  void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames) {
+  void AddHeapSample(const Group& group, const std::vector<uint32_t>& frames, uint32_t number = Profile::kNone) {
     const auto& sums = group.sums;
     // A free may be counted between our two reads of a row: keep the bytes in use between 0 and the allocated bytes.
     const auto in_use = [](double alloc, double free) { return std::clamp(alloc - free, 0.0, std::max(0.0, alloc)); };
@@ -229,12 +240,55 @@ class Builder {
     if (kind_ == ProfileKind::kMap && group.mark != 0)
       labels_.push_back({.key = Intern("mapping"), .text = Intern(kMappingKindNames[group.mark])});
     AddThreadLabels(group.labels);
-    profile_.AddSample(frames, values, labels_);
+    if (const auto labelled = labels_of_group_.find(number); labelled != labels_of_group_.end()) {
+      AddLabelled(labelled->second, frames, all);
+    } else {
+      profile_.AddSample(frames, values, labels_);
+    }
     variances_[0] += sums[kAllocObjectsVariance];
     variances_[1] += sums[kAllocSpaceVariance];
     // Freed samples no longer contribute to the variance.
     variances_[2] += std::max(0.0, sums[kAllocObjectsVariance] - sums[kFreeObjectsVariance]);
     variances_[3] += std::max(0.0, sums[kAllocSpaceVariance] - sums[kFreeSpaceVariance]);
+  }
+
+  // Divides what is in use among the holders and classes of the live blocks. What was freed is a sample without them.
+  void AddLabelled(const std::vector<const LabelledBlocks*>& blocks, const std::vector<uint32_t>& frames,
+                   std::array<int64_t, 4> rest) {
+    std::map<std::pair<std::string, std::string>, std::pair<double, double>> parts;
+    double objects = 0, bytes = 0;
+    for (const LabelledBlocks* one : blocks) {
+      auto& [part_objects, part_bytes] = parts[{one->held, one->of_class}];
+      part_objects += one->objects;
+      part_bytes += one->bytes;
+      objects += one->objects;
+      bytes += one->bytes;
+    }
+    const int64_t all_objects = rest[2], all_bytes = rest[3];
+    const size_t usual_labels = labels_.size();
+    double done_objects = 0, done_bytes = 0;
+    int64_t given_objects = 0, given_bytes = 0;
+    for (const auto& [names, part] : parts) {
+      // Rounds so that the parts add up to the whole.
+      done_objects += part.first;
+      done_bytes += part.second;
+      const auto upto = [](double done, double sum, int64_t all) {
+        return sum <= 0 ? all
+                        : std::min(all, static_cast<int64_t>(std::llround(static_cast<double>(all) * (done / sum))));
+      };
+      const int64_t here_objects = upto(done_objects, objects, all_objects) - given_objects;
+      const int64_t here_bytes = upto(done_bytes, bytes, all_bytes) - given_bytes;
+      given_objects += here_objects;
+      given_bytes += here_bytes;
+      if (here_objects == 0 && here_bytes == 0) continue;
+      if (!names.first.empty()) labels_.push_back({.key = Intern("held"), .text = Intern(names.first)});
+      if (!names.second.empty()) labels_.push_back({.key = Intern("class"), .text = Intern(names.second)});
+      const std::array<int64_t, 4> values = {here_objects, here_bytes, here_objects, here_bytes};
+      profile_.AddSample(frames, values, labels_);
+      labels_.resize(usual_labels);
+      for (size_t i = 0; i < rest.size(); ++i) rest[i] -= values[i];
+    }
+    if (rest != std::array<int64_t, 4>{}) profile_.AddSample(frames, rest, labels_);
   }
 
   // `sample_of`: the number of each row's sample.
@@ -357,6 +411,7 @@ class Builder {
   const bool only_waiting_;
   const PeakState* const peak_ = nullptr;
   absl::flat_hash_map<uint16_t, uint64_t> lock_addresses_;
+  absl::flat_hash_map<uint32_t, std::vector<const LabelledBlocks*>> labels_of_group_;
   Profile profile_;
   std::vector<Profile::Label> labels_;  // of the current sample
   std::array<double, 4> variances_ = {};

@@ -6,7 +6,8 @@
 //                   heap; threads: created, alive; exceptions: exceptions; peak: peak_objects, peak_space; lifetimes:
 //                   freed_objects, freed_space, lifetime, alive_space; resident: inuse_objects, inuse_space, resident_space
 //  values          weighted sums, rounded to the nearest only here; 0 ≤ inuse ≤ alloc
-//  labels          heap: `bytes`, the upper edge of the size class; mutex: `lock`; block: `wait`, and `state`: waiting for an
+//  labels          heap: `bytes`, the upper edge of the size class; on request `held`, what holds the blocks in use, and
+//                  `class`, their dynamic class; mutex: `lock`; block: `wait`, and `state`: waiting for an
 //                  ongoing wait, with the time so far; both `lock_address` if requested; map: `mapping`; exceptions:
 //                  `type`, and `rethrow`: yes; lifetimes: `age`, the upper edge of the AgeBucket, and for freed blocks
 //                  `freed`: same thread, other thread, temporary; for live blocks `bytes`

@@ -21,6 +21,8 @@
 #include "report/daemon/stalled_exporter.h"
 #include "report/names/symbolize/module_symbolizer.h"
 #include "report/observe/table/table_folder.h"
+#include "report/run/scan_profile.h"
+#include "report/show/label_blocks.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
@@ -29,7 +31,7 @@ namespace {
 struct DumpOptions {
   std::vector<std::string> pids, tables;
   std::string out;
-  bool all = false;
+  bool all = false, holders = false;
 };
 
 constexpr int kPatienceMs = 20'000;  // an exporter may be busy with other processes
@@ -154,12 +156,26 @@ class Dumper {
 
   // Asks the exporter if there is one, because it knows which files it wrote. Otherwise writes the snapshot itself.
   absl::Status DumpOne(ProcessTable process, const OutputFolder& folder) {
-    if (options_.out.empty()) {
+    if (options_.out.empty() && !options_.holders) {
       const absl::StatusOr<bool> answered = AskExporter(process);
       if (!answered.ok()) return answered.status();
       if (*answered) return absl::OkStatus();
     }
-    return ProcessExporter(std::move(process.table)).Export(folder, symbolizer_).status();
+    const std::optional<pid_t> pid = process.pid;
+    ProcessExporter exporter(std::move(process.table));
+    if (!options_.holders) return exporter.Export(folder, symbolizer_).status();
+    if (!pid.has_value()) return absl::NotFoundError("its memory is not visible here");
+    absl::Status labelled;
+    Profile holders;
+    std::optional<ProcessIdentity> identity;
+    exporter.set_label_blocks([&](ProcessState* state) {
+      identity = state->table->process;
+      labelled = LabelBlocks(*pid, options_.tables, state, &holders);
+    });
+    const absl::Status written = exporter.Export(folder, symbolizer_).status();
+    if (!written.ok() || !labelled.ok() || !identity.has_value() || holders.samples.empty())
+      return written.ok() ? labelled : written;
+    return WriteScanProfile(*identity, std::move(holders), folder).status();
   }
 
   // Returns false if there is no exporter, or if it has exited.
@@ -206,10 +222,15 @@ void AddDumpCommand(CLI::App& app, Invocation* invocation) {
       "\n"
       "  holdfast dump 4242                       into the program's own output folder\n"
       "  holdfast top $(holdfast dump 4242)       the functions that hold memory now\n"
-      "  holdfast dump --all -o /tmp/now          every profiled process of this user");
+      "  holdfast dump --all -o /tmp/now          every profiled process of this user\n"
+      "  holdfast dump --holders 4242             with labels for holdfast top --by held and --by class; takes 2 to 4 s of CPU\n"
+      "                                           for each GiB of heap (see holdfast holders)");
   dump->add_option("PID", options->pids, "Process ids, as holdfast ls lists them");
   dump->add_flag("--all", options->all, "Every profiled process of this user");
   dump->add_option("-o,--out,--output", options->out, "The folder to write to [default: the program's output folder]");
+  dump->add_flag(
+      "--holders", options->holders,
+      "Also find what holds each block and the classes of objects: labels held and class of the heap profile");
   dump->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   dump->callback([options, invocation] {

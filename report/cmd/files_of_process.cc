@@ -26,6 +26,8 @@ extern char** environ;
 namespace holdfast {
 namespace {
 
+constinit bool labels_blocks = false;
+
 struct DumpOutput {
   int status = 0;
   std::string out, err;
@@ -35,7 +37,8 @@ absl::StatusOr<DumpOutput> RunDump(pid_t pid) {
   const absl::StatusOr<std::string> tool = OwnPath();
   if (!tool.ok()) return tool.status();
   const std::string number = fmt::format("{}", pid);
-  const char* const arguments[] = {tool->c_str(), "dump", number.c_str(), nullptr};
+  const char* const arguments[] = {tool->c_str(), "dump", number.c_str(), labels_blocks ? "--holders" : nullptr,
+                                   nullptr};
   int ends[2][2];
   if (pipe2(ends[0], O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   FileDescriptor out(ends[0][0]), out_end(ends[0][1]);
@@ -86,6 +89,8 @@ int64_t BeganNs(pid_t pid) {
 }
 
 }  // namespace
+
+void LabelBlocksInSnapshots() { labels_blocks = true; }
 
 absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid) {
   static auto& known = *new std::map<pid_t, std::string>;  // pid → one of its files

@@ -16,6 +16,9 @@ namespace holdfast {
 // if called again.
 absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid);
 
+// Snapshots that SnapshotAndFilesOf takes have labels for the holders and classes of blocks: dump --holders.
+void LabelBlocksInSnapshots();
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_CMD_FILES_OF_PROCESS_H_

@@ -1,6 +1,7 @@
 #include "report/cmd/view_options.h"
 
 #include "fmt/format.h"
+#include "report/cmd/files_of_process.h"
 #include "report/cmd/help.h"
 #include "report/cmd/project_file.h"
 
@@ -165,12 +166,17 @@ void AddWaitingNow(CLI::App* command, ViewOptions* options) {
 
 void AddRowOption(CLI::App* command, ViewOptions* options, const char* also) {
   command
-      ->add_option("--by", options->stacks.by,
-                   fmt::format("What one row represents: function, line, file, object, package, thread (by its start\n"
-                               "function), or a label such as wait{}",
-                               also))
+      ->add_option_function<std::string>(
+          "--by",
+          [options](const std::string& by) {
+            options->stacks.by = by;
+            if (by == "held" || by == "class") LabelBlocksInSnapshots();
+          },
+          fmt::format("What one row represents: function, line, file, object, package, thread (by its start\n"
+                      "function), or a label such as wait; for a PID also held (what holds the blocks) and class{}",
+                      also))
       ->type_name("WHAT")
-      ->capture_default_str();
+      ->default_str(options->stacks.by);
 }
 
 void AddStyleOptions(CLI::App* command, ViewOptions* options) {

@@ -28,6 +28,13 @@
 
 namespace holdfast {
 
+// What is known of live blocks of one row besides the table, only on request: what holds them, and their class.
+struct LabelledBlocks {
+  Offset row;
+  std::string held, of_class;     // "": unknown, or no class
+  double objects = 0, bytes = 0;  // estimated
+};
+
 struct ProcessState {
   explicit ProcessState(TableSnapshot snapshot)
       : table(std::make_shared<const TableSnapshot>(std::move(snapshot))),
@@ -52,7 +59,8 @@ struct ProcessState {
   std::vector<LibcMapping> libc_mappings;
   Residency residency;
   absl::StatusOr<MemoryAccount> account = absl::NotFoundError("nobody asked for it");
-  std::optional<FreeMemory> free_memory;  // of glibc's heaps
+  std::optional<FreeMemory> free_memory;        // of glibc's heaps
+  std::vector<LabelledBlocks> labelled_blocks;  // empty: not requested
 
   // Known to an exporter, which watches the process between snapshots. Others have what the table says.
   std::vector<std::string> reasons;  // why it was taken, apart from the regular interval: "inuse>2GiB at 2.01GiB"

@@ -72,6 +72,22 @@ TEST_F(Holders, NamesTheVariablesThatHoldWhatAFunctionAllocated) {
   EXPECT_THAT(Ask("holders", *program, {"--json"}).out, HasSubstr("\"approximate\":false"));
 }
 
+// Also what `leaks` or `top` of any other tool can group by.
+TEST_F(Holders, LabelsBlocksByHolderAndByClass) {
+  const auto program = Start({"plant"}, Launch::kPreload, kAll);
+  const std::string pid = std::to_string(program->pid());
+  const RunResult held = RunTool({"top", "--by", "held", "--metric", "inuse_objects", "--format", "csv", pid});
+  ASSERT_TRUE(held.exited(0)) << held.Describe();
+  EXPECT_THAT(held.out, AllOf(HasSubstr("kept_large (held_memory)"), HasSubstr("[no pointer found]")))
+      << held.Describe();
+  EXPECT_THAT(held.out, HasSubstr("kept_by_second_base"));
+  const RunResult classes = RunTool({"top", "--by", "class", "--metric", "inuse_objects", "--format", "csv", pid});
+  EXPECT_TRUE(std::regex_search(classes.out, std::regex("1000,[^\n]*Derived"))) << classes.Describe();
+  // Nothing is counted twice.
+  const RunResult plain = RunTool({"top", "--metric", "inuse_space", "--format", "json", pid});
+  EXPECT_TRUE(plain.exited(0)) << plain.Describe();
+}
+
 TEST_F(Holders, ShowsThePathToABlock) {
   const auto program = Start({"plant"});
   const RunResult all = Ask("holders", *program, {"--address", "0x1"});

@@ -54,6 +54,18 @@ const help: Record<string, MetricHelp> = {
     when: "Blocks and mappings that the kernel has swapped out because nobody touched them for long.",
   },
   "resident/inuse_objects": { title: "Blocks and mappings in use", short: "blocks and mappings", when: "The number of blocks and mappings in use." },
+  "holders/held_space": {
+    title: "Memory by holder",
+    short: "bytes held",
+    when: "Start here to see why memory is in use: a box is what its holder retains, and what would become free without it.",
+  },
+  "holders/held_objects": { title: "Blocks by holder", short: "blocks held", when: "The number of blocks that a holder retains." },
+  "unreachable/unreachable_space": {
+    title: "Unreachable memory",
+    short: "bytes unreachable",
+    when: "Memory that leaks: no pointer leads to it, by the code that allocated it.",
+  },
+  "unreachable/unreachable_objects": { title: "Unreachable blocks", short: "blocks unreachable", when: "The number of blocks to which no pointer leads." },
   "lifetimes/freed_space": {
     title: "Memory freed, by age",
     short: "bytes freed",
@@ -130,6 +142,8 @@ export const kindTitle = (kind: string): string =>
     peak: "Memory at the peak",
     lifetimes: "Lifetimes",
     resident: "Resident memory",
+    holders: "Holders",
+    unreachable: "Unreachable",
     map: "Mappings",
     block: "Lock waits",
     mutex: "Lock holders",
@@ -152,12 +166,12 @@ export const isMemory = (kind: string): boolean => kind === "heap" || kind === "
 /** Returns every metric of every kind, heap first. `defaultMetric` returns the default of a kind. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "peak", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
+  const order = ["heap", "peak", "holders", "unreachable", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {
       if (!metrics.some((metric) => metric.kind === series.kind && metric.name === name)) {
-        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("resident_") && !name.startsWith("swapped_") && !name.startsWith("peak_") && !name.startsWith("alive") });
+        metrics.push({ kind: series.kind, name, unit, isCounter: !name.startsWith("inuse_") && !name.startsWith("resident_") && !name.startsWith("swapped_") && !name.startsWith("peak_") && !name.startsWith("held_") && !name.startsWith("unreachable_") && !name.startsWith("alive") });
       }
     }
   }
