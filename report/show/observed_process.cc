@@ -52,7 +52,7 @@ class StackEnds {
     if (added && thread.sp != 0) {
       std::vector<uint64_t> ends;
       const StackInfo stack = walker_.Walk(memory_, modules_, thread.pc, thread.sp, &ends);
-      if (!ends.empty() && ends.size() == stack.frames.size()) place->second = ends.back();
+      if (!stack.truncated && !ends.empty()) place->second = ends.back();  // the outermost frame has no end
     }
     return place->second;
   }
