@@ -64,8 +64,11 @@ clockid_t ClockOf(const pthread_cond_t* condition) {
 }
 
 void NoteConditionWords() {
-  if (IsMusl()) condition_words = ConditionWords::kMusl;
-  const link_map* libc = IsMusl() ? nullptr : FirstThatDefines("gnu_get_libc_version");
+  if (IsMusl()) {
+    condition_words = ConditionWords::kMusl;
+    return;
+  }
+  const link_map* libc = FirstThatDefines("gnu_get_libc_version");
   void* tell = libc != nullptr ? DefinedFunctions(libc).Find("gnu_get_libc_version", nullptr) : nullptr;
   if (tell == nullptr) return;
   // "2.17": the minor number has one or two digits.

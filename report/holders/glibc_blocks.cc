@@ -260,12 +260,6 @@ class GlibcBlocks::Walk {
                                                   [&](const ChunkHeap& heap) { return heap.range.Contains(next); }));
   }
 
-  bool IsExcluded(uint64_t address) const {
-    const auto next = std::upper_bound(excluded_.begin(), excluded_.end(), address,
-                                       [](uint64_t at, const MemoryRange& range) { return at < range.start; });
-    return next != excluded_.begin() && address < std::prev(next)->end;
-  }
-
   static bool IsChunkSize(uint64_t at, uint64_t size, uint64_t end) {
     return size >= kMinChunk && size % kChunkStep == 0 && size <= end - at;
   }
@@ -355,7 +349,7 @@ class GlibcBlocks::Walk {
     return at;
   }
   uint64_t MappedChunkSize(uint64_t at, uint64_t end) {
-    if (IsExcluded(at) || words_.At(at) != 0) return 0;
+    if (AnyContains(excluded_, at) || words_.At(at) != 0) return 0;
     const uint64_t head = words_.At(at + 8), size = head & ~kChunkFlags;
     if ((head & kChunkFlags) != kIsMapped || size < kPage || size % kPage != 0 || size > end - at) return 0;
     return size;

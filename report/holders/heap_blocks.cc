@@ -22,26 +22,9 @@ constexpr uint64_t kMaxBeforeStart = 256;
 
 bool IsPrivateAnonymous(const MemoryMapping& mapping) { return mapping.is_anonymous() && !mapping.shared; }
 
-bool IsIn(const std::vector<MemoryRange>& ranges, uint64_t address) {
-  const auto next = std::upper_bound(ranges.begin(), ranges.end(), address,
-                                     [](uint64_t at, const MemoryRange& range) { return at < range.start; });
-  return next != ranges.begin() && address < std::prev(next)->end;
-}
-
 bool HasStackPointer(const MemoryImage& image, const MemoryRange& range) {
   return std::any_of(image.threads().begin(), image.threads().end(),
                      [&](const ImageThread& thread) { return thread.sp != 0 && range.Contains(thread.sp); });
-}
-
-uint64_t PopulatedBytes(MemoryImage* image, MemoryRange range) {
-  uint64_t bytes = 0;
-  while (range.start < range.end) {
-    const MemoryRange run = image->PopulatedRun(range.start, range.end);
-    if (run.start >= run.end) break;
-    bytes += run.end - run.start;
-    range.start = run.end;
-  }
-  return bytes;
 }
 
 class BlockFinder {
@@ -75,7 +58,7 @@ class BlockFinder {
       std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     heap_.glibc_version = glibc.version();
     heap_.knows_free = glibc.knows_caches() || glibc_.empty();
-    for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += PopulatedBytes(&image_, heap.range);
+    for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += image_.PopulatedBytes(heap.range);
     heap_.source = !others_.empty() ? source_of_others_ : glibc_.empty() ? BlockSource::kNone : BlockSource::kGlibc;
     return std::move(heap_);
   }
@@ -84,12 +67,12 @@ class BlockFinder {
   // Finds the memory of other allocators: mappings with recorded blocks, or large ones if glibc's heaps are small.
   void FindOtherHeaps() {
     uint64_t in_glibc = 0, unknown = 0;
-    for (const MemoryRange& range : glibc_) in_glibc += PopulatedBytes(&image_, range);
+    for (const MemoryRange& range : glibc_) in_glibc += image_.PopulatedBytes(range);
     std::vector<MemoryRange> large;
     for (const MemoryMapping& mapping : image_.mappings()) {
       const MemoryRange range{mapping.start, mapping.end};
       const bool may_be_heap = IsPrivateAnonymous(mapping) || mapping.name == "[heap]";
-      if (!may_be_heap || !mapping.writable || IsIn(input_.excluded, mapping.start) || OverlapsGlibc(range) ||
+      if (!may_be_heap || !mapping.writable || AnyContains(input_.excluded, mapping.start) || OverlapsGlibc(range) ||
           HasStackPointer(image_, range))
         continue;
       if (HasRecorded(range)) {
@@ -97,9 +80,9 @@ class BlockFinder {
         continue;
       }
       if (mapping.name != "[heap]" &&
-          (mapping.end - mapping.start < kMinGuessedHeap || IsIn(input_.mapped, mapping.start)))
+          (mapping.end - mapping.start < kMinGuessedHeap || AnyContains(input_.mapped, mapping.start)))
         continue;
-      const uint64_t bytes = PopulatedBytes(&image_, range);
+      const uint64_t bytes = image_.PopulatedBytes(range);
       unknown += bytes;
       if (bytes > 0) large.push_back(range);
     }
@@ -152,10 +135,11 @@ class BlockFinder {
   // Every address that any word names is the start of a block.
   void Guess() {
     for (const MemoryMapping& mapping : image_.mappings()) {
-      if (!mapping.writable || IsIn(input_.excluded, mapping.start) || mapping.name.starts_with("/dev/")) continue;
+      if (!mapping.writable || AnyContains(input_.excluded, mapping.start) || mapping.name.starts_with("/dev/"))
+        continue;
       ForEachPiece(&image_, mapping.start, mapping.end, [&](uint64_t, std::span<const uint64_t> words) {
         for (const uint64_t word : words) {
-          if (word % BlockMap::kGrain == 0 && heap_.map.MayContain(word) && IsIn(others_, word))
+          if (word % BlockMap::kGrain == 0 && heap_.map.MayContain(word) && AnyContains(others_, word))
             heap_.map.AddBlock(word);
         }
       });
@@ -278,7 +262,7 @@ class RootFinder {
 
   void AddMapping(uint32_t index) {
     const MemoryMapping& mapping = image_.mappings()[index];
-    if (!MayHoldPointers(mapping) || IsIn(excluded_, mapping.start)) return;
+    if (!MayHoldPointers(mapping) || AnyContains(excluded_, mapping.start)) return;
     const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);
     AddOutsideHeaps({mapping.start, mapping.end}, is_data ? RootKind::kData : RootKind::kMapping, index,
                     image_.IsExecutable(index) && (IsPrivateAnonymous(mapping) || IsMemoryFile(mapping)));

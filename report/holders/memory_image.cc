@@ -70,6 +70,17 @@ size_t MemoryImage::ReadEach(std::span<const MemoryRange> ranges, char* to) cons
   return done;
 }
 
+uint64_t MemoryImage::PopulatedBytes(MemoryRange range) {
+  uint64_t bytes = 0;
+  while (range.start < range.end) {
+    const MemoryRange run = PopulatedRun(range.start, range.end);
+    if (run.start >= run.end) break;
+    bytes += run.end - run.start;
+    range.start = run.end;
+  }
+  return bytes;
+}
+
 const MemoryMapping* MemoryImage::MappingAt(uint64_t address) const {
   const auto next = std::upper_bound(mappings_.begin(), mappings_.end(), address,
                                      [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });

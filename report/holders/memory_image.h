@@ -62,6 +62,7 @@ class MemoryImage {
   // `end` if there is none. Reading other pages would create them in the process. In read-only mappings of files only
   // pages count to which the process has written.
   virtual MemoryRange PopulatedRun(uint64_t from, uint64_t end) = 0;
+  uint64_t PopulatedBytes(MemoryRange range);
 
   // Bytes that the process had and this image lacks: a core file may be truncated or filtered.
   virtual uint64_t missing_bytes() const { return 0; }

@@ -14,6 +14,12 @@ constexpr size_t kMaxEntries = 8192;
 
 }  // namespace
 
+bool AnyContains(const std::vector<MemoryRange>& ranges, uint64_t address) {
+  const auto next = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                     [](uint64_t at, const MemoryRange& range) { return at < range.start; });
+  return next != ranges.begin() && std::prev(next)->Contains(address);
+}
+
 PopulatedPages::PopulatedPages(pid_t pid, Kind kind)
     : kind_(kind), file_(OpenOfProcess(ThreadWithMemory(pid), "pagemap")) {}
 

@@ -17,6 +17,9 @@ struct MemoryRange {
   bool Contains(uint64_t address) const { return address >= start && address < end; }
 };
 
+// Returns whether one of the ranges contains an address. `ranges`: by address, without overlaps.
+bool AnyContains(const std::vector<MemoryRange>& ranges, uint64_t address);
+
 class PopulatedPages {
  public:
   enum class Kind : uint8_t { kAll, kPrivate };

@@ -29,7 +29,7 @@ inline constexpr uint32_t kKindsOfResident = KindBit(ProfileKind::kHeap) | KindB
 
 enum class ThreadsWanted { kNo, kIfAnyIsLive, kYes };
 
-// What to find out.
+// Selects what Observe reads.
 struct Wanted {
   bool records = true;       // false: `table` stays empty
   bool waits = false;        // holders, deadlocks, and waits that libc's functions do not see

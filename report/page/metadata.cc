@@ -102,7 +102,7 @@ std::map<const ReportBuilder::GrowingStack*, int64_t> ReportBuilder::OrderOfStac
   std::stable_sort(sorted.begin(), sorted.end(), [](const GrowingStack* a, const GrowingStack* b) {
     const auto key = [](const GrowingStack& one) {
       const bool is_leak = IsLeak(one.bytes.growth_class);
-      return std::pair(is_leak, is_leak ? one.bytes.slope - one.bytes.half_width : static_cast<double>(one.bytes_now));
+      return std::pair(is_leak, is_leak ? one.bytes.lower() : static_cast<double>(one.bytes_now));
     };
     return key(*a) > key(*b);
   });

@@ -151,13 +151,6 @@ class PageOwners {
     }
   }
 
-  bool IsGap(uint64_t address) const {
-    const std::vector<MemoryRange>& gaps = scan_.heap().gaps;
-    const auto next = std::upper_bound(gaps.begin(), gaps.end(), address,
-                                       [](uint64_t at, const MemoryRange& gap) { return at < gap.start; });
-    return next != gaps.begin() && address < std::prev(next)->end;
-  }
-
   void FindIn(const BlockMap::Heap& heap) {
     const MemoryMapping* mapping = process_.image().MappingAt(heap.range.start);
     const bool is_main = mapping != nullptr && mapping->name == "[heap]";
@@ -173,7 +166,7 @@ class PageOwners {
       begun = std::min(begun, block.range.start - kChunkHeadBytes);
       if (block.unused) {
         top = block.range.start - kChunkHeadBytes;
-        if (IsGap(block.range.start)) occupy(top, block.range.end, kSeveral);
+        if (AnyContains(scan_.heap().gaps, block.range.start)) occupy(top, block.range.end, kSeveral);
         return;
       }
       top = heap.range.end;

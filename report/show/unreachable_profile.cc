@@ -95,7 +95,7 @@ absl::StatusOr<UnreachableRecord> SearchNow(pid_t pid) {
     return absl::FailedPreconditionError(fmt::format("{}: {}", report->process, report->Sentence()));
   UnreachableRecord record{.program = report->process};
   for (const UnreachableRow& row : report->rows) {
-    if (row.is_suppressed || !row.is_certain) continue;
+    if (!row.IsFinding()) continue;
     record.sites.push_back({row.label, row.WholeBytes(), row.WholeBlocks()});
     record.bytes += row.WholeBytes();
     record.blocks += row.WholeBlocks();
@@ -109,7 +109,7 @@ Profile UnreachableProfile(const UnreachableReport& report) {
   ProfileOfRows profile;
   bool any = false;
   for (const UnreachableRow& row : report.rows) {
-    if (row.is_suppressed || !row.is_certain) continue;
+    if (!row.IsFinding()) continue;
     profile.Add(row.label, row.stack, row.WholeBlocks(), row.WholeBytes());
     any = true;
   }

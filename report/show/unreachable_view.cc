@@ -276,7 +276,7 @@ std::vector<Outcome> UnreachableOutcomes(const UnreachableReport& report) {
   const Outcome whole{.name = fmt::format("unreachable memory of {}", report.process), .value = "0", .limit = "0"};
   std::vector<Outcome> outcomes;
   for (const UnreachableRow& row : report.rows) {
-    if (row.is_suppressed || !row.is_certain) continue;
+    if (!row.IsFinding()) continue;
     Outcome& outcome = outcomes.emplace_back(whole);
     outcome.name = fmt::format("unreachable: {}", row.label);
     outcome.value = fmt::format("{} in {} block{}", FormatSize(row.WholeBytes()), row.WholeBlocks(),
@@ -358,11 +358,7 @@ ScanEstimate EstimateScan(ObservedProcess* process) {
   if (image == nullptr || !image->Refresh().ok()) return {};
   uint64_t populated = 0;
   for (const MemoryMapping& mapping : image->mappings()) {
-    for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
-      const MemoryRange run = image->PopulatedRun(at, mapping.end);
-      populated += run.end - run.start;
-      at = std::max(run.end, at + 1);
-    }
+    if (MayHoldPointers(mapping)) populated += image->PopulatedBytes({mapping.start, mapping.end});
   }
   // For each GiB: the first scan takes at most 1.5 s of CPU, each further one 0.5 s, and the maps 32 MiB. If all threads
   // sleep, one scan is enough; otherwise usually about six more follow.

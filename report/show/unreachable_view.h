@@ -52,12 +52,13 @@ struct UnreachableRow {
   bool is_certain = true;
   bool is_suppressed = false;
 
+  bool IsFinding() const { return is_certain && !is_suppressed; }
   int64_t WholeBytes() const;
   int64_t WholeBlocks() const;
   int64_t ErrorBytes() const;  // 95 % half-width
 };
 
-// What the scans of one process found.
+// The unreachable memory of one process, or that the scans cannot tell.
 struct UnreachableReport {
   int64_t pid = 0;
   std::string process;  // "server (pid 4242)"

@@ -446,7 +446,7 @@ TEST_F(EntryCases, ThreadsAndChangedBytesRefuse) {
   }
 }
 
-// Where a function of a program is in its file.
+// Returns the address of a function in a program's file.
 uint64_t AddressOf(const std::string& program, const std::string& function) {
   std::istringstream lines(Execute({.argv = {"nm", ProgramPath(program)}}).out);
   for (std::string line; std::getline(lines, line);) {

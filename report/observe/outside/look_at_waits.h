@@ -31,7 +31,7 @@ struct ThreadInfo {
   uint32_t wait = kNoIndex;  // index into WaitGraph::ongoing: the innermost wait
   bool gone = false;         // the thread has ended and still holds a lock
   bool since_start = false;  // since the thread was created it has waited for something without a holder
-  // For a holder that does not wait.
+  // Set only if the thread holds a lock and does not wait itself.
   bool polls = false;         // it sleeps in a system call that waits for events: epoll, poll, select
   std::string doing;          // "sleeping in clock_nanosleep (hrtimer_nanosleep)"
   uint32_t stack = kNoStack;  // a stack of the state
