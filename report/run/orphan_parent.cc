@@ -1,11 +1,15 @@
 #include "report/run/orphan_parent.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +18,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/base/split.h"
 #include "report/names/elf/call_arguments.h"
+#include "report/names/elf/elf_file.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/table_folder.h"
 #include "report/run/script_calls.h"
@@ -23,7 +28,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMaxArgumentBytes = 128 << 10, kMaxProgramBytes = 128 << 20;
+constexpr size_t kMaxArgumentBytes = 128 << 10, kMaxNamesBytes = 128 << 20;
 constexpr std::string_view kInterpreters[] = {"python", "perl", "ruby", "php", "node", "lua"};
 // Libraries that call arbitrary libc functions on behalf of programs that have no text to search.
 constexpr std::string_view kForeignCalls[] = {"jnidispatch", "libjffi", "ffi_bindings.node", "koffi"};
@@ -47,6 +52,21 @@ std::vector<std::string> MappedCode(int pid) {
   return paths;
 }
 
+// Whether a program or library may define the symbol. Reads only the names of symbols, because debug information makes
+// some interpreters tens of megabytes large.
+bool MayDefine(std::string_view symbol, const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
+  if (elf == nullptr) return false;
+  const auto has_symbol = [&](const Elf64_Shdr& section) {
+    if (section.sh_type != SHT_STRTAB) return false;
+    const std::optional<std::string> names = elf->BytesOf(section, kMaxNamesBytes);
+    return !names.has_value() || names->find(symbol) != std::string::npos;
+  };
+  const auto sections = elf->sections();
+  return sections.empty() || std::any_of(sections.begin(), sections.end(), has_symbol);
+}
+
 // Whether the interpreter may call foreign code. Python reaches prctl only through a module for foreign calls. Without
 // that module, a script that mentions prctl can only start programs that call prctl.
 bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::string>& code) {
@@ -58,15 +78,11 @@ bool CallsForeignCode(int pid, std::string_view program, const std::vector<std::
     }
   }
   // Some builds have the module in the interpreter itself. The interpreter is large, so compare the names above first.
-  for (const std::string& path : code) {
+  return std::any_of(code.begin(), code.end(), [pid](const std::string& path) {
     const std::string_view name = BaseName(path);
-    if ((name.starts_with("python") || name.starts_with("libpython")) &&
-        ReadWhole(fmt::format("/proc/{}/root{}", pid, path), kMaxProgramBytes).find("PyInit__ctypes") !=
-            std::string::npos) {
-      return true;
-    }
-  }
-  return false;
+    return (name.starts_with("python") || name.starts_with("libpython")) &&
+           MayDefine("PyInit__ctypes", fmt::format("/proc/{}/root{}", pid, path));
+  });
 }
 
 // Reads a command line, which any user may do.
