@@ -1,12 +1,17 @@
 #include "report/builder/unseen_allocator.h"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
+#include "report/base/base_name.h"
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/dynamic_names.h"
+#include "report/names/elf/private_allocator.h"
 #include "report/observe/table/entry_text.h"
 #include "report/profile/typed_records.h"
 
@@ -37,22 +42,51 @@ std::string DescribeUnseen(const std::string& path) {
   return allocator.empty() ? "" : fmt::format("the executable has {}", LinkedWithoutNames(allocator, names->build_id));
 }
 
+std::string DescribeLibrary(const std::string& path, int fd) {
+  const std::string_view name = BaseName(path);
+  for (const std::string_view own : {"libc.so", "libc-", "ld-", "libholdfast"}) {
+    if (name.starts_with(own)) return "";
+  }
+  const std::string file = fmt::format("/proc/self/fd/{}", fd);
+  if (!MayHavePrivateAllocator(file)) return "";
+  const absl::StatusOr<DynamicNames> names = ReadDynamicNames(file);
+  return names.ok() ? PrivateAllocatorText(name, file, *names) : "";
+}
+
+// What `describe` says of a file, from an earlier call if there was one.
+template <typename Describe>
+const std::string& Remembered(const LoadedFiles::Key& key, Describe describe) {
+  constexpr size_t kMaxKnown = 4096;
+  static std::map<LoadedFiles::Key, std::string> known;
+  if (known.size() >= kMaxKnown) known.clear();
+  auto [found, is_new] = known.try_emplace(key);
+  if (is_new) found->second = describe();
+  return found->second;
+}
+
 }  // namespace
 
 void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
-  if (profile->records().allocator.has_value() || profile->mappings.empty()) return;
+  if (profile->mappings.empty()) return;
   const Profile::Mapping& program = profile->mappings[0];
-  const std::string name(profile->strings[program.file]), build_id(profile->strings[program.build_id]);
-  const std::string path = PathOfExecutable(files, name, build_id);
-  if (path.empty()) return;
-  constexpr size_t kMaxKnown = 1024;
-  static std::map<std::pair<std::string, std::string>, std::string> known;
-  if (known.size() >= kMaxKnown) known.clear();
-  auto [found, is_new] = known.try_emplace({name, build_id});
-  if (is_new) found->second = DescribeUnseen(path);
-  if (found->second.empty()) return;
-  profile->mutable_records()->allocator.emplace().outcome = found->second;
-  profile->AddComment("allocator: " + found->second);
+  const LoadedFiles::Key executable(profile->strings[program.file], profile->strings[program.build_id]);
+  std::vector<std::string> texts;
+  if (!profile->records().allocator.has_value()) {
+    if (const std::string path = PathOfExecutable(files, executable.first, executable.second); !path.empty())
+      texts.push_back(Remembered(executable, [&path] { return DescribeUnseen(path); }));
+  }
+  for (const auto& [key, file] : files.all()) {
+    if (key.first == executable.first || !file->program.valid()) continue;
+    texts.push_back(Remembered(key, [&key = key, fd = file->program.get()] { return DescribeLibrary(key.first, fd); }));
+  }
+  std::erase(texts, "");
+  if (texts.empty()) return;
+  std::optional<record::Allocator>& allocator = profile->mutable_records()->allocator;
+  if (!allocator.has_value()) allocator.emplace();
+  for (const std::string& text : texts) {
+    allocator->outcome += (allocator->outcome.empty() ? "" : "; ") + text;
+    profile->AddComment("allocator: " + text);
+  }
 }
 
 }  // namespace holdfast

@@ -1,7 +1,8 @@
-// Names an allocator in the executable that the process itself has not found, because the file has no names or too many.
+// Names allocators that the process itself has not found: in the executable, if the file has no names or too many, and
+// in shared libraries that keep one for themselves.
 //
-// What such an allocator gives out is in no profile, so each profile has to say so. Reads each executable once, also
-// where thousands of processes run it. One thread.
+// What such an allocator gives out is in no profile, so each profile has to say so. Reads each file once, also where
+// thousands of processes use it. One thread.
 #ifndef HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_
 #define HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_
 
@@ -10,7 +11,7 @@
 
 namespace holdfast {
 
-// Adds the record and the comment `allocator`, unless the process recorded them.
+// Adds to the record and the comments `allocator`. `files`: of all modules in the process's table.
 void AddUnseenAllocator(const LoadedFiles& files, Profile* profile);
 
 }  // namespace holdfast

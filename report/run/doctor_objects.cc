@@ -23,6 +23,7 @@
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/executable_kind.h"
 #include "report/names/elf/import_slots.h"
+#include "report/names/elf/private_allocator.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
@@ -130,15 +131,9 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
     findings->Ok("allocator", fmt::format("malloc and free are those of {}; calls reach it through the library", from));
   }
   for (const Object& object : objects) {
-    if (object.file.own_allocator.empty() || object.file.defines.contains("malloc") || &object == objects.data())
-      continue;
-    findings->Note("allocator", fmt::format("{} has an allocator of its own ({}): what it takes from that is not seen",
-                                            BaseName(object.path), object.file.own_allocator));
-  }
-  for (const Object& object : objects) {
-    if (!object.file.has_hidden_malloc || &object == objects.data() || IsLibc(object.path)) continue;
-    findings->Note("allocator", fmt::format("{} has a hidden malloc of its own: what it takes from that is not seen",
-                                            BaseName(object.path)));
+    if (&object == objects.data() || IsLibc(object.path)) continue;
+    const std::string text = PrivateAllocatorText(BaseName(object.path), root + object.path, object.file);
+    if (!text.empty()) findings->Note("allocator", text);
   }
   for (const Object& object : objects) {
     if (object.file.is_go) {

@@ -217,6 +217,32 @@ TEST_F(LinkedAllocators, OneWithoutSymbolsIsNamedInItsProfiles) {
   EXPECT_THAT(PageData(page), HasSubstr(text));
 }
 
+// Their functions are not redirected, and calls of them pass by the library.
+TEST_F(LinkedAllocators, ThoseOfPluginsAreNamedInTheProfiles) {
+  for (const auto& [form, what] : {std::pair<std::string, std::string>{"hidden", "a hidden malloc of its own"},
+                                   {"symbolic", "a malloc of its own, bound by -Bsymbolic"},
+                                   {"named", "an allocator of its own (mi_heap_malloc)"}}) {
+    const std::string plugin = "private_allocator_" + form + ".so";
+    const std::string text = plugin + " has " + what + ": what " + plugin + " itself takes from it is not seen";
+    Running running(
+        CommandFor(Launch::kPreload, {"loads_private_allocator", ProgramPath(plugin)}, {{"heap-interval", "1"}}));
+    ASSERT_TRUE(running.WaitForOutput("worked\n"));
+    EXPECT_THAT(RunTool({"doctor", std::to_string(running.pid()), "--tables", tables()}).out, HasSubstr(text));
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    EXPECT_TRUE(Settled());
+    EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("allocator: " + text));
+    const std::string page = folder() + "/page.html";
+    EXPECT_TRUE(RunTool({"html", out(), "-o", page}).exited(0));
+    EXPECT_THAT(PageData(page), HasSubstr(text));
+    const RunResult run = RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--",
+                                   ProgramPath("loads_private_allocator"), ProgramPath(plugin)});
+    EXPECT_TRUE(run.exited(0)) << run.Describe();
+    EXPECT_THAT(run.err, HasSubstr(text));
+    std::filesystem::remove_all(out());
+  }
+}
+
 // A stripped allocator is known by its messages alone.
 TEST_F(LinkedAllocators, DoctorNamesOneWithoutSymbols) {
   const std::string path = folder() + "/stripped";

@@ -74,6 +74,17 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* ob
   }
 }
 
+bool IsSymbolic(const ElfFile& elf, const Elf64_Shdr& section) {
+  constexpr uint64_t kMaxDynamicBytes = 1 << 20;
+  const auto bytes = elf.BytesOf(section, kMaxDynamicBytes);
+  Elf64_Dyn entry;
+  for (size_t at = 0; bytes && at + sizeof entry <= bytes->size(); at += sizeof entry) {
+    memcpy(&entry, bytes->data() + at, sizeof entry);
+    if (entry.d_tag == DT_SYMBOLIC || (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_SYMBOLIC) != 0)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
@@ -88,6 +99,7 @@ absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
   Hidden hidden;
   for (const Elf64_Shdr& section : elf->sections()) {
     if (elf->NameOf(section) == ".go.buildinfo") object.is_go = true;
+    if (section.sh_type == SHT_DYNAMIC) object.is_symbolic = IsSymbolic(*elf, section);
     if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_SYMTAB) continue;
     if (section.sh_size > ElfSymbols::kMaxSymbolBytes)
       return absl::InvalidArgumentError("its symbol table is too large");

@@ -22,6 +22,7 @@ struct DynamicNames {
   std::string build_id;                     // lower-case hexadecimal; "" = none
   bool has_symtab = false;
   bool is_go = false;
+  bool is_symbolic = false;  // linked with -Bsymbolic: its own definitions answer its own calls
 };
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path);
