@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "report/analysis/profiles/spinning_locks.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
@@ -186,6 +187,8 @@ constexpr std::string_view kOpenMpTasks[] = {
     "GOMP_task",      "GOMP_taskloop", "GOMP_taskloop_ull", "__kmpc_omp_task", "__kmpc_omp_task_with_deps",
     "__kmpc_taskloop"};
 
+constexpr std::string_view kOpenMpDoacross[] = {"GOMP_doacross_wait", "GOMP_doacross_ull_wait", "__kmpc_doacross_wait"};
+
 bool NeedsAny(const Object& object, std::span<const std::string_view> names) {
   return std::any_of(names.begin(), names.end(),
                      [&](std::string_view name) { return object.file.needs.contains(std::string(name)); });
@@ -194,7 +197,8 @@ bool NeedsAny(const Object& object, std::span<const std::string_view> names) {
 // Those calls, and what the library cannot see of OpenMP.
 void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::string>& unbound,
                     std::vector<std::string>* seen, Findings* findings) {
-  bool has_runtime = false, has_locks = false, has_barriers = false, has_tasks = false, uses = false;
+  bool has_runtime = false, has_locks = false, has_barriers = false, has_tasks = false, has_doacross = false,
+       uses = false;
   std::vector<std::string> plugins;
   for (const Object& object : objects) {
     const bool is_runtime =
@@ -209,6 +213,7 @@ void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::stri
     has_locks |= NeedsAny(object, kOpenMpLocks);
     has_barriers |= NeedsAny(object, kOpenMpBarriers);
     has_tasks |= NeedsAny(object, kOpenMpTasks);
+    has_doacross |= NeedsAny(object, kOpenMpDoacross);
   }
   if (!has_runtime) return;
   if (!plugins.empty())
@@ -217,11 +222,11 @@ void DescribeOpenMp(const std::vector<Object>& objects, const std::set<std::stri
                                         Listed(plugins)));
   if (has_locks) seen->emplace_back("OpenMP's critical sections, locks and turns");
   if (has_barriers && !has_tasks) seen->emplace_back("OpenMP's barriers");
-  if (has_tasks)
-    findings->Note("locks",
-                   "OpenMP: it has tasks, so waits for tasks and at barriers are not seen: threads run tasks there");
-  else if (uses)
-    findings->Note("locks", "OpenMP: waits at the end of parallel regions are not seen");
+  std::vector<std::string> unseen;
+  if (has_tasks) unseen.insert(unseen.end(), {"for tasks", "at barriers, where threads run tasks"});
+  if (uses) unseen.emplace_back("at the end of parallel regions");
+  if (has_doacross) unseen.emplace_back("in doacross loops");
+  if (!unseen.empty()) findings->Note("locks", fmt::format("OpenMP: waits {} are not seen", fmt::join(unseen, ", ")));
 }
 
 void DescribeLocks(const std::vector<Object>& objects, const DynamicNames& library,

@@ -220,6 +220,16 @@ TEST_F(LockKinds, CallsOfTwoOpenMpRuntimesReachTheirOwn) {
   EXPECT_THAT(output_, ::testing::HasSubstr("unchanged 4\nlock 100\n"));
 }
 
+TEST_F(LockKinds, OpenMpsWaitsThatAreNotSeenAreNamed) {
+  if (access(ProgramPath("openmp_tasks").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("openmp_tasks")}).out,
+              ::testing::HasSubstr("OpenMP: waits for tasks, at barriers, where threads run tasks, at the end of "
+                                   "parallel regions, in doacross loops are not seen"));
+  ASSERT_TRUE(RunAs(Launch::kPreload, {"openmp_tasks"}, {{"lock-interval", "1ns"}, {"heap-interval", "1"}}).exited(0));
+  EXPECT_THAT(RunTool({"locks", out()}).out,
+              ::testing::HasSubstr("OpenMP's waits for tasks, at the end of parallel regions and in doacross loops"));
+}
+
 TEST_F(LockKinds, DoctorSaysThatOpenMpOfAPluginIsNotSeen) {
   if (access(ProgramPath("loads_openmp").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
   Running running(CommandFor(Launch::kPreload, {"loads_openmp", ProgramPath("openmp_plugin.so")}));

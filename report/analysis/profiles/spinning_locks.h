@@ -1,5 +1,4 @@
-// Libraries with locks that spin, or yield the processor, before they sleep: waits that end before that are not seen.
-// For `locks`, `stuck` and `doctor`. Any thread.
+// Libraries with waits that are not seen: locks that spin, or yield the processor, before they sleep; OpenMP's tasks. For `locks`, `stuck` and `doctor`. Any thread.
 #ifndef HOLDFAST_REPORT_ANALYSIS_PROFILES_SPINNING_LOCKS_H_
 #define HOLDFAST_REPORT_ANALYSIS_PROFILES_SPINNING_LOCKS_H_
 
@@ -22,10 +21,12 @@ std::span<const SpinningLocks> AllSpinningLocks();
 
 // Adds to `found` what the name of a mapped file, or of a function, reveals.
 void AddSpinningLocks(std::string_view file, std::vector<std::string_view>* found);
-// What the mapped files and the functions of a profile reveal.
+// What the mapped files and the functions of a profile reveal. Includes kOpenMp if OpenMP's runtime is mapped.
+inline constexpr std::string_view kOpenMp = "OpenMP";
 std::vector<std::string_view> SpinningLocksIn(const Profile& profile);
 
-// "oneTBB's mutexes spin before they sleep: waits that end before that are not seen"; "" for an empty list.
+// "oneTBB's mutexes spin before they sleep: waits that end before that are not seen"; "" for an empty list. kOpenMp adds
+// a text of its own.
 std::string SpinningText(const std::vector<std::string_view>& found);
 
 }  // namespace holdfast
