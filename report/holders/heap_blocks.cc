@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kMinGuessedHeap = uint64_t{1} << 20;
 constexpr uint64_t kRedZone = 128;  // functions may use this much below the stack pointer
-// Of glibc's struct pthread: alignment, the largest size, and the place of the thread's id (2.26 to 2.43).
-constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900, kThreadIdOffset = 0x2d0;
+// Of glibc's struct pthread: alignment, and the largest size.
+constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900;
 constexpr uint64_t kMaxThreadLocal = uint64_t{64} << 10;
 constexpr uint64_t kLongestStack = uint64_t{256} << 20;  // that is searched for its thread's control block
 // Between the main thread's outermost frame and the place where its stack began.
@@ -279,8 +279,8 @@ class RootFinder {
     while (range.start < range.end) {
       MemoryRange hole{range.end, range.end};
       if (const BlockMap::Heap* heap = heap_.map.HeapAfter(range.start)) Nearer(heap->range, &hole);
-      for (const std::vector<MemoryRange>* holes :
-           std::initializer_list<const std::vector<MemoryRange>*>{&dead_, &parts_of_threads_, &heap_.ignored}) {
+      for (const std::vector<MemoryRange>* holes : std::initializer_list<const std::vector<MemoryRange>*>{
+               &dead_, &parts_of_threads_, &heap_.ignored, &excluded_}) {
         const auto next = std::partition_point(holes->begin(), holes->end(),
                                                [&](const MemoryRange& one) { return one.end <= range.start; });
         if (next != holes->end()) Nearer(*next, &hole);

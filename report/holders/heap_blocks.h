@@ -52,8 +52,11 @@ struct HeapBlocks {
 
 absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksInput& input);
 
+// Where glibc's struct pthread has the thread's id (2.26 to 2.43). Up to 2.42 a joining thread waits for this word.
+inline constexpr uint64_t kThreadIdOffset = 0x2d0;
+
 // A part of the memory that keeps blocks alive.
-enum class RootKind : uint8_t { kData, kStack, kThreadBlock, kMapping, kGap, kRegisters };
+enum class RootKind : uint8_t { kData, kStack, kThreadBlock, kMapping, kGap, kRegisters, kKernel };
 struct RootRange {
   MemoryRange range;
   RootKind kind;

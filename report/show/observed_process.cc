@@ -14,6 +14,7 @@
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/holders/core_image.h"
+#include "report/holders/library_memory.h"
 #include "report/names/elf/debug_file_finder.h"
 #include "report/names/elf/demangle.h"
 #include "report/observe/memory/own_ranges.h"
@@ -154,6 +155,8 @@ HeapBlocksInput ObservedProcess::PrepareUnchanged(bool may_guess) {
     if (is_table || (table_.has_value() && file == table_->table.name()))
       excluded_.push_back({mapping.start, mapping.end});
   }
+  for (const MemoryRange& range : FindLibraryMemory(image_.get())) excluded_.push_back(range);
+  std::sort(excluded_.begin(), excluded_.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
   input.recorded = recorded_;
   input.excluded = excluded_;
   return input;

@@ -1,5 +1,6 @@
 #include "sampler/capture/remembered_walks.h"
 
+#include "sampler/contract/own_memory.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/table/name_labels.h"
 
@@ -16,6 +17,7 @@ WalkMemory* WalkMemory::MakeSlow(ThreadState& thread) {
   } else {
     made->labels_apart_ = thread_label != ThreadLabel::kNo;
     all_[thread.owner].store(made, std::memory_order_relaxed);
+    NoteOwnMemory(made, sizeof(WalkMemory));
   }
   return made;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <bit>
 
+#include "sampler/contract/own_memory.h"
 #include "sampler/contract/syscalls.h"
 
 namespace holdfast {
@@ -29,7 +30,10 @@ More* GetMore() {
   if (found != nullptr || no_system_calls.load(std::memory_order_relaxed)) return found;
   auto* made = static_cast<More*>(MapLazily(sizeof(More)));
   if (made == nullptr) return nullptr;
-  if (more.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
+  if (more.compare_exchange_strong(found, made, std::memory_order_acq_rel)) {
+    NoteOwnMemory(made, sizeof(More));
+    return made;
+  }
   RawSyscall(SYS_munmap, made, sizeof(More));
   return found;
 }

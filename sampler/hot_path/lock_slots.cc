@@ -1,6 +1,7 @@
 #include "sampler/hot_path/lock_slots.h"
 
 #include "sampler/contract/clock.h"
+#include "sampler/contract/own_memory.h"
 #include "sampler/contract/syscalls.h"
 
 namespace holdfast {
@@ -63,7 +64,10 @@ LockSlots* GetSlots() {
   if (no_system_calls.load(std::memory_order_relaxed)) return nullptr;
   auto* made = static_cast<LockSlots*>(MapLazily(sizeof(LockSlots)));
   if (made == nullptr) return nullptr;
-  if (lock_slots.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
+  if (lock_slots.compare_exchange_strong(found, made, std::memory_order_acq_rel)) {
+    NoteOwnMemory(made, sizeof(LockSlots));
+    return made;
+  }
   RawSyscall(SYS_munmap, made, sizeof(LockSlots));
   return found;
 }

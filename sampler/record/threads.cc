@@ -83,6 +83,7 @@ void EndBirth(const ThreadBirth& birth, bool created) {
 FollowedThread BeganThread(ThreadStart* start) {
   const auto number = static_cast<uint32_t>(start - starts);
   FollowedThread thread{*start, number, process.epoch.load(std::memory_order_relaxed), 0};
+  *start = {};  // the copy would look as if something still led to the argument
   SharedTable* recorded = TableOf(thread.epoch);
   if (recorded == nullptr) return thread;
   LiveThread* slot = LiveThreadAt(recorded, number);

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "sampler/contract/own_memory.h"
 #include "sampler/contract/syscalls.h"
 
 namespace holdfast {
@@ -38,7 +39,11 @@ bool HashIndex::MakeGeneration(SharedTable* table, int generation) {
   if (bytes >= kHugePageBytes) RawSyscall(SYS_madvise, made, bytes, MADV_HUGEPAGE);
   RawSyscall(SYS_madvise, made, bytes, MADV_POPULATE_WRITE);
   Slot* none = nullptr;
-  if (!slots.compare_exchange_strong(none, made)) RawSyscall(SYS_munmap, made, bytes);
+  if (slots.compare_exchange_strong(none, made)) {
+    NoteOwnMemory(made, bytes);
+  } else {
+    RawSyscall(SYS_munmap, made, bytes);
+  }
   return true;
 }
 
