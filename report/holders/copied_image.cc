@@ -189,6 +189,7 @@ absl::Status CopiedImage::StopAndCopy(const std::function<absl::Status()>& while
     mappings_ = process_.mappings();
     for (size_t i = 0; i < mappings_.size(); ++i) executable_.push_back(process_.IsExecutable(i));
     threads_ = process_.threads();
+    kernel_words_ = process_.kernel_words();
     stack_start_ = process_.stack_start();
     for (ImageThread& thread : threads_) ReadRegisters(&thread);
     status = Copy(NowNs() + kMaxCopyNs + static_cast<int64_t>(reserved_ >> 20) * kMaxCopyNs / 1024);

@@ -173,6 +173,8 @@ uint32_t HolderNames::HolderOf(const RootRange& root, uint64_t address) {
       break;
     case RootKind::kRegisters:
       return HolderOfRegister(root.index);
+    case RootKind::kKernel:
+      return HolderOfKernelWord();
   }
   ++holders_[last_holder_].pointers;
   return last_holder_;
@@ -181,6 +183,11 @@ uint32_t HolderNames::HolderOf(const RootRange& root, uint64_t address) {
 uint32_t HolderNames::HolderOfRegister(uint32_t thread) {
   const ImageThread& one = image_.threads()[thread];
   const uint32_t holder = Numbered(RootKind::kRegisters, fmt::format("registers of {}", ThreadText(one)), one.number);
+  ++holders_[holder].pointers;
+  return holder;
+}
+uint32_t HolderNames::HolderOfKernelWord() {
+  const uint32_t holder = Numbered(RootKind::kKernel, "kernel: epoll, timers", 0);
   ++holders_[holder].pointers;
   return holder;
 }

@@ -5,6 +5,7 @@
 //    stack of T2 worker: handle      a function's frame; registers, and thread-local variables, are named by thread
 //    data of libfoo.so.1             data that no symbol covers
 //    mapping [anon:arena], 64.0MiB   memory without a file
+//    kernel: epoll, timers           data of epoll events, and values of timers
 //
 // Roots with the same name are one holder, so that a tree with many pointers from one variable stays one piece.
 #ifndef HOLDFAST_REPORT_HOLDERS_HOLDER_NAMES_H_
@@ -53,6 +54,7 @@ class HolderNames {
   // Returns the holder of a pointer in a root.
   uint32_t HolderOf(const RootRange& root, uint64_t address);
   uint32_t HolderOfRegister(uint32_t thread);
+  uint32_t HolderOfKernelWord();
   const std::vector<Holder>& holders() const { return holders_; }
   // "session_map+16 (server)": with the offset in the variable.
   std::string PlaceOf(const RootRange& root, uint64_t address);

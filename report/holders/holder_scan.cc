@@ -72,6 +72,10 @@ absl::Status HolderScan::ReadPointers() {
     const BlockMap::Block block = map.Find(word);
     if (block.number != BlockMap::kNone && !block.unused) add(names_.HolderOfRegister(thread), block.number);
   });
+  for (const uint64_t word : image_.kernel_words()) {
+    const BlockMap::Block block = map.Find(word);
+    if (block.number != BlockMap::kNone && !block.unused) add(names_.HolderOfKernelWord(), block.number);
+  }
   held.resize(names_.holders().size());
   if (!LeaveToVariables(&held)) return graph_.Status();
   for (std::vector<uint32_t>& blocks : held) {
@@ -87,7 +91,8 @@ absl::Status HolderScan::ReadPointers() {
 bool HolderScan::LeaveToVariables(std::vector<std::vector<uint32_t>>* held) {
   const auto is_variable = [this](size_t holder) {
     const RootKind kind = names_.holders()[holder].kind;
-    return kind == RootKind::kData || kind == RootKind::kThreadBlock || kind == RootKind::kMapping;
+    return kind == RootKind::kData || kind == RootKind::kThreadBlock || kind == RootKind::kMapping ||
+           kind == RootKind::kKernel;
   };
   std::vector<bool> reached(graph_.blocks());
   BigArray<uint32_t> queue;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/holders/kernel_words.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 
@@ -145,6 +146,7 @@ absl::Status ProcessImage::Refresh() {
     }
     threads_.push_back(std::move(one));
   }
+  kernel_words_ = ReadKernelWords(pid_, memory_thread_);
   return absl::OkStatus();
 }
 
@@ -204,23 +206,9 @@ MemoryRange ProcessImage::PopulatedRun(uint64_t from, uint64_t end) {
 std::optional<uint64_t> ProcessImage::SwitchesWhileAsleep() const {
   uint64_t sum = 0;
   for (const auto& [thread, inner] : ThreadsOf(pid_, false)) {
-    const std::string status = ReadOfProcess(pid_, absl::StrCat("task/", thread, "/status"));
-    bool sleeps = false;
-    int counts = 0;
-    for (absl::string_view line : absl::StrSplit(status, '\n')) {
-      uint64_t count = 0;
-      if (absl::ConsumePrefix(&line, "State:")) {
-        line = absl::StripLeadingAsciiWhitespace(line);
-        sleeps = !line.empty() && absl::string_view("STtZX").find(line[0]) != absl::string_view::npos;
-      } else if (absl::ConsumePrefix(&line, "voluntary_ctxt_switches:") ||
-                 absl::ConsumePrefix(&line, "nonvoluntary_ctxt_switches:")) {
-        if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &count)) return std::nullopt;
-        sum += count;
-        ++counts;
-      }
-    }
-    if (!sleeps || counts != 2) return std::nullopt;
-    sum += (uint64_t{1} << 40);  // counts the threads, too
+    const std::optional<ThreadSwitches> switches = SwitchesOf(pid_, thread);
+    if (!switches.has_value() || !switches->sleeps) return std::nullopt;
+    sum += switches->count + (uint64_t{1} << 40);  // counts the threads, too
   }
   return sum;
 }

@@ -64,6 +64,9 @@ class MemoryImage {
   virtual MemoryRange PopulatedRun(uint64_t from, uint64_t end) = 0;
   uint64_t PopulatedBytes(MemoryRange range);
 
+  // Words of the program that only the kernel has (kernel_words.h).
+  const std::vector<uint64_t>& kernel_words() const { return kernel_words_; }
+
   // Bytes that the process had and this image lacks: a core file may be truncated or filtered.
   virtual uint64_t missing_bytes() const { return 0; }
 
@@ -78,6 +81,7 @@ class MemoryImage {
   std::vector<MemoryMapping> mappings_;
   std::vector<bool> executable_;  // by mapping
   std::vector<ImageThread> threads_;
+  std::vector<uint64_t> kernel_words_;
 };
 
 class ProcessImage : public MemoryImage {

@@ -160,7 +160,7 @@ TEST_F(Holders, SaysWhyItCannotAnswer) {
 
 // Blocks that are held in unusual places are no leaks.
 TEST_F(Holders, UnusualPlacesHoldBlocks) {
-  for (const char* place : {"ended_main", "coroutine", "read_only", "code"}) {
+  for (const char* place : {"ended_main", "coroutine", "read_only", "code", "epoll", "timer"}) {
     const auto program = Start(CommandFor(Launch::kBare, {"held_elsewhere", place}));
     for (const std::vector<std::string>& options : {std::vector<std::string>{}, {"--stop"}}) {
       std::vector<std::string> all = {"--unreachable"};

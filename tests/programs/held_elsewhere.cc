@@ -6,14 +6,19 @@
 //   coroutine    on the stack of a sleeping coroutine, below the stack of the running one, both in main's frame
 //   read_only    in a page of a file that was written and then made read-only
 //   code         in a memfd that is mapped only for execution now, at odd addresses
+//   epoll        only in the data of watched descriptors, which the kernel keeps
+//   timer        only in the values of timers, which the kernel keeps
 //   quoted       nowhere: lost by a function with quotes in its name
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -106,6 +111,26 @@ __attribute__((noinline)) void hold_in_code() {
   static_cast<void>(*static_cast<volatile char*>(page));  // as if it ran
 }
 
+__attribute__((noinline)) void hold_in_epoll() {
+  const int watched = epoll_create1(0);
+  for (int i = 0; i < kBlocks; ++i) {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.ptr = static_cast<char*>(malloc(100)) + (i % 2 == 0 ? 0 : 50);
+    epoll_ctl(watched, EPOLL_CTL_ADD, dup(0), &event);
+  }
+}
+__attribute__((noinline)) void hold_in_timers() {
+  for (int i = 0; i < kBlocks; ++i) {
+    sigevent notice = {};
+    notice.sigev_notify = SIGEV_SIGNAL;
+    notice.sigev_signo = SIGRTMIN;
+    notice.sigev_value.sival_ptr = malloc(100);
+    timer_t timer;
+    timer_create(CLOCK_MONOTONIC, &notice, &timer);
+  }
+}
+
 __attribute__((noinline)) void* operator""_lost(unsigned long long bytes) { return malloc(bytes); }
 __attribute__((noinline)) void lose() {
   for (int i = 0; i < kBlocks; ++i) memset(100_lost, 1, 100);
@@ -129,6 +154,8 @@ int main(int, char** argv) {
   if (what == "coroutine") coroutines();
   if (what == "read_only") hold_in_read_only_page();
   if (what == "code") hold_in_code();
+  if (what == "epoll") hold_in_epoll();
+  if (what == "timer") hold_in_timers();
   if (what == "quoted") lose();
   clear_stack();
   ready_until_the_input_ends();

@@ -62,6 +62,49 @@ Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   return is_plt ? Call::kPerhaps : Call::kElsewhere;
 }
 
+// Returns how far the frame pointer is above the stack pointer at a call in a function, from the instructions with which
+// the function begins:
+//
+//    push %rbp;  mov %rsp, %rbp;  push of other registers;  sub $bytes, %rsp
+//
+// Nothing: the nearest such instructions before the call are too far, or the stack pointer is aligned afterwards. A
+// function that later reserves more is not recognized: the caller checks that a return address is there.
+std::optional<uint64_t> BytesBelowFramePointer(const ProcessMemory& memory, uint64_t pc) {
+  constexpr uint64_t kFarthestStart = uint64_t{16} << 10, kLongestStart = 32;
+  std::array<unsigned char, kFarthestStart> code;
+  // The code before the call may begin with the page.
+  uint64_t bytes = kFarthestStart;
+  while (bytes > kLongestStart && !memory.Read(pc - bytes, code.data(), bytes)) bytes /= 2;
+  if (bytes <= kLongestStart) return std::nullopt;
+  constexpr unsigned char kStart[] = {0x55, 0x48, 0x89, 0xe5};
+  for (size_t at = bytes - sizeof kStart; at-- > 0;) {
+    if (memcmp(code.data() + at, kStart, sizeof kStart) != 0) continue;
+    uint64_t below = 0;
+    for (size_t i = at + sizeof kStart; i + 7 <= bytes;) {
+      const unsigned char* const next = code.data() + i;
+      if (next[0] == 0x41 && next[1] >= 0x50 && next[1] <= 0x57) {  // push %r8 … %r15
+        below += 8;
+        i += 2;
+      } else if (next[0] >= 0x50 && next[0] <= 0x57) {  // push %rax … %rdi
+        below += 8;
+        i += 1;
+      } else if (next[0] == 0x48 && next[1] == 0x83 && next[2] == 0xec) {  // sub $byte, %rsp
+        return below + next[3];
+      } else if (next[0] == 0x48 && next[1] == 0x81 && next[2] == 0xec) {  // sub $bytes, %rsp
+        uint32_t reserved;
+        memcpy(&reserved, next + 3, sizeof reserved);
+        return below + reserved;
+      } else if (next[0] == 0x48 && next[1] == 0x83 && next[2] == 0xe4) {  // and $mask, %rsp
+        return std::nullopt;
+      } else {
+        return below;
+      }
+    }
+    return below;
+  }
+  return std::nullopt;
+}
+
 // Returns the unwind row for the call before a return address; nothing outside modules.
 using RowBefore = std::function<std::optional<UnwindRow>(uint64_t)>;
 
@@ -140,6 +183,14 @@ class Walker {
 
   bool FindFrame() {
     if (fp_.has_value() && *fp_ >= sp_ && *fp_ - sp_ < kLargestStack) return true;
+    if (const std::optional<uint64_t> bytes = BytesBelowFramePointer(memory_, pc_); bytes.has_value()) {
+      const std::optional<uint64_t> to = Word(sp_ + *bytes + 8);
+      if (to.has_value() && ModuleOf(modules_, *to) != nullptr && ComesAfterCall(memory_, *to) &&
+          CallThatReturnsTo(memory_, *to, pc_) != Call::kElsewhere) {
+        fp_ = sp_ + *bytes;
+        return true;
+      }
+    }
     if (!may_search_) return false;
     // At least to the end of the page, because main's stack may end there.
     std::vector<uint64_t> words((kFarthestFrame + kBytesOfPage) / sizeof(uint64_t));

@@ -134,6 +134,25 @@ std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) {
   return ticks * (kSecond / sysconf(_SC_CLK_TCK)) - asleep_ns;
 }
 
+std::optional<ThreadSwitches> SwitchesOf(pid_t pid, pid_t thread) {
+  const std::string status = ReadOfThread(pid, thread, "status");
+  ThreadSwitches switches;
+  int counts = 0;
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    uint64_t count = 0;
+    if (absl::ConsumePrefix(&line, "State:")) {
+      line = absl::StripLeadingAsciiWhitespace(line);
+      switches.sleeps = !line.empty() && absl::string_view("STtZX").find(line[0]) != absl::string_view::npos;
+    } else if (absl::ConsumePrefix(&line, "voluntary_ctxt_switches:") ||
+               absl::ConsumePrefix(&line, "nonvoluntary_ctxt_switches:")) {
+      if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &count)) return std::nullopt;
+      switches.count += count;
+      ++counts;
+    }
+  }
+  return counts == 2 ? std::optional(switches) : std::nullopt;
+}
+
 std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread) {
   const std::string text = ReadOfThread(pid, thread, "syscall");
   const std::vector<absl::string_view> words = absl::StrSplit(text, ' ', absl::SkipEmpty());

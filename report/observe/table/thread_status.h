@@ -26,6 +26,13 @@ std::string ThreadName(pid_t pid, pid_t thread);
 // Returns when the thread was created: CLOCK_MONOTONIC, to a hundredth of a second. Nothing if it cannot be read.
 std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread);
 
+// How often a thread has been switched out, and whether it sleeps or is stopped. Nothing: it cannot be read.
+struct ThreadSwitches {
+  uint64_t count = 0;
+  bool sleeps = false;
+};
+std::optional<ThreadSwitches> SwitchesOf(pid_t pid, pid_t thread);
+
 // The system call in which a thread sleeps. Nothing: the thread runs, or the kernel does not permit it.
 struct BlockedCall {
   int64_t number;
