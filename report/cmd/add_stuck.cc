@@ -25,13 +25,14 @@
 #include "report/observe/observe.h"
 #include "report/observe/table/thread_status.h"
 #include "report/profile/pprof.h"
+#include "report/show/never_woken_view.h"
 
 namespace holdfast {
 namespace {
 
 struct StuckOptions {
   std::vector<std::string> pids, tables;
-  bool children = false, json = false;
+  bool children = false, json = false, stop = false;
   CallsShown shown;
 };
 
@@ -39,11 +40,14 @@ struct StuckOptions {
 constexpr size_t kMaxOthers = 16;
 // Function names are enough. Inlined functions are resolved only within this time.
 constexpr std::chrono::milliseconds kInlinedTime{40};
+constexpr char kLineBreak = '\x1f';  // in text that is sent as one line
 
 struct Asked {
   pid_t pid;
   StuckProcess process;
   bool has_locks;  // whether the process profiles locks
+  // Threads that can never be woken: JSON, and lines for people.
+  std::string never_woken_json = "null", never_woken_text = "";
 };
 
 absl::StatusOr<Asked> Ask(const ProcessTable& process, pid_t pid, ModuleSymbolizer& symbolizer) {
@@ -120,31 +124,59 @@ absl::StatusOr<std::vector<pid_t>> PidsOf(const StuckOptions& options) {
 absl::StatusOr<Asked> AskOwn(pid_t pid, const StuckOptions& options, ModuleSymbolizer& symbolizer) {
   const absl::StatusOr<ProcessTable> process = FindTableOf(pid, options.tables);
   if (!process.ok()) return process.status();
-  return Ask(*process, pid, symbolizer);
+  absl::StatusOr<Asked> asked = Ask(*process, pid, symbolizer);
+  if (!asked.ok() || options.pids.empty()) return asked;
+  const TracingRights rights(options.stop);
+  const absl::StatusOr<NeverWoken> found = FindNeverWoken(pid, options.tables, options.stop, &rights);
+  if (found.ok()) {
+    asked->never_woken_json = NeverWokenJson(*found);
+    asked->never_woken_text = NeverWokenText(*found, pid);
+  } else if (options.stop || absl::IsResourceExhausted(found.status())) {
+    asked->never_woken_text = fmt::format("never woken: {}\n", Printable(std::string(found.status().message())));
+  }
+  return asked;
+}
+
+// Returns the first line, and leaves the rest.
+std::string TakeLine(std::string_view* text) {
+  const size_t end = std::min(text->find('\n'), text->size());
+  std::string line(text->substr(0, end));
+  text->remove_prefix(std::min(end + 1, text->size()));
+  return line;
 }
 
 // If root asks about another user's process, a child with that user's rights reads it. The child sends a line that says
-// whether locks are profiled, a line with the process's name, and the profile; or an error.
+// whether locks are profiled, one with the process's name, two about threads that are never woken, and the profile; or an
+// error.
 absl::StatusOr<Asked> AskOf(pid_t pid, const StuckOptions& options, ModuleSymbolizer& symbolizer) {
   const std::optional<uid_t> user = UserOfProcess(pid);
   if (geteuid() != 0 || !user.has_value() || *user == 0) return AskOwn(pid, options, symbolizer);
   const std::string answer = AnswerOfUser(*user, pid, [&] {
     const absl::StatusOr<Asked> asked = AskOwn(pid, options, symbolizer);
     if (!asked.ok()) return fmt::format("failed\n{}", std::string(asked.status().message()));
-    return fmt::format("{}\n{}\n{}", asked->has_locks ? "locks" : "none", asked->process.name,
-                       EncodePprof(asked->process.profile));
+    std::string lines = asked->never_woken_text;
+    std::ranges::replace(lines, '\n', kLineBreak);
+    return fmt::format("{}\n{}\n{}\n{}\n{}", asked->has_locks ? "locks" : "none", asked->process.name,
+                       asked->never_woken_json, lines, EncodePprof(asked->process.profile));
   });
-  const size_t first = answer.find('\n'), second = answer.find('\n', first + 1);
-  if (first == std::string::npos) return absl::NotFoundError(fmt::format("process {}: cannot be examined.", pid));
-  if (answer.starts_with("failed\n")) return absl::NotFoundError(Printable(answer.substr(first + 1)));
-  if (second == std::string::npos) return absl::DataLossError(fmt::format("process {}: cannot be examined.", pid));
-  absl::StatusOr<Profile> profile =
-      DecodePprof(std::string_view(answer).substr(second + 1), fmt::format("process {}", pid));
+  std::string_view rest = answer;
+  const std::string kind = TakeLine(&rest);
+  if (kind.empty()) return absl::NotFoundError(fmt::format("process {}: cannot be examined.", pid));
+  if (kind == "failed") return absl::NotFoundError(Printable(rest));
+  const std::string name = TakeLine(&rest);
+  Asked asked{.pid = pid, .process = {.name = Printable(name), .profile = {}}, .has_locks = kind == "locks"};
+  asked.never_woken_json = TakeLine(&rest);
+  asked.never_woken_text = TakeLine(&rest);
+  std::ranges::replace(asked.never_woken_text, kLineBreak, '\n');
+  absl::StatusOr<Profile> profile = DecodePprof(rest, fmt::format("process {}", pid));
   if (!profile.ok()) return profile.status();
-  return Asked{
-      .pid = pid,
-      .process = {.name = Printable(answer.substr(first + 1, second - first - 1)), .profile = *std::move(profile)},
-      .has_locks = answer.starts_with("locks\n")};
+  asked.process.profile = *std::move(profile);
+  return asked;
+}
+
+// Names the process in the first line, for several processes.
+std::string WithName(const std::string& text, const std::string& process) {
+  return text.empty() ? "" : fmt::format("{}: {}", process, text);
 }
 
 int RunStuck(const StuckOptions& options) {
@@ -161,6 +193,7 @@ int RunStuck(const StuckOptions& options) {
   ModuleSymbolizer symbolizer;
   std::vector<StuckProcess> processes;
   bool has_deadlock = false, any = false;
+  std::string never_woken;
   for (const pid_t pid : *pids) {
     absl::StatusOr<Asked> asked = AskOf(pid, options, symbolizer);
     if (!asked.ok()) {
@@ -170,7 +203,12 @@ int RunStuck(const StuckOptions& options) {
     }
     any = true;
     has_deadlock = has_deadlock || HasDeadlock(asked->process.profile);
-    if (options.json) std::cout << StuckJson(asked->process.profile, pid, options.shown);
+    if (options.json) {
+      std::string text = StuckJson(asked->process.profile, pid, options.shown);
+      text.insert(text.rfind('}'), fmt::format(",\"never_woken\":{}", asked->never_woken_json));
+      std::cout << text;
+    }
+    never_woken += is_one ? asked->never_woken_text : WithName(asked->never_woken_text, asked->process.name);
     if (!asked->has_locks) {
       Say(asked->process.name +
           ": locks are not profiled (--lock-interval 0). Switch them on with: holdfast set PID lock-interval=100us");
@@ -180,7 +218,8 @@ int RunStuck(const StuckOptions& options) {
   if (!any) return kCouldNot;
   if (!options.json) {
     std::cout << (is_one ? StuckText(processes[0].profile, processes[0].name, options.shown)
-                         : StuckTextOfAll(processes, options.shown));
+                         : StuckTextOfAll(processes, options.shown))
+              << never_woken;
   }
   return has_deadlock ? kFinding : kFine;
 }
@@ -200,6 +239,7 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast stuck --children 4242       also the processes that 4242 started\n"
       "  holdfast stuck                       all your profiled processes\n"
       "  holdfast stuck --fold none 4242      with the frames of libc and of locking\n"
+      "  holdfast stuck --stop 4242           certain about threads that are never woken: stops the program for a moment\n"
       "  holdfast stuck --json 4242           every wait with its whole stack; one line per process\n"
       "  holdfast stuck 4242 >/dev/null; [ $? = 1 ] && echo deadlocked\n"
       "\n"
@@ -208,11 +248,16 @@ void AddStuckCommand(CLI::App& app, Invocation* invocation) {
       "  std::atomic::wait), spin locks and read locks do not: then the last thread that acquired the lock after a wait is\n"
       "  named, if any. Snapshots contain the same waits: holdfast dump 4242, then holdfast locks, top or html.\n"
       "\n"
+      "  `never woken:` lists threads that wait without a timeout for something to which no pointer leads, except from such\n"
+      "  threads: nothing can wake these any more. A process is searched for them if it is named.\n"
+      "\n"
       "Exit status: 0 no deadlock, 1 a deadlock, 2 wrong usage, 3 it cannot be examined.");
   stuck->add_option("PID", options->pids, "Process ids, as holdfast ls lists them [default: all of this user's]");
   stuck->add_flag("--children", options->children, "Include the processes that they started");
   stuck->add_flag("--each", options->shown.each, "List every lock [default: one line per class]");
   stuck->add_flag("--json", options->json, "Print everything as JSON");
+  stuck->add_flag("--stop", options->stop,
+                  "Stop the process while its memory is copied, to be certain which threads are never woken");
   AddFold(stuck, &options->shown.folds, &options->shown.plumbing,
           "Calls to omit: plumbing (standard libraries and locking) or none [default: plumbing]");
   stuck->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")

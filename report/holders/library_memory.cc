@@ -32,7 +32,8 @@ std::vector<MemoryRange> FindLibraryMemory(MemoryImage* image) {
       continue;
     ForEachPiece(image, mapping.start, mapping.end, [&](uint64_t at, std::span<const uint64_t> words) {
       for (size_t i = 0; i + 1 < words.size(); ++i) {
-        if (words[i] == kOwnMemoryMark[0] && words[i + 1] == kOwnMemoryMark[1]) lists.push_back(at + i * sizeof(uint64_t));
+        if (words[i] == kOwnMemoryMark[0] && words[i + 1] == kOwnMemoryMark[1])
+          lists.push_back(at + i * sizeof(uint64_t));
       }
     });
   }

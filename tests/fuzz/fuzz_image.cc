@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "report/holders/holder_scan.h"
+#include "report/holders/kernel_words.h"
+#include "report/holders/library_memory.h"
+#include "report/holders/never_woken.h"
 #include "report/holders/unreachable.h"
 #include "tests/support/made_image.h"
 
@@ -76,5 +79,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)FindUnreachable(
       &image, [&] { return absl::StatusOr<HeapBlocksInput>(input); }, nullptr)
       .ok();
+  for (const uint64_t address : {kHeapStart + 0x20, kHeapStart + 0x400, kArenaStart + 0x50, kStackStart + 0x180}) {
+    if (!image.threads().empty()) (void)FindWakeChances(&image, input, {{0, address}}).ok();
+  }
+  (void)FindLibraryMemory(&image);
+  std::vector<uint64_t> words;
+  AddEpollData(bytes, &words);
+  AddTimerValues(bytes, &words);
   return 0;
 }

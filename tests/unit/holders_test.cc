@@ -23,8 +23,11 @@
 #include "report/holders/core_image.h"
 #include "report/holders/glibc_blocks.h"
 #include "report/holders/holder_graph.h"
+#include "report/holders/kernel_words.h"
+#include "report/holders/library_memory.h"
 #include "report/holders/unreachable.h"
 #include "report/observe/table/process_files.h"
+#include "sampler/contract/own_memory.h"
 #include "tests/support/made_image.h"
 
 namespace holdfast {
@@ -359,6 +362,43 @@ TEST(Roots, MemoryBelowTheStackPointerIsDeadOnlyOnTheThreadsOwnStack) {
   EXPECT_TRUE(covers(input));  // the walk ends at the coroutine's first function
   input.outermost_end = [=](const ImageThread&) { return std::optional<uint64_t>(kStart); };
   EXPECT_FALSE(covers(input));
+}
+
+TEST(KernelWords, AreInTheTextOfEpollDescriptorsAndTimers) {
+  std::vector<uint64_t> words;
+  AddEpollData(
+      "pos:\t0\nflags:\t02000002\n"
+      "tfd:        5 events:       19 data:     55d0c0ffee00  pos:0 ino:2a sdev:d\n"
+      "tfd:        6 events:       19 data:                0  pos:0 ino:2b sdev:d\n"
+      "tfd: data:\n",
+      &words);
+  EXPECT_EQ(words, (std::vector<uint64_t>{0x55d0c0ffee00}));
+  AddTimerValues("ID: 0\nsignal: 34/000055d0c0ffee20\nnotify: signal/pid.7\nClockID: 1\nsignal: none\n", &words);
+  EXPECT_EQ(words, (std::vector<uint64_t>{0x55d0c0ffee00, 0x55d0c0ffee20}));
+}
+
+TEST(LibraryMemory, IsListedInTheLibrarysData) {
+  MadeImage image;
+  constexpr uint64_t kData = 0x7f0000000000;
+  image.Add(kData, kData + 0x1000, "/lib/holdfast/libholdfast.so", std::string(0x1000, '\0'));
+  EXPECT_TRUE(FindLibraryMemory(&image).empty());
+  const uint64_t list[] = {kOwnMemoryMark[0],
+                           kOwnMemoryMark[1],
+                           4,  // 4 ranges
+                           0x7000,
+                           0x9000,
+                           0x1000,
+                           0x2000,
+                           0,
+                           0x5000,
+                           0x8000,
+                           0xa000};
+  for (size_t i = 0; i < std::size(list); ++i) image.SetWord(kData + 0x48 + i * 8, list[i]);
+  const std::vector<MemoryRange> ranges = FindLibraryMemory(&image);
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[0].start, 0x1000u);
+  EXPECT_EQ(ranges[1].end, 0x9000u);
+  EXPECT_EQ(ranges[2].start, 0x9000u);  // without overlaps
 }
 
 // A program that waits for its input, and begins another one then.

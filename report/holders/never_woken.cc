@@ -1,0 +1,244 @@
+#include "report/holders/never_woken.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "report/holders/block_marker.h"
+#include "report/holders/references.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kNoWait = 0xffffffff;
+
+// A thread's cache of free blocks: counts, and the first block of each of 64 sizes. glibc 2.30 to 2.41, and 2.26 to 2.29.
+constexpr uint64_t kCacheBins = 64;
+constexpr uint64_t kCountBytes[] = {2, 1};
+
+class WakeSearch {
+ public:
+  WakeSearch(MemoryImage* image, HeapBlocks heap, const HeapBlocksInput& input, const std::vector<FutexWait>& waits)
+      : image_(*image),
+        heap_(std::move(heap)),
+        waits_(waits),
+        threads_(waits.size()),
+        chances_(waits.size()),
+        owner_(waits.size()) {
+    for (uint32_t i = 0; i < waits_.size(); ++i) wait_of_thread_.emplace(waits_[i].thread, i);
+    roots_ = FindRoots(image, heap_, input);
+  }
+
+  WakeChances Run() {
+    FindStacks();
+    for (uint32_t i = 0; i < waits_.size(); ++i) FindPlace(i);
+    if (!freed_.empty()) IgnoreCaches();
+    Search();
+    WakeChances result;
+    for (uint32_t i = 0; i < waits_.size(); ++i) {
+      if (chances_[i].kind != WakeChance::kUnknown)
+        chances_[i].kind = threads_[i].is_alive ? WakeChance::kCanBeWoken : WakeChance::kNever;
+    }
+    for (uint32_t i = 0; i < image_.threads().size(); ++i) {
+      const auto wait = wait_of_thread_.find(i);
+      const bool is_alive = wait == wait_of_thread_.end() || threads_[wait->second].is_alive;
+      result.hidden_threads += is_alive && !image_.threads()[i].has_all_registers ? 1 : 0;
+    }
+    result.of_waits = std::move(chances_);
+    return result;
+  }
+
+ private:
+  // A waiting thread.
+  struct Waiting {
+    MemoryRange stack;          // to which pointers may lead; empty: unknown
+    MemoryRange control_block;  // empty: unknown
+    std::vector<RootRange> roots;
+    bool is_alive = false, is_stack_reached = false, is_searched = false;
+  };
+
+  uint32_t WaitOf(const RootRange& root) const {
+    const bool is_of_thread = root.kind == RootKind::kStack || root.kind == RootKind::kThreadBlock;
+    const auto found = is_of_thread ? wait_of_thread_.find(root.index) : wait_of_thread_.end();
+    return found == wait_of_thread_.end() ? kNoWait : found->second;
+  }
+
+  void FindStacks() {
+    for (const RootRange& root : roots_) {
+      const uint32_t wait = WaitOf(root);
+      if (wait == kNoWait) continue;
+      threads_[wait].roots.push_back(root);
+      (root.kind == RootKind::kStack ? threads_[wait].stack : threads_[wait].control_block) = root.range;
+    }
+    std::erase_if(roots_, [this](const RootRange& root) { return WaitOf(root) != kNoWait; });
+    // If the walk of a stack is incomplete, the memory below the stack pointer is a mapping's. It is this thread's alone,
+    // if the mapping begins with the stack.
+    for (Waiting& thread : threads_) {
+      const auto below = std::find_if(roots_.begin(), roots_.end(), [&](const RootRange& root) {
+        return root.kind == RootKind::kMapping && root.range.end == thread.stack.start;
+      });
+      if (thread.stack.start == 0 || below == roots_.end() || !HasGuardBelow(below->range.start)) continue;
+      thread.stack.start = below->range.start;
+      thread.roots.push_back(*below);
+      roots_.erase(below);
+    }
+  }
+  bool HasGuardBelow(uint64_t start) const {
+    const MemoryMapping* mapping = image_.MappingAt(start);
+    const MemoryMapping* below = image_.MappingAt(start - 1);
+    return mapping != nullptr && mapping->start == start && below != nullptr && !below->readable;
+  }
+
+  void FindPlace(uint32_t i) {
+    const uint64_t address = waits_[i].address;
+    WakeChance& chance = chances_[i];
+    const auto set = [&](WakeChance::Place place, uint32_t owner) {
+      chance.place = place;
+      chance.owner = waits_[owner].thread;
+      owner_[i] = owner;
+    };
+    if (threads_[i].stack.start == threads_[i].stack.end) {
+      threads_[i].is_alive = true;
+      chance.kind = WakeChance::kUnknown;
+      return;
+    }
+    for (uint32_t k = 0; k < waits_.size(); ++k) {
+      if (threads_[k].stack.Contains(address)) return set(WakeChance::kStack, k);
+      if (threads_[k].control_block.Contains(address)) {
+        if (k != i && address == threads_[k].control_block.start + kThreadIdOffset)
+          return set(WakeChance::kEndOfThread, k);
+        break;
+      }
+    }
+    const BlockMap::Block block = heap_.map.Find(address);
+    if (block.number != BlockMap::kNone && !AnyContains(heap_.gaps, address)) {
+      chance.place = block.unused ? WakeChance::kFreedBlock : WakeChance::kBlock;
+      chance.block = block.range;
+      if (block.unused) freed_.push_back({block.range, false});
+      return;
+    }
+    // A variable, a mapping, or the stack of a thread that does not wait: always alive.
+    threads_[i].is_alive = true;
+    const MemoryMapping* mapping = image_.MappingAt(address);
+    if (mapping == nullptr || AnyContains(heap_.gaps, address)) chance.kind = WakeChance::kUnknown;
+  }
+
+  // Caches contain the addresses of free blocks, but malloc wakes nobody. What looks like a cache is one: each count
+  // agrees with a free block of exactly this size.
+  void IgnoreCaches() {
+    std::vector<uint64_t> caches;
+    heap_.map.ForEach([&](const BlockMap::Block& block) {
+      if (block.unused) return;
+      for (const uint64_t count_bytes : kCountBytes) {
+        if (block.range.end - block.range.start == kCacheBins * (count_bytes + 8) + 8 && IsCache(block, count_bytes))
+          caches.push_back(block.range.start);
+      }
+    });
+    for (const uint64_t start : caches) heap_.map.MarkUnused(start);
+  }
+  bool IsCache(const BlockMap::Block& block, uint64_t count_bytes) {
+    std::array<char, kCacheBins * 10> bytes;
+    if (!image_.Read(block.range.start, bytes.data(), kCacheBins * (count_bytes + 8))) return false;
+    size_t free_blocks = 0;
+    for (uint64_t i = 0; i < kCacheBins; ++i) {
+      uint64_t count = 0, first = 0;
+      memcpy(&count, bytes.data() + i * count_bytes, count_bytes);
+      memcpy(&first, bytes.data() + kCacheBins * count_bytes + i * sizeof first, sizeof first);
+      if ((count != 0) != (first != 0)) return false;
+      if (first == 0) continue;
+      const BlockMap::Block cached = heap_.map.Find(first);
+      if (cached.number == BlockMap::kNone || !cached.unused || cached.range.start != first ||
+          cached.range.end - first != 0x18 + 16 * i)
+        return false;
+      ++free_blocks;
+    }
+    return free_blocks > 0;
+  }
+
+  // ---- The search ----
+
+  struct Freed {
+    MemoryRange range;
+    bool is_reached = false;
+  };
+
+  OtherTargets Others() {
+    OtherTargets others{.range = {UINT64_MAX, 0}, .visit = [this](uint64_t word) {
+                          for (Waiting& thread : threads_)
+                            thread.is_stack_reached = thread.is_stack_reached || thread.stack.Contains(word);
+                          for (Freed& freed : freed_) freed.is_reached = freed.is_reached || freed.range.Contains(word);
+                        }};
+    const auto add = [&](const MemoryRange& range) {
+      if (range.start >= range.end) return;
+      others.range = {std::min(others.range.start, range.start), std::max(others.range.end, range.end)};
+    };
+    for (const Waiting& thread : threads_) add(thread.stack);
+    for (const Freed& freed : freed_) add(freed.range);
+    return others;
+  }
+
+  bool IsReached(const Marker& marker, uint32_t i) const {
+    const WakeChance& chance = chances_[i];
+    switch (chance.place) {
+      case WakeChance::kBlock:
+        return marker.IsMarked(heap_.map.Find(waits_[i].address).number);
+      case WakeChance::kFreedBlock:
+        return std::any_of(freed_.begin(), freed_.end(), [&](const Freed& freed) {
+          return freed.is_reached && freed.range.Contains(waits_[i].address);
+        });
+      case WakeChance::kStack:
+        return threads_[owner_[i]].is_stack_reached;
+      case WakeChance::kEndOfThread:
+        return threads_[owner_[i]].is_alive;
+      case WakeChance::kElsewhere:
+        break;
+    }
+    return true;
+  }
+
+  void Search() {
+    Marker marker(&image_, heap_.map, Others());
+    for (const RootRange& root : roots_) marker.MarkRoot(root);
+    ForEachRegister(image_, [&](uint32_t thread, uint64_t word) {
+      if (!wait_of_thread_.contains(thread)) marker.Mark(word);
+    });
+    for (const uint64_t word : image_.kernel_words()) marker.Mark(word);
+    for (bool changes = true; changes;) {
+      marker.Follow();
+      changes = false;
+      for (uint32_t i = 0; i < waits_.size(); ++i) {
+        Waiting& thread = threads_[i];
+        if (!thread.is_alive && IsReached(marker, i)) thread.is_alive = changes = true;
+        if ((!thread.is_alive && !thread.is_stack_reached) || thread.is_searched) continue;
+        thread.is_stack_reached = thread.is_searched = changes = true;
+        for (const RootRange& root : thread.roots) marker.MarkRoot(root);
+        const ImageThread& of_image = image_.threads()[waits_[i].thread];
+        for (const uint64_t word : of_image.registers) marker.Mark(word);
+        marker.Mark(of_image.sp);
+      }
+    }
+  }
+
+  MemoryImage& image_;
+  HeapBlocks heap_;
+  const std::vector<FutexWait>& waits_;
+  std::vector<RootRange> roots_;     // of threads that do not wait, and of no thread
+  std::vector<Waiting> threads_;     // as waits_
+  std::vector<WakeChance> chances_;  // as waits_
+  std::vector<uint32_t> owner_;      // as waits_: the wait of the thread that owns the stack or ends
+  std::vector<Freed> freed_;
+  absl::flat_hash_map<uint32_t, uint32_t> wait_of_thread_;  // index into MemoryImage::threads → into waits_
+};
+
+}  // namespace
+
+absl::StatusOr<WakeChances> FindWakeChances(MemoryImage* image, const HeapBlocksInput& input,
+                                            const std::vector<FutexWait>& waits) {
+  absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(image, input);
+  if (!heap.ok()) return heap.status();
+  return WakeSearch(image, *std::move(heap), input, waits).Run();
+}
+
+}  // namespace holdfast
