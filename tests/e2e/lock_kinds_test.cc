@@ -180,6 +180,16 @@ TEST_F(LockKinds, ASignalWhileAThirdThreadHoldsTheMutexIsTheEndOfTheConditionToo
 
 TEST_F(LockKinds, TheCxxLibrarysFutexesAreSeen) { RunUntilRight("cxx_waits", 0.1, false); }
 
+// folly's locks have this shape.
+TEST_F(LockKinds, ALockThatSpinsAndThenSleepsInABitsetIsSeen) { RunUntilRight("spin_then_futex", 0.1, true); }
+
+TEST_F(LockKinds, AbseilsMutexInTheExecutableIsSeen) {
+  if (access(ProgramPath("abseil_mutex_static").c_str(), X_OK) != 0) GTEST_SKIP() << "needs abseil's archives";
+  const std::string folder = RunUntilRight("abseil_mutex_static", 0.1, false);
+  EXPECT_GE(Below(Newest(folder, "mutex"), "culprit_lets_go", "futex").at("delay"), 150'000'000);
+  EXPECT_THAT(RunTool({"locks", folder}).out, ::testing::HasSubstr("abseil's mutexes spin before they sleep"));
+}
+
 TEST_F(LockKinds, AbseilsMutexIsSeenAndWhoHeldIt) {
   const std::string folder = RunUntilRight("abseil_mutex", 0.1, false);
   EXPECT_GE(Below(Newest(folder, "mutex"), "culprit_lets_go", "futex").at("delay"), 150'000'000);
