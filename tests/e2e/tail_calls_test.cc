@@ -78,6 +78,16 @@ TEST_P(TailCalls, ArePutBackWhereTheWayIsUnique) {
   EXPECT_THAT(gaps, Not(HasSubstr("wrap_malloc")));
 }
 
+// Against speculation, compilers jump through a pointer by a thunk: a call, and a return to another address.
+class TailCallsByThunk : public TailCalls {};
+TEST_P(TailCallsByThunk, ArePutBackLikeOthers) {
+  const std::vector<Decoded> heaps = NewestHeap();
+  ASSERT_EQ(heaps.size(), 1u);
+  EXPECT_EQ(Compare(heaps[0]), 15u);
+  const std::string gaps = heaps[0].Comment("left by a pointer").value_or("");
+  EXPECT_THAT(gaps, AllOf(HasSubstr("by_leaf_factory"), Not(HasSubstr("uses_")), Not(HasSubstr("by_pointer"))));
+}
+
 TEST_P(TailCalls, NameTheHolderThatUnlocksAtItsEnd) {
   bool found = false;
   for (const Decoded& mutex : NewestMutex()) {
@@ -161,6 +171,9 @@ TEST_P(TailCalls, AreThoseThatGdbFinds) {
 INSTANTIATE_TEST_SUITE_P(Compilers, TailCalls,
                          ::testing::Values("gcc", "gcc_O3", "gcc_no_pie", "gcc_no_plt", "gcc_lto", "clang",
                                            "clang_O3_no_plt"),
+                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Compilers, TailCallsByThunk,
+                         ::testing::Values("gcc_thunk", "gcc_thunk_inline", "clang_retpoline"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 
 namespace holdfast {
@@ -17,6 +18,23 @@ bool AddsRegisters(std::string_view instruction) {
   if (!instruction.empty() && (instruction[0] & 0xf0) == 0x40) instruction.remove_prefix(1);
   return instruction.size() == 2 && (instruction[0] == 1 || instruction[0] == 3) &&
          static_cast<uint8_t>(instruction[1]) >= 0xc0;
+}
+
+constexpr size_t kLongestThunk = 64;
+
+// Returns whether the code jumps to the address in a register without a jump, against speculation (GCC's
+// -mindirect-branch=thunk, Clang's -mretpoline):
+//
+//     call 1f; pause; …    1: mov %rax,(%rsp); ret
+bool IsThunk(std::string_view code, uint64_t address) {
+  constexpr std::string_view kEndbr64 = "\xf3\x0f\x1e\xfa";
+  const size_t begin = code.starts_with(kEndbr64) ? kEndbr64.size() : 0;
+  const MachineInstruction call = DecodeInstruction(code.substr(begin), address + begin);
+  const uint64_t inside = call.target - address;
+  if (call.flow != MachineInstruction::kCall || inside <= begin || inside >= code.size()) return false;
+  const std::string_view end = code.substr(inside);
+  return end.size() >= 5 && (end[0] == 0x48 || end[0] == 0x4c) && static_cast<uint8_t>(end[1]) == 0x89 &&
+         (end[2] & 0xc7) == 0x04 && end[3] == 0x24 && static_cast<uint8_t>(end[4]) == 0xc3;
 }
 
 uint32_t HashOf(std::string_view name) { return static_cast<uint32_t>(absl::HashOf(name)); }
@@ -159,6 +177,25 @@ ElfCalls::Target ElfCalls::OfSlot(uint64_t slot) const {
   return {.address = value == slots_by_value_.end() ? 0 : value->second};
 }
 
+// Leaves the window as it is, because the caller goes on to use it.
+bool ElfCalls::IsIndirectThunk(uint64_t address) {
+  if (IsIn(stubs_, address)) return false;
+  if (const auto known = thunks_.find(address); known != thunks_.end()) return known->second;
+  bool is_thunk = false;
+  const uint64_t in_window = address - window_address_;
+  if (in_window < window_.size() && window_.size() - in_window >= kLongestThunk) {
+    is_thunk = IsThunk(std::string_view(window_).substr(in_window, kLongestThunk), address);
+  } else if (const auto segment = std::ranges::find_if(
+                 segments_, [address](const Segment& one) { return address - one.address < one.size; });
+             segment != segments_.end()) {
+    const uint64_t inside = address - segment->address;
+    const uint64_t size = std::min<uint64_t>(kLongestThunk, segment->size - inside);
+    is_thunk = IsThunk(elf_->ReadUpTo(segment->offset + inside, size), address);
+  }
+  if (thunks_.size() < kMaxCalls) thunks_.emplace(address, is_thunk);
+  return is_thunk;
+}
+
 ElfCalls::Target ElfCalls::Resolve(const MachineInstruction& instruction) {
   switch (instruction.flow) {
     case MachineInstruction::kCallSlot:
@@ -172,6 +209,7 @@ ElfCalls::Target ElfCalls::Resolve(const MachineInstruction& instruction) {
       return {};
   }
   const uint64_t target = instruction.target;
+  if (IsIndirectThunk(target)) return {};
   if (!IsIn(stubs_, target)) return {.address = IsCode(target) ? target : 0};
   uint64_t at = target;
   for (int i = 0; i < kMaxStubInstructions; ++i) {
@@ -196,27 +234,41 @@ ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
 std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
   std::vector<Jump> jumps;
   if (end <= start || end - start > kMaxCode) return jumps;
-  const std::string code(Code(start, end - start));  // a copy, because reading stubs replaces the window
-  std::string_view before;                           // the previous instruction
+  const std::string code(Code(start, end - start));    // a copy, because reading stubs replaces the window
+  std::string_view before;                             // the previous instruction
+  std::vector<std::pair<uint64_t, uint64_t>> inlined;  // thunks: where each begins, and the end of its call
+  absl::flat_hash_set<uint64_t> called;                // targets inside
   for (size_t at = 0; at < code.size();) {
     const MachineInstruction instruction = DecodeInstruction(std::string_view(code).substr(at), start + at);
     const bool by_register = instruction.flow == MachineInstruction::kJumpAnywhere && instruction.length <= 3 &&
                              static_cast<uint8_t>(code[at + instruction.length - 1]) >= 0xc0;
-    const bool by_pointer = instruction.by_pointer || (by_register && !AddsRegisters(before));
+    const bool is_inside =
+        instruction.flow != MachineInstruction::kJumpSlot && instruction.target >= start && instruction.target < end;
+    const bool by_thunk =
+        instruction.flow == MachineInstruction::kJump && !is_inside && IsIndirectThunk(instruction.target);
+    const bool by_pointer = instruction.by_pointer || ((by_register || by_thunk) && !AddsRegisters(before));
+    if (instruction.flow == MachineInstruction::kCall && is_inside) {
+      called.insert(instruction.target);
+      if (IsThunk(std::string_view(code).substr(at, kLongestThunk), start + at))
+        inlined.emplace_back(start + at, start + at + instruction.length);
+    }
     before = std::string_view(code).substr(at, instruction.length);
     at += std::max<size_t>(instruction.length, 1);
     const bool is_jump = instruction.flow >= MachineInstruction::kJump;
-    const bool is_inside =
-        instruction.flow != MachineInstruction::kJumpSlot && instruction.target >= start && instruction.target < end;
     if (!is_jump || is_inside) continue;
     jumps.push_back({start + at, Resolve(instruction), by_pointer});
+  }
+  // An inlined thunk that is called itself makes a call, not a jump.
+  for (const auto& [begin, after] : inlined) {
+    if (!called.contains(begin)) jumps.push_back({after, {}, true});
   }
   return jumps;
 }
 
 size_t ElfCalls::memory_bytes() const {
   return names_.capacity() + window_.capacity() + (slots_by_name_.size() + slots_by_value_.size()) * 24 +
-         definitions_.capacity() * sizeof(Definition) + calls_.capacity() * (sizeof(uint64_t) + sizeof(Target));
+         definitions_.capacity() * sizeof(Definition) + calls_.capacity() * (sizeof(uint64_t) + sizeof(Target)) +
+         thunks_.capacity() * 16;
 }
 
 }  // namespace holdfast

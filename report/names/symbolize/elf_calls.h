@@ -27,7 +27,7 @@ class ElfCalls {
  public:
   static constexpr uint64_t kMaxCallTableBytes = 64 << 20;  // for one table of relocations or symbols
   static constexpr uint64_t kMaxCode = 64 << 10;            // for one function
-  static constexpr size_t kMaxCalls = 1024;                 // cached results
+  static constexpr size_t kMaxCalls = 1024;                 // cached results of each kind
 
   struct Target {
     uint64_t address = 0;   // code address in this file; 0: bound by name, or unknown
@@ -36,9 +36,10 @@ class ElfCalls {
     bool operator==(const Target&) const = default;
   };
   struct Jump {
-    uint64_t end = 0;         // the end of the instruction
-    Target target;            // unknown for a jump through a register, perhaps within the function
-    bool by_pointer = false;  // jump through a pointer in memory, so to another function; switch tables do not count
+    uint64_t end = 0;  // the end of the instruction
+    Target target;     // unknown for a jump through a register, perhaps within the function
+    // Jump through a pointer in memory or a thunk, so to another function; switch tables do not count.
+    bool by_pointer = false;
   };
 
   // Returns null if the file cannot be read or has another build id.
@@ -77,6 +78,7 @@ class ElfCalls {
   std::string_view Code(uint64_t address, size_t most);
   std::string_view CodeBefore(uint64_t address, size_t most);
   Target Resolve(const MachineInstruction& instruction);
+  bool IsIndirectThunk(uint64_t address);
   Target OfSlot(uint64_t slot) const;
   std::string_view NameAt(uint32_t offset) const;
 
@@ -90,6 +92,7 @@ class ElfCalls {
   absl::flat_hash_map<uint64_t, uint64_t> slots_by_value_;  // an address in the file
   std::vector<Definition> definitions_;                     // sorted
   absl::flat_hash_map<uint64_t, Target> calls_;             // by return address
+  absl::flat_hash_map<uint64_t, bool> thunks_;              // cached answers of IsIndirectThunk
   uint64_t window_address_ = 0;
   std::string window_;
 };
