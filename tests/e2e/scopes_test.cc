@@ -26,6 +26,8 @@ class Scopes : public Profiled {
     EXPECT_EQ(self["app::(anonymous namespace)::Hidden"], "1000") << ::testing::PrintToString(self);
     EXPECT_EQ(self["app::LoadUsers()::{lambda named_scopes.cc:34}::operator()"], "2000");
     EXPECT_EQ(self["app::LoadOrders()::{lambda named_scopes.cc:37}::operator()"], "3000");
+    EXPECT_EQ(self["app::LoadItems()::{lambda named_scopes.cc:46}::operator()<int>"], "6000");
+    EXPECT_EQ(self["app::LoadPrices()::{lambda named_scopes.cc:49}::operator()<int>"], "7000");
     EXPECT_EQ(self["std::vector<int, std::allocator<int> > app::MakeRows<int>(int)"], "4000");
     EXPECT_EQ(self["core::Engine::Load(int)"], "5000");
     EXPECT_TRUE(self.contains("app::Cache::Each<app::LoadUsers()::<lambda(int)> >"));

@@ -1,4 +1,4 @@
-// Functions that are always inlined, so without symbol and linkage name: lambdas in two functions, a method, and a function of an
+// Functions that are always inlined, so without symbol and linkage name: lambdas in four functions, a method, and a function of an
 // anonymous namespace. A template that returns a std:: type, and a namespace named like a crate of Rust. Allocates once in each.
 #include <cstdlib>
 #include <vector>
@@ -42,12 +42,20 @@ NOINLINE std::vector<T> MakeRows(int n) {
   Keep(rows.data());
   return rows;
 }
+NOINLINE void LoadItems() {
+  Cache().Each([](auto) __attribute__((always_inline)) { Keep(malloc(6000)); });
+}
+NOINLINE void LoadPrices() {
+  Cache().Each([](auto) __attribute__((always_inline)) { Keep(malloc(7000)); });
+}
 }  // namespace app
 
 int main() {
   app::Hidden();
   app::LoadUsers();
   app::LoadOrders();
+  app::LoadItems();
+  app::LoadPrices();
   auto rows = app::MakeRows<int>(1000);
   Keep(rows.data());
   Keep(core::Engine().Load(5000));

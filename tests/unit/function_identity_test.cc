@@ -51,6 +51,8 @@ TEST(FunctionIdentity, NumbersDoNotCountBetweenTwoBuilds) {
       {"main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#2}::operator()(int) const"},
       {"main()::{lambda(int)#1}::operator()", "main()::{lambda load.cc:7}::operator()"},
       {"main::$_0::operator()(int) const", "main::$_12::operator()(int) const"},
+      {"app::f()::$_0::operator()(int) const", "app::f()::{lambda(int)#3}::operator()(int) const"},
+      {"void each<work()::$_1>(work()::$_1)", "void each<work()::{lambda(int)#2}>(work()::{lambda(int)#2})"},
       {"main::'lambda'(int)::operator()(int) const", "main::'lambda1'(int)::operator()(int) const"},
       {"app::run::{{closure}}::h0123456789abcdef", "app::run::{{closure}}::hfedcba9876543210"},
       {"app[c0ffee]::run::{closure#1}", "app[bead]::run::{closure#0}"},

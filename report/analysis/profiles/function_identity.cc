@@ -128,7 +128,9 @@ std::string NameAcrossBuilds(std::string_view name) {
   DropNumbers(&text, "#", true, "}");         // {lambda(int)#1}, {closure#0}, {impl#2}
   DropNumbers(&text, "'lambda", false, "'");  // LLVM's 'lambda1'(int)
   DropNumbers(&text, "'unnamed", false, "'");
-  DropNumbers(&text, "$_", false, "");  // clang's lambdas: app::$_0
+  // Clang's lambdas, app::$_0, are those that GCC calls app::{lambda(int)#1}.
+  DropNumbers(&text, "$_", false, "");
+  for (size_t at = text.find("$_"); at != std::string::npos; at = text.find("$_", at)) text.replace(at, 2, "{lambda}");
   DropNumbers(&text, "_block_invoke_", true, "");
   // Parallel regions of GCC and LLVM, and what LLVM numbers at link time: main._omp_fn.0, .omp_outlined..1,
   // helper.4711.

@@ -306,6 +306,22 @@ std::string WithoutVersions(std::string_view name) {
   return text;
 }
 
+namespace {
+
+// Returns the last position of the parameters at `open` if the function only encloses the named one, as in
+// "auto app::Load()::$_0::operator()<int>(int) const" or "app::Load() const::Local::go()". Returns npos otherwise.
+size_t EndOfScope(std::string_view name, size_t open) {
+  const size_t close = CloseOf(name, open);
+  if (close == std::string_view::npos) return close;
+  size_t next = close + 1;
+  for (const std::string_view qualifier : {" const", " volatile", " &&", " &"}) {
+    if (name.substr(next).starts_with(qualifier)) next += qualifier.size();
+  }
+  return name.substr(next).starts_with("::") ? next - 1 : std::string_view::npos;
+}
+
+}  // namespace
+
 std::string_view WithoutResult(std::string_view name) {
   if (name.find(" thunk to ") != std::string_view::npos) return name;
   size_t begin = 0, templates = 0;
@@ -323,8 +339,12 @@ std::string_view WithoutResult(std::string_view name) {
       if (close == std::string_view::npos) return name;
       ++templates;
       i = close;
+    } else if (c == '(' && name.substr(0, i).ends_with("operator") && name.substr(i).starts_with("()")) {
+      ++i;
     } else if (c == '(' && !name.substr(i).starts_with("(anonymous namespace)")) {
-      return templates > 0 ? name.substr(begin) : name;
+      const size_t scope = EndOfScope(name, i);
+      if (scope == std::string_view::npos) return templates > 0 ? name.substr(begin) : name;
+      i = scope;
     } else if (c == ' ') {
       const std::string_view before = name.substr(begin, i - begin);
       if (before.find("operator") != std::string_view::npos || before.ends_with("(anonymous")) continue;

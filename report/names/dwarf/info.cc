@@ -322,7 +322,8 @@ std::string DebugInfo::QualifiedName(Unit* unit, const LineTable* lines, const E
       part = whole.empty() ? plain : std::move(whole);
     } else if (entry.tag == DW_TAG_structure_type || entry.tag == DW_TAG_class_type || entry.tag == DW_TAG_union_type) {
       // GCC names the class of a lambda "" or <lambda(int)>.
-      const bool is_lambda = i + 1 == around.size() && name == "operator()" && part.empty();
+      const bool is_call = name == "operator()" || name.starts_with("operator()<");
+      const bool is_lambda = i + 1 == around.size() && is_call && part.empty();
       if (is_lambda || part.starts_with("<lambda")) {
         const std::string file = lines != nullptr ? lines->FileName(entry.decl_file) : "";
         part = fmt::format("{{lambda {}:{}}}", BaseName(file), entry.decl_line);
