@@ -29,7 +29,7 @@ namespace {
 
 struct WantedName {
   uint64_t elf_address;
-  size_t number;            // of the lock; when names are added later, its index in the records
+  size_t number;            // of the lock; when names are added later, or for classes, its index
   std::string name;         // mangled
   uint64_t offset;          // into the symbol
   uint64_t size = 0;        // of the symbol
@@ -43,6 +43,12 @@ constexpr size_t kMaxName = 4096;
 constexpr std::chrono::milliseconds kMembersTime{50};
 
 void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
+  std::sort(wanted->begin(), wanted->end(),
+            [](const WantedName& a, const WantedName& b) { return a.elf_address < b.elf_address; });
+  const auto first_at = [wanted](uint64_t address) {
+    return std::lower_bound(wanted->begin(), wanted->end(), address,
+                            [](const WantedName& one, uint64_t at) { return one.elf_address < at; });
+  };
   for (const Elf64_Shdr& section : elf.sections()) {
     if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
     const auto table = elf.SymbolsOf(section, kMaxSymbolTableBytes);
@@ -51,14 +57,16 @@ void FindNames(const ElfFile& elf, std::vector<WantedName>* wanted) {
       // A lock inside a runtime is recorded at the address of a function (interpose/locks/openmp.h).
       const auto type = ELF64_ST_TYPE(symbol.st_info);
       if ((type != STT_OBJECT && type != STT_FUNC) || symbol.st_shndx == SHN_UNDEF) continue;
-      for (WantedName& one : *wanted) {
-        if (type == STT_FUNC && one.elf_address != symbol.st_value) continue;
-        if (one.elf_address - symbol.st_value >= std::max<uint64_t>(symbol.st_size, 1) || !one.name.empty()) continue;
-        const std::string name = elf.TextAt(*table->names, symbol.st_name, kMaxName);
-        if (name.empty()) continue;
-        one.name = name.substr(0, name.find('@', 1));
-        one.offset = one.elf_address - symbol.st_value;
-        one.size = symbol.st_size;
+      const uint64_t size = type == STT_FUNC ? 1 : std::max<uint64_t>(symbol.st_size, 1);
+      std::string name;
+      for (auto one = first_at(symbol.st_value); one != wanted->end() && one->elf_address - symbol.st_value < size;
+           ++one) {
+        if (!one->name.empty()) continue;
+        if (name.empty()) name = elf.TextAt(*table->names, symbol.st_name, kMaxName);
+        if (name.empty()) break;
+        one->name = name.substr(0, name.find('@', 1));
+        one->offset = one->elf_address - symbol.st_value;
+        one->size = symbol.st_size;
       }
     }
   }
@@ -143,6 +151,34 @@ void SetName(const WantedName& one, std::string_view path, const ObjectNames& ob
   lock->name = fmt::format("{}{} ({})", demangled.empty() ? one.name : demangled, place, object);
 }
 
+// "[3].mutex" → "[*].mutex"
+std::string WithoutElements(std::string_view member) {
+  std::string text;
+  bool is_index = false;
+  for (const char c : member) {
+    if (c == ']') is_index = false;
+    if (!is_index) text += c;
+    if (c == '[') {
+      text += '*';
+      is_index = true;
+    }
+  }
+  return text;
+}
+
+// Returns the module that contains a lock outside of blocks and frames; null if none does.
+const ModuleInfo* ModuleOf(const ProcessState& state, uint64_t address) {
+  const auto module = std::ranges::find_if(state.waits.modules, [address](const ModuleInfo& one) {
+    return !one.unloaded && address >= one.start && address < one.end;
+  });
+  return module == state.waits.modules.end() ? nullptr : &*module;
+}
+
+void FindNamesOfModule(const ModuleInfo& module, const LoadedFiles* files, std::vector<WantedName>* wanted) {
+  FindNamesAt(std::string(WithoutDeletedMark(module.path)), module.build_id,
+              module.bias + (uint64_t{module.tag} << kPcTagShift), files, Deadline::In(kMembersTime), wanted);
+}
+
 bool HasNameless(const std::vector<WantedName>& wanted) {
   return std::any_of(wanted.begin(), wanted.end(), [](const WantedName& one) { return one.name.empty(); });
 }
@@ -157,15 +193,17 @@ void WriteLockNames(const ProcessState& state, Profile* profile, const LoadedFil
   std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
   for (size_t i = 0; i < locks.size(); ++i) {
     if (locks[i]->block_stack != kNoStack) continue;
-    for (const ModuleInfo& module : state.waits.modules) {
-      if (module.unloaded || locks[i]->address < module.start || locks[i]->address >= module.end) continue;
-      by_module[&module].push_back({locks[i]->address - module.bias, i + 1, "", 0});
-      break;
-    }
+    if (const ModuleInfo* module = ModuleOf(state, locks[i]->address); module != nullptr)
+      by_module[module].push_back({locks[i]->address - module->bias, i + 1, "", 0});
+  }
+  // A sum of locks has the name of its class.
+  for (size_t i = locks.size(); i < written.size(); ++i) {
+    const ModuleInfo* module = written[i].name.empty() ? nullptr : ModuleOf(state, written[i].address);
+    if (module != nullptr)
+      written[i].name += fmt::format(" ({})", object_names.Of(WithoutDeletedMark(std::string_view(module->path))));
   }
   for (auto& [module, wanted] : by_module) {
-    FindNamesAt(std::string(WithoutDeletedMark(module->path)), module->build_id,
-                module->bias + (uint64_t{module->tag} << kPcTagShift), files, Deadline::In(kMembersTime), &wanted);
+    FindNamesOfModule(*module, files, &wanted);
     if (!module->path.starts_with('/')) continue;
     for (const WantedName& one : wanted) {
       if (one.number <= written.size()) SetName(one, module->path, object_names, &written[one.number - 1]);
@@ -175,6 +213,27 @@ void WriteLockNames(const ProcessState& state, Profile* profile, const LoadedFil
       profile,
       [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, files, kMaxUnpackedDebugFile); },
       Deadline::In(kMembersTime));
+}
+
+void FindLockClasses(const LoadedFiles* files, ProcessState* state) {
+  if (state->waits.locks.size() <= kMaxLocksWritten) return;
+  std::map<const ModuleInfo*, std::vector<WantedName>> by_module;
+  for (size_t i = 0; i < state->waits.locks.size(); ++i) {
+    const LockInfo& lock = state->waits.locks[i];
+    if (lock.block_stack != kNoStack || lock.thread_offset != 0) continue;
+    if (const ModuleInfo* module = ModuleOf(*state, lock.address); module != nullptr)
+      by_module[module].push_back({lock.address - module->bias, i, "", 0});
+  }
+  state->waits.lock_classes.assign(state->waits.locks.size(), "");
+  for (auto& [module, wanted] : by_module) {
+    FindNamesOfModule(*module, files, &wanted);
+    for (const WantedName& one : wanted) {
+      if (one.name.empty()) continue;
+      const std::string demangled = Demangle(one.name);
+      state->waits.lock_classes[one.number] =
+          (demangled.empty() ? one.name : demangled) + WithoutElements(one.has_member ? one.member : "");
+    }
+  }
 }
 
 void CompleteLockNames(Profile* profile, DebugFileFinder& files) {

@@ -19,6 +19,10 @@ namespace holdfast {
 // held open.
 void WriteLockNames(const ProcessState& state, Profile* profile, const LoadedFiles* files = nullptr);
 
+// For the exporter, before it builds the profiles: finds which locks are in one symbol or array, if there are more locks
+// than a profile lists singly. Sets WaitGraph::lock_classes.
+void FindLockClasses(const LoadedFiles* files, ProcessState* state);
+
 // For `holdfast symbolize`: names addresses in files, also from debug files, with members.
 void CompleteLockNames(Profile* profile, DebugFileFinder& files);
 // The same for locks in blocks, once the functions have names.

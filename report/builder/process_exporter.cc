@@ -220,6 +220,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
   KeepPeak(&state);
   if (NeedsCourse()) state.course = course_.moments();
   if (label_blocks_ && all) label_blocks_(&state);
+  if (all) FindLockClasses(&modules_.files(), &state);
   keep_ = snapshot.keep;
   tables_max_disk_bytes_ = snapshot.max_disk_bytes;
   std::vector<ProfileName> written;

@@ -35,8 +35,8 @@ class Writer {
   }
 
  private:
-  // A sum of locks that are not written singly: they are at one place in blocks from one stack, or have the same holder
-  // and waiter.
+  // A sum of locks that are not written singly: they are at one place in blocks from one stack, in one symbol or array,
+  // or have the same holder and waiter.
   struct Sum {
     LockInfo all;
     TimeCounts wait_times, hold_times;
@@ -72,6 +72,10 @@ class Writer {
   }
 
   uint32_t IndexOf(const LockInfo& lock) const { return static_cast<uint32_t>(&lock - state_.waits.locks.data()); }
+
+  std::string_view ClassOf(uint32_t lock) const {
+    return lock < state_.waits.lock_classes.size() ? std::string_view(state_.waits.lock_classes[lock]) : "";
+  }
 
   record::Lock& WriteLock(size_t number, const LockInfo& lock, TimeCounts wait_times, TimeCounts hold_times) {
     record::Lock& written = locks_.lock.emplace_back();
@@ -124,16 +128,18 @@ class Writer {
       of_blocks.offsets.insert(lock.block_offset);
       ++of_blocks.locks;
     }
-    std::map<std::tuple<WaitKind, uint32_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t>, Sum> sums;
+    std::map<std::tuple<WaitKind, uint32_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t, std::string_view>, Sum>
+        sums;
     for (const LockInfo& lock : state_.waits.locks) {
       if (lock.waits + lock.holds + lock.waiting == 0 || numbers_.contains(IndexOf(lock))) continue;
-      const bool has_place = lock.block_stack != kNoStack || lock.thread_offset != 0;
+      const std::string_view class_name = ClassOf(IndexOf(lock));
+      const bool has_place = lock.block_stack != kNoStack || lock.thread_offset != 0 || !class_name.empty();
       const auto pair = has_place ? largest.end() : largest.find(IndexOf(lock));
       const bool has_offset = has_place && !(lock.block_stack != kNoStack &&
                                              places[{lock.kind, lock.block_stack, lock.block_bytes}].are_of_array());
       sums[{lock.kind, lock.block_stack, lock.block_bytes, has_offset ? lock.block_offset : 0, lock.thread_offset,
             pair == largest.end() ? kNoStack : WithoutLabels(pair->second->holder),
-            pair == largest.end() ? kNoStack : WithoutLabels(pair->second->waiter)}]
+            pair == largest.end() ? kNoStack : WithoutLabels(pair->second->waiter), class_name}]
           .Add(lock, IndexOf(lock));
     }
     std::vector<Sum> hottest;
@@ -154,6 +160,11 @@ class Writer {
     for (const Sum& sum : hottest) {
       ++number;
       record::Lock& written = WriteLock(number, sum.all, sum.wait_times, sum.hold_times);
+      // WriteLockNames adds the file.
+      const std::string_view class_name = ClassOf(sum.members.front());
+      const bool is_one_class =
+          std::ranges::all_of(sum.members, [&](uint32_t member) { return ClassOf(member) == class_name; });
+      if (is_one_class) written.name = class_name;
       if (sum.locks > 1) {
         written.locks = static_cast<int32_t>(sum.locks);
         written.hottest_ns = Signed(sum.hottest_ns);

@@ -50,6 +50,8 @@ struct WaitGraph {
 
   std::vector<OngoingWaitInfo> ongoing;
   std::vector<LockInfo> locks;
+  // For each of `locks`: the symbol or array that contains it, "shards[*].mutex"; "" if unknown. Empty if nobody asked.
+  std::vector<std::string> lock_classes;
   std::vector<ModuleInfo> modules;  // also those that only /proc/PID/maps lists, once a stack is walked
   size_t table_stacks;
   std::vector<StackInfo> stacks;  // walked from outside: the indices after the table's
