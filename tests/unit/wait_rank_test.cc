@@ -54,6 +54,20 @@ TEST(WaitRank, AMonitorOfJavaIsALock) {
             WaitRank::kIdle);
 }
 
+// Readers wait for one futex and writers for another, so no function both waits for a futex and wakes it.
+TEST(WaitRank, RustsContendedLocksAreLocks) {
+  const auto rank = [](const std::string& stack) {
+    OneStack one("start;app::find;" + stack + ";std::sys::pal::unix::futex::futex_wait");
+    return RankOfUnheld(one.profile, one.frames, false, &one.plumbing);
+  };
+  EXPECT_EQ(rank("std::sys::sync::rwlock::futex::RwLock::read_contended"), WaitRank::kLock);
+  EXPECT_EQ(rank("<std::sys::sync::rwlock::futex::RwLock>::write_contended"), WaitRank::kLock);
+  EXPECT_EQ(rank("std::sys::sync::mutex::futex::Mutex::lock_contended"), WaitRank::kLock);
+  EXPECT_EQ(rank("parking_lot::raw_rwlock::RawRwLock::lock_exclusive_slow"), WaitRank::kLock);
+  EXPECT_EQ(rank("std::thread::park"), WaitRank::kIdle);
+  EXPECT_EQ(rank("app::FairRwLock::read_contended"), WaitRank::kIdle);
+}
+
 TEST(WaitRank, ThreadsOfRuntimesAreKnownByTheirNames) {
   for (const char* name : {"Finalizer", "Reference Handl", "GC Thread#12", "G1 Conc#0", "C2 CompilerThre"})
     EXPECT_TRUE(IsRuntimeThread(name)) << name;

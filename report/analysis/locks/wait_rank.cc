@@ -2,15 +2,26 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
 
 namespace holdfast {
 
 namespace {
 
-// Functions that wait for a condition in order to take a lock that libc does not know.
-constexpr std::string_view kLockFunctions[] = {"ObjectMonitor::enter", "ObjectMonitor::EnterI",
-                                               "ObjectMonitor::ReenterI"};
+// Functions that wait for a condition or a futex in order to take a lock that libc does not know: those of Java, Rust's
+// standard library and parking_lot. Rust's reader-writer lock is two futexes, and no function both waits for one and
+// wakes the same one.
+constexpr std::string_view kLockFunctions[] = {"ObjectMonitor::enter",
+                                               "ObjectMonitor::EnterI",
+                                               "ObjectMonitor::ReenterI",
+                                               "Mutex::lock_contended",
+                                               "RwLock::read_contended",
+                                               "RwLock::write_contended",
+                                               "RawMutex::lock_slow",
+                                               "RawRwLock::lock_shared_slow",
+                                               "RawRwLock::lock_exclusive_slow",
+                                               "RawRwLock::lock_upgradable_slow"};
 // Threads of OpenJDK (8 to 21) and node; the kernel truncates names to 15 bytes. A final "*" matches any text.
 constexpr std::string_view kRuntimeThreads[] = {
     "Finalizer",       "Reference Handl", "Common-Cleaner",  "Signal Dispatch", "Service Thread",
@@ -19,14 +30,22 @@ constexpr std::string_view kRuntimeThreads[] = {
     "Shenandoah*",     "ZWorker*",        "ZDriver*",        "ZDirector*",      "ZUncommitter*",
     "ZStat*",          "Concurrent*",     "GC task thread*", "DelayedTaskSche", "V8 DefaultWorke"};
 
+bool IsLockFunction(std::string_view name) {
+  // Newer Rust: <std::sys::sync::rwlock::futex::RwLock>::read_contended.
+  std::string plain(name.substr(0, name.find('(')));
+  if (const size_t type = plain.find(">::"); plain.starts_with('<') && type != std::string::npos) plain.erase(type, 1);
+  return std::ranges::any_of(kLockFunctions, [&plain](std::string_view known) {
+    return plain.ends_with(known) &&
+           (plain.size() == known.size() ||
+            std::string_view(":<").find(plain[plain.size() - known.size() - 1]) != std::string_view::npos);
+  });
+}
+
 bool TakesALock(const Profile& profile, std::span<const uint32_t> stack) {
   for (const uint32_t frame : stack) {
     for (const Profile::Line& line : profile.LinesOf(profile.locations[frame])) {
       if (line.function == Profile::kNone) continue;
-      std::string_view name = profile.strings[profile.functions[line.function].name];
-      name = name.substr(0, name.find('('));
-      if (std::find(std::begin(kLockFunctions), std::end(kLockFunctions), name) != std::end(kLockFunctions))
-        return true;
+      if (IsLockFunction(profile.strings[profile.functions[line.function].name])) return true;
     }
   }
   return false;

@@ -2,7 +2,8 @@
 // ranks.
 //
 //  1  lock    a thread holds the object: a mutex, a reader-writer lock, a spin lock, a futex that is a lock; or a
-//             condition within a function that takes its own kind of lock (kLockFunctions: Java's ObjectMonitor::enter)
+//             condition or futex within a function that takes its own kind of lock (kLockFunctions: Java's
+//             ObjectMonitor::enter, Rust's RwLock::read_contended)
 //  2  event   the object has no holder (a condition, a semaphore, a barrier, once, join, a futex that is an event: RankOf
 //             in lock_list.h), and the wait is deep in the program's work: a statement that waits for a row lock, a request
 //             that waits for a pooled connection
