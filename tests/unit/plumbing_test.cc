@@ -80,14 +80,15 @@ TEST(ShortName, TakesAnyBytes) {
 TEST(ForwardsByName, DependsOnTheEndOfTheName) {
   for (const char* name : {"zmalloc", "zmalloc_usable", "ztrymalloc_usable_internal", "g_malloc0_n", "xcalloc",
                            "CRYPTO_zalloc", "PyMem_RawMalloc", "sqlite3Malloc", "av_mallocz", "xstrdup", "palloc",
-                           "_xrealloc", "app::Pool::malloc(unsigned long)"}) {
+                           "_xrealloc", "app::Pool::malloc(unsigned long)", "ngx_palloc_large", "palloc_extended"}) {
     EXPECT_EQ(ForwardsByName(name), 2) << name;
   }
-  for (const char* name : {"ngx_alloc", "MemoryContextAlloc", "app::Arena<int>::allocate(unsigned long)"}) {
+  for (const char* name : {"ngx_alloc", "MemoryContextAlloc", "MemoryContextAllocZero", "MemoryContextAllocExtended",
+                           "app::Arena<int>::allocate(unsigned long)"}) {
     EXPECT_EQ(ForwardsByName(name), 1) << name;
   }
-  for (const char* name :
-       {"hsetCommand", "malloc_stats_print", "handle_realloc_request", "allocate_session", "", "allocator"}) {
+  for (const char* name : {"hsetCommand", "malloc_stats_print", "allocBlockTable", "AllocSetReset", "alloclarge",
+                           "handle_realloc_request", "allocate_session", "", "allocator"}) {
     EXPECT_EQ(ForwardsByName(name), 0) << name;
   }
 }
@@ -116,6 +117,10 @@ TEST(Plumbing, AnAllocatorOnlyForwardsWhereNothingElseIsBelowIt) {
   // Its only caller's own function, and not one: several share it.
   EXPECT_EQ(OwnerOfFirst({{"main;session_alloc", 10}, {"main;session_alloc", 10}}), "session_alloc");
   EXPECT_EQ(OwnerOfFirst({{"main;a;pool_alloc", 10}, {"main;b;pool_alloc", 10}}), "a");
+  // The only caller is an allocator by its name, so the outer one is the owner.
+  EXPECT_EQ(OwnerOfFirst({{"main;read;LocalBufferAlloc;MemoryContextAlloc;app!app!0x5c78fb", 10}, {"main;load", 10}}),
+            "LocalBufferAlloc");
+  EXPECT_EQ(OwnerOfFirst({{"main;read;frame_alloc;node_alloc", 10}, {"main;load;node_alloc", 10}}), "frame_alloc");
 }
 
 // Three callers, and more than nine tenths of all stacks: the name need not say so.
@@ -205,7 +210,7 @@ TEST(Plumbing, AnArenaOnMallocIsNotTheAnswerEither) {
 
 TEST(Plumbing, LockingFunctionsArePlumbingByName) {
   for (const char* name : {"psi_mutex_lock", "PGSemaphoreLock(PGSemaphoreData*)", "TTASEventMutex<P>::enter()",
-                           "app::RwLock::rdlock()", "lf_rwlock_wrlock"}) {
+                           "app::RwLock::rdlock()", "lf_rwlock_wrlock", "rw_pr_wrlock"}) {
     EXPECT_EQ(OwnerOfFirst({{std::string("main;flush;") + name, 10}}), "flush") << name;
   }
   for (const char* name : {"flush_locked_pages", "Block", "app::Table::Lock()", "unlock_account"})

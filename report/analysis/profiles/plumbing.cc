@@ -113,30 +113,34 @@ std::string_view LastName(std::string_view function) {
   return name.substr(0, std::min(name.find_first_of("<.@"), name.size()));
 }
 
-// Removes words about the manner of allocation from the end of a name: zmalloc_usable, g_malloc0_n, PyMem_RawMalloc.
+bool EndsWithAnyCase(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() &&
+         std::equal(end.begin(), end.end(), text.end() - static_cast<ptrdiff_t>(end.size()),
+                    [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
+}
+
+// Removes words about the manner of allocation from the end of a name: zmalloc_usable, g_malloc0_n, PyMem_RawMalloc,
+// MemoryContextAllocZero.
 std::string_view WithoutManner(std::string_view name) {
-  constexpr std::array<std::string_view, 20> kManners = {
-      "usable", "internal", "impl", "array",  "aligned", "align",   "zero",  "zeroed", "debug", "default",
-      "fast",   "safe",     "try",  "nofail", "or_die",  "or_fail", "fatal", "hook",   "n",     "z"};
+  constexpr std::array<std::string_view, 28> kManners = {
+      "usable",   "internal", "impl",   "array",   "aligned", "align", "zero",  "zeroed",  "debug", "default",
+      "extended", "huge",     "ex",     "large",   "small",   "block", "sized", "nothrow", "fast",  "safe",
+      "try",      "nofail",   "or_die", "or_fail", "fatal",   "hook",  "n",     "z"};
   while (true) {
     const size_t before = name.size();
     while (!name.empty() && (std::isdigit(static_cast<unsigned char>(name.back())) || name.back() == '_')) {
       name.remove_suffix(1);
     }
     for (const std::string_view manner : kManners) {
-      const bool own_word = name.size() > manner.size() && name[name.size() - manner.size() - 1] == '_';
-      const bool one_letter =
-          manner.size() == 1 && name.size() > 5 && name.substr(0, name.size() - 1).ends_with("alloc");
-      if (name.ends_with(manner) && (own_word || one_letter)) name.remove_suffix(manner.size());
+      if (name.size() <= manner.size() || !EndsWithAnyCase(name, manner)) continue;
+      const size_t begin = name.size() - manner.size();
+      const bool own_word = name[begin - 1] == '_' || (std::isupper(static_cast<unsigned char>(name[begin])) != 0 &&
+                                                       std::islower(static_cast<unsigned char>(name[begin - 1])) != 0);
+      const bool one_letter = manner.size() == 1 && name.substr(0, begin).ends_with("alloc");
+      if (own_word || one_letter) name.remove_suffix(manner.size());
     }
     if (name.size() == before) return name;
   }
-}
-
-bool EndsWithAnyCase(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() &&
-         std::equal(end.begin(), end.end(), text.end() - static_cast<ptrdiff_t>(end.size()),
-                    [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
 // Code that belongs to no file and no perf map.
@@ -290,6 +294,8 @@ FunnelHint FunnelHintOf(std::string_view function) {
   }
   const std::vector<std::string> words = WordsOf(function);
   if (words.empty()) return FunnelHint::kNone;
+  constexpr std::array<std::string_view, 2> kReadersAndWriters = {"rdlock", "wrlock"};
+  if (EndsWithAny(words.back(), kReadersAndWriters)) return FunnelHint::kSure;
   if (EndsWithAny(words.back(), kActs) && std::any_of(words.begin(), words.end() - 1, [&](const std::string& word) {
         return EndsWithAny(word, kLocks) || (word == "lock" && words.back() != "wait");
       }))
@@ -348,7 +354,8 @@ struct Plumbing::Funnel {
   // The state of one round.
   bool is_refuted = false, is_containers = false;
   bool is_above_distinctive = false;  // above a funnel by its name
-  bool has_other_caller = false;      // one that does not call itself an allocator
+  bool has_other_caller = false;      // one that is no funnel with an allocator's name
+  bool has_unlike_caller = false;     // one without an allocator's name
   size_t last = 0;                    // stack that was counted
   size_t stacks = 0, from_start = 0;
   // The first few of each: callers in the middle of the program, and functions that a thread starts with.
@@ -382,7 +389,7 @@ struct Plumbing::Funnel {
       case FunnelHint::kSure:
         return true;
       case FunnelHint::kAlloc:
-        return is_containers || Count(callers) + Count(starts) >= 2;
+        return is_containers || Count(callers) + Count(starts) >= 2 || (stacks > 0 && !has_unlike_caller);
       case FunnelHint::kWord:
         return Count(callers) >= 3;
       default:
@@ -525,7 +532,8 @@ uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
 
 bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) {
   for (Funnel& funnel : *funnels) {
-    funnel.is_refuted = funnel.is_containers = funnel.is_above_distinctive = funnel.has_other_caller = false;
+    funnel.is_refuted = funnel.is_containers = funnel.is_above_distinctive = false;
+    funnel.has_other_caller = funnel.has_unlike_caller = false;
     funnel.stacks = funnel.from_start = 0;
     funnel.starts.fill(Profile::kNone);
     funnel.callers.fill(Profile::kNone);
@@ -553,8 +561,11 @@ bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) 
         if (line.function == Profile::kNone) continue;
         const uint32_t function = name_of_[line.function], callee = std::exchange(inner, Profile::kNone);
         Funnel& funnel = (*funnels)[function];
-        if (callee != Profile::kNone && !(funnel.is_candidate && funnel.hint >= FunnelHint::kAlloc))
-          (*funnels)[callee].has_other_caller = true;
+        if (callee != Profile::kNone) {
+          const bool is_alike = funnel.hint >= FunnelHint::kAlloc;
+          if (!is_alike || !funnel.is_candidate) (*funnels)[callee].has_other_caller = true;
+          if (!is_alike && function != callee) (*funnels)[callee].has_unlike_caller = true;
+        }
         if (IsPlain(line.function, location.mapping)) {
           // A container calls only functions that allocate for it; libc calls whatever it is given.
           if (is_straight && callee != Profile::kNone && !HoldsObject(location.mapping))
@@ -579,7 +590,7 @@ bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) 
       }
     }
     if (!is_straight) continue;
-    if (inner != Profile::kNone) (*funnels)[inner].has_other_caller = true;
+    if (inner != Profile::kNone) (*funnels)[inner].has_other_caller = (*funnels)[inner].has_unlike_caller = true;
     for (const uint32_t candidate : below) (*funnels)[candidate].AddCaller(start, true);
   }
   bool dropped = false;

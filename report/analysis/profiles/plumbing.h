@@ -14,8 +14,10 @@
 //   - operator new and delete, including those of a class
 //   - funnels: functions on the way to malloc or to a lock that call nothing else. In every stack of the profile, only plumbing
 //     is between a funnel and the leaf. The clearer the name, the less other evidence is needed:
-//         ends in malloc, calloc, strdup …, or in lock, wait … after mutex, semaphore …   none: zmalloc_usable, psi_mutex_lock
-//         ends in alloc or allocate       two callers, or one that is a container          ngx_alloc
+//         ends in malloc, calloc, strdup …, in rdlock, wrlock, or in lock, wait … after
+//         mutex, semaphore …              none: zmalloc_usable, psi_mutex_lock
+//         ends in alloc or allocate       two callers, or one that is a container or has
+//                                         such a name itself                               ngx_alloc
 //         contains such a word            three callers                                    init_alloc_root, LWLockAcquire
 //         is unknown                      three callers, or only funnels with such names   postgres!0x5c78fb below palloc
 //         says nothing                    three callers, more than nine tenths of all stacks go through it, and no funnel with
