@@ -49,9 +49,11 @@ double AgeSums::ShareWithin(int64_t ns) const {
 
 double AgeSums::AgeErrorPercent() const {
   if (!(KnownObjects() > 0)) return std::nan("");
-  const double of_objects = std::sqrt(object_squares) / KnownObjects();
-  const double of_bytes = KnownBytes() > 0 ? std::sqrt(byte_squares) / KnownBytes() : 0;
-  return std::fmin(100, 100 * 1.96 * 0.5 * std::fmax(of_objects, of_bytes));
+  constexpr double kHalfWidth = 1.96 * 0.5;
+  const double of_objects = kHalfWidth * std::sqrt(object_squares) / KnownObjects() + unknown_objects / objects;
+  const double of_bytes =
+      KnownBytes() > 0 ? kHalfWidth * std::sqrt(byte_squares) / KnownBytes() + unknown_bytes / bytes : 0;
+  return std::fmin(100, 100 * std::fmax(of_objects, of_bytes));
 }
 
 int64_t AgeSums::MedianNs() const {

@@ -35,9 +35,9 @@ struct AgeSums {
   // Returns the share of the bytes of known age that lived at most `ns`; 0 if no age is known. Exact if `ns` is a
   // bucket's edge.
   double ShareWithin(int64_t ns) const;
-  // Returns the half-width of the 95 % interval for a share of the known ages, in percentage points: for bytes or
+  // Returns the half-width of the 95 % interval for a share of all freed blocks, in percentage points: for bytes or
   // objects, whichever is larger. A block that represents w blocks (including itself) adds w (w − 1) to the variance of
-  // a count. Uses the error of a share of one half, at most 100. NaN if no age is known.
+  // a count. Uses the error of a share of one half, plus the share of unknown age, at most 100. NaN if no age is known.
   double AgeErrorPercent() const;
   // Returns the median age of the freed blocks, interpolated logarithmically between the edges of its bucket, but at
   // most twice the mean. −1 if none was freed.

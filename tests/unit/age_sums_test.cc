@@ -76,5 +76,15 @@ TEST(AgeSums, TheErrorOfSharesIsThatOfTheBlocksThatWereDrawn) {
   EXPECT_TRUE(std::isnan(AgeSums().AgeErrorPercent()));
 }
 
+TEST(AgeSums, BlocksOfUnknownAgeMayHaveAnyAge) {
+  AgeSums sums;
+  AddTo(&sums, {256, 1, 70'000, 0}, 100'000);  // the first block, which represents only itself
+  EXPECT_EQ(sums.AgeErrorPercent(), 0);
+  AddTo(&sums, {25'344, 99, 0, 0}, 0);
+  EXPECT_NEAR(sums.AgeErrorPercent(), 99, 0.1);
+  AddTo(&sums, {90'000, 1, 0, 0}, 0);  // most bytes
+  EXPECT_GT(sums.AgeErrorPercent(), 99.5);
+}
+
 }  // namespace
 }  // namespace holdfast
