@@ -307,7 +307,12 @@ class Finder {
       const bool is_freed = series.is_freed_at_end();
       holds_shown = holds_shown || (at_end && !is_freed);
       freed_shown = freed_shown || (at_end && is_freed);
-      if (const std::string how = HowToNameIn(key); !how.empty()) table.header.push_back("names    " + how);
+      // Missing names of another kind matter only if a stack of that kind grows.
+      const bool has_leak =
+          std::ranges::any_of(entries, [](const auto& entry) { return IsLeak(entry.bytes.growth_class); });
+      if (kind == "heap" || has_leak) {
+        if (const std::string how = HowToNameIn(key); !how.empty()) table.header.push_back("names    " + how);
+      }
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
       for (const LeakSeries::Entry& entry : entries) {

@@ -296,6 +296,25 @@ TEST_F(LeaksTest, KindsAreKeptApart) {
   EXPECT_THAT(text.out, HasSubstr("+60 threads")) << text.out;
 }
 
+// A reservation without names that never grows says nothing about a leak that has names.
+TEST_F(LeaksTest, MissingNamesOfAnotherKindAreOnlySaidIfThatGrows) {
+  for (const bool grows : {false, true}) {
+    std::vector<std::string> files;
+    for (int minute = 0; minute < 12; ++minute) {
+      const auto save = [&](const std::string& kind, const Stack& stack) {
+        Profile p = Snapshot("one", minute * kMinute + 1, {stack});
+        p.comments[0] = p.strings.Intern("kind: " + kind);
+        files.push_back(Save("app.1." + std::to_string(1000 + minute) + "." + kind + ".pb.gz", p));
+      };
+      save("heap", Stack{"main;leak", 1000 * (minute + 1), minute + 1});
+      save("map", Stack{"main;app!app!0x1", grows ? 4096 * (minute + 1) : 1 << 30, 1});
+    }
+    const Result leaks = Leaks({.view = {.files = files}});
+    EXPECT_THAT(leaks.out, HasSubstr("still rising, by leak")) << leaks.out;
+    EXPECT_EQ(leaks.out.find("names    100%") != std::string::npos, grows) << leaks.out;
+  }
+}
+
 // Workers that live for three snapshots each.
 // One file of an exact run, with what its two stacks had allocated at 20 earlier moments.
 class OneExactFile : public LeaksTest {
