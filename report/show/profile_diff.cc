@@ -398,7 +398,17 @@ absl::StatusOr<ProfileDiff> Compare(const ViewOptions& options, const ProfileDif
     is_second_reading = true;
     return read_both();
   };
-  if (const absl::Status read = read_both(); !read.ok()) return read;
+  absl::Status read = read_both();
+  if (!read.ok() && chosen.kind.empty() && !chosen.metric.empty()) {
+    // One side may lack the metric's kind, because nothing of that kind happened.
+    for (const std::string_view kind : KindsWithMetric(chosen.metric)) {
+      if (!ZeroProfileIn(base_files, kind).has_value() && !ZeroProfileIn(head_files, kind).has_value()) continue;
+      chosen.kind = kind;
+      read = read_again();
+      break;
+    }
+  }
+  if (!read.ok()) return read;
   if (before->types != after->types && chosen.kind.empty()) {
     // A folder may lack the other one's default kind, because nothing of that kind happened.
     chosen.kind = before->kind == "heap" ? before->kind : after->kind;

@@ -35,6 +35,16 @@ TEST_F(Builds, AKindWithoutAFileIsZeroIfItWasProfiled) {
               HasSubstr("ok    delay: 0, at most 5s\nok    delay:Flush: 0, at most 1ms\nok    inuse_space: "));
   EXPECT_THAT(ReadFile(junit), HasSubstr("tests=\"3\" failures=\"0\""));
   EXPECT_TRUE(RunTool({"check", "--kind", "block", "--base", all, "--fail-above", "5%", all}).exited(0));
+  // One side has waits, and only the metric is named.
+  const std::string waits = folder() + "/waits";
+  ASSERT_TRUE(RunTool({"run", "-q", "--lock-interval", "1ns", "-o", waits, "--", ProgramPath("locks_of_connections")})
+                  .exited(0));
+  const auto compared = [](const std::string& base, const std::string& head) {
+    return RunTool({"check", "--metric", "delay", "--base", base, "--fail-above", "5%", head});
+  };
+  EXPECT_TRUE(compared(waits, all).exited(0)) << compared(waits, all).err;
+  EXPECT_TRUE(compared(all, waits).exited(1)) << compared(all, waits).err;
+  EXPECT_TRUE(compared(waits, heap).exited(2)) << "waits were not profiled";
   EXPECT_TRUE(RunTool({"check", "--max", "delay=5s", heap}).exited(2)) << "waits were not profiled";
 }
 
