@@ -26,6 +26,7 @@
 #include "report/profile/lock_record_limits.h"
 #include "report/profile/typed_records.h"
 #include "report/show/text_table.h"
+#include "sampler/contract/records.h"
 
 namespace holdfast {
 namespace {
@@ -34,7 +35,7 @@ struct OneProfile {
   const ProfileFile* file;
   std::shared_ptr<Plumbing> plumbing;  // null: show functions as they are
   LockList list;
-  std::vector<std::string> names;  // per lock
+  std::vector<std::string> names;  // per lock; a sum of locks has one for each
   WaitTotals totals = {};          // including locks that are not in the list
 };
 
@@ -83,7 +84,7 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
 }
 
 // Says what the block profile has in total: "1.3s in 38 waits: 36 ended, 2 go on (96ms so far)".
-void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* table) {
+void AddTotals(const WaitTotals& totals, const WaitTotals& listed, bool lacks_locks, TextTable* table) {
   const int64_t waits = WrappedSum(totals.contentions, totals.waiting);
   const int64_t delay_ns = WrappedSum(totals.delay_ns, totals.waiting_ns);
   if (waits == 0) return;
@@ -95,8 +96,9 @@ void AddTotals(const WaitTotals& totals, const WaitTotals& listed, TextTable* ta
   const int64_t left_waits = WrappedDifference(waits, WrappedSum(listed.contentions, listed.waiting));
   const int64_t left_ns = WrappedDifference(delay_ns, WrappedSum(listed.delay_ns, listed.waiting_ns));
   if (left_waits > 0) {
-    text += fmt::format("; {} of these, {}, have no row: joins and idle threads", left_waits,
-                        FormatTimeNs(std::max<int64_t>(0, left_ns)));
+    text += fmt::format("; {} of these, {}, have no row: joins{} idle threads{}", left_waits,
+                        FormatTimeNs(std::max<int64_t>(0, left_ns)), lacks_locks ? "," : " and",
+                        lacks_locks ? " and locks that had no room" : "");
   }
   table->header.push_back(std::move(text));
   for (const auto& [key, value] : {std::pair("contentions", totals.contentions),
@@ -152,7 +154,10 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       listed.Add(lock);
     }
   }
-  AddTotals(totals, listed, &table);
+  uint64_t unlisted_samples = 0;
+  for (const OneProfile& one : profiles) unlisted_samples += UnlistedLockSamplesOf(*one.file->profile);
+  AddTotals(totals, listed, unlisted_samples > 0, &table);
+  table.members.push_back({"unlisted_samples", fmt::format("{}", unlisted_samples)});
   std::stable_sort(locks.begin(), locks.end(), [](const auto& a, const auto& b) {
     return a.second->rank != b.second->rank ? a.second->rank < b.second->rank
                                             : a.second->all_delay_ns() > b.second->all_delay_ns();
@@ -214,6 +219,15 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   return table;
 }
 
+// Whether any function of a stack matches, including inlined ones.
+bool StackMatches(const Profile& profile, const std::vector<uint32_t>& stack, const Pattern& pattern) {
+  return std::ranges::any_of(stack, [&](uint32_t location) {
+    return std::ranges::any_of(profile.LinesOf(profile.locations[location]), [&](const Profile::Line& line) {
+      return line.function != Profile::kNone && pattern.Matches(profile.strings[profile.functions[line.function].name]);
+    });
+  });
+}
+
 // Lists the functions on the other side of all pairs in which the given side's stack has a matching function.
 TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& pattern, LockSide given, size_t count) {
   const bool holders = given == LockSide::kHolder;
@@ -229,10 +243,7 @@ TextTable OtherSide(const std::vector<OneProfile>& profiles, const Pattern& patt
       const int mine = holders ? pair.holder : pair.waiter, other = holders ? pair.waiter : pair.holder;
       if (mine == LockList::kUnknown || pair.holder == LockList::kUnknown) continue;
       const auto& stack = one.list.stacks[static_cast<size_t>(mine)];
-      const std::vector<std::string> functions = FunctionsOf(profile, stack);
-      if (std::none_of(functions.begin(), functions.end(),
-                       [&](const std::string& name) { return pattern.Matches(name); }))
-        continue;
+      if (!StackMatches(profile, stack, pattern)) continue;
       const auto lock = std::find_if(one.list.locks.begin(), one.list.locks.end(),
                                      [&](const LockList::Lock& l) { return l.number == pair.lock; });
       if (lock == one.list.locks.end()) continue;
@@ -379,8 +390,12 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     const auto counted = counts.find(group.process);
     const bool has_counts = counted != counts.end() && counted->second->time_nanos >= file->time_nanos;
     one.totals = WaitTotalsOf(has_counts ? *counted->second->profile : *file->profile, one.list);
-    for (const LockList::Lock& lock : one.list.locks)
-      one.names.push_back(LockNameOf(*file->profile, one.list, lock, one.plumbing.get()));
+    for (const LockList::Lock& lock : one.list.locks) {
+      LockList::Lock single = lock;
+      single.locks = 1;
+      one.names.insert(one.names.end(), static_cast<size_t>(std::clamp(lock.locks, 1, static_cast<int>(kMaxLocks))),
+                       LockNameOf(*file->profile, one.list, single, one.plumbing.get()));
+    }
     if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.plumbing.get());
     if (!added) {
       *other = std::move(one);
@@ -409,6 +424,12 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       const std::string deadlocks = DeadlockText(*one.file->profile);
       if (!deadlocks.empty() && said_deadlocks.insert(deadlocks).second) out << deadlocks << "\n";
     }
+    for (const OneProfile& one : profiles) {
+      for (const std::string& loss : LockLossesOf(*one.file->profile)) {
+        header.push_back(
+            fmt::format("lost     {}{}", profiles.size() > 1 ? Printable(one.file->program) + ": " : "", loss));
+      }
+    }
     if (const std::string spinning = SpinningLocksOf(*set); !spinning.empty())
       header.push_back("note     " + Printable(spinning));
     if (!unseen.empty()) {
@@ -419,6 +440,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
   if (options.holder.empty() && options.waiter.empty()) {
     TextTable table = LockTable(profiles, options.count);
     table.header.insert(table.header.begin(), header.begin(), header.end());
+    if (table.rows.empty() && style->format == Format::kTable) table.columns.clear();
     Print(table, *style, out);
   } else {
     const bool holders = !options.holder.empty();

@@ -111,6 +111,42 @@ TEST_F(LocksView, FitsEachWidthWithWhatAnswers) {
   }
 }
 
+TEST_F(LocksView, LocksWithoutRoomAreReported) {
+  Profile p = LockProfile();
+  std::erase(p.comments, p.strings.Intern("kind: mutex"));
+  p.AddComment("kind: block");
+  p.AddComment("lost lock-table-full: 407");
+  const std::string file = Write("app.1.0001.block.pb.gz", "one", 1, std::move(p));
+  LocksOptions options;
+  options.files = {file};
+  options.color = "never";
+  const auto locks = [&] { return Catch([&](auto& out, auto& err) { return RunLocks(options, out, err); }).out; };
+  const std::string text = locks();
+  EXPECT_NE(text.find("\nlost     407 samples of locks that holdfast locks does not list: more than 4,096 locks"),
+            std::string::npos)
+      << text;
+  options.format = "json";
+  EXPECT_NE(locks().find("\"unlisted_samples\": 407"), std::string::npos) << locks();
+}
+
+TEST_F(LocksView, AHolderIsFoundByTheFunctionThatItsUnlockIsInlinedInto) {
+  Profile p = LockProfile();
+  p.functions.push_back({.name = p.strings.Intern("app::Flush()")});
+  for (Profile::Location& location : p.locations) {
+    const auto lines = p.LinesOf(location);
+    if (lines.empty() || !p.strings[p.functions[lines[0].function].name].starts_with("std::lock_guard")) continue;
+    const Profile::Line both[] = {lines[0], {.function = static_cast<uint32_t>(p.functions.size() - 1)}};
+    p.SetLines(&location, both);
+  }
+  LocksOptions options;
+  options.files = {Write("app.1.0001.mutex.pb.gz", "one", 1, std::move(p))};
+  options.color = "never";
+  options.holder = "^app::Flush";
+  const Result r = Catch([&](auto& out, auto& err) { return RunLocks(options, out, err); });
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_NE(r.out.find("rows_mutex_of_the_table"), std::string::npos) << r.out;
+}
+
 TEST_F(LocksView, WideAndVerboseTellAll) {
   EXPECT_EQ(Locks({.wide = true, .width = 80}).out, Golden("locks_wide.txt")) << Locks({.wide = true, .width = 80}).out;
   const Result verbose = Locks({.details = true, .width = 80});

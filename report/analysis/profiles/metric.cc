@@ -38,6 +38,13 @@ constexpr std::string_view kLossTexts[kLosses] = {
 };
 static_assert(!kLossTexts[kLosses - 1].empty());
 
+void AddLossTexts(const Profile& profile, Loss cause, std::vector<std::string>* texts) {
+  const auto i = static_cast<size_t>(cause);
+  for (const record::Loss& loss : profile.records().loss) {
+    if (loss.cause == kLossNames[i]) texts->push_back(fmt::format("{} {}", loss.count, kLossTexts[i]));
+  }
+}
+
 std::vector<std::string_view> MetricNames(const Profile& profile) {
   std::vector<std::string_view> names;
   for (const auto& type : profile.sample_types) names.push_back(profile.strings[type.type]);
@@ -185,11 +192,7 @@ void AddAgesKnown(const std::vector<const Profile*>& of, Profile* sum) {
 
 std::vector<std::string> LossesOf(const Profile& profile) {
   std::vector<std::string> losses;
-  for (int i = 0; i < kLosses; ++i) {
-    for (const record::Loss& loss : profile.records().loss) {
-      if (loss.cause == kLossNames[i]) losses.push_back(fmt::format("{} {}", loss.count, kLossTexts[i]));
-    }
-  }
+  for (int i = 0; i < kLosses; ++i) AddLossTexts(profile, static_cast<Loss>(i), &losses);
   for (const record::UnseenFrees& unseen : profile.records().unseen_frees) {
     losses.push_back(
         fmt::format("the frees of {:.0f} bytes in {:.0f} blocks of {}, which calls another free: they count as freed",
@@ -200,6 +203,21 @@ std::vector<std::string> LossesOf(const Profile& profile) {
     if (!allocator->is_seen) losses.push_back(allocator->outcome);
   }
   return losses;
+}
+
+std::vector<std::string> LockLossesOf(const Profile& profile) {
+  std::vector<std::string> losses;
+  for (const Loss cause : {Loss::kLockTableFull, Loss::kLockSlotTaken, Loss::kSumFull, Loss::kOngoingFull})
+    AddLossTexts(profile, cause, &losses);
+  return losses;
+}
+
+uint64_t UnlistedLockSamplesOf(const Profile& profile) {
+  uint64_t samples = 0;
+  for (const record::Loss& loss : profile.records().loss) {
+    if (loss.cause == kLossNames[static_cast<size_t>(Loss::kLockTableFull)]) samples += loss.count;
+  }
+  return samples;
 }
 
 }  // namespace holdfast

@@ -76,6 +76,10 @@ void AddAgesKnown(const std::vector<const Profile*>& of, Profile* sum);
 
 // Returns one entry per cause of loss: "312 samples: the stack table was full (raise --max-memory)".
 std::vector<std::string> LossesOf(const Profile& profile);
+// Returns only the losses that concern single locks, their waits and their holders.
+std::vector<std::string> LockLossesOf(const Profile& profile);
+// Returns how many samples belong to locks, or to pairs of holder and waiter, that had no room in the table.
+uint64_t UnlistedLockSamplesOf(const Profile& profile);
 
 }  // namespace holdfast
 
