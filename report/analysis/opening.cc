@@ -30,26 +30,21 @@ bool HoldsHardlyAnything(const Profile& heap, double in_use) {
   return at_end && in_use <= kHardlyAnything * static_cast<double>(PeakBytesOf(heap).value_or(0));
 }
 
-double OwnTotal(const Profile& profile, size_t metric, Plumbing* plumbing) {
-  double total = 0;
-  for (size_t i = 0; i < profile.samples.size(); ++i) {
-    const int64_t value = profile.ValuesOf(i)[metric];
-    if (value != 0 && plumbing->OwnerOf(profile.FramesOf(profile.samples[i])).has_value())
-      total += static_cast<double>(value);
-  }
-  return total;
-}
-
 }  // namespace
 
 std::optional<OwnMemory> OwnMemory::Of(const Profile& heap, std::string process, Plumbing* plumbing) {
   const auto in_use = FindMetric(heap, "inuse_space"), allocated = FindMetric(heap, "alloc_space");
   if (!in_use.ok() || !allocated.ok()) return std::nullopt;
-  const double held = OwnTotal(heap, *in_use, plumbing);
+  double held = 0, of_all = 0;
+  for (size_t i = 0; i < heap.samples.size(); ++i) {
+    if (!plumbing->OwnerOf(heap.FramesOf(heap.samples[i])).has_value()) continue;
+    held += static_cast<double>(heap.ValuesOf(i)[*in_use]);
+    of_all += static_cast<double>(heap.ValuesOf(i)[*allocated]);
+  }
   return OwnMemory{.process = std::move(process),
                    .in_use = HoldsHardlyAnything(heap, held) ? 0 : held,
                    .variance = std::pow(HalfWidth(heap, *in_use).value_or(0), 2),
-                   .allocated = OwnTotal(heap, *allocated, plumbing),
+                   .allocated = of_all,
                    .left = heap.Total(*in_use)};
 }
 

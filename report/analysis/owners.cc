@@ -106,25 +106,27 @@ std::string Owners::NameOf(uint32_t owner) const {
 // Returns the function that is mostly responsible for `owner`. Candidates are functions through which at least half of
 // the owner's value comes, but not nearly the whole total (as through main or an event loop). Returns the outermost
 // candidate, or the largest of several; "" if there is none.
-std::string Owners::MainCallerOf(uint32_t owner) const {
+std::string Owners::MainCallerOf(uint32_t owner, const FlatTable& flat) const {
   std::vector<bool> is_owner;  // by node: filters may have removed the owner from a stack
   for (const FrameNode& node : stacks_.nodes()) {
     const Sum& sum = sums_[owner];
     is_owner.push_back(node.function == sum.function && (sum.function != 0 || node.mapping == sum.mapping));
   }
-  std::vector<int64_t> through(stacks_.nodes().size()), total(stacks_.nodes().size());
-  std::vector<uint32_t> once;
+  std::vector<int64_t> through(stacks_.nodes().size()), total;
+  for (uint32_t node = 0; node < through.size(); ++node) total.push_back(flat.Total(node));
+  std::vector<size_t> counted(through.size(), SIZE_MAX);  // the last stack that counted the node: each counts once
   for (size_t i = 0; i < stacks_.size(); ++i) {
-    if (unheld_stacks_[i]) continue;
+    if (!unheld_stacks_[i] && of_[i] != owner) continue;
     const auto frames = stacks_.FramesOf(i);
-    const bool is_owners =
-        of_[i] == owner && std::any_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; });
-    once.assign(frames.begin(), frames.end());
-    std::sort(once.begin(), once.end());
-    once.erase(std::unique(once.begin(), once.end()), once.end());
-    for (const uint32_t node : once) {
-      total[node] = WrappedSum(total[node], stacks_.ValuesOf(i)[0]);
-      if (is_owners) through[node] = WrappedSum(through[node], stacks_.ValuesOf(i)[0]);
+    if (!unheld_stacks_[i] && std::none_of(frames.begin(), frames.end(), [&](uint32_t n) { return is_owner[n]; }))
+      continue;
+    for (const uint32_t node : frames) {
+      if (std::exchange(counted[node], i) == i) continue;
+      if (unheld_stacks_[i]) {
+        total[node] = WrappedDifference(total[node], stacks_.ValuesOf(i)[0]);
+      } else {
+        through[node] = WrappedSum(through[node], stacks_.ValuesOf(i)[0]);
+      }
     }
   }
   std::vector<bool> answers(through.size());
@@ -239,7 +241,7 @@ std::optional<Biggest> Owners::BiggestOf(const FlatTable& flat, bool with_branch
       return branch;
     }
   }
-  biggest.other = MainCallerOf(most);
+  biggest.other = MainCallerOf(most, flat);
   return biggest;
 }
 

@@ -65,7 +65,7 @@ class Owners {
     size_t sample = 0;  // one of its samples
   };
   std::string NameOf(uint32_t owner) const;
-  std::string MainCallerOf(uint32_t owner) const;
+  std::string MainCallerOf(uint32_t owner, const FlatTable& flat) const;
   std::optional<Biggest> LargestBranch(const FlatTable& flat) const;
 
   const FilteredStacks& stacks_;

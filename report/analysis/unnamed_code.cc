@@ -65,6 +65,7 @@ void AddMapless(const Profile& profile, size_t metric, double whole, UnnamedCode
     is_python.push_back(location.mapping != kNoFunction &&
                         IsPython(profile.strings[profile.mappings[location.mapping].file]));
   }
+  if (std::ranges::find(is_jit, true) == is_jit.end() && std::ranges::find(is_python, true) == is_python.end()) return;
   double sum = 0;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto frames = profile.FramesOf(profile.samples[i]);
@@ -91,11 +92,14 @@ std::string UnreadOf(const Profile& profile, const std::string& path) {
 
 UnnamedCode UnnamedCodeOf(const Profile& profile, size_t metric, Plumbing* plumbing) {
   const std::vector<Place> places = PlacesOf(profile, plumbing);
+  const bool has_nameless =
+      std::ranges::any_of(places, [](const Place& place) { return place.is_nameless && !place.is_plumbing; });
   std::vector<double> sums(profile.mappings.size());
   double whole = 0, all = 0;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     const auto value = std::abs(static_cast<double>(profile.ValuesOf(i)[metric]));
     whole += value;
+    if (!has_nameless) continue;
     uint32_t first = kNoFunction;  // the owner's mapping if the owner has no name
     bool has_owner = false;
     size_t own = 0, nameless = 0;

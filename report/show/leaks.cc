@@ -153,12 +153,12 @@ class Finder {
       const OfKind key(described.process, described.kind_stated ? described.kind : "heap");
       family_of_.try_emplace(key, FamilyOf(described));
       if (!described.process.empty()) memory_[described.process].Add(described);
-      if (const auto newest = newest_[key]; newest == nullptr || newest->time_nanos <= described.profile->time_nanos) {
-        newest_[key] = described.profile;
-      }
       const auto [series, added] = processes_.try_emplace(
           key, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
+      ProfileFile& newest = newest_[key];
+      if (newest.profile == nullptr || newest.profile->time_nanos <= described.profile->time_nanos)
+        newest = std::move(described);
     }
     // A kind without a file did not change if other kinds have a file of a later snapshot.
     std::map<std::string, int64_t> newest;
@@ -221,10 +221,9 @@ class Finder {
 
   // Returns why the newest profiles cannot be judged, or "".
   std::string WhyIncomplete() const {
-    for (const auto& [key, profile] : newest_) {
-      if (profile != nullptr && profile->records().allocator.has_value() &&
-          !profile->records().allocator->incomplete.empty())
-        return profile->records().allocator->incomplete;
+    for (const auto& [key, file] : newest_) {
+      const auto& allocator = file.profile->records().allocator;
+      if (allocator.has_value() && !allocator->incomplete.empty()) return allocator->incomplete;
     }
     return "";
   }
@@ -603,11 +602,11 @@ class Finder {
 
   // Returns how to get the names missing in a process's newest snapshot.
   std::string HowToNameIn(const OfKind& process) const {
-    const Profile& profile = *newest_.at(process);
-    auto plumbing = Plumbing::Make(profile, options_.view.stacks.plumbing);
-    const auto in_use = FindMetric(profile, "inuse_space");
+    const ProfileFile& newest = newest_.at(process);
+    const auto plumbing = PlumbingOf(newest, options_.view.stacks.plumbing);
+    const auto in_use = FindMetric(*newest.profile, "inuse_space");
     if (!plumbing.ok() || !in_use.ok()) return "";
-    return HowToName(UnnamedCodeOf(profile, *in_use, &*plumbing), options_.view.files);
+    return HowToName(UnnamedCodeOf(*newest.profile, *in_use, plumbing->get()), options_.view.files);
   }
 
   std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
@@ -719,7 +718,7 @@ class Finder {
   std::map<std::string, std::string> program_of_;  // by identity: the program and its build
   std::map<std::string, AllMemory> memory_;        // by identity
   bool is_chosen_ = true;                          // no file was given by name
-  std::map<OfKind, std::shared_ptr<Profile>> newest_;
+  std::map<OfKind, ProfileFile> newest_;
   std::map<std::string, std::vector<ProfileFile>> ages_;  // by identity: the newest lifetimes profiles
 };
 

@@ -334,7 +334,7 @@ bool SaysThatNobodyWaited(const ProfileSet& set, const std::vector<std::string>&
   return std::any_of(set.groups.begin(), set.groups.end(), is_of_waits) || ZeroProfileIn(files, "block").has_value();
 }
 
-absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const Profile& profile, const LocksOptions& options) {
+absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingToFold(const Profile& profile, const LocksOptions& options) {
   if (!options.fold) return nullptr;
   auto plumbing = Plumbing::Make(profile, options.plumbing);
   if (!plumbing.ok()) return plumbing.status();
@@ -384,7 +384,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
                            [&](const OneProfile& one) { return one.file->process == group.process; });
       if (other == profiles.end() || other->file->time_nanos >= file->time_nanos) continue;
     }
-    auto plumbing = PlumbingOf(*file->profile, options);
+    auto plumbing = PlumbingToFold(*file->profile, options);
     if (!plumbing.ok()) return wrong(plumbing.status(), kWrongUsage);
     OneProfile one = {file, *plumbing, ReadLockList(*file->profile, plumbing->get()), {}};
     const auto counted = counts.find(group.process);

@@ -154,9 +154,9 @@ Opened OpeningOfFiles(const std::vector<const ProfileFile*>& files, size_t metri
   Opened opened;
   std::vector<OwnMemory> heaps;
   for (const ProfileFile* file : files) {
-    auto plumbing = Plumbing::Make(*file->profile, options.stacks.plumbing);
+    const auto plumbing = PlumbingOf(*file, options.stacks.plumbing);
     if (!plumbing.ok()) return {};  // the command says so later
-    const auto heap = OwnMemory::Of(*file->profile, file->process, &*plumbing);
+    const auto heap = OwnMemory::Of(*file->profile, file->process, plumbing->get());
     if (!heap.has_value()) return {};
     opened.left = WrappedSum(opened.left, heap->left);
     heaps.push_back(*heap);
@@ -326,6 +326,7 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   const bool wants_errors = options.errors || HasFilter(options.stacks) || options.format != "table";
   if (files.size() == 1) {
     view.profile = files[0]->profile;
+    view.plumbing = files[0]->plumbing;
     if (wants_errors) view.variances = VariancesOf(first, LooksAtAges(options.stacks));
     return view;
   }
@@ -341,9 +342,9 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
   if (view.kind == "mutex" || view.kind == "block") {
     view.contends.emplace();
     for (const ProfileFile* file : files) {
-      auto plumbing = Plumbing::Make(*file->profile, options.stacks.plumbing);
+      const auto plumbing = PlumbingOf(*file, options.stacks.plumbing);
       if (!plumbing.ok()) return plumbing.status();
-      view.contends->merge(std::set<std::string>(IdleWaits(*file->profile, &*plumbing).contends()));
+      view.contends->merge(std::set<std::string>(IdleWaits(*file->profile, plumbing->get()).contends()));
     }
   }
   for (const ProfileFile* file : files) ObjectNames(*file->profile).AddTo(merged.profile.get());
@@ -400,9 +401,9 @@ std::optional<LockTrouble> LockTroubleIn(const ProfileSet& blocks, const ViewOpt
   for (const ProfileGroup& group : blocks.groups) {
     const ProfileFile* newest = group.NewestCumulative();
     if (newest == nullptr || newest->profile == nullptr) continue;
-    auto plumbing = Plumbing::Make(*newest->profile, options.stacks.plumbing);
+    const auto plumbing = PlumbingOf(*newest, options.stacks.plumbing);
     if (!plumbing.ok()) continue;
-    const auto trouble = LockTroubleOf(*newest->profile, &*plumbing);
+    const auto trouble = LockTroubleOf(*newest->profile, plumbing->get());
     if (!trouble.has_value()) continue;
     if (sum.has_value()) {
       sum->Add(*trouble);
@@ -487,6 +488,13 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
     return NothingLeft();
   }
   return stacks;
+}
+
+absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const View& view, const ViewOptions& options) {
+  if (view.plumbing != nullptr) return view.plumbing;
+  auto made = Plumbing::Make(*view.profile, options.stacks.plumbing);
+  if (!made.ok()) return made.status();
+  return std::make_shared<Plumbing>(*std::move(made));
 }
 
 void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* plumbing, TextTable* table) {

@@ -54,6 +54,7 @@ struct ViewOptions {
 
 struct View {
   std::shared_ptr<const Profile> profile;   // the sum of all files
+  std::shared_ptr<Plumbing> plumbing;       // of `profile`, if choosing the metric needed it; see PlumbingOf
   std::vector<double> variances;            // of `profile`, if requested and known
   size_t metric = 0;                        // index of the sample type
   size_t default_metric = 0;                // according to the profile
@@ -119,6 +120,9 @@ absl::StatusOr<FilteredStacks> StacksOf(const View& view, const ViewOptions& opt
 // HasFilter: whether any filter by name or label is set. NothingLeft: the error if the filters leave nothing.
 bool HasFilter(const StackOptions& options);
 absl::Status NothingLeft();
+
+// Returns the plumbing of the view's profile.
+absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const View& view, const ViewOptions& options);
 
 // Adds a line about code without names if it is a large part of the total. `plumbing` must belong to the view's profile.
 void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* plumbing, TextTable* table);

@@ -125,18 +125,19 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   if (!stacks.ok()) return Failed(stacks.status(), err);
   const FlatTable flat(*stacks);
   std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
-  auto plumbing = Plumbing::Make(*view->profile, options.stacks.plumbing);
-  if (!plumbing.ok()) return Failed(plumbing.status(), err);
+  const auto made = PlumbingOf(*view, options);
+  if (!made.ok()) return Failed(made.status(), err);
+  Plumbing* const plumbing = made->get();
   // By a label: show the totals of the label's values.
   const bool by_label =
       std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
   if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
-  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, &*plumbing, *view->contends)
-                                                    : IdleWaits(*view->profile, &*plumbing);
+  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, plumbing, *view->contends)
+                                                    : IdleWaits(*view->profile, plumbing);
   const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
   std::vector<OfRank> waited;
   if (idle.any()) waited = IdleLast(*stacks, ranks, options.by_total || by_label, &nodes);
-  const Owners owners(*stacks, ranks, &*plumbing);
+  const Owners owners(*stacks, ranks, plumbing);
   // Oldest first: memory that is never freed is at the top.
   if (by_label && options.stacks.by == "age") {
     std::stable_sort(nodes.begin(), nodes.end(),
@@ -157,7 +158,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
     table.header.emplace_back("threads  by start function; in brackets their names at a snapshot");
   }
   if (style->format == Format::kTable) {
-    AddMissingNames(*view, options, &*plumbing, &table);
+    AddMissingNames(*view, options, plumbing, &table);
     AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, names, &table);
   }
   const char* error_title = options.errors ? "±" : "";

@@ -53,6 +53,18 @@ double ErrorsOf(double p) {
   return low;
 }
 
+// Returns the standard errors at which a process raises a false alarm with probability kFalseAlarm if `series` of its
+// series are judged. Callers judge all series of a process in turn, so one answer is kept.
+double AlarmErrors(size_t series) {
+  thread_local size_t last = 0;
+  thread_local double errors = 0;
+  if (series != last) {
+    errors = ErrorsOf(kFalseAlarm / static_cast<double>(series));
+    last = series;
+  }
+  return errors;
+}
+
 // Converts Student's t with `freedom` degrees of freedom to standard errors of a normal distribution (Wallace's
 // approximation).
 double NormalOf(double t, double freedom) {
@@ -97,7 +109,7 @@ Line FitLine(const std::vector<double>& times, const std::vector<double>& values
 class Course {
  public:
   explicit Course(const Series& series) : series_(series), n_(series.values.size()) {
-    const double errors = ErrorsOf(kFalseAlarm / static_cast<double>(std::max<size_t>(1, series.looked_at)));
+    const double errors = AlarmErrors(std::max<size_t>(1, series.looked_at));
     alarm_ = std::clamp(errors, kMinAlarm, kMaxAlarm);
     alarm_if_nothing_is_freed_ = std::min(errors, kMaxAlarm);
     MakeClock();
@@ -602,7 +614,8 @@ class Course {
   void SetBound(Growth* growth) const {
     const size_t last = n_ - 1;
     growth->bound = kInfinity;
-    const double errors = ErrorsOf(kBoundError / kWindows), w = series_.sample;
+    static const double errors = ErrorsOf(kBoundError / kWindows);
+    const double w = series_.sample;
     const double few = (errors * errors + 2) / 3 * w;  // for a Poisson count
     const auto take = [&](double most, double rise, size_t first, double time) {
       if (most / time >= growth->bound) return;

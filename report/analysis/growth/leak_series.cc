@@ -90,7 +90,7 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   options.fold_plumbing = false;
   const auto stacks = FilteredStacks::Build(file.profile, columns, options, variances);
   if (!stacks.ok()) return stacks.status();
-  auto plumbing = Plumbing::Make(profile, options_.plumbing);
+  const auto plumbing = PlumbingOf(file, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
   snapshots_.push_back({file.steady_nanos, file.path, file.moment, profile.process().unchanged_snapshots, false});
@@ -102,30 +102,32 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   }
   std::vector<StringId> names;  // of each node: nodes differ between files
   std::vector<bool> suppressed;
+  // Whether a stack with this leaf is left out: an allocator's mapping is charged to the stack that used up the one
+  // before. The heap profile has what is in it by allocating stack. glibc's mappings are always left out.
+  std::vector<uint8_t> left_out;
+  const auto& profiled = profile.process().profiled;
+  const bool has_heap = file.kind == "map" && std::ranges::find(profiled, "heap") != profiled.end();
   for (const FrameNode& node : stacks->nodes()) {
     names.push_back(names_.Intern(node.name));
     if (options_.fold_plumbing) {
       Forwards& forwards = plumbing_.try_emplace(names.back(), Forwards{file.steady_nanos, true, false}).first->second;
       if (file.steady_nanos > forwards.time) forwards = {file.steady_nanos, true, false};
       if (file.steady_nanos == forwards.time) {
-        forwards.always = forwards.always && plumbing->Holds(node.profile_function, node.mapping);
-        forwards.calls_users = forwards.calls_users || plumbing->CallsUsers(node.profile_function);
+        forwards.always = forwards.always && (*plumbing)->Holds(node.profile_function, node.mapping);
+        forwards.calls_users = forwards.calls_users || (*plumbing)->CallsUsers(node.profile_function);
       }
     }
     bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
     for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
     suppressed.push_back(!suppressions_->empty() && known);
+    left_out.push_back(IsOfLibcHeaps(node.name) || (has_heap && IsOfAllocator(profile, node)));
   }
+  const bool any_suppressed = std::ranges::find(suppressed, true) != suppressed.end();
   totals_.emplace_back(snapshot, Point());
-  // An allocator's mapping is charged to the stack that used up the one before. The heap profile has what is in it by
-  // allocating stack, so such mappings are left out; glibc's always.
-  const auto& profiled = profile.process().profiled;
-  const bool has_heap = file.kind == "map" && std::ranges::find(profiled, "heap") != profiled.end();
   absl::flat_hash_map<uint32_t, uint64_t> key_of_sample;
   for (size_t i = 0; i < stacks->size(); ++i) {
     const auto frames = stacks->FramesOf(i);
-    if (!frames.empty() && IsOfLibcHeaps(stacks->nodes()[frames[0]].name)) continue;
-    if (!frames.empty() && has_heap && IsOfAllocator(profile, stacks->nodes()[frames[0]])) continue;
+    if (!frames.empty() && left_out[frames[0]] != 0) continue;
     const auto telling = frames.first(depth_ == 0 ? frames.size() : std::min(depth_, frames.size()));
     uint64_t key = 0;
     for (const uint32_t node : telling) key = absl::HashOf(key, names[node]);
@@ -137,8 +139,8 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
       for (const uint32_t node : telling) frames_.push_back(names[node]);
     }
     if (profile.records().course.has_value()) key_of_sample.emplace(static_cast<uint32_t>(stacks->SampleOf(i)), key);
-    stack.suppressed =
-        stack.suppressed || std::any_of(frames.begin(), frames.end(), [&](uint32_t node) { return suppressed[node]; });
+    stack.suppressed = stack.suppressed ||
+                       (any_suppressed && std::ranges::any_of(frames, [&](uint32_t node) { return suppressed[node]; }));
     if (suppressions_->has_stacks() && !stack.suppressed)
       stack.suppressed = MatchesAsStack(*suppressions_, *stacks, frames);
     if (stack.points.empty() || stack.points.back().first != snapshot) stack.points.emplace_back(snapshot, Point());

@@ -10,6 +10,7 @@
 #include "report/analysis/profiles/frame_origin.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/metric.h"
+#include "report/analysis/profiles/profile_set.h"
 #include "report/base/base_name.h"
 #include "report/profile/profile_kind.h"
 
@@ -356,7 +357,6 @@ struct Plumbing::Funnel {
   bool is_above_distinctive = false;  // above a funnel by its name
   bool has_other_caller = false;      // one that is no funnel with an allocator's name
   bool has_unlike_caller = false;     // one without an allocator's name
-  size_t last = 0;                    // stack that was counted
   size_t stacks = 0, from_start = 0;
   // The first few of each: callers in the middle of the program, and functions that a thread starts with.
   std::array<uint32_t, 3> callers = {Profile::kNone, Profile::kNone, Profile::kNone};
@@ -408,14 +408,26 @@ absl::StatusOr<Plumbing> Plumbing::Make(const Profile& profile, const std::vecto
   made.by_function_.assign(profile.functions.size(), -1);
   made.by_object_.assign(profile.mappings.size() + 1, -1);
   made.is_funnel_.assign(profile.functions.size(), false);
+  made.hints_.assign(profile.functions.size(), FunnelHint::kNone);
   made.interpreter_function_.assign(profile.functions.size(), -1);
   made.interpreter_object_.assign(profile.mappings.size() + 1, -1);
   made.NumberNames();
+  made.ReadCalls();
   const Starts starts = made.FindStarts();
   made.FindFunnels(starts);
   if (IsMemoryKind(ProfileKindOf(profile))) made.FindPools(starts);
   made.FindInterpreters();
   return made;
+}
+
+absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const ProfileFile& file,
+                                                     const std::vector<std::string>& patterns) {
+  if (file.plumbing == nullptr) {
+    auto made = Plumbing::Make(*file.profile, patterns);
+    if (!made.ok()) return made.status();
+    file.plumbing = std::make_shared<Plumbing>(*std::move(made));
+  }
+  return file.plumbing;
 }
 
 std::string_view Plumbing::ObjectOf(uint32_t mapping) const {
@@ -469,106 +481,156 @@ void Plumbing::NumberNames() {
     name_of_.push_back(first.emplace(profile_.functions[i].name, i).first->second);
 }
 
+void Plumbing::ReadCalls() {
+  const size_t count = profile_.locations.size();
+  first_call_.reserve(count + 1);
+  first_call_.push_back(0);
+  is_unnamed_.reserve(count);
+  calls_.reserve(count);
+  for (const Profile::Location& location : profile_.locations) {
+    is_unnamed_.push_back(location.lines == 0 && !HoldsObject(location.mapping));
+    for (const Profile::Line& line : profile_.LinesOf(location)) {
+      if (line.function == Profile::kNone) continue;
+      calls_.push_back({line.function, name_of_[line.function], IsPlain(line.function, location.mapping)});
+    }
+    first_call_.push_back(static_cast<uint32_t>(calls_.size()));
+  }
+}
+
+// A thread starts with the outermost function that is not plumbing.
 Plumbing::Starts Plumbing::FindStarts() {
+  constexpr uint32_t kFurtherIn = Profile::kNone - 1;
+  std::vector<uint32_t> start_at;  // per location
+  start_at.reserve(profile_.locations.size());
+  for (uint32_t location = 0; location < profile_.locations.size(); ++location) {
+    const auto calls = CallsAt(location);
+    const auto outermost = std::find_if(calls.rbegin(), calls.rend(), [](const Call& call) { return !call.is_plain; });
+    if (outermost == calls.rend()) {
+      start_at.push_back(kFurtherIn);
+      continue;
+    }
+    // [glibc heap] and the like are no functions.
+    const bool is_function = !profile_.strings[profile_.functions[outermost->function].name].starts_with('[');
+    start_at.push_back(is_function ? outermost->name : Profile::kNone);
+  }
   Starts starts;
   starts.of.reserve(profile_.samples.size());
   for (const Profile::Sample& sample : profile_.samples) {
-    starts.of.push_back(StartOf(profile_.FramesOf(sample)));
+    const auto frames = profile_.FramesOf(sample);
+    size_t i = frames.size();
+    while (i > 0 && start_at[frames[i - 1]] == kFurtherIn) --i;
+    starts.of.push_back(i > 0 ? start_at[frames[i - 1]] : Profile::kNone);
     starts.known += starts.of.back() != Profile::kNone ? 1 : 0;
   }
   return starts;
 }
 
-// Finds which functions only forward: of those that may, the ones that nothing refutes.
+// Returns the names that more than nine tenths of the stacks with a known start go through. A name that is missing in a
+// tenth of all stacks is none of them, so most names are excluded early. The rest of the stacks is searched only for the
+// others, from the outermost frame on: most of them are functions such as main.
+std::vector<uint32_t> Plumbing::NamesInNearlyAll(const Starts& starts) const {
+  struct Count {
+    size_t last = 0;  // number of the stack that was counted
+    size_t stacks = 0;
+  };
+  std::vector<Count> counts(profile_.functions.size());
+  std::vector<uint8_t> is_open(profile_.locations.size(), 1);  // whether a name at the location is not excluded
+  size_t open = profile_.functions.size();                     // names that are not excluded
+  const auto exclude = [&](size_t counted) {
+    const auto may_be = [&](const Count& count) { return 10 * (counted - count.stacks) < starts.known; };
+    open = static_cast<size_t>(std::ranges::count_if(counts, may_be));
+    for (uint32_t location = 0; location < is_open.size(); ++location) {
+      is_open[location] =
+          std::ranges::any_of(CallsAt(location), [&](const Call& call) { return may_be(counts[call.name]); });
+    }
+  };
+  size_t number = 0, exclude_at = starts.known / 9 + 1;
+  for (size_t i = 0; i < starts.of.size(); ++i) {
+    if (starts.of[i] == Profile::kNone) continue;
+    if (number == exclude_at) {
+      exclude(number);
+      exclude_at *= 2;
+    }
+    if (open == 0) return {};
+    ++number;
+    const auto frames = profile_.FramesOf(profile_.samples[i]);
+    size_t found = 0;
+    for (size_t at = frames.size(); at-- > 0 && found < open;) {
+      if (is_open[frames[at]] == 0) continue;
+      for (const Call& call : CallsAt(frames[at])) {
+        Count& count = counts[call.name];
+        if (std::exchange(count.last, number) == number) continue;
+        ++count.stacks;
+        ++found;
+      }
+    }
+  }
+  std::vector<uint32_t> names;
+  for (uint32_t i = 0; i < counts.size(); ++i) {
+    if (10 * counts[i].stacks > 9 * starts.known) names.push_back(i);
+  }
+  return names;
+}
+
+// Finds which functions only forward: the candidates that nothing refutes.
 void Plumbing::FindFunnels(const Starts& starts) {
   const size_t count = profile_.functions.size();
   std::vector<Funnel> funnels(count);
-  bool any = false;
   for (uint32_t i = 0; i < count; ++i) {
     if (name_of_[i] != i) continue;
     const std::string_view name = profile_.strings[profile_.functions[i].name];
     funnels[i].is_nameless = IsNameless(name);
-    funnels[i].hint = funnels[i].is_nameless ? FunnelHint::kWord : FunnelHintOf(name);
+    hints_[i] = FunnelHintOf(name);
+    funnels[i].hint = funnels[i].is_nameless ? FunnelHint::kWord : hints_[i];
     funnels[i].is_candidate = IsDistinctive(funnels[i].hint);
-    any = any || funnels[i].is_candidate;
   }
-  // Of the others only those come into question that nearly all stacks go through.
-  size_t number = 0;
-  for (size_t i = 0; i < starts.of.size(); ++i) {
-    if (starts.of[i] == Profile::kNone) continue;
-    ++number;
-    for (const uint32_t frame : profile_.FramesOf(profile_.samples[i])) {
-      for (const Profile::Line& line : profile_.LinesOf(profile_.locations[frame])) {
-        if (line.function == Profile::kNone) continue;
-        Funnel& funnel = funnels[name_of_[line.function]];
-        if (std::exchange(funnel.last, number) != number) ++funnel.stacks;
-      }
-    }
-  }
-  for (Funnel& funnel : funnels) {
-    if (funnel.is_candidate || 10 * funnel.stacks <= 9 * starts.known) continue;
-    funnel.is_candidate = any = true;
-  }
-  // One that drops out was below others.
-  while (any && DropDoubtful(starts, &funnels)) {
+  for (const uint32_t name : NamesInNearlyAll(starts)) funnels[name].is_candidate = true;
+  // A candidate that drops out may have been below others.
+  while (DropDoubtful(starts, &funnels)) {
   }
   for (size_t i = 0; i < count; ++i) is_funnel_[i] = funnels[name_of_[i]].is_candidate;
 }
 
-// Returns the function that the thread starts with: the outermost one that is not plumbing.
-uint32_t Plumbing::StartOf(std::span<const uint32_t> frames) {
-  for (size_t i = frames.size(); i-- > 0;) {
-    const Profile::Location& location = profile_.locations[frames[i]];
-    const auto lines = profile_.LinesOf(location);
-    for (size_t line = lines.size(); line-- > 0;) {
-      const uint32_t function = lines[line].function;
-      if (function == Profile::kNone || IsPlain(function, location.mapping)) continue;
-      // [glibc heap] and the like are no functions.
-      return profile_.strings[profile_.functions[function].name].starts_with('[') ? Profile::kNone : name_of_[function];
-    }
-  }
-  return Profile::kNone;
-}
-
 bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) {
+  size_t open = 0;  // candidates that this round has not refuted
   for (Funnel& funnel : *funnels) {
     funnel.is_refuted = funnel.is_containers = funnel.is_above_distinctive = false;
     funnel.has_other_caller = funnel.has_unlike_caller = false;
     funnel.stacks = funnel.from_start = 0;
     funnel.starts.fill(Profile::kNone);
     funnel.callers.fill(Profile::kNone);
+    open += funnel.is_candidate ? 1 : 0;
   }
-  std::vector<bool> has_candidate;  // per location
+  if (open == 0) return false;
+  std::vector<uint8_t> has_candidate;  // per location
   has_candidate.reserve(profile_.locations.size());
-  for (const Profile::Location& location : profile_.locations) {
-    const auto lines = profile_.LinesOf(location);
-    has_candidate.push_back(std::any_of(lines.begin(), lines.end(), [&](const Profile::Line& line) {
-      return line.function != Profile::kNone && (*funnels)[name_of_[line.function]].is_candidate;
-    }));
+  for (uint32_t location = 0; location < profile_.locations.size(); ++location) {
+    const auto calls = CallsAt(location);
+    has_candidate.push_back(
+        std::any_of(calls.begin(), calls.end(), [&](const Call& call) { return (*funnels)[call.name].is_candidate; }));
   }
   std::vector<uint32_t> below;  // candidates from the leaf up to here
   for (size_t i = 0; i < starts.of.size(); ++i) {
+    if (open == 0) break;  // all candidates drop out
     const uint32_t start = starts.of[i];
     if (start == Profile::kNone) continue;
     below.clear();
     bool is_straight = true;  // only plumbing between this frame and the leaf
     uint32_t inner = Profile::kNone;
     for (const uint32_t frame : profile_.FramesOf(profile_.samples[i])) {
-      if (!is_straight && !has_candidate[frame]) continue;
-      const Profile::Location& location = profile_.locations[frame];
-      if (location.lines == 0 && !HoldsObject(location.mapping)) is_straight = false;
-      for (const Profile::Line& line : profile_.LinesOf(location)) {
-        if (line.function == Profile::kNone) continue;
-        const uint32_t function = name_of_[line.function], callee = std::exchange(inner, Profile::kNone);
+      if (!is_straight && has_candidate[frame] == 0) continue;
+      if (is_unnamed_[frame] != 0) is_straight = false;
+      for (const Call& call : CallsAt(frame)) {
+        const uint32_t function = call.name, callee = std::exchange(inner, Profile::kNone);
         Funnel& funnel = (*funnels)[function];
         if (callee != Profile::kNone) {
           const bool is_alike = funnel.hint >= FunnelHint::kAlloc;
           if (!is_alike || !funnel.is_candidate) (*funnels)[callee].has_other_caller = true;
           if (!is_alike && function != callee) (*funnels)[callee].has_unlike_caller = true;
         }
-        if (IsPlain(line.function, location.mapping)) {
+        if (call.is_plain) {
           // A container calls only functions that allocate for it; libc calls whatever it is given.
-          if (is_straight && callee != Profile::kNone && !HoldsObject(location.mapping))
+          if (is_straight && callee != Profile::kNone && !HoldsObject(profile_.locations[frame].mapping))
             (*funnels)[callee].is_containers = true;
         } else if (funnel.is_candidate && is_straight) {
           if (std::find(below.begin(), below.end(), function) == below.end()) {
@@ -580,7 +642,7 @@ bool Plumbing::DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels) 
           }
           inner = function;
         } else {
-          funnel.is_refuted = funnel.is_refuted || funnel.is_candidate;
+          if (funnel.is_candidate && !std::exchange(funnel.is_refuted, true)) --open;
           if (!std::exchange(is_straight, false)) continue;
           for (const uint32_t candidate : below) {
             if (!((*funnels)[candidate].is_nameless && funnel.is_nameless))
@@ -640,25 +702,23 @@ struct Plumbing::Owned {
 std::optional<Plumbing::Owned> Plumbing::OwnedBy(std::span<const uint32_t> frames, uint32_t start) {
   Owned owned;
   for (const uint32_t frame : frames) {
-    const Profile::Location& location = profile_.locations[frame];
-    if (location.lines == 0 && !HoldsObject(location.mapping)) {
+    if (is_unnamed_[frame] != 0) {
       if (owned.owner == Profile::kNone) return std::nullopt;
       owned.is_start = false;  // an unnamed caller
       return owned;
     }
-    for (const Profile::Line& line : profile_.LinesOf(location)) {
-      if (line.function == Profile::kNone || IsPlain(line.function, location.mapping)) continue;
-      const uint32_t function = name_of_[line.function];
+    for (const Call& call : CallsAt(frame)) {
+      if (call.is_plain) continue;
       if (owned.owner != Profile::kNone) {
-        if (function == owned.owner) continue;
-        owned.caller = function;
-        owned.is_start = function == start;
+        if (call.name == owned.owner) continue;
+        owned.caller = call.name;
+        owned.is_start = call.name == start;
         return owned;
       }
-      if (is_funnel_[line.function] || pool_states_[function] == PoolState::kYes) {
-        owned.below = function;
-      } else if (pool_states_[function] != PoolState::kMaybe) {
-        owned.owner = function;
+      if (is_funnel_[call.function] || pool_states_[call.name] == PoolState::kYes) {
+        owned.below = call.name;
+      } else if (pool_states_[call.name] != PoolState::kMaybe) {
+        owned.owner = call.name;
       }
     }
   }
@@ -670,9 +730,16 @@ void Plumbing::FindPools(const Starts& starts) {
   constexpr int kMaxRounds = 8;
   const bool is_map = ProfileKindOf(profile_) == "map";
   pool_states_.assign(profile_.functions.size(), PoolState::kNo);
+  const auto may_be_pool = [&](uint32_t name) {
+    return is_map || hints_[name] == FunnelHint::kPool || IsDistinctive(hints_[name]);
+  };
+  if (std::ranges::none_of(name_of_, may_be_pool)) return;
   std::vector<bool> is_bytes;
   for (const Profile::ValueType& type : profile_.sample_types)
     is_bytes.push_back(profile_.strings[type.unit] == "bytes");
+  StringId bytes_key = 0;  // the label with the size of the blocks; 0: none
+  for (StringId id = 1; id < profile_.strings.size() && bytes_key == 0; ++id)
+    bytes_key = profile_.strings[id] == "bytes" ? id : 0;
   absl::flat_hash_map<uint32_t, uint32_t> maybe_by_caller;
   for (int round = 0; round < kMaxRounds; ++round) {
     absl::flat_hash_map<uint32_t, Pool> pools;
@@ -681,7 +748,9 @@ void Plumbing::FindPools(const Starts& starts) {
       if (start == Profile::kNone) continue;
       const Profile::Sample& sample = profile_.samples[i];
       const auto owned = OwnedBy(profile_.FramesOf(sample), start);
-      if (!owned.has_value() || owned->owner == start || pool_states_[owned->owner] == PoolState::kRefuted) continue;
+      if (!owned.has_value() || owned->owner == start || pool_states_[owned->owner] == PoolState::kRefuted ||
+          !may_be_pool(owned->owner))
+        continue;
       Pool& pool = pools[owned->owner];
       ++pool.stacks;
       pool.from_start = pool.from_start || owned->is_start;
@@ -694,7 +763,7 @@ void Plumbing::FindPools(const Starts& starts) {
         if (is_bytes[column]) bytes += std::abs(static_cast<double>(values[column]));
       }
       for (const Profile::Label& label : profile_.LabelsOf(sample)) {
-        if (profile_.strings[label.key] == "bytes") pool.AddBlocks(label.number, bytes);
+        if (label.key == bytes_key && bytes_key != 0) pool.AddBlocks(label.number, bytes);
       }
     }
     bool any = false;
@@ -703,7 +772,7 @@ void Plumbing::FindPools(const Starts& starts) {
       if (callers == 0 || !(is_map || pool.HandsOutParts())) continue;
       PoolState state = PoolState::kNo;
       const std::string_view name = profile_.strings[profile_.functions[function].name];
-      const FunnelHint hint = FunnelHintOf(name);
+      const FunnelHint hint = hints_[function];
       if (IsDistinctive(hint)) {
         state = PoolState::kYes;
       } else if (hint == FunnelHint::kPool) {
@@ -741,12 +810,10 @@ void Plumbing::RefutePools() {
     for (const Profile::Sample& sample : profile_.samples) {
       bool is_straight = true;
       for (const uint32_t frame : profile_.FramesOf(sample)) {
-        const Profile::Location& location = profile_.locations[frame];
-        if (location.lines == 0 && !HoldsObject(location.mapping)) is_straight = false;
-        for (const Profile::Line& line : profile_.LinesOf(location)) {
-          if (line.function == Profile::kNone || is_funnel_[line.function] || IsPlain(line.function, location.mapping))
-            continue;
-          PoolState& state = pool_states_[name_of_[line.function]];
+        if (is_unnamed_[frame] != 0) is_straight = false;
+        for (const Call& call : CallsAt(frame)) {
+          if (call.is_plain || is_funnel_[call.function]) continue;
+          PoolState& state = pool_states_[call.name];
           const bool is_pool = state == PoolState::kYes || state == PoolState::kMaybe;
           if (is_pool && !is_straight) {
             state = PoolState::kRefuted;
@@ -763,18 +830,26 @@ bool Plumbing::CallsUsers(uint32_t function) {
   if (function == Profile::kNone) return true;
   if (calls_users_.empty()) {
     calls_users_.resize(profile_.functions.size());
+    std::vector<uint8_t> all_do(profile_.locations.size());  // whether all functions at a location call users
+    size_t left = 0;                                         // names that are not known to call users
+    for (uint32_t i = 0; i < name_of_.size(); ++i) left += name_of_[i] == i ? 1 : 0;
     for (const Profile::Sample& sample : profile_.samples) {
+      if (left == 0) break;
       uint32_t owner = Profile::kNone;
       bool is_unnamed = false;
       for (const uint32_t frame : profile_.FramesOf(sample)) {
-        const Profile::Location& location = profile_.locations[frame];
-        is_unnamed = is_unnamed || (location.lines == 0 && !HoldsObject(location.mapping));
-        for (const Profile::Line& line : profile_.LinesOf(location)) {
-          if (line.function == Profile::kNone) continue;
-          const uint32_t name = name_of_[line.function];
-          if (is_unnamed || (owner != Profile::kNone && name != owner)) calls_users_[name] = true;
-          if (owner == Profile::kNone && !Holds(line.function, location.mapping)) owner = name;
+        is_unnamed = is_unnamed || is_unnamed_[frame] != 0;
+        if (owner != Profile::kNone && all_do[frame] != 0) continue;
+        bool all = true;
+        for (const Call& call : CallsAt(frame)) {
+          if (!calls_users_[call.name] && (is_unnamed || (owner != Profile::kNone && call.name != owner))) {
+            calls_users_[call.name] = true;
+            --left;
+          }
+          if (owner == Profile::kNone && !Holds(call.function, profile_.locations[frame].mapping)) owner = call.name;
+          all = all && calls_users_[call.name];
         }
+        all_do[frame] = all;
       }
     }
   }
@@ -800,18 +875,28 @@ void Plumbing::FindInterpreters() {
   folds_interpreter_ = has_map || (with_users > 0 && 2 * with_users >= profile_.samples.size());
 }
 
+uint32_t Plumbing::FirstLineAt(uint32_t at, bool without_interpreters) {
+  const Profile::Location& location = profile_.locations[at];
+  const auto counts = [&](uint32_t function) {
+    return !without_interpreters || !IsInterpreterAt(function, location.mapping);
+  };
+  const auto lines = profile_.LinesOf(location);
+  if (lines.empty() && location.mapping != Profile::kNone && !HoldsObject(location.mapping) && counts(Profile::kNone))
+    return 0;
+  for (uint32_t line = 0; line < lines.size(); ++line) {
+    if (!Holds(lines[line].function, location.mapping) && counts(lines[line].function)) return line;
+  }
+  return Profile::kNone;
+}
+
 std::optional<Plumbing::Place> Plumbing::FirstOf(std::span<const uint32_t> frames, bool without_interpreters) {
+  constexpr uint32_t kNotAsked = Profile::kNone - 1;
+  std::vector<uint32_t>& first_line = without_interpreters ? first_line_without_interpreters_ : first_line_;
+  if (first_line.empty()) first_line.assign(profile_.locations.size(), kNotAsked);
   for (size_t i = 0; i < frames.size(); ++i) {
-    const Profile::Location& location = profile_.locations[frames[i]];
-    const auto lines = profile_.LinesOf(location);
-    const auto counts = [&](uint32_t function) {
-      return !without_interpreters || !IsInterpreterAt(function, location.mapping);
-    };
-    if (lines.empty() && location.mapping != Profile::kNone && !HoldsObject(location.mapping) && counts(Profile::kNone))
-      return Place{i, 0};
-    for (size_t line = 0; line < lines.size(); ++line) {
-      if (!Holds(lines[line].function, location.mapping) && counts(lines[line].function)) return Place{i, line};
-    }
+    uint32_t& line = first_line[frames[i]];
+    if (line == kNotAsked) line = FirstLineAt(frames[i], without_interpreters);
+    if (line != Profile::kNone) return Place{i, line};
   }
   return std::nullopt;
 }

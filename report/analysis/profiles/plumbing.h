@@ -38,6 +38,7 @@
 #define HOLDFAST_REPORT_ANALYSIS_PROFILES_PLUMBING_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -107,10 +108,23 @@ class Plumbing {
     std::vector<uint32_t> of;
     size_t known = 0;
   };
+  // A function at a location. The passes over all frames read these instead of the profile, because they fit into the
+  // processor's caches.
+  struct Call {
+    uint32_t function;
+    uint32_t name : 31;  // name_of_[function]
+    uint32_t is_plain : 1;
+  };
+  std::span<const Call> CallsAt(uint32_t location) const {
+    return {calls_.data() + first_call_[location], first_call_[location + 1] - first_call_[location]};
+  }
   void NumberNames();
+  void ReadCalls();
   Starts FindStarts();
+  std::vector<uint32_t> NamesInNearlyAll(const Starts& starts) const;
   void FindFunnels(const Starts& starts);
-  uint32_t StartOf(std::span<const uint32_t> frames);
+  // Returns the first line at a location that is not plumbing; kNone: none.
+  uint32_t FirstLineAt(uint32_t location, bool without_interpreters);
   // One round: drops candidates that the evidence refutes. Returns whether it dropped any.
   bool DropDoubtful(const Starts& starts, std::vector<Funnel>* funnels);
   void FindPools(const Starts& starts);
@@ -122,14 +136,24 @@ class Plumbing {
 
   const Profile& profile_;
   std::vector<Pattern> patterns_;
-  std::vector<int8_t> by_function_, by_object_;                    // -1: not asked yet
-  std::vector<uint32_t> name_of_;                                  // per function: the first one with its name
-  std::vector<bool> is_funnel_;                                    // per function
+  std::vector<int8_t> by_function_, by_object_;  // -1: not asked yet
+  std::vector<uint32_t> name_of_;                // per function: the first one with its name
+  std::vector<bool> is_funnel_;                  // per function
+  std::vector<FunnelHint> hints_;                // per function: valid at the first one with its name
+  std::vector<Call> calls_;                      // of all locations, innermost first
+  std::vector<uint32_t> first_call_;             // per location, and the end
+  std::vector<uint8_t> is_unnamed_;              // per location: code without lines in an object that is not plumbing
+  std::vector<uint32_t> first_line_, first_line_without_interpreters_;  // per location: FirstLineAt
   std::vector<PoolState> pool_states_;                             // per function: valid at the first one with its name
   std::vector<bool> calls_users_;                                  // likewise; empty: not asked yet
   std::vector<int8_t> interpreter_function_, interpreter_object_;  // -1: not asked yet
   bool has_interpreter_ = false, folds_interpreter_ = false;
 };
+
+// Returns the plumbing of a file's profile. The first call makes it, so all calls for a file must give the same
+// patterns.
+struct ProfileFile;
+absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const ProfileFile& file, const std::vector<std::string>& patterns);
 
 }  // namespace holdfast
 

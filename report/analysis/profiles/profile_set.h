@@ -38,6 +38,8 @@ namespace holdfast {
 enum class ProfileMoment : uint8_t { kNone, kBeforeHandlers, kAfterHandlers };
 ProfileMoment ProfileMomentOf(const Profile& profile);
 
+class Plumbing;
+
 struct ProfileFile {
   std::string path;  // "-": standard input
   std::string kind;  // heap, mutex, block, map, threads, exceptions, peak; else the names of the value types
@@ -53,8 +55,9 @@ struct ProfileFile {
   uint64_t sequence = 0;    // in <program>.<pid>.<sequence>.<kind>.pb.gz; 0: another kind of name
   ProfileMoment moment = ProfileMoment::kNone;
   int64_t in_use = 0;  // bytes, of heap, map, lifetimes and resident profiles; threads alive, of threads profiles
-  int64_t freed_at_exit = 0;         // time_nanos of the next file, which FreedAtExit left out; 0: none
-  std::shared_ptr<Profile> profile;  // nullptr: not kept
+  int64_t freed_at_exit = 0;                   // time_nanos of the next file, which FreedAtExit left out; 0: none
+  std::shared_ptr<Profile> profile;            // nullptr: not kept
+  mutable std::shared_ptr<Plumbing> plumbing;  // of `profile`; nullptr: PlumbingOf was not called
 
   // Whether the file holds all that earlier files of its process held.
   bool cumulative() const { return duration_nanos == 0; }
