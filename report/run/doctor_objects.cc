@@ -100,6 +100,13 @@ constexpr Runtime kRuntimes[] = {
     {"node", "V8's own heap is not seen, only malloc calls of node and native code (such as buffers)"},
     {"libpython3", "small Python objects are in mapped arenas: PYTHONMALLOC=malloc shows each object"},
     {"python3", "small Python objects are in mapped arenas: PYTHONMALLOC=malloc shows each object"},
+    {"libcoreclr.so", ".NET's own heap is not seen, only malloc calls of native code"},
+    {"libmono", "Mono's own heap is not seen, only malloc calls of native code"},
+    {"beam.smp", "Erlang's own heap is not seen: +Mea min lets it use malloc"},
+    {"libgc.so", "what is taken from Boehm's garbage collector (GC_malloc) is not seen"},
+    {"libgphobos.so", "D's garbage-collected heap is not seen, only malloc calls"},
+    {"libdruntime-ldc", "D's garbage-collected heap is not seen, only malloc calls"},
+    {"libphobos2.so", "D's garbage-collected heap is not seen, only malloc calls"},
     {"php", "PHP's own heap is not seen: USE_ZEND_ALLOC=0 shows it"},
 };
 
@@ -137,6 +144,11 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
     if (!text.empty()) findings->Note("allocator", text);
   }
   for (const Object& object : objects) {
+    if (object.file.has_nims_heap) {
+      findings->Note("allocator", fmt::format("{} is written in Nim: Nim's own heap is not seen, only C code's; "
+                                              "nim c -d:useMalloc makes it visible",
+                                              BaseName(object.path)));
+    }
     if (object.file.is_go) {
       findings->Note("allocator",
                      fmt::format("{} is written in Go: Go's own heap and locks are not seen, only C code's",

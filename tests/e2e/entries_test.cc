@@ -220,7 +220,8 @@ TEST_F(LinkedAllocators, OneWithoutSymbolsIsNamedInItsProfiles) {
 // Their functions are not redirected, and calls of them pass by the library.
 TEST_F(LinkedAllocators, ThoseOfPluginsAreNamedInTheProfiles) {
   for (const auto& [form, what] : {std::pair<std::string, std::string>{"hidden", "a hidden malloc of its own"},
-                                   {"symbolic", "a malloc of its own, bound by -Bsymbolic"},
+                                   {"symbolic", "a malloc of its own, bound by -Bsymbolic or protected visibility"},
+                                   {"protected", "a malloc of its own, bound by -Bsymbolic or protected visibility"},
                                    {"named", "an allocator of its own (mi_heap_malloc)"}}) {
     const std::string plugin = "private_allocator_" + form + ".so";
     const std::string text = plugin + " has " + what + ": what " + plugin + " itself takes from it is not seen";

@@ -352,11 +352,13 @@ TEST_F(ProcessCommands, DoctorSaysWhichHeapsOfRuntimesAreNotSeen) {
   // Known by its name alone: a program that is called as the runtime is.
   for (const auto& [name, says] : {std::pair<const char*, const char*>{"node", "V8's own heap is not seen"},
                                    {"php8.2", "PHP's own heap is not seen"},
+                                   {"beam.smp", "Erlang's own heap is not seen"},
                                    {"python3.11", "PYTHONMALLOC=malloc"}}) {
     const std::string path = folder() + "/" + name;
     std::filesystem::copy_file(ProgramPath("nothing"), path);
     EXPECT_THAT(RunTool({"doctor", "--", path}).out, HasSubstr(says));
   }
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("nims_heap")}).out, HasSubstr("Nim's own heap is not seen"));
   EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("nothing")}).out, ::testing::Not(HasSubstr("own heap")));
 }
 

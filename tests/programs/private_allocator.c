@@ -1,5 +1,6 @@
 // A plugin with an allocator that it keeps for itself. FORM: hidden, its malloc is not exported; symbolic, the linker
-// binds the plugin's calls to its own malloc (-Bsymbolic); named, the functions have names of mimalloc.
+// binds the plugin's calls to its own malloc (-Bsymbolic); protected, the same by visibility; named, the functions have
+// names of mimalloc.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,8 +10,11 @@
 #define HIDDEN 1
 #define SYMBOLIC 2
 #define NAMED 3
+#define PROTECTED 4
 #if FORM == HIDDEN
 #define OWN __attribute__((visibility("hidden"), noinline))
+#elif FORM == PROTECTED
+#define OWN __attribute__((visibility("protected"), noinline))
 #else
 #define OWN __attribute__((noinline))
 #endif

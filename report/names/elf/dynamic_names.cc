@@ -59,11 +59,14 @@ void TakeSymbols(const ElfFile& elf, const Elf64_Shdr& section, DynamicNames* ob
     if (*name == '\0') continue;
     if (dynamic) {
       (symbol.st_shndx == SHN_UNDEF ? object->needs : object->defines).insert(name);
+      if (strcmp(name, "malloc") == 0 && ELF64_ST_VISIBILITY(symbol.st_other) == STV_PROTECTED)
+        object->is_symbolic = true;
     }
     if (symbol.st_shndx != SHN_UNDEF && object->own_allocator.empty() &&
         std::find(std::begin(kOwnAllocators), std::end(kOwnAllocators), name) != std::end(kOwnAllocators)) {
       object->own_allocator = name;
     }
+    if (strncmp(name, "rawAlloc__system", strlen("rawAlloc__system")) == 0) object->has_nims_heap = true;
     if (name[0] == '_' && name[1] == 'Z') AddScope(name, object);
     if (!dynamic && symbol.st_shndx != SHN_UNDEF) {
       hidden->allocates = hidden->allocates || strcmp(name, "malloc") == 0;
@@ -99,7 +102,7 @@ absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path) {
   Hidden hidden;
   for (const Elf64_Shdr& section : elf->sections()) {
     if (elf->NameOf(section) == ".go.buildinfo") object.is_go = true;
-    if (section.sh_type == SHT_DYNAMIC) object.is_symbolic = IsSymbolic(*elf, section);
+    if (section.sh_type == SHT_DYNAMIC && IsSymbolic(*elf, section)) object.is_symbolic = true;
     if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_SYMTAB) continue;
     if (section.sh_size > ElfSymbols::kMaxSymbolBytes)
       return absl::InvalidArgumentError("its symbol table is too large");

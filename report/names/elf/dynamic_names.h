@@ -22,7 +22,8 @@ struct DynamicNames {
   std::string build_id;                     // lower-case hexadecimal; "" = none
   bool has_symtab = false;
   bool is_go = false;
-  bool is_symbolic = false;  // linked with -Bsymbolic: its own definitions answer its own calls
+  bool has_nims_heap = false;  // .symtab has the allocator of Nim, which -d:useMalloc leaves out
+  bool is_symbolic = false;    // linked with -Bsymbolic: its own definitions answer its own calls
 };
 
 absl::StatusOr<DynamicNames> ReadDynamicNames(const std::string& path);

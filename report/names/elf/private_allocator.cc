@@ -33,7 +33,7 @@ std::string PrivateAllocatorText(std::string_view library, const std::string& pa
   std::string what;
   if (replaces_malloc) {
     if (!names.is_symbolic) return "";
-    what = "a malloc of its own, bound by -Bsymbolic";
+    what = "a malloc of its own, bound by -Bsymbolic or protected visibility";
   } else if (!names.own_allocator.empty()) {
     what = fmt::format("an allocator of its own ({})", names.own_allocator);
   } else if (names.has_hidden_malloc) {

@@ -338,7 +338,8 @@ def bundled_redis(build):
         apt-get $options update
         apt-get $options source --download-only redis
         rm -rf source
-        dpkg-source -x redis_*.dsc source
+        # With Debian's patches it always calls the system's jemalloc.
+        dpkg-source --skip-patches -x redis_*.dsc source
         make -C source/src -j2 MALLOC=jemalloc JEMALLOC_CONFIGURE_OPTS=--enable-prof BUILD_TLS=no redis-server
         cp source/src/redis-server ."""
     with open(os.path.join(folder, "build.log"), "wb") as log:
