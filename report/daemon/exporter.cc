@@ -64,20 +64,26 @@ class Exporter {
   // Runs until there has been nothing to do for the grace period.
   void Serve() {
     int64_t idle_since = NowNs();
-    int64_t next_look = 0;
+    int64_t next_look = 0, next_tick = 0;
     while (true) {
-      const bool notified = tables_.TakeNotifications();
       const int64_t now = NowNs();
-      if (notified || now >= next_look) {
+      // Words are read at each tick as well, in case there are no notifications (chroot).
+      const bool is_tick = now >= next_tick;
+      if (is_tick) next_tick = now + kTick;
+      const bool announced = tables_.TakeAnnouncements();
+      const bool look_at_all = now >= next_look || (is_tick && tables_.HasNewStrangers());
+      if (announced || look_at_all) {
         beat_->Begin();
-        tables_.Find(Output());
-        if (now >= next_look) {
-          // Without notifications, look for new tables at each tick.
-          next_look = now + (tables_.is_notified() ? kLookAround : kTick);
-          tables_.LookAtProcesses();
-        }
+        tables_.Find(Output(), look_at_all ? Look::kAll : Look::kAnnounced);
+      }
+      if (now >= next_look) {
+        // Without notifications, look for new tables at each tick.
+        next_look = now + (tables_.is_notified() ? kLookAround : kTick);
+        tables_.LookAtProcesses();
       }
       for (const auto& served : tables_.all()) {
+        if (!is_tick && !served->NeedsAttention(now)) continue;
+        served->touched = false;
         if (std::exchange(served->is_new, false)) pusher_->Look(served->table());
         Attend(*served, NowNs());
       }
@@ -96,6 +102,8 @@ class Exporter {
       tables_.Wait();
     }
   }
+
+  void WatchLock(const std::string& path) { tables_.WatchLock(path); }
 
   // The last error, if any.
   absl::Status status() const { return output_.ok() ? last_failure_ : output_.status(); }
@@ -447,6 +455,7 @@ absl::Status ServeTables(const ExporterOptions& given) {
   do {
     beat.CountIn(lock.beat());
     NoteOutputFolder(options.tables, options.out, options.out_id);
+    exporter.WatchLock(lock.path());
     exporter.Serve();
     NoteOutputFolder(options.tables, options.out, options.out_id);  // the file may have been created since
     exporter.ReleaseUsers();

@@ -1,7 +1,10 @@
 #include "report/daemon/served_tables.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -11,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "report/daemon/exporter_lock.h"
 #include "report/observe/table/table_destination.h"
 #include "sampler/contract/exporter_service.h"
@@ -29,6 +34,23 @@ FileDescriptor OpenPid(pid_t pid) { return FileDescriptor(static_cast<int>(sysca
 bool HasProcessEnded(const FileDescriptor& process) {
   pollfd entry = {process.get(), POLLIN, 0};
   return process.valid() && poll(&entry, 1, 0) == 1;
+}
+
+template <typename Function>
+void ForEachName(const FileDescriptor& folder, Function function) {
+  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
+  while (const dirent* entry = readdir(listing.get())) function(entry->d_name);
+}
+
+// Returns the names of tables that begin with "holdfast.<uid>.", without a look at the files.
+std::vector<std::string> TableNamesOf(uid_t user, const FileDescriptor& folder) {
+  std::vector<std::string> names;
+  ForEachName(folder, [&names, prefix = absl::StrCat(kTablePrefix, user, ".")](const char* name) {
+    if (absl::StartsWith(name, prefix) && absl::EndsWith(name, kTableSuffix)) names.emplace_back(name);
+  });
+  return names;
 }
 
 }  // namespace
@@ -54,8 +76,8 @@ ServedTables::ServedTables(const ExporterOptions& options, FileDescriptor folder
       ended_(ended),
       events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       users_(options.tables, options.out, options.out_id),
-      own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")) {
-  if (events_.valid()) inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO | IN_ATTRIB);
+      own_prefix_(absl::StrCat(kTablePrefix, geteuid(), ".")),
+      own_hash_(absl::StrFormat(".%016x", OutHash(options.out.c_str()))) {
   if (options_.parent != 0) parent_ = OpenPid(options_.parent);
 }
 
@@ -63,31 +85,75 @@ bool ServedTables::ParentLives() const { return parent_.valid() && !HasProcessEn
 
 bool ServedTables::MayHaveWork() const { return !served_.empty() || !became_others_.empty() || ParentLives(); }
 
-bool ServedTables::TakeNotifications() const {
+void ServedTables::WatchLock(const std::string& path) {
+  lock_watch_ = events_.valid() ? inotify_add_watch(events_.get(), path.c_str(), IN_ATTRIB) : -1;
+  announcing_ = {lock_watch_};
+}
+
+bool ServedTables::TakeNotifications() {
   alignas(inotify_event) char buffer[4096];
-  // Root also serves users that it discovers here.
-  const std::string prefix = geteuid() == 0 ? kTablePrefix : own_prefix_;
   bool any = false;
   for (ssize_t got; (got = read(events_.get(), buffer, sizeof buffer)) > 0;) {
     for (const char* at = buffer; at < buffer + got;) {
       const auto* event = reinterpret_cast<const inotify_event*>(at);
-      any = any || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && absl::StartsWith(event->name, prefix));
       at += sizeof(inotify_event) + event->len;
+      const bool missed = (event->mask & IN_Q_OVERFLOW) != 0;
+      if (missed) {
+        for (const auto& served : served_) served->touched = true;
+      }
+      const auto found = watched_.find(event->wd);
+      const bool of_table = (event->mask & IN_IGNORED) == 0 && found != watched_.end();
+      if (of_table) found->second->touched = true;
+      announced_ = announced_ || missed || announcing_.contains(event->wd);
+      any = any || of_table || announced_;
     }
   }
   return any;
 }
 
-void ServedTables::Find(const OutputFolder* output) {
+bool ServedTables::HasNewStrangers() {
+  constexpr int64_t kGrain = 20 * kMs;  // of file times
+  struct stat info;
+  if (geteuid() != 0 || fstat(folder_.get(), &info) != 0) return false;
+  const int64_t changed_ns = info.st_mtim.tv_sec * kSecond + info.st_mtim.tv_nsec;
+  if (changed_ns == folder_changed_ns_ && listed_ns_ - changed_ns >= kGrain) return false;
+  folder_changed_ns_ = changed_ns;
+  listed_ns_ = NowNs(CLOCK_REALTIME);
+  std::set<std::string> there;
+  ForEachName(folder_, [&](const char* name) {
+    const bool is_ours = absl::StartsWith(name, own_prefix_) || !absl::StartsWith(name, kTablePrefix);
+    if (!is_ours && (absl::EndsWith(name, kTableSuffix) || absl::EndsWith(name, ".lock"))) there.insert(name);
+  });
+  const bool any = !std::includes(strangers_.begin(), strangers_.end(), there.begin(), there.end());
+  strangers_ = std::move(there);
+  return any;
+}
+
+// Returns whether the name has the hash of another output folder.
+bool ServedTables::IsOfAnotherFolder(const std::string& name) const {
+  constexpr ptrdiff_t kDots = 6;  // holdfast.<uid>.<pid>.<start-ticks>.<image>.<hash of out>.table
+  return std::count(name.begin(), name.end(), '.') == kDots &&
+         !absl::EndsWith(absl::StripSuffix(name, kTableSuffix), own_hash_);
+}
+
+void ServedTables::Find(const OutputFolder* output, Look look) {
   users_.Look(folder_);
-  if (geteuid() == 0 && output != nullptr) users_.VouchForDescendants(folder_, RootsProcesses(), *output);
+  if (geteuid() == 0 && output != nullptr && look == Look::kAll)
+    users_.VouchForDescendants(folder_, RootsProcesses(), *output);
+  // A look opens no mark that exists, so it causes no event.
+  users_.ForEachMark([this](const FileDescriptor& mark) {
+    if (events_.valid())
+      announcing_.insert(inotify_add_watch(events_.get(), absl::StrCat("/proc/self/fd/", mark.get()).c_str(), IN_OPEN));
+  });
   std::set<std::string> there;
   users_.ForEach([&](uid_t user) {
-    for (const std::string& name : ListTableNames(folder_, kTableSuffix, user)) {
+    const auto names = look == Look::kAll ? ListTableNames(folder_, kTableSuffix, user) : TableNamesOf(user, folder_);
+    for (const std::string& name : names) {
       if (known_.contains(name)) {
         there.insert(name);
         continue;
       }
+      if (IsOfAnotherFolder(name)) continue;
       absl::StatusOr<TableFile> table = TableFile::Open(folder_, name, user);
       // Out of descriptors: try again at the next look.
       if (!table.ok() && (absl::IsUnavailable(table.status()) || absl::IsResourceExhausted(table.status()))) continue;
@@ -103,6 +169,7 @@ void ServedTables::Find(const OutputFolder* output) {
       Add(*std::move(table), user);
     }
   });
+  if (look == Look::kAnnounced) there.insert(known_.begin(), known_.end());
   known_ = std::move(there);
 }
 
@@ -168,6 +235,11 @@ void ServedTables::Add(TableFile table, uid_t user) {
     if (!old.SameProcess(added.owner()) || other->user != user) continue;
     (old.start_monotonic_ns < added.owner().start_monotonic_ns ? *other : *served).gone = true;
   }
+  if (events_.valid() && !served->gone) {
+    const std::string path = absl::StrCat("/proc/self/fd/", served->table().descriptor());
+    served->watch = inotify_add_watch(events_.get(), path.c_str(), IN_ATTRIB);
+    if (served->watch >= 0) watched_[served->watch] = served.get();
+  }
   served_.push_back(std::move(served));
 }
 
@@ -182,7 +254,12 @@ void ServedTables::LookAtProcesses() {
 }
 
 void ServedTables::DropFinished() {
-  std::erase_if(served_, [](const auto& served) { return served->finished && !served->is_completing; });
+  std::erase_if(served_, [this](const auto& served) {
+    if (!served->finished || served->is_completing) return false;
+    // A removed file ends its watch when it is closed here, others end with the exporter.
+    watched_.erase(served->watch);
+    return true;
+  });
   std::erase_if(became_others_, HasProcessEnded);
 }
 
@@ -252,21 +329,28 @@ bool ServedTables::LookAtAll() {
 }
 
 void ServedTables::Wait() {
+  // Also drops the events of this loop's own work.
+  if (TakeNotifications()) return;
   std::vector<pollfd> entries = {{events_.get(), POLLIN, 0}};
   if (ParentLives()) entries.push_back({parent_.get(), POLLIN, 0});
   int64_t timeout = kTick;  // a longer sleep would look like a hang (sampler/contract/exporter_progress.h)
   for (const FileDescriptor& process : became_others_) entries.push_back({process.get(), POLLIN, 0});
+  const size_t others = entries.size();
+  const int64_t now_ns = NowNs();
   for (const auto& served : served_) {
-    if (served->process.valid() && !served->HasEnded()) entries.push_back({served->process.get(), POLLIN, 0});
-    if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - NowNs(), kMs, timeout);
+    // A negative descriptor is ignored.
+    entries.push_back({served->gone ? -1 : served->process.get(), POLLIN, 0});
+    if (served->next_snapshot != 0) timeout = std::clamp<int64_t>(served->next_snapshot - now_ns, kMs, timeout);
   }
-  const int64_t every = LookEvery(), end = NowNs() + timeout;
+  const int64_t every = LookEvery(), end = now_ns + timeout;
   for (int64_t left = timeout;; left = end - NowNs()) {
     // A group near its limit is checked more often.
     const int64_t wait = std::clamp<int64_t>(std::min(left, next_limit_ns_ - NowNs()), 0, every);
     const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
-    if (LookAtAll() || notified || left <= wait) return;
+    if (LookAtAll() || notified || left <= wait) break;
   }
+  for (size_t i = 0; i < served_.size(); ++i) served_[i]->touched |= entries[others + i].revents != 0;
+  TakeNotifications();
 }
 
 }  // namespace holdfast

@@ -1,7 +1,11 @@
 // The tables that one exporter serves: finds the tables of its output folder as they appear, and watches them until
 // their processes have ended.
 //
-// Uses inotify to notice new tables; without it, lists the folder regularly. One thread.
+// Notices events by inotify, without watching the folder, so that other programs' tables wake nobody:
+//   the lock file     touched by each process that has made a table of this output folder (AnnounceTable)
+//   root's marks      opened by processes of other users, who may not touch them
+//   each served table touched by its process, or by a tool, when a control word changes
+// Every second the folder is listed as well, for processes that cannot announce themselves. One thread.
 #ifndef HOLDFAST_REPORT_DAEMON_SERVED_TABLES_H_
 #define HOLDFAST_REPORT_DAEMON_SERVED_TABLES_H_
 
@@ -13,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,6 +39,12 @@ namespace holdfast {
 // How often the words of live tables are read, in case there are no notifications (chroot).
 inline constexpr int64_t kTick = 100 * kMs;
 inline constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are checked
+
+// Which tables a look at the folder may find.
+enum class Look : uint8_t {
+  kAnnounced,  // those of served users, under their own names
+  kAll,        // also those of processes that cannot announce themselves
+};
 
 // The requested period is preceded by this many shorter ones, each half as long as the next: for 60 s, snapshots after
 // 3.75, 11, 26 and 56 s. At least a second each.
@@ -58,6 +69,8 @@ struct ServedTable {
   int64_t next_beat = 0;
   bool shared = false;    // merged into its program's sum, which is not yet written
   bool gone = false;      // its process has ended or runs another image
+  bool touched = false;   // an event happened to the table or its process
+  int watch = -1;         // of the table, in inotify; -1: none
   bool finished = false;  // nothing more to do
   bool is_ended = false;  // its last profiles are written; only names may be missing
   int64_t ended_ns = 0;
@@ -78,6 +91,11 @@ struct ServedTable {
   int64_t SnapshotPeriod() const;  // until the next snapshot
   // A snapshot in addition to the regular ones.
   bool IsExtraDue(int64_t now_ns) const { return !near_limit.empty() || triggers.IsDue(now_ns); }
+  // Whether there is work before the next tick.
+  bool NeedsAttention(int64_t now_ns) const {
+    return is_new || touched || gone || now_ns >= next_beat || (next_snapshot != 0 && now_ns >= next_snapshot) ||
+           IsExtraDue(now_ns);
+  }
 };
 
 class ServedTables {
@@ -86,7 +104,14 @@ class ServedTables {
   ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended);
 
   // Looks for new tables. `output`: null if there is none yet.
-  void Find(const OutputFolder* output);
+  void Find(const OutputFolder* output, Look look = Look::kAll);
+  // Watches the lock file, which must be locked by this process. Call before the first Find.
+  void WatchLock(const std::string& path);
+  // Whether tables were announced since the last call.
+  bool TakeAnnouncements() { return std::exchange(announced_, false); }
+  // For root: whether there are tables or marks of other users that the last call did not see. A process of another
+  // user, started by one of root's, cannot announce its table.
+  bool HasNewStrangers();
   // Finds processes that are gone.
   void LookAtProcesses();
   void DropFinished();
@@ -96,9 +121,7 @@ class ServedTables {
   // Waits until something happens to the folder or a process, a snapshot is due, or the next tick. Meanwhile checks
   // memory in use, and other reasons for a snapshot.
   void Wait();
-  // Returns true if something happened to one of this user's tables; other users' files in the folder do not count.
-  bool TakeNotifications() const;
-  bool is_notified() const { return events_.valid(); }
+  bool is_notified() const { return lock_watch_ >= 0; }
 
   // Handles root's programs that execute others as another user: `served` is gone, but its process lives. Waits for the
   // new program's table.
@@ -113,8 +136,11 @@ class ServedTables {
 
  private:
   std::vector<TableOwner> RootsProcesses() const;
+  // Reads events. Returns whether any calls for work.
+  bool TakeNotifications();
   bool WasRenamed(const TableFile& table, uid_t user);
   bool TakesAnother(uid_t user) const;
+  bool IsOfAnotherFolder(const std::string& name) const;
   bool IsServedElsewhere(const std::string& name) const;
   void Add(TableFile table, uid_t user);
   bool ParentLives() const;
@@ -127,12 +153,18 @@ class ServedTables {
   FileDescriptor folder_;
   EndedFiles* ended_;
   FileDescriptor events_;  // inotify; invalid: no notifications
+  int lock_watch_ = -1;
+  std::set<int> announcing_;  // watches of the lock and of marks
+  bool announced_ = false;
+  std::unordered_map<int, ServedTable*> watched_;  // by watch
+  int64_t folder_changed_ns_ = 0, listed_ns_ = 0;  // of HasNewStrangers, wall clock
+  std::set<std::string> strangers_;
   FileDescriptor parent_;
   const std::shared_ptr<OpenFiles> open_files_ = std::make_shared<OpenFiles>();  // of all modules
   LimitWatch limits_;
   int64_t next_limit_ns_ = 0;
   ServedUsers users_;
-  const std::string own_prefix_;
+  const std::string own_prefix_, own_hash_;
   std::vector<std::unique_ptr<ServedTable>> served_;
   std::vector<FileDescriptor> became_others_;
   std::set<std::string> known_;  // existing tables that were examined: served, finished, or of another folder

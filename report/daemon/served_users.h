@@ -46,6 +46,13 @@ class ServedUsers {
     function(geteuid());
     for (const auto& [user, marks] : marks_) function(user);
   }
+  template <typename Function>
+  void ForEachMark(Function function) const {
+    for (const auto& [user, marks] : marks_) {
+      if (marks.own.valid()) function(marks.own);
+      if (marks.shared.valid()) function(marks.shared);
+    }
+  }
   // Removes the marks.
   void Release();
   // After Release: creates the marks again for users with a table that appeared meanwhile and still saw its mark.

@@ -9,15 +9,25 @@
 
 namespace holdfast {
 
+namespace {
+
+constexpr uint64_t Mix(uint64_t hash, uint8_t byte) { return (hash ^ byte) * 0x100000001b3; }  // FNV-1a
+
+}  // namespace
+
+uint64_t OutHash(const char* out) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char* at = out; *at != '\0'; ++at) hash = Mix(hash, static_cast<uint8_t>(*at));
+  return hash;
+}
+
 void ExporterLockPath(const char* tables, const char* out, FolderId id, uint32_t uid, char* path, uint64_t capacity,
                       uint32_t version) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  uint64_t hash = OutHash(out);
   if (!id.known()) id = {};
-  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
-  for (const char* at = out; *at != '\0'; ++at) add(static_cast<uint8_t>(*at));
   const uint64_t numbers[] = {id.device, id.inode, version};
   for (uint64_t number : numbers) {
-    for (int i = 0; i < 8; ++i, number >>= 8) add(static_cast<uint8_t>(number));
+    for (int i = 0; i < 8; ++i, number >>= 8) hash = Mix(hash, static_cast<uint8_t>(number));
   }
   TextBuffer<kLongestLockPath> text;
   text.Add(tables).Add("/").Add(kTablePrefix).AddNumber(uid).Add(".").AddHex16(hash).Add(".lock");
@@ -57,6 +67,12 @@ Service ServiceOf(const char* tables, const char* out, FolderId id) {
   char path[kLongestLockPath];
   ExporterLockPath(tables, out, id, uid, path, sizeof path);
   return ServiceAt(path, uid);
+}
+
+void AnnounceTable(const char* tables, const char* out, FolderId id) {
+  char path[kLongestLockPath];
+  ExporterLockPath(tables, out, id, static_cast<uint32_t>(RawSyscall(SYS_geteuid)), path, sizeof path);
+  RawSyscall(SYS_utimensat, AT_FDCWD, path, 0, AT_SYMLINK_NOFOLLOW);
 }
 
 }  // namespace holdfast

@@ -23,6 +23,14 @@ inline bool ExporterServes(const char* tables, const char* out, FolderId id) {
   return ServiceOf(tables, out, id) == Service::kServed;
 }
 
+// Wakes the exporter that holds this user's lock for the folder: there is a new table, or a table
+// has a new owner. The
+// exporter watches its lock file, so exporters of other folders sleep on. Without an exporter this does nothing.
+void AnnounceTable(const char* tables, const char* out, FolderId id);
+// The last part of a table's name before the suffix: a hash of the output folder's path. An exporter opens only tables
+// with the hash of its own folder.
+uint64_t OutHash(const char* out);
+
 inline constexpr uint64_t kLongestLockPath = 700;
 // Writes "<tables>/holdfast.<uid>.<hash>.lock" into `path`. The hash covers `out`, `id` (two containers may each have a
 // folder of that path) and the layout's version: an exporter of another version cannot read our tables.

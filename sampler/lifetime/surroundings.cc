@@ -1,4 +1,5 @@
 // The program goes elsewhere: into another namespace, to another user, below another root.
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
@@ -42,8 +43,10 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   OwnState();  // a forked child finds out that it is one
   if (InBorrowedMemory()) {
     // A vfork child: it is about to execute what will have a table of its own.
-    if (for_good && process.location.folder[0] != '\0')
+    if (for_good && process.location.folder[0] != '\0') {
       MarkUser(process.location.folder, process.options.out, process.out_id, effective);
+      AnnounceTable(process.location.folder, process.options.out, process.out_id);
+    }
     return;
   }
   ThreadState& thread = thread_state;
@@ -55,6 +58,7 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
     // The marks first: the exporter sees the new name at once, and must find whose tables it may take.
     MarkUser(process.location.folder, process.options.out, process.out_id, effective);
     GiveTableTo(effective, made, &process.location);
+    AnnounceTable(process.location.folder, process.options.out, process.out_id);
     gave_up_root.store(true, std::memory_order_relaxed);
   }
   Unmute(thread);

@@ -1,6 +1,7 @@
 #include "sampler/process/own_table.h"
 
 #include "sampler/capture/little_stack.h"
+#include "sampler/contract/exporter_service.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
@@ -77,6 +78,8 @@ SharedTable* MakeTableNow() {
   current_table.store(made);
   MoveBeforeTable(made);
   BeginBeat();
+  // Before the look at the lock: an exporter that starts after that look finds the table by itself.
+  AnnounceTable(process.location.folder, process.options.out, process.out_id);
   StartExporter();
   if (process.options.verbose > 0) {
     PrintStart();

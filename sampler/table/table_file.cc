@@ -209,7 +209,7 @@ void FillText(TableHeader& head, const Options& options) {
   }
 }
 
-void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId out_id) {
+void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId out_id, uint64_t start_ticks) {
   head.version = kLayoutVersion;
   head.header_bytes = sizeof(TableHeader);
   head.pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
@@ -220,7 +220,7 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   head.uid = static_cast<uint32_t>(RawSyscall(SYS_geteuid));
   struct stat info;
   if (!SyscallFailed(RawSyscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &info, 0))) head.pid_ns = info.st_ino;
-  head.start_ticks = StartTicks();
+  head.start_ticks = start_ticks;
   head.stack_end = initial_stack;
   head.entry = getauxval(AT_ENTRY);
   head.forked = forked;
@@ -338,9 +338,10 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
   if (RawSyscall(SYS_getrandom, &image, sizeof image, 1 /*GRND_NONBLOCK*/) != sizeof image) {
     image = static_cast<uint64_t>(Now(CLOCK_MONOTONIC)) * 0x9e3779b97f4a7c15;
   }
+  const uint64_t start_ticks = StartTicks();
   TextBuffer<128> name;
   name.Add(kTablePrefix).AddNumber(uid).Add(".").AddNumber(static_cast<uint64_t>(RawSyscall(SYS_getpid)));
-  name.Add(".").AddNumber(StartTicks()).Add(".").AddHex16(image);
+  name.Add(".").AddNumber(start_ticks).Add(".").AddHex16(image).Add(".").AddHex16(OutHash(options.out));
   TextBuffer<136> temporary;
   temporary.Add(name.text()).Add(".new");
   name.Add(kTableSuffix);
@@ -386,7 +387,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
     }
     if (mapped != nullptr) {
       auto& head = *static_cast<TableHeader*>(mapped);
-      FillHeader(head, options, forked, out_id);
+      FillHeader(head, options, forked, out_id, start_ticks);
       head.image = image;
       head.cap_bytes = cap;
       head.used.store(sizeof(TableHeader) / kUnit, std::memory_order_relaxed);

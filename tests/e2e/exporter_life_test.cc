@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
 
 #include "tests/support/profiled.h"
 
@@ -27,6 +30,59 @@ class ExporterLife : public Profiled {
       if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1));
     }
     return -1;
+  }
+  // The exporter of a program that runs as long as this object, in out().
+  class Served {
+   public:
+    explicit Served(const ExporterLife& test)
+        : test_(test),
+          program_(test.CommandFor(Launch::kPreload, {"waits_for_input"}, With(kEvery, "snapshot-every", "0"))) {
+      program_.WaitForOutput("ready");
+      program_.Write("line\n");
+      program_.WaitForOutput("done 1");
+      Eventually([&] { return test_.Exporters().size() == 1; });
+    }
+    pid_t exporter() const { return test_.Exporters().at(0); }
+    // The exporter's calls of these kinds during `work`, one a line; nothing if it cannot be traced.
+    template <typename Work>
+    std::optional<std::string> CallsDuring(const std::string& kinds, Work work) const {
+      const std::string trace = test_.folder() + "/trace";
+      const pid_t traced = exporter();
+      Running strace({.argv = {"strace", "-y", "-o", trace, "-e", "trace=" + kinds, "-p", std::to_string(traced)}});
+      const auto is_traced = [&] { return StatusKib(traced, "TracerPid") == strace.pid(); };
+      if (!Eventually([&] { return is_traced() || kill(strace.pid(), 0) != 0; }, 10) || !is_traced())
+        return std::nullopt;
+      work();
+      strace.Signal(SIGINT);
+      strace.Wait();
+      return ReadFile(trace);
+    }
+    void End() {
+      program_.CloseInput();
+      program_.Wait();
+    }
+
+   private:
+    const ExporterLife& test_;
+    Running program_;
+  };
+  static size_t LinesWith(const std::string& text, const std::string& word, const std::string& without = "\n") {
+    size_t count = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      count += line.find(word) != std::string::npos && line.find(without) == std::string::npos;
+    }
+    return count;
+  }
+  static size_t Descriptors(pid_t pid) {
+    const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  }
+  static size_t Watches(pid_t pid) {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fdinfo"))
+      count += LinesWith(ReadFile(entry.path()), "inotify wd");
+    return count;
   }
   static int Badness(pid_t pid) { return std::stoi("0" + ReadFile("/proc/" + std::to_string(pid) + "/oom_score_adj")); }
 };
@@ -52,6 +108,60 @@ TEST_F(ExporterLife, AtRestItHoldsLessThanFourMebibytesAndGoesBeforeTheProgram) 
   }
   running.CloseInput();
   running.Wait();
+  EXPECT_TRUE(Settled());
+}
+
+TEST_F(ExporterLife, StartsOfOtherProgramsDoNotWakeIt) {
+  Served served(*this);
+  const auto start_some = [&](const std::string& out) {
+    for (int i = 0; i < 3; ++i) {
+      Command other = CommandFor(Launch::kPreload, {"fork_profiles"}, kEvery);
+      other.env["HOLDFAST_OUT"] = out;
+      EXPECT_TRUE(Execute(other).exited(0));
+    }
+  };
+  const auto alone = served.CallsDuring("read,openat", [&] { start_some(folder() + "/other"); });
+  if (!alone.has_value()) GTEST_SKIP() << "needs strace, and the right to trace";
+  EXPECT_EQ(LinesWith(*alone, "inotify>", "EAGAIN"), 0u) << *alone;
+  EXPECT_EQ(LinesWith(*alone, "\"holdfast."), 0u) << *alone;
+  const auto its_own = served.CallsDuring("read,openat", [&] { start_some(out()); });
+  EXPECT_GE(LinesWith(*its_own, "inotify>", "EAGAIN"), 3u);
+  EXPECT_GE(LinesWith(*its_own, "\"holdfast."), 3u);
+  served.End();
+  EXPECT_TRUE(Settled());
+}
+
+TEST_F(ExporterLife, AnotherProcessOfAProgramCostsItNoLookAtTheSameFiles) {
+  Served served(*this);
+  const auto calls = served.CallsDuring("openat,readlink", [&] {
+    for (int i = 0; i < 3; ++i) {
+      Command same = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+      same.input = "line\n";
+      EXPECT_TRUE(Execute(same).exited(0));
+    }
+  });
+  if (!calls.has_value()) GTEST_SKIP() << "needs strace, and the right to trace";
+  EXPECT_GE(LinesWith(*calls, "\"holdfast."), 3u);
+  EXPECT_EQ(LinesWith(*calls, "map_files"), 0u) << *calls;
+  EXPECT_EQ(LinesWith(*calls, "\"/proc/self\""), 0u) << *calls;
+  served.End();
+  EXPECT_TRUE(Settled());
+}
+
+TEST_F(ExporterLife, ProcessesThatEndedLeaveNoDescriptorAndNoWatch) {
+  Served served(*this);
+  const pid_t exporter = served.exporter();
+  const auto run_some = [&] {
+    EXPECT_TRUE(Execute(CommandFor(Launch::kPreload, {"forked_siblings", "20", "6400", "fork"}, kEvery)).exited(0));
+    EXPECT_TRUE(Eventually([&] { return Tables().size() == 1; }));
+  };
+  run_some();
+  const size_t descriptors = Descriptors(exporter);
+  ASSERT_TRUE(Eventually([&] { return Watches(exporter) <= 3; })) << "the lock, the table, the output folder";
+  run_some();
+  EXPECT_TRUE(Eventually([&] { return Descriptors(exporter) <= descriptors && Watches(exporter) <= 3; }))
+      << Descriptors(exporter) << " descriptors, before " << descriptors << "; " << Watches(exporter) << " watches";
+  served.End();
   EXPECT_TRUE(Settled());
 }
 

@@ -21,6 +21,8 @@
 #include <sstream>
 #include <string>
 
+#include "report/observe/table/table_folder.h"
+#include "sampler/contract/exporter_service.h"
 #include "tests/unit/made_table.h"
 
 namespace holdfast::testing {
@@ -103,6 +105,7 @@ class FakeTarget {
     char answer;
     if (write(go[1], unnamed.data(), unnamed.size()) < 0 || read(ready[0], &answer, 1) != 1) abort();
     rename(unnamed.c_str(), path_.c_str());
+    Announce();
     close(go[1]);
     close(ready[0]);
   }
@@ -115,6 +118,7 @@ class FakeTarget {
   std::string WriteTable(const Fill& fill, uint64_t image, int64_t start_monotonic_ns = 1) const {
     const std::string path = WriteUnnamed(fill, image, start_monotonic_ns);
     rename((path + ".new").c_str(), path.c_str());
+    Announce();
     return path;
   }
 
@@ -129,6 +133,8 @@ class FakeTarget {
   const std::string& path() const { return path_; }
 
  private:
+  void Announce() const { AnnounceTable(tables_.c_str(), out_.c_str(), FolderIdOf(out_)); }
+
   std::string WriteUnnamed(const Fill& fill, uint64_t image, int64_t start_monotonic_ns) const {
     MadeTable table(sizeof(TableHeader) + 64 * 1024);
     TableHeader& head = table.head();
