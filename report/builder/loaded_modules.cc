@@ -198,6 +198,15 @@ LoadedFiles::Key KeyOf(const ModuleInfo& module) {
                             module.bias + (uint64_t{module.tag} << kPcTagShift));
 }
 
+// Returns `held`, which has the module's build id, if it is the file at the module's path; null: it is not. The
+// processes of a server, or of a build, have the same few files.
+std::shared_ptr<const LoadedFile> HeldAt(const std::string& path, std::shared_ptr<const LoadedFile> held) {
+  struct stat named, ours;
+  const bool is_it = held != nullptr && stat(path.c_str(), &named) == 0 && fstat(held->program.get(), &ours) == 0 &&
+                     named.st_dev == ours.st_dev && named.st_ino == ours.st_ino;
+  return is_it ? std::move(held) : nullptr;
+}
+
 }  // namespace
 
 bool LoadedModules::Look(const TableFile& table, OpenFiles* open) {
@@ -225,12 +234,17 @@ void LoadedModules::Look(const ProcessState& state, OpenFiles* open) {
 
 void LoadedModules::Open(const std::vector<ModuleInfo>& modules, std::optional<pid_t> pid, bool is_foreign,
                          OpenFiles* open) {
-  Opener opener(pid, is_foreign, open);
+  std::optional<Opener> opener;  // reads the process's memory map, so only where needed
   // The newest module with a path is the loaded one.
   for (const ModuleInfo& module : modules) {
     const LoadedFiles::Key key = KeyOf(module);
     if (!key.first.starts_with('/') || files_.Find(key) != nullptr) continue;
-    if (auto file = opener.Open(module, key.first); file != nullptr) files_.Add(key, std::move(file));
+    auto file = is_foreign ? nullptr : HeldAt(key.first, open->WithBuildId(module.build_id));
+    if (file == nullptr) {
+      if (!opener.has_value()) opener.emplace(pid, is_foreign, open);
+      file = opener->Open(module, key.first);
+    }
+    if (file != nullptr) files_.Add(key, std::move(file));
   }
 }
 

@@ -73,12 +73,26 @@ bool Maps(pid_t pid, const std::string& table_name, bool if_hidden) {
   return maps.find("/" + table_name) != std::string::npos;
 }
 
-// Returns whether /proc numbers processes as our pid namespace does. It does not after `unshare --pid` without a new
-// /proc.
-bool ProcIsOfOurNamespace() {
-  char own[24] = {};
-  pid_t pid;
-  return readlink("/proc/self", own, sizeof own - 1) > 0 && absl::SimpleAtoi(own, &pid) && pid == getpid();
+// This process's pid namespace, as /proc shows it.
+struct OwnNamespace {
+  pid_t pid = 0;  // the process that looked
+  uint64_t number = 0;
+  // Whether /proc numbers processes as our namespace does. It does not after `unshare --pid` without a new /proc.
+  bool has_proc = false;
+};
+
+// Looked up once in each process: an exporter asks about ten times for each process that it serves. A forked child may
+// be in another namespace.
+const OwnNamespace& Own() {
+  thread_local OwnNamespace own;
+  if (const pid_t pid = getpid(); own.pid != pid) {
+    char text[24] = {};
+    pid_t shown = 0;
+    const bool is_shown = readlink("/proc/self", text, sizeof text - 1) > 0 && absl::SimpleAtoi(text, &shown);
+    own = {.pid = pid, .number = PidNamespaceOf("self"), .has_proc = is_shown && shown == pid};
+    if (own.number == 0) own.pid = 0;  // no /proc: look again
+  }
+  return own;
 }
 
 // Caches the processes found last in other namespaces. Where thousands of processes run, searching /proc several times
@@ -98,7 +112,7 @@ bool IsIt(pid_t pid, const TableOwner& owner) {
 
 }  // namespace
 
-bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || PidNamespaceOf("self") == pid_ns; }
+bool TableOwner::IsOfOurNamespace() const { return pid_ns == 0 || Own().number == pid_ns; }
 
 std::optional<TableOwner> OwnerOnAnyHost(std::string_view process) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(process), '/');
@@ -117,7 +131,7 @@ std::optional<TableOwner> OwnerOnThisHost(std::string_view process) {
 }
 
 std::optional<pid_t> FindProcess(const TableOwner& owner) {
-  if (owner.IsOfOurNamespace() && ProcIsOfOurNamespace()) return static_cast<pid_t>(owner.pid);
+  if (owner.IsOfOurNamespace() && Own().has_proc) return static_cast<pid_t>(owner.pid);
   FoundElsewhere& last = FoundPlaceOf(owner);
   if (last.pid_ns == owner.pid_ns && last.inner == owner.pid && IsIt(last.pid, owner)) return last.pid;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
@@ -223,7 +237,7 @@ bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOw
   constexpr int kMaxAncestors = 64;
   const uint64_t space = PidNamespaceOf("self");
   if (space != owner.pid_ns) return false;
-  if (!ProcIsOfOurNamespace()) return false;
+  if (!Own().has_proc) return false;
   auto pid = static_cast<pid_t>(owner.pid);
   const std::string maps = ReadProc(pid, "maps");
   if (maps.find("/" + owner.table_name) == std::string::npos || UserOfProcess(pid) != user) return false;
