@@ -51,11 +51,11 @@ void BeforeExitHandlers() {
     constexpr int64_t kMaxWaitNs = 50'000'000;
     const int64_t end_ns = KernelNs() + kMaxWaitNs;
     ExporterProgress progress;
-    for (int64_t left_ns = kMaxWaitNs; left_ns > 0 && moment.load(std::memory_order_acquire) == ExitMoment::kAsked &&
-                                       !IsExporterStalled(*recorded, &progress);
-         left_ns = end_ns - KernelNs()) {
+    for (int64_t left_ns = kMaxWaitNs; left_ns > 0; left_ns = end_ns - KernelNs()) {
       constexpr timespec pause = {0, ExporterProgress::kBetweenLooksNs};
       RawSyscall(SYS_futex, &moment, FUTEX_WAIT, static_cast<uint32_t>(ExitMoment::kAsked), &pause, 0, 0);
+      if (moment.load(std::memory_order_acquire) != ExitMoment::kAsked) break;
+      if (IsExporterStalled(*recorded, &progress)) break;
     }
   }
   ExitMoment asked = ExitMoment::kAsked;
