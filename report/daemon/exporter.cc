@@ -74,7 +74,7 @@ class Exporter {
       const bool look_at_all = now >= next_look || (is_tick && tables_.HasNewStrangers());
       if (announced || look_at_all) {
         beat_->Begin();
-        tables_.Find(Output(), look_at_all ? Look::kAll : Look::kAnnounced);
+        tables_.Find(Output(), look_at_all ? TableLook::kAll : TableLook::kAnnounced);
       }
       if (now >= next_look) {
         // Without notifications, look for new tables at each tick.

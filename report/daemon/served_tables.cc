@@ -136,9 +136,9 @@ bool ServedTables::IsOfAnotherFolder(const std::string& name) const {
          !absl::EndsWith(absl::StripSuffix(name, kTableSuffix), own_hash_);
 }
 
-void ServedTables::Find(const OutputFolder* output, Look look) {
+void ServedTables::Find(const OutputFolder* output, TableLook look) {
   users_.Look(folder_);
-  if (geteuid() == 0 && output != nullptr && look == Look::kAll)
+  if (geteuid() == 0 && output != nullptr && look == TableLook::kAll)
     users_.VouchForDescendants(folder_, RootsProcesses(), *output);
   // A look opens no mark that exists, so it causes no event.
   users_.ForEachMark([this](const FileDescriptor& mark) {
@@ -147,7 +147,8 @@ void ServedTables::Find(const OutputFolder* output, Look look) {
   });
   std::set<std::string> there;
   users_.ForEach([&](uid_t user) {
-    const auto names = look == Look::kAll ? ListTableNames(folder_, kTableSuffix, user) : TableNamesOf(user, folder_);
+    const auto names =
+        look == TableLook::kAll ? ListTableNames(folder_, kTableSuffix, user) : TableNamesOf(user, folder_);
     for (const std::string& name : names) {
       if (known_.contains(name)) {
         there.insert(name);
@@ -169,7 +170,7 @@ void ServedTables::Find(const OutputFolder* output, Look look) {
       Add(*std::move(table), user);
     }
   });
-  if (look == Look::kAnnounced) there.insert(known_.begin(), known_.end());
+  if (look == TableLook::kAnnounced) there.insert(known_.begin(), known_.end());
   known_ = std::move(there);
 }
 

@@ -41,7 +41,7 @@ inline constexpr int64_t kTick = 100 * kMs;
 inline constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are checked
 
 // Which tables a look at the folder may find.
-enum class Look : uint8_t {
+enum class TableLook : uint8_t {
   kAnnounced,  // those of served users, under their own names
   kAll,        // also those of processes that cannot announce themselves
 };
@@ -104,7 +104,7 @@ class ServedTables {
   ServedTables(const ExporterOptions& options, FileDescriptor folder, EndedFiles* ended);
 
   // Looks for new tables. `output`: null if there is none yet.
-  void Find(const OutputFolder* output, Look look = Look::kAll);
+  void Find(const OutputFolder* output, TableLook look = TableLook::kAll);
   // Watches the lock file, which must be locked by this process. Call before the first Find.
   void WatchLock(const std::string& path);
   // Whether tables were announced since the last call.
