@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -219,12 +220,15 @@ TEST_F(LinkedAllocators, OneWithoutSymbolsIsNamedInItsProfiles) {
 
 // Their functions are not redirected, and calls of them pass by the library.
 TEST_F(LinkedAllocators, ThoseOfPluginsAreNamedInTheProfiles) {
-  for (const auto& [form, what] : {std::pair<std::string, std::string>{"hidden", "a hidden malloc of its own"},
-                                   {"symbolic", "a malloc of its own, bound by -Bsymbolic or protected visibility"},
-                                   {"protected", "a malloc of its own, bound by -Bsymbolic or protected visibility"},
-                                   {"named", "an allocator of its own (mi_heap_malloc)"}}) {
+  const std::string bound = " has a malloc of its own, bound by -Bsymbolic or protected visibility: what ";
+  for (const auto& [form, has, unseen] : {std::array<std::string, 3>{"hidden", " has a hidden malloc of its own: what ",
+                                                                     " itself takes from it is not seen"},
+                                          {"symbolic", bound, " itself takes from it is not seen"},
+                                          {"protected", bound, " itself takes from it is not seen"},
+                                          {"named", " has an allocator of its own (mi_heap_malloc): calls of it by ",
+                                           " itself, and by libraries that dlopen loads, are not seen"}}) {
     const std::string plugin = "private_allocator_" + form + ".so";
-    const std::string text = plugin + " has " + what + ": what " + plugin + " itself takes from it is not seen";
+    const std::string text = plugin + has + plugin + unseen;
     Running running(
         CommandFor(Launch::kPreload, {"loads_private_allocator", ProgramPath(plugin)}, {{"heap-interval", "1"}}));
     ASSERT_TRUE(running.WaitForOutput("worked\n"));

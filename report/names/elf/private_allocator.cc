@@ -43,6 +43,9 @@ std::string PrivateAllocatorText(std::string_view library, const std::string& pa
     if (!allocator.empty()) what = allocator + " linked in";
   }
   if (what.empty()) return "";
+  if (names.defines.contains(names.own_allocator))
+    return fmt::format("{} has {}: calls of it by {} itself, and by libraries that dlopen loads, are not seen", library,
+                       what, library);
   return fmt::format("{} has {}: what {} itself takes from it is not seen", library, what, library);
 }
 

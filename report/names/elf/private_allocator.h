@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// "libarrow.so has an allocator of its own (je_malloc): what libarrow.so itself takes from it is not seen". "": it has
-// none. `library`: its name in the text. `path`: where its file is read. `names`: of that file.
+// "libarrow.so has an allocator of its own (je_malloc): what libarrow.so itself takes from it is not seen". If other
+// objects can call the allocator, the text says which of their calls are not seen. "": the library has none. `library`: its name in the text. `path`: where its file is read. `names`: of that file.
 std::string PrivateAllocatorText(std::string_view library, const std::string& path, const DynamicNames& names);
 
 // Returns whether the library may have such an allocator: every allocator calls mmap to get its memory, and madvise to
