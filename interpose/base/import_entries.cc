@@ -62,10 +62,10 @@ bool SetEntry(const ImportingObject& object, uintptr_t* entry, const void* real,
   const bool is_unbound = symbol != 0 && leads_to >= object.start && leads_to < object.end;
   if (leads_to != reinterpret_cast<uintptr_t>(real) && (!is_unbound || !WillLeadTo(object, symbol, real))) return false;
   const bool sealed = at >= object.relro_start && at < object.relro_end;
-  const uintptr_t page = at & ~(kPageBytes - 1);
-  if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, kPageBytes, PROT_READ | PROT_WRITE))) return false;
+  const uintptr_t page = at & ~(PageBytes() - 1);
+  if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
   __atomic_store_n(entry, reinterpret_cast<uintptr_t>(wrapper), __ATOMIC_RELEASE);
-  if (sealed) RawSyscall(SYS_mprotect, page, kPageBytes, PROT_READ);
+  if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);
   return true;
 }
 

@@ -346,13 +346,14 @@ HOLDFAST_EXPORT void* memalign(size_t alignment, size_t bytes) noexcept {
 }
 
 HOLDFAST_EXPORT void* valloc(size_t bytes) noexcept {
-  if (!Ready()) return AllocateEarly(bytes, kPageBytes);
-  return AllocateAligned(HOLDFAST_CALLER(), kPageBytes, bytes, [bytes](size_t) { return real.valloc(bytes); });
+  if (!Ready()) return AllocateEarly(bytes, kLargestPageBytes);
+  return AllocateAligned(HOLDFAST_CALLER(), PageBytes(), bytes, [bytes](size_t) { return real.valloc(bytes); });
 }
 
 HOLDFAST_EXPORT void* pvalloc(size_t bytes) noexcept {
-  if (!Ready()) return AllocateEarly((bytes + kPageBytes - 1) / kPageBytes * kPageBytes, kPageBytes);
-  return AllocateAligned(HOLDFAST_CALLER(), kPageBytes, bytes, [bytes](size_t) { return real.pvalloc(bytes); });
+  if (!Ready())
+    return AllocateEarly((bytes + kLargestPageBytes - 1) / kLargestPageBytes * kLargestPageBytes, kLargestPageBytes);
+  return AllocateAligned(HOLDFAST_CALLER(), PageBytes(), bytes, [bytes](size_t) { return real.pvalloc(bytes); });
 }
 
 HOLDFAST_EXPORT size_t malloc_usable_size(void* block) noexcept {

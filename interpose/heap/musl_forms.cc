@@ -30,7 +30,7 @@ int Aligned(void** result, size_t alignment, size_t bytes) {
 }
 
 void* AlignedBlock(size_t alignment, size_t bytes) { return real.aligned_alloc(alignment, bytes); }
-void* PageAligned(size_t bytes) { return real.aligned_alloc(kPageBytes, bytes); }
+void* PageAligned(size_t bytes) { return real.aligned_alloc(PageBytes(), bytes); }
 
 }  // namespace
 

@@ -237,17 +237,18 @@ HOLDFAST_EXPORT int thrd_join(thrd_t thread, int* value) {
 }  // extern "C"
 
 #define P(...) (__VA_ARGS__)
-HOLDFAST_OLD_VERSION(int, sem_wait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore), P(semaphore));
-HOLDFAST_OLD_VERSION(int, sem_timedwait, 2_2_5, "GLIBC_2.2.5", P(sem_t* semaphore, const timespec* deadline),
+HOLDFAST_OLD_VERSION(int, sem_wait, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(sem_t* semaphore), P(semaphore));
+HOLDFAST_OLD_VERSION(int, sem_timedwait, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(sem_t* semaphore, const timespec* deadline),
                      P(semaphore, deadline));
 HOLDFAST_OLD_VERSION(int, sem_clockwait, 2_30, "GLIBC_2.30",
                      P(sem_t* semaphore, clockid_t clock, const timespec* deadline), P(semaphore, clock, deadline));
-HOLDFAST_OLD_VERSION(int, pthread_barrier_wait, 2_2_5, "GLIBC_2.2.5", P(pthread_barrier_t* barrier), P(barrier));
-HOLDFAST_OLD_VERSION(int, pthread_once, 2_2_5, "GLIBC_2.2.5", P(pthread_once_t* control, void (*function)()),
+HOLDFAST_OLD_VERSION(int, pthread_barrier_wait, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(pthread_barrier_t* barrier), P(barrier));
+HOLDFAST_OLD_VERSION(int, pthread_once, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(pthread_once_t* control, void (*function)()),
                      P(control, function));
 HOLDFAST_OLD_VERSION(void, call_once, 2_28, "GLIBC_2.28", P(once_flag* flag, void (*function)()), P(flag, function));
-HOLDFAST_OLD_VERSION(int, pthread_join, 2_2_5, "GLIBC_2.2.5", P(pthread_t thread, void** value), P(thread, value));
-HOLDFAST_OLD_VERSION(int, pthread_timedjoin_np, 2_3_3, "GLIBC_2.3.3",
+HOLDFAST_OLD_VERSION(int, pthread_join, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(pthread_t thread, void** value),
+                     P(thread, value));
+HOLDFAST_OLD_VERSION(int, pthread_timedjoin_np, 2_3_3, HOLDFAST_GLIBC_2_3_3,
                      P(pthread_t thread, void** value, const timespec* deadline), P(thread, value, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_clockjoin_np, 2_31, "GLIBC_2.31",
                      P(pthread_t thread, void** value, clockid_t clock, const timespec* deadline),

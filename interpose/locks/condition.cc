@@ -11,6 +11,7 @@
 #include <threads.h>
 #include <time.h>
 
+#include "interpose/base/glibc_nodes.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/locks/cancellation.h"
@@ -137,11 +138,13 @@ using namespace holdfast;
                                                                                              deadline);           \
   }
 HOLDFAST_CONDITION(pthread_cond_, )
+#if HOLDFAST_HAS_OLDER_CONDITIONS
 HOLDFAST_CONDITION(holdfast_2_2_5_cond_, _2_2_5)
-asm(".symver holdfast_2_2_5_cond_signal,pthread_cond_signal@GLIBC_2.2.5,remove");
-asm(".symver holdfast_2_2_5_cond_broadcast,pthread_cond_broadcast@GLIBC_2.2.5,remove");
-asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@GLIBC_2.2.5,remove");
-asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@GLIBC_2.2.5,remove");
+asm(".symver holdfast_2_2_5_cond_signal,pthread_cond_signal@" HOLDFAST_GLIBC_2_2_5 ",remove");
+asm(".symver holdfast_2_2_5_cond_broadcast,pthread_cond_broadcast@" HOLDFAST_GLIBC_2_2_5 ",remove");
+asm(".symver holdfast_2_2_5_cond_wait,pthread_cond_wait@" HOLDFAST_GLIBC_2_2_5 ",remove");
+asm(".symver holdfast_2_2_5_cond_timedwait,pthread_cond_timedwait@" HOLDFAST_GLIBC_2_2_5 ",remove");
+#endif
 
 // Functions with versions that behave alike: `name` and `older`, which is exported as name@version.
 #define HOLDFAST_BOTH(older, name, version, parameters, arguments, condition, mutex, timed_out)                \

@@ -290,8 +290,8 @@ HOLDFAST_EXPORT int mtx_unlock(mtx_t* mutex) {
 
 }  // extern "C"
 
-HOLDFAST_OLD_VERSION(int, pthread_mutex_trylock, 2_2_5, "GLIBC_2.2.5", (pthread_mutex_t * mutex), (mutex));
-HOLDFAST_OLD_VERSION(int, pthread_mutex_timedlock, 2_2_5, "GLIBC_2.2.5",
+HOLDFAST_OLD_VERSION(int, pthread_mutex_trylock, 2_2_5, HOLDFAST_GLIBC_2_2_5, (pthread_mutex_t * mutex), (mutex));
+HOLDFAST_OLD_VERSION(int, pthread_mutex_timedlock, 2_2_5, HOLDFAST_GLIBC_2_2_5,
                      (pthread_mutex_t * mutex, const timespec* deadline), (mutex, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_mutex_clocklock, 2_30, "GLIBC_2.30",
                      (pthread_mutex_t * mutex, clockid_t clock, const timespec* deadline), (mutex, clock, deadline));

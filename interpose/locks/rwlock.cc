@@ -198,14 +198,14 @@ HOLDFAST_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
 
 // Taking the lock by a try function is no wait, and records nothing: not wrapped.
 #define P(...) (__VA_ARGS__)
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_rdlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_wrlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedrdlock, 2_2_5, "GLIBC_2.2.5",
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_rdlock, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(pthread_rwlock_t* lock), P(lock));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_wrlock, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(pthread_rwlock_t* lock), P(lock));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedrdlock, 2_2_5, HOLDFAST_GLIBC_2_2_5,
                      P(pthread_rwlock_t* lock, const timespec* deadline), P(lock, deadline));
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedwrlock, 2_2_5, "GLIBC_2.2.5",
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_timedwrlock, 2_2_5, HOLDFAST_GLIBC_2_2_5,
                      P(pthread_rwlock_t* lock, const timespec* deadline), P(lock, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_clockrdlock, 2_30, "GLIBC_2.30",
                      P(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline), P(lock, clock, deadline));
 HOLDFAST_OLD_VERSION(int, pthread_rwlock_clockwrlock, 2_30, "GLIBC_2.30",
                      P(pthread_rwlock_t* lock, clockid_t clock, const timespec* deadline), P(lock, clock, deadline));
-HOLDFAST_OLD_VERSION(int, pthread_rwlock_unlock, 2_2_5, "GLIBC_2.2.5", P(pthread_rwlock_t* lock), P(lock));
+HOLDFAST_OLD_VERSION(int, pthread_rwlock_unlock, 2_2_5, HOLDFAST_GLIBC_2_2_5, P(pthread_rwlock_t* lock), P(lock));

@@ -88,5 +88,5 @@ HOLDFAST_EXPORT int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
 
 }  // extern "C"
 
-HOLDFAST_OLD_VERSION(int, pthread_spin_lock, 2_2_5, "GLIBC_2.2.5", (pthread_spinlock_t * lock), (lock));
-HOLDFAST_OLD_VERSION(int, pthread_spin_unlock, 2_2_5, "GLIBC_2.2.5", (pthread_spinlock_t * lock), (lock));
+HOLDFAST_OLD_VERSION(int, pthread_spin_lock, 2_2_5, HOLDFAST_GLIBC_2_2_5, (pthread_spinlock_t * lock), (lock));
+HOLDFAST_OLD_VERSION(int, pthread_spin_unlock, 2_2_5, HOLDFAST_GLIBC_2_2_5, (pthread_spinlock_t * lock), (lock));

@@ -27,7 +27,7 @@ void* PointerTo(long address) { return reinterpret_cast<void*>(address); }  // N
 
 // As the kernel rounds: to whole pages, of the size that the flags name (2 MiB if they name none).
 size_t Rounded(size_t bytes, int flags) {
-  size_t page = kPageBytes;
+  size_t page = PageBytes();
   if (UNLIKELY((flags & MAP_HUGETLB) != 0)) {
     const int shift = flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
     page = size_t{1} << (shift != 0 ? shift : 21);

@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "interpose/base/glibc_nodes.h"
 #include "interpose/base/late_functions.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
@@ -90,6 +91,6 @@ HOLDFAST_EXPORT void holdfast_quick_exit_2_10(int status) {
   BeforeExitHandlers();
   real.quick_exit_2_10(status);
 }
-asm(".symver holdfast_quick_exit_2_10,quick_exit@GLIBC_2.10,remove");
+asm(".symver holdfast_quick_exit_2_10,quick_exit@" HOLDFAST_GLIBC_2_10 ",remove");
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "interpose/arch/entry_points.h"
+#include "interpose/base/glibc_nodes.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/exceptions/throw_functions.h"
@@ -57,7 +58,7 @@ static int CloseModule(void* handle) {
 HOLDFAST_EXPORT int dlclose(void* handle) noexcept { return CloseModule(handle); }
 // As programs from before glibc 2.34 call it.
 HOLDFAST_EXPORT int holdfast_dlclose_2_2_5(void* handle) noexcept { return CloseModule(handle); }
-asm(".symver holdfast_dlclose_2_2_5,dlclose@GLIBC_2.2.5,remove");
+asm(".symver holdfast_dlclose_2_2_5,dlclose@" HOLDFAST_GLIBC_2_2_5 ",remove");
 
 // The exporter is started before the program's children are born elsewhere: the first of them has to be its own (see
 // ChildrenGoElsewhere).

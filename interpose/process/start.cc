@@ -54,7 +54,7 @@ SelfPointer holdfast_self_pointer = {&holdfast_self_pointer};
 bool Relocated() {
   const void* self;
   HOLDFAST_LOAD_PC_RELATIVE(holdfast_self_pointer, self);
-  return self != nullptr;
+  return self == &holdfast_self_pointer;  // before, it may be the address in the file (arm64)
 }
 
 // Whether the program's calls lead to ours. A program that is not position-independent and takes a function's address

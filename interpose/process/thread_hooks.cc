@@ -113,7 +113,7 @@ HOLDFAST_EXPORT void thrd_exit(int value) {
 extern "C" HOLDFAST_EXPORT int holdfast_pthread_setname_np_2_12(pthread_t thread, const char* name) noexcept {
   return pthread_setname_np(thread, name);
 }
-asm(".symver holdfast_pthread_setname_np_2_12,pthread_setname_np@GLIBC_2.12,remove");
+asm(".symver holdfast_pthread_setname_np_2_12,pthread_setname_np@" HOLDFAST_GLIBC_2_12 ",remove");
 
 #define P(...) (__VA_ARGS__)
 HOLDFAST_OLD_VERSION(int, thrd_create, 2_28, "GLIBC_2.28", P(thrd_t* thread, thrd_start_t start, void* argument),
@@ -124,4 +124,4 @@ extern "C" HOLDFAST_EXPORT int holdfast_pthread_create_2_2_5(pthread_t* thread, 
                                                              void* (*start)(void*), void* argument) noexcept {
   return pthread_create(thread, attributes, start, argument);
 }
-asm(".symver holdfast_pthread_create_2_2_5,pthread_create@GLIBC_2.2.5,remove");
+asm(".symver holdfast_pthread_create_2_2_5,pthread_create@" HOLDFAST_GLIBC_2_2_5 ",remove");

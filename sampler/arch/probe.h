@@ -43,6 +43,8 @@
 
 #if defined(__x86_64__)
 #include "sampler/arch/x86_64/probe_inline.h"
+#elif defined(__aarch64__)
+#include "sampler/arch/aarch64/probe_inline.h"
 #endif
 
 #endif  // HOLDFAST_SAMPLER_ARCH_PROBE_H_

@@ -17,24 +17,35 @@
 //                        ChargeWordUnlessZero        the same, nothing for 0
 //   single instructions  SpinPause, BorrowsFromZero, SharesNoBit, AddAsOwner, FillsAsOwner, BorrowsAsOwner, HOLDFAST_LOAD_PC_RELATIVE
 //   words                SameWords                   whether scattered words are equal to others, four at a time
-//   address space        kPageBytes, kUserEnd; kUnmappable: an address of user space at which no process can have a page
+//   address space        kPageBytes: the smallest page of any kernel, and the step in which memory is probed
+//                        PageBytes                   the page of this kernel, in which it maps and protects; after relocation
+//                        kLargestPageBytes           the largest page of any kernel (processor_facts.h)
+//                        kUserEnd; kUnmappable: an address at which no process can have a page
+//                        kThreadBlockBefore          bytes before the thread pointer that may have libc's block of the thread
 //   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
 //   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
-//                        kReturnAddressFromCfa                            where a call leaves its return address
-//                        kSignalFpOffset, kSignalSpOffset, kSignalPcOffset  in the kernel's signal frame, from sp
+//                        kDwarfReturn                                     the column of the return address
+//                        kCallPushesReturn (processor_facts.h)            a call leaves its return address below the CFA;
+//                                                                         false: in a register, which the callee saves
+//                        CodeAddress                                      a return address without its signature
+//                        kSignalFpOffset, kSignalSpOffset, kSignalPcOffset, kSignalReturnOffset
+//                                                                         in the kernel's signal frame, from sp
+//                        kSignalReturnHasNoTables, EndsSignal             whether a handler returns to code without unwind
+//                                                                         tables, which is known by its instructions
 //                        MayEndCall, kLongestCall                         whether a call instruction may end at an address
 //
 // All inline functions are forced inline: they run before the shim is relocated, without a GOT and thread-local memory
 // (unless noted). A port must also check, outside of these folders: the version nodes of libc (interpose/exports.map,
-// interpose/base/wrapped.inc); unwind rows, which have no return address in a register (sampler/unwind/unwind_row.h);
-// HOLDFAST_PROCESSOR in CMakeLists.txt; and what the tool accepts as an ELF file of this processor
-// (report/names/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/names/elf/elf_symbols.cc).
+// interpose/base/glibc_nodes.h); HOLDFAST_PROCESSOR in CMakeLists.txt; and what the tool accepts as an ELF file of this
+// processor (report/names/elf/executable_kind.cc, elf_file.h), with pages of 4 KiB (report/names/elf/elf_symbols.cc).
 #ifndef HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 #define HOLDFAST_SAMPLER_ARCH_PROCESSOR_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "sampler/arch/processor_facts.h"
 
 namespace holdfast {
 
@@ -89,6 +100,11 @@ HOLDFAST_ARCH bool SharesNoBit(const uint32_t& mask, uint32_t value);
 HOLDFAST_ARCH bool IsFreeSpinLock(int word);
 // Whether a call instruction may end at `code`. The kLongestCall bytes before it must be readable.
 HOLDFAST_ARCH bool MayEndCall(const uint8_t* code);
+HOLDFAST_ARCH uintptr_t CodeAddress(uintptr_t return_address);
+// Whether the instructions at `code` return from a signal handler to the kernel. kSignalReturnBytes must be readable.
+HOLDFAST_ARCH bool EndsSignal(const uint8_t* code);
+// Only where the program can be relocated already.
+HOLDFAST_ARCH uintptr_t PageBytes();
 
 }  // namespace holdfast
 
@@ -98,6 +114,8 @@ extern "C" __attribute__((visibility("hidden"))) long HoldfastCloneOnStack(unsig
 
 #if defined(__x86_64__)
 #include "sampler/arch/x86_64/processor_inline.h"
+#elif defined(__aarch64__)
+#include "sampler/arch/aarch64/processor_inline.h"
 #else
 #error "Holdfast has no folder in sampler/arch for this processor."
 #endif

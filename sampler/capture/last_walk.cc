@@ -58,13 +58,14 @@ HOLDFAST_WARM bool LastWalk::Keep(Next next, const StackBounds& bounds, StackTra
   Word* word = &words_[frame->words_outside];
   const Frame* from = &walked_[count_];
   const TaggedPc* pc = &trace->frames[count_];
-  if (kept == 0 && next.ended_) *word++ = {next.top_ - kWordBytes, 0};
+  if (kept == 0 && next.ended_) *word++ = {returns_.PlaceOf(count_ - 1, next.top_), returns_.WordOf(count_ - 1, 0)};
   while (from != walked_) {
     --from, --pc;
     // Number 0, outside of the outermost frame, has read nothing, and nothing depends on its fp.
     const Kept& outer = *frame;
     if (from->fp_read_at != 0 && outer.fp_matters) *word++ = {from->fp_read_at, outer.fp};
-    if (&outer != kept_) *word++ = {outer.sp - kWordBytes, outer.pc};
+    const intptr_t number = from - walked_;
+    if (&outer != kept_) *word++ = {returns_.PlaceOf(number, outer.sp), returns_.WordOf(number, outer.pc)};
     const bool fp_matters = from->uses_fp || (from->fp_read_at == 0 && outer.fp_matters);
     ++frame;
     *frame = {from->sp, *pc & kPcMask, from->fp, static_cast<uint32_t>(word - words_), fp_matters};

@@ -26,6 +26,22 @@
 
 namespace holdfast {
 
+// Where the steps of a walk read the return addresses, by the number of the frame: known from the CFA where calls push
+// them. A word as read may be signed.
+template <bool kPushed>
+struct ReadReturns {
+  void Set(intptr_t, uintptr_t) {}
+  static uintptr_t PlaceOf(intptr_t, uintptr_t cfa) { return cfa - sizeof(uintptr_t); }
+  static uintptr_t WordOf(intptr_t, uintptr_t pc) { return pc; }
+};
+template <>
+struct ReadReturns<false> {
+  uintptr_t places[kMaxDepth];
+  void Set(intptr_t frame, uintptr_t place) { places[frame] = place; }
+  uintptr_t PlaceOf(intptr_t frame, uintptr_t) const { return places[frame]; }
+  uintptr_t WordOf(intptr_t frame, uintptr_t) const { return *reinterpret_cast<const uintptr_t*>(places[frame]); }
+};
+
 class LastWalk {
   struct Frame {
     uintptr_t sp, fp;
@@ -67,6 +83,13 @@ class LastWalk {
       const uintptr_t sp = next_[-1].sp;
       if (UNLIKELY(place - sp >= cfa - sp || place % sizeof(uintptr_t) != 0)) GiveUp();
       next_[-1].fp_read_at = place;
+    }
+    // Where it has read the return address; only where that is not known.
+    void ReadReturn(uintptr_t place, uintptr_t cfa) {
+      if (kCallPushesReturn) return;
+      const uintptr_t sp = next_[-1].sp;
+      if (UNLIKELY(place - sp >= cfa - sp || place % sizeof(uintptr_t) != 0)) GiveUp();
+      last_->returns_.Set(Count() - 1, place);
     }
     // The end of the walk: all words that it read are below `sp`, and the last return address was `pc`.
     void Reached(uintptr_t pc, uintptr_t sp) {
@@ -129,6 +152,7 @@ class LastWalk {
 
   Frame walked_[kMaxDepth];  // of the walk in progress, innermost frame first
   StackTrace trace_;
+  [[no_unique_address]] ReadReturns<kCallPushesReturn> returns_;
 };
 
 }  // namespace holdfast

@@ -17,10 +17,32 @@
 namespace holdfast {
 namespace {
 
-// Code is above the first page and, in user space, below 2^47.
+// Code is above the first page, and in user space.
 constexpr uintptr_t kLowestPc = 4096;
 constexpr uintptr_t kPcEnd = kUserEnd;
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
+
+// Where calls leave the return address in a register: that register in the frame that a signal has interrupted, for the step
+// from there.
+template <bool kPushed>
+struct InterruptedReturn {
+  void Set(const CallerRegisters&, uintptr_t) {}
+  uintptr_t Take(uintptr_t) { return 0; }
+};
+template <>
+struct InterruptedReturn<false> {
+  uintptr_t sp = 0, address = 0;
+  void Set(const CallerRegisters& interrupted, uintptr_t return_address) {
+    sp = interrupted.sp;
+    address = return_address;
+  }
+  // 0: the frame at `at` was not interrupted, or has been left.
+  uintptr_t Take(uintptr_t at) {
+    const uintptr_t taken = at == sp ? address : 0;
+    address = 0;
+    return taken;
+  }
+};
 
 // What one walk knows about modules.
 struct Walk {
@@ -38,6 +60,7 @@ struct Walk {
   // While there are doubts: the module that was checked last.
   AddressRange sighted;
   ModuleSight sight;
+  [[no_unique_address]] InterruptedReturn<kCallPushesReturn> interrupted;
 };
 
 constexpr UnwindRow kNoRow = UnwindRow::Of(UnwindRow::kNone);
@@ -72,6 +95,12 @@ ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc
   return walk->sight;
 }
 
+// Whether a signal handler returns to `pc`, which has no unwind tables.
+bool ReturnsFromSignal(uintptr_t pc) {
+  return kSignalReturnHasNoTables && PageReadable(pc) && PageReadable(pc + kSignalReturnBytes - 1) &&
+         EndsSignal(reinterpret_cast<const uint8_t*>(pc));
+}
+
 // kNone: there is no code at `pc`. `doubted`: the row in the cache, if any.
 HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted) {
   walk->searched = true;
@@ -83,12 +112,15 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   if (module_found == Found::kMayGo) return kNoRow;
   if (module_found == Found::kNothing) {
     // Not cached: a library may be loaded here later, without notice.
+    if (ReturnsFromSignal(pc)) return UnwindRow::Of(UnwindRow::kSignal).WithTag(kNoModuleTag);
     const bool code = no_system_calls.load(std::memory_order_relaxed) || PageReadable(inside);
     return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
   }
   const ModuleSight module = SightForWalk(found, lasting, inside, walk);
   if (doubted.kind() != UnwindRow::kNone && module.settled && doubted.tag() == module.tag) return doubted;
-  UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside, module.elsewhere).WithTag(module.tag);
+  UnwindRow row = BuildUnwindRow(found.dlfo_eh_frame, module.readable, inside, module.elsewhere);
+  if (row.kind() == UnwindRow::kFramePointer && ReturnsFromSignal(pc)) row = UnwindRow::Of(UnwindRow::kSignal);
+  row = row.WithTag(module.tag);
   if (!lasting) row.bits |= UnwindRow::kUnloadable;
   if (module.settled) KeepRow(pc, walk->salts, row);
   return row;
@@ -118,6 +150,7 @@ struct NoNotes {
   static constexpr bool Joins(uintptr_t, uintptr_t, uintptr_t) { return false; }
   void Reached(uintptr_t, uintptr_t) {}
   void ReadFp(uintptr_t, uintptr_t) {}
+  void ReadReturn(uintptr_t, uintptr_t) {}
   void UsesFp() {}
   void GiveUp() {}
 };
@@ -139,8 +172,10 @@ HOLDFAST_HOT inline bool StepTo(uintptr_t cfa, UnwindRow row, StackReader* stack
     fp = StackReader::Word(place);
     notes->ReadFp(place, cfa);
   }
-  if (UNLIKELY(!stack->Reach(cfa - kWordBytes))) return false;
-  *at = {StackReader::Word(cfa - kWordBytes), cfa, fp};
+  const uintptr_t return_at = row.ReturnPlace(cfa);
+  if (UNLIKELY(!stack->Reach(return_at))) return false;
+  notes->ReadReturn(return_at, cfa);
+  *at = {CodeAddress(StackReader::Word(return_at)), cfa, fp};
   return true;
 }
 
@@ -155,8 +190,23 @@ bool StepLoaded(UnwindRow row, StackReader* stack, Registers* at) {
   return StepTo(StackReader::Word(place) + static_cast<uintptr_t>(row.add()), row, stack, at, &none);
 }
 
+// From a function that had not saved its return address when a signal interrupted it. It may have no frame.
+bool StepByRegister(UnwindRow row, StackReader* stack, Registers* at, Walk* walk) {
+  const uintptr_t cfa = Base(row, *at);
+  const uintptr_t return_address = walk->interrupted.Take(at->sp);
+  if (return_address == 0 || cfa < at->sp || cfa % kWordBytes != 0) return false;
+  uintptr_t fp = at->fp;
+  if (row.fp_rule() == UnwindRow::kAtCfa) {
+    const uintptr_t place = cfa + static_cast<uintptr_t>(row.fp_offset());
+    if (!stack->Reach(place)) return false;
+    fp = StackReader::Word(place);
+  }
+  *at = {CodeAddress(return_address), cfa, fp};
+  return true;
+}
+
 // Out of a signal handler. The interrupted code may be on another stack.
-bool StepSignal(StackReader* stack, Registers* at) {
+bool StepSignal(StackReader* stack, Registers* at, Walk* walk) {
   const uintptr_t context = at->sp;
   if (!stack->Reach(context + kSignalFpOffset) || !stack->Reach(context + kSignalSpOffset) ||
       !stack->Reach(context + kSignalPcOffset)) {
@@ -165,6 +215,10 @@ bool StepSignal(StackReader* stack, Registers* at) {
   // + 1: the interrupted instruction has not been left, and rows belong to the instruction before a return address.
   *at = {StackReader::Word(context + kSignalPcOffset) + 1, StackReader::Word(context + kSignalSpOffset),
          StackReader::Word(context + kSignalFpOffset)};
+  if (!kCallPushesReturn) {
+    if (!stack->Reach(context + kSignalReturnOffset)) return false;
+    walk->interrupted.Set(*at, StackReader::Word(context + kSignalReturnOffset));
+  }
   return at->sp % kWordBytes == 0 && stack->StartAt(at->sp, false);
 }
 
@@ -192,7 +246,7 @@ bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
   const uintptr_t frame = at->fp;
   if (frame < at->sp || frame % kWordBytes != 0) return false;
   if (!stack->Reach(frame) || !stack->Reach(frame + kWordBytes)) return false;
-  const uintptr_t pc = StackReader::Word(frame + kWordBytes);
+  const uintptr_t pc = CodeAddress(StackReader::Word(frame + kWordBytes));
   if (pc - kLowestPc >= kPcEnd - kLowestPc) return false;
   walk->guessing = true;
   dl_find_object found;
@@ -208,9 +262,9 @@ bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
 HOLDFAST_COLD bool StepSlow(UnwindRow row, StackReader* stack, Registers* at, Walk* walk) {
   switch (row.kind()) {
     case UnwindRow::kStep:
-      return StepLoaded(row, stack, at);
+      return row.returns_by_register() ? StepByRegister(row, stack, at, walk) : StepLoaded(row, stack, at);
     case UnwindRow::kSignal:
-      return StepSignal(stack, at);
+      return StepSignal(stack, at, walk);
     case UnwindRow::kFramePointer:
       return StepFramePointer(stack, at, walk);
     default:

@@ -39,8 +39,9 @@ enum class EntryReason : uint8_t {
   kExportedRedirected,  // as kRedirected, but functions without a name may be missing
   kHidden,
   kCopied,
+  kOtherProcessor,
 };
-inline constexpr int kEntryReasonCount = 25;
+inline constexpr int kEntryReasonCount = 26;
 // After the name of the function, or of the allocator where no function is named.
 inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "",
@@ -68,6 +69,7 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "",
     "is hidden: calls of it do not pass through the library",
     "has a copy (.part, .constprop) that the program may call instead",
+    "entries are redirected on x86-64 only",
 };
 
 // The outcome, as one word: Module::unloaded has room for it beside its own bits.

@@ -1,6 +1,6 @@
 // The words of musl's locks (1.1 to 1.2.5). glibc's have names in its own headers, which this code is compiled with.
 //
-// The same size and alignment as glibc's types, so a pointer to one of those may be read as one of these. All are hints:
+// Not larger than glibc's types, and of the same alignment, so a pointer to one of those may be read as one of these. All are hints:
 // the try functions decide.
 //
 // Any thread, signal handlers; also the tool, with a copy.
@@ -38,7 +38,7 @@ struct MuslMutex {
     return IsNormal() || owner == kNotRecoverable ? 0 : owner;
   }
 };
-static_assert(sizeof(MuslMutex) == sizeof(pthread_mutex_t) && alignof(MuslMutex) == alignof(pthread_mutex_t));
+static_assert(sizeof(MuslMutex) <= sizeof(pthread_mutex_t) && alignof(MuslMutex) == alignof(pthread_mutex_t));
 
 struct MuslRwlock {
   static constexpr uint32_t kCount = 0x7fffffff;  // of `lock`; all bits: a writer has it

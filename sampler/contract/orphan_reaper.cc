@@ -108,7 +108,7 @@ void TakeName(const char* directory, Ancestor* process) {
   TextBuffer<48> path;
   path.Add(directory).Add("/exe");
   char target[512];
-  const long length = RawSyscall(SYS_readlink, path.text(), target, sizeof target - 1);
+  const long length = ReadLink(path.text(), target, sizeof target - 1);
   if (!SyscallFailed(length) && length > 0) {
     target[length] = '\0';
     const char* name = target;

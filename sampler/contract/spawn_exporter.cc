@@ -71,14 +71,13 @@ struct Range {
   uintptr_t start, end;
 };
 
-// Unmaps all but this library and the pages behind the thread pointer: in those lies the rseq area that libc has
-// registered, which the kernel writes to whenever it moves the process to another processor.
+// Unmaps all but this library and the pages around the thread pointer, which contain the rseq area that libc has registered, which the kernel writes to whenever it moves the process to another processor.
 void KeepOnlyOurs() {
-  constexpr uintptr_t kPage = kPageBytes, kLowest = kPage, kHighest = kUserEnd - kPage;
+  constexpr uintptr_t kPage = kLargestPageBytes, kLowest = kPage;
   const uintptr_t thread_pointer = ThreadPointerFromKernel();
   Range low = {reinterpret_cast<uintptr_t>(__ehdr_start) & ~(kPage - 1),
                (reinterpret_cast<uintptr_t>(_end) + kPage - 1) & ~(kPage - 1)};
-  Range high = {thread_pointer & ~(kPage - 1), (thread_pointer & ~(kPage - 1)) + 3 * kPage};
+  Range high = {(thread_pointer - kThreadBlockBefore) & ~(kPage - 1), (thread_pointer & ~(kPage - 1)) + 3 * kPage};
   if (high.start < low.start) {
     const Range other = low;
     low = high;
@@ -86,7 +85,10 @@ void KeepOnlyOurs() {
   }
   RawSyscall(SYS_munmap, kLowest, low.start - kLowest);
   if (low.end < high.start) RawSyscall(SYS_munmap, low.end, high.start - low.end);
-  RawSyscall(SYS_munmap, high.end, kHighest - high.end);
+  // Fewer bits: a kernel that was built with a smaller address space.
+  for (uintptr_t end = kUserEnd; end > high.end + kPage; end /= 2) {
+    if (!SyscallFailed(RawSyscall(SYS_munmap, high.end, end - kPage - high.end))) break;
+  }
 }
 
 // Looks at the very file that is executed: the path may lead elsewhere a moment later. It stays open, as the shell of a
@@ -268,11 +270,10 @@ void EndKeptMiddle() {
 
 bool ChildrenGoElsewhere() {
   char own[64], childrens[64];
-  const int64_t own_bytes = RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid", own, sizeof own);
+  const int64_t own_bytes = ReadLink("/proc/thread-self/ns/pid", own, sizeof own);
   if (SyscallFailed(own_bytes)) return false;
   // It fails as long as that namespace has no process 1.
-  const int64_t childrens_bytes =
-      RawSyscall(SYS_readlink, "/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
+  const int64_t childrens_bytes = ReadLink("/proc/thread-self/ns/pid_for_children", childrens, sizeof childrens);
   return childrens_bytes != own_bytes || memcmp(own, childrens, static_cast<size_t>(own_bytes)) != 0;
 }
 

@@ -38,6 +38,15 @@ inline long RawSyscall(long number, Args... args) {
   return SystemCall(number, {(long)(args)...});
 }
 
+// readlink(2), which newer processors have only as readlinkat(2). Adds no zero.
+inline long ReadLink(const char* path, char* target, size_t capacity) {
+#ifdef SYS_readlink
+  return RawSyscall(SYS_readlink, path, target, capacity);
+#else
+  return RawSyscall(SYS_readlinkat, AT_FDCWD, path, target, capacity);
+#endif
+}
+
 inline bool SyscallFailed(long result) { return result < 0 && result > -4096; }
 
 // Blocks the program's signal handlers in this thread while the object lives: a handler might jump out and leave one of

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "sampler/arch/processor_facts.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -17,7 +18,8 @@ inline constexpr uint64_t ShareOfTables(uint64_t space) { return space / 4 - spa
 inline constexpr uint64_t ShareOfWaitingTables(uint64_t share) { return share / 2; }
 
 // First pages of a table: the header, and room for the first few hundred stacks. With less room no table is made.
-inline constexpr uint64_t kFirstTableBytes = (sizeof(TableHeader) + 4095) / 4096 * 4096 + 64 * 1024;
+inline constexpr uint64_t kFirstTableBytes =
+    (sizeof(TableHeader) + kLargestPageBytes - 1) / kLargestPageBytes * kLargestPageBytes + 64 * 1024;
 
 }  // namespace holdfast
 

@@ -25,7 +25,7 @@ namespace {
 constexpr long kTmpfs = 0x01021994;
 constexpr long kRamfs = 0x858458f6;
 constexpr uint64_t kFirstBytes = kFirstTableBytes;
-static_assert(kFirstBytes % kPageBytes == 0);
+static_assert(kFirstBytes % kLargestPageBytes == 0 && kGrowStepBytes / 4 % kLargestPageBytes == 0);
 // Kernels before 5.14, and some emulated ones, cannot back pages without a descriptor. There the whole table is backed
 // when it is made, and it is smaller.
 constexpr uint64_t kFixedBytes = 8 << 20;
@@ -188,7 +188,7 @@ uint64_t StartTicks() {
 void FillText(TableHeader& head, const Options& options) {
   utsname names;
   if (!SyscallFailed(RawSyscall(SYS_uname, &names))) CopyText(head.host, sizeof head.host, names.nodename);
-  long length = RawSyscall(SYS_readlink, "/proc/self/exe", head.executable, sizeof head.executable - 1);
+  long length = ReadLink("/proc/self/exe", head.executable, sizeof head.executable - 1);
   if (SyscallFailed(length)) length = 0;
   head.executable[length] = '\0';
   // The name by which the program was called: Debian's /usr/bin/redis-server is a link to redis-check-rdb. A program
@@ -267,7 +267,7 @@ uint64_t AddressSpaceLeft(uint64_t limit) {
   if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;
   uint64_t pages = 0;
   for (const char* at = text; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
-  return limit > pages * kPageBytes ? limit - pages * kPageBytes : 0;
+  return limit > pages * PageBytes() ? limit - pages * PageBytes() : 0;
 }
 
 const char* WhyNotOpened(long error) {
@@ -317,7 +317,7 @@ uint64_t CapIn(const char* folder, long folder_fd, const Options& options, uint3
     const uint64_t part = AddressSpaceLeft(limit.rlim_cur) / 16;
     if (part < cap) cap = part > kFirstBytes ? part : kFirstBytes;
   }
-  cap = cap / kPageBytes * kPageBytes;
+  cap = cap / kLargestPageBytes * kLargestPageBytes;
   return cap >= kFirstBytes ? cap : 0;
 }
 
@@ -366,7 +366,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
                             MAP_SHARED | MAP_NORESERVE | (reuse != nullptr ? MAP_FIXED : 0), fd, 0);
         // Little address space (RLIMIT_AS): a smaller table is better than none.
         if (!SyscallFailed(result) || cap / 2 < kFirstBytes) break;
-        cap = cap / 2 / kPageBytes * kPageBytes;
+        cap = cap / 2 / kLargestPageBytes * kLargestPageBytes;
       }
       if (!SyscallFailed(result)) mapped = reinterpret_cast<void*>(result);
       mapped_bytes = cap;

@@ -12,6 +12,9 @@ namespace holdfast {
 // The first three call frame instructions have their operand, a register or a distance, in their low six bits.
 inline constexpr uint8_t kCallFrameHighBits = 0xc0;
 
+// DW_CFA_AARCH64_negate_ra_state_with_pc ("DWARF for the Arm 64-bit Architecture", 2024).
+inline constexpr uint8_t kNegateReturnStateWithPc = 0x2c;
+
 // Pointers: the low half gives the format, the high half the base.
 inline constexpr uint8_t kPointerFormat = 0x0f, kPointerBase = 0xf0;
 

@@ -31,7 +31,7 @@ struct FrameRules {
         return &fp;
       case kDwarfSp:
         return &sp;
-      case kDwarfPc:
+      case kDwarfReturn:
         return &pc;
       default:
         return nullptr;
@@ -171,6 +171,12 @@ bool Run(AddressRange program, const UnwindEntry& entry, uintptr_t pc, const Fra
       case DW_CFA_GNU_args_size:
         bytes.Unsigned();
         break;
+      // arm64: DW_CFA_AARCH64_negate_ra_state, and its form with the pc. The return address is signed from here on, or no
+      // longer: CodeAddress removes any signature.
+      case DW_CFA_GNU_window_save:
+      case kNegateReturnStateWithPc:
+        if (kCallPushesReturn) return false;
+        break;
       default:
         return false;
     }
@@ -196,6 +202,29 @@ bool IsSignalFrame(const FrameRules& state, AddressRange readable, uintptr_t pc)
          ra == FrameValue{FrameValue::kSp, 0, kSignalPcOffset};
 }
 
+// Adds where the return address is, and fp, for a processor with calls that leave it in a register.
+UnwindRow RowWithReturn(const FrameRules& state, UnwindRow::Step step) {
+  constexpr UnwindRow kCannot = UnwindRow::Of(UnwindRow::kCannot);
+  if (step.loaded) return kCannot;
+  const bool fp_stays = state.fp.how == How::kSame || state.fp.how == How::kUndefined;
+  if (!fp_stays && state.fp.how != How::kAtCfa) return kCannot;
+  if (!fp_stays) {
+    step.fp_rule = UnwindRow::kAtCfa;
+    step.fp_offset = state.fp.value;
+  }
+  if (state.pc.how == How::kSame) {
+    step.loaded = true;
+    return UnwindRow::Of(step);
+  }
+  if (state.pc.how != How::kAtCfa) return kCannot;
+  if (fp_stays) {
+    step.fp_offset = state.pc.value;
+  } else {
+    step.add = state.pc.value - state.fp.value;
+  }
+  return UnwindRow::Of(step);
+}
+
 UnwindRow RowOf(const FrameRules& state, AddressRange readable, uintptr_t pc) {
   constexpr UnwindRow kCannot = UnwindRow::Of(UnwindRow::kCannot);
   if (state.pc.how == How::kUndefined) return UnwindRow::Of(UnwindRow::kEnd);
@@ -216,9 +245,13 @@ UnwindRow RowOf(const FrameRules& state, AddressRange readable, uintptr_t pc) {
     step.cfa_offset = state.cfa_value;
   }
 
-  // The caller's sp is the CFA and its pc is just below: anything else is rare hand-written code.
+  // The caller's sp is the CFA; on x86-64 its pc is just below. Anything else is rare hand-written code.
   if (state.sp.how != How::kSame) return kCannot;
-  if (state.pc.how != How::kAtCfa || state.pc.value != kReturnAddressFromCfa) return kCannot;
+  if (kCallPushesReturn) {
+    if (state.pc.how != How::kAtCfa || state.pc.value != -int64_t{sizeof(uintptr_t)}) return kCannot;
+  } else {
+    return RowWithReturn(state, step);
+  }
 
   switch (state.fp.how) {
     case How::kSame:
@@ -267,7 +300,7 @@ UnwindRow BuildUnwindRow(const void* eh_frame_hdr, AddressRange readable, uintpt
     return UnwindRow::Of(planted ? UnwindRow::kEnd : UnwindRow::kFramePointer);
   }
   FrameRules initial;
-  if (entry.return_column != kDwarfPc || !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
+  if (entry.return_column != kDwarfReturn || !Run(entry.initial_program, entry, ~uintptr_t{0}, nullptr, &initial)) {
     return UnwindRow::Of(UnwindRow::kCannot);
   }
   FrameRules state = initial;

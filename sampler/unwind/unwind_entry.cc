@@ -46,8 +46,8 @@ bool ParseCie(uintptr_t at, AddressRange readable, UnwindEntry* entry) {
       } else if (letter == 'L') {
         bytes.Skip(1);
       } else if (letter == 'P') {
-        bytes.Pointer(bytes.Fixed<uint8_t>() & kPointerFormat);  // the personality: only its size matters
-      } else if (letter != 'S') {
+        bytes.Pointer(bytes.Fixed<uint8_t>() & kPointerFormat);      // the personality: only its size matters
+      } else if (letter != 'S' && letter != 'B' && letter != 'G') {  // B, G: arm64, how it signs and tags addresses
         return false;
       }
     }

@@ -26,7 +26,7 @@ class Folder {
         return Push({FrameValue::kFp, 0, offset});
       case kDwarfSp:
         return Push({FrameValue::kSp, 0, offset});
-      // Only PLT entries use it. They call nobody, so the address is that of an interrupted instruction.
+      // Only PLT entries of x86-64 use it. They call nobody, so the address is that of an interrupted instruction.
       case kDwarfPc:
         return PushConstant(pc_ + static_cast<uint64_t>(offset));
       default:

@@ -4,7 +4,12 @@
 //     CFA = *(base + cfa_offset) + add    functions that realign their stack, hand-written code that saved its sp
 //     caller's sp = CFA, its pc = *(CFA − 8), its fp = what it was, or *(CFA | fp | sp + fp_offset)
 //
-//   bits 0..2 kind · 3 base is fp · 4 CFA is loaded · 5..6 FpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 fp_offset/8
+// Where a call leaves the return address in a register (arm64), the callee saves it with fp, or alone, or not at all:
+//
+//     caller's pc = *(CFA + fp_offset + add)    usually add = 8; fp unchanged: add = 0, and fp_offset is the place of pc
+//     caller's pc = x30                         bit 4: a function that calls nobody, interrupted by a signal
+//
+//   bits 0..2 kind · 3 base is fp · 4 CFA is loaded, or pc is in a register · 5..6 FpRule · 7 its module may be unloaded · 8..27 cfa_offset/8 · 28..47 fp_offset/8
 //        48..58 tag of the module, where a TaggedPc has it · 59..63 add/8
 //
 // The unwind tables of compilers need no more than that for functions that call others; other code is kCannot.
@@ -13,6 +18,7 @@
 
 #include <cstdint>
 
+#include "sampler/arch/processor_facts.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -34,19 +40,27 @@ struct UnwindRow {
   static constexpr int64_t kLargestOffset = ((1 << 19) - 1) * 8;  // 4 MiB: the largest frame that a row describes
   static constexpr int kAddShift = kPcTagShift + kTagBits;
   static constexpr int64_t kLargestAdd = 15 * 8;
+  static constexpr int64_t kBesideFp = 8;  // usual `add` where fp and the return address are saved together
 
   uint64_t bits = 0;
 
   Kind kind() const { return static_cast<Kind>(bits & 7); }
-  // A step with a CFA that needs no load: one test on the hot path.
+  // A step with a CFA that needs no load, and a return address in memory: one test on the hot path.
   bool IsPlainStep() const { return (bits & (7 | 1 << kLoadedBit)) == kStep; }
   bool from_fp() const { return bits & 8; }
   bool unloadable() const { return bits & kUnloadable; }
-  bool loaded() const { return bits & 1 << kLoadedBit; }
+  bool loaded() const { return kCallPushesReturn && (bits & 1 << kLoadedBit) != 0; }
+  bool returns_by_register() const { return !kCallPushesReturn && (bits & 1 << kLoadedBit) != 0; }
   FpRule fp_rule() const { return static_cast<FpRule>(bits >> 5 & 3); }
   int64_t cfa_offset() const { return static_cast<int64_t>(bits << 36) >> 44 << 3; }
   int64_t fp_offset() const { return static_cast<int64_t>(bits << 16) >> 44 << 3; }
   int64_t add() const { return static_cast<int64_t>(bits) >> kAddShift << 3; }
+
+  // Where the caller's pc is. Not if it is in a register.
+  uintptr_t ReturnPlace(uintptr_t cfa) const {
+    if (kCallPushesReturn) return cfa - sizeof(uintptr_t);
+    return cfa + static_cast<uintptr_t>(fp_offset() + add());
+  }
 
   static constexpr UnwindRow Of(Kind kind) { return {kind}; }
   uint16_t tag() const { return static_cast<uint16_t>((bits & kModuleTagMask) >> kPcTagShift); }
@@ -54,7 +68,7 @@ struct UnwindRow {
 
   struct Step {
     bool from_fp = false;
-    bool loaded = false;
+    bool loaded = false;  // or, where calls push nothing, the return address is in a register
     FpRule fp_rule = kSame;
     int64_t cfa_offset = 0;
     int64_t fp_offset = 0;

@@ -142,8 +142,10 @@ HOLDFAST_ARCH bool SameWords(const uintptr_t* from, const PlacedWords* placed, s
 // ---- The address space ----
 
 inline constexpr uintptr_t kPageBytes = 4096;
+HOLDFAST_ARCH uintptr_t PageBytes() { return kPageBytes; }
 inline constexpr uintptr_t kUserEnd = uintptr_t{1} << 47;
 inline constexpr uintptr_t kUnmappable = kUserEnd - kPageBytes;  // the kernel leaves the last page out (TASK_SIZE_MAX)
+inline constexpr uintptr_t kThreadBlockBefore = 0;
 
 // ---- libc ----
 
@@ -152,14 +154,20 @@ HOLDFAST_ARCH bool IsFreeSpinLock(int word) { return word > 0; }
 
 // ---- Unwinding (System V ABI) ----
 
-inline constexpr uint64_t kDwarfFp = 6, kDwarfSp = 7, kDwarfPc = 16;
-inline constexpr int64_t kReturnAddressFromCfa = -8;
+inline constexpr uint64_t kDwarfFp = 6, kDwarfSp = 7, kDwarfPc = 16, kDwarfReturn = 16;
+HOLDFAST_ARCH uintptr_t CodeAddress(uintptr_t return_address) { return return_address; }
 
 // Offsets of the interrupted registers in the kernel's signal frame, from rsp at the return from the handler. rsp
 // points at the ucontext: 40 bytes before the general registers, with REG_RBP = 10, REG_RSP = 15, REG_RIP = 16.
 inline constexpr int64_t kSignalFpOffset = 40 + 10 * 8;
 inline constexpr int64_t kSignalSpOffset = 40 + 15 * 8;
 inline constexpr int64_t kSignalPcOffset = 40 + 16 * 8;
+inline constexpr int64_t kSignalReturnOffset = 0;  // unused: no register has a return address
+
+// libc's own code, which has unwind tables.
+inline constexpr bool kSignalReturnHasNoTables = false;
+inline constexpr int kSignalReturnBytes = 0;
+HOLDFAST_ARCH bool EndsSignal(const uint8_t*) { return false; }
 
 // call rel32, or call through a register or memory (ff /2, 2 to 7 bytes).
 inline constexpr int kLongestCall = 7;
