@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -21,6 +22,7 @@ constexpr uint64_t kArenaHeap = uint64_t{64} << 20;
 constexpr int kTrustedChunks = 16;                       // this many consecutive plausible heads
 constexpr uint64_t kLongestSearch = uint64_t{16} << 20;  // for the next plausible head
 constexpr uint64_t kMaxArenaHead = uint64_t{8} << 10;    // heap_info and malloc_state
+constexpr size_t kMostMarked = 1 << 20;                  // marked blocks to remember
 constexpr size_t kMaxCaches = 1 << 16;                   // candidates for a thread's cache to examine
 constexpr size_t kMaxArenas = 1 << 16;
 constexpr uint64_t kMaxLibcData = uint64_t{16} << 20;
@@ -151,12 +153,14 @@ class GlibcBlocks::Walk {
 
   void AddBlocks() {
     for (const ChunkHeap& heap : heaps_) WalkChunks(heap);
+    MarkWithNumber();
   }
 
   void FindCached() {
     if (heaps_.empty()) return;
     FindCaches();
     FindFastBins();
+    if (is_ambiguous_) found_.knows_caches_ = false;
     if (search_words_.is_spent()) found_.knows_caches_ = false;
   }
 
@@ -246,7 +250,7 @@ class GlibcBlocks::Walk {
   }
   // The number is random; glibc takes care that it looks so since 2.42.
   bool MayBeKey(uint64_t word) const {
-    constexpr uint64_t kUnusual = 0x1000000;
+    constexpr uint64_t kUnusual = uint64_t{1} << 32;
     const int ones = std::popcount(word);
     return ones >= 12 && ones <= 52 && word > kUnusual && word < UINT64_MAX - kUnusual &&
            image_.MappingAt(word) == nullptr;
@@ -258,6 +262,28 @@ class GlibcBlocks::Walk {
     return next == 0 ||
            (next % kChunkStep == 0 && std::any_of(heaps_.begin(), heaps_.end(),
                                                   [&](const ChunkHeap& heap) { return heap.range.Contains(next); }));
+  }
+
+  // All cached chunks have the same number. Another number of libc's data may be in a used block by chance: one that
+  // occurs less often marks nothing.
+  void MarkWithNumber() {
+    std::map<uint64_t, uint64_t> counts;
+    for (const auto& [block, number] : marked_) ++counts[number];
+    uint64_t most = 0, number_of_most = 0;
+    int with_most = 0;
+    for (const auto& [number, count] : counts) {
+      with_most = count > most ? 1 : with_most + (count == most ? 1 : 0);
+      if (count <= most) continue;
+      most = count;
+      number_of_most = number;
+    }
+    is_ambiguous_ = with_most > 1 || marked_.size() == kMostMarked;
+    for (const auto& [block, number] : marked_) {
+      if (number != number_of_most) continue;
+      blocks_.MarkUnused(block);
+      ++found_.cached_;
+    }
+    marked_ = {};
   }
 
   static bool IsChunkSize(uint64_t at, uint64_t size, uint64_t end) {
@@ -386,10 +412,7 @@ class GlibcBlocks::Walk {
       if (previous != 0 && (head & kPreviousUsed) == 0) blocks_.MarkUnused(previous);
       blocks_.AddBlock(at + kChunkHead);
       previous = at + kChunkHead;
-      if (IsCached(previous)) {
-        blocks_.MarkUnused(previous);
-        ++found_.cached_;
-      }
+      if (IsCached(previous) && marked_.size() < kMostMarked) marked_.emplace_back(previous, words_.At(previous + 8));
       at += size;
       if (at == end || previous == main_top_ + kChunkHead) blocks_.MarkUnused(previous);  // the top
     }
@@ -581,6 +604,8 @@ class GlibcBlocks::Walk {
   std::vector<uint64_t> arena_states_;
   uint64_t main_bins_ = 0, main_top_ = 0;
   glibc_walk::KeyCandidates key_candidates_;
+  std::vector<std::pair<uint64_t, uint64_t>> marked_;  // blocks, and the numbers that mark them as cached
+  bool is_ambiguous_ = false;                          // two numbers mark equally many blocks
   GlibcBlocks& found_;
 };
 

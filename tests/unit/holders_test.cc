@@ -257,6 +257,27 @@ TEST(GlibcBlocks, RecordedBlocksInAnotherAllocatorsHeapAreKnown) {
   EXPECT_EQ(found->map.Find(MadeHeap::kHeap + 0x210).range.start, MadeHeap::kHeap + 0x200);
 }
 
+// Here a flag of a certificate, beside a pointer that looks like the hidden link of a cached chunk.
+TEST(GlibcBlocks, AnotherNumberOfLibcsDataMarksNoChunk) {
+  constexpr uint64_t kOther = 0xffffffff, kThird = 0x1234567890abcdee;
+  MadeHeap image("/lib/libc.so.6");
+  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  const auto mark = [&](uint64_t block, uint64_t number) {
+    image.SetWord(block, block >> 12);
+    image.SetWord(block + 8, number);
+  };
+  uint64_t place = MadeHeap::kData + 0x1800;
+  for (const uint64_t number : {MadeHeap::kKey, kOther, kThird}) image.SetWord(place += 8, number);
+  for (const uint64_t i : {3, 5}) mark(image.Block(i), MadeHeap::kKey);
+  mark(image.Block(7), kOther);
+  mark(image.Block(8), kThird);
+  HeapBlocks heap = image.Blocks();
+  EXPECT_TRUE(heap.knows_free);
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(image.Block(i)).unused, i == 3 || i == 5) << i;
+  mark(image.Block(9), kThird);  // as often as the other one
+  EXPECT_FALSE(image.Blocks().knows_free);
+}
+
 // glibc 2.42 changed the caches, and not the mark of a cached chunk.
 TEST(GlibcBlocks, CachedChunksAreKnownByTheirMark) {
   MadeHeap image("/lib/libc.so.6");
