@@ -20,6 +20,7 @@
 #include "report/daemon/resident_memory.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/run/orphan_parent.h"
+#include "report/show/label_blocks.h"
 #include "sampler/contract/spawn_exporter.h"
 
 namespace holdfast {
@@ -104,6 +105,9 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
     // than that process has. It is not passed to the processes that we start.
     if (const char* command = getenv("HOLDFAST_ON_SNAPSHOT"); command != nullptr) options->on_snapshot = command;
     unsetenv("HOLDFAST_ON_SNAPSHOT");
+    options->label_blocks = [folder = options->tables](pid_t pid, ProcessState* state) {
+      (void)LabelBlocks(pid, {folder}, state, nullptr).ok();  // without labels if it fails
+    };
     LeaveInheritedBounds();
     IgnoreSignalsAndStandardStreams();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // otherwise the name would be the number of a descriptor

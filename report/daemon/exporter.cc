@@ -12,9 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/split.h"
 #include "report/base/time_budget.h"
 #include "report/builder/ended_files.h"
 #include "report/builder/output_folder.h"
@@ -30,6 +33,7 @@
 #include "report/names/symbolize/module_symbolizer.h"
 #include "report/observe/table/memory_room.h"
 #include "report/observe/table/noted_folders.h"
+#include "report/observe/table/process_info.h"
 #include "report/observe/table/table_destination.h"
 #include "report/observe/table/table_folder.h"
 
@@ -169,6 +173,7 @@ class Exporter {
   // was new.
   bool Export(ServedTable& served, bool shares = false, const SnapshotOccasion& occasion = {}, bool* wrote = nullptr) {
     if (IsNoted(tables_.folder(), served.reader)) return true;  // the process only reads the tool's output
+    LabelIfRequested(served);
     if (!HasOutput()) return false;
     const auto rights = served.table().ReadWith();
     if (rights.has_value() && !MayServe(served, rights->user)) return false;
@@ -191,6 +196,28 @@ class Exporter {
     if (rights.has_value() && NowNs() - start > kSlow) ++slow_[rights->user];
     if (of_child == nullptr) last_work_ = NowNs();
     return done.ok();
+  }
+
+  // A process requests labels in its environment. Its memory is read with our rights, so it must be our own user's.
+  void LabelIfRequested(ServedTable& served) {
+    if (served.labels_blocks || served.snapshots > 1 || options_.label_blocks == nullptr || served.user != geteuid())
+      return;
+    const std::optional<pid_t> pid = FindProcess(served.table().owner());
+    if (!pid.has_value() || !RequestsHolders(*pid)) return;
+    served.labels_blocks = true;
+    served.exporter.set_label_blocks([this, owner = served.table().owner()](ProcessState* state) {
+      if (const std::optional<pid_t> now = FindProcess(owner); now.has_value()) options_.label_blocks(*now, state);
+    });
+  }
+  static bool RequestsHolders(pid_t pid) {
+    constexpr std::string_view kVariable = "HOLDFAST_SNAPSHOT_HOLDERS=";
+    const std::string environment = ReadWhole(fmt::format("/proc/{}/environ", pid), size_t{1} << 20);
+    for (const std::string_view variable : Split(environment, std::string_view("\0", 1))) {
+      if (!variable.starts_with(kVariable)) continue;
+      const std::string_view value = variable.substr(kVariable.size());
+      return value == "yes" || value == "1" || value == "true" || value == "on";
+    }
+    return false;
   }
 
   static bool Shares(const ServedTable& served) {

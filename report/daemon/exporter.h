@@ -28,6 +28,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "report/observe/process_state.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -41,7 +42,10 @@ struct ExporterOptions {
   // untrusted.
   uint64_t max_disk_bytes = 1 << 30;
   std::function<void()> on_served;  // called when the exporter begins to serve, or finds that another one does
-  std::string on_snapshot;          // command to run for each written file: snapshot_command.h; "": none
+  // Adds to a snapshot of a process what holds its blocks (ProcessState::labelled_blocks), if the process has
+  // HOLDFAST_SNAPSHOT_HOLDERS in its environment. May be null.
+  std::function<void(pid_t, ProcessState*)> label_blocks = nullptr;
+  std::string on_snapshot;  // command to run for each written file: snapshot_command.h; "": none
 };
 
 // Serves until nothing is left to do. Also returns OK if another exporter already serves.

@@ -23,6 +23,8 @@ absl::Status LabelBlocks(pid_t pid, const std::vector<std::string>& tables, Proc
   if (!input.ok()) return input.status();
   HolderScan scan(&(*process)->image(), (*process)->Names(), &*budget);
   if (absl::Status status = scan.Run(*input, true); !status.ok()) return status;
+  // Of a process that has ended during the scan, a part was missed.
+  if (absl::Status status = (*process)->running()->Refresh(); !status.ok()) return status;
   std::map<std::tuple<Offset, std::string, std::string>, std::pair<double, double>> sums;
   for (const LiveBlock& recorded : (*process)->recorded()) {
     const BlockMap::Block block = scan.heap().map.Find(recorded.address);
@@ -43,7 +45,7 @@ absl::Status LabelBlocks(pid_t pid, const std::vector<std::string>& tables, Proc
                                       .objects = sum.first,
                                       .bytes = sum.second});
   }
-  *holders = HoldersProfile(WholeHolderTree(process->get(), &scan, &*budget));
+  if (holders != nullptr) *holders = HoldersProfile(WholeHolderTree(process->get(), &scan, &*budget));
   return absl::OkStatus();
 }
 

@@ -17,7 +17,7 @@
 namespace holdfast {
 
 // Scans the process, sets ProcessState::labelled_blocks, and makes a profile of what its holders retain
-// (report/show/holders_profile.h). An error says why the memory cannot be read.
+// (report/show/holders_profile.h), unless `holders` is null. An error says why the memory cannot be read.
 absl::Status LabelBlocks(pid_t pid, const std::vector<std::string>& tables, ProcessState* state, Profile* holders);
 
 }  // namespace holdfast

@@ -132,6 +132,7 @@ bool IsKnownVariable(const char* name) {
                                     "LIFETIMES",
                                     "RESIDENT",
                                     "SNAPSHOT_WHEN",
+                                    "SNAPSHOT_HOLDERS",
                                     "ON_SNAPSHOT",
                                     "ENTRIES",
                                     "SEED",

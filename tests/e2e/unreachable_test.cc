@@ -88,6 +88,18 @@ TEST_F(Holders, LabelsBlocksByHolderAndByClass) {
   EXPECT_TRUE(plain.exited(0)) << plain.Describe();
 }
 
+TEST_F(Holders, LabelsEachSnapshotOnRequest) {
+  Options options = kAll;
+  options.insert({"snapshot-holders", "yes"});
+  const auto program = Start({"plant"}, Launch::kPreload, options);
+  const RunResult dump = RunTool({"dump", "--tables", tables(), std::to_string(program->pid())});
+  ASSERT_TRUE(dump.exited(0)) << dump.Describe();
+  std::smatch heap;
+  ASSERT_TRUE(std::regex_search(dump.out, heap, std::regex("[^\n]*\\.heap\\.pb\\.gz"))) << dump.Describe();
+  const RunResult held = RunTool({"top", "--by", "held", "--metric", "inuse_objects", "--format", "csv", heap[0]});
+  EXPECT_THAT(held.out, HasSubstr("kept_large (held_memory)")) << held.Describe();
+}
+
 TEST_F(Holders, ShowsThePathToABlock) {
   const auto program = Start({"plant"});
   const RunResult all = Ask("holders", *program, {"--address", "0x1"});

@@ -5,7 +5,7 @@
 //   churn          moves pointers between slots all the time, in a second thread
 //   graph SEED     random objects with random pointers; prints how many of them are unreachable
 //   graphs         the same for each seed in its input, one after the other
-//   large N BYTES  one list of N blocks; with a further argument a thread runs all the time
+//   large N BYTES  one list of N blocks; with a further argument 1,000 are lost, and a thread runs all the time
 //   shares         lists, trees and tables of several variables; prints how many bytes each holds
 //   idle           nothing besides
 //   crash          as plant, and crashes at the end, with a core file
@@ -235,6 +235,7 @@ void large(size_t count, size_t bytes, bool is_busy) {
     kept_ring = link;
   }
   if (!is_busy) return;
+  lost_blocks();  // so that there is something to search for again
   std::thread([] {
     while (!stops) continue;
   }).detach();
