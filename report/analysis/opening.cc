@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// Of the time that the process ran: on average, a thread of four does nothing but wait. A guess.
+// A part of the run time: on average, one thread in four only waits. A guess.
 constexpr double kManyWaits = 0.25;
 // Shorter delays are nothing that a user would notice, however short the run. A guess.
 constexpr int64_t kNoticedNs = 10'000'000;

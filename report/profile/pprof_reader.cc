@@ -1,9 +1,12 @@
 // The pprof reader: bytes (see pprof_bytes.h) → messages → Profile. Checks everything, see pprof.h.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <optional>
 #include <protozero/pbf_reader.hpp>
+#include <protozero/varint.hpp>
+#include <string_view>
 
 #include "fmt/format.h"
 #include "report/base/utf8.h"
@@ -30,7 +33,8 @@ class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
 
-  // Makes four passes over the outermost fields, because a message may refer to one that comes later.
+  // Makes several passes over the outermost fields, because a message may refer to one that comes later. Writers put all
+  // samples, which are nearly the whole file, in one place: only two of the passes read that part.
   Profile Decode() {
     ReadStrings();
     if (strings_.empty()) Fail("no string table");
@@ -52,14 +56,33 @@ class Decoder {
     }
   }
 
-  // Calls `visit` for each message of one kind, with its number (for error messages).
+  // Calls `visit` for each message of one kind in `part`.
   template <typename Visit>
-  void EachMessage(ProfileField wanted, Visit visit) {
-    Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
+  static void EachMessage(std::string_view part, ProfileField wanted, Visit visit) {
+    Each<ProfileField>(part, [&](ProfileField field, pbf_reader& reader) {
       if (field != wanted) return false;
       visit(Bytes(reader));
       return true;
     });
+  }
+
+  // Notes where the samples are. A header that is longer than necessary counts as another place.
+  void NoteSample(std::string_view message) {
+    constexpr char kTag = static_cast<char>(static_cast<int>(ProfileField::kSample) << 3 | 2);
+    const char* begin = message.data() - 1 - protozero::length_of_varint(message.size());
+    if (samples_ == 0) sample_bytes_ = {begin, 0};
+    are_scattered_ = are_scattered_ || begin != sample_bytes_.data() + sample_bytes_.size() || *begin != kTag;
+    if (!are_scattered_)
+      sample_bytes_ = {sample_bytes_.data(),
+                       static_cast<size_t>(message.data() + message.size() - sample_bytes_.data())};
+    ++samples_;
+  }
+  std::string_view Samples() const { return are_scattered_ ? bytes_ : sample_bytes_; }
+  // Returns the parts before and after the samples.
+  std::array<std::string_view, 2> OtherParts() const {
+    if (are_scattered_ || samples_ == 0) return {bytes_, {}};
+    const auto before = static_cast<size_t>(sample_bytes_.data() - bytes_.data());
+    return {bytes_.substr(0, before), bytes_.substr(before + sample_bytes_.size())};
   }
 
   static std::string_view Bytes(pbf_reader& reader) {
@@ -117,10 +140,12 @@ class Decoder {
           strings_.push_back(profile_.strings.Intern(text));
           return true;
         }
-        case ProfileField::kSample:
-          ++samples_;
-          numbers_ += NumbersIn(Bytes(reader));
+        case ProfileField::kSample: {
+          const std::string_view message = Bytes(reader);
+          NoteSample(message);
+          numbers_ += NumbersIn(message);
           return true;
+        }
         case ProfileField::kMapping: ++mappings_; return false;
         case ProfileField::kLocation: ++locations_; return false;
         case ProfileField::kFunction: ++functions_; return false;
@@ -145,7 +170,7 @@ class Decoder {
     mapping_ids_.emplace("mapping", mappings_);
     function_ids_.emplace("function", functions_);
     std::vector<StringId> records;  // appended after the comments, whichever came first in the file
-    Each<ProfileField>(bytes_, [&](ProfileField field, pbf_reader& reader) {
+    const auto read = [&](ProfileField field, pbf_reader& reader) {
       switch (field) {
         case ProfileField::kSampleType:
           if (profile_.sample_types.size() == kMaxSampleTypes) Fail("more than {} sample types", kMaxSampleTypes);
@@ -168,18 +193,21 @@ class Decoder {
         case ProfileField::kDefaultSampleType: profile_.default_sample_type = Text(reader); return true;
         default: has_records_ = has_records_ || reader.tag() >= kFirstRecordField; return false;
       }
-    });
+    };
+    for (const std::string_view part : OtherParts()) Each<ProfileField>(part, read);
     profile_.comments.insert(profile_.comments.end(), records.begin(), records.end());
   }
 
   // The typed records; of files without any, the comments that older releases wrote in their place.
   void ReadRecords() {
     const LocationOfId location_of = [this](uint64_t id) { return location_ids_->Find(id); };
-    for (pbf_reader reader(bytes_.data(), bytes_.size()); has_records_ && reader.next();) {
-      if (reader.tag() < kFirstRecordField) {
-        reader.skip();
-      } else {
-        ReadRecordField(reader, location_of, profile_.mutable_records());
+    for (const std::string_view part : OtherParts()) {
+      for (pbf_reader reader(part.data(), part.size()); has_records_ && reader.next();) {
+        if (reader.tag() < kFirstRecordField) {
+          reader.skip();
+        } else {
+          ReadRecordField(reader, location_of, profile_.mutable_records());
+        }
       }
     }
     if (!has_records_) ReadOldComments(&profile_);
@@ -238,7 +266,7 @@ class Decoder {
 
   void ReadLocations() {
     location_ids_.emplace("location", locations_);
-    EachMessage(ProfileField::kLocation, [&](std::string_view message) {
+    const auto read = [&](std::string_view message) {
       uint64_t id = 0;
       Profile::Location location;
       lines_.clear();
@@ -258,7 +286,8 @@ class Decoder {
       location_ids_->Add(id, static_cast<uint32_t>(profile_.locations.size()));
       profile_.SetLines(&location, lines_);
       profile_.locations.push_back(location);
-    });
+    };
+    for (const std::string_view part : OtherParts()) EachMessage(part, ProfileField::kLocation, read);
   }
 
   Profile::Line ReadLine(std::string_view message) {
@@ -281,7 +310,7 @@ class Decoder {
     std::vector<Profile::Label> labels;
     // A file with fewer numbers is damaged; then reserve nothing.
     if (numbers_ / profile_.sample_types.size() >= samples_) profile_.Reserve(samples_, numbers_, 0);
-    EachMessage(ProfileField::kSample, [&](std::string_view message) {
+    EachMessage(Samples(), ProfileField::kSample, [&](std::string_view message) {
       frames.clear();
       values.clear();
       labels.clear();
@@ -321,7 +350,8 @@ class Decoder {
   }
   // clang-format on
 
-  std::string_view bytes_;
+  std::string_view bytes_, sample_bytes_;
+  bool are_scattered_ = false;  // the samples are not in one place
   Profile profile_;
   std::vector<StringId> strings_;  // index in the file → id in profile_
   size_t samples_ = 0, mappings_ = 0, locations_ = 0, functions_ = 0;

@@ -142,6 +142,33 @@ TEST(Plumbing, AWrapperOfNearlyAllStacksIsNeverTheAnswer) {
   EXPECT_EQ(owner("alloc_root;my_malloc"), "open");
 }
 
+// Each stack has a main of its own, into which another function is inlined. The wrapper is in `with` of 400 stacks.
+std::string OwnerAmongMany(int with) {
+  std::vector<Stack> stacks;
+  for (int i = 0; i < 400; ++i)
+    stacks.push_back({"main;caller" + std::to_string(i % 7) + (i < with ? ";get_object" : ";other"), 10});
+  Profile p = testing::WithRecords(StackProfile(stacks));
+  for (size_t i = 0; i < p.samples.size(); ++i) {
+    std::vector<uint32_t> frames(p.FramesOf(p.samples[i]).begin(), p.FramesOf(p.samples[i]).end());
+    Profile::Location main = p.locations[frames.back()];
+    const uint32_t function = p.LinesOf(main)[0].function, inlined = static_cast<uint32_t>(p.functions.size());
+    p.functions.push_back({.name = p.strings.Intern("inlined" + std::to_string(i))});
+    const Profile::Line lines[] = {{.function = inlined, .line = 1}, {.function = function, .line = 2}};
+    p.SetLines(&main, lines);
+    frames.back() = static_cast<uint32_t>(p.locations.size());
+    p.locations.push_back(main);
+    p.SetFrames(i, frames);
+  }
+  auto plumbing = Plumbing::Make(p, {});
+  EXPECT_TRUE(plumbing.ok());
+  return plumbing->OwnerName(p.FramesOf(p.samples[0]));
+}
+
+TEST(Plumbing, AWrapperIsFoundInMoreThanNineTenthsOfManyStacks) {
+  EXPECT_EQ(OwnerAmongMany(361), "caller0");
+  EXPECT_EQ(OwnerAmongMany(360), "get_object");
+}
+
 std::string OwnerOfMapping(const std::vector<Stack>& stacks) {
   Profile p = StackProfile(stacks);
   p.mutable_process()->kind = "map";

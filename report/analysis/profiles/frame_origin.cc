@@ -35,9 +35,9 @@ std::string_view WithoutReturnType(std::string_view name) {
     if ((c == '>' || c == '}') && depth > 0) --depth;
     if (depth > 0) continue;
     const std::string_view rest = name.substr(i), part = name.substr(begin, i - begin);
-    if (rest.starts_with(kAnonymous)) {
+    if (c == '(' && rest.starts_with(kAnonymous)) {
       i += kAnonymous.size() - 1;
-    } else if (rest.starts_with(kOperator) && (i == 0 || !IsIdentifier(name[i - 1]))) {
+    } else if (c == 'o' && rest.starts_with(kOperator) && (i == 0 || !IsIdentifier(name[i - 1]))) {
       is_operator = true;
       i += kOperator.size() - 1 + (rest.substr(kOperator.size()).starts_with("()") ? 2 : 0);
     } else if (c == '(' && (part.ends_with("decltype") || part.ends_with("decltype "))) {

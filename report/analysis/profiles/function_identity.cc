@@ -153,8 +153,8 @@ std::string NameWithoutParameters(std::string_view name) {
   for (size_t i = 0; i < plain.size(); ++i) {
     const char c = plain[i];
     const std::string_view rest = plain.substr(i);
-    if (rest.starts_with("(anonymous namespace)") || rest.starts_with("operator()")) {
-      i += rest.starts_with("operator()") ? 9 : 20;
+    if ((c == '(' && rest.starts_with("(anonymous namespace)")) || (c == 'o' && rest.starts_with("operator()"))) {
+      i += c == 'o' ? 9 : 20;
     } else if (c == '(' && depth == 0) {
       return std::string(plain.substr(0, i));
     } else if (c == '<' || c == '{' || c == '(') {

@@ -91,7 +91,9 @@ constexpr std::array<std::string_view, 38> kNames = {"pthread_",
 
 template <typename List>
 bool AnyStarts(const List& list, std::string_view text) {
-  return std::any_of(list.begin(), list.end(), [&](std::string_view start) { return text.starts_with(start); });
+  return std::any_of(list.begin(), list.end(), [&](std::string_view start) {
+    return !text.empty() && text[0] == start[0] && text.starts_with(start);
+  });
 }
 
 // Returns the last part of a qualified name: "push_back" of "void std::vector<int>::push_back(int&&) const", "f" of
@@ -530,21 +532,31 @@ Plumbing::Starts Plumbing::FindStarts() {
 // others, from the outermost frame on: most of them are functions such as main.
 std::vector<uint32_t> Plumbing::NamesInNearlyAll(const Starts& starts) const {
   struct Count {
-    size_t last = 0;  // number of the stack that was counted
-    size_t stacks = 0;
+    uint32_t last = 0;  // number of the stack that was counted
+    uint32_t stacks = 0;
   };
   std::vector<Count> counts(profile_.functions.size());
-  std::vector<uint8_t> is_open(profile_.locations.size(), 1);  // whether a name at the location is not excluded
-  size_t open = profile_.functions.size();                     // names that are not excluded
+  // Per location: its only name, or kExcluded if all its names are excluded.
+  constexpr uint32_t kSeveral = Profile::kNone, kExcluded = Profile::kNone - 1;
+  std::vector<uint32_t> names_at;
+  names_at.reserve(profile_.locations.size());
+  for (uint32_t location = 0; location < profile_.locations.size(); ++location) {
+    const auto calls = CallsAt(location);
+    names_at.push_back(calls.size() == 1 ? calls[0].name : kSeveral);
+  }
+  std::vector<uint8_t> is_excluded(counts.size());  // per name
+  size_t open = counts.size();                      // names that are not excluded
   const auto exclude = [&](size_t counted) {
-    const auto may_be = [&](const Count& count) { return 10 * (counted - count.stacks) < starts.known; };
-    open = static_cast<size_t>(std::ranges::count_if(counts, may_be));
-    for (uint32_t location = 0; location < is_open.size(); ++location) {
-      is_open[location] =
-          std::ranges::any_of(CallsAt(location), [&](const Call& call) { return may_be(counts[call.name]); });
+    for (uint32_t name = 0; name < counts.size(); ++name)
+      is_excluded[name] = 10 * (counted - counts[name].stacks) >= starts.known;
+    open = static_cast<size_t>(std::ranges::count(is_excluded, 0));
+    for (uint32_t location = 0; location < names_at.size(); ++location) {
+      if (std::ranges::all_of(CallsAt(location), [&](const Call& call) { return is_excluded[call.name] != 0; }))
+        names_at[location] = kExcluded;
     }
   };
-  size_t number = 0, exclude_at = starts.known / 9 + 1;
+  uint32_t number = 0;
+  size_t exclude_at = starts.known / 9 + 1;
   for (size_t i = 0; i < starts.of.size(); ++i) {
     if (starts.of[i] == Profile::kNone) continue;
     if (number == exclude_at) {
@@ -555,13 +567,21 @@ std::vector<uint32_t> Plumbing::NamesInNearlyAll(const Starts& starts) const {
     ++number;
     const auto frames = profile_.FramesOf(profile_.samples[i]);
     size_t found = 0;
+    const auto count_once = [&](uint32_t name) {
+      Count& count = counts[name];
+      if (std::exchange(count.last, number) == number) return;
+      ++count.stacks;
+      ++found;
+    };
     for (size_t at = frames.size(); at-- > 0 && found < open;) {
-      if (is_open[frames[at]] == 0) continue;
-      for (const Call& call : CallsAt(frames[at])) {
-        Count& count = counts[call.name];
-        if (std::exchange(count.last, number) == number) continue;
-        ++count.stacks;
-        ++found;
+      const uint32_t name = names_at[frames[at]];
+      if (name == kExcluded) continue;
+      if (name != kSeveral) {
+        count_once(name);
+      } else {
+        for (const Call& call : CallsAt(frames[at])) {
+          if (is_excluded[call.name] == 0) count_once(call.name);
+        }
       }
     }
   }
@@ -883,19 +903,21 @@ uint32_t Plumbing::FirstLineAt(uint32_t at, bool without_interpreters) {
   const auto lines = profile_.LinesOf(location);
   if (lines.empty() && location.mapping != Profile::kNone && !HoldsObject(location.mapping) && counts(Profile::kNone))
     return 0;
+  const auto calls = CallsAt(at);
+  const bool all_known = calls.size() == lines.size();
   for (uint32_t line = 0; line < lines.size(); ++line) {
+    if (all_known && calls[line].is_plain) continue;
     if (!Holds(lines[line].function, location.mapping) && counts(lines[line].function)) return line;
   }
   return Profile::kNone;
 }
 
 std::optional<Plumbing::Place> Plumbing::FirstOf(std::span<const uint32_t> frames, bool without_interpreters) {
-  constexpr uint32_t kNotAsked = Profile::kNone - 1;
   std::vector<uint32_t>& first_line = without_interpreters ? first_line_without_interpreters_ : first_line_;
-  if (first_line.empty()) first_line.assign(profile_.locations.size(), kNotAsked);
+  for (auto at = static_cast<uint32_t>(first_line.size()); at < profile_.locations.size(); ++at)
+    first_line.push_back(FirstLineAt(at, without_interpreters));
   for (size_t i = 0; i < frames.size(); ++i) {
-    uint32_t& line = first_line[frames[i]];
-    if (line == kNotAsked) line = FirstLineAt(frames[i], without_interpreters);
+    const uint32_t line = first_line[frames[i]];
     if (line != Profile::kNone) return Place{i, line};
   }
   return std::nullopt;
