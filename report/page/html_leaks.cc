@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "report/analysis/growth/distinct_stacks.h"
-#include "report/analysis/growth/leak_series.h"
+#include "report/analysis/growth/process_series.h"
 #include "report/analysis/profiles/function_identity.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/analysis/profiles/short_name.h"
@@ -20,8 +20,9 @@ constexpr size_t kFew = 4;  // functions of a stack
 
 }  // namespace
 
-ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, std::string_view kind, const LeakSeries& series,
-                                            const std::vector<LeakSeries::Entry>& entries) {
+ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, std::string_view kind,
+                                            const ProcessSeries& series,
+                                            const std::vector<ProcessSeries::Entry>& entries) {
   ReportBuilder::Growths growths{.process = process,
                                  .kind = std::string(kind),
                                  .snapshots = series.evidence(),
@@ -32,7 +33,7 @@ ReportBuilder::Growths HtmlLeaks::GrowthsOf(const std::string& process, std::str
                                  .answer = AnswerOf(series, entries)};
   size_t others = 0;
   std::vector<std::vector<std::string>> stacks;
-  for (const LeakSeries::Entry& entry : entries) {
+  for (const ProcessSeries::Entry& entry : entries) {
     if (IsLeak(entry.bytes.growth_class)) {
       if (growths.growing++ >= kMaxGrowing) continue;
     } else if (others++ >= kMaxOthers) {
@@ -90,9 +91,9 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     const auto ages = ages_at_.find(process);
     // One snapshot says nothing without ages or a course.
     if (files.heap.size() < 2 && files.map.size() < 2 && ages == ages_at_.end() && !files.has_course) continue;
-    LeakSeries heap(folded, 0, &none), map(folded, 0, &none);
+    ProcessSeries heap(folded, 0, &none), map(folded, 0, &none);
     AllMemory memory;
-    const auto read = [&](const std::vector<std::string>& paths, LeakSeries* series) {
+    const auto read = [&](const std::vector<std::string>& paths, ProcessSeries* series) {
       for (const std::string& path : paths) {
         auto profile = ReadProfileToView(path);
         if (!profile.ok()) {
@@ -109,7 +110,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
     if (const absl::Status status = read(files.heap, &heap); !status.ok()) return status;
     if (const absl::Status status = read(files.map, &map); !status.ok()) return status;
     // A kind without a file did not change if other kinds have one of a later snapshot.
-    for (LeakSeries* series : {&heap, &map}) {
+    for (ProcessSeries* series : {&heap, &map}) {
       if (!process.empty() && series->snapshots() > 0) series->LastsUntil(files.newest_ns);
     }
     if (ages != ages_at_.end() && heap.snapshots() > 0) {
@@ -122,7 +123,7 @@ absl::Status HtmlLeaks::Find(const std::vector<std::string>& plumbing, ReportBui
       }
     }
     std::vector<std::string> lines = LinesOf(memory);
-    for (const LeakSeries* series : {&heap, &map}) {
+    for (const ProcessSeries* series : {&heap, &map}) {
       if (!HasAnswer(*series)) continue;
       ReportBuilder::Growths growths = GrowthsOf(process, series == &heap ? "heap" : "map", *series, series->Entries());
       for (const ReportBuilder::GrowingStack& stack : growths.stacks) stacks.push_back(stack.frames);

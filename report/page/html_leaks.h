@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "report/analysis/growth/all_memory.h"
-#include "report/analysis/growth/leak_series.h"
+#include "report/analysis/growth/process_series.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/page/report_builder.h"
 
@@ -31,10 +31,11 @@ class HtmlLeaks {
   static constexpr size_t kMaxGrowing = 1000, kMaxOthers = 40, kMaxPoints = 48;
 
   // What the page has of one process and kind, heap or map. `entries` are those of `series`.
-  static ReportBuilder::Growths GrowthsOf(const std::string& process, std::string_view kind, const LeakSeries& series,
-                                          const std::vector<LeakSeries::Entry>& entries);
+  static ReportBuilder::Growths GrowthsOf(const std::string& process, std::string_view kind,
+                                          const ProcessSeries& series,
+                                          const std::vector<ProcessSeries::Entry>& entries);
   // Whether the page has an answer for such a series.
-  static bool HasAnswer(const LeakSeries& series) { return series.snapshots() > 0 && series.has_course(); }
+  static bool HasAnswer(const ProcessSeries& series) { return series.snapshots() > 0 && series.has_course(); }
   // What all resident memory did, in words.
   static std::vector<std::string> LinesOf(const AllMemory& memory);
 

@@ -84,7 +84,7 @@ class ReportBuilder {
   struct Growths {
     std::string process, kind = "heap";
     size_t snapshots = 0;
-    bool by_births = false;  // the ages of live blocks are the course (LeakSeries)
+    bool by_births = false;  // the ages of live blocks are the course (ProcessSeries)
     double hours = 0;
     Growth total;
     int64_t total_now = 0;

@@ -54,7 +54,7 @@ std::string SignedSize(double bytes) {
   return (bounded > 0 ? "+" : "") + FormatSize(static_cast<int64_t>(bounded));
 }
 
-// What a search for unreachable blocks of a running process said.
+// The result of a search for unreachable blocks of a running process.
 struct PointerSearch {
   std::optional<UnreachableReport> report;  // nothing: not searched
   std::string text;                         // the answer, or why not
@@ -146,7 +146,7 @@ class Finder {
       if (threads) {
         const auto [series, added] =
             threads_.try_emplace(OfKind(described.process, "threads"), described.program,
-                                 LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+                                 ProcessSeries(options_.view.stacks, options_.depth, &suppressions_));
         if (const auto read = series->second.second.Add(described); !read.ok()) return read;
         continue;
       }
@@ -154,7 +154,7 @@ class Finder {
       family_of_.try_emplace(key, FamilyOf(described));
       if (!described.process.empty()) memory_[described.process].Add(described);
       const auto [series, added] = processes_.try_emplace(
-          key, described.program, LeakSeries(options_.view.stacks, options_.depth, &suppressions_));
+          key, described.program, ProcessSeries(options_.view.stacks, options_.depth, &suppressions_));
       if (const auto read = series->second.second.Add(described); !read.ok()) return read;
       ProfileFile& newest = newest_[key];
       if (newest.profile == nullptr || newest.profile->time_nanos <= described.profile->time_nanos)
@@ -265,9 +265,9 @@ class Finder {
     for (const Shown& of : shown) chosen.insert(program_of_.at(of.one->key.first));
     for (const Shown& of : shown) {
       const auto& [key, program, kind, judged_series, is_family] = *of.one;
-      const LeakSeries& series = *judged_series;
+      const ProcessSeries& series = *judged_series;
       const Growth total = series.Total();
-      const size_t files = series.evidence(), moments = series.moments();
+      const size_t files = series.evidence(), moments = series.course_points();
       std::string seen = fmt::format("{} snapshot{}", files, files == 1 ? "" : "s");
       if (series.is_by_births()) {
         seen += " and the ages of live blocks,";
@@ -289,7 +289,7 @@ class Finder {
           fmt::format("in use   {}{}", FormatSize(series.TotalNow()), series.is_by_births() ? "" : course));
       if (kind == kResidentKind)
         table.header.push_back("note     resident profiles: shows all memory in use, resident or not (inuse_space)");
-      const std::vector<LeakSeries::Entry>& entries = of.entries;
+      const std::vector<ProcessSeries::Entry>& entries = of.entries;
       const GrowthAnswer& answer = of.answer;
       table.header.push_back("answer   " + TextOf(answer, series.Hours()));
       if (!is_family && with_memory.insert(key.first).second) {
@@ -301,7 +301,7 @@ class Finder {
           }
         }
       }
-      // For a run that was too short to judge growth, but with exact data: what it held at the end.
+      // For a run that was too short to judge growth, but has exact data: show what it held at the end.
       const bool at_end = series.exact() && series.evidence() < kMinSnapshots;
       const bool is_freed = series.is_freed_at_end();
       holds_shown = holds_shown || (at_end && !is_freed);
@@ -314,7 +314,7 @@ class Finder {
       }
       worst = std::max(worst, answer.grows);
       double process_leaks = 0;
-      for (const LeakSeries::Entry& entry : entries) {
+      for (const ProcessSeries::Entry& entry : entries) {
         const bool grows = IsLeak(entry.bytes.growth_class);
         if (grows && entry.suppressed) {
           ++suppressed;
@@ -339,7 +339,7 @@ class Finder {
       const auto& [program, series] = named;
       if (!Counts(series) || !(others.empty() || chosen.contains(program_of_.at(key.first)))) continue;
       size_t growing = 0;
-      for (const LeakSeries::Entry& entry : series.Entries()) {
+      for (const ProcessSeries::Entry& entry : series.Entries()) {
         if (!IsLeak(entry.bytes.growth_class)) continue;
         if (entry.suppressed) {
           ++suppressed;
@@ -443,7 +443,7 @@ class Finder {
     struct One {
       OfKind key;
       std::string program, kind;
-      std::shared_ptr<const LeakSeries> series;
+      std::shared_ptr<const ProcessSeries> series;
       bool is_family = false;
     };
     std::vector<One> series;
@@ -451,7 +451,7 @@ class Finder {
   };
   Judged Choose() const {
     Judged judged;
-    std::map<std::string, std::vector<const std::pair<const OfKind, std::pair<std::string, LeakSeries>>*>> families;
+    std::map<std::string, std::vector<const std::pair<const OfKind, std::pair<std::string, ProcessSeries>>*>> families;
     for (const auto& process : processes_) {
       if (const auto family = family_of_.find(process.first); family != family_of_.end())
         families[family->second + "\n" + process.first.second].push_back(&process);
@@ -461,14 +461,14 @@ class Finder {
       const auto enough = std::ranges::count_if(
           members, [](const auto* member) { return member->second.second.evidence() >= kMinSnapshots; });
       if (members.size() < kMinFamily || 2 * static_cast<size_t>(enough) > members.size()) continue;
-      std::vector<const LeakSeries*> all;
+      std::vector<const ProcessSeries*> all;
       for (const auto* member : members) {
         all.push_back(&member->second.second);
         of_family.insert(member->first);
       }
       const std::string name = family.substr(0, family.find('\n'));
       for (const bool together : {true, false}) {
-        auto series = std::make_shared<LeakSeries>(options_.view.stacks, options_.depth, &suppressions_);
+        auto series = std::make_shared<ProcessSeries>(options_.view.stacks, options_.depth, &suppressions_);
         series->AddFamily(all, together);
         judged.series.push_back(
             {members.back()->first,
@@ -477,12 +477,12 @@ class Finder {
       }
     }
     for (const auto& process : processes_) {
-      const LeakSeries& series = process.second.second;
+      const ProcessSeries& series = process.second.second;
       // The others of a family may hide that one grows which lived for long enough.
       if (of_family.contains(process.first) && !LeaksAlone(series)) continue;
       if (Counts(series) && (judged.series.empty() || of_family.empty() || series.evidence() >= kMinSnapshots)) {
         judged.series.push_back({process.first, process.second.first, process.first.second,
-                                 std::shared_ptr<const LeakSeries>(std::shared_ptr<void>(), &series), false});
+                                 std::shared_ptr<const ProcessSeries>(std::shared_ptr<void>(), &series), false});
       } else {
         ++judged.left_out;
       }
@@ -490,14 +490,14 @@ class Finder {
     return judged;
   }
 
-  static bool LeaksAlone(const LeakSeries& series) {
+  static bool LeaksAlone(const ProcessSeries& series) {
     return series.evidence() >= kMinSnapshots && IsLeak(AnswerOf(series, series.Entries()).grows);
   }
 
   // One series, judged.
   struct Shown {
     const Judged::One* one;
-    std::vector<LeakSeries::Entry> entries;
+    std::vector<ProcessSeries::Entry> entries;
     GrowthAnswer answer;
     GrowthRate rate;
   };
@@ -583,7 +583,7 @@ class Finder {
   }
 
   // Returns whether a series is judged. Skips short processes if there are longer ones.
-  bool Counts(const LeakSeries& series) const {
+  bool Counts(const ProcessSeries& series) const {
     const auto has_enough = [](const auto& process) { return process.second.second.evidence() >= kMinSnapshots; };
     const bool any = std::ranges::any_of(processes_, has_enough) || std::ranges::any_of(threads_, has_enough);
     return !any || series.evidence() >= kMinSnapshots;
@@ -609,7 +609,7 @@ class Finder {
     return HowToName(UnnamedCodeOf(*newest.profile, *in_use, plumbing->get()), options_.view.files);
   }
 
-  std::string LimitText(const LeakSeries& series, double leak_slope, const Growth& total) const {
+  std::string LimitText(const ProcessSeries& series, double leak_slope, const Growth& total) const {
     const auto now = static_cast<double>(series.TotalNow());
     if (now >= limit_)
       return fmt::format("{} has already been reached",
@@ -624,8 +624,9 @@ class Finder {
                        HoursText((limit_ - now) / slope));
   }
 
-  TableRow RowOf(const OfKind& key, const std::string& program, const LeakSeries::Entry& entry, const AliveAges& ages,
-                 const std::vector<std::string>& frames, const RateUnit& rate, bool grows) const {
+  TableRow RowOf(const OfKind& key, const std::string& program, const ProcessSeries::Entry& entry,
+                 const AliveAges& ages, const std::vector<std::string>& frames, const RateUnit& rate,
+                 bool grows) const {
     const double error = std::min(9e18, entry.bytes.half_width / rate.an_hour);
     return {{Cell::Text(key.second), Cell::Real(SignedSize(entry.bytes.slope / rate.an_hour), entry.bytes.slope),
              Cell::Real("±" + FormatSize(static_cast<int64_t>(error)), entry.bytes.half_width),
@@ -696,7 +697,7 @@ class Finder {
 
   // Shows threads in the column of bytes, with the word "threads", for people; programs find their number in the column
   // of objects.
-  static TableRow ThreadRowOf(const OfKind& key, const std::string& program, const LeakSeries::Entry& entry,
+  static TableRow ThreadRowOf(const OfKind& key, const std::string& program, const ProcessSeries::Entry& entry,
                               const std::vector<std::string>& frames, const RateUnit& rate) {
     const double slope = entry.objects.slope / rate.an_hour, error = entry.objects.half_width / rate.an_hour;
     return {
@@ -713,7 +714,7 @@ class Finder {
   Suppressions suppressions_;
   double limit_ = 0;
   std::set<std::string> seen_, seen_ages_;
-  std::map<OfKind, std::pair<std::string, LeakSeries>> processes_, threads_;  // program, series
+  std::map<OfKind, std::pair<std::string, ProcessSeries>> processes_, threads_;  // program, series
   std::map<OfKind, std::string> family_of_;
   std::map<std::string, std::string> program_of_;  // by identity: the program and its build
   std::map<std::string, AllMemory> memory_;        // by identity

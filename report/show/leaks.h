@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "report/analysis/growth/growth_answer.h"
-#include "report/analysis/growth/leak_series.h"
+#include "report/analysis/growth/process_series.h"
 #include "report/analysis/growth/suppressions.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/show/selection.h"

@@ -72,37 +72,37 @@ void AllMemory::Add(const ProfileFile& file) {
   const Profile& profile = *file.profile;
   const std::optional<int64_t> resident = ResidentBytesOf(profile);
   if (!resident.has_value() || !file.cumulative() || file.moment == ProfileMoment::kAfterHandlers) return;
-  Moment& moment = moments_[file.steady_nanos];
-  moment.resident = std::max(moment.resident, *resident);
+  Amounts& amounts = amounts_[file.steady_nanos];
+  amounts.resident = std::max(amounts.resident, *resident);
   const auto in_use = FindMetric(profile, "inuse_space");
   if (!in_use.ok()) return;
-  if (file.kind == "map") moment.mapped = profile.Total(*in_use);
+  if (file.kind == "map") amounts.mapped = profile.Total(*in_use);
   if (file.kind != "heap") return;
-  moment.heap = profile.Total(*in_use);
-  moment.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
+  amounts.heap = profile.Total(*in_use);
+  amounts.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
   // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the
   // snapshot.
-  if (file.moment == ProfileMoment::kNone) moment.account = AccountOf(profile);
+  if (file.moment == ProfileMoment::kNone) amounts.account = AccountOf(profile);
   // Without the page table, as of a process that is ending, nobody knows what live blocks occupy.
-  if (moment.account.has_value() && !moment.account->has_pages) moment.account.reset();
+  if (amounts.account.has_value() && !amounts.account->has_pages) amounts.account.reset();
 }
 
 std::optional<MemoryAnswer> AllMemory::Answer() const {
-  if (moments_.size() < 2) return std::nullopt;
+  if (amounts_.size() < 2) return std::nullopt;
   MemoryAnswer answer{.grows = Grows::kUndecided};
   Series series;
-  const int64_t begin = moments_.begin()->first;
+  const int64_t begin = amounts_.begin()->first;
   const auto hours_at = [&](int64_t time) { return static_cast<double>(time - begin) / kResidentHour; };
-  for (const auto& [time, moment] : moments_) {
+  for (const auto& [time, amounts] : amounts_) {
     series.times.push_back(hours_at(time));
-    series.values.push_back(static_cast<double>(moment.resident));
+    series.values.push_back(static_cast<double>(amounts.resident));
     series.variances.push_back(0);
   }
   const Growth growth = FitGrowth(series);
   const auto has_account = [](const auto& entry) { return entry.second.account.has_value(); };
-  const auto first = std::find_if(moments_.begin(), moments_.end(), has_account);
-  const auto last = std::find_if(moments_.rbegin(), moments_.rend(), has_account);
-  const auto from = moments_.begin(), to = std::prev(moments_.end());
+  const auto first = std::find_if(amounts_.begin(), amounts_.end(), has_account);
+  const auto last = std::find_if(amounts_.rbegin(), amounts_.rend(), has_account);
+  const auto from = amounts_.begin(), to = std::prev(amounts_.end());
   answer.before = from->second.resident;
   answer.now = to->second.resident;
   answer.hours = hours_at(to->first);
@@ -112,15 +112,15 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   };
   // A process has no account yet when it is young.
   const bool by_account =
-      first != moments_.end() && last->first != first->first && is_most(last->second.resident - first->second.resident);
+      first != amounts_.end() && last->first != first->first && is_most(last->second.resident - first->second.resident);
   if (by_account) {
     answer.parts = GrownParts(*first->second.account, *last->second.account);
     for (size_t i = 0; i < answer.parts.size(); ++i) {
       if (!answer.parts[i].is_unprofiled) continue;
       Series course;
-      for (const auto& [time, moment] : moments_) {
-        if (!moment.account.has_value()) continue;
-        const MemoryAnswer::Part part = GrownParts(*moment.account, *moment.account)[i];
+      for (const auto& [time, amounts] : amounts_) {
+        if (!amounts.account.has_value()) continue;
+        const MemoryAnswer::Part part = GrownParts(*amounts.account, *amounts.account)[i];
         course.times.push_back(hours_at(time));
         course.values.push_back(static_cast<double>(part.now));
         course.variances.push_back(std::pow(part.error / 1.96, 2) / 2);  // split between two equally uncertain values
@@ -128,13 +128,13 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
       answer.parts[i].leaks = course.times.size() >= kMinSnapshots && IsLeak(FitGrowth(course).growth_class);
     }
   } else {
-    // A profile that is missing at a moment has the value of the previous moment.
+    // A profile that is missing at a time has its previous value.
     MemoryAnswer::Part heap{"heap", 0, 0, 0, false}, mapped{"own mappings", 0, 0, 0, false};
     double variance_before = 0, variance_now = 0;
     for (auto at = from; at != std::next(to); ++at) {
-      const Moment& moment = at->second;
-      if (moment.heap.has_value()) heap.now = *moment.heap, variance_now = moment.heap_variance;
-      if (moment.mapped.has_value()) mapped.now = *moment.mapped;
+      const Amounts& amounts = at->second;
+      if (amounts.heap.has_value()) heap.now = *amounts.heap, variance_now = amounts.heap_variance;
+      if (amounts.mapped.has_value()) mapped.now = *amounts.mapped;
       if (at == from) heap.before = heap.now, mapped.before = mapped.now, variance_before = variance_now;
     }
     heap.error = 1.96 * std::sqrt(variance_before + variance_now);
@@ -144,7 +144,7 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   }
   std::stable_sort(answer.parts.begin(), answer.parts.end(),
                    [](const auto& a, const auto& b) { return std::abs(a.change()) > std::abs(b.change()); });
-  if (last != moments_.rend()) {
+  if (last != amounts_.rend()) {
     const MemoryAccount& account = *last->second.account;
     const double kept = KeptOf(account);
     answer.allocator = AllocatorOf(account);

@@ -44,17 +44,17 @@ class AllMemory {
  public:
   // Adds a heap or map profile of the process. Files of one snapshot count once.
   void Add(const ProfileFile& file);
-  // Returns nothing if fewer than two moments are known.
+  // Returns nothing if the amounts are known at fewer than two times.
   std::optional<MemoryAnswer> Answer() const;
 
  private:
-  struct Moment {
+  struct Amounts {
     int64_t resident = 0;
     std::optional<MemoryAccount> account;
     std::optional<int64_t> heap, mapped;  // in use, from the profiles
     double heap_variance = 0;
   };
-  std::map<int64_t, Moment> moments_;  // by time
+  std::map<int64_t, Amounts> amounts_;  // by time
 };
 
 // "growing: free memory that glibc keeps, 15MiB → 35MiB in 10s"; "" if the heap and mappings explain what grows.

@@ -17,9 +17,9 @@
 
 namespace holdfast {
 
-// Of stacks, leaf first, the texts in the same order: `few` functions of each, at most two more in a row, then those by which it
-// differs. Where two stacks have the same names by `shorten` (null: names are shown as they are), ShownNames
-// (report/analysis/profiles/short_name.h) tells them apart. Only stacks that are equal get equal texts. Pure.
+// Returns one text for each stack (leaf first): `few` functions, at most two more in a row if needed, then those in which it
+// differs. If `shorten` gives two stacks the same names (null: names are shown as they are), ShownNames
+// (report/analysis/profiles/short_name.h) distinguishes them. Only equal stacks get equal texts. Pure.
 std::vector<std::string> DistinctStacks(const std::vector<std::vector<std::string>>& stacks, size_t few,
                                         const std::function<std::string(std::string_view)>& shorten);
 

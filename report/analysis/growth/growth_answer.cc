@@ -27,20 +27,20 @@ constexpr double kHarmless = 0.05, kHoursADay = 24;
 constexpr int64_t kFinerBy = 8;
 constexpr double kAloneErrors = 6;  // standard errors
 
-double RiseOf(const LeakSeries& series, const LeakSeries::Entry& entry) {
+double RiseOf(const ProcessSeries& series, const ProcessSeries::Entry& entry) {
   return static_cast<double>(entry.bytes_now - series.BytesAt(entry, series.SnapshotAt(entry.bytes.since)));
 }
 
-bool LeaksAny(const std::vector<LeakSeries::Entry>& entries) {
+bool LeaksAny(const std::vector<ProcessSeries::Entry>& entries) {
   return std::ranges::any_of(
-      entries, [](const LeakSeries::Entry& entry) { return !entry.suppressed && IsLeak(entry.bytes.growth_class); });
+      entries, [](const ProcessSeries::Entry& entry) { return !entry.suppressed && IsLeak(entry.bytes.growth_class); });
 }
 
 // Returns whether one stack has most of the total's rise since then.
-bool OneStackHasMost(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries, double since) {
+bool OneStackHasMost(const ProcessSeries& series, const std::vector<ProcessSeries::Entry>& entries, double since) {
   const uint32_t first = series.SnapshotAt(since);
   const auto rise = static_cast<double>(series.TotalNow() - series.TotalAt(first));
-  return std::ranges::any_of(entries, [&](const LeakSeries::Entry& entry) {
+  return std::ranges::any_of(entries, [&](const ProcessSeries::Entry& entry) {
     return static_cast<double>(entry.bytes_now - series.BytesAt(entry, first)) > kMostly * rise;
   });
 }
@@ -57,10 +57,10 @@ bool OneStackHasMost(const LeakSeries& series, const std::vector<LeakSeries::Ent
 // If nearly everything goes through that function (main, a loop), the largest of its callees is looked at in the same way.
 class Risers {
  public:
-  Risers(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries)
+  Risers(const ProcessSeries& series, const std::vector<ProcessSeries::Entry>& entries)
       : series_(series), entries_(entries) {}
 
-  void Add(const LeakSeries::Entry& entry, int64_t bytes) {
+  void Add(const ProcessSeries::Entry& entry, int64_t bytes) {
     const Names names = series_.NumbersOf(entry);
     if (bytes > 0 && !names.empty())
       rises_.push_back({names, static_cast<double>(bytes), static_cast<double>(series_.AllocatedOf(entry))});
@@ -112,7 +112,7 @@ class Risers {
     }
     const bool has_half = bytes >= kHalf * all;
     if (!is_nameless && has_half && rises >= kMax * AllocatedBy(stack.front(), stack.front())) return std::nullopt;
-    for (const LeakSeries::Entry& entry : entries_) allocated += static_cast<double>(series_.AllocatedOf(entry));
+    for (const ProcessSeries::Entry& entry : entries_) allocated += static_cast<double>(series_.AllocatedOf(entry));
     size_t at = stack.size() - 1;  // the outermost one
     for (int step = 0; step < 2; ++step) {
       const auto [owner, of_owner] = Innermost(stack, at);
@@ -153,15 +153,15 @@ class Risers {
   }
   double AllocatedBy(StringId function, StringId caller) const {
     double bytes = 0;
-    for (const LeakSeries::Entry& entry : entries_) {
+    for (const ProcessSeries::Entry& entry : entries_) {
       const Names names = series_.NumbersOf(entry);
       if (Has(names, function) && Has(names, caller)) bytes += static_cast<double>(series_.AllocatedOf(entry));
     }
     return bytes;
   }
 
-  const LeakSeries& series_;
-  const std::vector<LeakSeries::Entry>& entries_;
+  const ProcessSeries& series_;
+  const std::vector<ProcessSeries::Entry>& entries_;
   std::vector<Rise> rises_;
 };
 
@@ -172,17 +172,17 @@ std::string RateText(double bytes_an_hour, double hours_seen) {
                      unit.words);
 }
 
-std::string_view DoubtText(LeakSeries::Doubt doubt) {
+std::string_view DoubtText(ProcessSeries::Doubt doubt) {
   switch (doubt) {
-    case LeakSeries::Doubt::kLittle:
+    case ProcessSeries::Doubt::kLittle:
       return "; one run cannot tell, because the stack grew by less than 64KiB and less than 1 % of the memory in use";
-    case LeakSeries::Doubt::kNotInTotal:
+    case ProcessSeries::Doubt::kNotInTotal:
       return "; one run cannot tell, because the memory in use of the process does not grow all the time";
-    case LeakSeries::Doubt::kNoStack:
+    case ProcessSeries::Doubt::kNoStack:
       return "; one run cannot tell, because no single stack grows all the time";
-    case LeakSeries::Doubt::kFreed:
+    case ProcessSeries::Doubt::kFreed:
       return ", and main freed it before it returned";
-    case LeakSeries::Doubt::kNone:
+    case ProcessSeries::Doubt::kNone:
       break;
   }
   return "";
@@ -204,16 +204,16 @@ std::string_view GrowsName(Grows grows) {
   return "level";
 }
 
-GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries) {
+GrowthAnswer AnswerOf(const ProcessSeries& series, const std::vector<ProcessSeries::Entry>& entries) {
   const Growth total = series.Total();
   GrowthAnswer answer{.now = series.TotalNow()};
   const auto now = static_cast<double>(answer.now);
   bool known = false;
   double since = total.since, doubted = 0;
-  answer.is_one_run = series.moments() > 0;
-  for (const LeakSeries::Entry& entry : entries) {
+  answer.is_one_run = series.course_points() > 0;
+  for (const ProcessSeries::Entry& entry : entries) {
     const bool leaks = IsLeak(entry.bytes.growth_class);
-    const bool is_doubted = entry.doubt != LeakSeries::Doubt::kNone;
+    const bool is_doubted = entry.doubt != ProcessSeries::Doubt::kNone;
     const bool might =
         is_doubted || (entry.bytes.growth_class == GrowthClass::kUndecided && RiseOf(series, entry) >= kLittle * now);
     known = known || entry.suppressed;
@@ -251,8 +251,8 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
       answer.active = total.active;
     }
     if (answer.grows == Grows::kNo) answer.grows = Grows::kUndecided;
-    if (answer.is_one_run && IsLeak(total.growth_class) && answer.doubt == LeakSeries::Doubt::kNone)
-      answer.doubt = LeakSeries::Doubt::kNoStack;
+    if (answer.is_one_run && IsLeak(total.growth_class) && answer.doubt == ProcessSeries::Doubt::kNone)
+      answer.doubt = ProcessSeries::Doubt::kNoStack;
     answer.rises = true;
     since = total.since;
   }
@@ -260,9 +260,10 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
     const double hours = series.exact() ? series.Hours() : kHoursADay;
     if (!(answer.bound * hours <= kHarmless * now)) answer.grows = Grows::kUndecided;
   }
-  const bool is_explained = answer.doubt != LeakSeries::Doubt::kNone && answer.doubt != LeakSeries::Doubt::kNoStack;
-  if (series.is_freed_at_end() && answer.rises && !is_explained) answer.doubt = LeakSeries::Doubt::kFreed;
-  if (IsLeak(answer.grows)) answer.doubt = LeakSeries::Doubt::kNone;
+  const bool is_explained =
+      answer.doubt != ProcessSeries::Doubt::kNone && answer.doubt != ProcessSeries::Doubt::kNoStack;
+  if (series.is_freed_at_end() && answer.rises && !is_explained) answer.doubt = ProcessSeries::Doubt::kFreed;
+  if (IsLeak(answer.grows)) answer.doubt = ProcessSeries::Doubt::kNone;
   if (answer.grows == Grows::kNo) return answer;
   if (!series.has_course()) answer.more_snapshots = kMinSnapshots - series.evidence();
   answer.smaller_interval = series.exact() ? 0 : std::max<int64_t>(1, series.interval() / kFinerBy);
@@ -273,8 +274,8 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   answer.hours = series.Hours() - since;
   answer.more_hours = std::max(answer.hours, series.Hours() / 4);
   Risers risers(series, entries);
-  for (const LeakSeries::Entry& entry : entries) {
-    // What only comes and goes is not the one that grows.
+  for (const ProcessSeries::Entry& entry : entries) {
+    // A stack that only comes and goes does not grow.
     const bool takes_part = answer.by_births && !IsLeak(answer.grows)
                                 ? entry.bytes.growth_class == GrowthClass::kUndecided
                                 : !IsLeak(answer.grows) || IsLeak(entry.bytes.growth_class) || !LeaksAny(entries);
@@ -283,7 +284,7 @@ GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::En
   if (answer.by_births) {
     // Only what grows, without tables made at the start.
     answer.before = answer.now = 0;
-    for (const LeakSeries::Entry& entry : entries) {
+    for (const ProcessSeries::Entry& entry : entries) {
       const bool rises =
           IsLeak(answer.grows) ? IsLeak(entry.bytes.growth_class) : entry.bytes.growth_class == GrowthClass::kUndecided;
       if (rises && !entry.suppressed) answer.now += entry.bytes_now;
@@ -309,7 +310,7 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
       answer.bound <= 0 ? "zero" : fmt::format("at most {} (95 %)", RateText(answer.bound, hours_seen));
   if (answer.grows == Grows::kNo) return text + (answer.bound <= 0 ? "nothing grows" : "a leak is " + bound);
   if (answer.rises) {
-    const bool is_freed = answer.doubt == LeakSeries::Doubt::kFreed;
+    const bool is_freed = answer.doubt == ProcessSeries::Doubt::kFreed;
     if (answer.now <= answer.before) {
       text += FormatSize(answer.now) + " in use, no more than before";
     } else if (is_freed) {

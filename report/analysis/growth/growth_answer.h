@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/analysis/growth/leak_series.h"
+#include "report/analysis/growth/process_series.h"
 
 namespace holdfast {
 
@@ -35,14 +35,14 @@ struct GrowthAnswer {
   double more_hours = 0;
   int64_t smaller_interval = 0;  // bytes; 0: every allocation is already known
   size_t more_snapshots = 0;
-  LeakSeries::Doubt doubt = LeakSeries::Doubt::kNone;  // cannot tell: why the largest rise of one run is no leak
-  bool is_one_run = false;                             // moments of one run are the course
-  bool by_births = false;                              // few snapshots: the births of live blocks are the course
+  ProcessSeries::Doubt doubt = ProcessSeries::Doubt::kNone;  // cannot tell: why the largest rise of one run is no leak
+  bool is_one_run = false;                                   // moments of one run are the course
+  bool by_births = false;                                    // few snapshots: the births of live blocks are the course
 };
 
 // Suppressed entries are known leaks: neither they, nor a total with a suppressed one that grows, raise an alarm. Any
 // thread.
-GrowthAnswer AnswerOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries);
+GrowthAnswer AnswerOf(const ProcessSeries& series, const std::vector<ProcessSeries::Entry>& entries);
 
 // Returns the words before the name of the stack: "by", "mostly by"; "" if no stack has half.
 std::string_view OwnerPhrase(const GrowthAnswer& answer);

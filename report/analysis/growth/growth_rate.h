@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report/analysis/growth/growth_answer.h"
-#include "report/analysis/growth/leak_series.h"
+#include "report/analysis/growth/process_series.h"
 
 namespace holdfast {
 
@@ -15,11 +15,11 @@ struct GrowthRate {
 };
 
 // `answer` must be AnswerOf(series, entries).
-inline GrowthRate RateOf(const LeakSeries& series, const std::vector<LeakSeries::Entry>& entries,
+inline GrowthRate RateOf(const ProcessSeries& series, const std::vector<ProcessSeries::Entry>& entries,
                          const GrowthAnswer& answer) {
   GrowthRate rate;
   double variance = 0;
-  for (const LeakSeries::Entry& entry : entries) {
+  for (const ProcessSeries::Entry& entry : entries) {
     if (entry.suppressed || !IsLeak(entry.bytes.growth_class)) continue;
     rate.slope += entry.bytes.slope;
     variance += entry.bytes.half_width * entry.bytes.half_width;

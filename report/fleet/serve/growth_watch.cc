@@ -22,7 +22,7 @@ const Suppressions& NoSuppressions() {
   return none;
 }
 
-LeakSeries NewSeries() {
+ProcessSeries NewSeries() {
   StackOptions folded;  // as in `holdfast leaks`
   folded.fold_plumbing = true;
   return {std::move(folded), 0, &NoSuppressions()};
@@ -48,7 +48,7 @@ OwnFiles OwnFilesOf(const ProcessTable& process) {
 }
 
 // Adds the ages of what is in use, if there is a lifetimes profile.
-void AddNewestAges(const std::vector<std::string>& lifetimes, const std::string& process, LeakSeries* heap) {
+void AddNewestAges(const std::vector<std::string>& lifetimes, const std::string& process, ProcessSeries* heap) {
   if (lifetimes.empty()) return;
   auto profile = ReadProfileToView(lifetimes.back());
   if (!profile.ok()) return;  // deleted meanwhile
@@ -64,7 +64,7 @@ struct GrowthWatch::Watched {
   std::set<std::string> seen;  // paths
   std::string process;         // identity, from the newest file
   int64_t newest_ns = 0;       // time of that file
-  LeakSeries heap = NewSeries(), map = NewSeries();
+  ProcessSeries heap = NewSeries(), map = NewSeries();
   AllMemory memory;
   std::vector<WatchedGrowth> growths;
   uint64_t version = 0;
@@ -116,13 +116,13 @@ GrowthWatch::Watched* GrowthWatch::Look(const ProcessTable& process, const Deadl
   watched.growths.clear();
   // A kind without a file did not change if the other kind has one of a later snapshot.
   int64_t newest_ns = 0;
-  for (const LeakSeries* series : {&watched.heap, &watched.map})
+  for (const ProcessSeries* series : {&watched.heap, &watched.map})
     newest_ns = std::max(newest_ns, series->NewestEvidence());
   std::vector<std::string> lines = HtmlLeaks::LinesOf(watched.memory);
-  for (LeakSeries* series : {&watched.heap, &watched.map}) {
+  for (ProcessSeries* series : {&watched.heap, &watched.map}) {
     if (series->snapshots() == 0) continue;
     series->LastsUntil(newest_ns);
-    const std::vector<LeakSeries::Entry> entries = series->Entries();
+    const std::vector<ProcessSeries::Entry> entries = series->Entries();
     WatchedGrowth growth;
     growth.kind = series == &watched.heap ? "heap" : "map";
     growth.answer = AnswerOf(*series, entries);

@@ -1,4 +1,4 @@
-#include "report/analysis/growth/leak_series.h"
+#include "report/analysis/growth/process_series.h"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,8 @@ namespace holdfast {
 namespace {
 
 constexpr double kNanosAnHour = 3600e9;
-// Of one file: more than any writer writes.
-constexpr size_t kMaxMoments = 100, kMaxPoints = 1'000'000;
+// Limits for one file: more than any writer writes.
+constexpr size_t kMaxCoursePoints = 100, kMaxPoints = 1'000'000;
 constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
 constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
 constexpr double kKnownAges = 0.5;           // the least part of the bytes in use with a known age
@@ -52,6 +52,14 @@ void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
   }
 }
 
+// See ProcessSeries::SnapshotAt. `order`: by time, not empty.
+template <typename HoursOf>
+uint32_t FirstFrom(const std::vector<uint32_t>& order, double hours, bool by_births, const HoursOf& hours_of) {
+  if (by_births && hours < hours_of(order[0])) return ProcessSeries::kStart;
+  const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return hours_of(snapshot) >= hours; });
+  return at == order.end() ? order.back() : *at;
+}
+
 // Whether a suppression in valgrind's format matches.
 bool MatchesAsStack(const Suppressions& suppressions, const FilteredStacks& stacks, std::span<const uint32_t> frames) {
   const Profile& profile = stacks.profile();
@@ -68,7 +76,7 @@ bool MatchesAsStack(const Suppressions& suppressions, const FilteredStacks& stac
 
 }  // namespace
 
-absl::Status LeakSeries::Add(const ProfileFile& file) {
+absl::Status ProcessSeries::Add(const ProfileFile& file) {
   const Profile& profile = *file.profile;
   // Threads have only a count: use it for both columns.
   const bool threads = FindMetric(profile, "alive").ok();
@@ -163,16 +171,16 @@ absl::Status LeakSeries::Add(const ProfileFile& file) {
   return absl::OkStatus();
 }
 
-// Adds the moments that no earlier file of the process had.
-void LeakSeries::AddCourse(const ProfileFile& file, const record::Course& course,
-                           const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample) {
+// Adds the course points that no earlier file of the process had.
+void ProcessSeries::AddCourse(const ProfileFile& file, const record::Course& course,
+                              const absl::flat_hash_map<uint32_t, uint64_t>& key_of_sample) {
   using Sums = std::array<int64_t, 4>;
-  const size_t moments = std::min(course.elapsed_ns.size(), kMaxMoments);
-  if (moments * course.sample.size() > kMaxPoints) return;
+  const size_t points = std::min(course.elapsed_ns.size(), kMaxCoursePoints);
+  if (points * course.sample.size() > kMaxPoints) return;
   std::vector<Sums> sums(course.sample.size());
-  for (size_t i = 0; i < moments; ++i) {
+  for (size_t i = 0; i < points; ++i) {
     const int64_t time = WrappedSum(file.start_nanos, static_cast<int64_t>(course.elapsed_ns[i]));
-    const bool is_new = time < file.steady_nanos && moments_.insert(time).second;
+    const bool is_new = time < file.steady_nanos && course_times_.insert(time).second;
     const auto snapshot = static_cast<uint32_t>(snapshots_.size());
     if (is_new) {
       snapshots_.push_back({time, file.path, ProfileMoment::kNone, 0, true});
@@ -187,20 +195,20 @@ void LeakSeries::AddCourse(const ProfileFile& file, const record::Course& course
       }
       const auto key = key_of_sample.find(sample.number - 1);
       if (!is_new || key == key_of_sample.end() || sums[j] == Sums{}) continue;
-      Points& points = stacks_.at(key->second).points;
-      if (points.empty() || points.back().first != snapshot) points.emplace_back(snapshot, Point());
+      Points& of_stack = stacks_.at(key->second).points;
+      if (of_stack.empty() || of_stack.back().first != snapshot) of_stack.emplace_back(snapshot, Point());
       const auto [bytes, objects, freed_bytes, freed_objects] = sums[j];
       const Point then = {.bytes = std::max<int64_t>(0, WrappedDifference(bytes, freed_bytes)),
                           .objects = std::max<int64_t>(0, WrappedDifference(objects, freed_objects)),
                           .bytes_allocated = bytes,
                           .objects_allocated = objects};
-      AddTo(then, &points.back().second);
+      AddTo(then, &of_stack.back().second);
       AddTo(then, &totals_.back().second);
     }
   }
 }
 
-absl::Status LeakSeries::AddAges(const ProfileFile& file) {
+absl::Status ProcessSeries::AddAges(const ProfileFile& file) {
   const auto alive = FindMetric(*file.profile, "alive_space");
   if (!alive.ok()) return alive.status();
   if (!ages_.empty() && file.steady_nanos < ages_time_) return absl::OkStatus();
@@ -239,7 +247,7 @@ absl::Status LeakSeries::AddAges(const ProfileFile& file) {
   return absl::OkStatus();
 }
 
-AliveAges LeakSeries::AgesOf(const Entry& entry) const {
+AliveAges ProcessSeries::AgesOf(const Entry& entry) const {
   const std::vector<uint32_t> order = ByTime();
   if (order.empty() || snapshots_[order.back()].time != ages_time_) return {};
   const auto& ages = options_.fold_plumbing ? folded_ages_ : ages_;
@@ -247,7 +255,7 @@ AliveAges LeakSeries::AgesOf(const Entry& entry) const {
   return found == ages.end() ? AliveAges() : found->second;
 }
 
-int64_t LeakSeries::AllocatedOf(const Entry& entry) const {
+int64_t ProcessSeries::AllocatedOf(const Entry& entry) const {
   const auto stack = Shown().find(entry.key);
   int64_t most = 0;
   if (stack == Shown().end()) return most;
@@ -255,47 +263,47 @@ int64_t LeakSeries::AllocatedOf(const Entry& entry) const {
   return most;
 }
 
-LeakSeries::Point LeakSeries::PointOf(const Points& points, uint32_t snapshot) {
+ProcessSeries::Point ProcessSeries::PointOf(const Points& points, uint32_t snapshot) {
   const auto found = std::ranges::lower_bound(points, snapshot, {}, [](const auto& point) { return point.first; });
   return found == points.end() || found->first != snapshot ? Point() : found->second;
 }
 
-std::vector<std::string> LeakSeries::FramesOf(const Entry& entry) const {
+std::vector<std::string> ProcessSeries::FramesOf(const Entry& entry) const {
   std::vector<std::string> frames;
   for (const StringId name : NumbersOf(entry)) frames.emplace_back(names_[name]);
   return frames;
 }
 
-std::span<const StringId> LeakSeries::NumbersOf(const Entry& entry) const {
+std::span<const StringId> ProcessSeries::NumbersOf(const Entry& entry) const {
   const auto stack = Shown().find(entry.key);
   return stack == Shown().end() ? std::span<const StringId>() : ShownNamesOf(stack->second);
 }
 
-std::vector<uint32_t> LeakSeries::ByTime() const {
+std::vector<uint32_t> ProcessSeries::ByTime() const {
   std::vector<uint32_t> order(snapshots_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return snapshots_[a] < snapshots_[b]; });
-  // With enough files, the moments between them add nothing. With sampling the error of moments is unknown, so only
+  // With enough files, the course between them adds nothing. With sampling the error of a course is unknown, so only
   // files count.
   std::vector<uint32_t> files;
-  std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_moment; });
+  std::ranges::copy_if(order, std::back_inserter(files), [&](uint32_t i) { return !snapshots_[i].is_course_point; });
   while (IsFreedAtEnd(files)) files.pop_back();
-  if (moments_.empty() || EvidenceIn(files) >= kMinSnapshots || !exact()) return files;
+  if (course_times_.empty() || EvidenceIn(files) >= kMinSnapshots || !exact()) return files;
   // Do this before files are removed from `order`: the last one shows that the process ended, and the fall ends there.
   LeaveOutFallAtEnd(&order);
   while (IsFreedAtEnd(order)) order.pop_back();
   return order;
 }
 
-// The process may be seen while it frees its memory at its end: leaves out the files and moments of that fall.
-void LeakSeries::LeaveOutFallAtEnd(std::vector<uint32_t>* order) const {
+// The process may be seen while it frees its memory at its end: leaves out the files and course points of that fall.
+void ProcessSeries::LeaveOutFallAtEnd(std::vector<uint32_t>* order) const {
   constexpr double kLongestFall = 0.15;  // of the time
   const auto bytes_at = [&](size_t i) { return PointOf(totals_, (*order)[i]).bytes; };
   const auto time_at = [&](size_t i) { return static_cast<double>(snapshots_[(*order)[i]].time); };
   if (order->size() < 3 || snapshots_[order->back()].moment == ProfileMoment::kNone) return;
   const auto may_be_of_fall = [&](size_t i) {
     const Taken& taken = snapshots_[(*order)[i]];
-    return taken.is_moment || taken.moment != ProfileMoment::kNone;
+    return taken.is_course_point || taken.moment != ProfileMoment::kNone;
   };
   const size_t last = order->size() - 1;
   size_t top = last;
@@ -306,32 +314,33 @@ void LeakSeries::LeaveOutFallAtEnd(std::vector<uint32_t>* order) const {
     order->resize(top + 1);
 }
 
-size_t LeakSeries::evidence() const {
+size_t ProcessSeries::evidence() const {
   std::vector<uint32_t> files = ByTime();
-  std::erase_if(files, [&](uint32_t i) { return snapshots_[i].is_moment; });
+  std::erase_if(files, [&](uint32_t i) { return snapshots_[i].is_course_point; });
   return EvidenceIn(files);
 }
 
-size_t LeakSeries::moments() const {
-  return static_cast<size_t>(std::ranges::count_if(ByTime(), [&](uint32_t i) { return snapshots_[i].is_moment; }));
+size_t ProcessSeries::course_points() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(ByTime(), [&](uint32_t i) { return snapshots_[i].is_course_point; }));
 }
 
-bool LeakSeries::is_freed_at_end() const {
+bool ProcessSeries::is_freed_at_end() const {
   const std::vector<uint32_t> order = ByTime();
-  return !order.empty() && snapshots_[order.back()].is_moment;
+  return !order.empty() && snapshots_[order.back()].is_course_point;
 }
 
-// Each moment comes from a later file, so there is one.
-uint32_t LeakSeries::FileAfter(uint32_t moment) const {
+// Each course point comes from a later file, so there is one.
+uint32_t ProcessSeries::FileAfter(uint32_t course_point) const {
   uint32_t first = kStart;
   for (uint32_t i = 0; i < snapshots_.size(); ++i) {
-    if (snapshots_[i].is_moment || snapshots_[i].time < snapshots_[moment].time) continue;
+    if (snapshots_[i].is_course_point || snapshots_[i].time < snapshots_[course_point].time) continue;
     if (first == kStart || snapshots_[i] < snapshots_[first]) first = i;
   }
   return first;
 }
 
-LeakSeries::Timeline LeakSeries::MakeTimeline() const {
+ProcessSeries::Timeline ProcessSeries::MakeTimeline() const {
   Timeline timeline = {.order = ByTime()};
   timeline.by_births = IsByBirths(timeline.order);
   if (!timeline.order.empty())
@@ -340,7 +349,7 @@ LeakSeries::Timeline LeakSeries::MakeTimeline() const {
 }
 
 // Snapshots that equal the one before are not written. The next file says how many there were.
-std::vector<double> LeakSeries::UnchangedUntil(const Timeline& timeline) const {
+std::vector<double> ProcessSeries::UnchangedUntil(const Timeline& timeline) const {
   const std::vector<uint32_t>& order = timeline.order;
   std::vector<double> until(order.size());
   for (size_t i = 1; i < order.size(); ++i) {
@@ -352,7 +361,7 @@ std::vector<double> LeakSeries::UnchangedUntil(const Timeline& timeline) const {
   return until;
 }
 
-size_t LeakSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
+size_t ProcessSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
   size_t unchanged = 0;
   for (size_t i = 1; i < order.size(); ++i) {
     if (snapshots_[order[i]].unchanged > 0 && snapshots_[order[i]].time > snapshots_[order[0]].time) ++unchanged;
@@ -360,12 +369,12 @@ size_t LeakSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
   return order.size() + unchanged + (LastsLonger(order) ? 1 : 0);
 }
 
-int64_t LeakSeries::NewestEvidence() const {
+int64_t ProcessSeries::NewestEvidence() const {
   const std::vector<uint32_t> order = ByTime();
   return order.empty() ? 0 : snapshots_[order.back()].time;
 }
 
-void LeakSeries::AddTo(const Point& from, Point* to) {
+void ProcessSeries::AddTo(const Point& from, Point* to) {
   to->bytes = WrappedSum(to->bytes, from.bytes);
   to->objects = WrappedSum(to->objects, from.objects);
   to->bytes_allocated = WrappedSum(to->bytes_allocated, from.bytes_allocated);
@@ -376,15 +385,15 @@ void LeakSeries::AddTo(const Point& from, Point* to) {
   to->objects_allocated_variance += from.objects_allocated_variance;
 }
 
-void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool together) {
+void ProcessSeries::AddFamily(const std::vector<const ProcessSeries*>& members, bool together) {
   constexpr size_t kMaxTimes = 60;
   struct Part {
-    const LeakSeries* of;
+    const ProcessSeries* of;
     std::vector<uint32_t> order;
   };
   std::vector<Part> parts;
   std::vector<int64_t> times;
-  for (const LeakSeries* member : members) {
+  for (const ProcessSeries* member : members) {
     parts.push_back({member, member->ByTime()});
     interval_ = std::max(interval_, member->interval_);
     turnover_known_ = turnover_known_ && together && member->turnover_known_;
@@ -402,16 +411,16 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
   // For each snapshot of the family, the members' snapshots that count. Bytes in use count until the member's last
   // snapshot, allocated bytes forever.
   struct Counted {
-    const LeakSeries* of;
+    const ProcessSeries* of;
     uint32_t snapshot;
     bool ended;
   };
-  std::vector<std::pair<int64_t, std::vector<Counted>>> moments;
+  std::vector<std::pair<int64_t, std::vector<Counted>>> counted_at;
   if (together) {
     const size_t kept = std::min(times.size(), kMaxTimes);
     for (size_t i = 0; i < kept; ++i) {
       const int64_t time = times[kept < 2 ? 0 : i * (times.size() - 1) / (kept - 1)];
-      moments.emplace_back(time, std::vector<Counted>());
+      counted_at.emplace_back(time, std::vector<Counted>());
       for (const Part& part : parts) {
         const auto after = std::ranges::upper_bound(
             part.order, time, {}, [&](uint32_t snapshot) { return part.of->snapshots_[snapshot].time; });
@@ -422,7 +431,7 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
         };
         const int64_t grace = part.order.size() < 2 ? 0 : time_of(1) - time_of(2);
         const bool ended = after == part.order.end() && time_of(1) + grace < time;
-        moments.back().second.push_back({part.of, *std::prev(after), ended});
+        counted_at.back().second.push_back({part.of, *std::prev(after), ended});
       }
     }
   } else {
@@ -430,14 +439,14 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
       if (part.order.empty()) continue;
       const uint32_t most = *std::ranges::max_element(
           part.order, {}, [&](uint32_t snapshot) { return PointOf(part.of->totals_, snapshot).bytes; });
-      moments.push_back({part.of->snapshots_[most].time, {{part.of, most, false}}});
+      counted_at.push_back({part.of->snapshots_[most].time, {{part.of, most, false}}});
     }
-    std::ranges::sort(moments, {}, [](const auto& moment) { return moment.first; });
+    std::ranges::sort(counted_at, {}, [](const auto& at) { return at.first; });
   }
-  for (const auto& [time, counted] : moments) {
+  for (const auto& [time, counted] : counted_at) {
     const auto number = static_cast<uint32_t>(snapshots_.size());
     snapshots_.push_back(
-        {.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0, .is_moment = false});
+        {.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0, .is_course_point = false});
     totals_.emplace_back(number, Point());
     for (const Counted& each : counted) {
       const auto point_of = [&](const Points& points) {
@@ -470,8 +479,8 @@ void LeakSeries::AddFamily(const std::vector<const LeakSeries*>& members, bool t
 
 // Returns whether the newest snapshot lacks what was freed at the end of the process. The state after exit handlers is
 // no evidence.
-bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
-  if (order.size() < 2 || snapshots_[order.back()].is_moment) return false;
+bool ProcessSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
+  if (order.size() < 2 || snapshots_[order.back()].is_course_point) return false;
   const auto file_of = [&](uint32_t snapshot) {
     ProfileFile file;
     file.moment = snapshots_[snapshot].moment;
@@ -482,25 +491,25 @@ bool LeakSeries::IsFreedAtEnd(const std::vector<uint32_t>& order) const {
   return last.moment == ProfileMoment::kAfterHandlers || FreedAtExit(file_of(order[order.size() - 2]), last);
 }
 
-double LeakSeries::Hours() const {
+double ProcessSeries::Hours() const {
   const Timeline timeline = MakeTimeline();
   if (timeline.order.empty()) return 0;
   const int64_t end = LastsLonger(timeline.order) ? lasts_until_ : snapshots_[timeline.order.back()].time;
   return static_cast<double>(end - timeline.origin_ns) / kNanosAnHour;
 }
 
-double LeakSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const {
+double ProcessSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const {
   return static_cast<double>(snapshots_[snapshot].time - timeline.origin_ns) / kNanosAnHour;
 }
 
-bool LeakSeries::IsByBirths(const std::vector<uint32_t>& order) const {
+bool ProcessSeries::IsByBirths(const std::vector<uint32_t>& order) const {
   if (started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kMinSnapshots) return false;
   return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
 }
 
 // Nothing was in use when the process began. Each edge of an age bucket gives the bytes born before it.
-Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive,
-                             const AliveAges& freed, size_t looked_at) const {
+Growth ProcessSeries::FitBirths(const Points& points, const Timeline& timeline, const AliveAges& alive,
+                                const AliveAges& freed, size_t looked_at) const {
   const std::vector<uint32_t>& order = timeline.order;
   constexpr double kFinest = 64;    // parts of the time
   constexpr double kUnseen = 0.12;  // of the time: age buckets are too wide to show the pauses of bursts
@@ -559,8 +568,8 @@ Growth LeakSeries::FitBirths(const Points& points, const Timeline& timeline, con
   return growth;
 }
 
-Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
-                       const AliveAges* freed, size_t looked_at) const {
+Growth ProcessSeries::Fit(const Points& points, const Timeline& timeline, bool objects, const AliveAges* ages,
+                          const AliveAges* freed, size_t looked_at) const {
   if (ages != nullptr && freed != nullptr && !objects && timeline.by_births)
     return FitBirths(points, timeline, *ages, *freed, looked_at);
   const std::vector<uint32_t>& order = timeline.order;
@@ -606,7 +615,7 @@ Growth LeakSeries::Fit(const Points& points, const Timeline& timeline, bool obje
   return growth;
 }
 
-uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const {
+uint64_t ProcessSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* names) const {
   names->clear();
   for (const StringId name : NamesOf(stack)) {
     if (!plumbing_.at(name).always) names->push_back(name);
@@ -619,7 +628,7 @@ uint64_t LeakSeries::FoldedKeyOf(const Stack& stack, std::vector<StringId>* name
 
 // Removes plumbing from stacks and merges those that become equal. A stack with only plumbing keeps its outermost
 // frame.
-void LeakSeries::Fold() const {
+void ProcessSeries::Fold() const {
   folded_.clear();
   folded_frames_.clear();
   std::vector<StringId> names;
@@ -651,7 +660,7 @@ void LeakSeries::Fold() const {
   }
 }
 
-std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
+std::vector<ProcessSeries::Entry> ProcessSeries::Entries() const {
   std::vector<Entry> entries;
   const Timeline timeline = MakeTimeline();
   if (timeline.order.empty()) return entries;
@@ -698,12 +707,12 @@ std::vector<LeakSeries::Entry> LeakSeries::Entries() const {
   return entries;
 }
 
-LeakSeries::OfOneRun LeakSeries::MakeOfOneRun(const Timeline& timeline) const {
+ProcessSeries::OfOneRun ProcessSeries::MakeOfOneRun(const Timeline& timeline) const {
   OfOneRun run;
-  const auto is_moment = [&](uint32_t i) { return snapshots_[i].is_moment; };
-  run.is_judged = std::ranges::any_of(timeline.order, is_moment);
+  const auto is_course_point = [&](uint32_t i) { return snapshots_[i].is_course_point; };
+  run.is_judged = std::ranges::any_of(timeline.order, is_course_point);
   if (!run.is_judged) return run;
-  if (is_moment(timeline.order.back())) run.end = FileAfter(timeline.order.back());
+  if (is_course_point(timeline.order.back())) run.end = FileAfter(timeline.order.back());
   run.in_use = PointOf(totals_, timeline.order.back()).bytes;
   return run;
 }
@@ -711,8 +720,10 @@ LeakSeries::OfOneRun LeakSeries::MakeOfOneRun(const Timeline& timeline) const {
 // In one run, growth is often work in progress: a compiler holds more and more until it ends. A small growth, or one
 // that the total does not show, is no evidence then. Of a steady rise RiseOfTotal returns two thirds; half of that is
 // asked for.
-LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const {
-  const int64_t growth = entry.bytes_now - BytesAt(entry, SnapshotAt(entry.bytes.since));
+ProcessSeries::Doubt ProcessSeries::DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const {
+  const uint32_t first = FirstFrom(timeline.order, entry.bytes.since, timeline.by_births,
+                                   [&](uint32_t snapshot) { return HoursOf(snapshot, timeline); });
+  const int64_t growth = entry.bytes_now - BytesAt(entry, first);
   if (!IsMuch(growth, run.in_use)) return Doubt::kLittle;
   return RiseOfTotal(entry.bytes.since, timeline) >= static_cast<double>(growth) / 3 ? Doubt::kNone
                                                                                      : Doubt::kNotInTotal;
@@ -720,7 +731,7 @@ LeakSeries::Doubt LeakSeries::DoubtOf(const OfOneRun& run, const Entry& entry, c
 
 // Returns by how much the mean of the bytes in use rises from the first third of the time since `since` to the last:
 // two thirds of it if it is steady. Other stacks may fall and rise meanwhile, so two snapshots do not suffice.
-double LeakSeries::RiseOfTotal(double since, const Timeline& timeline) const {
+double ProcessSeries::RiseOfTotal(double since, const Timeline& timeline) const {
   const double end = HoursOf(timeline.order.back(), timeline);
   const auto mean = [&](double from, double to) {
     double sum = 0, count = 0;
@@ -735,11 +746,11 @@ double LeakSeries::RiseOfTotal(double since, const Timeline& timeline) const {
   return mean(end - third, end) - mean(since, since + third);
 }
 
-bool LeakSeries::IsMuch(int64_t growth, int64_t in_use) {
+bool ProcessSeries::IsMuch(int64_t growth, int64_t in_use) {
   return growth >= kMuchInOneRun || static_cast<double>(growth) >= kMuchOfInUse * static_cast<double>(in_use);
 }
 
-std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const {
+std::vector<int64_t> ProcessSeries::CourseOf(const Entry& entry, size_t most) const {
   std::vector<int64_t> course;
   const auto stack = Shown().find(entry.key);
   if (stack == Shown().end()) return course;
@@ -752,28 +763,26 @@ std::vector<int64_t> LeakSeries::CourseOf(const Entry& entry, size_t most) const
   return course;
 }
 
-Growth LeakSeries::Total() const {
+Growth ProcessSeries::Total() const {
   AliveAges all, freed;
   for (const auto& [key, ages] : ages_) all.Add(ages);
   for (const auto& [key, ages] : freed_ages_) freed.Add(ages);
   return Fit(totals_, MakeTimeline(), false, ages_.empty() ? nullptr : &all, &freed, 1);
 }
 
-int64_t LeakSeries::TotalNow() const {
+int64_t ProcessSeries::TotalNow() const {
   const std::vector<uint32_t> order = ByTime();
   return order.empty() ? 0 : PointOf(totals_, order.back()).bytes;
 }
 
-uint32_t LeakSeries::SnapshotAt(double hours) const {
+uint32_t ProcessSeries::SnapshotAt(double hours) const {
   const Timeline timeline = MakeTimeline();
   const std::vector<uint32_t>& order = timeline.order;
   if (order.empty()) return kStart;
-  if (timeline.by_births && hours < HoursOf(order[0], timeline)) return kStart;
-  const auto at = std::ranges::find_if(order, [&](uint32_t snapshot) { return HoursOf(snapshot, timeline) >= hours; });
-  return at == order.end() ? order.back() : *at;
+  return FirstFrom(order, hours, timeline.by_births, [&](uint32_t snapshot) { return HoursOf(snapshot, timeline); });
 }
 
-int64_t LeakSeries::BytesAt(const Entry& entry, uint32_t snapshot) const {
+int64_t ProcessSeries::BytesAt(const Entry& entry, uint32_t snapshot) const {
   const auto stack = Shown().find(entry.key);
   return stack == Shown().end() ? 0 : PointOf(stack->second.points, snapshot).bytes;
 }

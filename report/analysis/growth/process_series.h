@@ -1,8 +1,8 @@
-// The bytes in use of each stack of a process over its snapshots; report/analysis/growth/growth.h decides whether a series
-// grows. A stack is identified by its function names (only the innermost `depth`), so that it is the same in every
-// snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
-#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_LEAK_SERIES_H_
-#define HOLDFAST_REPORT_ANALYSIS_GROWTH_LEAK_SERIES_H_
+// The bytes in use of one process over time, of each of its stacks and in all. report/analysis/growth/growth.h decides
+// whether a series grows. A stack is identified by its function names (only the innermost `depth`), so that it is the same
+// in every snapshot, whatever was loaded in between. Not synchronized: one thread at a time.
+#ifndef HOLDFAST_REPORT_ANALYSIS_GROWTH_PROCESS_SERIES_H_
+#define HOLDFAST_REPORT_ANALYSIS_GROWTH_PROCESS_SERIES_H_
 
 #include <algorithm>
 #include <compare>
@@ -26,11 +26,11 @@
 
 namespace holdfast {
 
-// The bytes in use of one process: of each of its stacks, and in all. Profiles may be added in any order; FramesOf,
-// NumbersOf, CourseOf, AllocatedOf, BytesAt and AgesOf need a call of Entries before.
-class LeakSeries {
+// Profiles may be added in any order. FramesOf, NumbersOf, CourseOf, AllocatedOf, BytesAt and AgesOf need a call of Entries
+// before.
+class ProcessSeries {
  public:
-  // If only moments of one run are known: why a stack that grows is not called a leak.
+  // If the course of only one run is known: why a stack that grows is not called a leak.
   enum class Doubt {
     kNone,
     kLittle,      // by less than 64 KiB and less than 1 % of the bytes in use
@@ -46,7 +46,7 @@ class LeakSeries {
     Doubt doubt = Doubt::kNone;  // its class is kUndecided then
   };
 
-  LeakSeries(StackOptions options, size_t depth, const Suppressions* suppressions)
+  ProcessSeries(StackOptions options, size_t depth, const Suppressions* suppressions)
       : options_(std::move(options)), depth_(depth), suppressions_(suppressions) {}
 
   absl::Status Add(const ProfileFile& file);
@@ -60,20 +60,21 @@ class LeakSeries {
   // Returns the number of snapshots that are evidence: written, or known to be unchanged. What is in use after exit
   // handlers is no evidence.
   size_t evidence() const;
-  // Returns the number of moments beside the files, which exact runs record (record::Course). 0 if there are enough files.
-  size_t moments() const;
-  // Whether the program freed most of its memory before it ended, and moments of a single run are the course. What is in
+  // Returns the number of course points that count beside the files: exact runs record what was in use at earlier times
+  // (record::Course). 0 if there are enough files.
+  size_t course_points() const;
+  // Whether the program freed most of its memory before it ended, and the course of a single run is known. What is in
   // use "now" is then what was in use before that.
   bool is_freed_at_end() const;
   // Whether a rise that goes on can be recognized.
-  bool has_course() const { return evidence() + moments() >= kMinSnapshots || is_by_births(); }
+  bool has_course() const { return evidence() + course_points() >= kMinSnapshots || is_by_births(); }
   // For profiles that seldom change: no later file means that nothing changed until then, because other profiles were
   // written.
   void LastsUntil(int64_t steady_nanos) { lasts_until_ = std::max(lasts_until_, steady_nanos); }
   int64_t NewestEvidence() const;  // steady_nanos; 0: none
   // Combines the processes of a family: those of one program and build that one process started. `together`: the sum of
-  // all at each moment, at most 60 moments. Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
-  void AddFamily(const std::vector<const LeakSeries*>& members, bool together);
+  // all at each of at most 60 times. Otherwise the maximum of each process, in order of time: whether each process reaches more than the one before.
+  void AddFamily(const std::vector<const ProcessSeries*>& members, bool together);
   double Hours() const;
   // Mean bytes between samples; 1: every allocation is known.
   int64_t interval() const { return interval_; }
@@ -141,14 +142,14 @@ class LeakSeries {
     int64_t origin_ns = 0;
   };
   Timeline MakeTimeline() const;
-  // What moments of one run, instead of snapshots, say of the process.
+  // What the course of one run, instead of snapshots, says of the process.
   struct OfOneRun {
-    bool is_judged = false;  // false: there are no moments in the timeline
+    bool is_judged = false;  // false: there are no course points in the timeline
     uint32_t end = kStart;   // the file that shows what was freed at the end; kStart: nothing was
     int64_t in_use = 0;
   };
   OfOneRun MakeOfOneRun(const Timeline& timeline) const;
-  uint32_t FileAfter(uint32_t moment) const;
+  uint32_t FileAfter(uint32_t course_point) const;
   Doubt DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const;
   double RiseOfTotal(double since, const Timeline& timeline) const;
   static bool IsMuch(int64_t growth, int64_t in_use);
@@ -165,7 +166,7 @@ class LeakSeries {
   // written meanwhile; 0: unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
-    return !order.empty() && !snapshots_[order.back()].is_moment && lasts_until_ > snapshots_[order.back()].time;
+    return !order.empty() && !snapshots_[order.back()].is_course_point && lasts_until_ > snapshots_[order.back()].time;
   }
   void LeaveOutFallAtEnd(std::vector<uint32_t>* order) const;
   bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
@@ -177,12 +178,12 @@ class LeakSeries {
     int64_t time = 0;
     std::string path;
     ProfileMoment moment = ProfileMoment::kNone;
-    uint64_t unchanged = 0;  // snapshots since the previous one that were not written
-    bool is_moment = false;  // from a later file's course
+    uint64_t unchanged = 0;        // snapshots since the previous one that were not written
+    bool is_course_point = false;  // from a later file's course
     auto operator<=>(const Taken&) const = default;
   };
   std::vector<Taken> snapshots_;
-  std::set<int64_t> moments_;  // times
+  std::set<int64_t> course_times_;
   StringTable names_;
   std::vector<StringId> frames_;  // of all stacks
   StackMap stacks_;
@@ -210,4 +211,4 @@ class LeakSeries {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_LEAK_SERIES_H_
+#endif  // HOLDFAST_REPORT_ANALYSIS_GROWTH_PROCESS_SERIES_H_
