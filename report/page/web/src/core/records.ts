@@ -18,7 +18,7 @@ export interface Records {
 
 export interface Process {
   kind?: string; // of the profile: heap, mutex, block, map, threads, exceptions, peak, lifetimes, resident
-  id?: string; // host/pid-namespace/pid/start-ticks/image: tells apart processes and executed images
+  id?: string; // host/pid-namespace/pid/start-ticks/image: unique for each process and each program that it executes
   program?: string; // as it was started
   executable?: string; // the path of the file that the kernel mapped
   command?: string; // with its arguments
@@ -28,11 +28,11 @@ export interface Process {
   started_ns?: number; // since 1970
   elapsed_ns?: number; // from the start to the snapshot
   profiled?: string[]; // the recorded kinds; one of these without a file had nothing to record
-  unseen_waits?: string; // threads that wait for what no profile shows, in words
+  unseen_waits?: string; // waits that no profile shows, in words
   moment?: number;
   resident_bytes?: number; // of the whole process, as the kernel counts; 0: it had ended
   unchanged_snapshots?: number; // snapshots since the previous file that were not written because nothing had changed
-  object?: ObjectName[]; // in a sum: what the main programs are called
+  object?: ObjectName[]; // in a sum: the names of the main programs
 }
 
 export interface ObjectName {
@@ -41,11 +41,11 @@ export interface ObjectName {
 }
 
 export interface Sampling {
-  interval?: Interval[]; // oldest first; in a sum of files with different ones: each of these
-  interval_in_part?: boolean; // it is such a sum
-  ages_known?: string; // lifetimes: the blocks that have ages, in words
-  aged_one_in?: number; // N: one small block in N, chosen at random, has an age; 0: each has one
-  aged_up_to_bytes?: number; // the largest of these small blocks
+  interval?: Interval[]; // oldest first; in a sum of files with different intervals: all of them
+  interval_in_part?: boolean; // true in such a sum
+  ages_known?: string; // lifetimes: which blocks have ages, in words
+  aged_one_in?: number; // one small block in N, chosen at random, has an age; 0: every block
+  aged_up_to_bytes?: number; // the size of the largest small block
 }
 
 export interface Interval {
@@ -93,7 +93,7 @@ export interface Peak {
   bytes?: number;
   time_ns?: number; // since 1970
   missing_bytes?: number; // at most this much more, where every allocation is recorded
-  stacks_bytes?: number; // peak profiles: what was in use at the moment of the stacks
+  stacks_bytes?: number; // peak profiles: what was in use when the stacks were taken
   stacks_time_ns?: number;
 }
 
@@ -123,7 +123,7 @@ export interface MissingNames {
   what?: number;
   path?: string;
   why?: string;
-  not_in_time?: boolean; // the exporter had no time for it: holdfast symbolize adds it
+  not_in_time?: boolean; // the exporter ran out of time; holdfast symbolize adds the names
   is_debug_file?: boolean; // `why` begins with the path of a debug file that could not be read
 }
 

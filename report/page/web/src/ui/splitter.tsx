@@ -1,4 +1,4 @@
-// The line between the view and what stands beside it: dragged, or moved with the arrow keys. Its place is kept for the next report.
+// The line between the view and the panel beside it: dragged, or moved with the arrow keys. Its place is kept for the next report.
 import { useEffect, useRef, useState } from "preact/hooks";
 
 const key = "holdfast-side";

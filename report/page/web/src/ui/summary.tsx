@@ -101,7 +101,7 @@ function findings(app: App): Finding[] {
       });
     }
   }
-  // What is wrong comes first, then what is usual.
+  // Problems come first, then the usual figures.
   const isWrong = ({ title, tone }: Finding) => tone === "warn" && (title === "Growth" || title === "Locks");
   found.sort((a, b) => Number(isWrong(b)) - Number(isWrong(a)));
   const names = model.report.series.find((series) => !series.base && series.kind === metric.kind && series.names !== "" && model.hasProcess(state, series.process));

@@ -25,6 +25,28 @@ export function FunctionName({ app, func, onClick }: { app: App; func: number; o
   );
 }
 
+// The titles of a table's columns: a text, or [text, class, hint]; false: no such column.
+export type Column = false | string | [text: string, className: string, hint?: string];
+export const number = (text: string, hint?: string): Column => [text, "num", hint];
+
+export function TableHead({ columns }: { columns: Column[] }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map((column, i) => {
+          if (column === false) return null;
+          const [text, className, hint] = typeof column === "string" ? [column] : column;
+          return (
+            <th key={i} scope="col" class={className} title={hint}>
+              {text}
+            </th>
+          );
+        })}
+      </tr>
+    </thead>
+  );
+}
+
 export function Bar({ part, class: name }: { part: number; class?: string }) {
   return (
     <span class={`bar ${name ?? ""}`} aria-hidden="true">

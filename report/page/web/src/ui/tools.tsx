@@ -1,4 +1,4 @@
-// What narrows and colours everything that is shown: the search, views as tabs, how they are drawn, filters and labels.
+// Controls that narrow and colour the view: search, tabs, drawing options, filters and labels.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ComponentChildren, RefObject } from "preact";
 import { labelKeysOf } from "../core/label_keys";

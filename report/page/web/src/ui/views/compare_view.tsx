@@ -7,7 +7,7 @@ import { viewTitles } from "../keys";
 import { programNames } from "../../core/metrics";
 import { momentAt, processLabel } from "../../core/select";
 import { changeOf } from "../colours";
-import { FunctionName } from "../tables";
+import { FunctionName, number, TableHead } from "../tables";
 import { clock } from "../timeline";
 
 const noDiff = "shows one side of a comparison at a time";
@@ -211,26 +211,9 @@ export function CompareView({ app }: { app: App }) {
         ))}
       </div>
       <table class="data" data-testid="compare-table">
-        <thead>
-          <tr>
-            <th scope="col" class="num">
-              Base
-            </th>
-            <th scope="col" class="num">
-              Head
-            </th>
-            <th scope="col" class="num">
-              Change of total
-            </th>
-            <th scope="col" class="num">
-              ± (95 %)
-            </th>
-            <th scope="col" class="num">
-              Change of self
-            </th>
-            <th scope="col">Function</th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={[number("Base"), number("Head"), number("Change of total"), number("± (95 %)"), number("Change of self"), "Function"]}
+        />
         <tbody>
           {listed.slice(0, 300).map(({ row, change }) => (
             <tr key={row.func} data-fn={nameOf(app, row.func)}>

@@ -4,6 +4,7 @@ import { hoursText, mainKind, rateUnit, worst, type Growth, type Leak, type Rate
 import { nameOf, type App } from "../app_api";
 import { useMedia } from "../media";
 import { Name } from "../name";
+import { number, TableHead } from "../tables";
 
 const shapeHelp: Record<Shape, string> = {
   growing: "rises until the end",
@@ -174,34 +175,12 @@ export function LeaksView({ app }: { app: App }) {
           As <code>holdfast leaks</code> prints it. Slope: how fast the memory in use has grown since the rise began, ± its 95 % interval. A short run proves
           little.
         </caption>
-        <thead>
-          <tr>
-            {isPhone && <th scope="col">Held by</th>}
-            <th scope="col">Class</th>
-            <th scope="col" class="num">
-              Bytes {words}
-            </th>
-            <th scope="col" class="num">
-              ±
-            </th>
-            <th scope="col" class="num">
-              Objects {words}
-            </th>
-            <th scope="col" class="num">
-              In use
-            </th>
-            <th scope="col" class="num">
-              Objects
-            </th>
-            {ages && (
-              <th scope="col" class="num" title="Ages at the newest snapshot: half of the memory in use is older than the first, the oldest block older than the second">
-                Half, oldest
-              </th>
-            )}
-            <th scope="col">Course</th>
-            {!isPhone && <th scope="col">Held by</th>}
-          </tr>
-        </thead>
+        <TableHead
+          columns={[
+            isPhone && "Held by", "Class", number(`Bytes ${words}`), number("±"), number(`Objects ${words}`), number("In use"), number("Objects"),
+            ages && number("Half, oldest", "Ages at the newest snapshot: half of the memory in use is older than the first, the oldest block older than the second"), "Course", !isPhone && "Held by",
+          ]}
+        />
         <tbody>
           {shown.map((leak) => {
             const own = ownOf(app, leak.stack);

@@ -3,7 +3,7 @@ import { formatPercent, formatRough, formatValue, grouped } from "../../core/uni
 import { nameOf, type App } from "../app_api";
 import { counted, lockFlows, lockSide, singleLocks, waitingNow, waitingNs, pairRows, type Side, type SideRow } from "./lock_data";
 import { LockDrawing } from "./lock_drawing";
-import { Bar, FunctionName } from "../tables";
+import { Bar, FunctionName, number, TableHead } from "../tables";
 
 const heldKinds = /^(mutex|rwlock|spin|futex)/; // kinds with a holder, unlike conditions, semaphores, joins
 
@@ -40,25 +40,13 @@ function SingleLocks({ app }: { app: App }) {
         {whom.length > 0 && (
           <div class="table-frame" role="group" tabIndex={0} aria-label="Who waited for whom, as a table">
           <table class="data" data-testid="lock-pairs">
-            <thead>
-              <tr>
-                <th scope="col">Lock</th>
-                <th scope="col" class="num">
-                  Delay
-                </th>
-                <th scope="col" class="num">
-                  Number
-                </th>
-                <th scope="col">Waited</th>
-                <th scope="col" class="num" title="99 of 100 waits at its call sites are at most this long (estimated, for all locks)">
-                  p99
-                </th>
-                <th scope="col">Held</th>
-                <th scope="col" class="num" title="99 of 100 holds that end at its call sites are at most this long (estimated, for all locks)">
-                  p99
-                </th>
-              </tr>
-            </thead>
+            <TableHead
+              columns={[
+                "Lock", number("Delay"), number("Number"), "Waited",
+                number("p99", "99 of 100 waits at its call sites are at most this long (estimated, for all locks)"), "Held",
+                number("p99", "99 of 100 holds that end at its call sites are at most this long (estimated, for all locks)"),
+              ]}
+            />
             <tbody>
               {whom.slice(0, 30).map((row, i) => (
                 <tr key={i}>
@@ -81,33 +69,14 @@ function SingleLocks({ app }: { app: App }) {
         <h2>{title}{part}</h2>
         <div class="table-frame" role="group" tabIndex={0} aria-label="Locks, as a table">
           <table class="data" data-testid="lock-list">
-          <thead>
-            <tr>
-              <th scope="col">Lock</th>
-              <th scope="col" class="num">
-                Delay
-              </th>
-              <th scope="col" class="num">
-                Waits
-              </th>
-              {someGoOn && (
-                <th scope="col" class="num" title="Waits in progress at the snapshot, and their time so far. Delay and Waits count finished waits.">
-                  Now
-                </th>
-              )}
-              <th scope="col" title="Lengths of waits, and of holds during which another thread waited: counted, each within 12 %, without waits in progress">
-                How long
-              </th>
-              {["p50", "p90", "p99", "Longest"].map((text) => (
-                <th key={text} scope="col" class="num">
-                  {text}
-                </th>
-              ))}
-              <th scope="col">Kind</th>
-              <th scope="col">Top holder</th>
-              <th scope="col">Top waiter</th>
-            </tr>
-          </thead>
+          <TableHead
+            columns={[
+              "Lock", number("Delay"), number("Waits"),
+              someGoOn && number("Now", "Waits in progress at the snapshot, and their time so far. Delay and Waits count finished waits."),
+              ["How long", "", "Lengths of waits, and of holds during which another thread waited: counted, each within 12 %, without waits in progress"],
+              ...["p50", "p90", "p99", "Longest"].map((text) => number(text)), "Kind", "Top holder", "Top waiter",
+            ]}
+          />
           <tbody>
             {locks.slice(0, 30).map(({ series, lock, lock: [number, title, kind, contentions, delay, , , , holder, waiter, , ...lengths] }) => (
               <tr key={`${series.process} ${number}`}>
@@ -198,28 +167,12 @@ export function LocksView({ app }: { app: App }) {
             ))}
           </p>
           <table class="data" data-testid={`locks-${kind}`}>
-            <thead>
-              <tr>
-                <th scope="col" class="num">
-                  Delay
-                </th>
-                <th scope="col" class="num">
-                  %
-                </th>
-                <th scope="col" class="num">
-                  Number
-                </th>
-                <th scope="col" class="num">
-                  Mean
-                </th>
-                {data.locks !== null && (
-                  <th scope="col" class="num" title="The part of the delay that was for held locks. Rows are sorted by it">
-                    For locks
-                  </th>
-                )}
-                <th scope="col">Function</th>
-              </tr>
-            </thead>
+            <TableHead
+              columns={[
+                number("Delay"), number("%"), number("Number"), number("Mean"),
+                data.locks !== null && number("For locks", "The part of the delay that was for held locks. Rows are sorted by it"), "Function",
+              ]}
+            />
             <tbody>
               {data.rows.filter(found).slice(0, 50).map((row) => (
                 <tr key={row.func} data-fn={nameOf(app, row.func)}>

@@ -5,6 +5,7 @@ import { isProcessKey } from "../../core/select";
 import { formatDuration, formatPercent, formatSigned, formatValue } from "../../core/units";
 import type { App } from "../app_api";
 import { clockText, timeTicks, valueTicks } from "../plot";
+import { number, TableHead } from "../tables";
 
 const width = 900;
 const height = 190;
@@ -67,24 +68,11 @@ function AccountOf({ account, alone }: { account: Account; alone: boolean }) {
       </p>
       {account.moments.length > 1 && <Bands account={account} />}
       <table class="data account-lines">
-        <thead>
-          <tr>
-            <th scope="col">Where</th>
-            <th scope="col" class="num">
-              Resident
-            </th>
-            <th scope="col" class="num part">
-              Share
-            </th>
-            <th scope="col" class="num" title="95 % half-width; blank if exact">
-              ±
-            </th>
-            <th scope="col" class="num">
-              {before === null ? "" : "Change"}
-            </th>
-            <th scope="col" />
-          </tr>
-        </thead>
+        <TableHead
+          columns={[
+            "Where", number("Resident"), ["Share", "num part"], number("±", "95 % half-width; blank if exact"), number(before === null ? "" : "Change"), "",
+          ]}
+        />
         <tbody>
           {lines.map((what, i) => {
             const bytes = bytesOf(shown.lines, what);
@@ -123,7 +111,7 @@ export function MemoryView({ app }: { app: App }) {
           <b>No snapshot has an account of the process’s memory.</b>
         </p>
         <p>
-          Heap profiles of processes that lived for a second and had up to 1 GiB resident have one. Of a running process{" "}
+          Heap profiles of processes that lived for a second and had up to 1 GiB resident have one. For a running process,{" "}
           <code>holdfast memory PID</code> makes one of any size.
         </p>
       </div>

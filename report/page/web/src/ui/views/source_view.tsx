@@ -2,7 +2,7 @@
 import { linesOf, type LineRow } from "../../core/lines";
 import { nameOf, valueText, type App } from "../app_api";
 import { FunctionPicker, functionShown } from "../sandwich";
-import { Bar } from "../tables";
+import { Bar, number, TableHead } from "../tables";
 
 export function SourceView({ app }: { app: App }) {
   const { model, state } = app;
@@ -48,20 +48,7 @@ export function SourceView({ app }: { app: App }) {
             {source === undefined ? " (the report does not contain the source: the file was not found, or was left out)" : ""}
           </p>
           <table class="data code">
-            <thead>
-              <tr>
-                <th scope="col" class="num">
-                  Self
-                </th>
-                <th scope="col" class="num">
-                  Total
-                </th>
-                <th scope="col" class="num">
-                  Line
-                </th>
-                <th scope="col">Source</th>
-              </tr>
-            </thead>
+            <TableHead columns={[number("Self"), number("Total"), number("Line"), "Source"]} />
             <tbody>
               {lines.map((line, i) => {
                 const row = byLine.get(line);
