@@ -7,16 +7,40 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 
 namespace holdfast {
 
-// Returns "DIR" for CLI11's "DIR:DIR", which appends the name of the check.
+// Returns the name of an option's value for the help, such as DIR.
 inline std::string ValueNameOf(const CLI::Option& option) {
+  // For options of several commands. CLI11 calls the value of any option TEXT.
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"tables", "DIR"},
+                                                                      {"out", "DIR"},
+                                                                      {"listen", "ADDRESS"},
+                                                                      {"token-file", "FILE"},
+                                                                      {"listen-token-file", "FILE"},
+                                                                      {"cert", "FILE"},
+                                                                      {"listen-cert", "FILE"},
+                                                                      {"key", "FILE"},
+                                                                      {"listen-key", "FILE"},
+                                                                      {"ca", "FILE"},
+                                                                      {"user-file", "FILE"},
+                                                                      {"host", "NAME"},
+                                                                      {"listen-host", "NAME"},
+                                                                      {"service-name", "NAME"},
+                                                                      {"label", "NAME=VALUE"},
+                                                                      {"tenant", "ID"},
+                                                                      {"proxy", "URL"}};
   const std::string name = option.get_type_name();
-  return name.substr(0, name.find(':'));
+  if (name == "TEXT") {
+    for (const auto& [long_name, value] : kNames) {
+      if (option.check_lname(std::string(long_name))) return std::string(value);
+    }
+  }
+  return name.substr(0, name.find(':'));  // CLI11 appends the name of the check: DIR:DIR
 }
 
 class HelpFormatter : public CLI::Formatter {
@@ -34,7 +58,7 @@ class HelpFormatter : public CLI::Formatter {
     return name;
   }
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
+    if (option->get_type_size() == 0 || !option->nonpositional()) return "";  // the usage shows which are optional
     std::string text = " " + ValueNameOf(*option);
     if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";
     if (option->get_required()) text += " (required)";

@@ -137,9 +137,9 @@ TEST_F(BadInput, HelpAndVersionAreWordsToo) {
 }
 
 TEST_F(BadInput, HelpDoesNotShowHowOptionsAreChecked) {
-  for (const char* command : {"top", "graph", "symbolize", "bundle"}) {
+  for (const char* command : {"top", "graph", "symbolize", "bundle", "serve", "push", "agent", "dump", "collect"}) {
     const RunResult r = RunTool({command, "--help"});
-    for (const char* inside : {"{false}", ":FLOAT", "DIR:DIR", ":{"})
+    for (const char* inside : {"{false}", ":FLOAT", "DIR:DIR", ":{", " TEXT", "(required)"})
       EXPECT_THAT(r.out, ::testing::Not(::testing::HasSubstr(inside)));
   }
   const RunResult shell = RunTool({"completion", "zsh"});
