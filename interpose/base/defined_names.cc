@@ -33,8 +33,6 @@ const link_map* FirstThatDefines(const SymbolName& name, const link_map* object)
   return object;
 }
 
-bool IsDefinedAnywhere(const SymbolName& name) { return FirstThatDefines(name) != nullptr; }
-
 bool IsAnyDefinedAnywhere(const SymbolName* names, int count) {
   for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
     const DynamicSymbols symbols = SymbolsOf(object);
@@ -54,16 +52,6 @@ bool IsDefinedAfter(const SymbolName& name, const void* base) {
 bool IsDefinedFirstAt(const SymbolName& name, const void* base) {
   const link_map* object = FirstThatDefines(name);
   return object != nullptr && object->l_addr == reinterpret_cast<uintptr_t>(base);
-}
-
-bool IsEntryFor(const SymbolName& name, const void* address) {
-  const link_map* object = ObjectOf(address);
-  if (object == nullptr) return false;
-  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - object->l_addr;
-  const auto is_entry = [offset](const Elf64_Sym& symbol) {
-    return symbol.st_shndx == SHN_UNDEF && symbol.st_value == offset;
-  };
-  return FindSymbol(SymbolsOf(object), name, is_entry) != nullptr;
 }
 
 }  // namespace holdfast

@@ -25,8 +25,7 @@ HOLDFAST_HIDDEN AddressRange RangeOf(const void* address);
 // Searches from `object` on, in search order; null: none.
 HOLDFAST_HIDDEN const link_map* FirstThatDefines(const SymbolName& name, const link_map* object = FirstObject());
 
-HOLDFAST_HIDDEN bool IsDefinedAnywhere(const SymbolName& name);
-// Whether any of `count` names is defined: cheaper than one after the other.
+// Whether any object defines any of `count` names.
 HOLDFAST_HIDDEN bool IsAnyDefinedAnywhere(const SymbolName* names, int count);
 
 // Whether an object that was loaded after the one at `base` defines it.
@@ -34,11 +33,6 @@ HOLDFAST_HIDDEN bool IsDefinedAfter(const SymbolName& name, const void* base);
 
 // Whether the first object that defines it is the one loaded at `base`.
 HOLDFAST_HIDDEN bool IsDefinedFirstAt(const SymbolName& name, const void* base);
-
-// Whether `address` is an object's entry for a function of this name that the object does not define: an undefined
-// symbol with a value. A program that is not position-independent has such a symbol for each
-// function that it takes the address of.
-HOLDFAST_HIDDEN bool IsEntryFor(const SymbolName& name, const void* address);
 
 }  // namespace holdfast
 

@@ -47,7 +47,7 @@ int WithClock(int (*timed)(Object*, const timespec*), Object* object, clockid_t 
   return timed(object, &moment);
 }
 
-// Where a libc without pthread_cond_clockwait keeps the clock of a condition (pthread_condattr_setclock).
+// The place where a libc without pthread_cond_clockwait keeps the clock of a condition (pthread_condattr_setclock).
 enum class ConditionWords : uint8_t { kGlibc2_25, kOldGlibc, kMusl };
 constinit ConditionWords condition_words = ConditionWords::kGlibc2_25;
 
@@ -130,7 +130,7 @@ struct EndKey {
 };
 constinit EndKey end_key;
 constinit std::atomic<bool> has_end_key{false};
-// Of the only thread, while there is no libpthread.
+// For the only thread, while there is no libpthread.
 constinit AtThreadEnd* only_thread = nullptr;
 
 extern "C" HOLDFAST_HIDDEN void* __dso_handle;

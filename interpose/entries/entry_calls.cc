@@ -37,7 +37,7 @@ uint64_t Argument(const EntryRegisters& registers, int number) {
 }
 
 // Leaves what the real function returns in rax and rdx, where its caller finds it: some return the block's size in rdx.
-// Where rdx is no result, it is what the real function leaves there.
+// If rdx is no result, it keeps the value of the real function.
 void CallReal(const RedirectedEntry& entry, EntryRegisters& r) {
   struct Results {
     uint64_t rax, rdx;

@@ -39,7 +39,7 @@ uint64_t StackBytesOf(const pthread_attr_t* attributes) {
     return pthread_attr_init(&plain) == 0 && real.pthread_attr_getstacksize(&plain, &bytes) == 0 ? bytes : 0;
   }
   void* lowest = nullptr;
-  // Where none is set, its end is at address 0.
+  // If none is set, its end is at address 0.
   const bool own =
       real.pthread_attr_getstack(attributes, &lowest, &bytes) != 0 || reinterpret_cast<uintptr_t>(lowest) + bytes != 0;
   return !own && real.pthread_attr_getstacksize(attributes, &bytes) == 0 ? bytes : 0;
@@ -88,7 +88,7 @@ HOLDFAST_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argume
   return CreateC11Thread(thread, start, argument);
 }
 
-// Of another thread the next sample finds it.
+// For another thread the next sample finds it.
 HOLDFAST_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   if (UNLIKELY(!Ready())) return EAGAIN;
   const int result = real.pthread_setname_np(thread, name);

@@ -1,6 +1,6 @@
 // Explains in one sentence what to install or fetch so that unnamed code gets names:
 //
-//   62% lies in code without names, of libsqlite3.so.0.8.6. To name it: apt install libsqlite3-0-dbgsym, or set
+//   62% is in code without names, of libsqlite3.so.0.8.6. To name it: apt install libsqlite3-0-dbgsym, or set
 //   DEBUGINFOD_URLS=https://debuginfod.debian.net; then holdfast symbolize holdfast.sqlite3.4242
 //
 // In order of preference: a debug file that is already installed; the package that dpkg lists for the file, and the

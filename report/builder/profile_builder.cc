@@ -252,7 +252,7 @@ class Builder {
     variances_[3] += std::max(0.0, sums[kAllocSpaceVariance] - sums[kFreeSpaceVariance]);
   }
 
-  // Divides what is in use among the holders and classes of the live blocks. What was freed is a sample without them.
+  // Divides what is in use among the holders and classes of the live blocks. Freed blocks are a sample without these labels.
   void AddLabelled(const std::vector<const LabelledBlocks*>& blocks, const std::vector<uint32_t>& frames,
                    std::array<int64_t, 4> rest) {
     std::map<std::pair<std::string, std::string>, std::pair<double, double>> parts;

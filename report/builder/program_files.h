@@ -36,7 +36,6 @@ class ProgramFiles {
   // state, and is called only if one of them is the highest so far.
   absl::Status AddPeak(const OutputFolder& output, const std::string& program, double highest, double seen,
                        const std::function<Profile()>& build);
-  bool has_unwritten() const { return !unwritten_.empty(); }
   // After a failure the next call tries again.
   absl::Status Write(const OutputFolder& output);
 

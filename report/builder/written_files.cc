@@ -23,7 +23,7 @@ constexpr size_t kAtOnce = 64;  // files open at a time
 constexpr off_t kMaxBytes = 64 << 20;
 constexpr uint64_t kMaxUnpackedProfile = uint64_t{1} << 30;
 
-// What the child hands over: copied, and bounded again by the reader.
+// The child's results: copied, and bounded again by the reader.
 struct HandedOver {
   bool read, by_holdfast, is_sum;
   char process[512], program[512], kind[32];

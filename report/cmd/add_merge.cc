@@ -13,7 +13,7 @@ void AddMergeCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<MergeOptions>();
   CLI::App* merge = app.add_subcommand("merge", "Merge profiles into one file");
   merge->footer(
-      "Adds up the profiles of several processes. Of several snapshots of one process only the newest is used, because it\n"
+      "Adds up the profiles of several processes. For several snapshots of one process, only the newest is used, because it\n"
       "includes the earlier ones.\n"
       "\n"
       "  holdfast merge -o all.heap.pb.gz web-1/*.heap.pb.gz web-2/*.heap.pb.gz     the sum of many processes\n"

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kHeapKinds = KindBit(ProfileKind::kHeap);
 constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
 
-// What the user wants: to set one or both intervals (each to a value, or to its last value before it was switched off),
+// The user's request: to set one or both intervals (each to a value, or to its last value before it was switched off),
 // or to switch on or off reading which pages are resident.
 struct Wish {
   bool heap = false, back_on = false;

@@ -196,7 +196,7 @@ std::string Upper(std::string text) {
   return text;
 }
 
-// Of the build: SOURCE_DATE_EPOCH for releases, otherwise today.
+// The date of the build: SOURCE_DATE_EPOCH for releases, otherwise today.
 std::string PageDate() {
   const char* epoch = getenv("SOURCE_DATE_EPOCH");
   const time_t when = epoch != nullptr ? static_cast<time_t>(strtoll(epoch, nullptr, 10)) : time(nullptr);

@@ -70,7 +70,6 @@ class BlockMap {
   static uint32_t FirstFrom(const Heap& heap, uint64_t address);
   // Marks the block as free or as a gap.
   void MarkUnused(uint64_t start);
-  bool IsUnused(uint32_t number) const { return Get(number).unused; }
 
   // Calls visit(block) for all blocks, by number and by address.
   template <typename Visit>

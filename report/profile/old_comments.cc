@@ -415,7 +415,7 @@ class Translation {
     return interval;
   }
 
-  // What changed has the intervals of all times; what never changed, the newest alone.
+  // Intervals that changed are all listed; one that never changed is listed once.
   void FinishIntervals() {
     if (!newest_interval_.has_value()) return;
     std::vector<record::Interval>& intervals = Made(&made_.sampling).interval;
@@ -684,7 +684,7 @@ class Translation {
     return true;
   }
 
-  // What the comments of one process say of its main program.
+  // The main program according to the comments of one process.
   struct Program {
     std::string_view name, executable, command;
     int number = 0;  // of the process, from 1

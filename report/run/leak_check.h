@@ -8,7 +8,7 @@
 //
 // If the copy needs too much memory, the waiting process is searched as it is. When `run` receives SIGTERM, it searches
 // all its processes before it forwards the signal; a process that then exits is searched again, and the later answer
-// counts. What did not end by exit, quick_exit or _exit is not searched.
+// counts. Processes that end in another way than exit, quick_exit or _exit are not searched.
 //
 // Each answer is also written as a profile of the kind `unreachable`. One thread: an ancestor of the processes, because
 // the kernel may let nobody else read them.

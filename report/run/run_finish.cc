@@ -258,7 +258,7 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   return text;
 }
 
-// What the process itself recorded of an allocator in its executable; "": nothing.
+// The process's own record of an allocator in its executable; "": none.
 std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) {
   std::vector<std::string> names;
   for (const auto& [kind, name] : process.newest)

@@ -84,7 +84,7 @@ bool IsHelper(std::string_view program) {
 
 std::string Spaced(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// What the words of a command start: another command, or a script.
+// Finds out whether the words of a command start another command or a script.
 struct Inner {
   std::vector<std::string> command;
   std::optional<ShellScript> script;

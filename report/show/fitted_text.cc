@@ -90,7 +90,7 @@ std::string ShortenedTo(std::string_view text, size_t width) {
   const std::vector<size_t> starts = StartsOf(text);
   std::string_view before = text.substr(0, starts[head]);
   std::string_view after = tail == 0 ? std::string_view() : text.substr(starts[starts.size() - 1 - tail]);
-  // One ellipsis also replaces that of a list beside the cut.
+  // One ellipsis suffices for the cut and for a shortened list beside it.
   constexpr std::string_view kEllipsis = "…";
   if (before.ends_with(kEllipsis)) before.remove_suffix(kEllipsis.size());
   if (after.starts_with(kEllipsis)) after.remove_prefix(kEllipsis.size());

@@ -26,7 +26,7 @@ class TreeAsProfile {
     for (const HolderNode& below : node.below) {
       path_.push_back(LocationOf(below.label));
       AddBelow(below);
-      // What is retained and in no row below is the row's own: its blocks, and what is too deep to show.
+      // Retained bytes in no row below are the row's own: its blocks, and everything too deep to show.
       uint64_t shown = below.hidden;
       for (const HolderNode& one : below.below) shown += one.retained;
       AddHere(below.bytes == 0 ? 0 : below.blocks, below.retained - std::min(below.retained, shown));

@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// Of glibc's malloc: the head of a chunk, and the part of a free chunk that trimming keeps.
+// For glibc's malloc: the head of a chunk, and the part of a free chunk that trimming keeps.
 constexpr uint64_t kChunkHeadBytes = 16, kKeptOfFreeChunk = 48;
 constexpr uint64_t kPreviousIsUsed = 1;
 // free returns the top of an arena other than the main one if it is larger than this, and keeps this much.

@@ -129,7 +129,7 @@ std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& mome
   return fmt::format("shown: {} (UTC), before the program freed memory at exit, {}", shown, freed);
 }
 
-// What to show of files with an amount in use as their default metric.
+// What to show for files that have an amount in use as their default metric.
 struct Opened {
   Opening opening = Opening::kInUse;
   int64_t left = 0;
@@ -284,7 +284,6 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     }
     programs.emplace_back(Magnitude(file->profile->Total(view.metric)), file->program);
     samplings.push_back(SamplingOf(*file->profile));
-    if (!file->profile->records().merged.has_value()) view.single_files.push_back(file->path);
     if (const auto resident = ResidentBytesOf(*file->profile); resident.has_value() && view.kind == "heap") {
       ++view.resident_files;
       view.resident_bytes = WrappedSum(view.resident_bytes, *resident);

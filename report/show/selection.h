@@ -75,7 +75,6 @@ struct View {
   size_t files = 0;
   std::vector<std::string>
       unfinished;  // objects without lines, because they were not ready when a file was written; "" = no names at all
-  std::vector<std::string> single_files;  // paths of files that are not sums of others
   // Processes that exited before the others and are left out, and what they held when they exited.
   size_t ended = 0;
   int64_t ended_value = 0;

@@ -81,8 +81,8 @@ std::string ShownBy(const NamesShown& names, const std::string& name) {
   return found == names.end() ? ShortName(name) : found->second;
 }
 
-// Whose most of it is, without plumbing: a line above the table, where its first row does not say the same. Where some of the
-// waits are for what nobody holds it is of the others, which the column `locks` has.
+// Adds a "biggest" line above the table unless the first row already says it. If some waits are for something that nobody
+// holds, the line covers only the others, which have the column `locks`.
 void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
                 std::string_view first_row, const NamesShown& names, TextTable* table) {
   const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
@@ -179,7 +179,7 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   for (size_t i = kNameCell + 2; i < table.columns.size(); ++i) {
     if (table.columns[i].key == what) table.columns[i].key.clear();  // the name itself says it
   }
-  // What the rows are sorted by, if that is only a part of the value.
+  // The column that the rows are sorted by, if it is only a part of the value.
   const bool with_locks = owners.unheld() != 0 || owners.idle() != 0;
   const int64_t whole = stacks->Whole(0);
   for (const uint32_t node : nodes) {

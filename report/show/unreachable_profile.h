@@ -19,7 +19,7 @@ inline constexpr char kUnreachableKind[] = "unreachable";
 // The profile of the rows that are certain and not suppressed. The caller sets which process it is of.
 Profile UnreachableProfile(const UnreachableReport& report);
 
-// What such a profile says of its process: "12.1MiB in 6000 blocks".
+// Describes the result in such a profile: "12.1MiB in 6000 blocks".
 struct UnreachableRecord {
   std::string program;  // "server (pid 4242)"
   int64_t bytes = 0, blocks = 0;

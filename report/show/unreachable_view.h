@@ -78,7 +78,7 @@ struct UnreachableReport {
   int ExitCode() const;
   // "no pointer found to 15.1MiB in 6012 blocks, of 20MiB in 9000 (9 scans, settled)", or why this is unknown.
   std::string Sentence() const;
-  // What the search has not covered, in lines; "": nothing.
+  // What the search did not cover, in lines; "": nothing.
   std::string Limits() const;
   // The answer is unknown, and a search of the stopped process would be certain.
   bool StopDecides() const;
@@ -98,7 +98,7 @@ std::string UnreachableJson(const UnreachableReport& report);
 // For a list of tests, or for a comment: one outcome for each row, or one for a process that has none.
 std::vector<Outcome> UnreachableOutcomes(const UnreachableReport& report);
 
-// What a scan of a process needs, estimated before it.
+// The estimated cost of a scan.
 struct ScanEstimate {
   double cpu_seconds = 0;
   uint64_t bytes = 0;  // of our memory

@@ -44,7 +44,7 @@ struct InterruptedReturn<false> {
   }
 };
 
-// What one walk knows about modules.
+// The modules that one walk has looked up.
 struct Walk {
   // Rows of modules that may be unloaded are checked first: during a dlclose, another module may be there by now. Read
   // before the salts: when a dlclose has ended, the salts are the new ones.

@@ -165,7 +165,7 @@ int StatusOf(long child) {
 
 [[noreturn]] void StartAndStay() {
   RawSyscall(SYS_prctl, PR_SET_NAME, "holdfast", 0, 0, 0);
-  // What a killed exporter had started must not come to the program.
+  // Processes that a killed exporter started must not become children of the program.
   RawSyscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   CloseEverything();
   RawSyscall(SYS_chdir, "/");

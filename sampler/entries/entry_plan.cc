@@ -166,7 +166,7 @@ struct Message {
   char before[8], after[20];
 };
 constexpr Message kMessages[] = {{"<jema", ">: "}, {"mima", ": "}, {"tcma", ": large alloc "}, {"snma", ""}};
-// Of each, a function beside malloc's that programs call; "": there is none that matters.
+// For each, a function beside malloc's that programs call; "": none that matters.
 constexpr char kOtherFunctions[][16] = {"mallocx", "mi_heap_malloc", "", ""};
 constexpr int kTcmalloc = 2;
 // Of tcmalloc's account of its memory.

@@ -22,7 +22,7 @@ bool ClockIsNoSystemCall() {
          TextStartsWith(source, "hyperv_clocksource_tsc_page");
 }
 
-// Makes the table, with so many bytes in memory beyond the first, and waits until the exporter runs.
+// Makes the table with that many more bytes in memory, and waits until the exporter runs.
 void MakeTableReady(uint32_t more_bytes) {
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
@@ -35,7 +35,7 @@ void MakeTableReady(uint32_t more_bytes) {
 
 }  // namespace
 
-// What it has open and mapped stays so: the table grows as before.
+// Open files and mappings stay: the table grows as before.
 void BeforeLandlock() {
   OwnState();
   if (!InBorrowedMemory()) MakeTableReady(0);

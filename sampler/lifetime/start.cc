@@ -47,7 +47,7 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
   }
   FindMappedClock(reinterpret_cast<const void*>(getauxval(AT_SYSINFO_EHDR)));
   constexpr uint32_t kLocks = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
-  // Who switches both intervals off wants nothing, of kinds without an interval neither.
+  // If both intervals are off, kinds without an interval are off as well.
   if (options.heap_interval == 0 && options.lock_interval_ns == 0)
     options.profiles &= KindBit(ProfileKind::kHeap) | kLocks;
   if ((options.profiles & KindBit(ProfileKind::kHeap)) == 0) options.heap_interval = 0;

@@ -55,7 +55,7 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   SharedTable* made = FinishedTable();
   if (made != nullptr && for_good && made->header()->uid == 0) {
     const SignalsBlocked blocked;
-    // The marks first: the exporter sees the new name at once, and must find whose tables it may take.
+    // Set the marks first: the exporter sees the new name at once, and must find which user's tables it may take.
     MarkUser(process.location.folder, process.options.out, process.out_id, effective);
     GiveTableTo(effective, made, &process.location);
     AnnounceTable(process.location.folder, process.options.out, process.out_id);

@@ -299,7 +299,7 @@ void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t read
   }
   if (WaitersOf(*slot) == 0) return AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
   const int64_t now_ns = MonotonicNs();
-  // Of two readers the other one is now alone.
+  // The other of two readers is now alone.
   if (readers == 2) shared.alone_since_ns.store(now_ns, std::memory_order_relaxed);
   if (readers > shared.leaving.load(std::memory_order_relaxed)) return;
   const Offset record = slot->record.load(std::memory_order_relaxed);

@@ -158,7 +158,7 @@ void NoteGot(OngoingWait* slot, const void* lock, int64_t end_ns) {
   place->end_ns.store(end_ns, std::memory_order_relaxed);
 }
 
-// What a timed-out wait leaves for the next one.
+// The state that a timed-out wait leaves for the next one.
 constexpr int64_t kLongestBreakNs = 1'000'000;
 constexpr int kSliceParts = 8;
 void LeaveSlice(OngoingWait* slot, int64_t end_ns) {

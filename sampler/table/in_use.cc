@@ -14,7 +14,7 @@ constexpr uint64_t kTimedParts = 256;
 constexpr int kSums = 3;
 // A limit that changes between two looks is read again, this often.
 constexpr int kLooks = 4;
-// Line 0 is that of all threads that own no rows, 1 that of the first thread.
+// Line 0 belongs to all threads that own no rows, line 1 to the first thread.
 constexpr uint32_t kSecondLine = 2;
 
 // Whether every allocation is recorded, or was once.
@@ -93,7 +93,7 @@ HOLDFAST_WARM void NoteHighestSlow(HeapInUse* in_use, uint64_t now) {
   while (now > highest) {
     if (!in_use->highest.compare_exchange_weak(highest, now, std::memory_order_relaxed)) continue;
     if (now - in_use->highest_timed.load(std::memory_order_relaxed) < now / kTimedParts) return;
-    // Of two threads at once the time is one's or the other's, nanoseconds apart.
+    // If two threads arrive at once, either time may win; they differ by nanoseconds.
     in_use->highest_timed.store(now, std::memory_order_relaxed);
     in_use->highest_ns.store(MonotonicNs(), std::memory_order_relaxed);
     return;

@@ -16,7 +16,7 @@ constexpr uint64_t kMinTable = 8 << 20;
 // Chunks that were made; if two threads make the same one at once, one stays unused.
 constinit std::atomic<uint32_t> chunks_made{0};
 
-// There was little room for tables once: this process keeps to what it needs.
+// Room for tables was short once: this process takes only what it needs.
 constinit std::atomic<bool> refused{false};
 
 bool MayGrow() {

@@ -350,7 +350,7 @@ SharedTable* MakeTableIn(const char* folder, const Options& options, SharedTable
   long fd = -1;
   if (cap != 0) {
     fd = RawSyscall(SYS_openat, folder_fd, temporary.text(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    // What fails later is memory: for the mapping, or for its pages.
+    // Later failures are due to memory: for the mapping, or for its pages.
     *reason = fd < 0 ? WhyNotOpened(fd) : "has no memory for a table";
   }
   if (fd >= 0) {

@@ -19,7 +19,7 @@ namespace holdfast {
 std::string CallsText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
 // Each of them.
 std::vector<std::string> FewCalls(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
-// The way of a wait whose lock tells nothing: up to 16 of them, of more the ten innermost, "…" and the six outermost.
+// The calls of a wait for an unnamed lock: up to 16; if there are more, the ten innermost, "…" and the six outermost.
 std::string WayText(const Profile& profile, const std::vector<uint32_t>& stack, Plumbing* plumbing);
 // Wraps lines between calls at `width` columns. Each line begins with `indent` and ends with a newline.
 std::string WrappedCalls(std::string_view calls, std::string_view indent, size_t width);

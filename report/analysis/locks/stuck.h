@@ -17,7 +17,7 @@
 
 namespace holdfast {
 
-// Which calls are shown for a thread.
+// Selects the calls that are shown for a thread.
 struct CallsShown {
   std::vector<std::string> plumbing =
       {};             // additional patterns for plumbing (report/analysis/profiles/plumbing.h); must be valid

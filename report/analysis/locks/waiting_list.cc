@@ -45,7 +45,7 @@ WaitingList ReadWaitingList(const Profile& profile) {
     Check(&wait.holder, list.threads.size());
     Check(&wait.stack, list.stacks.size());
     if (wait.thread == 0) continue;
-    // Of two the shorter one: it belongs to a signal handler that interrupted the other.
+    // Takes the shorter of two: it belongs to a signal handler that interrupted the other.
     uint32_t& of_thread = list.wait_of[wait.thread - 1];
     if (of_thread == 0 || wait.delay_ns < list.waits[of_thread - 1].delay_ns)
       of_thread = static_cast<uint32_t>(&wait - list.waits.data() + 1);

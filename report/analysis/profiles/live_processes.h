@@ -6,8 +6,8 @@
 //     a server and a short helper, both exited                  shows the server
 //     a shell that executed the program                         counts only the program: it is the same process
 //
-// What was in use when a process ended is in use no more, so adding it up over time gives no amount that ever was. What
-// was allocated, or waited, adds up over all processes. The one rule for every view, for diff and merge, and for the page.
+// Memory in use ends with its process, so a sum over processes of different times is an amount that never existed.
+// Allocations and waits of all processes are added up. All views, diff, merge and the page use this one rule.
 #ifndef HOLDFAST_REPORT_ANALYSIS_PROFILES_LIVE_PROCESSES_H_
 #define HOLDFAST_REPORT_ANALYSIS_PROFILES_LIVE_PROCESSES_H_
 
@@ -17,8 +17,8 @@
 
 namespace holdfast {
 
-// Takes the files of processes that ended before the others out of `files`, and returns them. Only of folders, where each
-// file is a process's newest, and of a kind that has such amounts. Takes none out where that would leave none.
+// Takes the files of processes that exited before the others out of `files`, and returns them. Only for folders, in which
+// each file is a process's newest, and for kinds with amounts in use. Takes none out if that would leave none.
 std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files);
 
 }  // namespace holdfast

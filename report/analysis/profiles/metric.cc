@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-// What a user should do about each cause of loss, in the order of kLossNames.
+// Advice for each cause of loss, in the order of kLossNames.
 constexpr std::string_view kLossTexts[kLosses] = {
     "samples in [overflow]: the stack table was full (raise --max-memory)",
     "samples without a recorded free: the table of live blocks was full (raise --max-memory)",

@@ -94,7 +94,7 @@ std::string_view WithoutCrate(std::string_view path) {
   return path;
 }
 
-// Of what follows "operator": "<<" of "<<(std::ostream&)" and of "<< <char>(", "<" of "<<char>(", "+" of "+<char>(".
+// Parses the text after "operator": "<<" in "<<(std::ostream&)" and in "<< <char>(", "<" in "<<char>(", "+" in "+<char>(".
 size_t SymbolLength(std::string_view text) {
   constexpr std::array<std::string_view, 38> kSymbols = {
       "<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "==", "!=", "&&",
