@@ -123,6 +123,17 @@ TEST(Plumbing, AnAllocatorOnlyForwardsWhereNothingElseIsBelowIt) {
   EXPECT_EQ(OwnerOfFirst({{"main;read;frame_alloc;node_alloc", 10}, {"main;load;node_alloc", 10}}), "frame_alloc");
 }
 
+// A lambda of a std::thread that ends with `jmp serve` is not on the stack, and neither is serve, if it ends with
+// `jmp pthread_mutex_unlock`.
+TEST(Plumbing, AThreadsFunctionThatLeftTheStackIsNotItsLibrary) {
+  EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3;libc.so.6!start_thread;libstdc++.so.6!libstdc++.so.6!0xd44a2", 10}}),
+            "[thread function]");
+  EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3;libc.so.6!start_thread", 10}}), "[thread function]");
+  EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3", 10}}), "clone3");
+  EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3;libc.so.6!start_thread;libc.so.6!__nptl_free_tcb", 10}}),
+            "__nptl_free_tcb");
+}
+
 // Three callers, and more than nine tenths of all stacks: the name need not say so.
 TEST(Plumbing, AWrapperOfNearlyAllStacksIsNeverTheAnswer) {
   const auto owner = [](const char* name) {

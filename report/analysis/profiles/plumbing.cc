@@ -936,9 +936,29 @@ std::string_view Plumbing::NameOf(uint32_t location, size_t line) const {
   return profile_.strings[profile_.functions[lines[line].function].name];
 }
 
+// Whether only libc's and libstdc++'s thread start is on the stack: the function that the thread runs left by a tail call.
+bool Plumbing::IsOnlyThreadStart(std::span<const uint32_t> frames) const {
+  constexpr std::array<std::string_view, 5> kStarts = {"clone", "__clone", "clone3", "__clone3", "start_thread"};
+  bool starts = false;
+  for (const uint32_t frame : frames) {
+    const Profile::Location& location = profile_.locations[frame];
+    const std::string_view object = BaseName(ObjectOf(location.mapping));
+    const auto lines = profile_.LinesOf(location);
+    const std::string_view name = lines.empty() ? std::string_view() : NameOf(frame, lines.size() - 1);
+    const bool is_cxx =
+        object.starts_with("libstdc++") && (IsNameless(name) || name == "execute_native_thread_routine");
+    const bool is_libc = std::find(kStarts.begin(), kStarts.end(), name) != kStarts.end() ||
+                         (IsNameless(name) && object.starts_with("libc.so") && frames.size() > 1);
+    if (!is_cxx && !is_libc) return false;
+    starts = starts || is_cxx || name == "start_thread";
+  }
+  return starts;
+}
+
 std::string Plumbing::OwnerName(std::span<const uint32_t> frames) {
   if (frames.empty()) return "?";
   const std::optional<Place> owner = OwnerOf(frames);
+  if (!owner.has_value() && IsOnlyThreadStart(frames)) return "[thread function]";
   const Place place = owner.value_or(Place{});
   const std::string_view name = NameOf(frames[place.frame], place.line);
   if (!IsNameless(name)) return std::string(name);

@@ -90,7 +90,8 @@ class Plumbing {
   // Whether the function calls anything other than plumbing in any stack of the profile.
   bool CallsUsers(uint32_t function);
   // Returns the owner's name. For unnamed code in a library, returns the function that entered the library, with the
-  // library's name. If all is plumbing, returns the leaf's name; for an empty stack, "?".
+  // library's name. If all is plumbing, returns the leaf's name, or "[thread function]" if the function that the thread
+  // runs left by a tail call; for an empty stack, "?".
   std::string OwnerName(std::span<const uint32_t> frames);
 
  private:
@@ -102,6 +103,7 @@ class Plumbing {
   struct Owned;
   bool IsPlain(uint32_t function, uint32_t mapping);  // by name, file or object alone
   bool IsInterpreterAt(uint32_t function, uint32_t mapping);
+  bool IsOnlyThreadStart(std::span<const uint32_t> frames) const;
   std::optional<Place> FirstOf(std::span<const uint32_t> frames, bool without_interpreters);
   // What the thread of each sample starts with, and how many samples have that.
   struct Starts {
