@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -142,6 +143,15 @@ std::set<Place> PlacesIn(const std::vector<std::string>& folders) {
   return places;
 }
 
+// Returns the process that a thread belongs to; `pid` itself if that is unknown.
+pid_t ProcessOfThread(pid_t pid) {
+  constexpr std::string_view kProcess = "\nTgid:\t";
+  const std::string status = ReadOfProcess(pid, "status");
+  const size_t at = status.find(kProcess);
+  const int process = at == std::string::npos ? 0 : atoi(status.c_str() + at + kProcess.size());
+  return process > 0 ? process : pid;
+}
+
 bool HasLibrary(pid_t pid) { return ReadOfProcess(pid, "maps").find("/libholdfast.so") != std::string::npos; }
 
 }  // namespace
@@ -213,6 +223,8 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
     if (table.pid == pid && table.liveness != Liveness::kDead) newest = &table;  // exec leaves several; sorted by start
   }
   if (newest != nullptr) return std::move(*newest);
+  if (const pid_t process = ProcessOfThread(pid); process != pid)
+    return absl::NotFoundError(fmt::format("process {}: is a thread of process {}. Give {}.", pid, process, process));
   if (!HasLibrary(pid)) {
     return absl::NotFoundError(fmt::format(
         "process {}: is not profiled (libholdfast.so is not loaded). Start it with holdfast run, or see holdfast doctor {}. As it is, "

@@ -72,6 +72,13 @@ TEST_F(ProcessCommands, DumpTakesASnapshotOfADeadlockedProgram) {
     ASSERT_EQ(heap.size(), 1u);
     EXPECT_EQ(heap[0].SumLeaf("before_the_deadlock").at("alloc_objects"), 100);
     EXPECT_EQ(heap[0].SumLeaf("before_the_deadlock").at("inuse_space"), 5000);
+    // `stuck` and `top -H` print the ids of threads.
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + Pid(running) + "/task")) {
+      const std::string id = thread.path().filename();
+      if (id == Pid(running)) continue;
+      EXPECT_THAT(Tool({"dump", id}).err,
+                  HasSubstr("is a thread of process " + Pid(running) + ". Give " + Pid(running)));
+    }
     running.Signal(SIGKILL);
     running.Wait();
   }
