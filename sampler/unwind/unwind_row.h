@@ -40,7 +40,6 @@ struct UnwindRow {
   static constexpr int64_t kLargestOffset = ((1 << 19) - 1) * 8;  // 4 MiB: the largest frame that a row describes
   static constexpr int kAddShift = kPcTagShift + kTagBits;
   static constexpr int64_t kLargestAdd = 15 * 8;
-  static constexpr int64_t kBesideFp = 8;  // usual `add` where fp and the return address are saved together
 
   uint64_t bits = 0;
 

@@ -1,0 +1,61 @@
+// A program with known sums for scripts/arm64: 1,000 blocks of 1,000 bytes below Outer, 300 of 200 by new, 100 exceptions, a
+// block of 3,000 in a signal handler that interrupts a function without a frame, and a block of 5,000 in a child.
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+namespace {
+
+void* kept[2000];
+int count = 0;
+volatile int thrown = 0;
+int* volatile nowhere = nullptr;
+
+__attribute__((noinline)) void Keep(void* block) { kept[count++] = block; }
+__attribute__((noinline)) void Inner() { Keep(malloc(1000)); }
+__attribute__((noinline)) void Outer() {
+  for (int i = 0; i < 1000; ++i) Inner();
+}
+__attribute__((noinline)) void ByNew() {
+  for (int i = 0; i < 300; ++i) Keep(new char[200]);
+}
+__attribute__((noinline)) void Throw() { throw std::runtime_error("known"); }
+__attribute__((noinline)) void Catch() {
+  for (int i = 0; i < 100; ++i) {
+    try {
+      Throw();
+    } catch (const std::exception&) {
+      thrown = thrown + 1;
+    }
+  }
+}
+void OnFault(int, siginfo_t*, void* context) {
+  Keep(malloc(3000));
+  static_cast<ucontext_t*>(context)->uc_mcontext.pc += 4;
+}
+__attribute__((noinline)) int Fault(int* at) { return *at; }
+
+}  // namespace
+
+int main() {
+  struct sigaction action {};
+  action.sa_sigaction = OnFault;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, nullptr);
+  Outer();
+  ByNew();
+  Catch();
+  Fault(nowhere);
+  const pid_t child = fork();
+  if (child == 0) {
+    Keep(malloc(5000));
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  return thrown == 100 ? 0 : 1;
+}
