@@ -43,6 +43,10 @@ class ExporterLife : public Profiled {
       Eventually([&] { return test_.Exporters().size() == 1; });
     }
     pid_t exporter() const { return test_.Exporters().at(0); }
+    // Returns once the exporter has written a snapshot, and so knows the program's files.
+    void AwaitSnapshot() const {
+      EXPECT_TRUE(RunTool({"dump", std::to_string(program_.pid()), "--tables", test_.tables()}).exited(0));
+    }
     // The exporter's calls of these kinds during `work`, one a line; nothing if it cannot be traced.
     template <typename Work>
     std::optional<std::string> CallsDuring(const std::string& kinds, Work work) const {
@@ -113,6 +117,7 @@ TEST_F(ExporterLife, AtRestItHoldsLessThanFourMebibytesAndGoesBeforeTheProgram) 
 
 TEST_F(ExporterLife, StartsOfOtherProgramsDoNotWakeIt) {
   Served served(*this);
+  served.AwaitSnapshot();
   const auto start_some = [&](const std::string& out) {
     for (int i = 0; i < 3; ++i) {
       Command other = CommandFor(Launch::kPreload, {"fork_profiles"}, kEvery);
@@ -133,6 +138,7 @@ TEST_F(ExporterLife, StartsOfOtherProgramsDoNotWakeIt) {
 
 TEST_F(ExporterLife, AnotherProcessOfAProgramCostsItNoLookAtTheSameFiles) {
   Served served(*this);
+  served.AwaitSnapshot();
   const auto calls = served.CallsDuring("openat,readlink", [&] {
     for (int i = 0; i < 3; ++i) {
       Command same = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
