@@ -72,19 +72,24 @@ class BlockFinder {
     for (const MemoryMapping& mapping : image_.mappings()) {
       const MemoryRange range{mapping.start, mapping.end};
       const bool may_be_heap = IsPrivateAnonymous(mapping) || mapping.name == "[heap]";
-      if (!may_be_heap || !mapping.writable || AnyContains(input_.excluded, mapping.start) || OverlapsGlibc(range) ||
+      if (!may_be_heap || !mapping.writable || AnyContains(input_.excluded, mapping.start) ||
           HasStackPointer(image_, range))
         continue;
-      if (HasRecorded(range)) {
+      const bool overlaps = OverlapsGlibc(range);
+      if (!overlaps && HasRecorded(range)) {
         others_.push_back(range);
         continue;
       }
       if (mapping.name != "[heap]" &&
           (mapping.end - mapping.start < kMinGuessedHeap || AnyContains(input_.mapped, mapping.start)))
         continue;
-      const uint64_t bytes = image_.PopulatedBytes(range);
-      unknown += bytes;
-      if (bytes > 0) large.push_back(range);
+      // The kernel joins mappings: glibc's large blocks may be between another allocator's memory.
+      for (const MemoryRange& piece : overlaps ? WithoutGlibc(range) : std::vector<MemoryRange>{range}) {
+        if (mapping.name != "[heap]" && piece.end - piece.start < kMinGuessedHeap) continue;
+        const uint64_t bytes = image_.PopulatedBytes(piece);
+        unknown += bytes;
+        if (bytes > 0) large.push_back(piece);
+      }
     }
     source_of_others_ = BlockSource::kRecorded;
     heap_.unknown_bytes = unknown;
@@ -99,6 +104,17 @@ class BlockFinder {
     const auto first = std::partition_point(glibc_.begin(), glibc_.end(),
                                             [&](const MemoryRange& heap) { return heap.end <= range.start; });
     return first != glibc_.end() && first->start < range.end;
+  }
+  std::vector<MemoryRange> WithoutGlibc(MemoryRange range) const {
+    std::vector<MemoryRange> pieces;
+    auto heap = std::partition_point(glibc_.begin(), glibc_.end(),
+                                     [&](const MemoryRange& one) { return one.end <= range.start; });
+    for (; heap != glibc_.end() && heap->start < range.end; ++heap) {
+      if (range.start < heap->start) pieces.push_back({range.start, heap->start});
+      range.start = std::max(range.start, heap->end);
+    }
+    if (range.start < range.end) pieces.push_back(range);
+    return pieces;
   }
   bool HasRecorded(const MemoryRange& range) const {
     const auto first = std::partition_point(input_.recorded.begin(), input_.recorded.end(),

@@ -257,6 +257,20 @@ TEST(GlibcBlocks, RecordedBlocksInAnotherAllocatorsHeapAreKnown) {
   EXPECT_EQ(found->map.Find(MadeHeap::kHeap + 0x210).range.start, MadeHeap::kHeap + 0x200);
 }
 
+// The kernel joins neighbouring mappings.
+TEST(GlibcBlocks, MemoryBesideALargeBlockMayBeAnotherAllocators) {
+  constexpr uint64_t kMapping = 0x20000000, kBlockBytes = 0x21000, kOther = 0x200000;
+  MadeHeap image("/lib/libc.so.6");
+  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  std::string bytes(kBlockBytes + kOther, 'x');
+  bytes.replace(0, 16, std::string(16, '\0'));
+  image.Add(kMapping, kMapping + bytes.size(), "", bytes);
+  image.SetWord(kMapping + 8, kBlockBytes | 2);
+  const HeapBlocks heap = image.Blocks();
+  EXPECT_NE(heap.map.Find(kMapping + 16).number, BlockMap::kNone);
+  EXPECT_EQ(heap.unknown_bytes, kOther);
+}
+
 // Here a flag of a certificate, beside a pointer that looks like the hidden link of a cached chunk.
 TEST(GlibcBlocks, AnotherNumberOfLibcsDataMarksNoChunk) {
   constexpr uint64_t kOther = 0xffffffff, kThird = 0x1234567890abcdee;
