@@ -143,7 +143,7 @@ void InstallSnapshotSignal() {
   struct sigaction action {};
   action.sa_sigaction = OnSnapshotSignal;
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-  sigaction(number, &action, &previous_action);
+  real.sigaction(number, &action, &previous_action);
 }
 
 void InChild() {
@@ -187,6 +187,7 @@ __attribute__((constructor)) void Constructor() {
   BindOpenMp();
   RedirectEntries();
   RegisterHandlers();
+  if (!passes_through) BeginCpuSamples();
 }
 
 __attribute__((destructor)) void Destructor() {

@@ -9,6 +9,7 @@
 #include "interpose/base/old_version.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/record/labels.h"
 #include "sampler/record/threads.h"
 
@@ -96,6 +97,14 @@ HOLDFAST_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexc
   return result;
 }
 
+// The first one installs glibc's handler for the signal of CPU timers, in place of ours.
+HOLDFAST_EXPORT int pthread_cancel(pthread_t thread) {
+  if (UNLIKELY(!Ready())) return EAGAIN;
+  const int result = real.pthread_cancel(thread);
+  RestoreCpuHandler();
+  return result;
+}
+
 HOLDFAST_EXPORT void pthread_exit(void* value) {
   if (LIKELY(Ready())) EndedThisThread();
   real.pthread_exit(value);
@@ -119,6 +128,9 @@ asm(".symver holdfast_pthread_setname_np_2_12,pthread_setname_np@" HOLDFAST_GLIB
 HOLDFAST_OLD_VERSION(int, thrd_create, 2_28, "GLIBC_2.28", P(thrd_t* thread, thrd_start_t start, void* argument),
                      P(thread, start, argument));
 HOLDFAST_OLD_VERSION(void, thrd_exit, 2_28, "GLIBC_2.28", P(int value), P(value));
+
+extern "C" HOLDFAST_EXPORT int holdfast_pthread_cancel_2_2_5(pthread_t thread) { return pthread_cancel(thread); }
+asm(".symver holdfast_pthread_cancel_2_2_5,pthread_cancel@" HOLDFAST_GLIBC_2_2_5 ",remove");
 
 extern "C" HOLDFAST_EXPORT int holdfast_pthread_create_2_2_5(pthread_t* thread, const pthread_attr_t* attributes,
                                                              void* (*start)(void*), void* argument) noexcept {

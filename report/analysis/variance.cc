@@ -149,6 +149,17 @@ std::vector<double> VariancesOf(const Profile& profile, bool by_age) {
   // Threads are counted exactly.
   if (types.size() == 2 && profile.strings[types[0].type] == "created")
     return std::vector<double>(profile.samples.size() * types.size());
+  // A CPU sample counts for one interval.
+  if (types.size() == 2 && profile.strings[types[1].type] == "cpu") {
+    std::vector<double> variances;
+    for (size_t i = 0; i < profile.samples.size(); ++i) {
+      const auto values = profile.ValuesOf(i);
+      const double samples = std::max(0.0, static_cast<double>(values[0]));
+      const double time = std::max(0.0, static_cast<double>(values[1]));
+      variances.insert(variances.end(), {samples, samples > 0 ? time * time / samples : 0});
+    }
+    return variances;
+  }
   const auto interval = IntervalOf(profile);
   const auto pairs = PairsOf(profile);
   if (!interval || pairs.empty()) return {};

@@ -96,6 +96,7 @@ constexpr FileKind kFileKinds[kFileKindCount] = {
     OfRows<ProfileKind::kMap>(/*shows_growth=*/true),
     OfRows<ProfileKind::kThreads>(),
     OfRows<ProfileKind::kExceptions>(),
+    OfRows<ProfileKind::kCpu>(),
     {.name = "peak",
      .rows = ProfileKind::kHeap,
      .needs = KindBit(ProfileKind::kHeap),

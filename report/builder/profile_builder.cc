@@ -169,6 +169,8 @@ class Builder {
         AddThreadSample(group, frames);
       } else if (kind_ == ProfileKind::kExceptions) {
         AddExceptionSample(group, frames);
+      } else if (kind_ == ProfileKind::kCpu) {
+        AddCpuSample(group, frames);
       } else {
         AddHeapSample(group, frames, static_cast<uint32_t>(&group - groups.data()));
       }
@@ -212,6 +214,9 @@ class Builder {
         if (change.interval != 0 && kind_ == ProfileKind::kHeap)
           profile_.period = static_cast<int64_t>(change.interval);  // the newest that is not "off"
       }
+    } else if (kind_ == ProfileKind::kCpu) {  // as in Go's profiles
+      profile_.period_type = profile_.sample_types.back();
+      profile_.period = CpuPeriod();
     } else {
       profile_.period_type = profile_.sample_types.front();
       profile_.period = 1;
@@ -382,6 +387,28 @@ class Builder {
     AddThreadLabels(group.labels);
     profile_.AddSample(frames, values, labels_);
     variances_[0] += group.sums[kThrownVariance];
+  }
+
+  void AddCpuSample(const Group& group, const std::vector<uint32_t>& frames) {
+    const std::array<int64_t, 2> values = {columns_.Value(0, group.sums[kCpuSamples]),
+                                           columns_.Value(1, group.sums[kCpuTime])};
+    if (values == std::array<int64_t, 2>{}) return;
+    labels_.clear();
+    AddThreadLabels(group.labels);
+    profile_.AddSample(frames, values, labels_);
+    // Each timer fires at equal distances of CPU time. For the part of a function that is at most as uncertain as if
+    // the samples came at random.
+    variances_[0] += group.sums[kCpuSamples];
+    variances_[1] += group.sums[kCpuVariance];
+  }
+
+  // The newest interval that is not "off".
+  int64_t CpuPeriod() const {
+    int64_t period = 0;
+    for (const IntervalChange& change : state_.table->cpu_intervals) {
+      if (change.interval != 0) period = static_cast<int64_t>(change.interval);
+    }
+    return period;
   }
 
   std::string TypeOf(const Group& group) {

@@ -1,4 +1,4 @@
-// Turns the state of a process into a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, peak,
+// Turns the state of a process into a pprof profile of one kind: heap, mutex, block, map, threads, exceptions, cpu, peak,
 // lifetimes or resident. Without names: report/names/symbolize/module_symbolizer.h adds them.
 //
 // Contents of the profile

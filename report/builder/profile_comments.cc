@@ -51,6 +51,7 @@ std::vector<std::string> ProfiledKinds(const ProcessState& state) {
     if ((state.table->profiles & KindBit(kind)) == 0) continue;
     if (kind == ProfileKind::kHeap && is_off(state.table->heap_intervals)) continue;
     if (IsLockKind(kind) && is_off(state.table->lock_intervals)) continue;
+    if (kind == ProfileKind::kCpu && state.table->cpu_state != CpuState::kOn) continue;
     kinds.emplace_back(kProfileKindNames[i]);
   }
   return kinds;
@@ -139,7 +140,9 @@ record::Counters& CountersIn(Profile* profile) {
 // Writes what was counted exactly and not estimated (see CounterShard in layout.h). A count of samples only gets a name
 // that says so.
 void AddCounts(const ProcessState& state, ProfileKind kind, Profile* profile, Comments* comments) {
-  if (kind == ProfileKind::kMap || kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions) return;
+  if (kind == ProfileKind::kMap || kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions ||
+      kind == ProfileKind::kCpu)
+    return;
   if (kind != ProfileKind::kHeap) {
     AddLockCounts(state, kind == ProfileKind::kMutex, profile, comments);
     return;
@@ -278,6 +281,8 @@ void AddComments(const ProcessState& state, const FileKind& file, std::span<cons
     AddIntervals(state.table->heap_intervals, "bytes", profile);
   } else if (IsLockKind(kind)) {
     AddIntervals(state.table->lock_intervals, "ns", profile);
+  } else if (kind == ProfileKind::kCpu) {
+    AddIntervals(state.table->cpu_intervals, "ns", profile);
   }
   AddProcessComments(profile);
   for (const std::string& reason : state.reasons) comments.Add("snapshot-when", reason);

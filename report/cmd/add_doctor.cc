@@ -209,6 +209,15 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
   findings->Ok("recording",
                fmt::format("heap {}, locks {}", heap == 0 ? "off" : "every " + FormatSize(static_cast<int64_t>(heap)),
                            lock == 0 ? "off" : "every " + FormatTimeNs(static_cast<int64_t>(lock))));
+  if (const uint64_t cpu = snapshot->cpu_intervals.back().interval; snapshot->cpu_is_pending) {
+    findings->Note("cpu", "the last change of cpu= is pending until the next slow path of the process");
+  } else if (cpu != 0 && snapshot->cpu_state != CpuState::kOn) {
+    findings->No("cpu",
+                 fmt::format("CPU time is not sampled: {}", kCpuStateTexts[static_cast<int>(snapshot->cpu_state)]));
+  } else if (cpu != 0) {
+    findings->Ok("cpu", fmt::format("{} threads are sampled {} times a second of CPU time", snapshot->cpu_timers,
+                                    1'000'000'000 / cpu));
+  }
   uint64_t lost = 0;
   std::string causes;
   for (int i = 0; i < kLosses; ++i) {

@@ -1,3 +1,5 @@
+#include <time.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "report/base/value_units.h"
 #include "report/cmd/commands.h"
 #include "report/daemon/find_tables.h"
+#include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/options.h"
 
@@ -23,7 +26,7 @@ constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKi
 // The user's request: to set one or both intervals (each to a value, or to its last value before it was switched off),
 // or to switch on or off reading which pages are resident.
 struct Wish {
-  bool heap = false, back_on = false;
+  bool heap = false, back_on = false, cpu = false;
   uint64_t interval = 0;
   std::optional<bool> resident = {};
 };
@@ -45,6 +48,15 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (!ns.ok()) return bad("lock-interval takes a time (ns, us, ms, s, m, h; 0 = off)");
     return std::vector<Wish>{{.interval = *ns}};
   }
+  if (name == "cpu") {
+    uint64_t ns = 0;
+    bool is_forced = false;
+    if (value == "on" || value == "off")
+      return std::vector<Wish>{{.cpu = true, .interval = CpuIntervalNs(value == "on" ? kDefaultCpuHz : 0)}};
+    if (value.empty() || !ParseCpu(value.c_str(), &ns, &is_forced) || is_forced)
+      return bad("cpu takes samples a second from 1 to 1000 (0 = off), on or off");
+    return std::vector<Wish>{{.cpu = true, .interval = ns}};
+  }
   if (name == "resident") {
     if (value != "on" && value != "off") return bad("resident takes on or off");
     return std::vector<Wish>{{.resident = value == "on"}};
@@ -58,7 +70,7 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (lock) wishes.push_back({.back_on = value == "on"});
     return wishes;
   }
-  return bad("use heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock or all with =on or =off");
+  return bad("use heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or resident, heap, lock or all with =on or =off");
 }
 
 // Returns the newest interval that was not "off", or `fallback`.
@@ -74,7 +86,42 @@ std::string Shown(bool heap, uint64_t interval) {
   return interval == 0 ? "off" : heap ? FormatSize(value) : FormatTimeNs(value);
 }
 
+std::string ShownCpu(uint64_t interval_ns) {
+  return interval_ns == 0 ? "off" : fmt::format("{} Hz", 1'000'000'000 / interval_ns);
+}
+
+// The process applies the change in its next slow path, if there is one.
+absl::Status SendCpuWish(const ProcessTable& process, uint64_t interval_ns) {
+  absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
+  if (!snapshot.ok()) return snapshot.status();
+  const uint64_t before = snapshot->cpu_intervals.back().interval;
+  const absl::StatusOr<bool> changed =
+      process.table.ChangeInterval(TableFile::IntervalOf::kCpu, interval_ns, KindBit(ProfileKind::kCpu));
+  if (!changed.ok()) return changed.status();
+  constexpr int kLooks = 20;
+  constexpr timespec kPause = {0, 10'000'000};
+  for (int i = 0; i < kLooks; ++i) {
+    snapshot = process.table.TakeSnapshot();
+    if (!snapshot.ok()) return snapshot.status();
+    if (!snapshot->cpu_is_pending) break;
+    nanosleep(&kPause, nullptr);
+  }
+  if (!snapshot->cpu_is_pending && interval_ns != 0 && snapshot->cpu_state != CpuState::kOn)
+    return absl::UnavailableError(kCpuStateTexts[static_cast<int>(snapshot->cpu_state)]);
+  if (snapshot->cpu_is_pending) {
+    Say(fmt::format("{}: cpu {} → {}: pending until its next slow path (a sampled allocation, a wait, a new thread).",
+                    process.Name(), ShownCpu(before), ShownCpu(interval_ns)));
+  } else if (!*changed) {
+    Say(fmt::format("{}: cpu is already {}.", process.Name(), ShownCpu(interval_ns)));
+  } else {
+    Say(fmt::format("{}: cpu {} → {}, {} threads with a timer.", process.Name(), ShownCpu(before),
+                    ShownCpu(interval_ns), snapshot->cpu_timers));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
+  if (wish.cpu) return SendCpuWish(process, wish.interval);
   if (wish.resident.has_value()) {
     if (!process.table.SetResident(*wish.resident)) return absl::UnavailableError("cannot write its table");
     Say(fmt::format("{}: resident {} from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
@@ -90,7 +137,8 @@ absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
                    : LastInterval(changes, wish.heap ? kDefaultHeapInterval : kDefaultLockIntervalNs);
   }
   const absl::StatusOr<bool> changed =
-      process.table.ChangeInterval(wish.heap, interval, wish.heap ? kHeapKinds : kLockKinds);
+      process.table.ChangeInterval(wish.heap ? TableFile::IntervalOf::kHeap : TableFile::IntervalOf::kLocks, interval,
+                                   wish.heap ? kHeapKinds : kLockKinds);
   if (!changed.ok()) return changed.status();
   const std::string name = wish.heap ? "heap-interval" : "lock-interval";
   if (!*changed) {
@@ -205,14 +253,15 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       "\n"
       "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
       "  holdfast set 4242 lock=off                   stop sampling locks\n"
+      "  holdfast set 4242 cpu=100                    sample the CPU time of each thread, 100 times a second\n"
       "  holdfast set 4242 resident=on                add resident profiles to snapshots\n"
       "  holdfast set --all all=off                   stop all sampling in all programs\n"
       "  holdfast set --all all=on                    resume with the previous intervals");
   // One positional list holds PIDs and settings, because CLI11 allows no '=' in the name of an argument.
   set->add_option(
          "PID", *words,
-         "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, or resident, heap, lock or all\n"
-         "with =on or =off")
+         "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or resident, heap, lock or\n"
+         "all with =on or =off")
       ->type_name("NAME=VALUE")
       ->required();
   set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");

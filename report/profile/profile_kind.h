@@ -1,5 +1,5 @@
 // The values of the comment `kind` in profiles that holdfast wrote: heap, peak, lifetimes, resident, map, mutex, block,
-// threads, exceptions, unreachable, holders.
+// threads, exceptions, cpu, unreachable, holders.
 #ifndef HOLDFAST_REPORT_PROFILE_PROFILE_KIND_H_
 #define HOLDFAST_REPORT_PROFILE_PROFILE_KIND_H_
 
@@ -19,10 +19,12 @@ inline std::span<const NameAndUnit> ValueTypesOf(std::string_view kind) {
   static constexpr NameAndUnit kWaits[] = {{"contentions", "count"}, {"delay", "nanoseconds"}};
   static constexpr NameAndUnit kThreads[] = {{"created", "count"}, {"alive", "count"}};
   static constexpr NameAndUnit kExceptions[] = {{"exceptions", "count"}};
+  static constexpr NameAndUnit kCpu[] = {{"samples", "count"}, {"cpu", "nanoseconds"}};
   if (kind == "heap" || kind == "map") return kBlocks;
   if (kind == "mutex" || kind == "block") return kWaits;
   if (kind == "threads") return kThreads;
   if (kind == "exceptions") return kExceptions;
+  if (kind == "cpu") return kCpu;
   return {};
 }
 

@@ -23,6 +23,7 @@
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/table_folder.h"
 #include "report/run/orphan_parent.h"
+#include "sampler/contract/cpu_sampling.h"
 
 namespace holdfast {
 namespace {
@@ -102,6 +103,11 @@ void DescribeKernel(const std::string& process, Findings* findings) {
   if (!AtLeast(names, 4, 14))
     findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
   const std::string filter = StatusField(process, "Seccomp");
+  if (!DefersCpuTimers(names.release) || (!filter.empty() && filter != "0")) {
+    const CpuState why = DefersCpuTimers(names.release) ? CpuState::kFiltered : CpuState::kOldKernel;
+    findings->Note(
+        "cpu", fmt::format("--cpu takes no samples: {} (see --cpu=HZ,force)", kCpuStateTexts[static_cast<int>(why)]));
+  }
   if (filter == "1")
     findings->Note("kernel", "seccomp strict mode: its table cannot grow, and its children are not recorded");
   if (filter == "2") {

@@ -235,7 +235,8 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
   const std::pair<const char*, Metrics> kOthers[] = {
       {"map", {{"inuse_space", " mapped"}, {"alloc_space", " mapped, all unmapped"}}},
       {"threads", {{"created", " threads"}}},
-      {"exceptions", {{"exceptions", " exceptions"}}}};
+      {"exceptions", {{"exceptions", " exceptions"}}},
+      {"cpu", {{"cpu", " of CPU time"}}}};
   for (const auto& [kind, metrics] : kOthers) {
     if (!commands.empty()) break;
     if (const auto other = Fullest(run, processes, kind, metrics); other.has_value())

@@ -11,6 +11,7 @@
 #include "report/base/split.h"
 #include "report/base/value_units.h"
 #include "report/run/leave_own_profile.h"
+#include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/options.h"
 #include "sampler/contract/triggers.h"
@@ -69,11 +70,18 @@ Normalized Seed(const std::string& value) {
 
 Normalized Profiles(const std::string& value) {
   for (const std::string_view kind : Split(value, ",")) {
-    if (std::find(std::begin(kProfileKindNames), std::end(kProfileKindNames), kind) == std::end(kProfileKindNames)) {
+    if (std::find(kProfileKindNames, kProfileKindNames + kListedKinds, kind) == kProfileKindNames + kListedKinds) {
       return Takes(value, "a list of heap, mutex, block, map, threads and exceptions, such as heap,block");
     }
   }
   return value;
+}
+
+Normalized Cpu(const std::string& value) {
+  uint64_t interval_ns = 0;
+  bool is_forced = false;
+  return ParseCpu(value.c_str(), &interval_ns, &is_forced) && !value.empty() ? Normalized(value)
+                                                                             : Takes(value, kCpuTakes);
 }
 
 Normalized YesNo(const std::string& value) {
@@ -146,6 +154,12 @@ const std::vector<Setting>& Settings() {
        "Mean waited time between lock samples; 1ns = every\n"
        "wait, 0 = off",
        NormalizedTime},
+      {"cpu", "HOLDFAST_CPU", "HZ", "100",
+       "Sample CPU time: each thread HZ times in a second of its own\n"
+       "(.cpu.pb.gz); off without --cpu. --cpu=HZ,force: also before\n"
+       "Linux 5.9, where system calls may be interrupted, and behind\n"
+       "a seccomp filter, which must allow timers",
+       Cpu},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
        "Time between snapshots of every kind (the first ones are\n"
        "closer together); 0 = only at the end",
@@ -286,6 +300,9 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
                              ->default_str(setting.usual);
     if (setting.normalize == SnapshotWhen) {
       added->join(',');
+    } else if (setting.normalize == Cpu) {
+      // --cpu alone, or --cpu=HZ: a following word is not its value.
+      added->expected(0, 1)->take_last();
     } else {
       added->take_last();
     }

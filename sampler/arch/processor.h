@@ -23,6 +23,7 @@
 //                        kUserEnd; kUnmappable: an address at which no process can have a page
 //                        kThreadBlockBefore          bytes before the thread pointer that may have libc's block of the thread
 //   libc                 IsFreeSpinLock              of the word of a pthread_spinlock_t
+//   signals              HoldfastSignalReturn        where a signal handler returns to (signal_return.cc)
 //   unwinding            kDwarfFp, kDwarfSp, kDwarfPc                     DWARF's numbers of the three registers
 //                        kDwarfReturn                                     the column of the return address
 //                        kCallPushesReturn (processor_facts.h)            a call leaves its return address below the CFA;
@@ -111,6 +112,9 @@ HOLDFAST_ARCH uintptr_t PageBytes();
 // The child calls function(argument) on the new stack, which must not return. The parent gets its id, or −errno.
 extern "C" __attribute__((visibility("hidden"))) long HoldfastCloneOnStack(unsigned long flags, void* stack_top,
                                                                            void (*function)(void*), void* argument);
+
+// Returns from a signal handler: for sigaction's sa_restorer. Never called.
+extern "C" __attribute__((visibility("hidden"))) void HoldfastSignalReturn();
 
 #if defined(__x86_64__)
 #include "sampler/arch/x86_64/processor_inline.h"

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/mapped_ranges.h"
 #include "sampler/contract/ongoing_layout.h"
 #include "sampler/contract/records.h"
@@ -26,7 +27,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTableMagic = 0x5453'4146'444c'4f48;  // "HOLDFAST" as bytes
-inline constexpr uint32_t kLayoutVersion = 26;
+inline constexpr uint32_t kLayoutVersion = 27;
 
 // Table files are called `holdfast.<uid>.<pid>.<start-ticks>.<image>.table`, image in 16 hexadecimal digits.
 inline constexpr char kTablePrefix[] = "holdfast.";
@@ -143,6 +144,14 @@ enum class LeakCheckState : uint32_t {
   kDone,   // `holdfast run`: the search has ended
 };
 
+// CPU samples: what was requested, and what the process does.
+struct CpuSampling {
+  std::atomic<uint32_t> interval_count;  // of cpu_intervals, requested
+  std::atomic<uint32_t> applied;         // of these, applied by the process; fewer: the change is pending
+  std::atomic<CpuState> state;
+  std::atomic<uint32_t> timers;  // threads with a timer
+};
+
 // Who fills which control word:
 //   target → exporter   exit_request (1: an orderly end, which waits for `exported` where there is an exporter), snapshot_request
 //   exporter → target   exported (futex word: set to 1 once the last profile is in place), exporter_pid; exporter_beat
@@ -207,6 +216,8 @@ struct TableHeader {
   std::atomic<uint32_t> lock_interval_count;
   IntervalChange heap_intervals[kIntervals];  // the newest is at [count − 1]
   IntervalChange lock_intervals[kIntervals];
+  CpuSampling cpu;
+  IntervalChange cpu_intervals[kIntervals];  // nanoseconds of CPU time between two samples
 
   std::atomic<uint64_t> losses[kLosses];
 

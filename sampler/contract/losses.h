@@ -27,13 +27,14 @@ enum class Loss : uint8_t {
   kThreadsFull,    // threads counted as ended from their start on: too many live at once
   kTypesFull,      // exceptions with the type `[overflow]`: too many types, or no room
   kMappingsFull,   // mapping changes not seen or without room: counted as mapped and immediately unmapped
+  kCpuTimersFull,  // threads without a CPU timer: a quarter of RLIMIT_SIGPENDING is in use, or too little stack is left
 };
-inline constexpr int kLosses = 18;
+inline constexpr int kLosses = 19;
 inline constexpr const char* kLossNames[kLosses] = {
     "stack-table-full",  "live-table-full",    "stack-truncated", "stack-missing",   "module-table-full",
     "table-unavailable", "growth-failed",      "no-system-calls", "lock-table-full", "lock-slot-taken",
     "sum-full",          "ongoing-waits-full", "lock-times-full", "labels-full",     "ages-full",
-    "threads-full",      "types-full",         "mappings-full"};
+    "threads-full",      "types-full",         "mappings-full",   "cpu-timers-full"};
 
 }  // namespace holdfast
 

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/quantities.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
@@ -80,8 +81,8 @@ bool ParseProfiles(const char* text, uint32_t* profiles) {
   uint32_t found = 0;
   for (const char* at = text; *at != '\0';) {
     int kind = 0;
-    while (kind < kProfileKinds && !TextStartsWith(at, kProfileKindNames[kind])) ++kind;
-    if (kind == kProfileKinds) return false;
+    while (kind < kListedKinds && !TextStartsWith(at, kProfileKindNames[kind])) ++kind;
+    if (kind == kListedKinds) return false;
     at += TextLength(kProfileKindNames[kind]);
     if (*at == ',') {
       ++at;
@@ -117,6 +118,7 @@ bool IsKnownVariable(const char* name) {
   constexpr const char* kNames[] = {"OUT",
                                     "HEAP_INTERVAL",
                                     "LOCK_INTERVAL",
+                                    "CPU",
                                     "SNAPSHOT_EVERY",
                                     "KEEP",
                                     "MAX_DISK",
@@ -193,6 +195,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseSize(value, &options->heap_interval)) takes = kSizeHelp;
     } else if (is("LOCK_INTERVAL")) {
       if (!ParseTime(value, &options->lock_interval_ns)) takes = kTimeHelp;
+    } else if (is("CPU")) {
+      if (!ParseCpu(value, &options->cpu_interval_ns, &options->cpu_is_forced)) takes = kCpuTakes;
     } else if (is("SNAPSHOT_EVERY")) {
       if (!ParseTime(value, &options->snapshot_every_ns)) takes = kTimeHelp;
     } else if (is("KEEP")) {

@@ -26,6 +26,7 @@ enum class ThreadLabel : uint8_t { kNo, kYes, kFolded };
 struct Options {
   uint64_t heap_interval = kDefaultHeapInterval;
   uint64_t lock_interval_ns = kDefaultLockIntervalNs;
+  uint64_t cpu_interval_ns = 0;  // CPU time between two samples of a thread; 0 = off
   uint64_t snapshot_every_ns = 60'000'000'000;
   uint64_t max_disk_bytes = 1 << 30;
   uint64_t max_memory_bytes = 64 << 20;
@@ -36,6 +37,7 @@ struct Options {
   uint32_t verbose = 0;
   int root_pid = 0;      // HOLDFAST_ROOT
   int leak_checker = 0;  // HOLDFAST_LEAK_CHECKER: the `holdfast run` that searches the memory at the end; 0: none does
+  bool cpu_is_forced = false;  // also where CpuState says that it stays off
   bool enable = true;
   bool children = true;
   bool lock_label = false;  // keep lock samples apart by lock

@@ -24,18 +24,28 @@ inline constexpr int kAmountFractionBits = 4;
 inline constexpr uint64_t kFullSum = uint64_t{1} << 63;
 inline constexpr uint64_t kMaxSum = uint64_t{3} << 62;
 
-enum class ProfileKind : uint8_t { kHeap = 0, kMutex = 1, kBlock = 2, kMap = 3, kThreads = 4, kExceptions = 5 };
-inline constexpr int kProfileKinds = 6;
-// As in file names, in the comment `kind`, and in HOLDFAST_PROFILES.
-inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap", "mutex",   "block",
-                                                                 "map",  "threads", "exceptions"};
+enum class ProfileKind : uint8_t {
+  kHeap = 0,
+  kMutex = 1,
+  kBlock = 2,
+  kMap = 3,
+  kThreads = 4,
+  kExceptions = 5,
+  kCpu = 6
+};
+inline constexpr int kProfileKinds = 7;
+// As in file names and in the comment `kind`.
+inline constexpr const char* kProfileKindNames[kProfileKinds] = {"heap",    "mutex",      "block", "map",
+                                                                 "threads", "exceptions", "cpu"};
+// HOLDFAST_PROFILES lists the first ones, which are all on by default. HOLDFAST_CPU switches the CPU profile on.
+inline constexpr int kListedKinds = 6;
 inline constexpr char kProfileKindList[] = "heap, mutex, block, map, threads, exceptions";
 inline constexpr uint32_t KindBit(ProfileKind kind) { return 1u << static_cast<int>(kind); }
 // Kinds with rows of waits or holds.
 inline constexpr bool IsLockKind(ProfileKind kind) {
   return kind == ProfileKind::kMutex || kind == ProfileKind::kBlock;
 }
-inline constexpr uint32_t kAllKinds = (1u << kProfileKinds) - 1;
+inline constexpr uint32_t kAllKinds = (1u << kListedKinds) - 1;
 
 // The kind of lock or event. The names are in `kWaitKindNames`, in this order.
 enum class WaitKind : uint8_t {
@@ -171,6 +181,8 @@ enum LockSum { kContentions, kDelay, kContentionsVariance, kDelayVariance, kLong
 // covers others.
 enum ThreadSum { kThreadsCreated, kThreadsEnded };
 enum ExceptionSum { kThrown, kThrownVariance };
+// kCpuTime: each sample adds the interval of its timer. kCpuVariance: the sum of the squared intervals.
+enum CpuSum { kCpuSamples, kCpuTime, kCpuVariance };
 inline constexpr int kRowSums = 8;
 inline constexpr int kListedRows = 4;
 

@@ -93,6 +93,7 @@ struct ThreadState {
   uint8_t stack_floor;     // lowest bits of the lowest usable page of its stack: see little_stack.cc
   bool noted : 1;          // in TableHeader::noted_threads
   bool throwing : 1;       // between the C++ runtime's entry point and the unwinder's: sampler/record/throws.h
+  uint8_t cpu_seen : 6;    // cpu_changes when it last checked its CPU timer: sampler/process/cpu_timers.h
   uint16_t long_waits;     // bits of WaitKind: the last wait of this kind outlasted kFirstPartNs
   uint16_t sampled_index;  // index of the heap interval of the sample in progress
   uint16_t lock_index;     // index of the lock interval that lock_countdown was drawn from

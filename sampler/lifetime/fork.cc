@@ -1,6 +1,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
@@ -30,6 +31,8 @@ void BeforeFork() {
 void InForkedChild() {
   if (ownership == nullptr) return;
   MarkForkedChild(no_system_calls.load(std::memory_order_relaxed) ? 0 : static_cast<int>(RawSyscall(SYS_getpid)));
+  // A child that only computes enters no slow path: it gets its timer now.
+  if (UNLIKELY(HasCpuTimers()) && !no_system_calls.load(std::memory_order_relaxed)) EnterSlow(thread_state);
 }
 
 void AfterFork() {

@@ -14,6 +14,9 @@ namespace holdfast {
 // other function here. `dormant`: pass everything through (a sanitizer is there, say).
 // False: nothing is recorded, and no system call is made.
 bool StartRecording(const char* const* environment, const char* library_path, bool dormant);
+// Gives the calling thread its CPU timer, and other threads theirs later, if CPU samples are requested. Call once, when the
+// library is ready.
+void BeginCpuSamples();
 // Whether free may rely on sampled blocks lying at tagged addresses: the allocator below has an aligned entry point of its
 // own, and the interval is large enough for it to be worth it.
 void AllowTag(bool allocator_can_align);

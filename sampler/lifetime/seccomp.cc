@@ -2,6 +2,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
@@ -47,6 +48,7 @@ void BeforeSeccomp(bool strict) {
   if (InBorrowedMemory()) return;
   // Enough for some thousand further stacks; then growth stops, and is counted.
   MakeTableReady(2 << 20);
+  EndCpuTimers();
   if (strict || !ClockIsNoSystemCall()) no_clock.store(true, std::memory_order_release);
   no_system_calls.store(true, std::memory_order_release);
 }
@@ -54,6 +56,7 @@ void BeforeSeccomp(bool strict) {
 void AfterFailedSeccomp() {
   if (!process.recording.load(std::memory_order_relaxed)) return;
   no_system_calls.store(false, std::memory_order_release);
+  ResumeCpuTimers();
   no_clock.store(clock_forbidden.load(std::memory_order_relaxed), std::memory_order_release);
 }
 

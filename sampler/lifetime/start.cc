@@ -8,8 +8,10 @@
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/enter.h"
 #include "sampler/process/process.h"
+#include "sampler/record/cpu.h"
 #include "sampler/table/name_labels.h"
 
 namespace holdfast {
@@ -68,12 +70,15 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
       CopyAbsolutePath(process.exporter, sizeof process.exporter, options.exporter_path);
     }
   }
+  if (options.cpu_interval_ns != 0) options.profiles |= KindBit(ProfileKind::kCpu);
   MakeOwnershipPage();
   NoteLastingModules();
   DrawSeed();
   process.recording.store(true, std::memory_order_release);
   return true;
 }
+
+void BeginCpuSamples() { BeginCpuTimers(RecordCpu); }
 
 void AllowTag(bool allocator_can_align) {
   const uint64_t interval = process.options.heap_interval;

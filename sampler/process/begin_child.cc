@@ -9,6 +9,7 @@
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/thread_state.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/table/change_queue.h"
@@ -27,6 +28,7 @@ uint64_t NewestInterval(const IntervalChange* intervals, const std::atomic<uint3
 }  // namespace
 
 void BeginChild(int forked_pid) {
+  uint64_t cpu_interval_ns = process.options.cpu_interval_ns;
   SharedTable* old = current_table.load(std::memory_order_relaxed);
   current_table.store(nullptr, std::memory_order_relaxed);
   ForgetLockSlots();
@@ -43,6 +45,7 @@ void BeginChild(int forked_pid) {
     const TableHeader& head = *old->header();
     process.options.heap_interval = NewestInterval(head.heap_intervals, head.heap_interval_count);
     process.options.lock_interval_ns = NewestInterval(head.lock_intervals, head.lock_interval_count);
+    cpu_interval_ns = NewestInterval(head.cpu_intervals, head.cpu.interval_count);
     // Detaches the parent's file. Left readable and writable: a handler that interrupted a sample in the parent may
     // return into it here.
     RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
@@ -76,6 +79,7 @@ void BeginChild(int forked_pid) {
   process.threads = 0;
   if (!process.options.children) process.recording = false;
   AllowNewTable();
+  ForgetCpuTimers(cpu_interval_ns);
   process.epoch.fetch_add(1, std::memory_order_release);
 }
 

@@ -12,6 +12,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/timed_samples.h"
 #include "sampler/process/begin_child.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/process.h"
 
 namespace holdfast {
@@ -169,6 +170,7 @@ bool EnterSlow(ThreadState& thread) {
         0;  // a child's own table begins with the interval that was in force
     thread.epoch = epoch;
   }
+  SeeCpu(thread);
   return true;
 }
 

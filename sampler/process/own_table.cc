@@ -5,6 +5,7 @@
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/sampled_filter.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/table/stack_table.h"
 
@@ -76,6 +77,7 @@ SharedTable* MakeTableNow() {
   // Published before the exporter is started: that takes a millisecond or two, and on a busy machine many more, in
   // which other threads record already. This thread records its own sample only afterwards.
   current_table.store(made);
+  NoteCpu(made);
   MoveBeforeTable(made);
   BeginBeat();
   // Before the look at the lock: an exporter that starts after that look finds the table by itself.

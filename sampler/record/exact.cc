@@ -3,6 +3,7 @@
 #include "sampler/capture/little_stack.h"
 #include "sampler/capture/module_table.h"
 #include "sampler/capture/sample_stack.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/process.h"
@@ -213,6 +214,7 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
     NoteThread(recorded, thread, row, own_time.start_ns());
     GiveBackRoom(recorded, thread);
     WatchExporter(recorded);
+    SeeCpu(thread);
     LookAtFreeCallsAgain(false);
   }
   Unmute(thread);

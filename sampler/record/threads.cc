@@ -5,6 +5,7 @@
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/process/cpu_timers.h"
 #include "sampler/process/entered.h"
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/own_table.h"
@@ -86,24 +87,27 @@ FollowedThread BeganThread(ThreadStart* start) {
   *start = {};  // the copy would look as if something still led to the argument
   SharedTable* recorded = TableOf(thread.epoch);
   if (recorded == nullptr) return thread;
+  SeeCpu(thread_state);
   LiveThread* slot = LiveThreadAt(recorded, number);
   BeginLiveThread(slot, static_cast<uint32_t>(ThreadId()), MonotonicNs());
   thread.who = slot->who.load(std::memory_order_relaxed);
   return thread;
 }
 
-void EndedThread(const FollowedThread& thread) {
+__attribute__((noinline)) void EndedThread(const FollowedThread& thread) {
   SharedTable* recorded = TableOf(thread.epoch);
   if (recorded == nullptr) return;
+  if (UNLIKELY(HasCpuTimers())) EndCpuTimer(HOLDFAST_CALLER(), thread.start.function);
   GiveBackRoom(recorded, thread_state, Keep::kNothing);
   if (thread.who == 0) return;
   if (EndLiveThread(LiveThreadAt(recorded, thread.number), thread.who)) CountEnded(RowOf(recorded, thread.who));
 }
 
-void EndedThisThread() {
+__attribute__((noinline)) void EndedThisThread() {
   SharedTable* recorded = OwnState() ? table() : nullptr;
   const auto id = static_cast<uint32_t>(ThreadId());
   if (recorded == nullptr) return;
+  if (UNLIKELY(HasCpuTimers())) EndCpuTimer(HOLDFAST_CALLER(), nullptr);
   GiveBackRoom(recorded, thread_state, Keep::kNothing);
   if (id == 0) return;
   const uint32_t number = FindLiveThread(recorded, id);

@@ -62,6 +62,8 @@ uint32_t TakeLeft(SharedTable* table, uint32_t slots, uint64_t to, bool (*is_gon
 
 }  // namespace
 
+uint32_t LiveThreadSlots(SharedTable* table) { return SlotsBefore(Segments(table)); }
+
 LiveThread* LiveThreadAt(SharedTable* table, uint32_t number) {
   const int segment = SegmentOf(number);
   const Offset at = table->header()->thread_segments[segment].load(std::memory_order_acquire);

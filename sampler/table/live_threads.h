@@ -15,6 +15,8 @@ inline constexpr uint32_t kNoLiveThread = UINT32_MAX;
 // `is_gone`: whether the thread with this id has ended without notice; its slot is then reused, after `ended` was
 // called with its row. At most 64 are checked, and only if the table would have to grow otherwise.
 uint32_t TakeLiveThread(SharedTable* table, const Row* row, bool (*is_gone)(uint32_t id), void (*ended)(Row* row));
+// The number of slots that have been made.
+uint32_t LiveThreadSlots(SharedTable* table);
 LiveThread* LiveThreadAt(SharedTable* table, uint32_t number);
 
 // The thread has begun: stores its id, and the time.

@@ -240,6 +240,8 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   head.verbose = options.verbose;
   head.heap_intervals[0] = {head.start_wall_ns, options.heap_interval};
   head.lock_intervals[0] = {head.start_wall_ns, options.lock_interval_ns};
+  head.cpu_intervals[0] = {head.start_wall_ns, options.cpu_interval_ns};
+  head.cpu.interval_count = 1;
   head.heap_interval_count = 1;
   head.lock_interval_count = 1;
   FillText(head, options);

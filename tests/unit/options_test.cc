@@ -41,6 +41,33 @@ TEST(Options, DefaultsAreThoseOfTheContract) {
   EXPECT_STREQ(options.out, here);
 }
 
+TEST(Options, CpuTakesARateAndMayBeForced) {
+  const auto read = [](const char* entry) { return Read({entry}); };
+  EXPECT_EQ(read("PATH=/bin").cpu_interval_ns, 0u);
+  EXPECT_EQ(read("HOLDFAST_CPU=yes").cpu_interval_ns, 10'000'000u);
+  EXPECT_EQ(read("HOLDFAST_CPU=no").cpu_interval_ns, 0u);
+  EXPECT_EQ(read("HOLDFAST_CPU=0").cpu_interval_ns, 0u);
+  EXPECT_EQ(read("HOLDFAST_CPU=250").cpu_interval_ns, 4'000'000u);
+  EXPECT_FALSE(read("HOLDFAST_CPU=250").cpu_is_forced);
+  EXPECT_TRUE(read("HOLDFAST_CPU=250,force").cpu_is_forced);
+  EXPECT_EQ(read("HOLDFAST_CPU=force").cpu_interval_ns, 10'000'000u);
+  for (const char* bad : {"HOLDFAST_CPU=", "HOLDFAST_CPU=1001", "HOLDFAST_CPU=-1", "HOLDFAST_CPU=100Hz",
+                          "HOLDFAST_CPU=yes,no", "HOLDFAST_CPU=99999999999999999999"}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(read(bad).cpu_interval_ns, 0u) << bad;
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+              std::string("holdfast: ") + bad +
+                  ": not yes, no, or samples a second from 1 to 1000, such as 100; the default is used.\n");
+  }
+}
+
+TEST(Options, CpuTimersNeedAKernelThatDefersTheirSignals) {
+  for (const char* release : {"5.9.0", "5.10.0-28-amd64", "6.1", "10.0.1"})
+    EXPECT_TRUE(DefersCpuTimers(release)) << release;
+  for (const char* release : {"4.18.0-553.el8.x86_64", "5.8.18", "5", "", "linux", "2.6.60"})
+    EXPECT_FALSE(DefersCpuTimers(release)) << release;
+}
+
 TEST(Options, AMisspeltVariableIsNamed) {
   ::testing::internal::CaptureStderr();
   Read({"HOLDFAST_HEAP_INTERVALL=1", "HOLDFAST_OUT=/x", "HOLDFAST_TEST_FULL=1", "HOLDFAST_PORT=tcp://10.0.0.1:80",

@@ -35,6 +35,7 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "threads counted as exited: more than 16,128 were alive at once",
     "exceptions with type [overflow]: more than 1,024 types",
     "mappings and unmappings that were not seen or not stored (raise --max-memory)",
+    "threads without a CPU timer: a quarter of the user's pending signals is in use (ulimit -i), or too little stack is left",
 };
 static_assert(!kLossTexts[kLosses - 1].empty());
 
@@ -110,6 +111,8 @@ bool HasIntervalsInPart(const Profile& profile) {
 std::string SamplingOf(const Profile& profile) {
   if (ProfileKindOf(profile) == "exceptions")
     return "all of up to 100 per tenth of a second and thread, a random sample of more";
+  if (ProfileKindOf(profile) == "cpu" && profile.period > 0)
+    return fmt::format("1 in {} of CPU time", FormatValue(profile.period, "nanoseconds", "auto"));
   // If every block is recorded, ages are known for only some of them.
   const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);
   std::vector<std::string> texts;

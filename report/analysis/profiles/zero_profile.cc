@@ -43,7 +43,7 @@ std::optional<ProfileFile> ZeroProfileIn(const std::vector<std::string>& folders
 
 std::vector<std::string_view> KindsWithMetric(std::string_view metric) {
   std::vector<std::string_view> kinds;
-  for (const std::string_view kind : {"heap", "block", "mutex", "threads", "exceptions", "map"}) {
+  for (const std::string_view kind : {"heap", "block", "mutex", "threads", "exceptions", "map", "cpu"}) {
     const auto types = ValueTypesOf(kind);
     if (std::any_of(types.begin(), types.end(), [&](const NameAndUnit& type) { return type.first == metric; }))
       kinds.push_back(kind);

@@ -22,7 +22,8 @@ namespace holdfast {
 namespace {
 
 // The prefixes of Pyroscope's types, by ProfileKind: named like Go's profiles.
-constexpr const char* kFamilies[kProfileKinds] = {"memory", "mutex", "block", "map", "threads", "exceptions"};
+constexpr const char* kFamilies[kProfileKinds] = {"memory",  "mutex",      "block",      "map",
+                                                  "threads", "exceptions", "process_cpu"};
 const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] : kFileKinds[file].name; }
 
 // Whether source lines were not found in time. The next profile has them.

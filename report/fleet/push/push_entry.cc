@@ -89,6 +89,10 @@ std::string_view SampleTypesOf(std::string_view family) {
            R"("alive":{"units":"objects","aggregation":"average","display-name":"threads"}})";
   }
   if (family == "exceptions") return R"({"exceptions":{"units":"exceptions"}})";
+  if (family == "process_cpu") {
+    return R"({"samples":{"units":"samples","sampled":true,"display-name":"cpu_samples"},)"
+           R"("cpu":{"units":"nanoseconds","sampled":true}})";
+  }
   if (family == "mutex") {
     return R"({"contentions":{"units":"lock_samples","display-name":"mutex_count"},)"
            R"("delay":{"units":"lock_nanoseconds","display-name":"mutex_duration"}})";

@@ -82,6 +82,16 @@ HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_vie
     const std::optional<int> file = FileKindOf(name.substr(kDelta.size()));
     if (file.has_value() && *file != kResidentFile) return Increase(process, kFileKinds[*file].rows);
   }
+  // Go answers with what happens from now on, for 30 seconds if the request does not say how long.
+  if (name == "profile") {
+    if (const absl::StatusOr<TableSnapshot> now = process.table.TakeSnapshot();
+        now.ok() && now->cpu_state != CpuState::kOn)
+      return PprofError(500, fmt::format("CPU samples are off ({}): holdfast set {} cpu=100",
+                                         kCpuStateTexts[static_cast<int>(now->cpu_state)], process.pid.value_or(0)));
+    const std::string_view asked = request.Parameter("seconds");
+    return Change(process, static_cast<int>(ProfileKind::kCpu), false, NumberOr0(asked) <= 0 ? "30" : asked, request);
+  }
+  if (name == "trace") return PprofError(404, "Unknown profile: execution traces are those of Go's runtime");
   const bool allocs = name == "allocs";
   const std::optional<int> file = FileKindOf(allocs ? "heap" : name);
   if (!file.has_value()) return PprofError(404, "Unknown profile");

@@ -38,6 +38,7 @@ std::string ProfileText(const Profile& profile, int file) {
   // Columns: current objects and bytes, then all objects and bytes.
   const std::array<size_t, 4> of = resident ? std::array<size_t, 4>{0, 2, 0, 1} : std::array<size_t, 4>{2, 3, 0, 1};
   const bool counts = kind == ProfileKind::kThreads || kind == ProfileKind::kExceptions;
+  const bool cpu = kind == ProfileKind::kCpu;
   std::vector<size_t> order(profile.samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
   // Sort by bytes in use or resident, delay, or alive.
@@ -56,6 +57,8 @@ std::string ProfileText(const Profile& profile, int file) {
                    allocated);
   } else if (counts) {  // like Go's threadcreate
     fmt::format_to(out, "{} profile: total {}\n", kFileKinds[file].name, profile.Total(largest_by));
+  } else if (cpu) {
+    fmt::format_to(out, "cpu profile: {} samples, {} nanoseconds\n", profile.Total(0), profile.Total(1));
   } else {
     // The names that Go uses and pprof recognizes.
     fmt::format_to(out, "--- {}:\ncycles/second=1000000000\n", kind == ProfileKind::kMutex ? "mutex" : "contention");

@@ -70,6 +70,9 @@ bool ReadRowInfo(const Row& row, Offset place, RowInfo* info) {
       info->number = row.size_class;
       info->sums = {count(kThrown), variance(kThrownVariance)};
       return true;
+    case ProfileKind::kCpu:
+      info->sums = {count(kCpuSamples), amount(kCpuTime), variance(kCpuVariance)};
+      return true;
   }
   return false;
 }

@@ -118,6 +118,11 @@ class SnapshotReader {
     snapshot->profiles = head_->profiles;
     ReadIntervals(head_->heap_intervals, CounterValue(head_->heap_interval_count), &snapshot->heap_intervals);
     ReadIntervals(head_->lock_intervals, CounterValue(head_->lock_interval_count), &snapshot->lock_intervals);
+    ReadIntervals(head_->cpu_intervals, CounterValue(head_->cpu.interval_count), &snapshot->cpu_intervals);
+    const CpuState cpu_state = CounterValue(head_->cpu.state);
+    if (static_cast<uint32_t>(cpu_state) < kCpuStates) snapshot->cpu_state = cpu_state;
+    snapshot->cpu_timers = CounterValue(head_->cpu.timers);
+    snapshot->cpu_is_pending = CounterValue(head_->cpu.applied) != CounterValue(head_->cpu.interval_count);
     for (int i = 0; i < kLosses; ++i) snapshot->losses[i] = CounterValue(head_->losses[i]);
     for (const RecordShard& shard : head_->record_shards)
       snapshot->losses[static_cast<int>(Loss::kStackTableFull)] += CounterValue(shard.stack_lost);

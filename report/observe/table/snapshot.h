@@ -44,7 +44,7 @@ struct RowInfo {
   uint8_t mark = 0;     // map rows: a MappingKind; exception rows: ThrownBits
   uint16_t number = 0;  // LockInfo::number if samples are separate for each lock; ThrownType::number; 0 = none
   std::array<double, kRowSums>
-      sums;  // unscaled: objects, bytes, nanoseconds; meaning as in HeapSum, LockSum, ThreadSum, ExceptionSum
+      sums;  // unscaled: objects, bytes, nanoseconds; as in HeapSum, LockSum, ThreadSum, ExceptionSum, CpuSum
   uint32_t times = 0xffffffff;  // index into TableSnapshot::row_times, or kNoIndex
   Offset place = 0;             // place in the table
 
@@ -195,6 +195,10 @@ struct TableSnapshot {
   };
   std::map<std::string, FreesNotSeen> frees_not_seen = {};
   std::vector<IntervalChange> heap_intervals, lock_intervals;  // oldest first; never empty
+  std::vector<IntervalChange> cpu_intervals;
+  CpuState cpu_state = CpuState::kOff;
+  uint32_t cpu_timers = 0;
+  bool cpu_is_pending = false;  // the process has not applied the newest interval yet
   std::array<uint64_t, kLosses> losses;
   struct Totals {
     uint64_t alloc_calls, alloc_bytes, free_calls, free_bytes, sample_ns, table_steps, memory_probes;

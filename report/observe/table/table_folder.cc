@@ -376,12 +376,16 @@ absl::StatusOr<uint32_t> TableFile::RequestSnapshot() const {
   return request;
 }
 
-absl::StatusOr<bool> TableFile::ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const {
+absl::StatusOr<bool> TableFile::ChangeInterval(IntervalOf of, uint64_t interval, uint32_t kinds) const {
   const absl::StatusOr<FileDescriptor> file = OpenForWriting();
   if (!file.ok()) return file.status();
   flock(file->get(), LOCK_EX);
-  const size_t changes = heap ? offsetof(TableHeader, heap_intervals) : offsetof(TableHeader, lock_intervals);
-  const size_t counter = heap ? offsetof(TableHeader, heap_interval_count) : offsetof(TableHeader, lock_interval_count);
+  const auto [changes, counter] =
+      of == IntervalOf::kHeap
+          ? std::pair(offsetof(TableHeader, heap_intervals), offsetof(TableHeader, heap_interval_count))
+      : of == IntervalOf::kLocks
+          ? std::pair(offsetof(TableHeader, lock_intervals), offsetof(TableHeader, lock_interval_count))
+          : std::pair(offsetof(TableHeader, cpu_intervals), offsetof(TableHeader, cpu.interval_count));
   const auto write = [&](size_t offset, const auto& value) {
     return pwrite(file->get(), &value, sizeof value, static_cast<off_t>(offset)) == sizeof value;
   };

@@ -108,7 +108,8 @@ class TableFile {
   absl::StatusOr<uint32_t> RequestSnapshot() const;
   // Sets the interval for the heap, or for locks, and so for the profiles in `kinds` (bits of ProfileKind). Returns
   // true if the interval changed. ResourceExhausted: there were so many changes that the table has no room for another.
-  absl::StatusOr<bool> ChangeInterval(bool heap, uint64_t interval, uint32_t kinds) const;
+  enum class IntervalOf : uint8_t { kHeap, kLocks, kCpu };
+  absl::StatusOr<bool> ChangeInterval(IntervalOf of, uint64_t interval, uint32_t kinds) const;
 
  private:
   void WriteWord(size_t offset, uint32_t value) const;

@@ -109,6 +109,16 @@ const help: Record<string, MetricHelp> = {
     short: "exceptions thrown",
     when: "Each costs microseconds, more with a deep stack. Filter by the label type.",
   },
+  "cpu/cpu": {
+    title: "CPU time",
+    short: "CPU time",
+    when: "Start here when processors are busy: the code that ran, system calls included.",
+  },
+  "cpu/samples": {
+    title: "CPU samples",
+    short: "CPU samples",
+    when: "How many samples the CPU time is estimated from.",
+  },
   "block/delay": {
     title: "Time waited",
     short: "time waited",
@@ -149,6 +159,7 @@ export const kindTitle = (kind: string): string =>
     mutex: "Lock holders",
     threads: "Threads",
     exceptions: "Exceptions",
+    cpu: "CPU time",
   })[kind] ?? kind;
 
 export interface Metric {
@@ -166,7 +177,7 @@ export const isMemory = (kind: string): boolean => kind === "heap" || kind === "
 /** Returns every metric of every kind, heap first. `defaultMetric` returns the default of a kind. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "peak", "holders", "unreachable", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions"];
+  const order = ["heap", "peak", "holders", "unreachable", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions", "cpu"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {

@@ -17,7 +17,7 @@ export interface Records {
 }
 
 export interface Process {
-  kind?: string; // of the profile: heap, mutex, block, map, threads, exceptions, peak, lifetimes, resident
+  kind?: string; // of the profile: heap, mutex, block, map, threads, exceptions, cpu, peak, lifetimes, resident
   id?: string; // host/pid-namespace/pid/start-ticks/image: unique for each process and each program that it executes
   program?: string; // as it was started
   executable?: string; // the path of the file that the kernel mapped

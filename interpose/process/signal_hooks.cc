@@ -1,0 +1,57 @@
+// Alternate stacks of the program, and its handlers for them: see AlternateStackMask in sampler/process/cpu_timers.h.
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "interpose/base/readiness.h"
+#include "interpose/base/real.h"
+#include "sampler/process/cpu_timers.h"
+
+using namespace holdfast;
+
+namespace {
+
+// The kernel's part of libc's signal set.
+uint64_t KernelMask(const sigset_t& set) {
+  uint64_t mask = 0;
+  memcpy(&mask, &set, sizeof mask);
+  return mask;
+}
+void SetKernelMask(sigset_t* set, uint64_t mask) { memcpy(set, &mask, sizeof mask); }
+
+}  // namespace
+
+extern "C" HOLDFAST_EXPORT int sigaction(int number, const struct sigaction* action,
+                                         struct sigaction* before) noexcept {
+  if (UNLIKELY(!Ready())) {
+    errno = EAGAIN;
+    return -1;
+  }
+  if (LIKELY(!HasCpuTimers()) || number < 1 || number > 64) return real.sigaction(number, action, before);
+  const bool had_bit = AlternateStackMask::HadBit(number);
+  struct sigaction with;
+  if (action != nullptr) {
+    with = *action;
+    SetKernelMask(&with.sa_mask, AlternateStackMask::ForKernel(number, action->sa_flags, KernelMask(action->sa_mask)));
+  }
+  const int result = real.sigaction(number, action != nullptr ? &with : nullptr, before);
+  if (result == 0 && before != nullptr)
+    SetKernelMask(&before->sa_mask, AlternateStackMask::ForProgram(had_bit, KernelMask(before->sa_mask)));
+  return result;
+}
+
+extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before) noexcept {
+  if (UNLIKELY(!Ready())) {
+    errno = EAGAIN;
+    return -1;
+  }
+  if (LIKELY(!HasCpuTimers()) || stack == nullptr) return real.sigaltstack(stack, before);
+  const bool is_small = (stack->ss_flags & SS_DISABLE) == 0 && !MayHaveTimer(stack->ss_size);
+  if (is_small) LeaveCpuTimer();
+  const int result = real.sigaltstack(stack, before);
+  const int error = errno;
+  // It has another stack now; or, if the call failed, its previous one.
+  if (!is_small || result != 0) AskForCpuTimer();
+  errno = error;
+  return result;
+}

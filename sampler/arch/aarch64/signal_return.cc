@@ -1,0 +1,12 @@
+// Where the kernel lets a signal handler return to: see sampler/arch/processor.h. Unwinders know it by its instructions,
+// as the kernel's own.
+asm(R"(
+  .text
+  .hidden HoldfastSignalReturn
+  .globl HoldfastSignalReturn
+  .type HoldfastSignalReturn, %function
+HoldfastSignalReturn:
+  mov x8, #139
+  svc #0
+  .size HoldfastSignalReturn, .-HoldfastSignalReturn
+)");

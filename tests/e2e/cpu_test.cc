@@ -1,0 +1,135 @@
+// CPU time by function, sampled by timers of the kernel; and that their signals change nothing in programs.
+#include <sys/resource.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/support/profiled.h"
+
+namespace holdfast::testing {
+namespace {
+
+class Cpu : public Profiled {
+ protected:
+  Decoded Only() const {
+    const std::vector<Decoded> files = Newest(out(), "cpu");
+    EXPECT_EQ(files.size(), 1u) << AllSummaries();
+    return files.empty() ? Decoded{} : files[0];
+  }
+};
+
+std::map<std::string, double> KnownCpu(const std::string& output) {
+  std::map<std::string, double> known;
+  std::istringstream lines(output);
+  for (std::string word, function; lines >> word;) {
+    if (word == "cpu" && lines >> function) lines >> known[function];
+  }
+  return known;
+}
+
+// The kernel checks CPU timers at its ticks, 250 a second or more, so each tick is one sample.
+constexpr double kTickNs = 4e6;
+
+TEST_F(Cpu, IsThatOfEachFunctionAndOfShortThreads) {
+  const RunResult result = RunAs(Launch::kPreload, {"known_cpu", "0.6", "200"}, {{"cpu", "1000"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  const std::map<std::string, double> known = KnownCpu(result.out);
+  ASSERT_EQ(known.size(), 4u) << result.out;
+  const Decoded profile = Only();
+  EXPECT_EQ(profile.types, (std::vector<std::string>{"samples/count", "cpu/nanoseconds"}));
+  EXPECT_EQ(profile.default_type, "cpu");
+  EXPECT_EQ(profile.period_type, "cpu/nanoseconds");
+  EXPECT_EQ(profile.period, 1'000'000);
+  double total = 0;
+  for (const auto& [function, ns] : known) {
+    total += ns;
+    const auto sampled = static_cast<double>(profile.SumAny(function)["cpu"]);
+    // 6 sigma of samples at random: fails once in a billion runs.
+    EXPECT_NEAR(sampled, ns, 6 * std::sqrt(ns * kTickNs)) << function << "\n" << profile.Summary();
+  }
+  const Values all = profile.Total();
+  EXPECT_EQ(all.at("cpu"), all.at("samples") * 1'000'000);
+  // Also counted: starting threads, and the last interval of each, which is drawn at random.
+  EXPECT_NEAR(static_cast<double>(all.at("cpu")), total, 0.1 * total + 6 * 1e6 * std::sqrt(200)) << profile.Summary();
+}
+
+TEST_F(Cpu, IsNotSampledUnlessItIsRequested) {
+  const RunResult result = RunAs(Launch::kPreload, {"known_cpu", "0.1"}, {{"heap-interval", "1"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_TRUE(Newest(out(), "cpu").empty()) << AllSummaries();
+}
+
+TEST_F(Cpu, IsRequestedByAnOptionWithOrWithoutARate) {
+  for (const char* option : {"--cpu", "--cpu=1000"}) {
+    const RunResult result =
+        RunTool({"run", option, "-o", out(), "--tables", tables(), "--", ProgramPath("known_cpu"), "0.2"});
+    ASSERT_TRUE(result.exited(0)) << result.Describe();
+  }
+  const RunResult bad = RunTool({"run", "--cpu=5000", "--", "/bin/true"});
+  EXPECT_TRUE(bad.exited(125)) << bad.Describe();
+  EXPECT_THAT(bad.err, ::testing::HasSubstr("samples a second from 1 to 1000"));
+  std::vector<int64_t> periods;
+  for (const Decoded& file : Newest(out(), "cpu")) periods.push_back(file.period);
+  EXPECT_THAT(periods, ::testing::UnorderedElementsAre(10'000'000, 1'000'000)) << AllSummaries();
+}
+
+TEST_F(Cpu, IsSwitchedOnAndOffWhileTheProgramRuns) {
+  Running running(CommandFor(Launch::kPreload, {"cpu_timer_cases", "until-input"}, {{"heap-interval", "64KiB"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const std::string pid = std::to_string(running.pid());
+  const auto set = [&](const std::string& wish) { return RunTool({"set", pid, wish, "--tables", tables()}); };
+  const RunResult on = set("cpu=1000");
+  EXPECT_TRUE(on.exited(0)) << on.Describe();
+  EXPECT_THAT(on.err + on.out, ::testing::HasSubstr("cpu off → 1000 Hz"));
+  // Its computing thread, which enters no slow path, is sampled too.
+  running.Write("\n");
+  ASSERT_TRUE(running.WaitForOutput("computed"));
+  const RunResult off = set("cpu=off");
+  EXPECT_THAT(off.err + off.out, ::testing::HasSubstr("cpu 1000 Hz → off"));
+  running.Write("\n");
+  EXPECT_TRUE(running.Wait().exited(0));
+  EXPECT_TRUE(Settled());
+  const Decoded profile = Only();
+  EXPECT_GT(profile.SumAny("BurnCpu")["samples"], 50) << profile.Summary();
+}
+
+// Each case expects every result to be what it is without signals.
+class CpuCases : public Cpu, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, CpuCases,
+                         ::testing::Values("calls", "masks", "cancel", "processes", "altstacks", "coroutines", "timers",
+                                           "filter", "threads"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(CpuCases, AreNotChanged) {
+  const RunResult result = RunAs(Launch::kPreload, {"cpu_timer_cases", GetParam(), "0.2"}, {{"cpu", "1000"}});
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, "") << result.Describe();
+  EXPECT_EQ(result.err, "") << result.Describe();
+  ASSERT_FALSE(Newest(out(), "cpu").empty()) << AllSummaries();
+  double samples = 0;
+  for (const Decoded& file : Newest(out(), "cpu")) samples += static_cast<double>(file.SumAny("BurnCpu")["samples"]);
+  EXPECT_GT(samples, 10) << AllSummaries();
+}
+
+TEST_F(Cpu, TakesAtMostAQuarterOfTheSignalsThatMayBePending) {
+  Command command = CommandFor(Launch::kPreload, {"cpu_timer_cases", "together"}, {{"cpu", "1000"}});
+  // Other processes of this user may use some, but not as many.
+  command.limits = {{RLIMIT_SIGPENDING, 40}};
+  const RunResult result = RunAndSettle(command);
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, "") << result.Describe();
+  const std::vector<Decoded> heap = Newest(out(), "heap");
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_GE(heap[0].CommentNumber("lost cpu-timers-full"), 20) << heap[0].Summary();
+}
+
+TEST_F(Cpu, IsNotSampledBehindAFilterFromBeforeTheStart) {
+  const RunResult result =
+      RunAs(Launch::kPreload, {"cpu_timer_cases", "below-filter"}, {{"cpu", "1000"}, {"heap-interval", "1"}});
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_FALSE(Newest(out(), "heap").empty()) << AllSummaries();
+  EXPECT_TRUE(Newest(out(), "cpu").empty()) << AllSummaries();
+}
+
+}  // namespace
+}  // namespace holdfast::testing
