@@ -224,14 +224,15 @@ void FindLockClasses(const LoadedFiles* files, ProcessState* state) {
     if (const ModuleInfo* module = ModuleOf(*state, lock.address); module != nullptr)
       by_module[module].push_back({lock.address - module->bias, i, "", 0});
   }
-  state->waits.lock_classes.assign(state->waits.locks.size(), "");
+  state->waits.lock_classes.assign(state->waits.locks.size(), {});
   for (auto& [module, wanted] : by_module) {
     FindNamesOfModule(*module, files, &wanted);
     for (const WantedName& one : wanted) {
       if (one.name.empty()) continue;
       const std::string demangled = Demangle(one.name);
-      state->waits.lock_classes[one.number] =
-          (demangled.empty() ? one.name : demangled) + WithoutElements(one.has_member ? one.member : "");
+      state->waits.lock_classes[one.number] = {
+          (demangled.empty() ? one.name : demangled) + WithoutElements(one.has_member ? one.member : ""),
+          state->waits.locks[one.number].address - one.offset};
     }
   }
 }

@@ -73,8 +73,9 @@ class Writer {
 
   uint32_t IndexOf(const LockInfo& lock) const { return static_cast<uint32_t>(&lock - state_.waits.locks.data()); }
 
-  std::string_view ClassOf(uint32_t lock) const {
-    return lock < state_.waits.lock_classes.size() ? std::string_view(state_.waits.lock_classes[lock]) : "";
+  const LockClass& ClassOf(uint32_t lock) const {
+    static const LockClass no_class;
+    return lock < state_.waits.lock_classes.size() ? state_.waits.lock_classes[lock] : no_class;
   }
 
   record::Lock& WriteLock(size_t number, const LockInfo& lock, TimeCounts wait_times, TimeCounts hold_times) {
@@ -128,18 +129,17 @@ class Writer {
       of_blocks.offsets.insert(lock.block_offset);
       ++of_blocks.locks;
     }
-    std::map<std::tuple<WaitKind, uint32_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t, std::string_view>, Sum>
-        sums;
+    std::map<std::tuple<WaitKind, uint32_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t, LockClass>, Sum> sums;
     for (const LockInfo& lock : state_.waits.locks) {
       if (lock.waits + lock.holds + lock.waiting == 0 || numbers_.contains(IndexOf(lock))) continue;
-      const std::string_view class_name = ClassOf(IndexOf(lock));
-      const bool has_place = lock.block_stack != kNoStack || lock.thread_offset != 0 || !class_name.empty();
+      const LockClass& lock_class = ClassOf(IndexOf(lock));
+      const bool has_place = lock.block_stack != kNoStack || lock.thread_offset != 0 || !lock_class.name.empty();
       const auto pair = has_place ? largest.end() : largest.find(IndexOf(lock));
       const bool has_offset = has_place && !(lock.block_stack != kNoStack &&
                                              places[{lock.kind, lock.block_stack, lock.block_bytes}].are_of_array());
       sums[{lock.kind, lock.block_stack, lock.block_bytes, has_offset ? lock.block_offset : 0, lock.thread_offset,
             pair == largest.end() ? kNoStack : WithoutLabels(pair->second->holder),
-            pair == largest.end() ? kNoStack : WithoutLabels(pair->second->waiter), class_name}]
+            pair == largest.end() ? kNoStack : WithoutLabels(pair->second->waiter), lock_class}]
           .Add(lock, IndexOf(lock));
     }
     std::vector<Sum> hottest;
@@ -161,10 +161,10 @@ class Writer {
       ++number;
       record::Lock& written = WriteLock(number, sum.all, sum.wait_times, sum.hold_times);
       // WriteLockNames adds the file.
-      const std::string_view class_name = ClassOf(sum.members.front());
+      const LockClass& lock_class = ClassOf(sum.members.front());
       const bool is_one_class =
-          std::ranges::all_of(sum.members, [&](uint32_t member) { return ClassOf(member) == class_name; });
-      if (is_one_class) written.name = class_name;
+          std::ranges::all_of(sum.members, [&](uint32_t member) { return ClassOf(member) == lock_class; });
+      if (is_one_class) written.name = lock_class.name;
       if (sum.locks > 1) {
         written.locks = static_cast<int32_t>(sum.locks);
         written.hottest_ns = Signed(sum.hottest_ns);

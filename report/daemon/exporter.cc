@@ -75,7 +75,7 @@ class Exporter {
       const bool is_tick = now >= next_tick;
       if (is_tick) next_tick = now + kTick;
       const bool announced = tables_.TakeAnnouncements();
-      const bool look_at_all = now >= next_look || (is_tick && tables_.HasNewStrangers());
+      const bool look_at_all = tables_.TakeStranger() || now >= next_look || (is_tick && tables_.HasNewStrangers());
       if (announced || look_at_all) {
         beat_->Begin();
         tables_.Find(Output(), look_at_all ? TableLook::kAll : TableLook::kAnnounced);

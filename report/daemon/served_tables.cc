@@ -88,6 +88,8 @@ bool ServedTables::MayHaveWork() const { return !served_.empty() || !became_othe
 void ServedTables::WatchLock(const std::string& path) {
   lock_watch_ = events_.valid() ? inotify_add_watch(events_.get(), path.c_str(), IN_ATTRIB) : -1;
   announcing_ = {lock_watch_};
+  if (geteuid() == 0 && events_.valid())
+    folder_watch_ = inotify_add_watch(events_.get(), options_.tables.c_str(), IN_MOVED_TO);
 }
 
 bool ServedTables::TakeNotifications() {
@@ -104,6 +106,13 @@ bool ServedTables::TakeNotifications() {
       const auto found = watched_.find(event->wd);
       const bool of_table = (event->mask & IN_IGNORED) == 0 && found != watched_.end();
       if (of_table) found->second->touched = true;
+      if (event->len > 0 && event->wd == folder_watch_) {
+        const std::string name = event->name;
+        const bool is_strangers = absl::StartsWith(name, kTablePrefix) && !absl::StartsWith(name, own_prefix_);
+        stranger_named_ = stranger_named_ || (is_strangers && !IsOfAnotherFolder(name));
+        any = any || stranger_named_;
+        continue;
+      }
       announced_ = announced_ || missed || announcing_.contains(event->wd);
       any = any || of_table || announced_;
     }

@@ -1,9 +1,10 @@
 // The tables that one exporter serves: finds the tables of its output folder as they appear, and watches them until
 // their processes have ended.
 //
-// Notices events by inotify, without watching the folder, so that other programs' tables wake nobody:
+// Notices events by inotify. Tables of other output folders wake no exporter to work:
 //   the lock file     touched by each process that has made a table of this output folder (AnnounceTable)
 //   root's marks      opened by processes of other users, who may not touch them
+//   the folder        only root's exporter, which serves users whom it discovers there
 //   each served table touched by its process, or by a tool, when a control word changes
 // Every second the folder is listed as well, for processes that cannot announce themselves. One thread.
 #ifndef HOLDFAST_REPORT_DAEMON_SERVED_TABLES_H_
@@ -113,6 +114,9 @@ class ServedTables {
   // For root: whether there are tables or marks of other users that the last call did not see. A process of another
   // user, started by one of root's, cannot announce its table.
   bool HasNewStrangers();
+  // For root: whether such a table got its name since the last call. It is known to be a descendant's only while its
+  // process lives.
+  bool TakeStranger() { return std::exchange(stranger_named_, false); }
   // Finds processes that are gone.
   void LookAtProcesses();
   void DropFinished();
@@ -156,7 +160,8 @@ class ServedTables {
   FileDescriptor events_;  // inotify; invalid: no notifications
   int lock_watch_ = -1;
   std::set<int> announcing_;  // watches of the lock and of marks
-  bool announced_ = false;
+  int folder_watch_ = -1;     // root's
+  bool announced_ = false, stranger_named_ = false;
   std::unordered_map<int, ServedTable*> watched_;  // by watch
   int64_t folder_changed_ns_ = 0, listed_ns_ = 0;  // of HasNewStrangers, wall clock
   std::set<std::string> strangers_;

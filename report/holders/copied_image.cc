@@ -139,10 +139,14 @@ void ReadRegisters(ImageThread* thread) {
   constexpr int kVectors = NT_X86_XSTATE;
   thread->pc = general.rip;
   thread->sp = general.rsp;
+  // -ERESTARTSYS to -ERESTART_RESTARTBLOCK of linux/errno.h. A call that has ended left its own result there.
+  const int64_t result = static_cast<int64_t>(general.rax);
+  thread->resumes_call = static_cast<int64_t>(general.orig_rax) >= 0 && result <= -512 && result >= -516;
 #else
   constexpr int kVectors = NT_PRFPREG;
   thread->pc = general.pc;
   thread->sp = general.sp;
+  thread->resumes_call = true;  // the kernel has already put the arguments back
 #endif
   std::array<uint64_t, kMaxVectorWords> words;
   thread->has_all_registers = ReadRegisterSet(thread->id, kVectors, words, &registers) ||

@@ -27,6 +27,19 @@ bool HasStackPointer(const MemoryImage& image, const MemoryRange& range) {
                      [&](const ImageThread& thread) { return thread.sp != 0 && range.Contains(thread.sp); });
 }
 
+// Returns the parts of a range that no hole covers. `holes`: by address, without overlaps.
+std::vector<MemoryRange> Without(MemoryRange range, const std::vector<MemoryRange>& holes) {
+  std::vector<MemoryRange> pieces;
+  auto hole =
+      std::partition_point(holes.begin(), holes.end(), [&](const MemoryRange& one) { return one.end <= range.start; });
+  for (; hole != holes.end() && hole->start < range.end; ++hole) {
+    if (range.start < hole->start) pieces.push_back({range.start, hole->start});
+    range.start = std::max(range.start, hole->end);
+  }
+  if (range.start < range.end) pieces.push_back(range);
+  return pieces;
+}
+
 class BlockFinder {
  public:
   BlockFinder(MemoryImage* image, const HeapBlocksInput& input) : image_(*image), input_(input) {}
@@ -70,25 +83,25 @@ class BlockFinder {
     for (const MemoryRange& range : glibc_) in_glibc += image_.PopulatedBytes(range);
     std::vector<MemoryRange> large;
     for (const MemoryMapping& mapping : image_.mappings()) {
-      const MemoryRange range{mapping.start, mapping.end};
-      const bool may_be_heap = IsPrivateAnonymous(mapping) || mapping.name == "[heap]";
-      if (!may_be_heap || !mapping.writable || AnyContains(input_.excluded, mapping.start) ||
-          HasStackPointer(image_, range))
-        continue;
-      const bool overlaps = OverlapsGlibc(range);
-      if (!overlaps && HasRecorded(range)) {
-        others_.push_back(range);
-        continue;
-      }
-      if (mapping.name != "[heap]" &&
-          (mapping.end - mapping.start < kMinGuessedHeap || AnyContains(input_.mapped, mapping.start)))
-        continue;
-      // The kernel joins mappings: glibc's large blocks may be between another allocator's memory.
-      for (const MemoryRange& piece : overlaps ? WithoutGlibc(range) : std::vector<MemoryRange>{range}) {
-        if (mapping.name != "[heap]" && piece.end - piece.start < kMinGuessedHeap) continue;
-        const uint64_t bytes = image_.PopulatedBytes(piece);
-        unknown += bytes;
-        if (bytes > 0) large.push_back(piece);
+      const bool is_main_heap = mapping.name == "[heap]";
+      if (!mapping.writable || !(IsPrivateAnonymous(mapping) || is_main_heap)) continue;
+      // The kernel joins mappings: Holdfast's memory may be beside the program's, and glibc's large blocks between
+      // another allocator's memory.
+      for (const MemoryRange& range : Without({mapping.start, mapping.end}, input_.excluded)) {
+        if (HasStackPointer(image_, range)) continue;
+        const bool overlaps = OverlapsGlibc(range);
+        if (!overlaps && HasRecorded(range)) {
+          others_.push_back(range);
+          continue;
+        }
+        if (!is_main_heap && (range.end - range.start < kMinGuessedHeap || AnyContains(input_.mapped, range.start)))
+          continue;
+        for (const MemoryRange& piece : Without(range, glibc_)) {
+          if (!is_main_heap && piece.end - piece.start < kMinGuessedHeap) continue;
+          const uint64_t bytes = image_.PopulatedBytes(piece);
+          unknown += bytes;
+          if (bytes > 0) large.push_back(piece);
+        }
       }
     }
     source_of_others_ = BlockSource::kRecorded;
@@ -104,17 +117,6 @@ class BlockFinder {
     const auto first = std::partition_point(glibc_.begin(), glibc_.end(),
                                             [&](const MemoryRange& heap) { return heap.end <= range.start; });
     return first != glibc_.end() && first->start < range.end;
-  }
-  std::vector<MemoryRange> WithoutGlibc(MemoryRange range) const {
-    std::vector<MemoryRange> pieces;
-    auto heap = std::partition_point(glibc_.begin(), glibc_.end(),
-                                     [&](const MemoryRange& one) { return one.end <= range.start; });
-    for (; heap != glibc_.end() && heap->start < range.end; ++heap) {
-      if (range.start < heap->start) pieces.push_back({range.start, heap->start});
-      range.start = std::max(range.start, heap->end);
-    }
-    if (range.start < range.end) pieces.push_back(range);
-    return pieces;
   }
   bool HasRecorded(const MemoryRange& range) const {
     const auto first = std::partition_point(input_.recorded.begin(), input_.recorded.end(),
@@ -151,14 +153,15 @@ class BlockFinder {
   // Every address that any word names is the start of a block.
   void Guess() {
     for (const MemoryMapping& mapping : image_.mappings()) {
-      if (!mapping.writable || AnyContains(input_.excluded, mapping.start) || mapping.name.starts_with("/dev/"))
-        continue;
-      ForEachPiece(&image_, mapping.start, mapping.end, [&](uint64_t, std::span<const uint64_t> words) {
-        for (const uint64_t word : words) {
-          if (word % BlockMap::kGrain == 0 && heap_.map.MayContain(word) && AnyContains(others_, word))
-            heap_.map.AddBlock(word);
-        }
-      });
+      if (!mapping.writable || mapping.name.starts_with("/dev/")) continue;
+      for (const MemoryRange& range : Without({mapping.start, mapping.end}, input_.excluded)) {
+        ForEachPiece(&image_, range.start, range.end, [&](uint64_t, std::span<const uint64_t> words) {
+          for (const uint64_t word : words) {
+            if (word % BlockMap::kGrain == 0 && heap_.map.MayContain(word) && AnyContains(others_, word))
+              heap_.map.AddBlock(word);
+          }
+        });
+      }
     }
   }
 
@@ -278,7 +281,7 @@ class RootFinder {
 
   void AddMapping(uint32_t index) {
     const MemoryMapping& mapping = image_.mappings()[index];
-    if (!MayHoldPointers(mapping) || AnyContains(excluded_, mapping.start)) return;
+    if (!MayHoldPointers(mapping)) return;
     const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);
     AddOutsideHeaps({mapping.start, mapping.end}, is_data ? RootKind::kData : RootKind::kMapping, index,
                     image_.IsExecutable(index) && (IsPrivateAnonymous(mapping) || IsMemoryFile(mapping)));

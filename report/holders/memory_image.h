@@ -36,6 +36,7 @@ struct ImageThread {
   // show the other registers of a thread that is not stopped.
   std::vector<uint64_t> registers;
   bool has_all_registers = false;
+  bool resumes_call = false;  // stopped in a system call that goes on when the thread runs again
 };
 
 // Returns whether a mapping is searched for the program's pointers. Devices and what the kernel maps are not, nor are

@@ -83,19 +83,25 @@ class WokenSearch {
     return sleepers;
   }
 
-  // The waits of threads that slept at the beginning and still sleep.
+  // The waits of threads that slept at the beginning and still sleep, in a copy at the moment of the stop.
   std::vector<FutexWait> WaitsIn(const MemoryImage& image) const {
     std::vector<FutexWait> waits;
     for (uint32_t i = 0; i < image.threads().size(); ++i) {
       const ImageThread& thread = image.threads()[i];
       const auto sleeper = began_.find(thread.id);
       if (sleeper == began_.end() || thread.sp == 0) continue;
-      const std::optional<BlockedCall> call = BlockedCallOf(image_.pid(), thread.id);
-      if (found_.stopped ||
-          (call.has_value() && call->arguments[0] == sleeper->second.address && call->sp == thread.sp))
+      if (found_.stopped ? SleptAtStop(thread, sleeper->second.address) : Sleeps(thread, sleeper->second.address))
         waits.push_back({i, sleeper->second.address});
     }
     return waits;
+  }
+  bool Sleeps(const ImageThread& thread, uint64_t address) const {
+    const std::optional<BlockedCall> call = BlockedCallOf(image_.pid(), thread.id);
+    return call.has_value() && call->arguments[0] == address && call->sp == thread.sp;
+  }
+  bool SleptAtStop(const ImageThread& thread, uint64_t address) const {
+    const Sleepers::const_iterator at_stop = at_stop_.find(thread.id);
+    return at_stop != at_stop_.end() && at_stop->second.address == address && thread.resumes_call;
   }
 
   absl::StatusOr<LostThreads> SearchOnce(MemoryImage* image, const HeapBlocksInput& input) {
@@ -150,6 +156,7 @@ class WokenSearch {
     const absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
         CopiedImage::Make(&image_, budget->most_bytes, [&]() -> absl::Status {
           input = process_.PrepareUnchanged(false);
+          at_stop_ = SleepersNow();
           return absl::OkStatus();
         });
     if (rights != nullptr) rights->GiveUp();
@@ -190,7 +197,7 @@ class WokenSearch {
 
   ObservedProcess& process_;
   ProcessImage& image_;
-  Sleepers began_;
+  Sleepers began_, at_stop_;
   LostThreads lost_;
   NeverWoken found_;
 };

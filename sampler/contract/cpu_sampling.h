@@ -1,8 +1,8 @@
 // CPU samples: how they are requested, and why a process takes none.
 //
 // A CPU timer of the kernel counts the time that a thread runs, in user code and in system calls. Since Linux 5.9
-// (CONFIG_POSIX_CPU_TIMERS_TASK_WORK) its signal arrives when the thread returns to user code, so it interrupts no
-// system call. Before that, a call could fail with EINTR, or transfer less than it was asked to.
+// (CONFIG_POSIX_CPU_TIMERS_TASK_WORK) its signal arrives when the thread returns to user code, so it ends no
+// system call, with the exception in docs/limitations.md. Before that, a call could fail with EINTR, or be cut short.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_CPU_SAMPLING_H_
 #define HOLDFAST_SAMPLER_CONTRACT_CPU_SAMPLING_H_
 

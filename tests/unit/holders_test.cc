@@ -399,6 +399,25 @@ TEST(Roots, MemoryBelowTheStackPointerIsDeadOnlyOnTheThreadsOwnStack) {
   EXPECT_FALSE(covers(input));
 }
 
+// The kernel joins neighbouring mappings, also the library's and the program's.
+TEST(Roots, MemoryBesideTheLibrarysHoldsBlocks) {
+  constexpr uint64_t kMapping = 0x20000000, kLibrarys = 0x1000;
+  MadeHeap image("/lib/libc.so.6");
+  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  image.Add(kMapping, kMapping + 0x200000, "", std::string(0x200000, 'x'));
+  HeapBlocksInput input;
+  input.excluded = {{kMapping, kMapping + kLibrarys}};
+  const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&image, input);
+  ASSERT_TRUE(heap.ok()) << heap.status();
+  EXPECT_EQ(heap->unknown_bytes, 0x200000 - kLibrarys);
+  const std::vector<RootRange> roots = FindRoots(&image, *heap, input);
+  const auto covers = [&](uint64_t address) {
+    return std::any_of(roots.begin(), roots.end(), [=](const RootRange& root) { return root.range.Contains(address); });
+  };
+  EXPECT_TRUE(covers(kMapping + kLibrarys));
+  EXPECT_FALSE(covers(kMapping));
+}
+
 TEST(KernelWords, AreInTheTextOfEpollDescriptorsAndTimers) {
   std::vector<uint64_t> words;
   AddEpollData(

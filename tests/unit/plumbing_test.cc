@@ -130,6 +130,8 @@ TEST(Plumbing, AThreadsFunctionThatLeftTheStackIsNotItsLibrary) {
             "[thread function]");
   EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3;libc.so.6!start_thread", 10}}), "[thread function]");
   EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3", 10}}), "clone3");
+  EXPECT_NE(OwnerOfFirst({{"libstdc++.so.6!libstdc++.so.6!0xd44a2", 10}}), "[thread function]")
+      << "a walk that broke off";
   EXPECT_EQ(OwnerOfFirst({{"libc.so.6!clone3;libc.so.6!start_thread;libc.so.6!__nptl_free_tcb", 10}}),
             "__nptl_free_tcb");
 }

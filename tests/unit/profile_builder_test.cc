@@ -434,6 +434,29 @@ TEST(LockRecords, ConditionsTakeNoLocksPlace) {
   }
 }
 
+TEST(LockRecords, ArraysOfOneNameInTwoModulesAreTwoSums) {
+  TableSnapshot table = Process();
+  for (uint64_t i = 0; i < kMaxLocksWritten + 20; ++i) {
+    LockInfo lock{};
+    lock.address = 0x1000 + i * 64;
+    lock.kind = WaitKind::kMutex;
+    lock.waits = 1;
+    lock.wait_ns = 1000 - i;
+    table.locks_known.push_back(lock);
+  }
+  ProcessState state(std::move(table));
+  for (uint64_t i = 0; i < kMaxLocksWritten + 20; ++i)
+    state.waits.lock_classes.push_back({"locks[*]", i % 2 == 0 ? 0x1000u : 0x9000u});
+  Profile profile;
+  AddLockRecords(
+      state, false, [](uint32_t) { return std::vector<uint32_t>(); }, &profile);
+  std::vector<int32_t> sums;
+  for (const record::Lock& lock : profile.records().locks->lock) {
+    if (lock.locks > 1) sums.push_back(lock.locks);
+  }
+  EXPECT_EQ(sums, std::vector<int32_t>({10, 10}));
+}
+
 TEST(Comments, NameTheProcessAndTheSampling) {
   TableSnapshot s = Process();
   s.process.command_line = "app\n-v\x1b[31m";

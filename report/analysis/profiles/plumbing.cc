@@ -945,8 +945,8 @@ bool Plumbing::IsOnlyThreadStart(std::span<const uint32_t> frames) const {
     const std::string_view object = BaseName(ObjectOf(location.mapping));
     const auto lines = profile_.LinesOf(location);
     const std::string_view name = lines.empty() ? std::string_view() : NameOf(frame, lines.size() - 1);
-    const bool is_cxx =
-        object.starts_with("libstdc++") && (IsNameless(name) || name == "execute_native_thread_routine");
+    const bool is_cxx = object.starts_with("libstdc++") &&
+                        (name == "execute_native_thread_routine" || (IsNameless(name) && frames.size() > 1));
     const bool is_libc = std::find(kStarts.begin(), kStarts.end(), name) != kStarts.end() ||
                          (IsNameless(name) && object.starts_with("libc.so") && frames.size() > 1);
     if (!is_cxx && !is_libc) return false;

@@ -37,6 +37,13 @@ struct ThreadInfo {
   uint32_t stack = kNoStack;  // a stack of the state
 };
 
+// The symbol or array that contains a lock. Two modules, or two files of one, may have symbols of one name.
+struct LockClass {
+  std::string name;    // "shards[*].mutex"; "" if unknown
+  uint64_t start = 0;  // address of the symbol
+  auto operator<=>(const LockClass&) const = default;
+};
+
 // Who waits for whom. Stacks and locks have the table's indices; what is found outside the table is added at the end.
 struct WaitGraph {
   // Takes what the table says.
@@ -50,9 +57,8 @@ struct WaitGraph {
 
   std::vector<OngoingWaitInfo> ongoing;
   std::vector<LockInfo> locks;
-  // For each of `locks`: the symbol or array that contains it, "shards[*].mutex"; "" if unknown. Empty if nobody asked.
-  std::vector<std::string> lock_classes;
-  std::vector<ModuleInfo> modules;  // also those that only /proc/PID/maps lists, once a stack is walked
+  std::vector<LockClass> lock_classes;  // of each of `locks`; empty if nobody asked
+  std::vector<ModuleInfo> modules;      // also those that only /proc/PID/maps lists, once a stack is walked
   size_t table_stacks;
   std::vector<StackInfo> stacks;  // walked from outside: the indices after the table's
   std::vector<ThreadInfo> threads;
