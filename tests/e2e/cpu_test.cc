@@ -128,7 +128,9 @@ TEST_F(Cpu, IsNotSampledBehindAFilterFromBeforeTheStart) {
       RunAs(Launch::kPreload, {"cpu_timer_cases", "below-filter"}, {{"cpu", "1000"}, {"heap-interval", "1"}});
   EXPECT_TRUE(result.exited(0)) << result.Describe();
   EXPECT_FALSE(Newest(out(), "heap").empty()) << AllSummaries();
-  EXPECT_TRUE(Newest(out(), "cpu").empty()) << AllSummaries();
+  // The program that installs the filter may have used enough CPU time for a sample before.
+  for (const Decoded& profile : Newest(out(), "cpu"))
+    EXPECT_THAT(profile.Comment("command").value_or(""), ::testing::HasSubstr("below-filter"));
 }
 
 }  // namespace

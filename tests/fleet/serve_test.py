@@ -155,11 +155,13 @@ class Pprof(FleetTest):
                 program.step(3 if steps == 2 else 0)
 
     def test_errors_are_those_of_go(self):
-        self.start().step()
+        program = self.start()
+        program.step()
         server = self.serve()
         for path, status, text in (
             ("/debug/pprof/goroutine", 404, "Unknown profile\n"),
-            ("/debug/pprof/profile", 404, "Unknown profile\n"),
+            ("/debug/pprof/trace", 404, "Unknown profile: execution traces are those of Go's runtime\n"),
+            ("/debug/pprof/profile", 500, "CPU samples are off: holdfast set %d cpu=100\n" % program.pid),
             ("/debug/pprof/heap?seconds=0", 400, 'invalid value for "seconds" - must be a positive integer\n'),
             ("/debug/pprof/heap?seconds=-5", 400, 'invalid value for "seconds" - must be a positive integer\n'),
             ("/debug/pprof/heap?seconds=1e3", 400, 'invalid value for "seconds" - must be a positive integer\n'),

@@ -85,9 +85,12 @@ HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_vie
   // Go answers with what happens from now on, for 30 seconds if the request does not say how long.
   if (name == "profile") {
     if (const absl::StatusOr<TableSnapshot> now = process.table.TakeSnapshot();
-        now.ok() && now->cpu_state != CpuState::kOn)
-      return PprofError(500, fmt::format("CPU samples are off ({}): holdfast set {} cpu=100",
-                                         kCpuStateTexts[static_cast<int>(now->cpu_state)], process.pid.value_or(0)));
+        now.ok() && now->cpu_state != CpuState::kOn) {
+      const std::string_view why = kCpuStateTexts[static_cast<int>(now->cpu_state)];
+      return PprofError(500, now->cpu_state == CpuState::kOff
+                                 ? fmt::format("CPU samples are off: holdfast set {} cpu=100", process.pid.value_or(0))
+                                 : fmt::format("no CPU samples: {}", why));
+    }
     const std::string_view asked = request.Parameter("seconds");
     return Change(process, static_cast<int>(ProfileKind::kCpu), false, NumberOr0(asked) <= 0 ? "30" : asked, request);
   }
