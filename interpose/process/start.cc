@@ -158,6 +158,8 @@ extern "C" HOLDFAST_HIDDEN void* __dso_handle;
 // glibc and musl register these by different functions. fork: also for daemon and forkpty, which call it inside libc.
 void RegisterHandlers() {
   using Handler = void (*)();
+  const bool was_muted = thread_state.muted;
+  Mute(thread_state);  // musl allocates for its handlers: that memory is not the program's
   if (void* add = FindFunction("__cxa_at_quick_exit")) {
     const auto handler = [](void*) { AwaitLastProfile(); };
     reinterpret_cast<int (*)(void (*)(void*), void*)>(add)(handler, __dso_handle);
@@ -169,6 +171,7 @@ void RegisterHandlers() {
   } else if (void* musls = FindFunction("pthread_atfork")) {
     reinterpret_cast<int (*)(Handler, Handler, Handler)>(musls)(BeforeFork, AfterFork, InChild);
   }
+  thread_state.muted = was_muted;
 }
 
 void FindCleanupFunctions() {
