@@ -516,7 +516,7 @@ void SeeCpuSlow(ThreadState& thread) {
   const bool is_cramped = LittleStackLeft(kStackForTimer);
   const SignalsBlocked blocked;
   const Busy own;
-  if (!own.held()) return;
+  if (!own.held() || no_system_calls.load(std::memory_order_acquire)) return;
   SharedTable* const recorded = table();
   if (recorded != nullptr) {
     TableHeader& head = *recorded->header();
@@ -592,14 +592,15 @@ void EndCpuTimers() {
   if (!HasCpuTimers()) return;
   const SignalsBlocked blocked;
   interval_ns.store(0);
-  AwaitBounded(100, [] { return !busy.exchange(true, std::memory_order_acquire); });
+  const Busy own;
   DeleteAll();
   // This thread may be in the handler itself only if the sampler installed a filter, which it does not.
   AwaitBounded(1000, [] { return in_handler.load() == 0; });
   // A handler that has just counted itself out still returns, by a system call: a millisecond for that.
   AwaitBounded(20, [] { return false; });
   Report(CpuState::kFiltered);
-  busy.store(false, std::memory_order_release);
+  // Before `busy` is given up: a thread that waits for it makes no timer behind the filter.
+  no_system_calls.store(true, std::memory_order_release);
 }
 
 void ResumeCpuTimers() {
