@@ -89,7 +89,7 @@ HOLDFAST_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argume
   return CreateC11Thread(thread, start, argument);
 }
 
-// For another thread the next sample finds it.
+// If it names another thread, the next sample of that thread finds the name.
 HOLDFAST_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   if (UNLIKELY(!Ready())) return EAGAIN;
   const int result = real.pthread_setname_np(thread, name);

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxDescriptors = 1 << 18;
 constexpr size_t kMaxText = size_t{64} << 20;  // of one descriptor: 600,000 watched ones
 
-// Returns the hexadecimal number after the last `mark` of a line.
+// Adds the hexadecimal number after the last `mark` of a line, unless it is 0.
 void AddNumberAfter(absl::string_view line, absl::string_view mark, std::vector<uint64_t>* words) {
   const size_t at = line.rfind(mark);
   if (at == absl::string_view::npos) return;

@@ -50,6 +50,8 @@ constinit std::atomic<uint64_t> previous_flags{0};
 constinit std::atomic<uint64_t> frame_bytes{3584};
 constexpr uintptr_t kLargestFrame = 64 << 10;
 
+// The owner's id, and from bit 32 on 1 + the timer's number; 0: free. Without a number: being made. kByOther: made by
+// another thread, which cannot know whether the owner has thread-local memory of libc.
 using Slot = std::atomic<uint64_t>;
 extern Slot slots[];
 bool IsOurs(const void* value);
@@ -169,9 +171,6 @@ void MaskInHandlers() {
 
 // ---- The timers ----
 
-// The owner's id, and from bit 32 on 1 + the timer's number; 0: free. Without a number: being made. kByOther: made by
-// another thread, which cannot know whether the owner has thread-local memory of libc.
-using Slot = std::atomic<uint64_t>;
 constexpr uint64_t kByOther = uint64_t{1} << 63;
 constexpr int kNumberShift = 32;
 constexpr uint32_t kSlots = 8192, kProbes = 64;
@@ -341,7 +340,7 @@ long GiveTimer(uint32_t id, bool by_other, uint64_t every_ns) {
   const uint64_t value = slot->load(std::memory_order_acquire);
   if (NumberOf(value) >= 0) {
     if (SetTimer(slot, value, every_ns)) return 0;
-    // Of an earlier thread with this id.
+    // The timer is that of an earlier thread with this id.
     Delete(slot, value);
     uint64_t none = 0;
     if (!slot->compare_exchange_strong(none, uint64_t{id})) return -EAGAIN;

@@ -16,7 +16,7 @@ class NeverWoken : public Profiled {
     arguments.insert(arguments.end(), options.begin(), options.end());
     return RunTool(arguments);
   }
-  // What the answer says about them.
+  // The part of the answer about threads that are never woken.
   static std::string Part(const std::string& answer) {
     const size_t at = answer.find("never woken:");
     return at == std::string::npos ? "" : answer.substr(at);
