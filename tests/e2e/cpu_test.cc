@@ -112,7 +112,8 @@ TEST_P(CpuCases, AreNotChanged) {
 }
 
 TEST_F(Cpu, TakesAtMostAQuarterOfTheSignalsThatMayBePending) {
-  Command command = CommandFor(Launch::kPreload, {"cpu_timer_cases", "together"}, {{"cpu", "1000"}});
+  Command command =
+      CommandFor(Launch::kPreload, {"cpu_timer_cases", "together"}, {{"cpu", "1000"}, {"heap-interval", "1"}});
   // Other processes of this user may use some, but not as many.
   command.limits = {{RLIMIT_SIGPENDING, 40}};
   const RunResult result = RunAndSettle(command);
