@@ -20,12 +20,13 @@ void AddHoldersCommand(CLI::App& app, Invocation* invocation) {
       "tree by retained size: what would become free without this holder. A holder is a global variable, a function's\n"
       "frame on a thread's stack, thread-local variables, or a mapping. Below it are the blocks that it retains, by the\n"
       "calls that allocated them, by their class, or by their size. Blocks with several holders are listed once, below\n"
-      "several holders together. The program is not stopped, and runs nothing for it.\n"
+      "several holders together. The program is not stopped, unless --stop asks for it, and runs nothing for it.\n"
       "\n"
       "  holdfast holders 4242                      what holds the memory of process 4242\n"
       "  holdfast holders --of Session::Log 4242    what holds the blocks that this function allocated\n"
       "  holdfast holders --address 0x55550010 4242 the path from a root to the block at this address\n"
       "  holdfast holders --json 4242               the tree as JSON; --format csv: one line per row\n"
+      "  holdfast holders --stop 4242               stops the program while its memory is copied: about 0.2 s for each GiB\n"
       "  holdfast holders core.4242                 the same from a core file\n"
       "\n"
       "Works for every program on glibc's malloc, also if Holdfast was not loaded. Profiled programs also show the calls\n"
@@ -51,9 +52,11 @@ void AddHoldersCommand(CLI::App& app, Invocation* invocation) {
       ->check(WholeNumber())
       ->type_name("N")
       ->capture_default_str();
+  holders->add_flag("--stop", options->stop,
+                    "Stop the process while its memory is copied: all of one moment, and finds pointers in registers");
   holders
       ->add_option("--scan-memory", options->scan_memory,
-                   "Use at most this much memory [default: half of what is free]")
+                   "Use at most this much memory, with --stop also for the copy [default: half of what is free]")
       ->type_name("SIZE");
   holders->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);

@@ -17,6 +17,7 @@
 #include "report/base/value_units.h"
 #include "report/holders/holder_scan.h"
 #include "report/show/observed_process.h"
+#include "report/show/tracing_rights.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -79,8 +80,15 @@ class BlockLabels {
 
 class HoldersView {
  public:
-  HoldersView(ObservedProcess* process, HolderScan* scan, const HoldersOptions& options, ScanBudget* budget)
-      : process_(*process), scan_(*scan), options_(options), budget_(*budget), labels_(process, scan) {}
+  // `stopped_ns`: how long the process was stopped; 0: it was not.
+  HoldersView(ObservedProcess* process, HolderScan* scan, const HoldersOptions& options, ScanBudget* budget,
+              int64_t stopped_ns)
+      : process_(*process),
+        scan_(*scan),
+        options_(options),
+        budget_(*budget),
+        stopped_ns_(stopped_ns),
+        labels_(process, scan) {}
 
   void PrintTree(std::ostream& out) {
     const HolderTreeOptions tree{.least_share = options_.least_percent / 100,
@@ -226,6 +234,7 @@ class HoldersView {
                          FormatSize(static_cast<int64_t>(scan_.unreached_bytes())), scan_.unreached_blocks(),
                          process_.is_core() ? "CORE" : std::to_string(process_.pid()));
     }
+    if (stopped_ns_ > 0) out << fmt::format("; stopped for {}", FormatRoughTimeNs(stopped_ns_));
     out << "\n";
     if (const std::string note = Note(); !note.empty()) out << "  " << note << "\n";
     if (const uint64_t missing = process_.image().missing_bytes(); missing > 0) {
@@ -274,7 +283,12 @@ class HoldersView {
     json.Open('{').Key("pid").Number(process_.pid()).Key("process").String(process_.name());
     json.Key("heap").String(HeapDescription(heap.source)).Key("approximate").Bool(heap.source == BlockSource::kGuessed);
     json.Key("missing_bytes").Number(static_cast<int64_t>(process_.image().missing_bytes()));
-    json.Key("note").String(Note()).Key("blocks").Number(static_cast<int64_t>(scan_.used_blocks()));
+    json.Key("stopped_ns")
+        .Number(stopped_ns_)
+        .Key("note")
+        .String(Note())
+        .Key("blocks")
+        .Number(static_cast<int64_t>(scan_.used_blocks()));
     json.Key("bytes").Number(static_cast<int64_t>(scan_.used_bytes()));
     json.Key("unreached_blocks").Number(static_cast<int64_t>(scan_.unreached_blocks()));
     json.Key("unreached_bytes").Number(static_cast<int64_t>(scan_.unreached_bytes()));
@@ -294,6 +308,7 @@ class HoldersView {
   HolderScan& scan_;
   const HoldersOptions& options_;
   ScanBudget& budget_;
+  const int64_t stopped_ns_;
   BlockLabels labels_;
 };
 
@@ -327,8 +342,15 @@ int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& e
   }
   absl::StatusOr<ScanBudget> budget = BudgetFor(options.scan_memory);
   if (!budget.ok()) return Failed(budget.status(), err);
+  const TracingRights rights(options.stop);
   absl::StatusOr<std::unique_ptr<ObservedProcess>> process = ObservedProcess::Open(options.of_process, options.tables);
   if (!process.ok()) return Failed(process.status(), err);
+  const auto failed = [&](const absl::Status& status) {
+    return Failed(absl::Status(status.code(), fmt::format("{}: {}", (*process)->name(), std::string(status.message()))),
+                  err);
+  };
+  if (options.stop && (*process)->is_core())
+    return failed(absl::InvalidArgumentError("--stop needs a running process"));
   if (!options.function.empty() && !(*process)->has_table()) {
     return Failed(absl::NotFoundError(fmt::format("{}: --of needs allocation stacks, and {}", (*process)->name(),
                                                   (*process)->is_core()
@@ -336,15 +358,22 @@ int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& e
                                                       : "this process is not profiled. Start it with: holdfast run")),
                   err);
   }
-  const absl::StatusOr<HeapBlocksInput> input = (*process)->Prepare(true);
-  if (!input.ok()) return Failed(input.status(), err);
-  HolderScan scan(&(*process)->image(), (*process)->Names(), &*budget);
-  const bool wants_paths = !options.function.empty() || !options.address.empty();
-  if (absl::Status status = scan.Run(*input, wants_paths); !status.ok()) {
-    return Failed(absl::Status(status.code(), fmt::format("{}: {}", (*process)->name(), std::string(status.message()))),
-                  err);
+  StoppedCopy copy;
+  if (options.stop) {
+    absl::StatusOr<StoppedCopy> made = CopyStopped(process->get(), budget->most_bytes, true, &rights);
+    if (!made.ok()) return failed(made.status());
+    copy = *std::move(made);
+    budget->Take(copy.image->bytes());
+  } else {
+    absl::StatusOr<HeapBlocksInput> input = (*process)->Prepare(true);
+    if (!input.ok()) return Failed(input.status(), err);
+    copy.input = *std::move(input);
   }
-  HoldersView view(process->get(), &scan, options, &*budget);
+  MemoryImage* const image = copy.image != nullptr ? copy.image.get() : &(*process)->image();
+  HolderScan scan(image, (*process)->Names(), &*budget);
+  const bool wants_paths = !options.function.empty() || !options.address.empty();
+  if (absl::Status status = scan.Run(copy.input, wants_paths); !status.ok()) return failed(status);
+  HoldersView view(process->get(), &scan, options, &*budget, copy.image != nullptr ? copy.image->stopped_ns() : 0);
   if (!options.address.empty()) return view.PrintPath(address, out);
   if (!options.function.empty()) return view.PrintOf(*function, out);
   view.PrintTree(out);

@@ -26,6 +26,7 @@ struct HoldersOptions {
   std::string address;      // --address
   std::string format;       // text, json or csv
   std::string scan_memory;  // a size; "" = half of the free memory
+  bool stop = false;        // --stop: works on a copy, made while the process was stopped
   size_t depth = 6, rows = 15;
   double least_percent = 0.5;
   size_t width = 0;  // of the terminal; 0 = unlimited

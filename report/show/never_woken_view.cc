@@ -13,7 +13,6 @@
 #include "report/base/json_text.h"
 #include "report/base/printable.h"
 #include "report/base/value_units.h"
-#include "report/holders/copied_image.h"
 #include "report/holders/never_woken.h"
 #include "report/holders/unreachable.h"
 #include "report/show/observed_process.h"
@@ -151,18 +150,10 @@ class WokenSearch {
   absl::Status SearchCopy(const TracingRights* rights) {
     const absl::StatusOr<ScanBudget> budget = BudgetFor("");
     if (!budget.ok()) return budget.status();
-    if (rights != nullptr) rights->Use();
-    HeapBlocksInput input;
-    const absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
-        CopiedImage::Make(&image_, budget->most_bytes, [&]() -> absl::Status {
-          input = process_.PrepareUnchanged(false);
-          at_stop_ = SleepersNow();
-          return absl::OkStatus();
-        });
-    if (rights != nullptr) rights->GiveUp();
+    const absl::StatusOr<StoppedCopy> copy =
+        CopyStopped(&process_, budget->most_bytes, false, rights, [&] { at_stop_ = SleepersNow(); });
     if (!copy.ok()) return copy.status();
-    input.outermost_end = process_.OutermostEndsIn(copy->get());
-    absl::StatusOr<LostThreads> once = SearchOnce(copy->get(), input);
+    absl::StatusOr<LostThreads> once = SearchOnce(copy->image.get(), copy->input);
     if (!once.ok()) return once.status();
     lost_ = *std::move(once);
     return absl::OkStatus();

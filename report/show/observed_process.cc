@@ -258,6 +258,23 @@ const std::string& ObservedProcess::SiteOf(const LiveBlock& block) {
   return place->second;
 }
 
+absl::StatusOr<StoppedCopy> CopyStopped(ObservedProcess* process, uint64_t most_bytes, bool may_guess,
+                                        const TracingRights* rights, const std::function<void()>& while_stopped) {
+  StoppedCopy stopped;
+  if (rights != nullptr) rights->Use();
+  absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
+      CopiedImage::Make(process->running(), most_bytes, [&]() -> absl::Status {
+        stopped.input = process->PrepareUnchanged(may_guess);
+        if (while_stopped) while_stopped();
+        return absl::OkStatus();
+      });
+  if (rights != nullptr) rights->GiveUp();
+  if (!copy.ok()) return copy.status();
+  stopped.image = *std::move(copy);
+  stopped.input.outermost_end = process->OutermostEndsIn(stopped.image.get());
+  return stopped;
+}
+
 absl::StatusOr<ScanBudget> BudgetFor(const std::string& requested) {
   ScanBudget budget;
   const uint64_t available = AvailableBytes();

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,11 +18,13 @@
 #include "absl/status/statusor.h"
 #include "report/daemon/find_tables.h"
 #include "report/holders/big_array.h"
+#include "report/holders/copied_image.h"
 #include "report/holders/heap_blocks.h"
 #include "report/holders/holder_names.h"
 #include "report/holders/memory_image.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/snapshot.h"
+#include "report/show/tracing_rights.h"
 
 namespace holdfast {
 
@@ -98,6 +101,17 @@ class ObservedProcess {
   std::map<const ModuleInfo*, std::unique_ptr<ElfSymbols>> functions_;
   std::map<TaggedPc, Call> names_;
 };
+
+// The memory of a process while it was stopped, and what its table knew at that moment.
+struct StoppedCopy {
+  std::unique_ptr<CopiedImage> image;
+  HeapBlocksInput input;  // `image` must outlive it
+};
+
+// Stops the process only while its memory is copied; errors are those of CopiedImage::Make. `rights`: see tracing_rights.h;
+// null if we were not root. `while_stopped` reads what else must be of that moment; it may be empty.
+absl::StatusOr<StoppedCopy> CopyStopped(ObservedProcess* process, uint64_t most_bytes, bool may_guess,
+                                        const TracingRights* rights, const std::function<void()>& while_stopped = {});
 
 // How much memory a scan may use: `requested` ("512MiB"; "" = half of what the machine and our control group have
 // left). An error says that less is left than requested.

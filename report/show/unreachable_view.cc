@@ -15,7 +15,6 @@
 #include "report/base/json_text.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
-#include "report/holders/copied_image.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -313,20 +312,11 @@ absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, co
                            .has_suppressions = !suppressions.empty()};
   absl::StatusOr<Unreachable> found;
   if (choice.stop && !process->is_core()) {
-    if (choice.rights != nullptr) choice.rights->Use();
-    // The table must be of the same moment as the copy.
-    absl::StatusOr<HeapBlocksInput> input;
-    absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
-        CopiedImage::Make(process->running(), choice.most_bytes, [&]() -> absl::Status {
-          input = limited(process->PrepareUnchanged(false));
-          return input.status();
-        });
-    if (choice.rights != nullptr) choice.rights->GiveUp();
+    absl::StatusOr<StoppedCopy> copy = CopyStopped(process, choice.most_bytes, false, choice.rights);
     if (!copy.ok()) return failed(copy.status());
-    input->outermost_end = process->OutermostEndsIn(copy->get());
-    report.stopped_ns = (*copy)->stopped_ns();
+    report.stopped_ns = copy->image->stopped_ns();
     found = FindUnreachable(
-        copy->get(), [&] { return input; }, nullptr);
+        copy->image.get(), [&] { return limited(copy->input); }, nullptr);
     if (!found.ok()) return failed(found.status());
     KeepKnown(*process, RecordedAt(process->recorded()), &*found);
   } else {
@@ -380,6 +370,10 @@ int RunUnreachable(const UnreachableOptions& options, std::ostream& out, std::os
   const TracingRights rights(options.stop);
   absl::StatusOr<std::unique_ptr<ObservedProcess>> process = ObservedProcess::Open(options.of_process, options.tables);
   if (!process.ok()) return Failed(process.status(), err);
+  if (options.stop && (*process)->is_core()) {
+    return Failed(absl::InvalidArgumentError(fmt::format("{}: --stop needs a running process", (*process)->name())),
+                  err);
+  }
   const absl::StatusOr<UnreachableReport> report = FindUnreachableOf(
       process->get(), suppressions, {.stop = options.stop, .most_bytes = budget->most_bytes, .rights = &rights});
   if (!report.ok()) return Failed(report.status(), err);

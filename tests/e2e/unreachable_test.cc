@@ -188,6 +188,10 @@ TEST_F(Holders, VectorRegistersHoldBlocks) {
   const auto program = Start(CommandFor(Launch::kBare, {"held_elsewhere", "vector"}));
   const RunResult answer = Ask("leaks", *program, {"--unreachable", "--stop"});
   EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+  const RunResult tree = Ask("holders", *program, {"--stop", "--json"});
+  ASSERT_TRUE(tree.exited(0)) << tree.Describe();
+  EXPECT_THAT(tree.out, HasSubstr("\"unreached_blocks\":0,"));
+  EXPECT_THAT(tree.out, Not(HasSubstr("\"stopped_ns\":0,")));
 #endif
 }
 
@@ -265,6 +269,13 @@ TEST_F(Holders, ACoreFileAnswersAsTheProcessDid) {
   const RunResult tree = RunTool({"holders", "--format", "csv", core});
   EXPECT_GE(CsvValue(tree.out, "kept_large (held_memory)", 0), 1 << 20) << tree.Describe();
   EXPECT_THAT(tree.out, HasSubstr("Derived"));
+  for (const char* command : {"holders", "leaks"}) {
+    std::vector<std::string> arguments = {command, "--stop", core};
+    if (command == std::string("leaks")) arguments.insert(arguments.begin() + 1, "--unreachable");
+    const RunResult stopped = RunTool(arguments);
+    EXPECT_TRUE(stopped.exited(2)) << stopped.Describe();
+    EXPECT_THAT(stopped.err, HasSubstr("--stop needs a running process"));
+  }
 
   std::filesystem::resize_file(core, std::filesystem::file_size(core) / 2);
   const RunResult half = RunTool({"leaks", "--unreachable", core});
