@@ -220,7 +220,7 @@ void SkipSample(const RedirectedEntry& entry, const EntryRegisters& r, bool char
     default:
       break;  // its size is only known afterwards
   }
-  if (SharedTable* recorded = due ? table() : nullptr) recorded->Count(Loss::kStackMissing);
+  if (SharedTable* table = due ? CurrentTable() : nullptr) table->Count(Loss::kStackMissing);
 }
 
 // Returns whether the real function is still to be called.

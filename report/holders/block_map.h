@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/holders/memory_image.h"
+#include "report/holders/address_space.h"
 
 namespace holdfast {
 

@@ -16,7 +16,7 @@ void Marker::Sweep(const BlockMap::Heap& heap) {
       continue;
     }
     window_.assign(kWindow / sizeof(uint64_t), 0);
-    ForEachPiece(&image_, at, end, [&](uint64_t from, std::span<const uint64_t> words) {
+    ForEachPiece(&space_, at, end, [&](uint64_t from, std::span<const uint64_t> words) {
       std::copy(words.begin(), words.end(), window_.begin() + static_cast<ptrdiff_t>((from - at) / sizeof(uint64_t)));
     });
     for (int round = 0; round < kMaxRounds && waiting_.CountIn(first, last) > 0; ++round) {
@@ -46,7 +46,7 @@ void Marker::FollowOne(const MemoryRange& block) {
   if (start != surroundings_start_) {
     surroundings_start_ = start;
     surroundings_.assign(kNearBytes / sizeof(uint64_t), 0);
-    ForEachPiece(&image_, start, start + kNearBytes, [&](uint64_t at, std::span<const uint64_t> words) {
+    ForEachPiece(&space_, start, start + kNearBytes, [&](uint64_t at, std::span<const uint64_t> words) {
       std::copy(words.begin(), words.end(),
                 surroundings_.begin() + static_cast<ptrdiff_t>((at - start) / sizeof(uint64_t)));
     });

@@ -1,7 +1,7 @@
 // Marks all blocks to which pointers lead, from the roots on, in bounded memory: two bits for each block. Reads the
 // contents of many blocks at once, and whole pieces of the heap if many of their blocks are still to be read.
 //
-//    Marker marker(image, map);
+//    Marker marker(space, map);
 //    for (const RootRange& root : roots) marker.MarkRoot(root);
 //    marker.Follow();
 //    marker.IsMarked(block.number)
@@ -15,9 +15,9 @@
 #include <span>
 #include <vector>
 
+#include "report/holders/address_space.h"
 #include "report/holders/block_map.h"
 #include "report/holders/heap_blocks.h"
-#include "report/holders/memory_image.h"
 #include "report/holders/references.h"
 
 namespace holdfast {
@@ -56,7 +56,7 @@ class BlockReader {
  public:
   static constexpr uint64_t kSmallBlock = uint64_t{16} << 10;  // read together with others
 
-  explicit BlockReader(MemoryImage* image) : image_(*image) {}
+  explicit BlockReader(AddressSpace* space) : space_(*space) {}
 
   // visit(word): for each word of these blocks.
   template <typename Visit>
@@ -67,7 +67,7 @@ class BlockReader {
       const MemoryRange whole{(block.start + 7) & ~uint64_t{7}, block.end & ~uint64_t{7}};
       if (whole.start >= whole.end) continue;
       if (whole.end - whole.start > kSmallBlock) {
-        ForEachPiece(&image_, whole.start, whole.end, [&](uint64_t, std::span<const uint64_t> words) {
+        ForEachPiece(&space_, whole.start, whole.end, [&](uint64_t, std::span<const uint64_t> words) {
           for (const uint64_t word : words) visit(word);
         });
       } else {
@@ -78,13 +78,13 @@ class BlockReader {
     words_.resize(bytes / sizeof(uint64_t));
     for (size_t done = 0; done < small_.size();) {
       const std::span<const MemoryRange> rest(small_.data() + done, small_.size() - done);
-      const size_t got = image_.ReadEach(rest, reinterpret_cast<char*>(words_.data()));
+      const size_t got = space_.ReadEach(rest, reinterpret_cast<char*>(words_.data()));
       size_t count = 0;
       for (size_t i = 0; i < got; ++i) count += (rest[i].end - rest[i].start) / sizeof(uint64_t);
       for (size_t i = 0; i < count; ++i) visit(words_[i]);
       done += got;
       if (done < small_.size()) {  // a part of this block cannot be read
-        ForEachPiece(&image_, small_[done].start, small_[done].end, [&](uint64_t, std::span<const uint64_t> words) {
+        ForEachPiece(&space_, small_[done].start, small_[done].end, [&](uint64_t, std::span<const uint64_t> words) {
           for (const uint64_t word : words) visit(word);
         });
         ++done;
@@ -93,7 +93,7 @@ class BlockReader {
   }
 
  private:
-  MemoryImage& image_;
+  AddressSpace& space_;
   std::vector<MemoryRange> small_;
   std::vector<uint64_t> words_;
 };
@@ -108,13 +108,13 @@ struct OtherTargets {
 // other.
 class Marker {
  public:
-  Marker(MemoryImage* image, const BlockMap& map, OtherTargets others = {})
-      : image_(*image),
+  Marker(AddressSpace* space, const BlockMap& map, OtherTargets others = {})
+      : space_(*space),
         map_(map),
         others_(std::move(others)),
         marked_(map.size()),
         waiting_(map.size()),
-        reader_(image) {
+        reader_(space) {
     lowest_ = map.lowest();
     uint64_t end = map.lowest() + map.span();
     if (others_.range.start < others_.range.end) {
@@ -138,7 +138,7 @@ class Marker {
     if (next_.size() < kMaxNext) next_.push_back(block.number);
   }
   void MarkRoot(const RootRange& root) {
-    ForEachRootWord(&image_, root, lowest_, span_, [this](uint64_t, uint64_t word) { Mark(word); });
+    ForEachRootWord(&space_, root, lowest_, span_, [this](uint64_t, uint64_t word) { Mark(word); });
   }
   // Marks everything to which marked blocks lead.
   void Follow() {
@@ -167,7 +167,7 @@ class Marker {
   // Follows pointers, many blocks at a time.
   void FollowNext();
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   const BlockMap& map_;
   const OtherTargets others_;
   uint64_t lowest_ = 0, span_ = 0;  // of words that may be pointers

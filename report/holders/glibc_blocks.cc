@@ -53,7 +53,7 @@ namespace glibc_walk {
 // Reads single words through a window, which is small unless words are read in ascending order.
 class WindowReader {
  public:
-  explicit WindowReader(MemoryImage* image, uint64_t budget = UINT64_MAX) : image_(*image), budget_(budget) {}
+  explicit WindowReader(AddressSpace* space, uint64_t budget = UINT64_MAX) : space_(*space), budget_(budget) {}
 
   // Returns 0 if the word cannot be read, and once the budget is spent.
   uint64_t At(uint64_t address) {
@@ -74,17 +74,17 @@ class WindowReader {
     start_ = address;
     bytes_ = 0;
     if (budget_ < most || address > UINT64_MAX - kWindowBytes) return;
-    const MemoryRange run = image_.PopulatedRun(address, address + most);
+    const MemoryRange run = space_.PopulatedRun(address, address + most);
     if (run.start != address) {
       budget_ -= std::min(budget_, kSmallWindow);
       return;
     }
-    for (bytes_ = run.end - address; bytes_ >= sizeof(uint64_t) && !image_.Read(address, window_.data(), bytes_);)
+    for (bytes_ = run.end - address; bytes_ >= sizeof(uint64_t) && !space_.Read(address, window_.data(), bytes_);)
       bytes_ /= 2;
     if (budget_ != UINT64_MAX) budget_ -= most;
   }
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   uint64_t budget_;
   uint64_t start_ = 0, bytes_ = 0;
   std::vector<char> window_ = std::vector<char>(kWindowBytes);
@@ -120,10 +120,10 @@ class GlibcBlocks::Walk {
   using ChunkHeap = glibc_walk::ChunkHeap;
 
  public:
-  Walk(MemoryImage* image, const std::vector<MemoryRange>& excluded, BlockMap* blocks, GlibcBlocks* found)
-      : image_(*image),
-        words_(image),
-        search_words_(image, kMaxSearchedBytes),
+  Walk(AddressSpace* space, const std::vector<MemoryRange>& excluded, BlockMap* blocks, GlibcBlocks* found)
+      : space_(*space),
+        words_(space),
+        search_words_(space, kMaxSearchedBytes),
         excluded_(excluded),
         blocks_(*blocks),
         found_(*found) {}
@@ -133,18 +133,18 @@ class GlibcBlocks::Walk {
     // Without the main arena nothing here is glibc's: other allocators use [heap], too.
     if (!FindMainArena()) return;
     MemoryRange main;
-    for (const MemoryMapping& mapping : image_.mappings()) {
+    for (const MemoryMapping& mapping : space_.mappings()) {
       if (mapping.name == "[heap]") {
         // One heap may consist of several mappings.
         if (main.start == 0) main.start = mapping.start;
         main.end = mapping.end;
-      } else if (IsOrdinaryMemory(mapping) && &mapping != image_.MappingAt(main_top_)) {
+      } else if (IsOrdinaryMemory(mapping) && &mapping != space_.MappingAt(main_top_)) {
         FindInMapping(mapping);
       }
     }
     // A core file does not name the heap.
     if (main.start == 0) {
-      if (const MemoryMapping* mapping = image_.MappingAt(main_top_)) main = {mapping->start, mapping->end};
+      if (const MemoryMapping* mapping = space_.MappingAt(main_top_)) main = {mapping->start, mapping->end};
     }
     // If another allocator uses [heap], the main arena is elsewhere, and not walked.
     if (main.Contains(main_top_)) AddChunkHeap({{main.start, main.end}, main.start, true});
@@ -170,13 +170,13 @@ class GlibcBlocks::Walk {
   // The main arena is in libc's data, or in the program's if libc is linked into it. Returns false if there is none, or
   // if it has no memory: then another allocator replaces malloc.
   bool FindMainArena() {
-    for (size_t i = 0; i < image_.mappings().size(); ++i) {
-      const MemoryMapping& mapping = image_.mappings()[i];
+    for (size_t i = 0; i < space_.mappings().size(); ++i) {
+      const MemoryMapping& mapping = space_.mappings()[i];
       if (!mapping.writable || mapping.shared || !mapping.name.starts_with('/')) continue;
       MemoryRange data{mapping.start, mapping.end};
       // .bss continues in an anonymous mapping.
-      if (i + 1 < image_.mappings().size()) {
-        const MemoryMapping& next = image_.mappings()[i + 1];
+      if (i + 1 < space_.mappings().size()) {
+        const MemoryMapping& next = space_.mappings()[i + 1];
         if (next.start == mapping.end && next.name.empty() && next.writable) data.end = next.end;
       }
       if (data.end - data.start > kMaxLibcData) continue;
@@ -189,13 +189,13 @@ class GlibcBlocks::Walk {
     return main_bins_ != 0;
   }
   bool HasMapping(std::string_view file) const {
-    return std::any_of(image_.mappings().begin(), image_.mappings().end(),
+    return std::any_of(space_.mappings().begin(), space_.mappings().end(),
                        [&](const MemoryMapping& mapping) { return BaseName(mapping.name).starts_with(file); });
   }
   bool FindMainArenaIn(const MemoryRange& data) {
     uint64_t bins = 0;
     int attempts = kMaxAttempts;
-    ForEachPiece(&image_, data.start, data.end, [&](uint64_t at, std::span<const uint64_t> words) {
+    ForEachPiece(&space_, data.start, data.end, [&](uint64_t at, std::span<const uint64_t> words) {
       for (size_t i = 0; i + 1 < words.size() && bins == 0; ++i) {
         const uint64_t address = at + i * sizeof(uint64_t);
         if (words[i] != address - kChunkHead || words[i + 1] != words[i]) continue;
@@ -212,14 +212,14 @@ class GlibcBlocks::Walk {
     });
     if (bins == 0) return false;
     uint64_t top = 0;
-    if (!image_.Read(bins - kTopToBins, &top, sizeof top)) return false;
-    const MemoryMapping* mapping = image_.MappingAt(top);
+    if (!space_.Read(bins - kTopToBins, &top, sizeof top)) return false;
+    const MemoryMapping* mapping = space_.MappingAt(top);
     if (mapping == nullptr || top % kChunkStep != 0 || (mapping->name != "[heap]" && !IsOrdinaryMemory(*mapping)))
       return false;
     main_bins_ = bins;
     main_top_ = top;
     key_candidates_ = {};
-    ForEachPiece(&image_, data.start, data.end, [&](uint64_t, std::span<const uint64_t> words) {
+    ForEachPiece(&space_, data.start, data.end, [&](uint64_t, std::span<const uint64_t> words) {
       for (const uint64_t word : words) {
         if (MayBeKey(word)) key_candidates_.Add(word);
       }
@@ -232,10 +232,10 @@ class GlibcBlocks::Walk {
     constexpr uint64_t kMaxThreads = 1 << 22, kMaxArenaBytes = uint64_t{1} << 47;
     std::array<uint64_t, kBinWords> words;
     uint64_t tail[5];
-    if (!image_.Read(at + kBinsToNext, tail, sizeof tail) || tail[0] == 0 || tail[0] % 8 != 0 || tail[1] % 8 != 0 ||
+    if (!space_.Read(at + kBinsToNext, tail, sizeof tail) || tail[0] == 0 || tail[0] % 8 != 0 || tail[1] % 8 != 0 ||
         tail[2] > kMaxThreads || tail[3] == 0 || tail[3] > tail[4] || tail[4] > kMaxArenaBytes)
       return false;
-    if (!image_.Read(at, words.data(), sizeof words)) return false;
+    if (!space_.Read(at, words.data(), sizeof words)) return false;
     int wrong = 0, empty = 0;
     for (int i = 0; i < kBinWords && wrong <= kMaxTornWords; ++i) {
       const uint64_t bin = at + static_cast<uint64_t>(i / 2 * 16) - kChunkHead, word = words[static_cast<size_t>(i)];
@@ -245,7 +245,7 @@ class GlibcBlocks::Walk {
     return wrong <= kMaxTornWords && empty >= 2;
   }
   bool IsInOrdinaryMemory(uint64_t chunk) const {
-    const MemoryMapping* mapping = chunk % kChunkStep == 0 ? image_.MappingAt(chunk) : nullptr;
+    const MemoryMapping* mapping = chunk % kChunkStep == 0 ? space_.MappingAt(chunk) : nullptr;
     return mapping != nullptr && (mapping->name == "[heap]" || IsOrdinaryMemory(*mapping));
   }
   // The number is random; glibc takes care that it looks so since 2.42.
@@ -253,7 +253,7 @@ class GlibcBlocks::Walk {
     constexpr uint64_t kUnusual = uint64_t{1} << 32;
     const int ones = std::popcount(word);
     return ones >= 12 && ones <= 52 && word > kUnusual && word < UINT64_MAX - kUnusual &&
-           image_.MappingAt(word) == nullptr;
+           space_.MappingAt(word) == nullptr;
   }
   // Since 2.34: the second word of a cached chunk is the number, and the first is the next cached chunk, hidden.
   bool IsCached(uint64_t block) {
@@ -309,7 +309,7 @@ class GlibcBlocks::Walk {
     std::vector<MemoryRange> rest;
     uint64_t from = mapping.start;
     for (uint64_t at = (mapping.start + kArenaHeap - 1) / kArenaHeap * kArenaHeap; at < mapping.end && at >= from;) {
-      const MemoryRange run = image_.PopulatedRun(at, mapping.end);
+      const MemoryRange run = space_.PopulatedRun(at, mapping.end);
       if (run.start > at) {
         at = (run.start + kArenaHeap - 1) / kArenaHeap * kArenaHeap;
         continue;
@@ -330,13 +330,13 @@ class GlibcBlocks::Walk {
   std::optional<ChunkHeap> ArenaHeapAt(uint64_t at, uint64_t end) {
     constexpr uint64_t kLargestHead = 256;
     uint64_t head[4], first = 0;
-    if (!image_.Read(at, head, sizeof head)) return std::nullopt;
+    if (!space_.Read(at, head, sizeof head)) return std::nullopt;
     const uint64_t arena = head[0], bytes = head[2];
     if (arena < kArenaHeap || arena % kArenaHeap == 0 || arena % kArenaHeap >= kLargestHead || bytes % kPage != 0 ||
         bytes == 0 || bytes > kArenaHeap || bytes > head[3] || at + bytes > end) {
       return std::nullopt;
     }
-    if (!image_.Read(arena - arena % kArenaHeap, &first, sizeof first) || first != arena) return std::nullopt;
+    if (!space_.Read(arena - arena % kArenaHeap, &first, sizeof first) || first != arena) return std::nullopt;
     const bool has_state = arena - arena % kArenaHeap == at;
     const uint64_t from = has_state ? arena : at + 0x20;
     for (uint64_t chunk = from / kChunkStep * kChunkStep; chunk < from + kMaxArenaHead && chunk < at + bytes;
@@ -353,7 +353,7 @@ class GlibcBlocks::Walk {
   void FindMappedChunks(const MemoryRange& range) {
     uint64_t at = AddChain(range.start, ChainEnd(range.start, range.end));
     while (at < range.end) {
-      const MemoryRange run = image_.PopulatedRun(at, range.end);
+      const MemoryRange run = space_.PopulatedRun(at, range.end);
       if (run.start >= range.end) return;
       at = run.start / kPage * kPage;
       const uint64_t chain_end = ChainEnd(at, range.end);
@@ -427,12 +427,12 @@ class GlibcBlocks::Walk {
   }
 
   std::string LibcVersion() {
-    for (const MemoryMapping& mapping : image_.mappings()) {
+    for (const MemoryMapping& mapping : space_.mappings()) {
       const std::string_view name = BaseName(mapping.name);
       if ((!name.starts_with("libc.so.6") && !name.starts_with("libc-2.")) || mapping.writable || !mapping.readable)
         continue;
       std::string text(std::min<uint64_t>(mapping.end - mapping.start, 4 << 20), '\0');
-      if (!image_.Read(mapping.start, text.data(), text.size())) continue;
+      if (!space_.Read(mapping.start, text.data(), text.size())) continue;
       if (std::string version = GlibcVersionIn(text); !version.empty()) return version;
     }
     return "";
@@ -465,7 +465,7 @@ class GlibcBlocks::Walk {
   std::vector<CacheEntry> ReadCache(const BlockMap::Block& block, const CacheLayout& layout) {
     std::array<char, 0x280> bytes;
     std::vector<CacheEntry> entries;
-    if (!image_.Read(block.range.start, bytes.data(), kCacheBins * (layout.count_bytes + sizeof(uint64_t)))) return {};
+    if (!space_.Read(block.range.start, bytes.data(), kCacheBins * (layout.count_bytes + sizeof(uint64_t)))) return {};
     for (uint64_t i = 0; i < kCacheBins; ++i) {
       CacheEntry entry{};
       memcpy(&entry.count, bytes.data() + i * layout.count_bytes, layout.count_bytes);
@@ -497,7 +497,7 @@ class GlibcBlocks::Walk {
         // 2.29 to 2.33: the second word of a cached block is the address of the cache. Before, there is no mark.
         const bool is_marked = std::all_of(entries.begin(), entries.end(), [&](const CacheEntry& entry) {
           uint64_t words[2];
-          return image_.Read(entry.block, words, sizeof words) && words[1] == block.range.start;
+          return space_.Read(entry.block, words, sizeof words) && words[1] == block.range.start;
         });
         if (entries.empty() || (!is_marked && layout.count_bytes > 1)) continue;
         found_.knows_caches_ = true;
@@ -516,7 +516,7 @@ class GlibcBlocks::Walk {
   void FollowPlainList(const CacheEntry& entry) {
     uint64_t block = entry.block;
     for (uint64_t i = 0; i < entry.count && block != 0; ++i) {
-      if (!MarkCached(block, kLargestCached) || !image_.Read(block, &block, sizeof block)) {
+      if (!MarkCached(block, kLargestCached) || !space_.Read(block, &block, sizeof block)) {
         found_.knows_caches_ = false;
         return;
       }
@@ -526,7 +526,7 @@ class GlibcBlocks::Walk {
   void MarkBySecondWord(const std::set<uint64_t>& keys) {
     std::vector<uint64_t> cached;
     for (const ChunkHeap& heap : heaps_) {
-      ForEachPiece(&image_, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
+      ForEachPiece(&space_, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
         for (size_t i = 1; i < words.size(); i += 2) {
           if (words[i] >= *keys.begin() && words[i] <= *keys.rbegin() && keys.contains(words[i]))
             cached.push_back(at + (i - 1) * sizeof(uint64_t));
@@ -545,7 +545,7 @@ class GlibcBlocks::Walk {
     for (size_t i = 0; i < kMaxArenas && main_state == 0; ++i) {
       uint64_t next = 0;
       const uint64_t place = i == 0 ? main_bins_ + kBinsToNext : state + kBinsToNext + StateToBinsOf(state);
-      if (!image_.Read(place, &next, sizeof next)) break;
+      if (!space_.Read(place, &next, sizeof next)) break;
       if (next < main_bins_ && main_bins_ - next <= kStateToBins) main_state = next;
       if (next == 0 || next == state) break;
       state = next;
@@ -576,7 +576,7 @@ class GlibcBlocks::Walk {
   void FollowFastBins(uint64_t bins, uint64_t distance) {
     std::array<uint64_t, kFastBins> heads;
     if (distance < kStateToBins226) return;
-    if (!image_.Read(bins - kFastBinsToBins, heads.data(), sizeof heads)) {
+    if (!space_.Read(bins - kFastBinsToBins, heads.data(), sizeof heads)) {
       found_.knows_caches_ = false;
       return;
     }
@@ -585,7 +585,7 @@ class GlibcBlocks::Walk {
         const uint64_t block = chunk + kChunkHead;
         uint64_t next = 0;
         // A list that was changed meanwhile leads to a block that is free already, or to none.
-        if (!MarkCached(block, 0x100) || !image_.Read(block, &next, sizeof next)) {
+        if (!MarkCached(block, 0x100) || !space_.Read(block, &next, sizeof next)) {
           found_.knows_caches_ = false;
           break;
         }
@@ -596,7 +596,7 @@ class GlibcBlocks::Walk {
     }
   }
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   WindowReader words_, search_words_;
   const std::vector<MemoryRange>& excluded_;
   BlockMap& blocks_;
@@ -609,8 +609,8 @@ class GlibcBlocks::Walk {
   GlibcBlocks& found_;
 };
 
-GlibcBlocks::GlibcBlocks(MemoryImage* image, const std::vector<MemoryRange>& excluded, BlockMap* blocks)
-    : walk_(std::make_unique<Walk>(image, excluded, blocks, this)) {}
+GlibcBlocks::GlibcBlocks(AddressSpace* space, const std::vector<MemoryRange>& excluded, BlockMap* blocks)
+    : walk_(std::make_unique<Walk>(space, excluded, blocks, this)) {}
 GlibcBlocks::~GlibcBlocks() = default;
 
 void GlibcBlocks::FindHeaps() { walk_->FindHeaps(); }

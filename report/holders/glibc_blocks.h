@@ -27,8 +27,8 @@
 #include <string_view>
 #include <vector>
 
+#include "report/holders/address_space.h"
 #include "report/holders/block_map.h"
-#include "report/holders/memory_image.h"
 
 namespace holdfast {
 
@@ -36,7 +36,7 @@ class GlibcBlocks {
  public:
   // `excluded`: ranges that are no heap, because the program has mapped them itself; by address. All arguments must
   // outlive this.
-  GlibcBlocks(MemoryImage* image, const std::vector<MemoryRange>& excluded, BlockMap* blocks);
+  GlibcBlocks(AddressSpace* space, const std::vector<MemoryRange>& excluded, BlockMap* blocks);
   ~GlibcBlocks();
 
   // Adds the heaps to the map. Then the caller seals the map.

@@ -22,9 +22,9 @@ constexpr uint64_t kMaxBeforeStart = 256;
 
 bool IsPrivateAnonymous(const MemoryMapping& mapping) { return mapping.is_anonymous() && !mapping.shared; }
 
-bool HasStackPointer(const MemoryImage& image, const MemoryRange& range) {
-  return std::any_of(image.threads().begin(), image.threads().end(),
-                     [&](const ImageThread& thread) { return thread.sp != 0 && range.Contains(thread.sp); });
+bool HasStackPointer(const AddressSpace& space, const MemoryRange& range) {
+  return std::any_of(space.threads().begin(), space.threads().end(),
+                     [&](const TargetThread& thread) { return thread.sp != 0 && range.Contains(thread.sp); });
 }
 
 // Returns the parts of a range that no hole covers. `holes`: by address, without overlaps.
@@ -42,14 +42,14 @@ std::vector<MemoryRange> Without(MemoryRange range, const std::vector<MemoryRang
 
 class BlockFinder {
  public:
-  BlockFinder(MemoryImage* image, const HeapBlocksInput& input) : image_(*image), input_(input) {}
+  BlockFinder(AddressSpace* space, const HeapBlocksInput& input) : space_(*space), input_(input) {}
 
   absl::StatusOr<HeapBlocks> Run() {
     BlockMap& map = heap_.map;
     std::vector<MemoryRange> no_heap = input_.mapped;
     no_heap.insert(no_heap.end(), input_.excluded.begin(), input_.excluded.end());
     std::sort(no_heap.begin(), no_heap.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-    GlibcBlocks glibc(&image_, no_heap, &map);
+    GlibcBlocks glibc(&space_, no_heap, &map);
     glibc.FindHeaps();
     for (const BlockMap::Heap& heap : map.heaps()) glibc_.push_back(heap.range);
     std::sort(glibc_.begin(), glibc_.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
@@ -71,7 +71,7 @@ class BlockFinder {
       std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     heap_.glibc_version = glibc.version();
     heap_.knows_free = glibc.knows_caches() || glibc_.empty();
-    for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += image_.PopulatedBytes(heap.range);
+    for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += space_.PopulatedBytes(heap.range);
     heap_.source = !others_.empty() ? source_of_others_ : glibc_.empty() ? BlockSource::kNone : BlockSource::kGlibc;
     return std::move(heap_);
   }
@@ -80,15 +80,15 @@ class BlockFinder {
   // Finds the memory of other allocators: mappings with recorded blocks, or large ones if glibc's heaps are small.
   void FindOtherHeaps() {
     uint64_t in_glibc = 0, unknown = 0;
-    for (const MemoryRange& range : glibc_) in_glibc += image_.PopulatedBytes(range);
+    for (const MemoryRange& range : glibc_) in_glibc += space_.PopulatedBytes(range);
     std::vector<MemoryRange> large;
-    for (const MemoryMapping& mapping : image_.mappings()) {
+    for (const MemoryMapping& mapping : space_.mappings()) {
       const bool is_main_heap = mapping.name == "[heap]";
       if (!mapping.writable || !(IsPrivateAnonymous(mapping) || is_main_heap)) continue;
       // The kernel joins mappings: Holdfast's memory may be beside the program's, and glibc's large blocks between
       // another allocator's memory.
       for (const MemoryRange& range : Without({mapping.start, mapping.end}, input_.excluded)) {
-        if (HasStackPointer(image_, range)) continue;
+        if (HasStackPointer(space_, range)) continue;
         const bool overlaps = OverlapsGlibc(range);
         if (!overlaps && HasRecorded(range)) {
           others_.push_back(range);
@@ -98,7 +98,7 @@ class BlockFinder {
           continue;
         for (const MemoryRange& piece : Without(range, glibc_)) {
           if (!is_main_heap && piece.end - piece.start < kMinGuessedHeap) continue;
-          const uint64_t bytes = image_.PopulatedBytes(piece);
+          const uint64_t bytes = space_.PopulatedBytes(piece);
           unknown += bytes;
           if (bytes > 0) large.push_back(piece);
         }
@@ -152,10 +152,10 @@ class BlockFinder {
 
   // Every address that any word names is the start of a block.
   void Guess() {
-    for (const MemoryMapping& mapping : image_.mappings()) {
+    for (const MemoryMapping& mapping : space_.mappings()) {
       if (!mapping.writable || mapping.name.starts_with("/dev/")) continue;
       for (const MemoryRange& range : Without({mapping.start, mapping.end}, input_.excluded)) {
-        ForEachPiece(&image_, range.start, range.end, [&](uint64_t, std::span<const uint64_t> words) {
+        ForEachPiece(&space_, range.start, range.end, [&](uint64_t, std::span<const uint64_t> words) {
           for (const uint64_t word : words) {
             if (word % BlockMap::kGrain == 0 && heap_.map.MayContain(word) && AnyContains(others_, word))
               heap_.map.AddBlock(word);
@@ -165,7 +165,7 @@ class BlockFinder {
     }
   }
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   const HeapBlocksInput& input_;
   HeapBlocks heap_;
   std::vector<MemoryRange> glibc_, others_;
@@ -183,10 +183,10 @@ struct ThreadBlock {
 
 // Returns the first control block in a range. A block begins with its own address and contains it a second time, and
 // has the address and size of the stack.
-std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, uint64_t end) {
+std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, uint64_t end) {
   std::optional<ThreadBlock> found;
   if (end > from && end - from > kLongestStack) end = from + kLongestStack;
-  ForEachPiece(image, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
+  ForEachPiece(space, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
                [&](uint64_t at, std::span<const uint64_t> words) {
                  const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
                  for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
@@ -194,7 +194,7 @@ std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, ui
                    if (words[i] != address || words[i + 2] != address) continue;
                    std::array<uint64_t, kMaxThreadBlock / 8> block;
                    size_t bytes = sizeof block;
-                   while (bytes > kThreadIdOffset && !image->Read(address, block.data(), bytes)) bytes -= 64;
+                   while (bytes > kThreadIdOffset && !space->Read(address, block.data(), bytes)) bytes -= 64;
                    if (bytes <= kThreadIdOffset) continue;
                    ThreadBlock one{
                        .address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
@@ -214,15 +214,15 @@ std::optional<ThreadBlock> FindThreadBlock(MemoryImage* image, uint64_t from, ui
 
 class RootFinder {
  public:
-  RootFinder(MemoryImage* image, const HeapBlocks& heap, const HeapBlocksInput& input)
-      : image_(*image), heap_(heap), input_(input), excluded_(input.excluded) {}
+  RootFinder(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input)
+      : space_(*space), heap_(heap), input_(input), excluded_(input.excluded) {}
 
   std::vector<RootRange> Run() {
-    for (uint32_t i = 0; i < image_.threads().size(); ++i) AddStackOf(i);
+    for (uint32_t i = 0; i < space_.threads().size(); ++i) AddStackOf(i);
     FindEndedThreads();
     for (std::vector<MemoryRange>* ranges : {&dead_, &parts_of_threads_})
       std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-    for (uint32_t i = 0; i < image_.mappings().size(); ++i) AddMapping(i);
+    for (uint32_t i = 0; i < space_.mappings().size(); ++i) AddMapping(i);
     for (const MemoryRange& gap : heap_.gaps) roots_.push_back({gap, RootKind::kGap, 0});
     std::sort(roots_.begin(), roots_.end(),
               [](const RootRange& a, const RootRange& b) { return a.range.start < b.range.start; });
@@ -231,18 +231,18 @@ class RootFinder {
 
  private:
   void AddStackOf(uint32_t index) {
-    const ImageThread& thread = image_.threads()[index];
-    const MemoryMapping* mapping = thread.sp == 0 ? nullptr : image_.MappingAt(thread.sp);
+    const TargetThread& thread = space_.threads()[index];
+    const MemoryMapping* mapping = thread.sp == 0 ? nullptr : space_.MappingAt(thread.sp);
     if (mapping == nullptr || heap_.map.HeapAt(thread.sp) != nullptr) return;
     const uint64_t live = (thread.sp - std::min(kRedZone, thread.sp)) & ~uint64_t{7};
     if (mapping->name == "[stack]") {
-      const uint64_t start = image_.stack_start();
+      const uint64_t start = space_.stack_start();
       if (thread.number == 1 && WalkEndsIn(thread, {start - kMaxBeforeStart, start + kMaxBeforeStart}))
         dead_.push_back({mapping->start, live});
       AddOfThread({std::max(live, mapping->start), mapping->end}, RootKind::kStack, index);
       return;
     }
-    const std::optional<ThreadBlock> block = FindThreadBlock(&image_, thread.sp, mapping->end);
+    const std::optional<ThreadBlock> block = FindThreadBlock(&space_, thread.sp, mapping->end);
     // Coroutines may have their stacks in the same mapping: nothing is known to be dead.
     if (!block.has_value() || block->stack.start == 0 || !block->stack.Contains(thread.sp)) return;
     if (block->id != thread.inner_id) return;
@@ -251,7 +251,7 @@ class RootFinder {
     AddOfThread({live, block->address}, RootKind::kStack, index);
     AddOfThread({block->address, block->stack.end}, RootKind::kThreadBlock, index);
   }
-  bool WalkEndsIn(const ImageThread& thread, const MemoryRange& expected) const {
+  bool WalkEndsIn(const TargetThread& thread, const MemoryRange& expected) const {
     const std::optional<uint64_t> end = input_.outermost_end ? input_.outermost_end(thread) : std::nullopt;
     return end.has_value() && expected.Contains(*end - 1);
   }
@@ -263,16 +263,16 @@ class RootFinder {
 
   // libc keeps the stacks of threads that have ended. Their control blocks remain roots: joining returns the result.
   void FindEndedThreads() {
-    const std::vector<MemoryMapping>& mappings = image_.mappings();
+    const std::vector<MemoryMapping>& mappings = space_.mappings();
     for (size_t i = 1; i < mappings.size(); ++i) {
       const MemoryMapping& mapping = mappings[i];
       const MemoryRange range{mapping.start, mapping.end};
       const bool has_guard = mappings[i - 1].end == mapping.start && !mappings[i - 1].readable;
-      if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || HasStackPointer(image_, range) ||
+      if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || HasStackPointer(space_, range) ||
           heap_.map.HeapAt(mapping.end - 1) != nullptr)
         continue;
       const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMaxThreadLocal);
-      const std::optional<ThreadBlock> block = FindThreadBlock(&image_, from, mapping.end);
+      const std::optional<ThreadBlock> block = FindThreadBlock(&space_, from, mapping.end);
       if (!block.has_value() || block->id != 0 || block->stack.start == 0) continue;
       const uint64_t start = std::max(block->stack.start, mapping.start);
       if (start < block->address) dead_.push_back({start, block->address});
@@ -280,17 +280,17 @@ class RootFinder {
   }
 
   void AddMapping(uint32_t index) {
-    const MemoryMapping& mapping = image_.mappings()[index];
+    const MemoryMapping& mapping = space_.mappings()[index];
     if (!MayHoldPointers(mapping)) return;
     const bool is_data = mapping.name.starts_with('/') || IsBehindFile(index);
     AddOutsideHeaps({mapping.start, mapping.end}, is_data ? RootKind::kData : RootKind::kMapping, index,
-                    image_.IsExecutable(index) && (IsPrivateAnonymous(mapping) || IsMemoryFile(mapping)));
+                    space_.IsExecutable(index) && (IsPrivateAnonymous(mapping) || IsMemoryFile(mapping)));
   }
   // A module's .bss continues its data in an anonymous mapping.
   bool IsBehindFile(uint32_t index) const {
-    if (index == 0 || !image_.mappings()[index].name.empty()) return false;
-    const MemoryMapping& before = image_.mappings()[index - 1];
-    return before.end == image_.mappings()[index].start && before.writable && before.name.starts_with('/');
+    if (index == 0 || !space_.mappings()[index].name.empty()) return false;
+    const MemoryMapping& before = space_.mappings()[index - 1];
+    return before.end == space_.mappings()[index].start && before.writable && before.name.starts_with('/');
   }
 
   // Adds a range without heaps, the parts of stacks that are known, and the allocator's state.
@@ -314,7 +314,7 @@ class RootFinder {
     if (range.start < hole->start) *hole = range;
   }
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   const HeapBlocks& heap_;
   const HeapBlocksInput& input_;
   const std::vector<MemoryRange>& excluded_;
@@ -324,12 +324,12 @@ class RootFinder {
 
 }  // namespace
 
-absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksInput& input) {
-  return BlockFinder(image, input).Run();
+absl::StatusOr<HeapBlocks> FindHeapBlocks(AddressSpace* space, const HeapBlocksInput& input) {
+  return BlockFinder(space, input).Run();
 }
 
-std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const HeapBlocksInput& input) {
-  return RootFinder(image, heap, input).Run();
+std::vector<RootRange> FindRoots(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input) {
+  return RootFinder(space, heap, input).Run();
 }
 
 }  // namespace holdfast

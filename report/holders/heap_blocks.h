@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/holders/address_space.h"
 #include "report/holders/block_map.h"
-#include "report/holders/memory_image.h"
 #include "report/observe/memory/live_blocks.h"
 
 namespace holdfast {
@@ -28,7 +28,7 @@ namespace holdfast {
 enum class BlockSource : uint8_t { kNone, kGlibc, kRecorded, kGuessed };
 
 // Returns the upper end of the outermost frame of a sleeping thread; nothing if its stack cannot be walked completely.
-using OutermostEnd = std::function<std::optional<uint64_t>(const ImageThread&)>;
+using OutermostEnd = std::function<std::optional<uint64_t>(const TargetThread&)>;
 
 struct HeapBlocksInput {
   std::span<const LiveBlock> recorded;  // that Holdfast knows, by address; empty: none. The caller keeps them
@@ -50,7 +50,7 @@ struct HeapBlocks {
   std::vector<MemoryRange> ignored;  // the allocator's own state outside heaps, by address
 };
 
-absl::StatusOr<HeapBlocks> FindHeapBlocks(MemoryImage* image, const HeapBlocksInput& input);
+absl::StatusOr<HeapBlocks> FindHeapBlocks(AddressSpace* space, const HeapBlocksInput& input);
 
 // Where glibc's struct pthread has the thread's id (2.26 to 2.43). Up to 2.42 a joining thread waits for this word.
 inline constexpr uint64_t kThreadIdOffset = 0x2d0;
@@ -68,7 +68,7 @@ struct RootRange {
 // pointer on, thread-local variables, other mappings. Without Holdfast's own memory, and without the stacks of threads
 // that have ended. The memory below a stack pointer counts as dead only if the walk of the stack ends where the thread's
 // stack begins: the stacks of other coroutines may be below that of a running one.
-std::vector<RootRange> FindRoots(MemoryImage* image, const HeapBlocks& heap, const HeapBlocksInput& input);
+std::vector<RootRange> FindRoots(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input);
 
 }  // namespace holdfast
 

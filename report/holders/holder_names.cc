@@ -26,17 +26,17 @@ std::string Readable(std::string_view mangled) {
 
 std::string ObjectName(const ModuleInfo& module) { return Printable(BaseName(WithoutDeletedMark(module.path))); }
 
-std::string ThreadText(const ImageThread& thread) {
+std::string ThreadText(const TargetThread& thread) {
   return fmt::format("T{}{}{}", thread.number, thread.name.empty() ? "" : " ", Printable(thread.name));
 }
 
 }  // namespace
 
-HolderNames::HolderNames(MemoryImage* image, NameSources sources)
-    : image_(*image),
+HolderNames::HolderNames(AddressSpace* space, NameSources sources)
+    : space_(*space),
       sources_(std::move(sources)),
       modules_(sources_.modules.size()),
-      frames_(image->threads().size()) {}
+      frames_(space->threads().size()) {}
 
 uint32_t HolderNames::Numbered(RootKind kind, std::string name, uint32_t thread) {
   const auto [place, added] =
@@ -66,7 +66,7 @@ std::string HolderNames::VariableAt(uint64_t address, uint64_t* end, std::string
   *end = address + sizeof(uint64_t);
   const ModuleInfo* module = ModuleAt(address);
   if (module == nullptr) {
-    const MemoryMapping* mapping = image_.MappingAt(address);
+    const MemoryMapping* mapping = space_.MappingAt(address);
     const std::string name = fmt::format(
         "data of {}", mapping == nullptr || mapping->name.empty() ? "[no file]" : Printable(BaseName(mapping->name)));
     if (with_offset != nullptr) *with_offset = name;
@@ -109,7 +109,7 @@ std::string HolderNames::FunctionAt(uint64_t pc) {
 const HolderNames::ThreadFrames& HolderNames::FramesOf(uint32_t thread) {
   ThreadFrames& frames = frames_[thread];
   if (std::exchange(frames.walked, true) || sources_.walk == nullptr) return frames;
-  const StackInfo stack = sources_.walk(image_.threads()[thread], &frames.ends);
+  const StackInfo stack = sources_.walk(space_.threads()[thread], &frames.ends);
   for (size_t i = 0; i < stack.frames.size(); ++i) {
     const uint64_t pc = stack.frames[i] & kPcMask;
     frames.functions.push_back(FunctionAt(pc - (i == 0 ? 0 : 1)));
@@ -128,9 +128,9 @@ uint32_t HolderNames::HolderOf(const RootRange& root, uint64_t address) {
       last_holder_ = Numbered(root.kind, VariableAt(address, &last_range_.end, nullptr), 0);
       break;
     case RootKind::kStack: {
-      const ImageThread& thread = image_.threads()[root.index];
+      const TargetThread& thread = space_.threads()[root.index];
       const ThreadFrames& frames = FramesOf(root.index);
-      const MemoryMapping* mapping = image_.MappingAt(address);
+      const MemoryMapping* mapping = space_.MappingAt(address);
       if (!frames.ends.empty() && address >= frames.ends.back() && mapping != nullptr && mapping->name != "[stack]") {
         // Static thread-local variables are between the outermost frame and the control block.
         last_holder_ = Numbered(RootKind::kThreadBlock, fmt::format("thread-local variables of {}", ThreadText(thread)),
@@ -148,14 +148,14 @@ uint32_t HolderNames::HolderOf(const RootRange& root, uint64_t address) {
       break;
     }
     case RootKind::kThreadBlock: {
-      const ImageThread& thread = image_.threads()[root.index];
+      const TargetThread& thread = space_.threads()[root.index];
       last_range_ = root.range;
       last_holder_ =
           Numbered(root.kind, fmt::format("thread-local variables of {}", ThreadText(thread)), thread.number);
       break;
     }
     case RootKind::kMapping: {
-      const MemoryMapping& mapping = image_.mappings()[root.index];
+      const MemoryMapping& mapping = space_.mappings()[root.index];
       const std::string mapped = sources_.name_of_mapped ? sources_.name_of_mapped(address) : "";
       last_range_ = mapped.empty() ? root.range : MemoryRange{address, address + sizeof(uint64_t)};
       last_holder_ =
@@ -181,7 +181,7 @@ uint32_t HolderNames::HolderOf(const RootRange& root, uint64_t address) {
 }
 
 uint32_t HolderNames::HolderOfRegister(uint32_t thread) {
-  const ImageThread& one = image_.threads()[thread];
+  const TargetThread& one = space_.threads()[thread];
   const uint32_t holder = Numbered(RootKind::kRegisters, fmt::format("registers of {}", ThreadText(one)), one.number);
   ++holders_[holder].pointers;
   return holder;
@@ -203,7 +203,7 @@ std::string HolderNames::PlaceOf(const RootRange& root, uint64_t address) {
 }
 
 bool HolderNames::IsInFile(uint64_t address) const {
-  const MemoryMapping* mapping = image_.MappingAt(address);
+  const MemoryMapping* mapping = space_.MappingAt(address);
   return mapping != nullptr && mapping->readable && mapping->name.starts_with('/');
 }
 
@@ -211,7 +211,7 @@ bool HolderNames::IsInFile(uint64_t address) const {
 // the object and the type.
 std::string HolderNames::ClassAt(uint64_t vtable) {
   int64_t head[2];  // distance, type
-  if (!IsInFile(vtable) || !image_.Read(vtable - sizeof head, head, sizeof head)) return "";
+  if (!IsInFile(vtable) || !space_.Read(vtable - sizeof head, head, sizeof head)) return "";
   if (head[0] > 0 || head[0] < -kFarthestTop) return "";
   const auto type = static_cast<uint64_t>(head[1]);
   if (type == 0) {  // compiled without type information
@@ -224,11 +224,11 @@ std::string HolderNames::ClassAt(uint64_t vtable) {
   }
   uint64_t about[2];  // its own vtable, name
   char text[kMaxClassName];
-  if (type % sizeof(uint64_t) != 0 || !image_.Read(type, about, sizeof about) || !IsInFile(about[0]) ||
+  if (type % sizeof(uint64_t) != 0 || !space_.Read(type, about, sizeof about) || !IsInFile(about[0]) ||
       !IsInFile(about[1]))
     return "";
   size_t length = sizeof text;
-  while (length > 1 && !image_.Read(about[1], text, length)) length /= 2;
+  while (length > 1 && !space_.Read(about[1], text, length)) length /= 2;
   const std::string_view all(text, length);
   std::string_view mangled = all.substr(0, all.find('\0'));
   if (mangled.size() == all.size() || mangled.size() < 2) return "";

@@ -21,8 +21,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "report/base/file_descriptor.h"
+#include "report/holders/address_space.h"
 #include "report/holders/heap_blocks.h"
-#include "report/holders/memory_image.h"
 #include "report/names/elf/data_symbols.h"
 #include "report/names/elf/elf_symbols.h"
 #include "report/observe/table/snapshot.h"
@@ -35,7 +35,7 @@ struct NameSources {
   // Opens the file of a module; invalid: it is not there.
   std::function<FileDescriptor(const ModuleInfo&)> open;
   // Returns the frames of a sleeping thread, leaf first, and the upper ends of the frames, as OutsideStacks::Walk.
-  std::function<StackInfo(const ImageThread&, std::vector<uint64_t>* ends)> walk;
+  std::function<StackInfo(const TargetThread&, std::vector<uint64_t>* ends)> walk;
   // Returns a name for memory that the program mapped: "mmap by load_index"; "": unknown. May be null.
   std::function<std::string(uint64_t)> name_of_mapped;
 };
@@ -49,7 +49,7 @@ struct Holder {
 
 class HolderNames {
  public:
-  HolderNames(MemoryImage* image, NameSources sources);
+  HolderNames(AddressSpace* space, NameSources sources);
 
   // Returns the holder of a pointer in a root.
   uint32_t HolderOf(const RootRange& root, uint64_t address);
@@ -84,7 +84,7 @@ class HolderNames {
   std::string ClassAt(uint64_t vtable);
   bool IsInFile(uint64_t address) const;
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   NameSources sources_;
   std::vector<ModuleNames> modules_;
   std::vector<ThreadFrames> frames_;

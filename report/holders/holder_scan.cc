@@ -9,17 +9,17 @@
 
 namespace holdfast {
 
-HolderScan::HolderScan(MemoryImage* image, NameSources sources, ScanBudget* budget)
-    : image_(*image), names_(image, std::move(sources)), budget_(*budget) {}
+HolderScan::HolderScan(AddressSpace* space, NameSources sources, ScanBudget* budget)
+    : space_(*space), names_(space, std::move(sources)), budget_(*budget) {}
 
 absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths) {
   HeapBlocksInput limited = input;
   limited.most_bytes = budget_.most_bytes;
-  absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&image_, limited);
+  absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&space_, limited);
   if (!heap.ok()) return heap.status();
   heap_ = *std::move(heap);
   if (!budget_.Take(heap_.map.memory_bytes())) return graph_.Status();
-  roots_ = FindRoots(&image_, heap_, input);
+  roots_ = FindRoots(&space_, heap_, input);
   if (absl::Status status = ReadPointers(); !status.ok()) return status;
   if (wants_paths && !graph_.FindPaths(&previous_)) return graph_.Status();
   absl::Status status = graph_.FindDominators([this](BigArray<uint64_t>* bytes) {
@@ -40,7 +40,7 @@ absl::Status HolderScan::ReadPointers() {
   bool fits = true;
   uint32_t block_of_last = BlockMap::kNone, last = BlockMap::kNone;
   uint64_t read = 0;
-  ForEachBlockPiece(&image_, map, [&](const BlockMap::Block& block, uint64_t at, std::span<const uint64_t> words) {
+  ForEachBlockPiece(&space_, map, [&](const BlockMap::Block& block, uint64_t at, std::span<const uint64_t> words) {
     if (!fits) return;
     read += words.size_bytes();
     if (block.number % 4096 == 0 || words.size_bytes() > kPage) progress.Show(read >> 20, heap_words >> 17);
@@ -63,16 +63,16 @@ absl::Status HolderScan::ReadPointers() {
     if (held[holder].empty() || held[holder].back() != block) held[holder].push_back(block);
   };
   for (const RootRange& root : roots_) {
-    ForEachRootWord(&image_, root, map.lowest(), map.span(), [&](uint64_t address, uint64_t word) {
+    ForEachRootWord(&space_, root, map.lowest(), map.span(), [&](uint64_t address, uint64_t word) {
       const BlockMap::Block block = map.Find(word);
       if (block.number != BlockMap::kNone && !block.unused) add(names_.HolderOf(root, address), block.number);
     });
   }
-  ForEachRegister(image_, [&](uint32_t thread, uint64_t word) {
+  ForEachRegister(space_, [&](uint32_t thread, uint64_t word) {
     const BlockMap::Block block = map.Find(word);
     if (block.number != BlockMap::kNone && !block.unused) add(names_.HolderOfRegister(thread), block.number);
   });
-  for (const uint64_t word : image_.kernel_words()) {
+  for (const uint64_t word : space_.kernel_words()) {
     const BlockMap::Block block = map.Find(word);
     if (block.number != BlockMap::kNone && !block.unused) add(names_.HolderOfKernelWord(), block.number);
   }
@@ -154,7 +154,7 @@ std::vector<HolderScan::Step> HolderScan::PathTo(uint64_t address) {
   bool found = false;
   for (const RootRange& root : roots_) {
     if (found) break;
-    ForEachRootWord(&image_, root, first.range.start, first.range.end - first.range.start,
+    ForEachRootWord(&space_, root, first.range.start, first.range.end - first.range.start,
                     [&](uint64_t at, uint64_t word) {
                       if (found || names_.HolderOf(root, at) != holder) return;
                       found = true;
@@ -167,7 +167,7 @@ std::vector<HolderScan::Step> HolderScan::PathTo(uint64_t address) {
     const BlockMap::Block from = map.Get(nodes[i - 1]), to = map.Get(nodes[i]);
     Step step{.place = "", .block = nodes[i]};
     bool is_known = false;
-    ForEachPiece(&image_, from.range.start, from.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
+    ForEachPiece(&space_, from.range.start, from.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
       for (size_t k = 0; k < words.size() && !is_known; ++k) {
         if (!to.range.Contains(words[k])) continue;
         is_known = true;

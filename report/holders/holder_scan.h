@@ -1,6 +1,6 @@
 // What keeps a process's memory alive: reads all blocks and pointers once, and computes what each holder retains.
 //
-//    ProcessImage image;  HolderScan scan(image, input, names);
+//    ProcessAddressSpace space;  HolderScan scan(space, input, names);
 //    scan.Run();                                          // 2 to 4 s of CPU for each GiB of small blocks
 //    HolderTree(scan, label_of, …)                        // holder → blocks by label → blocks that these retain
 //    scan.PathTo(0x5555…)                                 // session_map+16 (server) → block → block
@@ -26,7 +26,7 @@ namespace holdfast {
 
 class HolderScan {
  public:
-  HolderScan(MemoryImage* image, NameSources sources, ScanBudget* budget);
+  HolderScan(AddressSpace* space, NameSources sources, ScanBudget* budget);
 
   // `wants_paths`: for HolderOfBlock and PathTo; needs 4 more bytes for each block.
   absl::Status Run(const HeapBlocksInput& input, bool wants_paths);
@@ -59,7 +59,7 @@ class HolderScan {
   bool LeaveToVariables(std::vector<std::vector<uint32_t>>* held);
   void CountReached();
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   HolderNames names_;
   ScanBudget& budget_;
   HeapBlocks heap_;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint64_t kMaxLibraryData = 1 << 20;  // without its zero-initialized data
 
-void AddRangesOf(MemoryImage* image, uint64_t list, std::vector<MemoryRange>* ranges) {
+void AddRangesOf(AddressSpace* space, uint64_t list, std::vector<MemoryRange>* ranges) {
   std::array<uint64_t, sizeof(OwnMemoryList) / sizeof(uint64_t)> words;
-  if (!image->Read(list, words.data(), sizeof words)) return;
+  if (!space->Read(list, words.data(), sizeof words)) return;
   constexpr size_t kFirst = offsetof(OwnMemoryList, ranges) / sizeof(uint64_t);
   for (size_t i = 0; i < std::min<uint64_t>(words[2], kMaxOwnMemory); ++i) {
     const MemoryRange range{words[kFirst + 2 * i], words[kFirst + 2 * i + 1]};
@@ -24,13 +24,13 @@ void AddRangesOf(MemoryImage* image, uint64_t list, std::vector<MemoryRange>* ra
 
 }  // namespace
 
-std::vector<MemoryRange> FindLibraryMemory(MemoryImage* image) {
+std::vector<MemoryRange> FindLibraryMemory(AddressSpace* space) {
   std::vector<uint64_t> lists;
-  for (const MemoryMapping& mapping : image->mappings()) {
+  for (const MemoryMapping& mapping : space->mappings()) {
     if (!mapping.writable || mapping.end - mapping.start > kMaxLibraryData ||
         !BaseName(mapping.name).starts_with("libholdfast.so"))
       continue;
-    ForEachPiece(image, mapping.start, mapping.end, [&](uint64_t at, std::span<const uint64_t> words) {
+    ForEachPiece(space, mapping.start, mapping.end, [&](uint64_t at, std::span<const uint64_t> words) {
       for (size_t i = 0; i + 1 < words.size(); ++i) {
         if (words[i] == kOwnMemoryMark[0] && words[i + 1] == kOwnMemoryMark[1])
           lists.push_back(at + i * sizeof(uint64_t));
@@ -38,7 +38,7 @@ std::vector<MemoryRange> FindLibraryMemory(MemoryImage* image) {
     });
   }
   std::vector<MemoryRange> ranges;
-  for (const uint64_t list : lists) AddRangesOf(image, list, &ranges);
+  for (const uint64_t list : lists) AddRangesOf(space, list, &ranges);
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
   for (size_t i = 1; i < ranges.size(); ++i) ranges[i].start = std::max(ranges[i].start, ranges[i - 1].end);
   std::erase_if(ranges, [](const MemoryRange& range) { return range.start >= range.end; });

@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "report/holders/memory_image.h"
+#include "report/holders/address_space.h"
 
 namespace holdfast {
 
 // By address, without overlaps; empty: the process does not have the library, or one without such a list.
-std::vector<MemoryRange> FindLibraryMemory(MemoryImage* image);
+std::vector<MemoryRange> FindLibraryMemory(AddressSpace* space);
 
 }  // namespace holdfast
 

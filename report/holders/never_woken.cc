@@ -20,15 +20,15 @@ constexpr uint64_t kCountBytes[] = {2, 1};
 
 class WakeSearch {
  public:
-  WakeSearch(MemoryImage* image, HeapBlocks heap, const HeapBlocksInput& input, const std::vector<FutexWait>& waits)
-      : image_(*image),
+  WakeSearch(AddressSpace* space, HeapBlocks heap, const HeapBlocksInput& input, const std::vector<FutexWait>& waits)
+      : space_(*space),
         heap_(std::move(heap)),
         waits_(waits),
         threads_(waits.size()),
         chances_(waits.size()),
         owner_(waits.size()) {
     for (uint32_t i = 0; i < waits_.size(); ++i) wait_of_thread_.emplace(waits_[i].thread, i);
-    roots_ = FindRoots(image, heap_, input);
+    roots_ = FindRoots(space, heap_, input);
   }
 
   WakeChances Run() {
@@ -41,10 +41,10 @@ class WakeSearch {
       if (chances_[i].kind != WakeChance::kUnknown)
         chances_[i].kind = threads_[i].is_alive ? WakeChance::kCanBeWoken : WakeChance::kNever;
     }
-    for (uint32_t i = 0; i < image_.threads().size(); ++i) {
+    for (uint32_t i = 0; i < space_.threads().size(); ++i) {
       const auto wait = wait_of_thread_.find(i);
       const bool is_alive = wait == wait_of_thread_.end() || threads_[wait->second].is_alive;
-      result.hidden_threads += is_alive && !image_.threads()[i].has_all_registers ? 1 : 0;
+      result.hidden_threads += is_alive && !space_.threads()[i].has_all_registers ? 1 : 0;
     }
     result.of_waits = std::move(chances_);
     return result;
@@ -86,8 +86,8 @@ class WakeSearch {
     }
   }
   bool HasGuardBelow(uint64_t start) const {
-    const MemoryMapping* mapping = image_.MappingAt(start);
-    const MemoryMapping* below = image_.MappingAt(start - 1);
+    const MemoryMapping* mapping = space_.MappingAt(start);
+    const MemoryMapping* below = space_.MappingAt(start - 1);
     return mapping != nullptr && mapping->start == start && below != nullptr && !below->readable;
   }
 
@@ -121,7 +121,7 @@ class WakeSearch {
     }
     // A variable, a mapping, or the stack of a thread that does not wait: always alive.
     threads_[i].is_alive = true;
-    const MemoryMapping* mapping = image_.MappingAt(address);
+    const MemoryMapping* mapping = space_.MappingAt(address);
     if (mapping == nullptr || AnyContains(heap_.gaps, address)) chance.kind = WakeChance::kUnknown;
   }
 
@@ -140,7 +140,7 @@ class WakeSearch {
   }
   bool IsCache(const BlockMap::Block& block, uint64_t count_bytes) {
     std::array<char, kCacheBins * 10> bytes;
-    if (!image_.Read(block.range.start, bytes.data(), kCacheBins * (count_bytes + 8))) return false;
+    if (!space_.Read(block.range.start, bytes.data(), kCacheBins * (count_bytes + 8))) return false;
     size_t free_blocks = 0;
     for (uint64_t i = 0; i < kCacheBins; ++i) {
       uint64_t count = 0, first = 0;
@@ -199,12 +199,12 @@ class WakeSearch {
   }
 
   void Search() {
-    Marker marker(&image_, heap_.map, Others());
+    Marker marker(&space_, heap_.map, Others());
     for (const RootRange& root : roots_) marker.MarkRoot(root);
-    ForEachRegister(image_, [&](uint32_t thread, uint64_t word) {
+    ForEachRegister(space_, [&](uint32_t thread, uint64_t word) {
       if (!wait_of_thread_.contains(thread)) marker.Mark(word);
     });
-    for (const uint64_t word : image_.kernel_words()) marker.Mark(word);
+    for (const uint64_t word : space_.kernel_words()) marker.Mark(word);
     for (bool changes = true; changes;) {
       marker.Follow();
       changes = false;
@@ -214,14 +214,14 @@ class WakeSearch {
         if ((!thread.is_alive && !thread.is_stack_reached) || thread.is_searched) continue;
         thread.is_stack_reached = thread.is_searched = changes = true;
         for (const RootRange& root : thread.roots) marker.MarkRoot(root);
-        const ImageThread& of_image = image_.threads()[waits_[i].thread];
-        for (const uint64_t word : of_image.registers) marker.Mark(word);
-        marker.Mark(of_image.sp);
+        const TargetThread& target = space_.threads()[waits_[i].thread];
+        for (const uint64_t word : target.registers) marker.Mark(word);
+        marker.Mark(target.sp);
       }
     }
   }
 
-  MemoryImage& image_;
+  AddressSpace& space_;
   HeapBlocks heap_;
   const std::vector<FutexWait>& waits_;
   std::vector<RootRange> roots_;     // of threads that do not wait, and of no thread
@@ -229,16 +229,16 @@ class WakeSearch {
   std::vector<WakeChance> chances_;  // as waits_
   std::vector<uint32_t> owner_;      // as waits_: the wait of the thread that owns the stack or ends
   std::vector<Freed> freed_;
-  absl::flat_hash_map<uint32_t, uint32_t> wait_of_thread_;  // index into MemoryImage::threads → into waits_
+  absl::flat_hash_map<uint32_t, uint32_t> wait_of_thread_;  // index into AddressSpace::threads → into waits_
 };
 
 }  // namespace
 
-absl::StatusOr<WakeChances> FindWakeChances(MemoryImage* image, const HeapBlocksInput& input,
+absl::StatusOr<WakeChances> FindWakeChances(AddressSpace* space, const HeapBlocksInput& input,
                                             const std::vector<FutexWait>& waits) {
-  absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(image, input);
+  absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(space, input);
   if (!heap.ok()) return heap.status();
-  return WakeSearch(image, *std::move(heap), input, waits).Run();
+  return WakeSearch(space, *std::move(heap), input, waits).Run();
 }
 
 }  // namespace holdfast

@@ -24,14 +24,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/holders/address_space.h"
 #include "report/holders/heap_blocks.h"
-#include "report/holders/memory_image.h"
 
 namespace holdfast {
 
 // A thread that sleeps in futex(2) without a timeout, for a futex that only this process can wake.
 struct FutexWait {
-  uint32_t thread = 0;   // index into MemoryImage::threads
+  uint32_t thread = 0;   // index into AddressSpace::threads
   uint64_t address = 0;  // of the futex
 };
 
@@ -45,7 +45,7 @@ struct WakeChance {
   enum Place : uint8_t { kElsewhere, kBlock, kFreedBlock, kStack, kEndOfThread };
   Place place = kElsewhere;
   MemoryRange block;   // kBlock, kFreedBlock
-  uint32_t owner = 0;  // kStack, kEndOfThread: index into MemoryImage::threads
+  uint32_t owner = 0;  // kStack, kEndOfThread: index into AddressSpace::threads
 };
 
 struct WakeChances {
@@ -55,7 +55,7 @@ struct WakeChances {
 };
 
 // One scan of a running process may miss a pointer that moves. An error says that memory ran out.
-absl::StatusOr<WakeChances> FindWakeChances(MemoryImage* image, const HeapBlocksInput& input,
+absl::StatusOr<WakeChances> FindWakeChances(AddressSpace* space, const HeapBlocksInput& input,
                                             const std::vector<FutexWait>& waits);
 
 }  // namespace holdfast

@@ -9,16 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "report/holders/address_space.h"
 #include "report/holders/block_map.h"
 #include "report/holders/heap_blocks.h"
-#include "report/holders/memory_image.h"
 
 namespace holdfast {
 
 // Calls visit(address, word) for the words of a root that are at least `lowest` and less than `lowest` + `span`.
 template <typename Visit>
-void ForEachRootWord(MemoryImage* image, const RootRange& root, uint64_t lowest, uint64_t span, const Visit& visit) {
-  ForEachPiece(image, root.range.start, root.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
+void ForEachRootWord(AddressSpace* space, const RootRange& root, uint64_t lowest, uint64_t span, const Visit& visit) {
+  ForEachPiece(space, root.range.start, root.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
     for (size_t i = 0; i < words.size(); ++i) {
       if (words[i] - lowest < span) visit(at + i * sizeof(uint64_t), words[i]);
     }
@@ -32,21 +32,21 @@ void ForEachRootWord(MemoryImage* image, const RootRange& root, uint64_t lowest,
   });
 }
 
-// Calls visit(thread, word) for all known registers. `thread`: index into MemoryImage::threads.
+// Calls visit(thread, word) for all known registers. `thread`: index into AddressSpace::threads.
 template <typename Visit>
-void ForEachRegister(const MemoryImage& image, const Visit& visit) {
-  for (uint32_t i = 0; i < image.threads().size(); ++i) {
-    for (const uint64_t word : image.threads()[i].registers) visit(i, word);
-    visit(i, image.threads()[i].sp);  // a coroutine's stack may be a block
+void ForEachRegister(const AddressSpace& space, const Visit& visit) {
+  for (uint32_t i = 0; i < space.threads().size(); ++i) {
+    for (const uint64_t word : space.threads()[i].registers) visit(i, word);
+    visit(i, space.threads()[i].sp);  // a coroutine's stack may be a block
   }
 }
 
 // Passes the words of all used blocks to visit(block, address, words), in ascending order. A block in several pieces is
 // visited several times; a block without existing pages not at all.
 template <typename Visit>
-void ForEachBlockPiece(MemoryImage* image, const BlockMap& map, const Visit& visit) {
+void ForEachBlockPiece(AddressSpace* space, const BlockMap& map, const Visit& visit) {
   for (const BlockMap::Heap& heap : map.heaps()) {
-    ForEachPiece(image, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
+    ForEachPiece(space, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
       const uint64_t end = at + words.size_bytes();
       const auto pass = [&](const BlockMap::Block& block) {
         const uint64_t from = std::max(block.range.start, at), to = std::min(block.range.end, end);

@@ -57,8 +57,8 @@ class Candidates {
   }
 
   // Reaches everything that reached candidates lead to, and drops it. Returns how many were dropped.
-  size_t DropReached(MemoryImage* image) {
-    BlockReader reader(image);
+  size_t DropReached(AddressSpace* space) {
+    BlockReader reader(space);
     std::vector<MemoryRange> some;
     while (!next_.empty()) {
       some.clear();
@@ -86,7 +86,7 @@ class Candidates {
 };
 
 // Searches everything except candidates for pointers to candidates. Returns how many were dropped.
-size_t SearchAgain(MemoryImage* image, const HeapBlocks& heap, const std::vector<RootRange>& roots,
+size_t SearchAgain(AddressSpace* space, const HeapBlocks& heap, const std::vector<RootRange>& roots,
                    Candidates* candidates) {
   candidates->Index();
   // A candidate must still be the same block.
@@ -98,13 +98,13 @@ size_t SearchAgain(MemoryImage* image, const HeapBlocks& heap, const std::vector
       candidates->Reach(i);
   }
   for (const RootRange& root : roots) {
-    ForEachRootWord(image, root, candidates->lowest(), candidates->span(),
+    ForEachRootWord(space, root, candidates->lowest(), candidates->span(),
                     [&](uint64_t, uint64_t word) { candidates->ReachWord(word); });
   }
-  ForEachRegister(*image, [&](uint32_t, uint64_t word) { candidates->ReachWord(word); });
-  for (const uint64_t word : image->kernel_words()) candidates->ReachWord(word);
+  ForEachRegister(*space, [&](uint32_t, uint64_t word) { candidates->ReachWord(word); });
+  for (const uint64_t word : space->kernel_words()) candidates->ReachWord(word);
   const uint64_t lowest = candidates->lowest(), span = candidates->span();
-  ForEachBlockPiece(image, heap.map, [&](const BlockMap::Block& block, uint64_t, std::span<const uint64_t> words) {
+  ForEachBlockPiece(space, heap.map, [&](const BlockMap::Block& block, uint64_t, std::span<const uint64_t> words) {
     bool is_known = false, is_candidate = false;
     for (const uint64_t word : words) {
       if (word - lowest >= span) continue;
@@ -115,17 +115,17 @@ size_t SearchAgain(MemoryImage* image, const HeapBlocks& heap, const std::vector
       candidates->Reach(found);
     }
   });
-  return candidates->DropReached(image);
+  return candidates->DropReached(space);
 }
 
 // Separates blocks that nothing leads to from those that other unreachable blocks lead to. Of a cycle one block is
 // direct.
-std::vector<UnreachableBlock> DirectFirst(MemoryImage* image, Candidates* candidates) {
+std::vector<UnreachableBlock> DirectFirst(AddressSpace* space, Candidates* candidates) {
   candidates->Index();
   const std::vector<MemoryRange>& blocks = candidates->blocks();
   const size_t count = blocks.size();
   std::vector<uint32_t> start(count + 1), to;
-  BlockReader reader(image);
+  BlockReader reader(space);
   for (size_t i = 0; i < count; ++i) {
     start[i] = static_cast<uint32_t>(to.size());
     reader.ForEachWord({blocks[i]}, [&](uint64_t word) {
@@ -169,14 +169,14 @@ std::vector<UnreachableBlock> DirectFirst(MemoryImage* image, Candidates* candid
   return result;
 }
 
-uint32_t HiddenRegisters(const MemoryImage& image) {
+uint32_t HiddenRegisters(const AddressSpace& space) {
 #if defined(__aarch64__)
   constexpr uint32_t kOfSleeping = kPreservedOfAarch64, kOfRunning = kAllOfAarch64;
 #else
   constexpr uint32_t kOfSleeping = kPreservedRegisters, kOfRunning = kAllRegisters;
 #endif
   uint32_t hidden = 0;
-  for (const ImageThread& thread : image.threads()) {
+  for (const TargetThread& thread : space.threads()) {
     if (!thread.has_all_registers) hidden += thread.sp == 0 ? kOfRunning : kOfSleeping;
   }
   return hidden;
@@ -201,7 +201,7 @@ double ExpectedFalse(const std::vector<uint64_t>& dropped) {
   return now * std::pow(factor, static_cast<double>(unchanged));
 }
 
-absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
+absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
                                             const std::function<absl::StatusOr<HeapBlocksInput>()>& prepare,
                                             const std::function<std::optional<uint64_t>()>& asleep) {
   Unreachable result;
@@ -212,18 +212,18 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
     const std::optional<uint64_t> before = asleep ? asleep() : std::nullopt;
     const absl::StatusOr<HeapBlocksInput> input = prepare();
     if (!input.ok()) return input.status();
-    const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(image, *input);
+    const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(space, *input);
     if (!heap.ok()) return heap.status();
-    const std::vector<RootRange> roots = FindRoots(image, *heap, *input);
+    const std::vector<RootRange> roots = FindRoots(space, *heap, *input);
     ++result.scans;
     // The allocator's state was being changed while it was read: this scan says nothing.
     if (result.scans > 1 && heap->map.size() == 0 && result.all_blocks > 0 && result.scans < kMaxScans) continue;
     result.all_blocks = result.all_bytes = 0;
     if (result.scans == 1) {
-      Marker marker(image, heap->map);
+      Marker marker(space, heap->map);
       for (const RootRange& root : roots) marker.MarkRoot(root);
-      ForEachRegister(*image, [&](uint32_t, uint64_t word) { marker.Mark(word); });
-      for (const uint64_t word : image->kernel_words()) marker.Mark(word);
+      ForEachRegister(*space, [&](uint32_t, uint64_t word) { marker.Mark(word); });
+      for (const uint64_t word : space->kernel_words()) marker.Mark(word);
       marker.Follow();
       const uint64_t most_candidates = input->most_bytes / sizeof(MemoryRange);
       heap->map.ForEach([&](const BlockMap::Block& block) {
@@ -235,7 +235,7 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
                                                          " MiB of memory. Allow more with --scan-memory"));
       }
     } else {
-      dropped.push_back(SearchAgain(image, *heap, roots, &candidates));
+      dropped.push_back(SearchAgain(space, *heap, roots, &candidates));
     }
     heap->map.ForEach([&](const BlockMap::Block& block) {
       if (block.unused) return;
@@ -246,14 +246,14 @@ absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
     result.knows_free = heap->knows_free;
     result.heap_bytes = heap->heap_bytes;
     result.unknown_bytes = heap->unknown_bytes;
-    result.hidden_registers = HiddenRegisters(*image);
+    result.hidden_registers = HiddenRegisters(*space);
     result.exact = !asleep || (before.has_value() && asleep() == before);
     result.settled = result.exact || candidates.size() == 0 || ExpectedFalse(dropped) < kMaxExpectedFalse;
     // A list of free blocks that changes while it is followed is understood the next time.
     if (!heap->knows_free && !result.exact && ++unknown_scans < kMaxUnknownScans) continue;
     if (result.settled || result.scans == kMaxScans) break;
   }
-  result.blocks = DirectFirst(image, &candidates);
+  result.blocks = DirectFirst(space, &candidates);
   return result;
 }
 

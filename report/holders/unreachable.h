@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/holders/address_space.h"
 #include "report/holders/heap_blocks.h"
-#include "report/holders/memory_image.h"
 
 namespace holdfast {
 
@@ -41,7 +41,7 @@ struct Unreachable {
   std::vector<UnreachableBlock> blocks;  // by address
   int scans = 0;
   bool settled = false;
-  bool exact = false;  // no thread ran during the last scan, or the image does not change
+  bool exact = false;  // no thread ran during the last scan, or the memory does not change
   uint32_t hidden_registers = 0;
   uint64_t all_blocks = 0, all_bytes = 0;  // used ones, in the last scan
   BlockSource source = BlockSource::kNone;
@@ -49,9 +49,9 @@ struct Unreachable {
   uint64_t heap_bytes = 0, unknown_bytes = 0;  // see HeapBlocks
 };
 
-// `prepare`: called before each scan; renews the image and returns what is known of the process. `asleep`: see
-// ProcessImage::SwitchesWhileAsleep; null: the image does not change, so one scan is exact.
-absl::StatusOr<Unreachable> FindUnreachable(MemoryImage* image,
+// `prepare`: called before each scan; renews the address space and returns what is known of the process. `asleep`: see
+// ProcessAddressSpace::SwitchesWhileAsleep; null: the memory does not change, so one scan is exact.
+absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
                                             const std::function<absl::StatusOr<HeapBlocksInput>()>& prepare,
                                             const std::function<std::optional<uint64_t>()>& asleep);
 

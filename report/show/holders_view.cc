@@ -237,7 +237,7 @@ class HoldersView {
     if (stopped_ns_ > 0) out << fmt::format("; stopped for {}", FormatRoughTimeNs(stopped_ns_));
     out << "\n";
     if (const std::string note = Note(); !note.empty()) out << "  " << note << "\n";
-    if (const uint64_t missing = process_.image().missing_bytes(); missing > 0) {
+    if (const uint64_t missing = process_.space().missing_bytes(); missing > 0) {
       out << fmt::format("  {} of memory are missing in the core file: what only they hold looks unreachable\n",
                          FormatSize(static_cast<int64_t>(missing)));
     }
@@ -282,7 +282,7 @@ class HoldersView {
     JsonText json;
     json.Open('{').Key("pid").Number(process_.pid()).Key("process").String(process_.name());
     json.Key("heap").String(HeapDescription(heap.source)).Key("approximate").Bool(heap.source == BlockSource::kGuessed);
-    json.Key("missing_bytes").Number(static_cast<int64_t>(process_.image().missing_bytes()));
+    json.Key("missing_bytes").Number(static_cast<int64_t>(process_.space().missing_bytes()));
     json.Key("stopped_ns")
         .Number(stopped_ns_)
         .Key("note")
@@ -363,17 +363,17 @@ int RunHolders(const HoldersOptions& options, std::ostream& out, std::ostream& e
     absl::StatusOr<StoppedCopy> made = CopyStopped(process->get(), budget->most_bytes, true, &rights);
     if (!made.ok()) return failed(made.status());
     copy = *std::move(made);
-    budget->Take(copy.image->bytes());
+    budget->Take(copy.space->bytes());
   } else {
     absl::StatusOr<HeapBlocksInput> input = (*process)->Prepare(true);
     if (!input.ok()) return Failed(input.status(), err);
     copy.input = *std::move(input);
   }
-  MemoryImage* const image = copy.image != nullptr ? copy.image.get() : &(*process)->image();
-  HolderScan scan(image, (*process)->Names(), &*budget);
+  AddressSpace* const space = copy.space != nullptr ? copy.space.get() : &(*process)->space();
+  HolderScan scan(space, (*process)->Names(), &*budget);
   const bool wants_paths = !options.function.empty() || !options.address.empty();
   if (absl::Status status = scan.Run(copy.input, wants_paths); !status.ok()) return failed(status);
-  HoldersView view(process->get(), &scan, options, &*budget, copy.image != nullptr ? copy.image->stopped_ns() : 0);
+  HoldersView view(process->get(), &scan, options, &*budget, copy.space != nullptr ? copy.space->stopped_ns() : 0);
   if (!options.address.empty()) return view.PrintPath(address, out);
   if (!options.function.empty()) return view.PrintOf(*function, out);
   view.PrintTree(out);

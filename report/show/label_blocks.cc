@@ -21,7 +21,7 @@ absl::Status LabelBlocks(pid_t pid, const std::vector<std::string>& tables, Proc
   if (!process.ok()) return process.status();
   const absl::StatusOr<HeapBlocksInput> input = (*process)->Prepare(true);
   if (!input.ok()) return input.status();
-  HolderScan scan(&(*process)->image(), (*process)->Names(), &*budget);
+  HolderScan scan(&(*process)->space(), (*process)->Names(), &*budget);
   if (absl::Status status = scan.Run(*input, true); !status.ok()) return status;
   // Of a process that has ended during the scan, a part was missed.
   if (absl::Status status = (*process)->running()->Refresh(); !status.ok()) return status;

@@ -27,32 +27,32 @@ constexpr uint64_t kMaxWakeBytes = 256 << 20;
 constexpr double kMaxFalseThreads = 0.001;
 
 // Returns whether a system call waits for a futex, without a timeout, that only this process can wake.
-bool WaitsForever(const MemoryImage& image, const BlockedCall& call) {
+bool WaitsForever(const AddressSpace& space, const BlockedCall& call) {
   if (call.number != SYS_futex) return false;
   const uint64_t operation = call.arguments[1] & FUTEX_CMD_MASK;
   const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET || operation == FUTEX_LOCK_PI ||
                      operation == FUTEX_LOCK_PI2;
-  const MemoryMapping* mapping = image.MappingAt(call.arguments[0]);
+  const MemoryMapping* mapping = space.MappingAt(call.arguments[0]);
   return waits && call.arguments[3] == 0 && mapping != nullptr && !mapping->shared;
 }
 
-std::string ThreadLabel(const ImageThread& thread) {
+std::string ThreadLabel(const TargetThread& thread) {
   return fmt::format("T{} {}", thread.number, Printable(thread.name));
 }
 
 class WokenSearch {
  public:
-  explicit WokenSearch(ObservedProcess* process) : process_(*process), image_(*process->running()) {}
+  explicit WokenSearch(ObservedProcess* process) : process_(*process), space_(*process->running()) {}
 
   absl::StatusOr<NeverWoken> Run(bool stop, const TracingRights* rights) {
-    if (absl::Status status = image_.Refresh(); !status.ok()) return status;
+    if (absl::Status status = space_.Refresh(); !status.ok()) return status;
     began_ = SleepersNow();
     if (began_.empty()) return found_;
     found_.stopped = stop;
     absl::Status status = stop ? SearchCopy(rights) : SearchRunning();
     if (!status.ok()) return status;
     // A thread that was woken meanwhile has another call, or none, or has run.
-    if (status = image_.Refresh(); !status.ok()) return status;
+    if (status = space_.Refresh(); !status.ok()) return status;
     const Sleepers now = SleepersNow();
     for (const auto& [thread, lost] : lost_) {
       const Sleepers::const_iterator before = began_.find(thread), after = now.find(thread);
@@ -73,20 +73,20 @@ class WokenSearch {
 
   Sleepers SleepersNow() const {
     Sleepers sleepers;
-    for (const ImageThread& thread : image_.threads()) {
-      const std::optional<BlockedCall> call = BlockedCallOf(image_.pid(), thread.id);
-      const std::optional<ThreadSwitches> switches = SwitchesOf(image_.pid(), thread.id);
-      if (call.has_value() && switches.has_value() && WaitsForever(image_, *call))
+    for (const TargetThread& thread : space_.threads()) {
+      const std::optional<BlockedCall> call = BlockedCallOf(space_.pid(), thread.id);
+      const std::optional<ThreadSwitches> switches = SwitchesOf(space_.pid(), thread.id);
+      if (call.has_value() && switches.has_value() && WaitsForever(space_, *call))
         sleepers.emplace(thread.id, Sleeper{call->arguments[0], switches->count});
     }
     return sleepers;
   }
 
   // The waits of threads that slept at the beginning and still sleep, in a copy at the moment of the stop.
-  std::vector<FutexWait> WaitsIn(const MemoryImage& image) const {
+  std::vector<FutexWait> WaitsIn(const AddressSpace& space) const {
     std::vector<FutexWait> waits;
-    for (uint32_t i = 0; i < image.threads().size(); ++i) {
-      const ImageThread& thread = image.threads()[i];
+    for (uint32_t i = 0; i < space.threads().size(); ++i) {
+      const TargetThread& thread = space.threads()[i];
       const auto sleeper = began_.find(thread.id);
       if (sleeper == began_.end() || thread.sp == 0) continue;
       if (found_.stopped ? SleptAtStop(thread, sleeper->second.address) : Sleeps(thread, sleeper->second.address))
@@ -94,18 +94,18 @@ class WokenSearch {
     }
     return waits;
   }
-  bool Sleeps(const ImageThread& thread, uint64_t address) const {
-    const std::optional<BlockedCall> call = BlockedCallOf(image_.pid(), thread.id);
+  bool Sleeps(const TargetThread& thread, uint64_t address) const {
+    const std::optional<BlockedCall> call = BlockedCallOf(space_.pid(), thread.id);
     return call.has_value() && call->arguments[0] == address && call->sp == thread.sp;
   }
-  bool SleptAtStop(const ImageThread& thread, uint64_t address) const {
+  bool SleptAtStop(const TargetThread& thread, uint64_t address) const {
     const Sleepers::const_iterator at_stop = at_stop_.find(thread.id);
     return at_stop != at_stop_.end() && at_stop->second.address == address && thread.resumes_call;
   }
 
-  absl::StatusOr<LostThreads> SearchOnce(MemoryImage* image, const HeapBlocksInput& input) {
-    const std::vector<FutexWait> waits = WaitsIn(*image);
-    const absl::StatusOr<WakeChances> chances = FindWakeChances(image, input, waits);
+  absl::StatusOr<LostThreads> SearchOnce(AddressSpace* space, const HeapBlocksInput& input) {
+    const std::vector<FutexWait> waits = WaitsIn(*space);
+    const absl::StatusOr<WakeChances> chances = FindWakeChances(space, input, waits);
     if (!chances.ok()) return chances.status();
     found_.hidden_threads = chances->hidden_threads;
     found_.unknown = 0;
@@ -114,18 +114,18 @@ class WokenSearch {
       const WakeChance& chance = chances->of_waits[i];
       found_.unknown += chance.kind == WakeChance::kUnknown ? 1 : 0;
       if (chance.kind != WakeChance::kNever) continue;
-      const ImageThread& thread = image->threads()[waits[i].thread];
+      const TargetThread& thread = space->threads()[waits[i].thread];
       lost.emplace(thread.id, LostThread{.id = thread.inner_id,
                                          .number = thread.number,
                                          .name = thread.name,
                                          .address = waits[i].address,
-                                         .waits_for = Describe(*image, waits[i], chance)});
+                                         .waits_for = Describe(*space, waits[i], chance)});
     }
     return lost;
   }
 
-  std::string Describe(const MemoryImage& image, const FutexWait& wait, const WakeChance& chance) {
-    const ImageThread& owner = image.threads()[chance.owner];
+  std::string Describe(const AddressSpace& space, const FutexWait& wait, const WakeChance& chance) {
+    const TargetThread& owner = space.threads()[chance.owner];
     switch (chance.place) {
       case WakeChance::kEndOfThread:
         return fmt::format("the end of {}", ThreadLabel(owner));
@@ -153,7 +153,7 @@ class WokenSearch {
     const absl::StatusOr<StoppedCopy> copy =
         CopyStopped(&process_, budget->most_bytes, false, rights, [&] { at_stop_ = SleepersNow(); });
     if (!copy.ok()) return copy.status();
-    absl::StatusOr<LostThreads> once = SearchOnce(copy->image.get(), copy->input);
+    absl::StatusOr<LostThreads> once = SearchOnce(copy->space.get(), copy->input);
     if (!once.ok()) return once.status();
     lost_ = *std::move(once);
     return absl::OkStatus();
@@ -164,21 +164,21 @@ class WokenSearch {
     if (estimate.cpu_seconds >= kMaxWakeSeconds || estimate.bytes >= kMaxWakeBytes) {
       return absl::ResourceExhaustedError(fmt::format(
           "threads that can never be woken were not searched, because that takes about {} of CPU: holdfast stuck --stop {}",
-          FormatRoughTimeNs(static_cast<int64_t>(estimate.cpu_seconds * 1e9)), image_.pid()));
+          FormatRoughTimeNs(static_cast<int64_t>(estimate.cpu_seconds * 1e9)), space_.pid()));
     }
     std::vector<uint64_t> dropped;
     for (int scan = 1; scan <= kMaxScans; ++scan) {
-      const std::optional<uint64_t> before = image_.SwitchesWhileAsleep();
+      const std::optional<uint64_t> before = space_.SwitchesWhileAsleep();
       const absl::StatusOr<HeapBlocksInput> input = process_.Prepare(false);
       if (!input.ok()) return input.status();
-      absl::StatusOr<LostThreads> once = SearchOnce(&image_, *input);
+      absl::StatusOr<LostThreads> once = SearchOnce(&space_, *input);
       if (!once.ok()) return once.status();
       if (scan == 1) {
         lost_ = *std::move(once);
       } else {
         dropped.push_back(std::erase_if(lost_, [&](const auto& lost) { return !once->contains(lost.first); }));
       }
-      const bool is_exact = before.has_value() && image_.SwitchesWhileAsleep() == before;
+      const bool is_exact = before.has_value() && space_.SwitchesWhileAsleep() == before;
       if (lost_.empty() || is_exact || ExpectedFalse(dropped) < kMaxFalseThreads) return absl::OkStatus();
     }
     found_.unknown += static_cast<uint32_t>(lost_.size());  // not settled
@@ -187,7 +187,7 @@ class WokenSearch {
   }
 
   ObservedProcess& process_;
-  ProcessImage& image_;
+  ProcessAddressSpace& space_;
   Sleepers began_, at_stop_;
   LostThreads lost_;
   NeverWoken found_;

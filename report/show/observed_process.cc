@@ -13,7 +13,7 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
-#include "report/holders/core_image.h"
+#include "report/holders/core_address_space.h"
 #include "report/holders/library_memory.h"
 #include "report/names/elf/debug_file_finder.h"
 #include "report/names/elf/demangle.h"
@@ -44,11 +44,11 @@ uint64_t AvailableBytes() {
 // Walks each stack once: a thread that sleeps has the same stack in every scan.
 class StackEnds {
  public:
-  StackEnds(MemoryImage* image, const std::vector<ModuleInfo>& modules)
-      : memory_([image](uint64_t address, void* to, size_t bytes) { return image->Read(address, to, bytes); }),
+  StackEnds(AddressSpace* space, const std::vector<ModuleInfo>& modules)
+      : memory_([space](uint64_t address, void* to, size_t bytes) { return space->Read(address, to, bytes); }),
         modules_(modules) {}
 
-  std::optional<uint64_t> Of(const ImageThread& thread) {
+  std::optional<uint64_t> Of(const TargetThread& thread) {
     const auto [place, added] = known_.emplace(std::tuple(thread.id, thread.pc, thread.sp), std::nullopt);
     if (added && thread.sp != 0) {
       std::vector<uint64_t> ends;
@@ -80,10 +80,10 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
                                                                        const std::vector<std::string>& tables) {
   if (absl::Status status = BecomeUserOf(pid); !status.ok()) return status;
   std::unique_ptr<ObservedProcess> process(new ObservedProcess(pid));
-  absl::StatusOr<std::unique_ptr<ProcessImage>> image = ProcessImage::Open(pid);
-  if (!image.ok()) return image.status();
-  process->process_ = image->get();
-  process->image_ = *std::move(image);
+  absl::StatusOr<std::unique_ptr<ProcessAddressSpace>> space = ProcessAddressSpace::Open(pid);
+  if (!space.ok()) return space.status();
+  process->process_ = space->get();
+  process->space_ = *std::move(space);
   if (absl::StatusOr<ProcessTable> table = FindTableOf(pid, tables); table.ok()) process->table_ = *std::move(table);
   const std::string executable = ExecutableOfProcess(pid);  // "" once main has ended
   process->name_ = process->table_.has_value()
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
     }
   }
   AddModulesOf(pid, process->memory_, &process->modules_);
-  process->outermost_end_ = process->OutermostEndsIn(process->image_.get());
+  process->outermost_end_ = process->OutermostEndsIn(process->space_.get());
   return process;
 }
 
@@ -109,21 +109,21 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::OpenCore(const
     return absl::NotFoundError(fmt::format("{}: neither a process id nor a core file that can be read ({})", path,
                                            std::string(file.status().message())));
   }
-  absl::StatusOr<std::unique_ptr<CoreImage>> image = CoreImage::Open(*std::move(file));
-  if (!image.ok())
-    return absl::Status(image.status().code(), fmt::format("{}: {}", path, std::string(image.status().message())));
-  std::unique_ptr<ObservedProcess> process(new ObservedProcess((*image)->pid()));
-  const std::string program = (*image)->program().empty() ? "process" : Printable((*image)->program());
+  absl::StatusOr<std::unique_ptr<CoreAddressSpace>> space = CoreAddressSpace::Open(*std::move(file));
+  if (!space.ok())
+    return absl::Status(space.status().code(), fmt::format("{}: {}", path, std::string(space.status().message())));
+  std::unique_ptr<ObservedProcess> process(new ObservedProcess((*space)->pid()));
+  const std::string program = (*space)->program().empty() ? "process" : Printable((*space)->program());
   process->name_ = fmt::format("{} (pid {}, in {})", program, process->pid_, Printable(BaseName(path)));
-  const std::vector<std::pair<uint64_t, std::string>> first_pages = (*image)->FirstPages();
-  process->image_ = *std::move(image);
+  const std::vector<std::pair<uint64_t, std::string>> first_pages = (*space)->FirstPages();
+  process->space_ = *std::move(space);
   AddModulesAt(first_pages, process->memory_, &process->modules_);
-  process->outermost_end_ = process->OutermostEndsIn(process->image_.get());
+  process->outermost_end_ = process->OutermostEndsIn(process->space_.get());
   return process;
 }
 
-OutermostEnd ObservedProcess::OutermostEndsIn(MemoryImage* image) const {
-  return [ends = std::make_shared<StackEnds>(image, modules_)](const ImageThread& thread) { return ends->Of(thread); };
+OutermostEnd ObservedProcess::OutermostEndsIn(AddressSpace* space) const {
+  return [ends = std::make_shared<StackEnds>(space, modules_)](const TargetThread& thread) { return ends->Of(thread); };
 }
 
 absl::StatusOr<HeapBlocksInput> ObservedProcess::Prepare(bool may_guess) {
@@ -149,13 +149,13 @@ HeapBlocksInput ObservedProcess::PrepareUnchanged(bool may_guess) {
   }
   // Remembered walks contain words of stacks, which are no pointers of the program.
   excluded_.clear();
-  for (const MemoryMapping& mapping : image_->mappings()) {
+  for (const MemoryMapping& mapping : space_->mappings()) {
     const std::string_view file = BaseName(WithoutDeletedMark(mapping.name));
     const bool is_table = file.starts_with("holdfast.") && file.ends_with(kTableSuffix);
     if (is_table || (table_.has_value() && file == table_->table.name()))
       excluded_.push_back({mapping.start, mapping.end});
   }
-  for (const MemoryRange& range : FindLibraryMemory(image_.get())) excluded_.push_back(range);
+  for (const MemoryRange& range : FindLibraryMemory(space_.get())) excluded_.push_back(range);
   std::sort(excluded_.begin(), excluded_.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
   input.recorded = recorded_;
   input.excluded = excluded_;
@@ -166,7 +166,7 @@ NameSources ObservedProcess::Names() {
   NameSources sources;
   sources.modules = modules_;
   sources.open = [this](const ModuleInfo& module) { return OpenModule(module); };
-  sources.walk = [this](const ImageThread& thread, std::vector<uint64_t>* ends) {
+  sources.walk = [this](const TargetThread& thread, std::vector<uint64_t>* ends) {
     return walker_.Walk(memory_, modules_, thread.pc, thread.sp, ends);
   };
   return sources;
@@ -262,16 +262,16 @@ absl::StatusOr<StoppedCopy> CopyStopped(ObservedProcess* process, uint64_t most_
                                         const TracingRights* rights, const std::function<void()>& while_stopped) {
   StoppedCopy stopped;
   if (rights != nullptr) rights->Use();
-  absl::StatusOr<std::unique_ptr<CopiedImage>> copy =
-      CopiedImage::Make(process->running(), most_bytes, [&]() -> absl::Status {
+  absl::StatusOr<std::unique_ptr<CopiedAddressSpace>> copy =
+      CopiedAddressSpace::Make(process->running(), most_bytes, [&]() -> absl::Status {
         stopped.input = process->PrepareUnchanged(may_guess);
         if (while_stopped) while_stopped();
         return absl::OkStatus();
       });
   if (rights != nullptr) rights->GiveUp();
   if (!copy.ok()) return copy.status();
-  stopped.image = *std::move(copy);
-  stopped.input.outermost_end = process->OutermostEndsIn(stopped.image.get());
+  stopped.space = *std::move(copy);
+  stopped.input.outermost_end = process->OutermostEndsIn(stopped.space.get());
   return stopped;
 }
 

@@ -1,4 +1,4 @@
-// A running process, or a core file, for the views of its memory: its image, what Holdfast's table knows of its blocks, and
+// A running process, or a core file, for the views of its memory: its address space, what Holdfast's table knows of its blocks, and
 // the names of its code. Works without a table, too.
 #ifndef HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_
 #define HOLDFAST_REPORT_SHOW_OBSERVED_PROCESS_H_
@@ -17,11 +17,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "report/daemon/find_tables.h"
+#include "report/holders/address_space.h"
 #include "report/holders/big_array.h"
-#include "report/holders/copied_image.h"
+#include "report/holders/copied_address_space.h"
 #include "report/holders/heap_blocks.h"
 #include "report/holders/holder_names.h"
-#include "report/holders/memory_image.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/snapshot.h"
 #include "report/show/tracing_rights.h"
@@ -40,16 +40,16 @@ class ObservedProcess {
   pid_t pid() const { return pid_; }
   bool is_core() const { return process_ == nullptr; }
   const std::string& name() const { return name_; }  // "server (pid 4242)"
-  MemoryImage& image() { return *image_; }
+  AddressSpace& space() { return *space_; }
   // Null for a core file.
-  ProcessImage* running() { return process_; }
+  ProcessAddressSpace* running() { return process_; }
 
-  // Reads the image and the table again, and returns what is known for a scan. Valid until the next call.
+  // Reads the address space and the table again, and returns what is known for a scan. Valid until the next call.
   absl::StatusOr<HeapBlocksInput> Prepare(bool may_guess);
-  // The same without reading the image again.
+  // The same without reading the address space again.
   HeapBlocksInput PrepareUnchanged(bool may_guess);
-  // Where stacks end in another image of this process.
-  OutermostEnd OutermostEndsIn(MemoryImage* image) const;
+  // Where stacks end in another copy of this process.
+  OutermostEnd OutermostEndsIn(AddressSpace* space) const;
   bool has_table() const { return table_.has_value(); }
   // Every block of the program is recorded.
   bool is_exact() const { return is_exact_; }
@@ -76,16 +76,16 @@ class ObservedProcess {
  private:
   explicit ObservedProcess(pid_t pid)
       : pid_(pid),
-        memory_([this](uint64_t address, void* to, size_t bytes) { return image_->Read(address, to, bytes); }) {}
+        memory_([this](uint64_t address, void* to, size_t bytes) { return space_->Read(address, to, bytes); }) {}
   FileDescriptor OpenModule(const ModuleInfo& module) const;
   uint32_t StackOf(const LiveBlock& block);
   const Call& CallAt(TaggedPc pc);
 
   const pid_t pid_;
   std::string name_;
-  std::unique_ptr<MemoryImage> image_;
-  ProcessImage* process_ = nullptr;  // the same, if it is one
-  const ProcessMemory memory_;       // reads image_
+  std::unique_ptr<AddressSpace> space_;
+  ProcessAddressSpace* process_ = nullptr;  // the same, if it is one
+  const ProcessMemory memory_;              // reads space_
   std::optional<ProcessTable> table_;
   std::optional<TableSnapshot> snapshot_;
   std::vector<ModuleInfo> modules_;
@@ -104,11 +104,11 @@ class ObservedProcess {
 
 // The memory of a process while it was stopped, and what its table knew at that moment.
 struct StoppedCopy {
-  std::unique_ptr<CopiedImage> image;
+  std::unique_ptr<CopiedAddressSpace> space;
   HeapBlocksInput input;  // `image` must outlive it
 };
 
-// Stops the process only while its memory is copied; errors are those of CopiedImage::Make. `rights`: see tracing_rights.h;
+// Stops the process only while its memory is copied; errors are those of CopiedAddressSpace::Make. `rights`: see tracing_rights.h;
 // null if we were not root. `while_stopped` reads what else must be of that moment; it may be empty.
 absl::StatusOr<StoppedCopy> CopyStopped(ObservedProcess* process, uint64_t most_bytes, bool may_guess,
                                         const TracingRights* rights, const std::function<void()>& while_stopped = {});

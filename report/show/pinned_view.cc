@@ -84,7 +84,7 @@ class PageOwners {
       std::vector<uint64_t> words(ranges.size());
       for (size_t done = 0; done < ranges.size();) {
         done +=
-            process_.image().ReadEach(std::span(ranges).subspan(done), reinterpret_cast<char*>(words.data() + done));
+            process_.space().ReadEach(std::span(ranges).subspan(done), reinterpret_cast<char*>(words.data() + done));
         if (done < ranges.size()) words[done++] = 0;  // not readable: after the end of the heap
       }
       for (size_t i = 0; i < batch.size(); ++i)
@@ -152,7 +152,7 @@ class PageOwners {
   }
 
   void FindIn(const BlockMap::Heap& heap) {
-    const MemoryMapping* mapping = process_.image().MappingAt(heap.range.start);
+    const MemoryMapping* mapping = process_.space().MappingAt(heap.range.start);
     const bool is_main = mapping != nullptr && mapping->name == "[heap]";
     const uint64_t first = heap.range.start / kPage, pages = (heap.range.end + kPage - 1) / kPage - first;
     owner_of_page_.assign(pages, kNobody);
@@ -192,7 +192,7 @@ class PageOwners {
         blocks.pages += owner_of_page_[page - first] == owner ? 1 : 0;
     }
     for (uint64_t at = heap.range.start; at < heap.range.end;) {
-      const MemoryRange run = process_.image().PopulatedRun(at, heap.range.end);
+      const MemoryRange run = process_.space().PopulatedRun(at, heap.range.end);
       for (uint64_t page = run.start / kPage; page < run.end / kPage; ++page) {
         const uint32_t owner = owner_of_page_[page - first];
         pages_.resident += kPage;
@@ -281,7 +281,7 @@ int RunPinned(const PinnedOptions& options, std::ostream& out, std::ostream& err
   };
   const absl::StatusOr<HeapBlocksInput> input = (*process)->Prepare(false);
   if (!input.ok()) return failed(input.status());
-  HolderScan scan(&(*process)->image(), (*process)->Names(), &*budget);
+  HolderScan scan(&(*process)->space(), (*process)->Names(), &*budget);
   if (absl::Status status = scan.Run(*input, !(*process)->is_exact()); !status.ok()) return failed(status);
   if (scan.heap().source != BlockSource::kGlibc)
     return failed(absl::UnimplementedError("its heap is not glibc's, so which pages could be returned is unknown."));

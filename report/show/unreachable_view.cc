@@ -24,7 +24,7 @@ namespace {
 class UnreachableRows {
  public:
   UnreachableRows(ObservedProcess* process, const Unreachable& found, const Suppressions& suppressions)
-      : process_(*process), names_(&process->image(), process->Names()), found_(found), suppressions_(suppressions) {}
+      : process_(*process), names_(&process->space(), process->Names()), found_(found), suppressions_(suppressions) {}
 
   // If the answer is not settled, no block is named.
   std::vector<UnreachableRow> Make() {
@@ -74,7 +74,7 @@ class UnreachableRows {
   }
   std::string LabelWithoutStack(const MemoryRange& block) {
     uint64_t word = 0;
-    if (process_.image().Read(block.start, &word, sizeof word)) {
+    if (process_.space().Read(block.start, &word, sizeof word)) {
       if (const uint16_t number = names_.ClassOf(word); number != 0) return ShortName(names_.ClassName(number));
     }
     return fmt::format("blocks of up to {}", FormatSize(static_cast<int64_t>(std::bit_ceil(block.end - block.start))));
@@ -314,9 +314,9 @@ absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, co
   if (choice.stop && !process->is_core()) {
     absl::StatusOr<StoppedCopy> copy = CopyStopped(process, choice.most_bytes, false, choice.rights);
     if (!copy.ok()) return failed(copy.status());
-    report.stopped_ns = copy->image->stopped_ns();
+    report.stopped_ns = copy->space->stopped_ns();
     found = FindUnreachable(
-        copy->image.get(), [&] { return limited(copy->input); }, nullptr);
+        copy->space.get(), [&] { return limited(copy->input); }, nullptr);
     if (!found.ok()) return failed(found.status());
     KeepKnown(*process, RecordedAt(process->recorded()), &*found);
   } else {
@@ -326,13 +326,13 @@ absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, co
     std::function<std::optional<uint64_t>()> asleep;
     if (!process->is_core()) asleep = [&] { return process->running()->SwitchesWhileAsleep(); };
     found = FindUnreachable(
-        &process->image(), [&] { return limited(process->Prepare(false)); }, asleep);
+        &process->space(), [&] { return limited(process->Prepare(false)); }, asleep);
     if (!found.ok()) return failed(found.status());
     if (absl::StatusOr<HeapBlocksInput> last = process->Prepare(false); !last.ok()) return failed(last.status());
     KeepKnown(*process, before, &*found);
   }
   report.found = *std::move(found);
-  report.missing_bytes = process->image().missing_bytes();
+  report.missing_bytes = process->space().missing_bytes();
   // What a forked child inherited belongs to its parent, which reports it.
   if (process->is_forked()) {
     std::erase_if(report.found.blocks,
@@ -344,16 +344,16 @@ absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, co
 }
 
 ScanEstimate EstimateScan(ObservedProcess* process) {
-  ProcessImage* const image = process->running();
-  if (image == nullptr || !image->Refresh().ok()) return {};
+  ProcessAddressSpace* const space = process->running();
+  if (space == nullptr || !space->Refresh().ok()) return {};
   uint64_t populated = 0;
-  for (const MemoryMapping& mapping : image->mappings()) {
-    if (MayHoldPointers(mapping)) populated += image->PopulatedBytes({mapping.start, mapping.end});
+  for (const MemoryMapping& mapping : space->mappings()) {
+    if (MayHoldPointers(mapping)) populated += space->PopulatedBytes({mapping.start, mapping.end});
   }
   // For each GiB: the first scan takes at most 1.5 s of CPU, each further one 0.5 s, and the maps 32 MiB. If all threads
   // sleep, one scan is enough; otherwise usually about six more follow.
   const double gib = static_cast<double>(populated) / static_cast<double>(uint64_t{1} << 30);
-  const int further = image->SwitchesWhileAsleep().has_value() ? 0 : 6;
+  const int further = space->SwitchesWhileAsleep().has_value() ? 0 : 6;
   ScanEstimate estimate{.cpu_seconds = gib * (1.5 + 0.5 * further), .bytes = populated / 32};
   // A recorded block takes at least 16 bytes in the table, and 110 here: twice in a list, and in a set.
   estimate.bytes += process->table_bytes() * 7;

@@ -46,7 +46,7 @@ bool LittleStackLeftSlow(uintptr_t bytes) {
 
 bool LittleStackForWait() {
   if (LIKELY(!LittleStackLeft(kStackForRecord))) return false;
-  if (SharedTable* recorded = table()) recorded->Count(Loss::kStackMissing);
+  if (SharedTable* table = CurrentTable()) table->Count(Loss::kStackMissing);
   return true;
 }
 

@@ -160,7 +160,7 @@ void ForgetFreeWord(const Entry& entry);
 
 void SetUnloaded(Entry* entry, bool unloaded) {
   StateOf(*entry).store(unloaded ? LoadState::kUnloaded : LoadState::kLoaded, std::memory_order_relaxed);
-  SharedTable* const now = table();
+  SharedTable* const now = CurrentTable();
   if (entry->record != 0 && now != nullptr) {
     // Release: a reader that sees the flag of a module that was loaded again sees the newer modules at its address too.
     std::atomic<uint32_t>& flags = now->At<Module>(entry->record)->unloaded;
@@ -178,7 +178,7 @@ void ForgetFreeWord(const Entry& entry) {
 }
 
 void MarkFreesElsewhere(const Entry& entry) {
-  SharedTable* const now = table();
+  SharedTable* const now = CurrentTable();
   if (entry.record != 0 && now != nullptr)
     now->At<Module>(entry.record)->unloaded.fetch_or(kModuleFreesElsewhere, std::memory_order_release);
 }
@@ -214,7 +214,7 @@ constinit std::atomic<uint32_t> executable_flags{0};
 constinit std::atomic<Offset> executable_record{0};
 
 void WriteExecutableFlags() {
-  SharedTable* const now = table();
+  SharedTable* const now = CurrentTable();
   const Offset record = executable_record.load();
   if (now != nullptr && record != 0) now->At<Module>(record)->unloaded.fetch_or(executable_flags.load());
 }
@@ -377,7 +377,7 @@ ModuleSight SightUnderLock(SharedTable* now, const dl_find_object& found) {
 }
 
 HOLDFAST_COLD ModuleSight SightModuleSlow(const dl_find_object& found) {
-  SharedTable* const now = table();
+  SharedTable* const now = CurrentTable();
   if (now == nullptr) return Unrecorded(found);
   // A handler that jumped out of here would leave the lock taken for ever, and a descriptor open.
   const SignalsBlocked blocked;

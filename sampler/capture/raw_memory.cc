@@ -52,8 +52,8 @@ Answer AskAbout(uintptr_t address) {
   const Probing known = probing.load(std::memory_order_relaxed);
   if (UNLIKELY(known != Probing::kWorks) && (known == Probing::kImpossible || !ProbingWorksSlow()))
     return Answer::kNone;
-  if (SharedTable* recorded = table()) {
-    recorded->header()->counters[thread_state.shard].memory_probes.fetch_add(1, std::memory_order_relaxed);
+  if (SharedTable* table = CurrentTable()) {
+    table->header()->counters[thread_state.shard].memory_probes.fetch_add(1, std::memory_order_relaxed);
   }
   return ProbeResult(PageOf(address)) == -EINVAL ? Answer::kReadable : Answer::kForbidden;
 }

@@ -17,7 +17,7 @@ namespace holdfast {
 
 class LastWalk;
 
-// Fills `trace`. Records modules in the current table when it first meets them (table() must not be null).
+// Fills `trace`. Records modules in the current table when it first meets them (CurrentTable() must not be null).
 void CaptureStack(const CallerRegisters& caller, StackBounds* bounds, StackTrace* trace);
 // The same, walked only up to where it joins the last walk (last_walk.h). True: `last` is this walk, and `trace` is not
 // to be used. False: `last` is unchanged.

@@ -22,7 +22,7 @@ HOLDFAST_COLD void MakeTableBeforeFork() {
 void BeforeFork() {
   if (!process.recording.load(std::memory_order_relaxed)) return;
   // PID 1 alone can start an exporter that nobody notices. Its workers may need one before its own first sample.
-  if (UNLIKELY(process.pid == 1) && table() == nullptr) MakeTableBeforeFork();
+  if (UNLIKELY(process.pid == 1) && CurrentTable() == nullptr) MakeTableBeforeFork();
   const uint64_t number = process.forks.fetch_add(1, std::memory_order_relaxed) + 1;
   thread_state.random += number * 0x9fb21c651e98df25;  // also where several threads fork at the same time
   DrawHeapGapAnew();

@@ -19,9 +19,9 @@ int SnapshotSignal() { return process.recording.load(std::memory_order_relaxed) 
 
 void RequestSnapshot() {
   if (!OwnState()) return;
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return;
-  recorded->header()->snapshot_request.fetch_add(1, std::memory_order_release);
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;
+  table->header()->snapshot_request.fetch_add(1, std::memory_order_release);
   NotifyExporter(process.location);
 }
 
@@ -33,17 +33,17 @@ static void LookAtFreeCallsMuted() {
   thread_state.muted = was_muted;
 }
 
-static bool IsExporterStalled(SharedTable& recorded, ExporterProgress* progress) {
+static bool IsExporterStalled(SharedTable& table, ExporterProgress* progress) {
   return progress->IsStalled(process.location.folder, process.options.out, process.out_id,
-                             recorded.header()->exporter_pid.load(std::memory_order_relaxed));
+                             table.header()->exporter_pid.load(std::memory_order_relaxed));
 }
 
 void BeforeExitHandlers() {
   if (!OwnState()) return;
-  SharedTable* recorded = table();
-  if (recorded == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
+  SharedTable* table = CurrentTable();
+  if (table == nullptr || no_system_calls.load(std::memory_order_relaxed) || InBorrowedMemory()) return;
   LookAtFreeCallsMuted();
-  std::atomic<ExitMoment>& moment = recorded->header()->exit_moment;
+  std::atomic<ExitMoment>& moment = table->header()->exit_moment;
   ExitMoment none = ExitMoment::kNone;
   if (!moment.compare_exchange_strong(none, ExitMoment::kAsked, std::memory_order_acq_rel)) return;
   if (ExporterServes(process.location.folder, process.options.out, process.out_id)) {
@@ -55,7 +55,7 @@ void BeforeExitHandlers() {
       constexpr timespec pause = {0, ExporterProgress::kBetweenLooksNs};
       RawSyscall(SYS_futex, &moment, FUTEX_WAIT, static_cast<uint32_t>(ExitMoment::kAsked), &pause, 0, 0);
       if (moment.load(std::memory_order_acquire) != ExitMoment::kAsked) break;
-      if (IsExporterStalled(*recorded, &progress)) break;
+      if (IsExporterStalled(*table, &progress)) break;
     }
   }
   ExitMoment asked = ExitMoment::kAsked;
@@ -85,11 +85,11 @@ static void AwaitLeakCheck(TableHeader& head) {
 
 void AwaitLastProfile() {
   if (!OwnState()) return;
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return;
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;
   const bool silent = no_system_calls.load(std::memory_order_relaxed);
   if (!silent && InBorrowedMemory()) return;
-  TableHeader& head = *recorded->header();
+  TableHeader& head = *table->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
   // Also for who reads the table afterwards.
   SettleLocks();
@@ -113,7 +113,7 @@ void AwaitLastProfile() {
     RawSyscall(SYS_futex, &head.exported, FUTEX_WAIT, 0, &kStep, 0, 0);
     if (head.exported.load(std::memory_order_acquire) != 0) return;
     steps_unserved = ExporterIsAlive(waited_ns) ? 0 : steps_unserved + 1;
-    if (IsExporterStalled(*recorded, &progress)) return;
+    if (IsExporterStalled(*table, &progress)) return;
   }
 }
 

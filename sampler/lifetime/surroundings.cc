@@ -12,7 +12,7 @@ namespace holdfast {
 
 void BeforeNewNamespace() {
   ThreadState& thread = thread_state;
-  if (table() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
+  if (CurrentTable() == nullptr && EnterSlow(thread)) GetTableMuted(thread);
 }
 
 namespace {
@@ -83,7 +83,7 @@ void SetSubreaper(bool takes_orphans) {
   ThreadState& thread = thread_state;
   if (InBorrowedMemory() || !EnterSlow(thread)) return;
   Mute(thread);
-  SharedTable* made = takes_orphans ? FinishedTable() : table();
+  SharedTable* made = takes_orphans ? FinishedTable() : CurrentTable();
   if (takes_orphans) {
     const SignalsBlocked blocked;
     StartExporter();  // also where an earlier one was killed

@@ -8,7 +8,7 @@ namespace holdfast {
 
 void BeforeUnload() {
   // A child's: who read a module in its parent is not here.
-  if (OwnState() && table() != nullptr && EnterSlow(thread_state)) {
+  if (OwnState() && CurrentTable() != nullptr && EnterSlow(thread_state)) {
     // The plugin may have called free for the first time since the last look.
     Mute(thread_state);
     LookAtFreeCallsAgain(true);
@@ -19,7 +19,7 @@ void BeforeUnload() {
 
 void AfterUnload() {
   ThreadState& thread = thread_state;
-  if (table() != nullptr && EnterSlow(thread)) {
+  if (CurrentTable() != nullptr && EnterSlow(thread)) {
     Mute(thread);
     MarkUnloadedModules();
     Unmute(thread);

@@ -264,8 +264,8 @@ bool IsBelowQuarter() {
 }
 
 void LeaveOut() {
-  if (SharedTable* recorded = table()) {
-    recorded->header()->losses[static_cast<int>(Loss::kCpuTimersFull)].fetch_add(
+  if (SharedTable* table = CurrentTable()) {
+    table->header()->losses[static_cast<int>(Loss::kCpuTimersFull)].fetch_add(
         left_out.exchange(0, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   } else {
     left_out.fetch_add(1, std::memory_order_relaxed);
@@ -438,9 +438,9 @@ CpuState Decide() {
 
 void Report(CpuState now) {
   state.store(now, std::memory_order_relaxed);
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return;
-  CpuSampling& shown = recorded->header()->cpu;
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;
+  CpuSampling& shown = table->header()->cpu;
   shown.state.store(now, std::memory_order_relaxed);
   shown.timers.store(timer_count.load(std::memory_order_relaxed), std::memory_order_relaxed);
   shown.applied.store(cpu_applied.load(std::memory_order_relaxed), std::memory_order_release);
@@ -470,13 +470,13 @@ void Use(uint64_t wanted_ns) {
 }
 
 // Threads that libc made, and the main thread: each would make its own timer only at its next slow path.
-void GiveTimersToOthers(SharedTable* recorded) {
+void GiveTimersToOthers(SharedTable* table) {
   const uint64_t every_ns = interval_ns.load(std::memory_order_relaxed);
   if (every_ns == 0) return;
   GiveTimer(static_cast<uint32_t>(process.pid), true, every_ns);
-  const uint32_t threads = LiveThreadSlots(recorded);
+  const uint32_t threads = LiveThreadSlots(table);
   for (uint32_t i = 0; i < threads; ++i) {
-    const auto id = static_cast<uint32_t>(LiveThreadAt(recorded, i)->who.load(std::memory_order_relaxed));
+    const auto id = static_cast<uint32_t>(LiveThreadAt(table, i)->who.load(std::memory_order_relaxed));
     if (id != 0 && GiveTimer(id, true, every_ns) == -EAGAIN) LeaveOut();
   }
 }
@@ -516,14 +516,14 @@ void SeeCpuSlow(ThreadState& thread) {
   const SignalsBlocked blocked;
   const Busy own;
   if (!own.held() || no_system_calls.load(std::memory_order_acquire)) return;
-  SharedTable* const recorded = table();
-  if (recorded != nullptr) {
-    TableHeader& head = *recorded->header();
+  SharedTable* const table = CurrentTable();
+  if (table != nullptr) {
+    TableHeader& head = *table->header();
     const uint32_t count = head.cpu.interval_count.load(std::memory_order_acquire);
     if (count != cpu_applied.load(std::memory_order_relaxed)) {
       cpu_applied.store(count, std::memory_order_relaxed);
       Use(head.cpu_intervals[NewestIndex(count)].interval);
-      GiveTimersToOthers(recorded);
+      GiveTimersToOthers(table);
       Report(state.load(std::memory_order_relaxed));
     }
   }
@@ -543,8 +543,8 @@ void SeeCpuSlow(ThreadState& thread) {
     interval_ns.store(0);
     return Report(CpuState::kRefused);
   }
-  if (recorded != nullptr)
-    recorded->header()->cpu.timers.store(timer_count.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (table != nullptr)
+    table->header()->cpu.timers.store(timer_count.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 void EndCpuTimer(const CallerRegisters& caller, const void* function) {
@@ -607,11 +607,11 @@ void ResumeCpuTimers() {
   const SignalsBlocked blocked;
   const Busy own;
   if (!own.held()) return;
-  SharedTable* const recorded = table();
-  Use(recorded != nullptr
-          ? recorded->header()->cpu_intervals[NewestIndex(cpu_applied.load(std::memory_order_relaxed))].interval
+  SharedTable* const table = CurrentTable();
+  Use(table != nullptr
+          ? table->header()->cpu_intervals[NewestIndex(cpu_applied.load(std::memory_order_relaxed))].interval
           : process.options.cpu_interval_ns);
-  if (recorded != nullptr) GiveTimersToOthers(recorded);
+  if (table != nullptr) GiveTimersToOthers(table);
 }
 
 void ForgetCpuTimers(uint64_t requested_ns) {

@@ -47,7 +47,7 @@ void BeginCpuTimers(CpuSampler sampler);
 HOLDFAST_COLD void SeeCpuSlow(ThreadState& thread);
 // Every slow path calls it: gives this thread a timer or another interval, if that is due.
 inline void SeeCpu(ThreadState& thread) {
-  SharedTable* const made = table();
+  SharedTable* const made = CurrentTable();
   const bool is_changed = made != nullptr && made->header()->cpu.interval_count.load(std::memory_order_relaxed) !=
                                                  cpu_applied.load(std::memory_order_relaxed);
   if (UNLIKELY(is_changed) || UNLIKELY(thread.cpu_seen != cpu_changes.load(std::memory_order_relaxed)))

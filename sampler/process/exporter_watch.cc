@@ -114,8 +114,8 @@ void PrintUnwritable() {
   RawSyscall(SYS_write, 2, line.text(), line.length());
 }
 
-void WatchExporter(SharedTable* recorded) {
-  const uint32_t beat = recorded->header()->exporter_beat.load(std::memory_order_relaxed);
+void WatchExporter(SharedTable* table) {
+  const uint32_t beat = table->header()->exporter_beat.load(std::memory_order_relaxed);
   if (no_clock.load(std::memory_order_relaxed) || process.exporter[0] == '\0') return;
   const int64_t now_ns = MonotonicNs();
   if (beat != beat_seen.load(std::memory_order_relaxed)) {

@@ -20,7 +20,7 @@ void PrintUnwritable();
 // Every thread calls it after a sample. Checks (a load, at times the clock) whether the exporter's beat has stopped,
 // and starts another exporter if there is none. The exporter may be killed long before this process ends, and if this
 // process then ends by SIGKILL, nobody would write the table's contents.
-void WatchExporter(SharedTable* recorded);
+void WatchExporter(SharedTable* table);
 
 }  // namespace holdfast
 

@@ -103,9 +103,9 @@ SharedTable* MakeTableSlow() {
   uint32_t state = kNone;
   AwaitBounded(kSleeps, [&state] {
     state = table_state.load(std::memory_order_acquire);
-    return state != kBeingMade || table() != nullptr;
+    return state != kBeingMade || CurrentTable() != nullptr;
   });
-  SharedTable* made = table();
+  SharedTable* made = CurrentTable();
   // That thread is not coming back: do not wait again. (If it does after all, the table is used.)
   if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
   return made;
@@ -128,7 +128,7 @@ SharedTable* GetTableMuted(ThreadState& thread) {
 }
 
 SharedTable* GetTable() {
-  SharedTable* found = table();
+  SharedTable* found = CurrentTable();
   if (LIKELY(found != nullptr)) return found;
   return LittleStackLeft(kStackForCapture) ? nullptr : MakeTableSlow();
 }

@@ -50,9 +50,9 @@ static void DropSignalsForNobody(LockSlot* slot, int64_t now_ns) {
 }
 
 // `woken` threads wait for the mutex, starting at `from_ns`. Null: there is no slot.
-static LockSlot* AddWokenWaiters(SharedTable* recorded, const void* mutex, int64_t from_ns, uint64_t woken) {
+static LockSlot* AddWokenWaiters(SharedTable* table, const void* mutex, int64_t from_ns, uint64_t woken) {
   for (int i = 0; i < 2; ++i) {  // the first one may just be being freed
-    LockSlot* slot = ClaimSlotAndCount(recorded, thread_state, mutex, kHeldTable);
+    LockSlot* slot = ClaimSlotAndCount(table, thread_state, mutex, kHeldTable);
     if (slot == nullptr) return nullptr;
     if (AddWaiters(slot, mutex, WaitsFor::kLock, from_ns, woken)) return slot;
   }
@@ -65,11 +65,11 @@ void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
   if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
 }
 
-void AddDroppedSignal(SharedTable* recorded, ThreadState& thread, const void* mutex, uint64_t waited_ns) {
-  LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
-  AddToCounters(LockCountersOf(recorded, thread), WaitKind::kMutex, waited_ns, false);
-  AddToRecord(recorded, record, waited_ns);
-  AddToRow(recorded, thread, WaitKind::kMutex, record, 0, waited_ns, Adds::kAlsoOneWait);
+void AddDroppedSignal(SharedTable* table, ThreadState& thread, const void* mutex, uint64_t waited_ns) {
+  LockRecord* record = FindLockRecord(table, mutex, WaitKind::kMutex);
+  AddToCounters(LockCountersOf(table, thread), WaitKind::kMutex, waited_ns, false);
+  AddToRecord(table, record, waited_ns);
+  AddToRow(table, thread, WaitKind::kMutex, record, 0, waited_ns, Adds::kAlsoOneWait);
 }
 
 DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns) {
@@ -84,25 +84,25 @@ DroppedSignal DropSignal(LockSlot* slot, int64_t now_ns, int64_t known_until_ns)
 void BeginConditionWait(const CallerRegisters& caller, const void* condition, const void* mutex, LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
   ThreadState& thread = thread_state;
-  SharedTable* recorded = BeginAnyWait(thread, WaitKind::kCondition, wait);
-  if (recorded == nullptr) return;
+  SharedTable* table = BeginAnyWait(thread, WaitKind::kCondition, wait);
+  if (table == nullptr) return;
   // The program holds the mutex: preparations before the wait keep others from it, so they come first, and are no part
   // of the wait.
   wait->holder = condition;
-  wait->record = FindLockRecord(recorded, condition, WaitKind::kCondition);
-  CaptureIfChosen(caller, recorded, thread, WaitStyle::kWhole, wait);
+  wait->record = FindLockRecord(table, condition, WaitKind::kCondition);
+  CaptureIfChosen(caller, table, thread, WaitStyle::kWhole, wait);
   EnterWait(false, opaque);
   wait->start_ns = MonotonicNs();
   MakeCurrent(thread, wait);
-  RegisterWaiter(recorded, thread, condition, wait);
+  RegisterWaiter(table, thread, condition, wait);
   if (wait->slot != nullptr) wait->slot->mutex.store(mutex, std::memory_order_relaxed);
-  BeginOngoing(recorded, thread, caller, mutex, wait);
+  BeginOngoing(table, thread, caller, mutex, wait);
 }
 
 void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex, bool woken) {
   WaitState* wait = StateOf(opaque);
-  SharedTable* recorded = table();
-  if (!wait->active || recorded == nullptr) return;
+  SharedTable* table = CurrentTable();
+  if (!wait->active || table == nullptr) return;
   ThreadState& thread = thread_state;
   if (thread.current_wait.wait != wait) return;  // it was dropped as abandoned, and counted
   const int64_t end_ns = MonotonicNs();
@@ -110,7 +110,7 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   LeaveCurrent(thread, wait, end_ns);
   EndOngoing(*wait, end_ns, woken);
   if (wait->slot != nullptr) TidyWokenSlot(wait->slot, condition, end_ns);
-  LockCounters& counters = LockCountersOf(recorded, thread);
+  LockCounters& counters = LockCountersOf(table, thread);
   WaitState for_mutex = *wait;
   int64_t for_mutex_ns = signalled_ns != 0 && end_ns > signalled_ns ? end_ns - signalled_ns : 0;
   if (signalled_ns != 0) {
@@ -127,26 +127,26 @@ void EndConditionWait(LockWait* opaque, const void* condition, const void* mutex
   const int64_t for_condition_ns = end_ns - wait->start_ns - for_mutex_ns;
   const auto waited = static_cast<uint64_t>(for_condition_ns > 0 ? for_condition_ns : 0);
   AddToCounters(counters, WaitKind::kCondition, waited, woken);
-  AddToRecord(recorded, wait->record, waited);
-  SampleWait(recorded, thread, Ended(*wait, waited));
+  AddToRecord(table, wait->record, waited);
+  SampleWait(table, thread, Ended(*wait, waited));
   if (for_mutex_ns == 0) return;
   AddToCounters(counters, WaitKind::kMutex, static_cast<uint64_t>(for_mutex_ns), true);
-  for_mutex.record = FindLockRecord(recorded, mutex, WaitKind::kMutex);
+  for_mutex.record = FindLockRecord(table, mutex, WaitKind::kMutex);
   for_mutex.pair = nullptr;
-  AddToRecord(recorded, for_mutex.record, static_cast<uint64_t>(for_mutex_ns));
+  AddToRecord(table, for_mutex.record, static_cast<uint64_t>(for_mutex_ns));
   if (wait->chance == 0) return;
-  for_mutex.interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  for_mutex.interval = PrepareLockCountdown(table, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (for_mutex.interval == 0) return;
   for_mutex.budget_ns = thread.lock_countdown;
   for_mutex.kind = WaitKind::kMutex;
   // The mutex is held: do only what a sample needs.
   if (wait->row != nullptr && wait->sampled && for_mutex.budget_ns <= for_mutex_ns) {
-    for_mutex.row = FindLockRow(recorded, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
+    for_mutex.row = FindLockRow(table, wait->stack, ProfileKind::kBlock, WaitKind::kMutex, for_mutex.record);
     if (for_mutex.record != nullptr) {
-      for_mutex.pair = FindLockPair(recorded, 0, recorded->OffsetOf(for_mutex.row), for_mutex.record);
+      for_mutex.pair = FindLockPair(table, 0, table->OffsetOf(for_mutex.row), for_mutex.record);
     }
   }
-  SampleWait(recorded, thread, Ended(for_mutex, static_cast<uint64_t>(for_mutex_ns)));
+  SampleWait(table, thread, Ended(for_mutex, static_cast<uint64_t>(for_mutex_ns)));
 }
 
 ConditionWaiters WaitersOfCondition(const void* condition) {
@@ -165,19 +165,19 @@ ConditionWaiters WaitersOfCondition(const void* condition) {
 }
 
 void RecordSignal(const void* condition, const void* mutex, uint64_t woken) {
-  SharedTable* recorded = table();
+  SharedTable* table = CurrentTable();
   LockSlot* slot = FindSlot(condition, kWokenTable);
-  if (slot == nullptr || recorded == nullptr || woken == 0) return;
+  if (slot == nullptr || table == nullptr || woken == 0) return;
   const int64_t from_ns = MonotonicNs() + kWakeNs;
   // Registers the signal as a waiter, so that the slot stays this condition's until the signal can be taken.
   if (!AddWaiters(slot, condition, WaitsFor::kCondition, from_ns)) return;
-  if (LockSlot* of_mutex = AddWokenWaiters(recorded, mutex, from_ns, woken)) {
-    if (LockRecord* record = FindLockRecord(recorded, mutex, WaitKind::kMutex)) {
-      of_mutex->record.store(recorded->OffsetOf(record), std::memory_order_relaxed);
+  if (LockSlot* of_mutex = AddWokenWaiters(table, mutex, from_ns, woken)) {
+    if (LockRecord* record = FindLockRecord(table, mutex, WaitKind::kMutex)) {
+      of_mutex->record.store(table->OffsetOf(record), std::memory_order_relaxed);
     }
     slot->signalled.fetch_add(woken * (static_cast<uint64_t>(from_ns) << kWaitersBits | 1), std::memory_order_seq_cst);
   } else {
-    recorded->Count(Loss::kLockSlotTaken);
+    table->Count(Loss::kLockSlotTaken);
   }
   RemoveWaiter(slot, from_ns);
   DropSignalsForNobody(slot, from_ns);

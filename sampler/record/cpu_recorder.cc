@@ -11,9 +11,9 @@ namespace holdfast {
 namespace {
 
 // The stack of a function that has returned, from its caller's.
-Stack* StackBelow(SharedTable* recorded, ThreadState& thread, const CpuTick& tick) {
+Stack* StackBelow(SharedTable* table, ThreadState& thread, const CpuTick& tick) {
   StackTrace* const trace = LittleStackLeft(kStackForCapture) ? nullptr : TakeScratch(thread);
-  if (trace == nullptr) return MissingStack(recorded);
+  if (trace == nullptr) return MissingStack(table);
   // The module's tag is that of a walk that begins in the function. Its caller is not there: one frame.
   CallerRegisters inside = tick.at;
   inside.pc = tick.function + 1;
@@ -26,23 +26,22 @@ Stack* StackBelow(SharedTable* recorded, ThreadState& thread, const CpuTick& tic
     ++trace->depth;
   }
   SeeThreadNameIfWanted(thread);
-  Stack* const stack = InternStack(recorded, *trace, LabelFrame(recorded, thread.labels));
+  Stack* const stack = InternStack(table, *trace, LabelFrame(table, thread.labels));
   ReturnScratch(thread);
   return stack;
 }
 
 // The interrupted thread may be anywhere in a slow path of ours, with its one scratch buffer in use. An operator of the
 // program that runs inside a wrapper is the program's own code.
-Stack* StackOf(SharedTable* recorded, ThreadState& thread, const CpuTick& tick) {
+Stack* StackOf(SharedTable* table, ThreadState& thread, const CpuTick& tick) {
   const bool is_ours = thread.muted && !thread.in_operator;
   // Code on another stack may use the stack pointer for something else.
-  if (is_ours || (tick.on_another_stack && !PageReadable(tick.at.sp - sizeof(uintptr_t))))
-    return MissingStack(recorded);
+  if (is_ours || (tick.on_another_stack && !PageReadable(tick.at.sp - sizeof(uintptr_t)))) return MissingStack(table);
   const bool muted = thread.muted;
   const uint16_t scratch = thread.scratch;
   Mute(thread);
   thread.scratch = 0;
-  Stack* const stack = tick.function == 0 ? SampleStack(recorded, thread, tick.at) : StackBelow(recorded, thread, tick);
+  Stack* const stack = tick.function == 0 ? SampleStack(table, thread, tick.at) : StackBelow(table, thread, tick);
   thread.scratch = scratch;
   thread.muted = muted;
   return stack;
@@ -54,17 +53,16 @@ void RecordCpu(const CpuTick& tick) {
   if (!process.recording.load(std::memory_order_relaxed) || tick.interval_ns == 0) return;
   const int64_t start_ns = MonotonicNs();
   ThreadState& thread = thread_state;
-  SharedTable* const recorded = GetTable();
-  if (recorded == nullptr) return CountBeforeTable(&BeforeTable::lost_samples, 1);
-  Row* const row = FindMarkedRow(recorded, StackOf(recorded, thread, tick), ProfileKind::kCpu, 0, 0);
+  SharedTable* const table = GetTable();
+  if (table == nullptr) return CountBeforeTable(&BeforeTable::lost_samples, 1);
+  Row* const row = FindMarkedRow(table, StackOf(table, thread, tick), ProfileKind::kCpu, 0, 0);
   const auto interval = static_cast<double>(tick.interval_ns);
-  AddTo(recorded, &row->sums[kCpuSamples], tick.intervals << kCountFractionBits);
-  AddTo(recorded, &row->sums[kCpuTime], tick.intervals * tick.interval_ns << kAmountFractionBits);
+  AddTo(table, &row->sums[kCpuSamples], tick.intervals << kCountFractionBits);
+  AddTo(table, &row->sums[kCpuTime], tick.intervals * tick.interval_ns << kAmountFractionBits);
   AddDouble(&row->sums[kCpuVariance], static_cast<double>(tick.intervals) * interval * interval);
-  if (!thread.muted && !LittleStackLeft(kStackForRecord)) NoteThread(recorded, thread, row, 0);
+  if (!thread.muted && !LittleStackLeft(kStackForRecord)) NoteThread(table, thread, row, 0);
   if (const int64_t took = MonotonicNs() - start_ns; took > 0)
-    recorded->header()->counters[thread.shard].sample_ns.fetch_add(static_cast<uint64_t>(took),
-                                                                   std::memory_order_relaxed);
+    table->header()->counters[thread.shard].sample_ns.fetch_add(static_cast<uint64_t>(took), std::memory_order_relaxed);
 }
 
 }  // namespace holdfast

@@ -182,9 +182,9 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   // Before the sample: a handler that draws its own gap, while muted, must have the last word.
   BeginGap(thread, {1, true});
   Mute(thread);
-  SharedTable* const recorded = table();
+  SharedTable* const table = CurrentTable();
   // A handler may have forked, and this may be its child.
-  if (recorded == nullptr || !IsExactHere(thread)) {
+  if (table == nullptr || !IsExactHere(thread)) {
     Unmute(thread);
     return false;
   }
@@ -195,25 +195,24 @@ HOLDFAST_WARM bool RecordAllocExactSlow(const CallerRegisters& caller, void* blo
   }
   // Counts what our own code and operators have allocated since the last sample, as HeapEventDue does.
   const int64_t more = charged - static_cast<int64_t>(bytes != 0 ? bytes : 1);
-  if (more != 0)
-    ShardOf(recorded, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
-  const OwnTime own_time(recorded, thread);
-  Row* row = FindRowSlow(recorded, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
-  std::atomic<uint32_t>* const word = FreeWord(recorded, block, bytes);
+  if (more != 0) ShardOf(table, thread).alloc_bytes.fetch_add(static_cast<uint64_t>(more), std::memory_order_relaxed);
+  const OwnTime own_time(table, thread);
+  Row* row = FindRowSlow(table, thread, memory, caller, static_cast<uint16_t>(SizeClass(bytes)), unknown);
+  std::atomic<uint32_t>* const word = FreeWord(table, block, bytes);
   if (UNLIKELY(word == nullptr)) FreeUnseen(block, bytes);
   ProbeAlloc(block, bytes, bytes);
-  if (LIKELY(!own_time.is_aged()) || !RecordAged(recorded, thread, row, block, bytes)) {
-    AddAllocExact(recorded, thread, row, bytes);
+  if (LIKELY(!own_time.is_aged()) || !RecordAged(table, thread, row, block, bytes)) {
+    AddAllocExact(table, thread, row, bytes);
     if (LIKELY(word != nullptr) && LIKELY(row->owner != 0) && LIKELY(bytes <= kLargestShadowed))
-      PutShadow(word, recorded->OffsetOf(row), bytes);
+      PutShadow(word, table->OffsetOf(row), bytes);
     else
-      InsertExactSlow(recorded, thread, row, block, bytes);
+      InsertExactSlow(table, thread, row, block, bytes);
   }
   if (UNLIKELY(own_time.measured())) {
     own_time.Add();
-    NoteThread(recorded, thread, row, own_time.start_ns());
-    GiveBackRoom(recorded, thread);
-    WatchExporter(recorded);
+    NoteThread(table, thread, row, own_time.start_ns());
+    GiveBackRoom(table, thread);
+    WatchExporter(table);
     SeeCpu(thread);
     LookAtFreeCallsAgain(false);
   }

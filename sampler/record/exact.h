@@ -79,8 +79,8 @@ bool RecordAllocExactSlow(const CallerRegisters& caller, void* block, size_t byt
 // Records `block`, just allocated for the program, after its charge ran out and was taken. False: nothing has happened.
 HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, size_t bytes, int64_t charged) {
   ThreadState& thread = thread_state;
-  SharedTable* const recorded = table();
-  if (UNLIKELY(!IsExactNow(thread, recorded))) return false;
+  SharedTable* const table = CurrentTable();
+  if (UNLIKELY(!IsExactNow(thread, table))) return false;
   const auto address = reinterpret_cast<uintptr_t>(block);
   WalkMemory* const memory = WalkMemory::Of(thread);
   bool unknown = false;
@@ -90,7 +90,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
       LIKELY(address % kShadowGrain == 0) && LIKELY(memory != nullptr) && LIKELY(IsUntimed(thread))) {
     thread.entered_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     Mute(thread);
-    std::atomic<uint32_t>* word = ShadowWord(recorded, shadow_directory.load(std::memory_order_relaxed), address);
+    std::atomic<uint32_t>* word = ShadowWord(table, shadow_directory.load(std::memory_order_relaxed), address);
     if (LIKELY(word != nullptr)) {
       // Often a cache miss: the line arrives while the walk is compared.
       __builtin_prefetch(word, 1);
@@ -98,11 +98,11 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
         const uint32_t size_class = LIKELY(bytes <= SmallSizeClasses::kLargest) ? kSmallSizeClasses.of[bytes]
                                     : bytes <= kLargestShadowed                 ? SizeClass(bytes)
                                                                                 : kNoSizeClass;
-        const Offset row_at = walk->RowFor(recorded, size_class);
+        const Offset row_at = walk->RowFor(table, size_class);
         if (LIKELY(row_at != 0) && LIKELY(!IsCounted(block)) && IsFreeShadow(word, bytes)) {
           PutShadowedSize(word, bytes);
           CountUntimed(thread);
-          if (UNLIKELY(AddOwnAlloc(recorded, thread, recorded->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
+          if (UNLIKELY(AddOwnAlloc(table, thread, table->At<Row>(row_at), bytes))) walk->ForgetRow(size_class);
           ProbeAllocExact(block, bytes);
           PutShadowedRow(word, row_at);
           Unmute(thread);
@@ -127,7 +127,7 @@ class TakenExact {
   HOLDFAST_HOT explicit TakenExact(const void* block) {
     if (UNLIKELY(block == nullptr) || UNLIKELY(!IsExactHere(thread_state))) return;
     const auto address = reinterpret_cast<uintptr_t>(block);
-    table_ = table();
+    table_ = CurrentTable();
     std::atomic<uint32_t>* word = ShadowWord(table_, shadow_directory.load(std::memory_order_relaxed), address);
     if (UNLIKELY(word == nullptr) || UNLIKELY(address % kShadowGrain != 0)) return;
     row_ = word->load(std::memory_order_relaxed);

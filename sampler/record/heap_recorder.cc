@@ -21,22 +21,20 @@ namespace {
 
 // The interval in force: the table's newest, which can be changed from outside; before there is a table, the option.
 uint64_t CurrentInterval(uint32_t* index) {
-  SharedTable* recorded = table();
+  SharedTable* table = CurrentTable();
   *index = 0;
-  if (recorded == nullptr) return process.options.heap_interval;
-  TableHeader& head = *recorded->header();
+  if (table == nullptr) return process.options.heap_interval;
+  TableHeader& head = *table->header();
   *index = NewestIndex(head.heap_interval_count.load(std::memory_order_acquire));
   return head.heap_intervals[*index].interval;
 }
 
-uint64_t IntervalAt(SharedTable* recorded, uint32_t index) {
-  return recorded->header()->heap_intervals[index].interval;
-}
+uint64_t IntervalAt(SharedTable* table, uint32_t index) { return table->header()->heap_intervals[index].interval; }
 
 void CountBytes(const ThreadState& thread, uint64_t bytes) {
   if (bytes == 0) return;
-  if (SharedTable* recorded = table()) {
-    ShardOf(recorded, thread).alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (SharedTable* table = CurrentTable()) {
+    ShardOf(table, thread).alloc_bytes.fetch_add(bytes, std::memory_order_relaxed);
   } else {
     CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
   }
@@ -44,9 +42,9 @@ void CountBytes(const ThreadState& thread, uint64_t bytes) {
 
 // Too little stack is left to record a sample.
 void LoseSample(const ThreadState& thread) {
-  if (SharedTable* recorded = table()) {
-    recorded->Count(Loss::kStackMissing);
-    ShardOf(recorded, thread).alloc_calls.fetch_add(1, std::memory_order_relaxed);
+  if (SharedTable* table = CurrentTable()) {
+    table->Count(Loss::kStackMissing);
+    ShardOf(table, thread).alloc_calls.fetch_add(1, std::memory_order_relaxed);
   } else {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
   }
@@ -104,7 +102,7 @@ bool HeapEventDue(size_t bytes) {
   // A whole gap went by without a sample, and there is no table yet: make it now, so that `holdfast ls` and `set` find
   // the program, even one that began switched off. Half a gap suffices, because a gap begins after the block that ended
   // the previous one. A thread's first check comes at its first block.
-  if (UNLIKELY(table() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2))
+  if (UNLIKELY(CurrentTable() == nullptr) && !due && allocated >= static_cast<uint64_t>(kLongestGap / 2))
     GetTableMuted(thread);
   const bool lost = due && LittleStackLeft(kStackForRecord);
   if (UNLIKELY(lost)) LoseSample(thread);
@@ -120,9 +118,8 @@ void DrawHeapGapAnew() {
   if (thread.epoch == 0 || (thread.muted && !thread.in_operator)) return;
   int64_t& countdown = thread.in_operator ? thread.held_countdown : thread.heap_countdown;
   int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
-  SharedTable* recorded = table();
-  const uint64_t interval =
-      recorded != nullptr ? IntervalAt(recorded, thread.interval_index) : process.options.heap_interval;
+  SharedTable* table = CurrentTable();
+  const uint64_t interval = table != nullptr ? IntervalAt(table, thread.interval_index) : process.options.heap_interval;
   // What was allocated since the last check remains to be counted, and the next check comes no later than before.
   const int64_t allocated = gap - countdown;
   const Gap drawn = DrawGap(interval, &thread.random, allocated < kLongestGap ? kLongestGap - allocated : 1);
@@ -135,37 +132,37 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   ThreadState& thread = thread_state;
   if (block == nullptr || !EnterSlow(thread)) return;
   Mute(thread);
-  SharedTable* recorded = GetTable();
-  if (recorded == nullptr) {
+  SharedTable* table = GetTable();
+  if (table == nullptr) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     CountBeforeTable(&BeforeTable::alloc_bytes, bytes);
     Unmute(thread);
     return;
   }
-  const OwnTime own_time(recorded, thread);
-  const uint64_t interval = IntervalAt(recorded, thread.sampled_index);
-  Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(recorded, thread, caller)
-                                                                        : SampleStack(recorded, thread, caller);
-  Row* row = FindRow(recorded, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
+  const OwnTime own_time(table, thread);
+  const uint64_t interval = IntervalAt(table, thread.sampled_index);
+  Stack* stack = interval <= kLargestReplayed && process.options.replay ? RememberedStack(table, thread, caller)
+                                                                        : SampleStack(table, thread, caller);
+  Row* row = FindRow(table, stack, ProfileKind::kHeap, WaitKind::kNone, static_cast<uint16_t>(SizeClass(bytes)));
   // A sample at this address was freed without our seeing it. Remove it first, so that both never count together.
   if (PassesFilter(block)) RecordUnseenFree(block);
-  const uint64_t weight = AddAlloc(recorded, thread, row, bytes, interval);
+  const uint64_t weight = AddAlloc(table, thread, row, bytes, interval);
   ProbeAlloc(block, bytes, WholeBytes(weight));
-  NoteThread(recorded, thread, row, own_time.start_ns());
-  const int level = InsertLive(recorded, reinterpret_cast<uintptr_t>(block),
-                               BornNow(thread, bytes, recorded->OffsetOf(row), thread.sampled_index));
+  NoteThread(table, thread, row, own_time.start_ns());
+  const int level = InsertLive(table, reinterpret_cast<uintptr_t>(block),
+                               BornNow(thread, bytes, table->OffsetOf(row), thread.sampled_index));
   if (level >= 0) {
     AddToFilter(block, level);
   } else {
-    recorded->Count(Loss::kLiveTableFull);
+    table->Count(Loss::kLiveTableFull);
     // Its free would never be seen. Undercounting one block beats reporting a false leak.
     ProbeFree(block);
-    AddFree(recorded, thread, row, bytes, interval);
+    AddFree(table, thread, row, bytes, interval);
   }
-  if (UNLIKELY(interval == 1)) BeginExact(recorded, thread, uint32_t{thread.sampled_index} + 1);
+  if (UNLIKELY(interval == 1)) BeginExact(table, thread, uint32_t{thread.sampled_index} + 1);
   own_time.Add();
   // If nearly everything is sampled, at every 64th sample.
-  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) WatchExporter(recorded);
+  if (own_time.measured() || process.options.heap_interval >= kSmallestTagged) WatchExporter(table);
   LookAtFreeCallsAgain(false);
   Unmute(thread);
 }
@@ -176,27 +173,27 @@ TakenLive TakeSample(const void* block) {
   if (block == nullptr) return {};
   // Also when this thread is muted or recording is switched off: a lost free would be a false leak.
   if (!OwnState()) return {};
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return {};
-  if (const Shadowed taken = TakeExact(recorded, block); taken.row != 0) return {{}, nullptr, taken};
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return {};
+  if (const Shadowed taken = TakeExact(table, block); taken.row != 0) return {{}, nullptr, taken};
   if (!IsCounted(block)) return {};
-  return TakeLive(recorded, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
+  return TakeLive(table, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
 }
 
 void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return;
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;
   ProbeFree(block);
   if (taken.exact.row != 0) {
-    return AddFreeExact(recorded, recorded->At<Row>(taken.exact.row), taken.exact.bytes, block, reallocated);
+    return AddFreeExact(table, table->At<Row>(taken.exact.row), taken.exact.bytes, block, reallocated);
   }
   const LiveSample sample = taken.sample;
   RemoveFromFilter(block);
   DropLive(taken);
-  Row* row = recorded->At<Row>(sample.row);
-  AddAge(recorded, row, sample, reallocated);
-  if (row->owner != 0) return AddFreeExact(recorded, row, sample.size, block, reallocated);
-  AddFree(recorded, thread_state, row, sample.size, IntervalAt(recorded, sample.interval_index));
+  Row* row = table->At<Row>(sample.row);
+  AddAge(table, row, sample, reallocated);
+  if (row->owner != 0) return AddFreeExact(table, row, sample.size, block, reallocated);
+  AddFree(table, thread_state, row, sample.size, IntervalAt(table, sample.interval_index));
 }
 
 void RecordUnseenFree(const void* block) {
@@ -207,7 +204,7 @@ void RecordUnseenFree(const void* block) {
 }
 
 void PutBackSample(const TakenLive& taken, const void* block) {
-  if (taken.exact.row != 0) return PutBackExact(table(), taken.exact, block);
+  if (taken.exact.row != 0) return PutBackExact(CurrentTable(), taken.exact, block);
   if (taken.key != nullptr) PutBackLive(taken, reinterpret_cast<uintptr_t>(block));
 }
 

@@ -22,7 +22,7 @@ bool IsDead(int thread_id) { return RawSyscall(SYS_tgkill, process.pid, thread_i
 
 // A thread that died in a wait without reporting it, for example because a signal handler made the system call exit,
 // would count as a waiter for ever. Nobody knows when it died, so its wait ends where this hold began (since_ns).
-void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) {
+void TakeOutTheDead(SharedTable* table, ThreadState& thread, LockHold* hold) {
   LockSlots* slots = lock_slots.load(std::memory_order_acquire);
   if (slots == nullptr || no_system_calls.load(std::memory_order_relaxed)) return;
   for (WaitingThread& waiting : slots->threads) {
@@ -37,15 +37,15 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     if ((slot != hold->slot && !of_condition) || !IsDead(id)) continue;
     // Only one thread removes it.
     if (!waiting.thread_id.compare_exchange_strong(id, 0, std::memory_order_relaxed)) continue;
-    const Offset row = DropOngoingOf(recorded, id);
+    const Offset row = DropOngoingOf(table, id);
     const int64_t end_ns = start_ns > hold->since_ns ? start_ns : hold->since_ns;
     int64_t attributed_from_ns = end_ns;
-    LockCounters& counters = LockCountersOf(recorded, thread);
+    LockCounters& counters = LockCountersOf(table, thread);
     if (of_condition) {
       const DroppedSignal signal = DropSignal(slot, hold->until_ns, hold->since_ns);
       attributed_from_ns = signal.end_ns != 0 && signal.end_ns < hold->until_ns ? signal.end_ns : hold->until_ns;
       if (signal.end_ns > signal.start_ns)
-        AddDroppedSignal(recorded, thread, slot->mutex.load(std::memory_order_relaxed),
+        AddDroppedSignal(table, thread, slot->mutex.load(std::memory_order_relaxed),
                          static_cast<uint64_t>(signal.end_ns - signal.start_ns));
       RemoveWaiter(slot, end_ns);
       TidyWokenSlot(slot, reinterpret_cast<const void*>(LockOfSlot(slot)), end_ns);
@@ -56,9 +56,9 @@ void TakeOutTheDead(SharedTable* recorded, ThreadState& thread, LockHold* hold) 
     hold->attributed_ns -= hold->until_ns - attributed_from_ns;
     const auto waited_ns = static_cast<uint64_t>(end_ns - start_ns);
     AddToCounters(counters, kind, waited_ns, false);
-    LockRecord* record = FindLockRecord(recorded, reinterpret_cast<const void*>(LockOfSlot(slot)), kind);
-    AddToRecord(recorded, record, waited_ns);
-    AddToRow(recorded, thread, kind, record, row, waited_ns, Adds::kAlsoOneWait);
+    LockRecord* record = FindLockRecord(table, reinterpret_cast<const void*>(LockOfSlot(slot)), kind);
+    AddToRecord(table, record, waited_ns);
+    AddToRow(table, thread, kind, record, row, waited_ns, Adds::kAlsoOneWait);
   }
 }
 
@@ -71,13 +71,13 @@ int64_t HeldNs(const LockHold& hold) {
   return held_ns > 0 ? held_ns : 0;
 }
 
-void AddHold(SharedTable* recorded, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns, uint64_t alone_ns) {
+void AddHold(SharedTable* table, LockRecord* record, uint64_t attributed_ns, uint64_t held_ns, uint64_t alone_ns) {
   record->holds.fetch_add(1, std::memory_order_relaxed);
-  AddTo(recorded, &record->hold_ns, attributed_ns);
-  AddTo(recorded, &record->held_ns, held_ns);
-  if (alone_ns != 0) AddTo(recorded, &record->alone_ns, alone_ns < held_ns ? alone_ns : held_ns);
+  AddTo(table, &record->hold_ns, attributed_ns);
+  AddTo(table, &record->held_ns, held_ns);
+  if (alone_ns != 0) AddTo(table, &record->alone_ns, alone_ns < held_ns ? alone_ns : held_ns);
   RaiseTo(&record->longest_held_ns, held_ns);
-  AddTime(recorded, &record->hold_times, held_ns, 1);
+  AddTime(table, &record->hold_times, held_ns, 1);
 }
 
 // Ends the current period with a single reader. Returns SlotReaders::alone_ns.
@@ -116,48 +116,47 @@ int64_t EndAlone(SlotReaders& readers, const void* lock, int64_t now_ns) {
 }
 
 // Divides the hold among its known waiters.
-void AddPairs(SharedTable* recorded, Row* row, const LockHold& hold, const Weight& weight) {
+void AddPairs(SharedTable* table, Row* row, const LockHold& hold, const Weight& weight) {
   uint64_t known = 0;
   for (const Offset waiter : hold.waiters) known += waiter != 0;
-  const Offset holder = recorded->OffsetOf(row);
-  if (known == 0) AddToPair(recorded, FindLockPair(recorded, holder, 0, hold.record), weight, 1);
+  const Offset holder = table->OffsetOf(row);
+  if (known == 0) AddToPair(table, FindLockPair(table, holder, 0, hold.record), weight, 1);
   for (const Offset waiter : hold.waiters) {
-    if (waiter != 0) AddToPair(recorded, FindLockPair(recorded, holder, waiter, hold.record), weight, known);
+    if (waiter != 0) AddToPair(table, FindLockPair(table, holder, waiter, hold.record), weight, known);
   }
 }
 
 // Adds a hold to the sums. Returns the interval if a sample is due, else 0.
-uint64_t CountHold(SharedTable* recorded, ThreadState& thread, const LockHold& hold) {
+uint64_t CountHold(SharedTable* table, ThreadState& thread, const LockHold& hold) {
   const auto attributed = static_cast<uint64_t>(hold.attributed_ns);
   if (hold.record != nullptr) {
-    AddHold(recorded, hold.record, attributed, static_cast<uint64_t>(HeldNs(hold)),
-            static_cast<uint64_t>(hold.alone_ns));
+    AddHold(table, hold.record, attributed, static_cast<uint64_t>(HeldNs(hold)), static_cast<uint64_t>(hold.alone_ns));
   }
-  LockCounters& counters = LockCountersOf(recorded, thread);
+  LockCounters& counters = LockCountersOf(table, thread);
   Count(counters.holds, hold.kind, 1);
   Count(counters.hold_ns, hold.kind, attributed);
-  const uint64_t interval = PrepareLockCountdown(recorded, &thread.hold_countdown, &thread.hold_index, &thread.random);
-  if (interval == 0 || !Wanted(recorded, ProfileKind::kMutex)) return 0;
+  const uint64_t interval = PrepareLockCountdown(table, &thread.hold_countdown, &thread.hold_index, &thread.random);
+  if (interval == 0 || !Wanted(table, ProfileKind::kMutex)) return 0;
   thread.hold_countdown -= hold.attributed_ns;
   return thread.hold_countdown > 0 ? 0 : interval;
 }
 
-Row* RowOfHolder(SharedTable* recorded, ThreadState& thread, const CallerRegisters& caller, WaitKind kind,
+Row* RowOfHolder(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, WaitKind kind,
                  const LockRecord* record) {
-  return FindLockRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kMutex, kind, record);
+  return FindLockRow(table, SampleStack(table, thread, caller), ProfileKind::kMutex, kind, record);
 }
 
-void SampleHold(SharedTable* recorded, ThreadState& thread, const LockHold& hold, uint64_t interval, Row* row) {
+void SampleHold(SharedTable* table, ThreadState& thread, const LockHold& hold, uint64_t interval, Row* row) {
   const auto attributed = static_cast<uint64_t>(hold.attributed_ns);
-  LockCountersOf(recorded, thread).hold_samples.fetch_add(1, std::memory_order_relaxed);
+  LockCountersOf(table, thread).hold_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(attributed, interval);
   const int64_t held_ns = HeldNs(hold), alone_ns = hold.alone_ns < held_ns ? hold.alone_ns : held_ns;
-  AddLockSample(recorded, row, attributed, static_cast<uint64_t>(held_ns), weight);
+  AddLockSample(table, row, attributed, static_cast<uint64_t>(held_ns), weight);
   if (alone_ns > 0) {
     const double share = static_cast<double>(alone_ns) / static_cast<double>(held_ns);
-    AddTo(recorded, &row->sums[kAlone], static_cast<uint64_t>(static_cast<double>(weight.amount) * share));
+    AddTo(table, &row->sums[kAlone], static_cast<uint64_t>(static_cast<double>(weight.amount) * share));
   }
-  if (hold.record != nullptr) AddPairs(recorded, row, hold, weight);
+  if (hold.record != nullptr) AddPairs(table, row, hold, weight);
 }
 
 // In a child forked meanwhile the slots are empty, or gone: see ForgetLockSlots.
@@ -169,25 +168,25 @@ void EndReaderUnlock(LockSlot* slot) {
 
 }  // namespace
 
-void AddLeftover(SharedTable* recorded, ThreadState& thread, const Leftover& left) {
+void AddLeftover(SharedTable* table, ThreadState& thread, const Leftover& left) {
   if (left.ns == 0 || left.of_condition) return;  // nobody holds a condition
   const WaitKind kind_by_table = left.table == kHeldTable ? WaitKind::kMutex : WaitKind::kFutex;
-  LockRecord* record = left.record != 0 ? recorded->At<LockRecord>(left.record) : nullptr;
+  LockRecord* record = left.record != 0 ? table->At<LockRecord>(left.record) : nullptr;
   const WaitKind kind = record != nullptr ? record->kind : kind_by_table;
-  LockCounters& counters = LockCountersOf(recorded, thread);
+  LockCounters& counters = LockCountersOf(table, thread);
   if (left.ns > 0) return Count(counters.gap_ns, kind, static_cast<uint64_t>(left.ns));
   // Negative: holders were charged more than was waited (see LengthenLastWait). The missing time is added without a
   // stack, because its waiter is no longer known.
   const auto waited_ns = static_cast<uint64_t>(-left.ns);
   Count(counters.wait_ns, kind, waited_ns);
-  if (record != nullptr) AddTo(recorded, &record->wait_ns, waited_ns);
-  AddToRow(recorded, thread, kind, record, 0, waited_ns, Adds::kOnlyTime);
+  if (record != nullptr) AddTo(table, &record->wait_ns, waited_ns);
+  AddToRow(table, thread, kind, record, 0, waited_ns, Adds::kOnlyTime);
 }
 
-LockSlot* ClaimSlotAndCount(SharedTable* recorded, ThreadState& thread, const void* lock, SlotTable table) {
+LockSlot* ClaimSlotAndCount(SharedTable* table, ThreadState& thread, const void* lock, SlotTable slots) {
   Leftover left;
-  LockSlot* slot = ClaimSlot(lock, table, &left);
-  AddLeftover(recorded, thread, left);
+  LockSlot* slot = ClaimSlot(lock, slots, &left);
+  AddLeftover(table, thread, left);
   return slot;
 }
 
@@ -196,10 +195,10 @@ static LockSlot* SlotToLeave(const void* lock, WaitKind kind, LockHold* hold) {
   ThreadState& thread = thread_state;
   *hold = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread)) return nullptr;
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return nullptr;
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return nullptr;
   const void* frame = hold;  // a local variable of the caller: shows where this thread's stack is now
-  DropAbandonedWait(recorded, thread, frame);
+  DropAbandonedWait(table, thread, frame);
   LockSlot* slot = FindSlot(lock, TableOf(kind));
   if (slot != nullptr && (slot->visits.load(std::memory_order_relaxed) & kSumsDue) != 0)
     slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
@@ -207,34 +206,34 @@ static LockSlot* SlotToLeave(const void* lock, WaitKind kind, LockHold* hold) {
 }
 
 // Copies what the slot knows about the hold that was just settled: waiters, record, length.
-static void FillHold(SharedTable* recorded, LockSlot* slot, WaitKind kind, LockHold* hold) {
+static void FillHold(SharedTable* table, LockSlot* slot, WaitKind kind, LockHold* hold) {
   hold->slot = slot;
   hold->held_ns = WaitedForNs(*slot, hold->until_ns);
   hold->kind = kind;
   const Offset record = slot->record.load(std::memory_order_relaxed);
-  if (record != 0) hold->record = recorded->At<LockRecord>(record);
+  if (record != 0) hold->record = table->At<LockRecord>(record);
   for (int i = 0; i < kSlotWaiters; ++i) hold->waiters[i] = slot->waiters[i].load(std::memory_order_relaxed);
 }
 
-static void SettleHold(SharedTable* recorded, const void* lock, LockSlot* slot, WaitKind kind, LockHold* hold) {
+static void SettleHold(SharedTable* table, const void* lock, LockSlot* slot, WaitKind kind, LockHold* hold) {
   hold->since_ns = slot->settled_ns.load(std::memory_order_relaxed);
   hold->attributed_ns = Settle(slot, &hold->until_ns);
-  if (hold->attributed_ns != 0) return FillHold(recorded, slot, kind, hold);
+  if (hold->attributed_ns != 0) return FillHold(table, slot, kind, hold);
   // Nobody waited, so Settle did not read the clock. Every such unlock comes here, so it counts once.
-  if (hold->until_ns == 0) AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, 1));
+  if (hold->until_ns == 0) AddLeftover(table, thread_state, VisitIdleSlot(slot, lock, 1));
 }
 
 void BeginUnlock(const void* lock, WaitKind kind, bool sleepers, LockHold* hold) {
   LockSlot* slot = SlotToLeave(lock, kind, hold);
   if (slot == nullptr) return;
-  SharedTable* recorded = table();
+  SharedTable* table = CurrentTable();
   if (!sleepers && __atomic_load_n(&lock_preparing, __ATOMIC_RELAXED) == 0) {
     if (WaitersOf(*slot) != 0) return;  // woken, and on their way
-    AddLeftover(recorded, thread_state, VisitIdleSlot(slot, lock, kOneVisitIn));
+    AddLeftover(table, thread_state, VisitIdleSlot(slot, lock, kOneVisitIn));
     return;
   }
   // Settle now: after the real unlock the slot may belong to another lock. EndUnlock does all else.
-  SettleHold(recorded, lock, slot, kind, hold);
+  SettleHold(table, lock, slot, kind, hold);
 }
 
 void AfterUnlock(const void* lock) {
@@ -246,7 +245,7 @@ void AfterUnlock(const void* lock) {
   // The first word of musl's recursive mutexes always looks calm.
   const bool looks_calm_wrongly = process.libc == Libc::kMusl;
   if (ran_out) thread.fast_unlocks = due || looks_calm_wrongly ? 0 : kOneVisitIn - 1;
-  if (table() == nullptr || !EnterSlow(thread)) return;
+  if (CurrentTable() == nullptr || !EnterSlow(thread)) return;
   if (due) {
     PublishWaitSlow();
     if (LockSlot* slot = FindSlot(lock, kHeldTable)) slot->visits.fetch_and(~kSumsDue, std::memory_order_relaxed);
@@ -260,20 +259,20 @@ void AfterUnlock(const void* lock) {
 
 void EndUnlock(const CallerRegisters& caller, bool succeeded, LockHold* hold) {
   PublishWait();
-  SharedTable* recorded = table();
+  SharedTable* table = CurrentTable();
   if (hold->leaving != nullptr) EndReaderUnlock(hold->leaving);
-  if (hold->slot == nullptr || recorded == nullptr) return;
+  if (hold->slot == nullptr || table == nullptr) return;
   if (!succeeded)
     return Unsettle(hold->slot, hold->attributed_ns);  // not its lock: the time remains for the real holder
   ThreadState& thread = thread_state;
   if (!EnterSlow(thread)) return;
-  if (UNLIKELY(hold->attributed_ns >= kLookForTheDeadNs)) TakeOutTheDead(recorded, thread, hold);
+  if (UNLIKELY(hold->attributed_ns >= kLookForTheDeadNs)) TakeOutTheDead(table, thread, hold);
   if (hold->attributed_ns <= 0) return;
-  const uint64_t interval = CountHold(recorded, thread, *hold);
+  const uint64_t interval = CountHold(table, thread, *hold);
   if (interval == 0) return;
   Mute(thread);
-  const OwnTime own_time(recorded, thread);
-  SampleHold(recorded, thread, *hold, interval, RowOfHolder(recorded, thread, caller, hold->kind, hold->record));
+  const OwnTime own_time(table, thread);
+  SampleHold(table, thread, *hold, interval, RowOfHolder(table, thread, caller, hold->kind, hold->record));
   own_time.Add();
   Unmute(thread);
 }
@@ -288,32 +287,32 @@ void BeginReaderUnlock(const void* lock, LockHold* hold) {
 
 void SettleReader(const CallerRegisters& caller, const void* lock, uint32_t readers, LockHold* hold) {
   LockSlot* slot = hold->leaving;
-  SharedTable* recorded = table();
-  if (slot == nullptr || recorded == nullptr) return;
+  SharedTable* table = CurrentTable();
+  if (slot == nullptr || table == nullptr) return;
   ThreadState& thread = thread_state;
   SlotReaders& shared = ReadersOf(slot);
   if (readers <= 1) {
-    SettleHold(recorded, lock, slot, WaitKind::kRwlockRead, hold);
+    SettleHold(table, lock, slot, WaitKind::kRwlockRead, hold);
     if (hold->attributed_ns != 0) hold->alone_ns = EndAlone(shared, lock, hold->until_ns);
     return;
   }
-  if (WaitersOf(*slot) == 0) return AddLeftover(recorded, thread, VisitIdleSlot(slot, lock, 1));
+  if (WaitersOf(*slot) == 0) return AddLeftover(table, thread, VisitIdleSlot(slot, lock, 1));
   const int64_t now_ns = MonotonicNs();
   // The other of two readers is now alone.
   if (readers == 2) shared.alone_since_ns.store(now_ns, std::memory_order_relaxed);
   if (readers > shared.leaving.load(std::memory_order_relaxed)) return;
   const Offset record = slot->record.load(std::memory_order_relaxed);
   Mute(thread);
-  const OwnTime own_time(recorded, thread);
-  const Row* row = RowOfHolder(recorded, thread, caller, WaitKind::kRwlockRead,
-                               record != 0 ? recorded->At<LockRecord>(record) : nullptr);
+  const OwnTime own_time(table, thread);
+  const Row* row =
+      RowOfHolder(table, thread, caller, WaitKind::kRwlockRead, record != 0 ? table->At<LockRecord>(record) : nullptr);
   own_time.Add();
   Unmute(thread);
-  shared.row.store(recorded->OffsetOf(row), std::memory_order_relaxed);
+  shared.row.store(table->OffsetOf(row), std::memory_order_relaxed);
   shared.last_ns.store(now_ns, std::memory_order_release);
 }
 
-void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot* slot) {
+void AttributeToLastReader(SharedTable* table, ThreadState& thread, LockSlot* slot) {
   SlotReaders& shared = ReadersOf(slot);
   if (LIKELY(shared.last_ns.load(std::memory_order_relaxed) == 0)) return;
   LockHold hold{};
@@ -322,10 +321,10 @@ void AttributeToLastReader(SharedTable* recorded, ThreadState& thread, LockSlot*
   if (hold.until_ns <= hold.since_ns) return;  // a later reader was the last
   hold.attributed_ns = Settle(slot, &hold.until_ns);
   if (hold.attributed_ns == 0) return;
-  FillHold(recorded, slot, WaitKind::kRwlockRead, &hold);
+  FillHold(table, slot, WaitKind::kRwlockRead, &hold);
   const Offset row = shared.row.load(std::memory_order_relaxed);
-  if (const uint64_t interval = CountHold(recorded, thread, hold); interval != 0 && row != 0)
-    SampleHold(recorded, thread, hold, interval, recorded->At<Row>(row));
+  if (const uint64_t interval = CountHold(table, thread, hold); interval != 0 && row != 0)
+    SampleHold(table, thread, hold, interval, table->At<Row>(row));
 }
 
 void NoteReaderCame(const void* lock, uint32_t readers) {
@@ -351,12 +350,12 @@ void NoteReadersAtWait(const LockWait& wait, uint32_t readers) {
 
 void SettleLocks() {
   PublishWait();
-  SharedTable* recorded = table();
+  SharedTable* table = CurrentTable();
   LockSlots* slots = lock_slots.load(std::memory_order_acquire);
-  if (recorded == nullptr || slots == nullptr) return;
+  if (table == nullptr || slots == nullptr) return;
   for (uint32_t place = 0; place < kSlotTables * kLockSets * kKeysInSet; ++place) {
     LockSlot& slot = *(&slots->slots[0][0][0] + place);
-    if (WaitersOf(slot) == 0) AddLeftover(recorded, thread_state, LeftoverOf(&slot));
+    if (WaitersOf(slot) == 0) AddLeftover(table, thread_state, LeftoverOf(&slot));
   }
 }
 

@@ -13,9 +13,9 @@ namespace holdfast {
 
 // The interval in force: the newest, which can be changed from outside. Updates the countdown: draws the gap to the
 // next event if the last one has come, or if the interval was changed since. 0 = off, nothing was drawn.
-inline uint64_t PrepareLockCountdown(SharedTable* recorded, int64_t* countdown, uint16_t* interval_index,
+inline uint64_t PrepareLockCountdown(SharedTable* table, int64_t* countdown, uint16_t* interval_index,
                                      uint64_t* random) {
-  TableHeader& head = *recorded->header();
+  TableHeader& head = *table->header();
   const auto newest = static_cast<uint16_t>(NewestIndex(head.lock_interval_count.load(std::memory_order_acquire)));
   const uint64_t interval = head.lock_intervals[newest].interval;
   if (UNLIKELY(newest != *interval_index)) {
@@ -32,19 +32,19 @@ inline uint64_t PrepareLockCountdown(SharedTable* recorded, int64_t* countdown, 
   return interval;
 }
 
-inline bool Wanted(SharedTable* recorded, ProfileKind kind) {
-  return (__atomic_load_n(&recorded->header()->profiles, __ATOMIC_RELAXED) & KindBit(kind)) != 0;
+inline bool Wanted(SharedTable* table, ProfileKind kind) {
+  return (__atomic_load_n(&table->header()->profiles, __ATOMIC_RELAXED) & KindBit(kind)) != 0;
 }
 
-inline LockCounters& LockCountersOf(SharedTable* recorded, const ThreadState& thread) {
-  return recorded->header()->lock_counters[thread.shard];
+inline LockCounters& LockCountersOf(SharedTable* table, const ThreadState& thread) {
+  return table->header()->lock_counters[thread.shard];
 }
 
 // Returns the row of a lock's samples at this stack.
-inline Row* FindLockRow(SharedTable* recorded, Stack* stack, ProfileKind profile, WaitKind kind,
+inline Row* FindLockRow(SharedTable* table, Stack* stack, ProfileKind profile, WaitKind kind,
                         const LockRecord* record) {
   const uint16_t number = process.options.lock_label && record != nullptr ? record->number : 0;
-  return FindRow(recorded, stack, profile, kind, number);
+  return FindRow(table, stack, profile, kind, number);
 }
 
 // A full sum does not change; readers report it.
@@ -66,15 +66,15 @@ inline bool HasHolder(WaitKind kind) {
 }
 
 // For a wait or hold of `ns`. `length_ns`: the same for a wait; for a hold, how long the lock was held.
-inline void AddLockSample(SharedTable* recorded, Row* row, uint64_t ns, uint64_t length_ns, const Weight& weight) {
+inline void AddLockSample(SharedTable* table, Row* row, uint64_t ns, uint64_t length_ns, const Weight& weight) {
   auto& sums = row->sums;
-  AddTo(recorded, &sums[kContentions], weight.count);
-  AddTo(recorded, &sums[kDelay], weight.amount);
+  AddTo(table, &sums[kContentions], weight.count);
+  AddTo(table, &sums[kDelay], weight.amount);
   sums[kLockSamples].fetch_add(1, std::memory_order_relaxed);
   AddDouble(&sums[kContentionsVariance], weight.count_variance);
   AddDouble(&sums[kDelayVariance], weight.amount_variance);
   RaiseTo(&sums[kLongest], length_ns);
-  AddTime(recorded, &sums[kTimes], length_ns, weight.count);
+  AddTime(table, &sums[kTimes], length_ns, weight.count);
 }
 
 }  // namespace holdfast

@@ -12,33 +12,33 @@ namespace holdfast {
 
 // Returns the record at `place`, made if needed. Null: there is no room.
 template <typename T, typename Place>
-HOLDFAST_COLD T* MakeAtSlow(SharedTable* recorded, std::atomic<Place>* place) {
+HOLDFAST_COLD T* MakeAtSlow(SharedTable* table, std::atomic<Place>* place) {
   Place found = place->load(std::memory_order_acquire);
   if (found == 0) {
-    T* made = recorded->New<T>(recorded->OffsetOf(place));
-    const Place offset = made != nullptr ? recorded->OffsetOf(made) : kNoRoom;
+    T* made = table->New<T>(table->OffsetOf(place));
+    const Place offset = made != nullptr ? table->OffsetOf(made) : kNoRoom;
     // Release: a thread that finds the offset finds zeroes. Acquire: so do we in another thread's record; ours then
     // stays unused.
     if (place->compare_exchange_strong(found, offset, std::memory_order_acq_rel)) return made;
   }
-  return found != kNoRoom ? recorded->At<T>(static_cast<Offset>(found)) : nullptr;
+  return found != kNoRoom ? table->At<T>(static_cast<Offset>(found)) : nullptr;
 }
 
 template <typename T, typename Place>
-inline T* MakeAt(SharedTable* recorded, std::atomic<Place>* place) {
+inline T* MakeAt(SharedTable* table, std::atomic<Place>* place) {
   const Place found = place->load(std::memory_order_acquire);
-  return LIKELY(found > kNoRoom) ? recorded->At<T>(static_cast<Offset>(found)) : MakeAtSlow<T>(recorded, place);
+  return LIKELY(found > kNoRoom) ? table->At<T>(static_cast<Offset>(found)) : MakeAtSlow<T>(table, place);
 }
 
 // Adds to the bucket of `ns`: one to a lock's counts, a sample's weight to a row's.
 template <typename Place>
-inline void AddTime(SharedTable* recorded, std::atomic<Place>* times, uint64_t ns, uint64_t by) {
+inline void AddTime(SharedTable* table, std::atomic<Place>* times, uint64_t ns, uint64_t by) {
   const uint32_t bucket = TimeBucket(ns);
-  if (auto* histogram = MakeAt<TimeHistogram>(recorded, times)) {
-    if (auto* part = MakeAt<TimePart>(recorded, &histogram->parts[bucket / kBucketsInPart]))
-      return AddTo(recorded, &part->counts[bucket % kBucketsInPart], by);
+  if (auto* histogram = MakeAt<TimeHistogram>(table, times)) {
+    if (auto* part = MakeAt<TimePart>(table, &histogram->parts[bucket / kBucketsInPart]))
+      return AddTo(table, &part->counts[bucket % kBucketsInPart], by);
   }
-  recorded->Count(Loss::kTimesFull);
+  table->Count(Loss::kTimesFull);
 }
 
 }  // namespace holdfast

@@ -11,16 +11,16 @@
 namespace holdfast {
 namespace {
 
-void Submit(SharedTable* recorded, uint32_t epoch, const MappingChange& change) {
+void Submit(SharedTable* table, uint32_t epoch, const MappingChange& change) {
   const SignalsBlocked blocked;
   // A handler may have forked, and this may be its child: the stack is in another table.
-  if (OwnState() && process.epoch.load(std::memory_order_acquire) == epoch && table() == recorded)
-    SubmitChange(recorded, change);
+  if (OwnState() && process.epoch.load(std::memory_order_acquire) == epoch && CurrentTable() == table)
+    SubmitChange(table, change);
 }
 
 void Lose() {
-  if (SharedTable* recorded = table())
-    recorded->Count(Loss::kMappingsFull);
+  if (SharedTable* table = CurrentTable())
+    table->Count(Loss::kMappingsFull);
   else
     CountBeforeTable(&BeforeTable::lost_samples, 1);
 }
@@ -32,25 +32,25 @@ void Record(const CallerRegisters& caller, MappingChange change) {
   if (entered.way() == Way::kClosed) return;
   const uint32_t epoch = process.epoch.load(std::memory_order_acquire);
   // During a sample the table may just be being made.
-  SharedTable* recorded = entered.way() == Way::kOpen ? GetTable() : table();
-  if (recorded == nullptr) return CountBeforeTable(&BeforeTable::lost_samples, 1);
+  SharedTable* table = entered.way() == Way::kOpen ? GetTable() : CurrentTable();
+  if (table == nullptr) return CountBeforeTable(&BeforeTable::lost_samples, 1);
   if (entered.way() == Way::kNested) {
-    change.stack = recorded->OffsetOf(MissingStack(recorded));
-    return Submit(recorded, epoch, change);
+    change.stack = table->OffsetOf(MissingStack(table));
+    return Submit(table, epoch, change);
   }
-  const OwnTime own_time(recorded, thread);
-  change.stack = recorded->OffsetOf(SampleStack(recorded, thread, caller));
-  Submit(recorded, epoch, change);
+  const OwnTime own_time(table, thread);
+  change.stack = table->OffsetOf(SampleStack(table, thread, caller));
+  Submit(table, epoch, change);
   own_time.Add();
-  if (own_time.measured()) WatchExporter(recorded);
+  if (own_time.measured()) WatchExporter(table);
 }
 
 void RecordGone(const MappingChange& change) {
-  if (table() == nullptr) return;
+  if (CurrentTable() == nullptr) return;
   const Entered entered(thread_state);
-  SharedTable* recorded = table();  // a child of fork may have noticed that it is one
-  if (entered.way() == Way::kClosed || recorded == nullptr) return;
-  Submit(recorded, process.epoch.load(std::memory_order_acquire), change);
+  SharedTable* table = CurrentTable();  // a child of fork may have noticed that it is one
+  if (entered.way() == Way::kClosed || table == nullptr) return;
+  Submit(table, process.epoch.load(std::memory_order_acquire), change);
 }
 
 __attribute__((noinline)) void RecordMappedSlow(const CallerRegisters& caller, uintptr_t start, size_t bytes,

@@ -21,30 +21,30 @@ uint32_t LowBits(const void* wait) { return static_cast<uint32_t>(reinterpret_ca
 int SegmentOf(uint32_t number) { return number < kOngoingSlots0 ? 0 : std::bit_width(number / kOngoingSlots0); }
 
 // Null: there is no such segment.
-OngoingWait* SlotAt(SharedTable* recorded, uint32_t number) {
+OngoingWait* SlotAt(SharedTable* table, uint32_t number) {
   const int segment = SegmentOf(number);
-  const Offset at = recorded->header()->ongoing_segments[segment].load(std::memory_order_acquire);
-  return at == 0 ? nullptr : recorded->At<OngoingWait>(at) + (number - OngoingSlotsUpTo(segment));
+  const Offset at = table->header()->ongoing_segments[segment].load(std::memory_order_acquire);
+  return at == 0 ? nullptr : table->At<OngoingWait>(at) + (number - OngoingSlotsUpTo(segment));
 }
 
-int Segments(SharedTable* recorded) {
-  const auto& segments = recorded->header()->ongoing_segments;
+int Segments(SharedTable* table) {
+  const auto& segments = table->header()->ongoing_segments;
   int made = 0;
   while (made < kOngoingSegments && segments[made].load(std::memory_order_acquire) != 0) ++made;
   return made;
 }
 
 // False: the table is full.
-bool PublishSegment(SharedTable* recorded, int number) {
+bool PublishSegment(SharedTable* table, int number) {
   // Slots have their own cache lines; other records are only aligned to 8 bytes.
   const uint32_t slots = OngoingSlotsUpTo(number + 1) - OngoingSlotsUpTo(number);
   constexpr auto kLine = static_cast<uint32_t>(alignof(OngoingWait));
-  auto* made = static_cast<char*>(recorded->Allocate(slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine));
+  auto* made = static_cast<char*>(table->Allocate(slots * static_cast<uint32_t>(sizeof(OngoingWait)) + kLine));
   if (made == nullptr) return false;
   made += -reinterpret_cast<uintptr_t>(made) % kLine;
   Offset none = 0;
-  recorded->header()->ongoing_segments[number].compare_exchange_strong(
-      none, recorded->OffsetOf(made), std::memory_order_release, std::memory_order_acquire);
+  table->header()->ongoing_segments[number].compare_exchange_strong(
+      none, table->OffsetOf(made), std::memory_order_release, std::memory_order_acquire);
   return true;
 }
 
@@ -53,8 +53,8 @@ constinit std::atomic<uint32_t> being_made{0};
 
 // If several threads come here together, the first one makes the segment, which takes a hundred microseconds; the
 // others give it some time, also to run. It may have left by a jump; then each makes one, and all but one stay unused.
-bool MakeSegment(SharedTable* recorded, int number) {
-  std::atomic<Offset>& segment = recorded->header()->ongoing_segments[number];
+bool MakeSegment(SharedTable* table, int number) {
+  std::atomic<Offset>& segment = table->header()->ongoing_segments[number];
   const auto mine = static_cast<uint32_t>(number) + 1;
   constexpr int kSpins = 256, kYields = 16;
   uint32_t others = 0;
@@ -70,7 +70,7 @@ bool MakeSegment(SharedTable* recorded, int number) {
     }
   }
   // It may have been made since we checked.
-  const bool is_there = segment.load(std::memory_order_acquire) != 0 || PublishSegment(recorded, number);
+  const bool is_there = segment.load(std::memory_order_acquire) != 0 || PublishSegment(table, number);
   being_made.store(0, std::memory_order_release);
   return is_there;
 }
@@ -93,25 +93,25 @@ bool Take(OngoingWait* slot, uint32_t thread_id, bool may_be_left) {
 
 // A slot number, or kNone.
 constexpr uint32_t kNone = UINT32_MAX;
-uint32_t TakeFrom(SharedTable* recorded, uint32_t thread_id, uint32_t begin, uint32_t end, uint32_t probes) {
+uint32_t TakeFrom(SharedTable* table, uint32_t thread_id, uint32_t begin, uint32_t end, uint32_t probes) {
   const uint32_t first = thread_id * 0x9e3779b1u >> 16, slots = end - begin;
   for (uint32_t i = 0; i < probes && i < slots; ++i) {
     const uint32_t number = begin + (first + i) % slots;
-    if (Take(SlotAt(recorded, number), thread_id, false)) return number;
+    if (Take(SlotAt(table, number), thread_id, false)) return number;
   }
   return kNone;
 }
 
 // The newest segment first: the earlier ones were full when it was made. If it is full, try some of theirs too, and all
 // of them before the wait is given up.
-uint32_t TakeAny(SharedTable* recorded, uint32_t thread_id) {
-  for (int made = Segments(recorded);; ++made) {
+uint32_t TakeAny(SharedTable* table, uint32_t thread_id) {
+  for (int made = Segments(table);; ++made) {
     const uint32_t slots = OngoingSlotsUpTo(made), older = OngoingSlotsUpTo(made > 0 ? made - 1 : 0);
-    uint32_t number = TakeFrom(recorded, thread_id, older, slots, kProbes);
-    if (number == kNone) number = TakeFrom(recorded, thread_id, 0, slots, kProbes);
+    uint32_t number = TakeFrom(table, thread_id, older, slots, kProbes);
+    if (number == kNone) number = TakeFrom(table, thread_id, 0, slots, kProbes);
     if (number != kNone) return number;
     const bool is_last = made == kOngoingSegments;
-    if (is_last || !MakeSegment(recorded, made)) return TakeFrom(recorded, thread_id, 0, slots, slots);
+    if (is_last || !MakeSegment(table, made)) return TakeFrom(table, thread_id, 0, slots, slots);
   }
 }
 
@@ -175,24 +175,24 @@ bool GoesOn(const OngoingWait& slot, const WaitState& wait, const CallerRegister
          (wait.holder != nullptr || slot.caller.load(std::memory_order_relaxed) == caller.pc);
 }
 
-void Note(SharedTable* recorded, OngoingWait* slot, const WaitState& wait) {
+void Note(SharedTable* table, OngoingWait* slot, const WaitState& wait) {
   slot->start_ns.store(wait.start_ns, std::memory_order_relaxed);
-  slot->row.store(wait.row != nullptr ? recorded->OffsetOf(wait.row) : 0, std::memory_order_relaxed);
+  slot->row.store(wait.row != nullptr ? table->OffsetOf(wait.row) : 0, std::memory_order_relaxed);
   slot->holder.store(HolderOf(wait), std::memory_order_relaxed);
 }
 
 }  // namespace
 
-void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegisters& caller, const void* mutex,
+void BeginOngoing(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, const void* mutex,
                   WaitState* wait) {
   const auto thread_id = static_cast<uint32_t>(ThreadId());
   const bool is_outermost = wait->outer.wait == nullptr;
   uint32_t number = thread.ongoing_slot - 1u;
-  OngoingWait* slot = thread.ongoing_slot != 0 ? SlotAt(recorded, number) : nullptr;
+  OngoingWait* slot = thread.ongoing_slot != 0 ? SlotAt(table, number) : nullptr;
   if (UNLIKELY(slot == nullptr || !Take(slot, thread_id, is_outermost))) {
-    number = TakeAny(recorded, thread_id);
-    if (number == kNone) return recorded->Count(Loss::kOngoingFull);
-    slot = SlotAt(recorded, number);
+    number = TakeAny(table, thread_id);
+    if (number == kNone) return table->Count(Loss::kOngoingFull);
+    slot = SlotAt(table, number);
     if (is_outermost) thread.ongoing_slot = static_cast<uint16_t>(number + 1);
   }
   wait->ongoing = slot;
@@ -202,17 +202,17 @@ void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegist
   slot->mutex.store(reinterpret_cast<uintptr_t>(mutex), std::memory_order_relaxed);
   slot->wait.store(LowBits(wait), std::memory_order_relaxed);
   slot->kind.store(static_cast<uint8_t>(wait->kind), std::memory_order_relaxed);
-  Note(recorded, slot, *wait);
+  Note(table, slot, *wait);
   // Release: a reader that finds the thread waiting finds what it waits for.
   slot->owner.store(slot->owner.load(std::memory_order_relaxed) - kBeingFilled + kWaiting, std::memory_order_release);
 }
 
-void NoteOngoing(SharedTable* recorded, const WaitState& wait) {
-  if (OngoingWait* slot = SlotOf(wait)) Note(recorded, slot, wait);
+void NoteOngoing(SharedTable* table, const WaitState& wait) {
+  if (OngoingWait* slot = SlotOf(wait)) Note(table, slot, wait);
 }
 
-void NoteRow(SharedTable* recorded, const WaitState& wait) {
-  if (OngoingWait* slot = SlotOf(wait)) slot->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
+void NoteRow(SharedTable* table, const WaitState& wait) {
+  if (OngoingWait* slot = SlotOf(wait)) slot->row.store(table->OffsetOf(wait.row), std::memory_order_relaxed);
 }
 
 void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired) {
@@ -227,11 +227,11 @@ void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired) {
 }
 
 template <typename Which>
-static Offset ReleaseWhere(SharedTable* recorded, uint32_t thread_id, Which which) {
-  const uint32_t slots = OngoingSlotsUpTo(Segments(recorded));
+static Offset ReleaseWhere(SharedTable* table, uint32_t thread_id, Which which) {
+  const uint32_t slots = OngoingSlotsUpTo(Segments(table));
   Offset row = 0;
   for (uint32_t number = 0; number < slots; ++number) {
-    OngoingWait* slot = SlotAt(recorded, number);
+    OngoingWait* slot = SlotAt(table, number);
     const uint64_t owner = slot->owner.load(std::memory_order_relaxed);
     if (TurnOf(owner) % kTurnStates == kNobodys || ThreadOf(owner) != thread_id || !which(*slot)) continue;
     if (const Offset known = slot->row.load(std::memory_order_relaxed); known != 0) row = known;
@@ -240,14 +240,14 @@ static Offset ReleaseWhere(SharedTable* recorded, uint32_t thread_id, Which whic
   return row;
 }
 
-Offset DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait) {
-  return ReleaseWhere(recorded, static_cast<uint32_t>(thread.thread_id), [=](const OngoingWait& slot) {
+Offset DropOngoing(SharedTable* table, const ThreadState& thread, const void* wait) {
+  return ReleaseWhere(table, static_cast<uint32_t>(thread.thread_id), [=](const OngoingWait& slot) {
     return slot.wait.load(std::memory_order_relaxed) == LowBits(wait);
   });
 }
 
-Offset DropOngoingOf(SharedTable* recorded, int thread_id) {
-  return ReleaseWhere(recorded, static_cast<uint32_t>(thread_id), [](const OngoingWait&) { return true; });
+Offset DropOngoingOf(SharedTable* table, int thread_id) {
+  return ReleaseWhere(table, static_cast<uint32_t>(thread_id), [](const OngoingWait&) { return true; });
 }
 
 }  // namespace holdfast

@@ -17,16 +17,16 @@
 namespace holdfast {
 
 // For the thread's innermost wait, after MakeCurrent. `mutex`: for a condition's waiter, else null.
-void BeginOngoing(SharedTable* recorded, ThreadState& thread, const CallerRegisters& caller, const void* mutex,
+void BeginOngoing(SharedTable* table, ThreadState& thread, const CallerRegisters& caller, const void* mutex,
                   WaitState* wait);
 // Call when its row is known, its start was corrected, or the holder should be read again.
-void NoteOngoing(SharedTable* recorded, const WaitState& wait);
-void NoteRow(SharedTable* recorded, const WaitState& wait);  // only that it is known
+void NoteOngoing(SharedTable* table, const WaitState& wait);
+void NoteRow(SharedTable* table, const WaitState& wait);  // only that it is known
 void EndOngoing(const WaitState& wait, int64_t end_ns, bool acquired);
 // Ends a wait that this thread left by a jump: `wait` is its former address. Returns its row; 0: not known.
-Offset DropOngoing(SharedTable* recorded, const ThreadState& thread, const void* wait);
+Offset DropOngoing(SharedTable* table, const ThreadState& thread, const void* wait);
 // Ends the waits of a dead thread. Returns the row of one of them; 0: not known.
-Offset DropOngoingOf(SharedTable* recorded, int thread_id);
+Offset DropOngoingOf(SharedTable* table, int thread_id);
 
 }  // namespace holdfast
 

@@ -21,21 +21,19 @@ constinit ThreadStart starts[kMaxLiveThreads] = {};
 
 constexpr uint64_t kOne = uint64_t{1} << kCountFractionBits;
 
-void CountEnded(Row* row) { AddTo(table(), &row->sums[kThreadsEnded], kOne); }
+void CountEnded(Row* row) { AddTo(CurrentTable(), &row->sums[kThreadsEnded], kOne); }
 
 bool IsGone(uint32_t id) {
   return !no_system_calls.load(std::memory_order_relaxed) &&
          RawSyscall(SYS_tgkill, process.pid, static_cast<int>(id), 0) == -ESRCH;
 }
 
-Row* RowOf(SharedTable* recorded, uint64_t who) {
-  return recorded->At<Row>(static_cast<Offset>(who >> kNotedRowShift));
-}
+Row* RowOf(SharedTable* table, uint64_t who) { return table->At<Row>(static_cast<Offset>(who >> kNotedRowShift)); }
 
 // Null: the tables of this process have changed since.
 SharedTable* TableOf(uint32_t epoch) {
   if (!OwnState() || process.epoch.load(std::memory_order_acquire) != epoch) return nullptr;
-  return table();
+  return CurrentTable();
 }
 
 }  // namespace
@@ -43,20 +41,20 @@ SharedTable* TableOf(uint32_t epoch) {
 ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, uint64_t stack_bytes) {
   ThreadState& thread = thread_state;
   ThreadBirth birth{};
-  if (SharedTable* recorded = OwnState() ? table() : nullptr) ExpectAnotherThread(recorded, thread);
+  if (SharedTable* table = OwnState() ? CurrentTable() : nullptr) ExpectAnotherThread(table, thread);
   const bool stacks_wanted = (process.options.profiles & KindBit(ProfileKind::kMap)) != 0;
   if (!stacks_wanted && (process.options.profiles & KindBit(ProfileKind::kThreads)) == 0) return birth;
   if (LittleStackLeft(kStackForRecord)) {
-    if (SharedTable* recorded = OwnState() ? table() : nullptr) recorded->Count(Loss::kStackMissing);
+    if (SharedTable* table = OwnState() ? CurrentTable() : nullptr) table->Count(Loss::kStackMissing);
     return birth;
   }
   const Entered entered(thread);
-  SharedTable* recorded = entered.way() == Way::kOpen ? GetTable() : nullptr;
-  if (recorded == nullptr) return birth;
-  const OwnTime own_time(recorded, thread);
-  Row* row = FindMarkedRow(recorded, SampleStack(recorded, thread, caller), ProfileKind::kThreads, 0,
+  SharedTable* table = entered.way() == Way::kOpen ? GetTable() : nullptr;
+  if (table == nullptr) return birth;
+  const OwnTime own_time(table, thread);
+  Row* row = FindMarkedRow(table, SampleStack(table, thread, caller), ProfileKind::kThreads, 0,
                            stacks_wanted ? StackNumber(stack_bytes) : uint16_t{0});
-  const uint32_t number = TakeLiveThread(recorded, row, IsGone, CountEnded);
+  const uint32_t number = TakeLiveThread(table, row, IsGone, CountEnded);
   birth.row = row;
   birth.epoch = process.epoch.load(std::memory_order_relaxed);
   if (number != kNoLiveThread) {
@@ -64,20 +62,20 @@ ThreadBirth BeginBirth(const CallerRegisters& caller, const ThreadStart& start, 
     birth.start = &starts[number];
   }
   own_time.Add();
-  if (own_time.measured()) WatchExporter(recorded);
+  if (own_time.measured()) WatchExporter(table);
   return birth;
 }
 
 void EndBirth(const ThreadBirth& birth, bool created) {
-  SharedTable* recorded = birth.row != nullptr ? TableOf(birth.epoch) : nullptr;
-  if (recorded == nullptr) return;
+  SharedTable* table = birth.row != nullptr ? TableOf(birth.epoch) : nullptr;
+  if (table == nullptr) return;
   auto* row = static_cast<Row*>(birth.row);
   if (created) {
-    AddTo(recorded, &row->sums[kThreadsCreated], kOne);
+    AddTo(table, &row->sums[kThreadsCreated], kOne);
     if (birth.start == nullptr) CountEnded(row);  // nobody will see its end
   } else if (birth.start != nullptr) {
-    EndLiveThread(LiveThreadAt(recorded, static_cast<uint32_t>(birth.start - starts)),
-                  uint64_t{recorded->OffsetOf(row)} << kNotedRowShift);
+    EndLiveThread(LiveThreadAt(table, static_cast<uint32_t>(birth.start - starts)),
+                  uint64_t{table->OffsetOf(row)} << kNotedRowShift);
   }
 }
 
@@ -85,36 +83,36 @@ FollowedThread BeganThread(ThreadStart* start) {
   const auto number = static_cast<uint32_t>(start - starts);
   FollowedThread thread{*start, number, process.epoch.load(std::memory_order_relaxed), 0};
   *start = {};  // the copy would look as if something still led to the argument
-  SharedTable* recorded = TableOf(thread.epoch);
-  if (recorded == nullptr) return thread;
+  SharedTable* table = TableOf(thread.epoch);
+  if (table == nullptr) return thread;
   SeeCpu(thread_state);
-  LiveThread* slot = LiveThreadAt(recorded, number);
+  LiveThread* slot = LiveThreadAt(table, number);
   BeginLiveThread(slot, static_cast<uint32_t>(ThreadId()), MonotonicNs());
   thread.who = slot->who.load(std::memory_order_relaxed);
   return thread;
 }
 
 __attribute__((noinline)) void EndedThread(const FollowedThread& thread) {
-  SharedTable* recorded = TableOf(thread.epoch);
-  if (recorded == nullptr) return;
+  SharedTable* table = TableOf(thread.epoch);
+  if (table == nullptr) return;
   if (UNLIKELY(HasCpuTimers())) EndCpuTimer(HOLDFAST_CALLER(), thread.start.function);
-  GiveBackRoom(recorded, thread_state, Keep::kNothing);
+  GiveBackRoom(table, thread_state, Keep::kNothing);
   if (thread.who == 0) return;
-  if (EndLiveThread(LiveThreadAt(recorded, thread.number), thread.who)) CountEnded(RowOf(recorded, thread.who));
+  if (EndLiveThread(LiveThreadAt(table, thread.number), thread.who)) CountEnded(RowOf(table, thread.who));
 }
 
 __attribute__((noinline)) void EndedThisThread() {
-  SharedTable* recorded = OwnState() ? table() : nullptr;
+  SharedTable* table = OwnState() ? CurrentTable() : nullptr;
   const auto id = static_cast<uint32_t>(ThreadId());
-  if (recorded == nullptr) return;
+  if (table == nullptr) return;
   if (UNLIKELY(HasCpuTimers())) EndCpuTimer(HOLDFAST_CALLER(), nullptr);
-  GiveBackRoom(recorded, thread_state, Keep::kNothing);
+  GiveBackRoom(table, thread_state, Keep::kNothing);
   if (id == 0) return;
-  const uint32_t number = FindLiveThread(recorded, id);
+  const uint32_t number = FindLiveThread(table, id);
   if (number == kNoLiveThread) return;
-  LiveThread* slot = LiveThreadAt(recorded, number);
+  LiveThread* slot = LiveThreadAt(table, number);
   const uint64_t who = slot->who.load(std::memory_order_relaxed);
-  if (static_cast<uint32_t>(who) == id && EndLiveThread(slot, who)) CountEnded(RowOf(recorded, who));
+  if (static_cast<uint32_t>(who) == id && EndLiveThread(slot, who)) CountEnded(RowOf(table, who));
 }
 
 }  // namespace holdfast

@@ -104,30 +104,30 @@ uint64_t ThrowDue() {
 void RecordThrow(const CallerRegisters& caller, const char* type, uint8_t thrown, uint64_t interval) {
   ThreadState& thread = thread_state;
   if (LittleStackLeft(kStackForRecord)) {
-    if (SharedTable* recorded = table()) recorded->Count(Loss::kStackMissing);
+    if (SharedTable* table = CurrentTable()) table->Count(Loss::kStackMissing);
     return;
   }
   const Entered entered(thread);
   if (entered.way() == Way::kClosed) return;
   const bool open = entered.way() == Way::kOpen;
   // During a sample the table may just be being made.
-  SharedTable* recorded = open ? GetTable() : table();
-  if (recorded == nullptr) return;
+  SharedTable* table = open ? GetTable() : CurrentTable();
+  if (table == nullptr) return;
   const auto add = [&](Stack* stack) {
-    Row* row = FindMarkedRow(recorded, stack, ProfileKind::kExceptions, thrown, NumberOfType(recorded, type));
+    Row* row = FindMarkedRow(table, stack, ProfileKind::kExceptions, thrown, NumberOfType(table, type));
     const Weight weight = WeightOf(1, interval);
-    AddTo(recorded, &row->sums[kThrown], weight.count);
+    AddTo(table, &row->sums[kThrown], weight.count);
     AddDouble(&row->sums[kThrownVariance], weight.count_variance);
     return row;
   };
   if (!open) {
-    add(MissingStack(recorded));
+    add(MissingStack(table));
     return;
   }
-  const OwnTime own_time(recorded, thread);
-  NoteThread(recorded, thread, add(SampleStack(recorded, thread, caller)), own_time.start_ns());
+  const OwnTime own_time(table, thread);
+  NoteThread(table, thread, add(SampleStack(table, thread, caller)), own_time.start_ns());
   own_time.Add();
-  if (own_time.measured()) WatchExporter(recorded);
+  if (own_time.measured()) WatchExporter(table);
 }
 
 void NoteOnItsWay() { thread_state.throwing = true; }

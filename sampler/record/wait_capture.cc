@@ -33,56 +33,56 @@ uint64_t CallSiteOf(const CallerRegisters& caller, const ThreadState& thread, co
 }
 
 // Copies what is known about the call site into `wait`. False: nothing.
-bool Recall(SharedTable* recorded, const KnownWait& known, uint64_t call_site, WaitState* wait) {
+bool Recall(SharedTable* table, const KnownWait& known, uint64_t call_site, WaitState* wait) {
   if (known.call_site.load(std::memory_order_acquire) != call_site) return false;
   const Offset stack = known.stack.load(std::memory_order_relaxed), row = known.row.load(std::memory_order_relaxed);
   const Offset pair = known.pair.load(std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (known.call_site.load(std::memory_order_relaxed) != call_site) return false;  // another thread's by now
-  wait->stack = recorded->At<Stack>(stack);
-  wait->row = recorded->At<Row>(row);
-  if (pair != 0) wait->pair = recorded->At<LockPairRecord>(pair);
+  wait->stack = table->At<Stack>(stack);
+  wait->row = table->At<Row>(row);
+  if (pair != 0) wait->pair = table->At<LockPairRecord>(pair);
   return true;
 }
 
-void Remember(SharedTable* recorded, const WaitState& wait, uint64_t call_site, KnownWait* known) {
+void Remember(SharedTable* table, const WaitState& wait, uint64_t call_site, KnownWait* known) {
   known->call_site.store(kNoCallSite, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  if (recorded->OffsetOf(wait.stack) == recorded->header()->missing_stack) return;  // try again next time
-  known->stack.store(recorded->OffsetOf(wait.stack), std::memory_order_relaxed);
-  known->row.store(recorded->OffsetOf(wait.row), std::memory_order_relaxed);
-  known->pair.store(wait.pair != nullptr ? recorded->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
+  if (table->OffsetOf(wait.stack) == table->header()->missing_stack) return;  // try again next time
+  known->stack.store(table->OffsetOf(wait.stack), std::memory_order_relaxed);
+  known->row.store(table->OffsetOf(wait.row), std::memory_order_relaxed);
+  known->pair.store(wait.pair != nullptr ? table->OffsetOf(wait.pair) : 0, std::memory_order_relaxed);
   known->call_site.store(call_site, std::memory_order_release);
 }
 
 }  // namespace
 
 void CaptureWait(const CallerRegisters& caller, WaitState* wait) {
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return;  // forked meanwhile, in a signal handler
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;  // forked meanwhile, in a signal handler
   ThreadState& thread = thread_state;
   ++thread.preparing;
   __atomic_fetch_add(&lock_preparing, 1, __ATOMIC_RELAXED);
   wait->capture_start_ns = MonotonicNs();
   Mute(thread);
-  const OwnTime own_time(recorded, thread);
-  Stack* stack = SampleStack(recorded, thread, caller);
+  const OwnTime own_time(table, thread);
+  Stack* stack = SampleStack(table, thread, caller);
   wait->stack = stack;
-  wait->row = FindLockRow(recorded, stack, ProfileKind::kBlock, wait->kind, wait->record);
+  wait->row = FindLockRow(table, stack, ProfileKind::kBlock, wait->kind, wait->record);
   if (wait->slot != nullptr)
-    RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
-  if (wait->record != nullptr) wait->pair = FindLockPair(recorded, 0, recorded->OffsetOf(wait->row), wait->record);
-  NoteOngoing(recorded, *wait);
-  NoteThread(recorded, thread, wait->row, own_time.start_ns());
+    RowOfWaiter(wait->slot, thread).store(table->OffsetOf(wait->row), std::memory_order_relaxed);
+  if (wait->record != nullptr) wait->pair = FindLockPair(table, 0, table->OffsetOf(wait->row), wait->record);
+  NoteOngoing(table, *wait);
+  NoteThread(table, thread, wait->row, own_time.start_ns());
   own_time.Add();
-  if (own_time.measured()) WatchExporter(recorded);
+  if (own_time.measured()) WatchExporter(table);
   Unmute(thread);
   wait->capture_end_ns = MonotonicNs();
 }
 
-void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, ThreadState& thread, WaitStyle style,
+void CaptureIfChosen(const CallerRegisters& caller, SharedTable* table, ThreadState& thread, WaitStyle style,
                      WaitState* wait) {
-  if (!Wanted(recorded, ProfileKind::kBlock)) return;
+  if (!Wanted(table, ProfileKind::kBlock)) return;
   wait->budget_ns = thread.lock_countdown;
   if (IsAlwaysCaptured(thread, wait->kind, style, wait->interval)) {
     wait->chance = 1;
@@ -92,7 +92,7 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
   SeeThreadNameIfWanted(thread);
   const uint64_t call_site = CallSiteOf(caller, thread, wait->holder, wait->kind);
   KnownWait* known = KnownWaitAt(ThreadId(), call_site);
-  const bool is_known = known != nullptr && Recall(recorded, *known, call_site, wait);
+  const bool is_known = known != nullptr && Recall(table, *known, call_site, wait);
   wait->known = known != nullptr ? static_cast<uint8_t>(1 + call_site % kKnownWaits) : 0;
   const bool was_long = is_known && known->outlasted.load(std::memory_order_relaxed) != 0;
   // The first wait there, or one that cannot be captured later and may last for ever.
@@ -104,11 +104,11 @@ void CaptureIfChosen(const CallerRegisters& caller, SharedTable* recorded, Threa
   wait->sampled = is_known || looks;
   if (looks) {
     CaptureWait(caller, wait);
-    if (known != nullptr) Remember(recorded, *wait, call_site, known);
+    if (known != nullptr) Remember(table, *wait, call_site, known);
   } else if (is_known) {
-    NoteRow(recorded, *wait);
+    NoteRow(table, *wait);
     if (wait->slot != nullptr)
-      RowOfWaiter(wait->slot, thread).store(recorded->OffsetOf(wait->row), std::memory_order_relaxed);
+      RowOfWaiter(wait->slot, thread).store(table->OffsetOf(wait->row), std::memory_order_relaxed);
   }
 }
 

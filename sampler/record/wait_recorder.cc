@@ -36,12 +36,12 @@ void AddToCounters(LockCounters& counters, WaitKind kind, uint64_t waited_ns, bo
   if (acquired) Count(counters.acquired, kind, 1);
 }
 
-void AddToRecord(SharedTable* recorded, LockRecord* record, uint64_t waited_ns) {
+void AddToRecord(SharedTable* table, LockRecord* record, uint64_t waited_ns) {
   if (record == nullptr) return;
   record->waits.fetch_add(1, std::memory_order_relaxed);
-  AddTo(recorded, &record->wait_ns, waited_ns);
+  AddTo(table, &record->wait_ns, waited_ns);
   RaiseTo(&record->longest_ns, waited_ns);
-  AddTime(recorded, &record->wait_times, waited_ns, 1);
+  AddTime(table, &record->wait_times, waited_ns, 1);
 }
 
 static void NoteCurrent(const ThreadState& thread) {
@@ -60,20 +60,20 @@ static void EndRegistration(ThreadState& thread, int64_t end_ns) {
   RemoveWaiter(slot, end_ns);
 }
 
-void RegisterWaiter(SharedTable* recorded, ThreadState& thread, const void* holder, WaitState* wait) {
-  if (!Wanted(recorded, ProfileKind::kMutex)) return;
+void RegisterWaiter(SharedTable* table, ThreadState& thread, const void* holder, WaitState* wait) {
+  if (!Wanted(table, ProfileKind::kMutex)) return;
   constexpr int kClaims = 3;  // of a slot that is just being freed
   const WaitsFor what = wait->kind == WaitKind::kCondition ? WaitsFor::kCondition : WaitsFor::kLock;
   for (int i = 0; i < kClaims; ++i) {
-    LockSlot* slot = ClaimSlotAndCount(recorded, thread, holder, TableOf(wait->kind));
+    LockSlot* slot = ClaimSlotAndCount(table, thread, holder, TableOf(wait->kind));
     if (slot == nullptr) break;
     if (!AddWaiters(slot, holder, what, wait->start_ns)) continue;
     thread.current_wait.slot = wait->slot = slot;
     NoteCurrent(thread);
-    if (wait->record != nullptr) slot->record.store(recorded->OffsetOf(wait->record), std::memory_order_relaxed);
+    if (wait->record != nullptr) slot->record.store(table->OffsetOf(wait->record), std::memory_order_relaxed);
     return;
   }
-  recorded->Count(Loss::kLockSlotTaken);
+  table->Count(Loss::kLockSlotTaken);
 }
 
 // The handler registered with libc is on a stack that may be in use for other things by now. If it is still the head of
@@ -92,38 +92,38 @@ static void DropCleanup(const NotedWait& abandoned) {
   cleanup_functions.pop(&first, 0);
 }
 
-static void DropInnermost(SharedTable* recorded, ThreadState& thread) {
+static void DropInnermost(SharedTable* table, ThreadState& thread) {
   const int64_t now_ns = MonotonicNs();
   const CurrentWait abandoned = thread.current_wait;
   const bool of_condition = abandoned.slot != nullptr && abandoned.kind == WaitKind::kCondition;
   auto waited_ns = static_cast<uint64_t>(now_ns - abandoned.start_ns);
-  LockCounters& counters = LockCountersOf(recorded, thread);
+  LockCounters& counters = LockCountersOf(table, thread);
   if (of_condition) {
     const DroppedSignal signal = DropSignal(abandoned.slot, now_ns, now_ns);
     if (signal.end_ns > signal.start_ns)
-      AddDroppedSignal(recorded, thread, abandoned.slot->mutex.load(std::memory_order_relaxed),
+      AddDroppedSignal(table, thread, abandoned.slot->mutex.load(std::memory_order_relaxed),
                        static_cast<uint64_t>(signal.end_ns - signal.start_ns));
   }
   const void* lock = abandoned.slot != nullptr ? reinterpret_cast<const void*>(LockOfSlot(abandoned.slot)) : nullptr;
   EndRegistration(thread, now_ns);
-  const Offset row = DropOngoing(recorded, thread, abandoned.wait);
+  const Offset row = DropOngoing(table, thread, abandoned.wait);
   DropCleanup(abandoned);
   thread.current_wait = {abandoned.outer, {}};
   NoteCurrent(thread);
   if (abandoned.slot != nullptr && !of_condition) waited_ns += static_cast<uint64_t>(LengthenLastWait(abandoned.slot));
   AddToCounters(counters, abandoned.kind, waited_ns, false);
-  LockRecord* record = lock != nullptr ? FindLockRecord(recorded, lock, abandoned.kind) : nullptr;
-  AddToRow(recorded, thread, abandoned.kind, record, row, waited_ns, Adds::kAlsoOneWait);
+  LockRecord* record = lock != nullptr ? FindLockRecord(table, lock, abandoned.kind) : nullptr;
+  AddToRow(table, thread, abandoned.kind, record, row, waited_ns, Adds::kAlsoOneWait);
   if (abandoned.slot == nullptr) return;
   RowOfWaiter(abandoned.slot, thread).store(0, std::memory_order_relaxed);
   if (of_condition) TidyWokenSlot(abandoned.slot, lock, now_ns);
-  AddToRecord(recorded, record, waited_ns);
+  AddToRecord(table, record, waited_ns);
 }
 
-void DropAbandonedWaitSlow(SharedTable* recorded, ThreadState& thread, const void* frame) {
+void DropAbandonedWaitSlow(SharedTable* table, ThreadState& thread, const void* frame) {
   // A wait that this thread is still in is above this frame; otherwise a handler has jumped out of it. (On a separate
   // signal stack this may drop a wait that still exists: its end is then not attributed.)
-  while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(recorded, thread);
+  while (thread.current_wait.wait != nullptr && frame >= thread.current_wait.wait) DropInnermost(table, thread);
   if (thread.current_wait.wait != nullptr) return;
   while (thread.preparing != 0) EndPreparing(thread);
 }
@@ -151,25 +151,25 @@ bool LeaveCurrent(ThreadState& thread, WaitState* wait, int64_t end_ns) {
 SharedTable* BeginAnyWait(ThreadState& thread, WaitKind kind, WaitState* wait) {
   *wait = {};
   if (no_clock.load(std::memory_order_relaxed) || !EnterSlow(thread) ||
-      (process.options.lock_interval_ns == 0 && table() == nullptr) ||
+      (process.options.lock_interval_ns == 0 && CurrentTable() == nullptr) ||
       (UNLIKELY(process.libc == Libc::kOther) && kind <= WaitKind::kSpin))
     return nullptr;
   // The first wait of a process makes the table, which takes a millisecond or two: before the clock is read.
-  SharedTable* recorded = GetTableMuted(thread);
-  if (recorded == nullptr) {
+  SharedTable* table = GetTableMuted(thread);
+  if (table == nullptr) {
     CountBeforeTable(&BeforeTable::lost_samples, 1);
     return nullptr;
   }
-  GiveBackRoom(recorded, thread);
+  GiveBackRoom(table, thread);
   PublishWait();
-  DropAbandonedWait(recorded, thread, wait);
+  DropAbandonedWait(table, thread, wait);
   // The program or a runtime reports the outer wait, by whatever means it waits: that one counts.
   if (thread.current_wait.wait != nullptr && thread.current_wait.covers_inner) return nullptr;
-  wait->interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  wait->interval = PrepareLockCountdown(table, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (wait->interval == 0) return nullptr;
   wait->active = true;
   wait->kind = kind;
-  return recorded;
+  return table;
 }
 
 EndedWait Ended(const WaitState& wait, uint64_t waited_ns) {
@@ -188,7 +188,7 @@ EndedWait Ended(const WaitState& wait, uint64_t waited_ns) {
           .publishing = Publishing::kBusy};
 }
 
-void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wait) {
+void SampleWait(SharedTable* table, ThreadState& thread, const EndedWait& wait) {
   const uint64_t waited_ns = wait.waited_ns;
   if (wait.chance == 0) return;  // only holders are wanted
   const auto bit = static_cast<uint16_t>(1u << static_cast<int>(wait.kind));
@@ -201,42 +201,42 @@ void SampleWait(SharedTable* recorded, ThreadState& thread, const EndedWait& wai
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;                         // drawn anew before the next wait
   if (!wait.sampled || wait.row == nullptr) return;  // it was not chosen
-  LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
+  LockCountersOf(table, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
   const Weight weight = WeightOf(waited_ns, wait.interval, wait.chance);
-  AddLockSample(recorded, wait.row, waited_ns, waited_ns, weight);
-  AddToPair(recorded, wait.pair, weight, 1);
+  AddLockSample(table, wait.row, waited_ns, waited_ns, weight);
+  AddToPair(table, wait.pair, weight, 1);
 }
 
-void AddToRow(SharedTable* recorded, ThreadState& thread, WaitKind kind, const LockRecord* record, Offset row,
+void AddToRow(SharedTable* table, ThreadState& thread, WaitKind kind, const LockRecord* record, Offset row,
               uint64_t waited_ns, Adds adds) {
-  if (!Wanted(recorded, ProfileKind::kBlock)) return;
-  const uint64_t interval = PrepareLockCountdown(recorded, &thread.lock_countdown, &thread.lock_index, &thread.random);
+  if (!Wanted(table, ProfileKind::kBlock)) return;
+  const uint64_t interval = PrepareLockCountdown(table, &thread.lock_countdown, &thread.lock_index, &thread.random);
   if (interval == 0) return;
   thread.lock_countdown -= static_cast<int64_t>(waited_ns == 0 ? 1 : waited_ns);
   if (thread.lock_countdown > 0) return;
   thread.lock_countdown = 0;
-  auto* unknown = recorded->At<Stack>(recorded->header()->missing_stack);
-  Row* to = row != 0 ? recorded->At<Row>(row) : FindLockRow(recorded, unknown, ProfileKind::kBlock, kind, record);
-  LockCountersOf(recorded, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
+  auto* unknown = table->At<Stack>(table->header()->missing_stack);
+  Row* to = row != 0 ? table->At<Row>(row) : FindLockRow(table, unknown, ProfileKind::kBlock, kind, record);
+  LockCountersOf(table, thread).wait_samples.fetch_add(1, std::memory_order_relaxed);
   Weight weight = WeightOf(waited_ns, interval);
   if (adds == Adds::kOnlyTime) weight.count = 0, weight.count_variance = 0;
-  AddLockSample(recorded, to, waited_ns, waited_ns, weight);
+  AddLockSample(table, to, waited_ns, waited_ns, weight);
 }
 
-static void Publish(SharedTable* recorded, ThreadState& thread, const EndedWait& ended) {
-  LockCounters& counters = LockCountersOf(recorded, thread);
+static void Publish(SharedTable* table, ThreadState& thread, const EndedWait& ended) {
+  LockCounters& counters = LockCountersOf(table, thread);
   if (ended.gap_ns != 0) Count(counters.gap_ns, ended.kind, ended.gap_ns);
   AddToCounters(counters, ended.kind, ended.waited_ns, ended.acquired);
-  AddToRecord(recorded, ended.record, ended.waited_ns);
-  SampleWait(recorded, thread, ended);
+  AddToRecord(table, ended.record, ended.waited_ns);
+  SampleWait(table, thread, ended);
 }
 
 void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind, WaitStyle style, LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
   ThreadState& thread = thread_state;
-  SharedTable* recorded = BeginAnyWait(thread, kind, wait);
-  if (recorded == nullptr) return;
-  if (IsCalledByAllocator(recorded, thread, caller)) {
+  SharedTable* table = BeginAnyWait(thread, kind, wait);
+  if (table == nullptr) return;
+  if (IsCalledByAllocator(table, thread, caller)) {
     wait->active = false;
     return;
   }
@@ -244,11 +244,11 @@ void BeginWait(const CallerRegisters& caller, const void* holder, WaitKind kind,
   MakeCurrent(thread, wait);
   if (holder != nullptr) {
     wait->holder = holder;
-    wait->record = FindLockRecord(recorded, holder, kind);
-    if (HasHolder(kind)) RegisterWaiter(recorded, thread, holder, wait);
+    wait->record = FindLockRecord(table, holder, kind);
+    if (HasHolder(kind)) RegisterWaiter(table, thread, holder, wait);
   }
-  BeginOngoing(recorded, thread, caller, nullptr, wait);
-  CaptureIfChosen(caller, recorded, thread, style, wait);
+  BeginOngoing(table, thread, caller, nullptr, wait);
+  CaptureIfChosen(caller, table, thread, style, wait);
 }
 
 void CoverInnerWaits(const LockWait& wait) {
@@ -263,8 +263,8 @@ void ContinueWait(const CallerRegisters& caller, LockWait* opaque) {
   wait->sampled = true;
   if (wait->capture_end_ns == 0)
     CaptureWait(caller, wait);  // a row that is only known from another wait is not good enough
-  else if (SharedTable* recorded = table())
-    NoteOngoing(recorded, *wait);
+  else if (SharedTable* table = CurrentTable())
+    NoteOngoing(table, *wait);
 }
 
 void EnterWait(bool free_now, LockWait* opaque) {
@@ -286,17 +286,17 @@ void EnterWait(bool free_now, LockWait* opaque) {
   if (thread.current_wait.wait != wait) return;
   thread.current_wait.start_ns = wait->start_ns;
   NoteCurrent(thread);
-  if (SharedTable* recorded = table()) NoteOngoing(recorded, *wait);
+  if (SharedTable* table = CurrentTable()) NoteOngoing(table, *wait);
 }
 
 void EndWait(LockWait* opaque, bool acquired) {
   WaitState* wait = StateOf(opaque);
-  SharedTable* recorded = table();
-  if (!wait->active || recorded == nullptr) return;  // null: forked meanwhile, in a signal handler
+  SharedTable* table = CurrentTable();
+  if (!wait->active || table == nullptr) return;  // null: forked meanwhile, in a signal handler
   ThreadState& thread = thread_state;
   int64_t end_ns = MonotonicNs();
   if (end_ns < wait->start_ns) end_ns = wait->start_ns;
-  if (wait->slot != nullptr && acquired && IsRwlock(wait->kind)) AttributeToLastReader(recorded, thread, wait->slot);
+  if (wait->slot != nullptr && acquired && IsRwlock(wait->kind)) AttributeToLastReader(table, thread, wait->slot);
   if (!LeaveCurrent(thread, wait, end_ns)) return;  // it was dropped as abandoned, and counted
   EndOngoing(*wait, end_ns, acquired);
   EndedWait ended = Ended(*wait, static_cast<uint64_t>(end_ns - wait->start_ns));
@@ -306,7 +306,7 @@ void EndWait(LockWait* opaque, bool acquired) {
     ended.waited_ns += static_cast<uint64_t>(LengthenLastWait(slot));
     if (acquired) ended.gap_ns = static_cast<uint64_t>(Settle(slot, &end_ns));
     if (wait->kind == WaitKind::kFutex && WaitersOf(*slot) == 0) {
-      AddLeftover(recorded, thread, VisitIdleSlot(slot, wait->holder, kOneVisitIn));
+      AddLeftover(table, thread, VisitIdleSlot(slot, wait->holder, kOneVisitIn));
     }
     if (wait->row != nullptr) RowOfWaiter(slot, thread).store(0, std::memory_order_relaxed);
     will_unlock = acquired && TableOf(wait->kind) == kHeldTable;
@@ -322,14 +322,14 @@ void EndWait(LockWait* opaque, bool acquired) {
     thread.fast_unlocks = 0;
     if (wait->slot != nullptr) wait->slot->visits.store(kSumsDue, std::memory_order_relaxed);
   } else {
-    Publish(recorded, thread, ended);
+    Publish(table, thread, ended);
   }
 }
 
 void PublishWaitSlow() {
   ThreadState& thread = thread_state;
-  SharedTable* recorded = table();
-  if (!EnterSlow(thread) || recorded == nullptr) return;  // forked meanwhile
+  SharedTable* table = CurrentTable();
+  if (!EnterSlow(thread) || table == nullptr) return;  // forked meanwhile
   // In one instruction, so that a signal handler that comes now does not publish it again.
   auto due = static_cast<uint8_t>(Publishing::kDue);
   if (!__atomic_compare_exchange_n(reinterpret_cast<uint8_t*>(&thread.ended_wait.publishing), &due,
@@ -340,13 +340,13 @@ void PublishWaitSlow() {
   std::atomic_signal_fence(std::memory_order_acq_rel);
   thread.fast_unlocks = kOneVisitIn - 1;
   thread.ended_wait.publishing = Publishing::kNone;
-  Publish(recorded, thread, ended);
+  Publish(table, thread, ended);
 }
 
 void DropWait(LockWait* opaque) {
   WaitState* wait = StateOf(opaque);
-  SharedTable* recorded = table();
-  if (!wait->active || recorded == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns)) return;
+  SharedTable* table = CurrentTable();
+  if (!wait->active || table == nullptr || !LeaveCurrent(thread_state, wait, wait->start_ns)) return;
   EndOngoing(*wait, wait->start_ns, false);
   if (wait->slot == nullptr) return;
   if (wait->row != nullptr) RowOfWaiter(wait->slot, thread_state).store(0, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // The target's side of the table file: the only place that allocates memory in it. See sampler/contract/layout.h for
 // the contents.
 //
-// One table for each process, reached through `table()`; null until the first sample (or until a thread has allocated 1
+// One table for each process, reached through `CurrentTable()`; null until the first sample (or until a thread has allocated 1
 // MiB), in a forked child until its own, and for good if no memory could be had. Any thread, also in a signal handler.
 // Takes no lock, never waits, preserves errno. Full = null, counted by the caller under the right `Loss`.
 #ifndef HOLDFAST_SAMPLER_TABLE_SHARED_TABLE_H_
@@ -75,7 +75,7 @@ class SharedTable {
 
 // The process's table, or null. One relaxed load.
 extern HOLDFAST_HIDDEN std::atomic<SharedTable*> current_table;
-inline SharedTable* table() { return current_table.load(std::memory_order_acquire); }
+inline SharedTable* CurrentTable() { return current_table.load(std::memory_order_acquire); }
 
 }  // namespace holdfast
 

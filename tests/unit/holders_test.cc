@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "report/holders/block_map.h"
-#include "report/holders/copied_image.h"
-#include "report/holders/core_image.h"
+#include "report/holders/copied_address_space.h"
+#include "report/holders/core_address_space.h"
 #include "report/holders/glibc_blocks.h"
 #include "report/holders/holder_graph.h"
 #include "report/holders/kernel_words.h"
@@ -28,12 +28,12 @@
 #include "report/holders/unreachable.h"
 #include "report/observe/table/process_files.h"
 #include "sampler/contract/own_memory.h"
-#include "tests/support/made_image.h"
+#include "tests/support/made_address_space.h"
 
 namespace holdfast {
 namespace {
 
-using testing::MadeImage;
+using testing::MadeAddressSpace;
 
 TEST(BlockMap, FindsTheBlockOfEachAddressAsASearchDoes) {
   std::mt19937_64 random(1);
@@ -184,17 +184,17 @@ TEST(Unreachable, ScansSettleWhenFewerThanOneInAThousandIsExpectedToBeFalse) {
 
 // An allocator of unknown kind: two recorded blocks, and memory between them.
 TEST(Unreachable, MemoryBetweenRecordedBlocksMayHoldThem) {
-  MadeImage image;
-  image.Add(0x100000, 0x110000, "", std::string(0x10000, '\0'));
-  image.Add(0x200000, 0x201000, "/bin/program", std::string(0x1000, '\0'));
+  MadeAddressSpace space;
+  space.Add(0x100000, 0x110000, "", std::string(0x10000, '\0'));
+  space.Add(0x200000, 0x201000, "/bin/program", std::string(0x1000, '\0'));
   HeapBlocksInput input;
   const LiveBlock recorded[] = {{0x100100, 64, 1}, {0x100200, 64, 1}, {0x100300, 64, 1}, {0x100400, 64, 1}};
   input.recorded = recorded;
-  image.SetWord(0x200010, 0x100110);  // a global, to the middle of the first
-  image.SetWord(0x100108, 0x100200);  // from there to the second
-  image.SetWord(0x105000, 0x100300);  // the third: only from memory that is no recorded block
+  space.SetWord(0x200010, 0x100110);  // a global, to the middle of the first
+  space.SetWord(0x100108, 0x100200);  // from there to the second
+  space.SetWord(0x105000, 0x100300);  // the third: only from memory that is no recorded block
   const auto found = FindUnreachable(
-      &image, [&] { return absl::StatusOr<HeapBlocksInput>(input); }, nullptr);
+      &space, [&] { return absl::StatusOr<HeapBlocksInput>(input); }, nullptr);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_TRUE(found->settled);
   ASSERT_EQ(found->blocks.size(), 1u);
@@ -203,7 +203,7 @@ TEST(Unreachable, MemoryBetweenRecordedBlocksMayHoldThem) {
 }
 
 // A heap of glibc: 64 KiB of chunks, all in use and empty, and libc's data with the main arena.
-class MadeHeap : public MadeImage {
+class MadeHeap : public MadeAddressSpace {
  public:
   static constexpr uint64_t kHeap = 0x10000000, kHeapBytes = 0x10000, kData = 0x7f0000000000, kArena = kData + 0x400,
                             kKey = 0x1234567890abcdef;
@@ -247,11 +247,11 @@ TEST(GlibcBlocks, AHeapWithoutAMainArenaIsAnotherAllocators) {
 
 // With --exact the blocks of such a heap are known.
 TEST(GlibcBlocks, RecordedBlocksInAnotherAllocatorsHeapAreKnown) {
-  MadeHeap image("/lib/ld-musl-x86_64.so.1");
+  MadeHeap space("/lib/ld-musl-x86_64.so.1");
   const LiveBlock recorded[] = {{MadeHeap::kHeap + 0x100, 64, 1}, {MadeHeap::kHeap + 0x200, 64, 1}};
   HeapBlocksInput input;
   input.recorded = recorded;
-  const absl::StatusOr<HeapBlocks> found = FindHeapBlocks(&image, input);
+  const absl::StatusOr<HeapBlocks> found = FindHeapBlocks(&space, input);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->source, BlockSource::kRecorded);
   EXPECT_EQ(found->map.Find(MadeHeap::kHeap + 0x210).range.start, MadeHeap::kHeap + 0x200);
@@ -260,13 +260,13 @@ TEST(GlibcBlocks, RecordedBlocksInAnotherAllocatorsHeapAreKnown) {
 // The kernel joins neighbouring mappings.
 TEST(GlibcBlocks, MemoryBesideALargeBlockMayBeAnotherAllocators) {
   constexpr uint64_t kMapping = 0x20000000, kBlockBytes = 0x21000, kOther = 0x200000;
-  MadeHeap image("/lib/libc.so.6");
-  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
   std::string bytes(kBlockBytes + kOther, 'x');
   bytes.replace(0, 16, std::string(16, '\0'));
-  image.Add(kMapping, kMapping + bytes.size(), "", bytes);
-  image.SetWord(kMapping + 8, kBlockBytes | 2);
-  const HeapBlocks heap = image.Blocks();
+  space.Add(kMapping, kMapping + bytes.size(), "", bytes);
+  space.SetWord(kMapping + 8, kBlockBytes | 2);
+  const HeapBlocks heap = space.Blocks();
   EXPECT_NE(heap.map.Find(kMapping + 16).number, BlockMap::kNone);
   EXPECT_EQ(heap.unknown_bytes, kOther);
 }
@@ -274,93 +274,93 @@ TEST(GlibcBlocks, MemoryBesideALargeBlockMayBeAnotherAllocators) {
 // Here a flag of a certificate, beside a pointer that looks like the hidden link of a cached chunk.
 TEST(GlibcBlocks, AnotherNumberOfLibcsDataMarksNoChunk) {
   constexpr uint64_t kOther = 0xffffffff, kThird = 0x1234567890abcdee;
-  MadeHeap image("/lib/libc.so.6");
-  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
   const auto mark = [&](uint64_t block, uint64_t number) {
-    image.SetWord(block, block >> 12);
-    image.SetWord(block + 8, number);
+    space.SetWord(block, block >> 12);
+    space.SetWord(block + 8, number);
   };
   uint64_t place = MadeHeap::kData + 0x1800;
-  for (const uint64_t number : {MadeHeap::kKey, kOther, kThird}) image.SetWord(place += 8, number);
-  for (const uint64_t i : {3, 5}) mark(image.Block(i), MadeHeap::kKey);
-  mark(image.Block(7), kOther);
-  mark(image.Block(8), kThird);
-  HeapBlocks heap = image.Blocks();
+  for (const uint64_t number : {MadeHeap::kKey, kOther, kThird}) space.SetWord(place += 8, number);
+  for (const uint64_t i : {3, 5}) mark(space.Block(i), MadeHeap::kKey);
+  mark(space.Block(7), kOther);
+  mark(space.Block(8), kThird);
+  HeapBlocks heap = space.Blocks();
   EXPECT_TRUE(heap.knows_free);
-  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(image.Block(i)).unused, i == 3 || i == 5) << i;
-  mark(image.Block(9), kThird);  // as often as the other one
-  EXPECT_FALSE(image.Blocks().knows_free);
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(space.Block(i)).unused, i == 3 || i == 5) << i;
+  mark(space.Block(9), kThird);  // as often as the other one
+  EXPECT_FALSE(space.Blocks().knows_free);
 }
 
 // glibc 2.42 changed the caches, and not the mark of a cached chunk.
 TEST(GlibcBlocks, CachedChunksAreKnownByTheirMark) {
-  MadeHeap image("/lib/libc.so.6");
-  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
-  image.SetWord(MadeHeap::kData + 0x1800, MadeHeap::kKey);
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  space.SetWord(MadeHeap::kData + 0x1800, MadeHeap::kKey);
   const auto mark = [&](uint64_t block, uint64_t next) {
-    image.SetWord(block, next ^ block >> 12);
-    image.SetWord(block + 8, MadeHeap::kKey);
+    space.SetWord(block, next ^ block >> 12);
+    space.SetWord(block + 8, MadeHeap::kKey);
   };
-  mark(image.Block(3), image.Block(5));
-  mark(image.Block(5), 0);
-  image.SetWord(image.Block(7) + 8, MadeHeap::kKey);  // a copy of a freed block: the link does not fit
-  image.SetWord(image.Block(7), 0x4141414141414141);
-  const HeapBlocks heap = image.Blocks();
+  mark(space.Block(3), space.Block(5));
+  mark(space.Block(5), 0);
+  space.SetWord(space.Block(7) + 8, MadeHeap::kKey);  // a copy of a freed block: the link does not fit
+  space.SetWord(space.Block(7), 0x4141414141414141);
+  const HeapBlocks heap = space.Blocks();
   EXPECT_TRUE(heap.knows_free);
-  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(image.Block(i)).unused, i == 3 || i == 5) << i;
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(heap.map.Find(space.Block(i)).unused, i == 3 || i == 5) << i;
 }
 
 // Up to 2.28 cached chunks have no mark: their second word is what the program left there.
 TEST(GlibcBlocks, OldCachesAreListsWithoutMarks) {
-  MadeHeap image("/lib/libc.so.6", 0x250);
-  image.SetVersion("2.27");
-  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + 0x250 * 20);
-  const uint64_t cache = image.Block(0), bin = (0x250 - 0x20) / 16;
-  for (uint64_t word = 0; word < 0x240; word += 8) image.SetWord(cache + word, 0);
-  image.SetWord(cache + bin / 8 * 8, uint64_t{2} << bin % 8 * 8);  // two blocks
-  image.SetWord(cache + 0x40 + bin * 8, image.Block(4));
-  image.SetWord(image.Block(4), image.Block(6));
-  for (const uint64_t i : {4, 6, 8}) image.SetWord(image.Block(i) + 8, 0x5555555555555555);
-  const HeapBlocks heap = image.Blocks();
+  MadeHeap space("/lib/libc.so.6", 0x250);
+  space.SetVersion("2.27");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + 0x250 * 20);
+  const uint64_t cache = space.Block(0), bin = (0x250 - 0x20) / 16;
+  for (uint64_t word = 0; word < 0x240; word += 8) space.SetWord(cache + word, 0);
+  space.SetWord(cache + bin / 8 * 8, uint64_t{2} << bin % 8 * 8);  // two blocks
+  space.SetWord(cache + 0x40 + bin * 8, space.Block(4));
+  space.SetWord(space.Block(4), space.Block(6));
+  for (const uint64_t i : {4, 6, 8}) space.SetWord(space.Block(i) + 8, 0x5555555555555555);
+  const HeapBlocks heap = space.Blocks();
   EXPECT_TRUE(heap.knows_free);
-  for (uint64_t i = 1; i < 10; ++i) EXPECT_EQ(heap.map.Find(image.Block(i)).unused, i == 4 || i == 6) << i;
+  for (uint64_t i = 1; i < 10; ++i) EXPECT_EQ(heap.map.Find(space.Block(i)).unused, i == 4 || i == 6) << i;
 }
 
 // A list of free blocks that cannot be followed: free blocks may look used.
 TEST(GlibcBlocks, ABrokenFastBinIsSaid) {
-  MadeHeap image("/lib/libc.so.6");
-  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
-  image.SetVersion("2.36");
-  image.SetWord(MadeHeap::kArena + 0x18, image.Block(2) - 16);
-  image.SetWord(image.Block(2), image.Block(2) >> 12);
-  EXPECT_TRUE(image.Blocks().map.Find(image.Block(2)).unused);
-  EXPECT_TRUE(image.Blocks().knows_free);
-  image.SetWord(MadeHeap::kArena + 0x18, image.Block(2));
-  EXPECT_FALSE(image.Blocks().knows_free);
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  space.SetVersion("2.36");
+  space.SetWord(MadeHeap::kArena + 0x18, space.Block(2) - 16);
+  space.SetWord(space.Block(2), space.Block(2) >> 12);
+  EXPECT_TRUE(space.Blocks().map.Find(space.Block(2)).unused);
+  EXPECT_TRUE(space.Blocks().knows_free);
+  space.SetWord(MadeHeap::kArena + 0x18, space.Block(2));
+  EXPECT_FALSE(space.Blocks().knows_free);
 }
 
 // Heads that look right and lead far away, so that each search reads much and finds nothing.
 TEST(GlibcBlocks, HostileSizesAreReadABoundedNumberOfTimes) {
   constexpr uint64_t kBytes = 64 << 20, kHeap = 0x20000000, kFar = 0x80000;
-  class Counting : public MadeImage {
+  class Counting : public MadeAddressSpace {
    public:
     bool Read(uint64_t address, void* to, size_t bytes) const override {
       bytes_read += bytes;
-      return MadeImage::Read(address, to, bytes);
+      return MadeAddressSpace::Read(address, to, bytes);
     }
     mutable uint64_t bytes_read = 0;
   };
-  Counting image;
+  Counting space;
   std::string words(kBytes, '\0');
   const uint64_t size = kFar | 1;
   for (uint64_t at = 0; at + 16 <= kBytes; at += 16) {
     if (at / kFar % 8 != 7) memcpy(words.data() + at + 8, &size, sizeof size);  // after a few heads there is none
   }
-  image.Add(kHeap, kHeap + kBytes, "[heap]", std::move(words));
-  image.Add(MadeHeap::kData, MadeHeap::kData + 0x2000, "/lib/libc.so.6", std::string(0x2000, '\0'));
-  image.AddMainArena(MadeHeap::kArena, kHeap + 0x40);
-  EXPECT_TRUE(FindHeapBlocks(&image, {}).ok());
-  EXPECT_LT(image.bytes_read, uint64_t{1} << 30);
+  space.Add(kHeap, kHeap + kBytes, "[heap]", std::move(words));
+  space.Add(MadeHeap::kData, MadeHeap::kData + 0x2000, "/lib/libc.so.6", std::string(0x2000, '\0'));
+  space.AddMainArena(MadeHeap::kArena, kHeap + 0x40);
+  EXPECT_TRUE(FindHeapBlocks(&space, {}).ok());
+  EXPECT_LT(space.bytes_read, uint64_t{1} << 30);
 }
 
 TEST(Roots, WhatTheProcessWroteMayHoldPointersAlsoWhereItIsReadOnlyNow) {
@@ -381,36 +381,36 @@ TEST(Roots, WhatTheProcessWroteMayHoldPointersAlsoWhereItIsReadOnlyNow) {
 
 // The stack of a coroutine that sleeps may be below that of the running one.
 TEST(Roots, MemoryBelowTheStackPointerIsDeadOnlyOnTheThreadsOwnStack) {
-  MadeImage image;
+  MadeAddressSpace space;
   constexpr uint64_t kStack = 0x7ffe00000000, kStackPointer = kStack + 0x4000, kStart = kStack + 0xf000;
-  image.Add(kStack, kStack + 0x10000, "[stack]", std::string(0x10000, '\0'));
-  image.AddThread({.id = 1, .inner_id = 1, .number = 1, .name = "", .sp = kStackPointer, .registers = {}});
-  image.SetStackStart(kStart);
+  space.Add(kStack, kStack + 0x10000, "[stack]", std::string(0x10000, '\0'));
+  space.AddThread({.id = 1, .inner_id = 1, .number = 1, .name = "", .sp = kStackPointer, .registers = {}});
+  space.SetStackStart(kStart);
   const auto covers = [&](const HeapBlocksInput& input) {
-    const std::vector<RootRange> roots = FindRoots(&image, HeapBlocks(), input);
+    const std::vector<RootRange> roots = FindRoots(&space, HeapBlocks(), input);
     return std::any_of(roots.begin(), roots.end(),
                        [](const RootRange& root) { return root.range.Contains(kStack + 0x1000); });
   };
   HeapBlocksInput input;
   EXPECT_TRUE(covers(input));  // the walk fails
-  input.outermost_end = [](const ImageThread&) { return std::optional<uint64_t>(kStack + 0x8000); };
+  input.outermost_end = [](const TargetThread&) { return std::optional<uint64_t>(kStack + 0x8000); };
   EXPECT_TRUE(covers(input));  // the walk ends at the coroutine's first function
-  input.outermost_end = [=](const ImageThread&) { return std::optional<uint64_t>(kStart); };
+  input.outermost_end = [=](const TargetThread&) { return std::optional<uint64_t>(kStart); };
   EXPECT_FALSE(covers(input));
 }
 
 // The kernel joins neighbouring mappings, also the library's and the program's.
 TEST(Roots, MemoryBesideTheLibrarysHoldsBlocks) {
   constexpr uint64_t kMapping = 0x20000000, kLibrarys = 0x1000;
-  MadeHeap image("/lib/libc.so.6");
-  image.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
-  image.Add(kMapping, kMapping + 0x200000, "", std::string(0x200000, 'x'));
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  space.Add(kMapping, kMapping + 0x200000, "", std::string(0x200000, 'x'));
   HeapBlocksInput input;
   input.excluded = {{kMapping, kMapping + kLibrarys}};
-  const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&image, input);
+  const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&space, input);
   ASSERT_TRUE(heap.ok()) << heap.status();
   EXPECT_EQ(heap->unknown_bytes, 0x200000 - kLibrarys);
-  const std::vector<RootRange> roots = FindRoots(&image, *heap, input);
+  const std::vector<RootRange> roots = FindRoots(&space, *heap, input);
   const auto covers = [&](uint64_t address) {
     return std::any_of(roots.begin(), roots.end(), [=](const RootRange& root) { return root.range.Contains(address); });
   };
@@ -432,10 +432,10 @@ TEST(KernelWords, AreInTheTextOfEpollDescriptorsAndTimers) {
 }
 
 TEST(LibraryMemory, IsListedInTheLibrarysData) {
-  MadeImage image;
+  MadeAddressSpace space;
   constexpr uint64_t kData = 0x7f0000000000;
-  image.Add(kData, kData + 0x1000, "/lib/holdfast/libholdfast.so", std::string(0x1000, '\0'));
-  EXPECT_TRUE(FindLibraryMemory(&image).empty());
+  space.Add(kData, kData + 0x1000, "/lib/holdfast/libholdfast.so", std::string(0x1000, '\0'));
+  EXPECT_TRUE(FindLibraryMemory(&space).empty());
   const uint64_t list[] = {kOwnMemoryMark[0],
                            kOwnMemoryMark[1],
                            4,  // 4 ranges
@@ -447,8 +447,8 @@ TEST(LibraryMemory, IsListedInTheLibrarysData) {
                            0x5000,
                            0x8000,
                            0xa000};
-  for (size_t i = 0; i < std::size(list); ++i) image.SetWord(kData + 0x48 + i * 8, list[i]);
-  const std::vector<MemoryRange> ranges = FindLibraryMemory(&image);
+  for (size_t i = 0; i < std::size(list); ++i) space.SetWord(kData + 0x48 + i * 8, list[i]);
+  const std::vector<MemoryRange> ranges = FindLibraryMemory(&space);
   ASSERT_EQ(ranges.size(), 3u);
   EXPECT_EQ(ranges[0].start, 0x1000u);
   EXPECT_EQ(ranges[1].end, 0x9000u);
@@ -456,7 +456,7 @@ TEST(LibraryMemory, IsListedInTheLibrarysData) {
 }
 
 // A program that waits for its input, and begins another one then.
-TEST(ProcessImage, AnExecBetweenScansIsAnError) {
+TEST(ProcessAddressSpace, AnExecBetweenScansIsAnError) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -465,12 +465,12 @@ TEST(ProcessImage, AnExecBetweenScansIsAnError) {
     if (read(ends[0], &byte, 1) == 1) execl("/bin/sleep", "sleep", "100", nullptr);
     _exit(1);
   }
-  const auto image = ProcessImage::Open(child);
-  ASSERT_TRUE(image.ok()) << image.status();
-  EXPECT_TRUE((*image)->Refresh().ok());
+  const auto space = ProcessAddressSpace::Open(child);
+  ASSERT_TRUE(space.ok()) << space.status();
+  EXPECT_TRUE((*space)->Refresh().ok());
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   absl::Status status;
-  while ((status = (*image)->Refresh()).ok()) usleep(1000);
+  while ((status = (*space)->Refresh()).ok()) usleep(1000);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("began another program"));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -483,15 +483,15 @@ char StateOf(pid_t pid) {
 }
 
 // The table is read in this moment, so that both know the same blocks.
-TEST(CopiedImage, CallsBackWhileTheProcessIsStopped) {
+TEST(CopiedAddressSpace, CallsBackWhileTheProcessIsStopped) {
   const pid_t child = fork();
   if (child == 0) {
     for (;;) pause();
   }
-  const auto image = ProcessImage::Open(child);
-  ASSERT_TRUE(image.ok()) << image.status();
+  const auto space = ProcessAddressSpace::Open(child);
+  ASSERT_TRUE(space.ok()) << space.status();
   char state = '?';
-  const auto copy = CopiedImage::Make(image->get(), uint64_t{1} << 30, [&] {
+  const auto copy = CopiedAddressSpace::Make(space->get(), uint64_t{1} << 30, [&] {
     state = StateOf(child);
     return absl::OkStatus();
   });
@@ -504,16 +504,16 @@ TEST(CopiedImage, CallsBackWhileTheProcessIsStopped) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(CopiedImage, AProcessThatASignalStoppedRemainsStopped) {
+TEST(CopiedAddressSpace, AProcessThatASignalStoppedRemainsStopped) {
   const pid_t child = fork();
   if (child == 0) {
     for (;;) pause();
   }
   kill(child, SIGSTOP);
   ASSERT_EQ(waitpid(child, nullptr, WUNTRACED), child);
-  const auto image = ProcessImage::Open(child);
-  ASSERT_TRUE(image.ok()) << image.status();
-  EXPECT_TRUE(CopiedImage::Make(image->get(), uint64_t{1} << 30, [] { return absl::OkStatus(); }).ok());
+  const auto space = ProcessAddressSpace::Open(child);
+  ASSERT_TRUE(space.ok()) << space.status();
+  EXPECT_TRUE(CopiedAddressSpace::Make(space->get(), uint64_t{1} << 30, [] { return absl::OkStatus(); }).ok());
   char state;
   while ((state = StateOf(child)) == 'R') usleep(1000);  // on its way back
   EXPECT_EQ(state, 'T');
@@ -522,7 +522,7 @@ TEST(CopiedImage, AProcessThatASignalStoppedRemainsStopped) {
 }
 
 // A thread that waits in vfork for its child cannot stop.
-TEST(CopiedImage, AThreadThatTheKernelCannotStopCountsAsStopped) {
+TEST(CopiedAddressSpace, AThreadThatTheKernelCannotStopCountsAsStopped) {
   const pid_t child = fork();
   if (child == 0) {
     if (vfork() == 0) {
@@ -532,19 +532,19 @@ TEST(CopiedImage, AThreadThatTheKernelCannotStopCountsAsStopped) {
     _exit(0);
   }
   while (StateOf(child) != 'D') usleep(1000);
-  const auto image = ProcessImage::Open(child);
-  ASSERT_TRUE(image.ok()) << image.status();
-  const auto copy = CopiedImage::Make(image->get(), uint64_t{1} << 30, [] { return absl::OkStatus(); });
+  const auto space = ProcessAddressSpace::Open(child);
+  ASSERT_TRUE(space.ok()) << space.status();
+  const auto copy = CopiedAddressSpace::Make(space->get(), uint64_t{1} << 30, [] { return absl::OkStatus(); });
   EXPECT_TRUE(copy.ok()) << copy.status();
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
 
-TEST(CoreImage, RefusesWhatIsNoCoreFile) {
+TEST(CoreAddressSpace, RefusesWhatIsNoCoreFile) {
   const auto message_of = [](const std::string& bytes) {
     FileDescriptor file = FileInMemory(bytes);
-    const auto image = CoreImage::Open(std::move(file));
-    return image.ok() ? std::string("none") : std::string(image.status().message());
+    const auto space = CoreAddressSpace::Open(std::move(file));
+    return space.ok() ? std::string("none") : std::string(space.status().message());
   };
   EXPECT_EQ(message_of(""), "is no core file");
   EXPECT_EQ(message_of("some text that is no core"), "is neither a process id nor a core file");

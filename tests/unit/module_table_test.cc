@@ -36,7 +36,7 @@ struct Recorded {
 // As a reader does it: from the list's head, newest first.
 std::vector<Recorded> ReadModules() {
   std::vector<Recorded> modules;
-  SharedTable* now = table();
+  SharedTable* now = CurrentTable();
   for (Offset at = now->header()->modules; at != 0;) {
     const auto* module = now->At<Module>(at);
     const auto* segments = reinterpret_cast<const ModuleSegment*>(module + 1);
@@ -321,7 +321,7 @@ TEST_F(ModuleTable, NoTwoModulesThatEverOverlappedHaveTheSameTag) {
 
 TEST_F(ModuleTable, TooManyModulesLeaveTheLaterOnesUnnamedAndCountedOnce) {
   constexpr int kMax = (1 << kTagBits) - 1;
-  const auto lost = [] { return table()->header()->losses[static_cast<int>(Loss::kModuleTableFull)].load(); };
+  const auto lost = [] { return CurrentTable()->header()->losses[static_cast<int>(Loss::kModuleTableFull)].load(); };
   auto fakes = std::make_unique<Fakes>();
   std::set<uint16_t> tags;
   for (int i = 0; i < kMax; ++i) tags.insert(fakes->Sight(10, 20));
@@ -404,7 +404,7 @@ TEST_F(ModuleTable, WhileALibraryIsBeingClosedNothingIsKept) {
 
 uint64_t Probes() {
   uint64_t probes = 0;
-  for (const CounterShard& shard : table()->header()->counters) probes += shard.memory_probes;
+  for (const CounterShard& shard : CurrentTable()->header()->counters) probes += shard.memory_probes;
   return probes;
 }
 

@@ -288,26 +288,26 @@ TEST_F(RememberedWalks, AStackThatMayGoIsNotKept) {
 
 TEST_F(RememberedWalks, EachSizeClassHasItsPlaceAndTheNewerOfTwoKeepsIt) {
   const auto row_of = [](uint16_t size_class) {
-    Row* row = table()->New<Row>();
+    Row* row = CurrentTable()->New<Row>();
     row->size_class = size_class;
-    return table()->OffsetOf(row);
+    return CurrentTable()->OffsetOf(row);
   };
   constexpr uint16_t kTwin = 7 + RememberedWalk::kRows;
   RememberedWalk* walk = Walk();
   ASSERT_NE(walk, nullptr);
   const Offset seven = row_of(7), eight = row_of(8), twin = row_of(kTwin);
-  EXPECT_EQ(walk->RowFor(table(), 7), 0u);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), 7), 0u);
   walk->RememberRow(7, seven);
   walk->RememberRow(8, eight);
-  EXPECT_EQ(walk->RowFor(table(), 7), seven);
-  EXPECT_EQ(walk->RowFor(table(), 8), eight);
-  EXPECT_EQ(walk->RowFor(table(), kTwin), 0u);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), 7), seven);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), 8), eight);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), kTwin), 0u);
   walk->RememberRow(kTwin, twin);
-  EXPECT_EQ(walk->RowFor(table(), 7), 0u);
-  EXPECT_EQ(walk->RowFor(table(), 8), eight);
-  EXPECT_EQ(walk->RowFor(table(), kTwin), twin);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), 7), 0u);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), 8), eight);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), kTwin), twin);
   walk->ForgetRow(8);
-  EXPECT_EQ(walk->RowFor(table(), 8), 0u);
+  EXPECT_EQ(walk->RowFor(CurrentTable(), 8), 0u);
 }
 
 TEST_F(RememberedWalks, AKnownRowIsThatOfItsPathSizeClassAndGeneration) {

@@ -483,11 +483,11 @@ TEST_F(StackTraceTest, ALongSampleIsCountedAsLongAsItWas) {
     return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
   };
   ThreadState thread{};
-  const OwnTime own_time(table(), thread);
+  const OwnTime own_time(CurrentTable(), thread);
   for (const int64_t start = processor_ns(); processor_ns() - start < kLongNs;) {
   }
   own_time.Add();
-  EXPECT_GE(table()->header()->counters[0].sample_ns, static_cast<uint64_t>(kLongNs) * OwnTime::kOneIn);
+  EXPECT_GE(CurrentTable()->header()->counters[0].sample_ns, static_cast<uint64_t>(kLongNs) * OwnTime::kOneIn);
 }
 
 }  // namespace

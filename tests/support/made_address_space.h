@@ -1,6 +1,6 @@
 // A process's memory made of bytes in our own memory, for tests and fuzzers of report/holders.
-#ifndef HOLDFAST_TESTS_SUPPORT_MADE_IMAGE_H_
-#define HOLDFAST_TESTS_SUPPORT_MADE_IMAGE_H_
+#ifndef HOLDFAST_TESTS_SUPPORT_MADE_ADDRESS_SPACE_H_
+#define HOLDFAST_TESTS_SUPPORT_MADE_ADDRESS_SPACE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "report/holders/memory_image.h"
+#include "report/holders/address_space.h"
 
 namespace holdfast::testing {
 
-class MadeImage : public MemoryImage {
+class MadeAddressSpace : public AddressSpace {
  public:
   // Mappings by ascending address. All pages of `bytes` exist; later ones up to `end` do not.
   void Add(uint64_t start, uint64_t end, std::string name, std::string bytes, bool writable = true) {
@@ -26,7 +26,7 @@ class MadeImage : public MemoryImage {
     mappings_.push_back(mapping);
     contents_.push_back(std::move(bytes));
   }
-  void AddThread(ImageThread thread) { threads_.push_back(std::move(thread)); }
+  void AddThread(TargetThread thread) { threads_.push_back(std::move(thread)); }
   void SetShared(size_t mapping) { mappings_[mapping].shared = true; }
   void SetStackStart(uint64_t address) { stack_start_ = address; }
   // Writes the state of glibc's main arena to `address`, with empty bins and the top chunk at `top`.
@@ -72,4 +72,4 @@ class MadeImage : public MemoryImage {
 
 }  // namespace holdfast::testing
 
-#endif  // HOLDFAST_TESTS_SUPPORT_MADE_IMAGE_H_
+#endif  // HOLDFAST_TESTS_SUPPORT_MADE_ADDRESS_SPACE_H_

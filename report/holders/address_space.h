@@ -1,13 +1,13 @@
 // The memory of a process, as a scan for pointers sees it: the mappings, the pages that exist, and the threads.
 //
-//    ProcessImage   a running process: reads it from outside and stops nothing
-//    CopiedImage    a copy, made while the process was stopped (copied_image.h)
-//    CoreImage      a core file (core_image.h)
-//    tests          bytes in our own memory (tests/support/made_image.h)
+//    ProcessAddressSpace   a running process: reads it from outside and stops nothing
+//    CopiedAddressSpace    a copy, made while the process was stopped (copied_address_space.h)
+//    CoreAddressSpace      a core file (core_address_space.h)
+//    tests                 bytes in our own memory (tests/support/made_address_space.h)
 //
 // All contents are untrusted. A read may fail at any time, because the process may unmap memory or exit. One thread.
-#ifndef HOLDFAST_REPORT_HOLDERS_MEMORY_IMAGE_H_
-#define HOLDFAST_REPORT_HOLDERS_MEMORY_IMAGE_H_
+#ifndef HOLDFAST_REPORT_HOLDERS_ADDRESS_SPACE_H_
+#define HOLDFAST_REPORT_HOLDERS_ADDRESS_SPACE_H_
 
 #include <sys/types.h>
 
@@ -26,7 +26,7 @@
 
 namespace holdfast {
 
-struct ImageThread {
+struct TargetThread {
   pid_t id = 0;
   uint32_t inner_id = 0;  // as the process sees it
   uint32_t number = 0;    // by age, from 1 for main
@@ -48,11 +48,11 @@ bool IsReadOnlyFile(const MemoryMapping& mapping);
 // Returns whether a mapping is memory without a file on a disk, such as a memfd or /dev/shm.
 bool IsMemoryFile(const MemoryMapping& mapping);
 
-class MemoryImage {
+class AddressSpace {
  public:
-  virtual ~MemoryImage() = default;
+  virtual ~AddressSpace() = default;
   const std::vector<MemoryMapping>& mappings() const { return mappings_; }  // by address
-  const std::vector<ImageThread>& threads() const { return threads_; }
+  const std::vector<TargetThread>& threads() const { return threads_; }
 
   // Copies a range. Returns false if a part cannot be read.
   virtual bool Read(uint64_t address, void* to, size_t bytes) const = 0;
@@ -68,7 +68,7 @@ class MemoryImage {
   // Words of the program that only the kernel has (kernel_words.h).
   const std::vector<uint64_t>& kernel_words() const { return kernel_words_; }
 
-  // Bytes that the process had and this image lacks: a core file may be truncated or filtered.
+  // Bytes that the process had and this copy lacks: a core file may be truncated or filtered.
   virtual uint64_t missing_bytes() const { return 0; }
 
   const MemoryMapping* MappingAt(uint64_t address) const;
@@ -81,14 +81,14 @@ class MemoryImage {
   uint64_t stack_start_ = 0;
   std::vector<MemoryMapping> mappings_;
   std::vector<bool> executable_;  // by mapping
-  std::vector<ImageThread> threads_;
+  std::vector<TargetThread> threads_;
   std::vector<uint64_t> kernel_words_;
 };
 
-class ProcessImage : public MemoryImage {
+class ProcessAddressSpace : public AddressSpace {
  public:
   // An error says why the process cannot be read, and what to do.
-  static absl::StatusOr<std::unique_ptr<ProcessImage>> Open(pid_t pid);
+  static absl::StatusOr<std::unique_ptr<ProcessAddressSpace>> Open(pid_t pid);
 
   bool Read(uint64_t address, void* to, size_t bytes) const override;
   size_t ReadEach(std::span<const MemoryRange> ranges, char* to) const override;
@@ -104,7 +104,7 @@ class ProcessImage : public MemoryImage {
   const ProcessMemory& memory() const { return memory_; }
 
  private:
-  explicit ProcessImage(pid_t pid);
+  explicit ProcessAddressSpace(pid_t pid);
   absl::Status CheckProgram();
   void FindExecutable();
 
@@ -123,22 +123,22 @@ class ProcessImage : public MemoryImage {
 // Passes all existing words of a range to `visit(address, words)`, in ascending order and in pieces of up to 1 MiB.
 // Pieces begin at multiples of 8. Skips pages that cannot be read.
 template <typename Visit>
-void ForEachPiece(MemoryImage* image, uint64_t from, uint64_t end, const Visit& visit) {
+void ForEachPiece(AddressSpace* space, uint64_t from, uint64_t end, const Visit& visit) {
   constexpr uint64_t kPiece = uint64_t{1} << 20;
   static thread_local std::vector<uint64_t> words(kPiece / sizeof(uint64_t));
   from = (from + 7) & ~uint64_t{7};
   end &= ~uint64_t{7};
   while (from < end) {
-    const MemoryRange run = image->PopulatedRun(from, end);
+    const MemoryRange run = space->PopulatedRun(from, end);
     if (run.start >= run.end) return;
     for (uint64_t at = run.start; at < run.end;) {
       const uint64_t bytes = std::min(kPiece, run.end - at);
-      if (image->Read(at, words.data(), bytes)) {
+      if (space->Read(at, words.data(), bytes)) {
         visit(at, std::span<const uint64_t>(words.data(), bytes / sizeof(uint64_t)));
       } else {
         for (uint64_t page = at; page < at + bytes;) {
           const uint64_t next = std::min((page / kPage + 1) * kPage, at + bytes);
-          if (image->Read(page, words.data(), next - page))
+          if (space->Read(page, words.data(), next - page))
             visit(page, std::span<const uint64_t>(words.data(), (next - page) / sizeof(uint64_t)));
           page = next;
         }
@@ -151,4 +151,4 @@ void ForEachPiece(MemoryImage* image, uint64_t from, uint64_t end, const Visit& 
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_HOLDERS_MEMORY_IMAGE_H_
+#endif  // HOLDFAST_REPORT_HOLDERS_ADDRESS_SPACE_H_

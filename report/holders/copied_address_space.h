@@ -11,8 +11,8 @@
 //
 // Needs the kernel's permission to trace: the same user with kernel.yama.ptrace_scope 0, or CAP_SYS_PTRACE; and no other
 // tracer.
-#ifndef HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
-#define HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
+#ifndef HOLDFAST_REPORT_HOLDERS_COPIED_ADDRESS_SPACE_H_
+#define HOLDFAST_REPORT_HOLDERS_COPIED_ADDRESS_SPACE_H_
 
 #include <cstdint>
 #include <functional>
@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "report/holders/memory_image.h"
+#include "report/holders/address_space.h"
 
 namespace holdfast {
 
-class CopiedImage : public MemoryImage {
+class CopiedAddressSpace : public AddressSpace {
  public:
   // Stops the process, copies all pages that may hold pointers, and lets the process continue. `while_stopped` reads what
   // else must be of the same moment; its error becomes that of Make. `process` must outlive the copy. When Make returns,
@@ -35,9 +35,9 @@ class CopiedImage : public MemoryImage {
   //                       mappings may not be read
   //   DeadlineExceeded    a thread did not stop, or the copy did not end, in the time above
   //   NotFound            the process has exited
-  static absl::StatusOr<std::unique_ptr<CopiedImage>> Make(ProcessImage* process, uint64_t most_bytes,
-                                                           const std::function<absl::Status()>& while_stopped);
-  ~CopiedImage() override;
+  static absl::StatusOr<std::unique_ptr<CopiedAddressSpace>> Make(ProcessAddressSpace* process, uint64_t most_bytes,
+                                                                  const std::function<absl::Status()>& while_stopped);
+  ~CopiedAddressSpace() override;
 
   // Reads from the copy; code and constants, which are not copied, from the process.
   bool Read(uint64_t address, void* to, size_t bytes) const override;
@@ -47,7 +47,7 @@ class CopiedImage : public MemoryImage {
   uint64_t bytes() const { return used_; }            // how much of its memory was copied
 
  private:
-  explicit CopiedImage(ProcessImage* process) : process_(*process) {}
+  explicit CopiedAddressSpace(ProcessAddressSpace* process) : process_(*process) {}
   absl::Status StopAndCopy(const std::function<absl::Status()>& while_stopped);
   absl::Status Copy(int64_t deadline);
 
@@ -55,7 +55,7 @@ class CopiedImage : public MemoryImage {
     MemoryRange range;
     uint64_t offset;  // in the copy
   };
-  ProcessImage& process_;
+  ProcessAddressSpace& process_;
   std::vector<Run> runs_;  // by address
   char* copy_ = nullptr;
   uint64_t reserved_ = 0, used_ = 0;
@@ -64,4 +64,4 @@ class CopiedImage : public MemoryImage {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_HOLDERS_COPIED_IMAGE_H_
+#endif  // HOLDFAST_REPORT_HOLDERS_COPIED_ADDRESS_SPACE_H_

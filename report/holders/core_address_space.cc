@@ -1,4 +1,4 @@
-#include "report/holders/core_image.h"
+#include "report/holders/core_address_space.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -40,17 +40,17 @@ bool ReadAt(const FileDescriptor& file, uint64_t offset, void* to, size_t bytes)
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CoreImage>> CoreImage::Open(FileDescriptor file) {
-  std::unique_ptr<CoreImage> image(new CoreImage);
+absl::StatusOr<std::unique_ptr<CoreAddressSpace>> CoreAddressSpace::Open(FileDescriptor file) {
+  std::unique_ptr<CoreAddressSpace> space(new CoreAddressSpace);
   struct stat info;
   if (fstat(file.get(), &info) != 0) return absl::NotFoundError(strerror(errno));
-  image->file_ = std::move(file);
-  image->file_bytes_ = static_cast<uint64_t>(std::max<off_t>(info.st_size, 0));
-  if (absl::Status status = image->ReadHeaders(); !status.ok()) return status;
-  return image;
+  space->file_ = std::move(file);
+  space->file_bytes_ = static_cast<uint64_t>(std::max<off_t>(info.st_size, 0));
+  if (absl::Status status = space->ReadHeaders(); !status.ok()) return status;
+  return space;
 }
 
-absl::Status CoreImage::ReadHeaders() {
+absl::Status CoreAddressSpace::ReadHeaders() {
   Elf64_Ehdr head;
   constexpr unsigned char kZstd[] = {0x28, 0xb5, 0x2f, 0xfd}, kLz4[] = {0x04, 0x22, 0x4d, 0x18};
   char magic[4] = {};
@@ -101,7 +101,7 @@ absl::Status CoreImage::ReadHeaders() {
   return absl::OkStatus();
 }
 
-void CoreImage::ReadNotes(std::string_view notes) {
+void CoreAddressSpace::ReadNotes(std::string_view notes) {
   const auto aligned = [](uint64_t size) { return (size + 3) & ~uint64_t{3}; };
   for (Elf64_Nhdr head; Take(&notes, &head);) {
     const uint64_t name = aligned(head.n_namesz), body = aligned(head.n_descsz);
@@ -144,10 +144,10 @@ void CoreImage::ReadNotes(std::string_view notes) {
   }
 }
 
-void CoreImage::AddThread(std::string_view status) {
+void CoreAddressSpace::AddThread(std::string_view status) {
   prstatus_t about;
   if (threads_.size() >= kMaxThreads || !Take(&status, &about)) return;
-  ImageThread thread{.id = about.pr_pid, .inner_id = static_cast<uint32_t>(about.pr_pid), .name = "", .registers = {}};
+  TargetThread thread{.id = about.pr_pid, .inner_id = static_cast<uint32_t>(about.pr_pid), .name = "", .registers = {}};
   const auto* words = reinterpret_cast<const uint64_t*>(&about.pr_reg);
   thread.registers.assign(words, words + sizeof about.pr_reg / sizeof(uint64_t));
   user_regs_struct registers;
@@ -165,7 +165,7 @@ void CoreImage::AddThread(std::string_view status) {
 }
 
 // count, page size, then (start, end, offset in pages) for each, then the paths.
-void CoreImage::AddFiles(std::string_view files) {
+void CoreAddressSpace::AddFiles(std::string_view files) {
   uint64_t count = 0, page = 0;
   if (!Take(&files, &count) || !Take(&files, &page) || count > files.size() / (3 * sizeof(uint64_t)) ||
       page > (uint64_t{1} << 30))
@@ -181,7 +181,7 @@ void CoreImage::AddFiles(std::string_view files) {
   }
 }
 
-void CoreImage::AddMappings() {
+void CoreAddressSpace::AddMappings() {
   std::string_view rest = auxv_;
   for (Elf64_auxv_t entry; Take(&rest, &entry);) {
     if (entry.a_type == AT_RANDOM) in_stack_ = entry.a_un.a_val;
@@ -222,7 +222,7 @@ void CoreImage::AddMappings() {
 }
 
 // On the stack are, in ascending order: argc, the arguments, 0, the environment, 0, the auxiliary vector.
-void CoreImage::FindStackStart(uint64_t lowest) {
+void CoreAddressSpace::FindStackStart(uint64_t lowest) {
   constexpr uint64_t kLargestArguments = uint64_t{8} << 20;
   uint64_t first[2];
   if (auxv_.size() < sizeof first) return;
@@ -242,32 +242,32 @@ void CoreImage::FindStackStart(uint64_t lowest) {
 }
 
 // The kernel writes the thread that crashed first. Ids are assigned in ascending order, and main has the process's.
-void CoreImage::OrderThreads() {
-  std::sort(threads_.begin(), threads_.end(), [this](const ImageThread& a, const ImageThread& b) {
+void CoreAddressSpace::OrderThreads() {
+  std::sort(threads_.begin(), threads_.end(), [this](const TargetThread& a, const TargetThread& b) {
     return std::pair(a.id != pid_, a.id) < std::pair(b.id != pid_, b.id);
   });
   uint32_t number = pid_ != 0 && !threads_.empty() && threads_.front().id != pid_ ? 1 : 0;  // main has ended
-  for (ImageThread& thread : threads_) {
+  for (TargetThread& thread : threads_) {
     thread.number = ++number;
     if (thread.id == pid_) thread.name = program_;
   }
 }
 
-const CoreImage::Segment* CoreImage::SegmentAt(uint64_t address) const {
+const CoreAddressSpace::Segment* CoreAddressSpace::SegmentAt(uint64_t address) const {
   const auto next = std::upper_bound(segments_.begin(), segments_.end(), address,
                                      [](uint64_t at, const Segment& segment) { return at < segment.range.start; });
   if (next == segments_.begin() || address >= std::prev(next)->range.end) return nullptr;
   return &*std::prev(next);
 }
 
-const CoreImage::FileMapping* CoreImage::FileAt(uint64_t address) const {
+const CoreAddressSpace::FileMapping* CoreAddressSpace::FileAt(uint64_t address) const {
   const auto next = std::upper_bound(files_.begin(), files_.end(), address,
                                      [](uint64_t at, const FileMapping& file) { return at < file.range.start; });
   if (next == files_.begin() || address >= std::prev(next)->range.end) return nullptr;
   return &*std::prev(next);
 }
 
-bool CoreImage::Read(uint64_t address, void* to, size_t bytes) const {
+bool CoreAddressSpace::Read(uint64_t address, void* to, size_t bytes) const {
   char* into = static_cast<char*>(to);
   while (bytes > 0) {
     const Segment* segment = SegmentAt(address);
@@ -293,7 +293,7 @@ bool CoreImage::Read(uint64_t address, void* to, size_t bytes) const {
 }
 
 // Reads what the process had mapped from a file, if the file on this machine has the same first page.
-bool CoreImage::ReadFromFile(uint64_t address, void* to, size_t bytes) const {
+bool CoreAddressSpace::ReadFromFile(uint64_t address, void* to, size_t bytes) const {
   const FileMapping* file = FileAt(address);
   const auto [place, added] = opened_.emplace(file->path, FileDescriptor());
   if (added) {
@@ -312,7 +312,7 @@ bool CoreImage::ReadFromFile(uint64_t address, void* to, size_t bytes) const {
   return place->second.valid() && ReadAt(place->second, file->offset + (address - file->range.start), to, bytes);
 }
 
-MemoryRange CoreImage::PopulatedRun(uint64_t from, uint64_t end) {
+MemoryRange CoreAddressSpace::PopulatedRun(uint64_t from, uint64_t end) {
   auto segment = std::upper_bound(segments_.begin(), segments_.end(), from,
                                   [](uint64_t at, const Segment& one) { return at < one.range.end; });
   for (; segment != segments_.end() && segment->range.start < end; ++segment) {
@@ -334,7 +334,7 @@ MemoryRange CoreImage::PopulatedRun(uint64_t from, uint64_t end) {
   return {end, end};
 }
 
-std::vector<std::pair<uint64_t, std::string>> CoreImage::FirstPages() const {
+std::vector<std::pair<uint64_t, std::string>> CoreAddressSpace::FirstPages() const {
   std::vector<std::pair<uint64_t, std::string>> pages;
   for (const FileMapping& file : files_) {
     if (file.offset == 0 && file.path.starts_with('/')) pages.emplace_back(file.range.start, file.path);

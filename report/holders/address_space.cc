@@ -1,4 +1,4 @@
-#include "report/holders/memory_image.h"
+#include "report/holders/address_space.h"
 
 #include <elf.h>
 #include <sys/uio.h>
@@ -61,7 +61,7 @@ bool MayHoldPointers(const MemoryMapping& mapping) {
   return mapping.writable || !mapping.shared;
 }
 
-size_t MemoryImage::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
+size_t AddressSpace::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
   size_t done = 0;
   for (const MemoryRange& range : ranges) {
     if (!Read(range.start, to, range.end - range.start)) break;
@@ -71,7 +71,7 @@ size_t MemoryImage::ReadEach(std::span<const MemoryRange> ranges, char* to) cons
   return done;
 }
 
-uint64_t MemoryImage::PopulatedBytes(MemoryRange range) {
+uint64_t AddressSpace::PopulatedBytes(MemoryRange range) {
   uint64_t bytes = 0;
   while (range.start < range.end) {
     const MemoryRange run = PopulatedRun(range.start, range.end);
@@ -82,32 +82,32 @@ uint64_t MemoryImage::PopulatedBytes(MemoryRange range) {
   return bytes;
 }
 
-const MemoryMapping* MemoryImage::MappingAt(uint64_t address) const {
+const MemoryMapping* AddressSpace::MappingAt(uint64_t address) const {
   const auto next = std::upper_bound(mappings_.begin(), mappings_.end(), address,
                                      [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
   if (next == mappings_.begin() || address >= std::prev(next)->end) return nullptr;
   return &*std::prev(next);
 }
 
-ProcessImage::ProcessImage(pid_t pid) : pid_(pid), memory_thread_(ThreadWithMemory(pid)), memory_(pid) {}
+ProcessAddressSpace::ProcessAddressSpace(pid_t pid) : pid_(pid), memory_thread_(ThreadWithMemory(pid)), memory_(pid) {}
 
-absl::StatusOr<std::unique_ptr<ProcessImage>> ProcessImage::Open(pid_t pid) {
-  std::unique_ptr<ProcessImage> image(new ProcessImage(pid));
-  if (absl::Status status = image->Refresh(); !status.ok()) return status;
-  if (image->memory_.is_denied()) return absl::PermissionDeniedError(WhyUnreadable(LookRightsFor(pid), pid, "holders"));
-  for (const MemoryMapping& mapping : image->mappings_) {
+absl::StatusOr<std::unique_ptr<ProcessAddressSpace>> ProcessAddressSpace::Open(pid_t pid) {
+  std::unique_ptr<ProcessAddressSpace> space(new ProcessAddressSpace(pid));
+  if (absl::Status status = space->Refresh(); !status.ok()) return status;
+  if (space->memory_.is_denied()) return absl::PermissionDeniedError(WhyUnreadable(LookRightsFor(pid), pid, "holders"));
+  for (const MemoryMapping& mapping : space->mappings_) {
     char head[EI_NIDENT] = {};
-    if (!mapping.name.starts_with('/') || !image->Read(mapping.start, head, sizeof head) ||
+    if (!mapping.name.starts_with('/') || !space->Read(mapping.start, head, sizeof head) ||
         memcmp(head, ELFMAG, SELFMAG) != 0)
       continue;
     if (head[EI_CLASS] == ELFCLASS64) break;
     return absl::UnimplementedError(absl::StrCat("process ", pid, ": is a 32-bit program, which Holdfast cannot read"));
   }
-  return image;
+  return space;
 }
 
 // Each exec gives the process another stack, another executable, or both. Neither is known once main has ended.
-absl::Status ProcessImage::CheckProgram() {
+absl::Status ProcessAddressSpace::CheckProgram() {
   const std::string stat = ReadOfProcess(pid_, "stat");
   const std::vector<absl::string_view> fields =
       absl::StrSplit(absl::string_view(stat).substr(std::min(stat.rfind(')') + 2, stat.size())), ' ');
@@ -123,7 +123,7 @@ absl::Status ProcessImage::CheckProgram() {
                  : absl::OkStatus();
 }
 
-absl::Status ProcessImage::Refresh() {
+absl::Status ProcessAddressSpace::Refresh() {
   if (absl::Status status = CheckProgram(); !status.ok()) return status;
   memory_thread_ = ThreadWithMemory(pid_);
   absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid_);
@@ -137,7 +137,7 @@ absl::Status ProcessImage::Refresh() {
   for (const auto& [thread, inner] : ThreadsOf(pid_, SeesOtherThreadIds(pid_))) {
     ++number;
     if (const char state = StateOfThread(pid_, thread); state == 'Z' || state == 'X') continue;  // pthread_exit
-    ImageThread one{
+    TargetThread one{
         .id = thread, .inner_id = inner, .number = number, .name = ThreadName(pid_, thread), .registers = {}};
     if (const std::optional<BlockedCall> call = BlockedCallOf(pid_, thread)) {
       one.pc = call->pc;
@@ -150,7 +150,7 @@ absl::Status ProcessImage::Refresh() {
   return absl::OkStatus();
 }
 
-void ProcessImage::FindExecutable() {
+void ProcessAddressSpace::FindExecutable() {
   executable_.assign(mappings_.size(), false);
   const std::string map = ReadOfProcess(memory_thread_, "maps");
   for (const absl::string_view line : absl::StrSplit(map, '\n')) {
@@ -165,14 +165,14 @@ void ProcessImage::FindExecutable() {
   }
 }
 
-bool ProcessImage::Read(uint64_t address, void* to, size_t bytes) const {
+bool ProcessAddressSpace::Read(uint64_t address, void* to, size_t bytes) const {
   iovec local{to, bytes}, remote{reinterpret_cast<void*>(address), bytes};
   if (process_vm_readv(memory_thread_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes)) return true;
   // Also reads memory that the process itself has made inaccessible, and works under seccomp filters.
   return memory_.Read(address, to, bytes);
 }
 
-size_t ProcessImage::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
+size_t ProcessAddressSpace::ReadEach(std::span<const MemoryRange> ranges, char* to) const {
   iovec remote[kMaxPieces];
   size_t done = 0;
   while (done < ranges.size()) {
@@ -197,13 +197,13 @@ size_t ProcessImage::ReadEach(std::span<const MemoryRange> ranges, char* to) con
   return done;
 }
 
-MemoryRange ProcessImage::PopulatedRun(uint64_t from, uint64_t end) {
+MemoryRange ProcessAddressSpace::PopulatedRun(uint64_t from, uint64_t end) {
   const MemoryMapping* mapping = MappingAt(from);
   if (mapping == nullptr || !IsReadOnlyFile(*mapping)) return pages_->FirstRun(from, end);
   return private_pages_->FirstRun(from, end);
 }
 
-std::optional<uint64_t> ProcessImage::SwitchesWhileAsleep() const {
+std::optional<uint64_t> ProcessAddressSpace::SwitchesWhileAsleep() const {
   uint64_t sum = 0;
   for (const auto& [thread, inner] : ThreadsOf(pid_, false)) {
     const std::optional<ThreadSwitches> switches = SwitchesOf(pid_, thread);

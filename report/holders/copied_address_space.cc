@@ -1,4 +1,4 @@
-#include "report/holders/copied_image.h"
+#include "report/holders/copied_address_space.h"
 
 #include <elf.h>
 #include <pthread.h>
@@ -128,7 +128,7 @@ bool ReadRegisterSet(pid_t thread, int kind, std::span<uint64_t> words, std::vec
   return true;
 }
 
-void ReadRegisters(ImageThread* thread) {
+void ReadRegisters(TargetThread* thread) {
   user_regs_struct general{};
   static_assert(sizeof general % sizeof(uint64_t) == 0);
   std::vector<uint64_t> registers;
@@ -156,9 +156,9 @@ void ReadRegisters(ImageThread* thread) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CopiedImage>> CopiedImage::Make(ProcessImage* process, uint64_t most_bytes,
-                                                               const std::function<absl::Status()>& while_stopped) {
-  std::unique_ptr<CopiedImage> image(new CopiedImage(process));
+absl::StatusOr<std::unique_ptr<CopiedAddressSpace>> CopiedAddressSpace::Make(
+    ProcessAddressSpace* process, uint64_t most_bytes, const std::function<absl::Status()>& while_stopped) {
+  std::unique_ptr<CopiedAddressSpace> space(new CopiedAddressSpace(process));
   uint64_t bytes = 0;
   for (const MemoryMapping& mapping : process->mappings()) {
     for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
@@ -172,19 +172,19 @@ absl::StatusOr<std::unique_ptr<CopiedImage>> CopiedImage::Make(ProcessImage* pro
                                                      " MiB may be used. Allow more with --scan-memory"));
   }
   // It may grow until it is stopped.
-  image->reserved_ = std::min(most_bytes, bytes + bytes / 4 + (uint64_t{64} << 20));
+  space->reserved_ = std::min(most_bytes, bytes + bytes / 4 + (uint64_t{64} << 20));
   void* const copy =
-      mmap(nullptr, image->reserved_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, space->reserved_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (copy == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat("no memory for a copy: ", strerror(errno)));
-  image->copy_ = static_cast<char*>(copy);
+  space->copy_ = static_cast<char*>(copy);
   const WithoutTerminalStops without_stops;
   absl::Status status;
-  std::thread([&] { status = image->StopAndCopy(while_stopped); }).join();
+  std::thread([&] { status = space->StopAndCopy(while_stopped); }).join();
   if (!status.ok()) return status;
-  return image;
+  return space;
 }
 
-absl::Status CopiedImage::StopAndCopy(const std::function<absl::Status()>& while_stopped) {
+absl::Status CopiedAddressSpace::StopAndCopy(const std::function<absl::Status()>& while_stopped) {
   const int64_t began = NowNs();
   StoppedThreads threads;
   absl::Status status = threads.Stop(process_.pid());
@@ -195,7 +195,7 @@ absl::Status CopiedImage::StopAndCopy(const std::function<absl::Status()>& while
     threads_ = process_.threads();
     kernel_words_ = process_.kernel_words();
     stack_start_ = process_.stack_start();
-    for (ImageThread& thread : threads_) ReadRegisters(&thread);
+    for (TargetThread& thread : threads_) ReadRegisters(&thread);
     status = Copy(NowNs() + kMaxCopyNs + static_cast<int64_t>(reserved_ >> 20) * kMaxCopyNs / 1024);
   }
   if (status.ok()) status = while_stopped();
@@ -204,11 +204,11 @@ absl::Status CopiedImage::StopAndCopy(const std::function<absl::Status()>& while
   return status;
 }
 
-CopiedImage::~CopiedImage() {
+CopiedAddressSpace::~CopiedAddressSpace() {
   if (copy_ != nullptr) munmap(copy_, reserved_);
 }
 
-absl::Status CopiedImage::Copy(int64_t deadline) {
+absl::Status CopiedAddressSpace::Copy(int64_t deadline) {
   constexpr uint64_t kPiece = uint64_t{1} << 20;
   for (const MemoryMapping& mapping : mappings_) {
     for (uint64_t at = mapping.start; MayHoldPointers(mapping) && at < mapping.end;) {
@@ -244,7 +244,7 @@ absl::Status CopiedImage::Copy(int64_t deadline) {
   return absl::OkStatus();
 }
 
-bool CopiedImage::Read(uint64_t address, void* to, size_t bytes) const {
+bool CopiedAddressSpace::Read(uint64_t address, void* to, size_t bytes) const {
   const auto next = std::upper_bound(runs_.begin(), runs_.end(), address,
                                      [](uint64_t at, const Run& run) { return at < run.range.start; });
   if (next != runs_.begin()) {
@@ -258,7 +258,7 @@ bool CopiedImage::Read(uint64_t address, void* to, size_t bytes) const {
   return IsUnchanging(MappingAt(address)) && process_.Read(address, to, bytes);
 }
 
-MemoryRange CopiedImage::PopulatedRun(uint64_t from, uint64_t end) {
+MemoryRange CopiedAddressSpace::PopulatedRun(uint64_t from, uint64_t end) {
   const auto next = std::upper_bound(runs_.begin(), runs_.end(), from,
                                      [](uint64_t at, const Run& run) { return at < run.range.end; });
   if (next == runs_.end() || next->range.start >= end) {

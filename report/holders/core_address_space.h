@@ -9,8 +9,8 @@
 //
 // Code and constants are usually not in the core. They are read from the file on this machine if its first page is the
 // one in the core. The file is untrusted: all offsets and sizes are checked.
-#ifndef HOLDFAST_REPORT_HOLDERS_CORE_IMAGE_H_
-#define HOLDFAST_REPORT_HOLDERS_CORE_IMAGE_H_
+#ifndef HOLDFAST_REPORT_HOLDERS_CORE_ADDRESS_SPACE_H_
+#define HOLDFAST_REPORT_HOLDERS_CORE_ADDRESS_SPACE_H_
 
 #include <sys/types.h>
 
@@ -24,14 +24,14 @@
 
 #include "absl/status/statusor.h"
 #include "report/base/file_descriptor.h"
-#include "report/holders/memory_image.h"
+#include "report/holders/address_space.h"
 
 namespace holdfast {
 
-class CoreImage : public MemoryImage {
+class CoreAddressSpace : public AddressSpace {
  public:
   // An error says why this is no core file that can be read. It does not name the file.
-  static absl::StatusOr<std::unique_ptr<CoreImage>> Open(FileDescriptor file);
+  static absl::StatusOr<std::unique_ptr<CoreAddressSpace>> Open(FileDescriptor file);
 
   bool Read(uint64_t address, void* to, size_t bytes) const override;
   MemoryRange PopulatedRun(uint64_t from, uint64_t end) override;
@@ -53,7 +53,7 @@ class CoreImage : public MemoryImage {
     uint64_t offset = 0;  // in the file
     std::string path;
   };
-  CoreImage() = default;
+  CoreAddressSpace() = default;
   absl::Status ReadHeaders();
   void ReadNotes(std::string_view notes);
   void AddThread(std::string_view status);
@@ -79,4 +79,4 @@ class CoreImage : public MemoryImage {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_REPORT_HOLDERS_CORE_IMAGE_H_
+#endif  // HOLDFAST_REPORT_HOLDERS_CORE_ADDRESS_SPACE_H_
