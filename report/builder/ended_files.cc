@@ -34,7 +34,11 @@ bool MayGo(const ProfileName& name, const WrittenFile& file) {
 
 uint64_t EndedFiles::Shrink(const OutputFolder& output, uint64_t max_bytes, uid_t user) {
   uint64_t removed = 0;
-  std::deque<ProfileName>& files = files_[user];
+  auto& [files, look_at] = files_[user];
+  if (files.size() >= look_at) {
+    std::erase_if(files, [&](const ProfileName& name) { return !output.Has(name); });
+    look_at = std::max<size_t>(1024, files.size() * 2);
+  }
   while (max_bytes != 0 && !files.empty() && output.bytes() > max_bytes) {
     removed += output.Shrink(max_bytes, {files.front()}).size();
     files.pop_front();

@@ -21,7 +21,7 @@ namespace holdfast {
 class EndedFiles {
  public:
   // Call in order of age, oldest first.
-  void Add(uid_t user, const ProfileName& file) { files_[user].push_back(file); }
+  void Add(uid_t user, const ProfileName& file) { files_[user].names.push_back(file); }
   // Removes the oldest files of `user` until all profiles in the folder together take at most `max_bytes`, or none is
   // left. 0 = no limit. Returns the number of removed files.
   uint64_t Shrink(const OutputFolder& output, uint64_t max_bytes, uid_t user);
@@ -30,7 +30,11 @@ class EndedFiles {
   uint64_t ShrinkEarlier(const OutputFolder& output, uint64_t max_bytes);
 
   std::set<std::string> stay_;  // files of other exporters that were read and must stay
-  std::map<uid_t, std::deque<ProfileName>> files_;
+  struct Files {
+    std::deque<ProfileName> names;
+    size_t look_at = 1024;  // with this many names, those of files that somebody removed are dropped
+  };
+  std::map<uid_t, Files> files_;
 };
 
 }  // namespace holdfast

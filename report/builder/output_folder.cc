@@ -134,33 +134,55 @@ FolderId OutputFolder::id() const {
   return {info.st_dev, info.st_ino};
 }
 
-void OutputFolder::Forget(Listing* listing, const std::string& file) {
-  const auto found = listing->by_name.find(file);
-  if (found == listing->by_name.end()) return;
-  const Entry& entry = found->second;
-  if (entry.regular) listing->bytes -= entry.bytes;
-  const auto files = listing->by_process.find({entry.name.program, entry.name.pid});
-  files->second.erase(file);
-  if (files->second.empty()) listing->by_process.erase(files);
-  listing->by_name.erase(found);
+uint32_t OutputFolder::Listing::KindNumber(const std::string& kind) {
+  const auto found = std::find(kinds.begin(), kinds.end(), kind);
+  if (found != kinds.end()) return static_cast<uint32_t>(found - kinds.begin());
+  kinds.push_back(kind);
+  return static_cast<uint32_t>(kinds.size() - 1);
+}
+
+OutputFolder::Entry OutputFolder::Listing::Unpack(const std::string& program, const File& file) const {
+  return {{program, file.pid, file.seq, kinds[file.kind]},
+          file.blocks * kDiskBlock,
+          file.modified_ns,
+          file.regular,
+          file.own};
+}
+
+std::optional<OutputFolder::File> OutputFolder::Find(Listing* listing, const ProfileName& name) {
+  const auto files = listing->by_program.find(name.program);
+  if (files == listing->by_program.end()) return std::nullopt;
+  const auto found = files->second.find({.pid = name.pid, .seq = name.seq, .kind = listing->KindNumber(name.kind)});
+  if (found == files->second.end()) return std::nullopt;
+  return *found;
+}
+
+void OutputFolder::Forget(Listing* listing, const ProfileName& name) {
+  const std::optional<File> file = Find(listing, name);
+  if (!file.has_value()) return;
+  if (file->regular) listing->blocks -= file->blocks;
+  const auto files = listing->by_program.find(name.program);
+  files->second.erase(*file);
+  if (files->second.empty()) listing->by_program.erase(files);
 }
 
 void OutputFolder::Update(Listing* listing, const std::string& file) const {
-  if (!ParseProfileName(file).has_value()) return;
-  Forget(listing, file);
-  Add(listing, file);
-}
-
-void OutputFolder::Add(Listing* listing, const std::string& file) const {
-  std::optional<ProfileName> name = ParseProfileName(file);
+  const std::optional<ProfileName> name = ParseProfileName(file);
+  // Another spelling of the number, such as 00001, is no file of ours.
+  if (!name.has_value() || name->ToString() != file) return;
+  Forget(listing, *name);
   struct stat info;
-  if (!name.has_value() || fstatat(folder_.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-  const Entry entry = {*std::move(name), static_cast<uint64_t>(info.st_size),
-                       info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec, S_ISREG(info.st_mode),
-                       info.st_uid == geteuid()};
-  if (entry.regular) listing->bytes += entry.bytes;
-  listing->by_process[{entry.name.program, entry.name.pid}].insert(file);
-  listing->by_name.emplace(file, entry);
+  if (fstatat(folder_.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+  const uint64_t blocks = (static_cast<uint64_t>(info.st_size) + kDiskBlock - 1) / kDiskBlock;
+  const File added = {.pid = name->pid,
+                      .seq = name->seq,
+                      .kind = listing->KindNumber(name->kind),
+                      .blocks = static_cast<uint32_t>(std::min<uint64_t>(blocks, UINT32_MAX)),
+                      .modified_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec,
+                      .regular = S_ISREG(info.st_mode),
+                      .own = info.st_uid == geteuid()};
+  if (added.regular) listing->blocks += added.blocks;
+  listing->by_program[name->program].insert(added);
 }
 
 OutputFolder::Listing& OutputFolder::Current() const {
@@ -185,22 +207,26 @@ OutputFolder::Listing& OutputFolder::Current() const {
                         IN_CREATE | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0) {
     listing_->changes = std::move(changes);
   }
-  ForEachName([&](const char* file) { Add(listing_.get(), file); });
+  ForEachName([&](const char* file) { Update(listing_.get(), file); });
   return *listing_;
 }
 
 std::vector<OutputFolder::Entry> OutputFolder::List() const {
+  const Listing& listing = Current();
   std::vector<Entry> entries;
-  for (const auto& [file, entry] : Current().by_name) entries.push_back(entry);
+  for (const auto& [program, files] : listing.by_program) {
+    for (const File& file : files) entries.push_back(listing.Unpack(program, file));
+  }
   return entries;
 }
 
 std::vector<OutputFolder::Entry> OutputFolder::ListOf(const std::string& program, uint32_t pid) const {
   const Listing& listing = Current();
   std::vector<Entry> entries;
-  const auto found = listing.by_process.find({program, pid});
-  if (found == listing.by_process.end()) return entries;
-  for (const std::string& file : found->second) entries.push_back(listing.by_name.at(file));
+  const auto files = listing.by_program.find(program);
+  if (files == listing.by_program.end()) return entries;
+  for (auto file = files->second.lower_bound({.pid = pid}); file != files->second.end() && file->pid == pid; ++file)
+    entries.push_back(listing.Unpack(program, *file));
   return entries;
 }
 
@@ -301,12 +327,11 @@ std::vector<ProfileName> OutputFolder::Shrink(uint64_t max_bytes, const std::vec
   if (max_bytes == 0) return removed;
   Listing& listing = Current();
   for (const ProfileName& name : own) {
-    if (listing.bytes <= max_bytes) break;
-    const std::string file = name.ToString();
-    const auto found = listing.by_name.find(file);
-    if (found == listing.by_name.end() || !found->second.regular) continue;
+    if (listing.blocks * kDiskBlock <= max_bytes) break;
+    const std::optional<File> found = Find(&listing, name);
+    if (!found.has_value() || !found->regular) continue;
     Remove(name);
-    Forget(&listing, file);
+    Forget(&listing, name);
     removed.push_back(name);
   }
   return removed;

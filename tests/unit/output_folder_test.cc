@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <malloc.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -134,8 +135,9 @@ TEST_F(OutputFolderTest, ShrinkRemovesTheOldestOwnFilesAndNothingElse) {
   for (const ProfileName& name : own) Put(name);
   Put({"a", 2, 3, "heap"});
   EXPECT_THAT(output_->Shrink(0, own), IsEmpty());
-  EXPECT_THAT(output_->Shrink(116, own), IsEmpty());
-  EXPECT_EQ(output_->Shrink(112, own).size(), 1u);
+  // Five profiles of one block each.
+  EXPECT_THAT(output_->Shrink(5 * OutputFolder::kDiskBlock, own), IsEmpty());
+  EXPECT_EQ(output_->Shrink(5 * OutputFolder::kDiskBlock - 1, own).size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(folder_.File("a.2.0001.heap.pb.gz")));
   EXPECT_EQ(output_->Shrink(1, own).size(), 1u);
   EXPECT_THAT(Names(), ::testing::UnorderedElementsAre("a.2.0003.heap.pb.gz", "notes.7.0001.heap.pb.gz",
@@ -175,6 +177,24 @@ TEST_F(OutputFolderTest, ShrinkKeepsTheLimitOverManyProcesses) {
   EXPECT_TRUE(std::filesystem::exists(folder_.File("a.1.0001.heap.pb.gz")));
   EXPECT_EQ(ended.Shrink(*output_, 1, 33), 1u);
   EXPECT_EQ(output_->List().size(), 2u);
+}
+
+// A server that forks for each request, with `--max-disk` and with somebody who removes its files.
+TEST_F(OutputFolderTest, MemoryGrowsOnlyWithTheFilesThatExist) {
+  constexpr uint32_t kFiles = 20'000;
+  const auto in_use = [] { return static_cast<int64_t>(mallinfo2().uordblks); };
+  output_->ForgetListing();
+  const int64_t before = in_use();
+  for (uint32_t pid = 1; pid <= kFiles; ++pid) folder_.Write(ProfileName{"server", pid, 1, "heap"}.ToString(), "");
+  EXPECT_EQ(output_->NextSeq("server", kFiles), 2u);
+  EXPECT_LE(in_use() - before, int64_t{kFiles} * 55);
+
+  EndedFiles ended;
+  for (uint32_t pid = kFiles + 1; pid <= 4 * kFiles; ++pid) {
+    ended.Add(0, {"server", pid, 1, "heap"});  // removed meanwhile
+    ended.Shrink(*output_, 1 << 30, 0);
+  }
+  EXPECT_LE(in_use() - before, int64_t{kFiles} * 55 + 1024 * 100);
 }
 
 // The kernel tells who reads the list of a folder.
