@@ -12,6 +12,7 @@
 #include "sampler/contract/clock.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
+#include "sampler/process/interrupted_call.h"
 #include "sampler/process/process.h"
 #include "sampler/table/live_threads.h"
 
@@ -103,7 +104,13 @@ void OnSignal(int number, siginfo_t* info, void* given) {
   } else if (interval_ns.load() != 0) {
     Sample(*info, *context);
   }
+  const uint64_t temporary = RepairInterruptedCall(context);
   in_handler.fetch_sub(1, std::memory_order_release);
+  // Last: handlers of the program run in this call, and may jump out of it.
+  if (UNLIKELY(temporary != kAllSignals)) {
+    const uint64_t mask = temporary | AlternateStackMask::kBit;
+    RawSyscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kMaskBytes);
+  }
 }
 
 void StorePrevious(const KernelAction& action) {
@@ -427,6 +434,7 @@ CpuState Decide() {
     utsname system{};
     if (SyscallFailed(RawSyscall(SYS_uname, &system)) || !DefersCpuTimers(system.release)) return CpuState::kOldKernel;
   }
+  LearnInterruptedCalls();
   if (!InstallHandler()) return CpuState::kRefused;
   if (!handlers_are_masked) {
     MeasureFrame();

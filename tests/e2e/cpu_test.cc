@@ -111,6 +111,15 @@ TEST_P(CpuCases, AreNotChanged) {
   EXPECT_GT(samples, 10) << AllSummaries();
 }
 
+// The program's signal and the timer's are due at the same time, which is rare: the program arranges it.
+TEST_F(Cpu, LeavesTheEndOfEachCallToTheProgramsOwnSignals) {
+  const RunResult without = RunAs(Launch::kBare, {"ended_calls", "none"});
+  EXPECT_TRUE(without.exited(0)) << without.Describe();
+  const RunResult result = RunAs(Launch::kPreload, {"ended_calls", "tick"}, {{"cpu", "1000"}});
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, without.out);
+}
+
 TEST_F(Cpu, TakesAtMostAQuarterOfTheSignalsThatMayBePending) {
   Command command =
       CommandFor(Launch::kPreload, {"cpu_timer_cases", "together"}, {{"cpu", "1000"}, {"heap-interval", "1"}});
