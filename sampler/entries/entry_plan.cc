@@ -373,14 +373,19 @@ class Planner {
   // ---- One site ----
 
   const uint8_t* CodeAt(uintptr_t address, size_t* available) const {
-    const ExecutableImage::Segment* segment = image_.CodeAt(address);
-    *available = segment != nullptr ? segment->end - address : 0;
+    // Usually in the same segment as the last one.
+    if (code_ == nullptr || address < code_->start || address >= code_->end) code_ = image_.CodeAt(address);
+    *available = code_ != nullptr ? code_->end - address : 0;
     return reinterpret_cast<const uint8_t*>(address);
   }
-  Instruction DecodeAt(uintptr_t address) const {
+  bool ReadAt(uintptr_t address, Instruction* one) const {
     size_t available;
     const uint8_t* code = CodeAt(address, &available);
-    return available != 0 ? DecodeInstruction(code, available) : Instruction{};
+    return available != 0 && ReadInstruction(code, available, one);
+  }
+  Instruction DecodeAt(uintptr_t address) const {
+    Instruction one;
+    return ReadAt(address, &one) ? one : Instruction{};
   }
   static uintptr_t TargetAt(const Instruction& one, uintptr_t address) {
     return TargetOf(one, reinterpret_cast<const uint8_t*>(address), address);
@@ -576,9 +581,9 @@ class Planner {
       }
       return facts;
     }
+    Instruction one;
     for (uintptr_t at = range.start; at < range.end;) {
-      const Instruction one = DecodeAt(at);
-      facts.whole = one.length != 0;
+      facts.whole = ReadAt(at, &one);
       if (!facts.whole || (one.target_at >= 0 && !found(one, at))) break;
       facts.Add(one, wants_registers);
       at += one.length;
@@ -595,9 +600,9 @@ class Planner {
     if (plan_.read_count == EntryPlan::kMaxRead || range.end - image_.bias > UINT32_MAX) return nullptr;
     CodeFacts facts;
     int count = plan_.branch_count;
+    Instruction one;
     for (uintptr_t at = range.start; at < range.end;) {
-      const Instruction one = DecodeAt(at);
-      facts.whole = one.length != 0;
+      facts.whole = ReadAt(at, &one);
       if (!facts.whole) break;
       if (one.target_at >= 0) {
         if (count == EntryPlan::kMaxBranches) return nullptr;
@@ -709,8 +714,8 @@ class Planner {
         at += plan_.sites[site].bytes;
         continue;
       }
-      const Instruction one = DecodeAt(at);
-      if (one.length == 0) {  // data, say
+      Instruction one;
+      if (!ReadAt(at, &one)) {  // data, say
         at = next;
         continue;
       }
@@ -896,14 +901,25 @@ class Planner {
   }
 
   void SearchSegment(const ExecutableImage::Segment& segment) {
-    const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8)), jump = _mm_set1_epi8(static_cast<char>(0xe9)),
-                  high = _mm_set1_epi8(static_cast<char>(0xf0)), near = _mm_set1_epi8(static_cast<char>(0x80));
+    const auto all = [](int byte) { return _mm_set1_epi8(static_cast<char>(byte)); };
+    const auto load = [](uintptr_t address) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(address)); };
+    const __m128i pair = all(0xfe), call = all(0xe8), high = all(0xf0), near = all(0x80), escape = all(0x0f);
+    // Within 16 MiB the highest byte of a distance is 00 or ff.
+    const auto distance_to = [](uintptr_t to, uintptr_t from) { return static_cast<intptr_t>(to - from); };
+    const bool is_small =
+        distance_to(highest_, segment.start) < 16 << 20 && distance_to(segment.end, lowest_) < 16 << 20;
+    const __m128i any_distance = all(is_small ? 0 : 0xff);
     uintptr_t at = segment.start;
+    if (at + kJumpBytes <= segment.end) LookAt(segment, at++);
     for (; at + 32 <= segment.end && !refused_; at += 16) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-      const __m128i some = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, call), _mm_cmpeq_epi8(bytes, jump)),
-                                        _mm_cmpeq_epi8(_mm_and_si128(bytes, high), near));
-      for (int mask = _mm_movemask_epi8(some); mask != 0; mask &= mask - 1)
+      const __m128i bytes = load(at), highest = load(at + 4);
+      const __m128i is_jump = _mm_cmpeq_epi8(_mm_and_si128(bytes, pair), call),  // e8 or e9
+          is_conditional = _mm_and_si128(_mm_cmpeq_epi8(_mm_and_si128(bytes, high), near),
+                                         _mm_cmpeq_epi8(load(at - 1), escape)),  // 0f 8x
+          may_lead_there = _mm_or_si128(
+              any_distance, _mm_or_si128(_mm_cmpeq_epi8(highest, all(0)), _mm_cmpeq_epi8(highest, all(0xff))));
+      const __m128i found = _mm_and_si128(_mm_or_si128(is_jump, is_conditional), may_lead_there);
+      for (int mask = _mm_movemask_epi8(found); mask != 0; mask &= mask - 1)
         if (const uintptr_t opcode = at + static_cast<uintptr_t>(__builtin_ctz(static_cast<unsigned>(mask)));
             IsNear(NearTarget(opcode)))
           LookAt(segment, opcode);
@@ -1046,6 +1062,7 @@ class Planner {
 
   const ExecutableImage& image_;
   EntryPlan& plan_;
+  mutable const ExecutableImage::Segment* code_ = nullptr;  // the last one that was read
   bool refused_ = false;
   uintptr_t lowest_ = 0, highest_ = 0;
   static constexpr uintptr_t kPlaceBytes = 16, kPlaceWords = 64;

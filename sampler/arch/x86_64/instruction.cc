@@ -49,152 +49,180 @@ constexpr char kTwoBytes[257] =
     "mmmmmmmmmmmmmmmm"   // e0
     "mmmmmmmmmmmmmmmx";  // f0
 
-// Reads within the bounds; past them it returns zeros and remembers that.
-class Bytes {
- public:
-  Bytes(const uint8_t* code, size_t available) : code_(code), available_(available < 15 ? available : 15) {}
-  uint8_t Next() { return at_ < available_ ? code_[at_++] : (overrun_ = true, 0); }
-  uint8_t Peek() const { return at_ < available_ ? code_[at_] : 0; }
-  void Skip(size_t bytes) { at_ += bytes; }
-  size_t at() const { return at_; }
-  bool fits() const { return !overrun_ && at_ <= available_; }
-
- private:
-  const uint8_t* code_;
-  size_t available_, at_ = 0;
-  bool overrun_ = false;
-};
-
-// The ModRM byte with all that it calls for, up to an immediate.
-void ReadModrm(Bytes* bytes, Instruction* one) {
-  one->has_modrm = true;
-  one->modrm = bytes->Next();
-  const int mod = one->modrm >> 6, rm = one->modrm & 7;
-  if (mod == 3) return;
-  if (rm == 4) one->sib = bytes->Next();
-  if (mod == 0 && rm == 5) one->relative_at = static_cast<int8_t>(bytes->at());
-  const bool no_base = mod == 0 && (rm == 5 || (rm == 4 && (one->sib & 7) == 5));
-  bytes->Skip(mod == 1 ? 1 : mod == 2 || no_base ? 4 : 0);
-}
-
-void SetTarget(Instruction* one, const Bytes& bytes, int count, Flow flow) {
-  one->flow = flow;
-  one->target_at = static_cast<int8_t>(bytes.at());
-  one->target_bytes = static_cast<int8_t>(count);
-}
-
-// VEX and EVEX: the prefix byte has been read.
-bool ReadVector(uint8_t prefix, Bytes* bytes, Instruction* one) {
-  int map = 1;
-  if (prefix == 0xc5) {
-    bytes->Skip(1);
-  } else {
-    map = bytes->Next() & (prefix == 0x62 ? 7 : 31);
-    bytes->Skip(prefix == 0x62 ? 2 : 1);
-  }
-  one->map = Map::kVector;
-  one->opcode = bytes->Next();
-  if (map == 1 && one->opcode == 0x77) return true;  // vzeroupper
-  if (map == 0 || map > 6 || map == 4) return false;
-  ReadModrm(bytes, one);
-  const char kind = map == 1 ? kTwoBytes[one->opcode] : 'm';
-  if (map == 3 || kind == 'B') bytes->Skip(1);
-  return true;
-}
-
-bool ReadRest(char kind, Bytes* bytes, Instruction* one) {
-  const size_t immediate = one->is_16_bit ? 2 : 4;
+// The same tables as bits, for instructions that are no branch: the ModRM byte, and the bytes after it.
+constexpr uint8_t kHasModrm = 1, kOneMore = 2, kImmediate = 4, kSpecial = 8;
+constexpr uint8_t TraitsOf(char kind) {
   switch (kind) {
     case '.':
-      return true;
+      return 0;
     case 'm':
-      ReadModrm(bytes, one);
-      return true;
+      return kHasModrm;
     case 'b':
-      bytes->Skip(1);
-      return true;
+      return kOneMore;
     case 'z':
-      bytes->Skip(immediate);
-      return true;
+      return kImmediate;
     case 'B':
-      ReadModrm(bytes, one);
-      bytes->Skip(1);
-      return true;
+      return kHasModrm | kOneMore;
     case 'Z':
-      ReadModrm(bytes, one);
-      bytes->Skip(immediate);
-      return true;
-    case 'v':
-      bytes->Skip((one->rex & 8) != 0 ? 8 : immediate);
-      return true;
-    case '3':
-      ReadModrm(bytes, one);
-      if (one->extension() < 2) bytes->Skip(one->opcode == 0xf6 ? 1 : immediate);
-      return true;
-    case '5':
-      ReadModrm(bytes, one);
-      if (one->extension() == 3 || one->extension() == 5) return false;
-      if (one->extension() == 2) one->flow = Flow::kIndirectCall;
-      if (one->extension() == 4) one->flow = Flow::kIndirectJump;
-      return true;
-    case '7':
-      ReadModrm(bytes, one);
-      bytes->Skip(immediate);
-      return one->extension() == 0;
-    case '8':
-      ReadModrm(bytes, one);
-      return one->extension() == 0;
-    case 'c':
-    case 'j':
-    case 'K':
-      if (one->is_16_bit) return false;
-      SetTarget(one, *bytes, 4, kind == 'c' ? Flow::kCall : kind == 'j' ? Flow::kJump : Flow::kConditional);
-      bytes->Skip(4);
-      return true;
-    case 'J':
-    case 'k':
-    case 'l':
-      SetTarget(one, *bytes, 1, kind == 'J' ? Flow::kJump : kind == 'k' ? Flow::kConditional : Flow::kShort);
-      bytes->Skip(1);
-      return true;
-    case 'R':
-      bytes->Skip(2);
-      one->flow = Flow::kReturn;
-      return true;
-    case 'r':
-      one->flow = Flow::kReturn;
-      return true;
-    case 's':
-      one->flow = Flow::kStop;
-      return true;
+      return kHasModrm | kImmediate;
     default:
-      return false;
+      return kSpecial;
   }
 }
+constexpr uint8_t kPrefix = 16;
+struct TraitsTable {
+  uint8_t traits[256] = {};
+  constexpr explicit TraitsTable(const char* kinds) {
+    for (int i = 0; i < 256; ++i) traits[i] = TraitsOf(kinds[i]);
+  }
+};
+constexpr TraitsTable OneByteTraits() {
+  TraitsTable table(kOneByte);
+  constexpr uint8_t kPrefixes[] = {0x66, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0x67, 0xf0, 0xf2, 0xf3};
+  for (const uint8_t prefix : kPrefixes) table.traits[prefix] = kPrefix;
+  return table;
+}
+constexpr TraitsTable kOneByteTraits = OneByteTraits(), kTwoByteTraits(kTwoBytes);
 
-bool Read(Bytes* bytes, Instruction* one) {
-  for (;; bytes->Skip(1)) {
-    const uint8_t prefix = bytes->Peek();
-    if (prefix == 0x66) one->is_16_bit = true;
-    if (prefix == 0x67) one->has_short_address = true;
-    const bool is_prefix = prefix == 0x66 || prefix == 0x2e || prefix == 0x36 || prefix == 0x3e || prefix == 0x26 ||
-                           prefix == 0x64 || prefix == 0x65 || prefix == 0x67 || prefix == 0xf0 || prefix == 0xf2 ||
-                           prefix == 0xf3;
-    if (!is_prefix || bytes->at() >= 14) break;
+constexpr size_t kLongest = 15;
+// Bytes that are read at most: 14 prefixes, REX, three bytes of opcode, ModRM, SIB.
+constexpr size_t kReadBytes = 24;
+
+// Reads one instruction, and what follows it: `at` is its next byte.
+struct Reader {
+  const uint8_t* const code;
+  const uint8_t* at;
+  Instruction* const one;
+
+  int8_t Offset() const { return static_cast<int8_t>(at - code); }
+
+  // The ModRM byte with all that it calls for, up to an immediate.
+  void ReadModrm() {
+    one->has_modrm = true;
+    const uint8_t modrm = one->modrm = *at++;
+    const int mod = modrm >> 6, rm = modrm & 7;
+    if (mod == 3) return;
+    if (rm == 4) one->sib = *at++;
+    if (mod == 0 && rm == 5) one->relative_at = Offset();
+    const bool no_base = mod == 0 && (rm == 5 || (rm == 4 && (one->sib & 7) == 5));
+    at += mod == 1 ? 1 : mod == 2 || no_base ? 4 : 0;
   }
-  if ((bytes->Peek() & 0xf0) == 0x40) one->rex = bytes->Next();
-  one->opcode = bytes->Next();
-  if (one->opcode == 0xc4 || one->opcode == 0xc5 || one->opcode == 0x62) return ReadVector(one->opcode, bytes, one);
-  if (one->opcode != 0x0f) return ReadRest(kOneByte[one->opcode], bytes, one);
-  one->opcode = bytes->Next();
-  if (one->opcode != 0x38 && one->opcode != 0x3a) {
-    one->map = Map::kTwoBytes;
-    return ReadRest(kTwoBytes[one->opcode], bytes, one);
+
+  void ReadTarget(int bytes, Flow flow) {
+    one->flow = flow;
+    one->target_at = Offset();
+    one->target_bytes = static_cast<int8_t>(bytes);
+    at += bytes;
   }
-  const bool has_immediate = one->opcode == 0x3a;
-  one->map = Map::kThreeBytes;
-  one->opcode = bytes->Next();
-  return ReadRest(has_immediate ? 'B' : 'm', bytes, one);
+
+  // VEX and EVEX: the prefix byte has been read.
+  bool ReadVector(uint8_t prefix) {
+    int map = 1;
+    if (prefix == 0xc5) {
+      ++at;
+    } else {
+      map = *at++ & (prefix == 0x62 ? 7 : 31);
+      at += prefix == 0x62 ? 2 : 1;
+    }
+    one->map = Map::kVector;
+    one->opcode = *at++;
+    if (map == 1 && one->opcode == 0x77) return true;  // vzeroupper
+    if (map == 0 || map > 6 || map == 4) return false;
+    ReadModrm();
+    const char kind = map == 1 ? kTwoBytes[one->opcode] : 'm';
+    if (map == 3 || kind == 'B') ++at;
+    return true;
+  }
+
+  bool ReadSpecial(char kind) {
+    const size_t immediate = one->is_16_bit ? 2 : 4;
+    switch (kind) {
+      case 'v':
+        at += (one->rex & 8) != 0 ? 8 : immediate;
+        return true;
+      case '3':
+        ReadModrm();
+        if (one->extension() < 2) at += one->opcode == 0xf6 ? 1 : immediate;
+        return true;
+      case '5':
+        ReadModrm();
+        if (one->extension() == 3 || one->extension() == 5) return false;
+        if (one->extension() == 2) one->flow = Flow::kIndirectCall;
+        if (one->extension() == 4) one->flow = Flow::kIndirectJump;
+        return true;
+      case '7':
+        ReadModrm();
+        at += immediate;
+        return one->extension() == 0;
+      case '8':
+        ReadModrm();
+        return one->extension() == 0;
+      case 'c':
+      case 'j':
+      case 'K':
+        if (one->is_16_bit) return false;
+        ReadTarget(4, kind == 'c' ? Flow::kCall : kind == 'j' ? Flow::kJump : Flow::kConditional);
+        return true;
+      case 'J':
+      case 'k':
+      case 'l':
+        ReadTarget(1, kind == 'J' ? Flow::kJump : kind == 'k' ? Flow::kConditional : Flow::kShort);
+        return true;
+      case 'R':
+        at += 2;
+        one->flow = Flow::kReturn;
+        return true;
+      case 'r':
+        one->flow = Flow::kReturn;
+        return true;
+      case 's':
+        one->flow = Flow::kStop;
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool ReadRest(uint8_t traits, const char* kinds) {
+    if ((traits & kSpecial) != 0) return ReadSpecial(kinds[one->opcode]);
+    if ((traits & kHasModrm) != 0) ReadModrm();
+    if ((traits & (kOneMore | kImmediate)) != 0) at += (traits & kOneMore) != 0 ? 1 : one->is_16_bit ? 2 : 4;
+    return true;
+  }
+
+  bool Read() {
+    while (kOneByteTraits.traits[*at] == kPrefix && at < code + kLongest - 1) {
+      one->is_16_bit |= *at == 0x66;
+      one->has_short_address |= *at == 0x67;
+      ++at;
+    }
+    if ((*at & 0xf0) == 0x40) one->rex = *at++;
+    one->opcode = *at++;
+    if (one->opcode == 0xc4 || one->opcode == 0xc5 || one->opcode == 0x62) return ReadVector(one->opcode);
+    if (one->opcode != 0x0f) {
+      const uint8_t traits = kOneByteTraits.traits[one->opcode];
+      return traits != kPrefix && ReadRest(traits, kOneByte);
+    }
+    one->opcode = *at++;
+    if (one->opcode != 0x38 && one->opcode != 0x3a) {
+      one->map = Map::kTwoBytes;
+      return ReadRest(kTwoByteTraits.traits[one->opcode], kTwoBytes);
+    }
+    one->map = Map::kThreeBytes;
+    const uint8_t traits = one->opcode == 0x3a ? kHasModrm | kOneMore : kHasModrm;
+    one->opcode = *at++;
+    return ReadRest(traits, kTwoBytes);
+  }
+};
+
+// Returns its length, or 0.
+size_t Decode(const uint8_t* code, size_t available, Instruction* one) {
+  Reader reader{code, code, one};
+  if (!reader.Read()) return 0;
+  const auto length = static_cast<size_t>(reader.at - code);
+  if (length > available || length > kLongest) return 0;
+  if (one->has_short_address && (one->relative_at >= 0 || one->flow != Flow::kNext)) return 0;  // jecxz, for one
+  return length;
 }
 
 bool IsCompare(const Instruction& one) {
@@ -220,13 +248,21 @@ bool ReadsItsResult(const Instruction& one, int written) {
 
 }  // namespace
 
+bool ReadInstruction(const uint8_t* code, size_t available, Instruction* one) {
+  *one = {};
+  if (available >= kReadBytes) {
+    one->length = static_cast<uint8_t>(Decode(code, available, one));
+  } else {
+    uint8_t copy[kReadBytes] = {};
+    memcpy(copy, code, available);
+    one->length = static_cast<uint8_t>(Decode(copy, available, one));
+  }
+  return one->length != 0;
+}
+
 Instruction DecodeInstruction(const uint8_t* code, size_t available) {
   Instruction one;
-  Bytes bytes(code, available);
-  if (!Read(&bytes, &one) || !bytes.fits()) return {};
-  if (one.has_short_address && (one.relative_at >= 0 || one.flow != Flow::kNext)) return {};  // jecxz, for one
-  one.length = static_cast<uint8_t>(bytes.at());
-  return one;
+  return ReadInstruction(code, available, &one) ? one : Instruction{};
 }
 
 uintptr_t TargetOf(const Instruction& instruction, const uint8_t* code, uintptr_t address) {

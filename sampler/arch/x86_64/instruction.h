@@ -49,6 +49,8 @@ inline constexpr int kRax = 0, kRcx = 1, kRdx = 2, kRbx = 3, kRsp = 4, kRbp = 5,
 inline constexpr uint32_t kCalleeSaved = 1u << kRbx | 1u << kRbp | 0xf000u;
 
 Instruction DecodeInstruction(const uint8_t* code, size_t available);
+// The same for loops over much code: fills in `one` where it is. False: unknown, and only its length, 0, is valid.
+bool ReadInstruction(const uint8_t* code, size_t available, Instruction* one);
 
 // Where the branch at `address` leads. Only if target_at ≥ 0.
 uintptr_t TargetOf(const Instruction& instruction, const uint8_t* code, uintptr_t address);
