@@ -38,10 +38,12 @@ void LeaveInheritedBounds() {
   setrlimit(RLIMIT_CORE, &no_core);
   const sched_param usual = {};
   sched_setscheduler(0, SCHED_OTHER, &usual);
-  setpriority(PRIO_PROCESS, 0, 5);
   umask(0077);  // with the program's mask, we might be unable to open our own files
   SetBadness(kBadnessAtRest);
 }
+
+// Not before the answer: a program waits for it.
+void YieldToPrograms() { setpriority(PRIO_PROCESS, 0, 5); }
 
 void IgnoreSignalsAndStandardStreams() {
   for (const int number :
@@ -95,6 +97,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
       options->on_served = [answer] {
         [[maybe_unused]] const ssize_t written = write(answer->get(), "", 1);
         answer->Close();
+        YieldToPrograms();
       };
       if (*only_answers) {
         options->on_served();
@@ -109,6 +112,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
       (void)LabelBlocks(pid, {folder}, state, nullptr).ok();  // without labels if it fails
     };
     LeaveInheritedBounds();
+    if (!options->on_served) YieldToPrograms();
     IgnoreSignalsAndStandardStreams();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // otherwise the name would be the number of a descriptor
     invocation->exit_code = ServeTables(*options).ok() ? 0 : 3;

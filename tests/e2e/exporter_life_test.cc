@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "sampler/contract/spawn_exporter.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -415,6 +416,25 @@ TEST_F(ExporterLife, AThousandCommandsOfAShellLeaveOneFileForEachProgram) {
   }
   EXPECT_EQ(files.at("endings"), 1);
   EXPECT_LE(files.size(), 3u) << AllSummaries();
+}
+
+// A program waits for the answer: on a busy machine an exporter of low priority would keep it waiting.
+TEST_F(ExporterLife, ItAnswersBeforeItLowersItsPriority) {
+  if (!Execute({.argv = {"strace", "-V"}}).exited(0)) GTEST_SKIP() << "needs strace";
+  std::filesystem::create_directories(out());
+  Running ended({.argv = {"true"}});
+  const std::string parent = std::to_string(ended.pid()), trace = folder() + "/trace";
+  ended.Wait();
+  const RunResult r = Execute(
+      {.argv = {"strace", "-f", "-o", trace, "-e", "trace=setpriority,write", "sh", "-c", "\"$@\"; exit $?", "sh",
+                Tool(), "exporter", "--out", out(), "--tables", tables(), "--parent", parent, "--answer"}});
+  if (r.exited(kNoticedStatus)) GTEST_SKIP() << "an ancestor takes orphans";
+  ASSERT_TRUE(r.exited(0)) << r.Describe();
+  const std::string calls = ReadFile(trace);
+  const size_t answer = calls.find("\"\\0\", 1)"), lowered = calls.find("setpriority(PRIO_PROCESS, 0, 5)");
+  ASSERT_NE(answer, std::string::npos) << calls;
+  ASSERT_NE(lowered, std::string::npos) << calls;
+  EXPECT_LT(answer, lowered) << calls;
 }
 
 }  // namespace
