@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,6 +85,9 @@ class AddressSpace {
   std::vector<TargetThread> threads_;
   std::vector<uint64_t> kernel_words_;
 };
+
+// Called with the words that begin at `address`.
+using WordVisitor = std::function<void(uint64_t address, std::span<const uint64_t> words)>;
 
 class ProcessAddressSpace : public AddressSpace {
  public:

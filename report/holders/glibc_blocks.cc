@@ -50,7 +50,8 @@ bool IsOrdinaryMemory(const MemoryMapping& mapping) {
 // Not in the unnamed namespace, because a class of the header has them as members.
 namespace glibc_walk {
 
-// Reads single words through a window, which is small unless words are read in ascending order.
+// Reads single words through a window, which is small unless words are read in ascending order. Between BeginPass and
+// EndPass a visitor gets all words of a range, once, in ascending order, also those that At is not asked for.
 class WindowReader {
  public:
   explicit WindowReader(AddressSpace* space, uint64_t budget = UINT64_MAX) : space_(*space), budget_(budget) {}
@@ -64,6 +65,16 @@ class WindowReader {
     return word;
   }
   bool is_spent() const { return budget_ < kSmallWindow; }
+
+  void BeginPass(const MemoryRange& range, const WordVisitor& visit) {
+    bytes_ = 0;
+    rest_ = range;
+    visit_ = visit ? &visit : nullptr;
+  }
+  void EndPass() {
+    if (visit_ != nullptr) PassTo(rest_.end);
+    visit_ = nullptr;
+  }
 
  private:
   static constexpr uint64_t kWindowBytes = 256 << 10, kSmallWindow = 4 << 10;
@@ -82,11 +93,28 @@ class WindowReader {
     for (bytes_ = run.end - address; bytes_ >= sizeof(uint64_t) && !space_.Read(address, window_.data(), bytes_);)
       bytes_ /= 2;
     if (budget_ != UINT64_MAX) budget_ -= most;
+    if (visit_ != nullptr && bytes_ >= sizeof(uint64_t)) PassWindow();
+  }
+  void PassWindow() {
+    PassTo(std::min(start_, rest_.end));
+    const uint64_t end = std::min(start_ + bytes_, rest_.end) / sizeof(uint64_t) * sizeof(uint64_t);
+    if (rest_.start >= end) return;
+    (*visit_)(rest_.start, {reinterpret_cast<const uint64_t*>(window_.data() + (rest_.start - start_)),
+                            (end - rest_.start) / sizeof(uint64_t)});
+    rest_.start = end;
+  }
+  // Reads what the windows have left out, such as the inner part of a large block.
+  void PassTo(uint64_t end) {
+    if (rest_.start >= end) return;
+    ForEachPiece(&space_, rest_.start, end, *visit_);
+    rest_.start = end;
   }
 
   AddressSpace& space_;
   uint64_t budget_;
   uint64_t start_ = 0, bytes_ = 0;
+  const WordVisitor* visit_ = nullptr;
+  MemoryRange rest_;  // not yet visited
   std::vector<char> window_ = std::vector<char>(kWindowBytes);
 };
 
@@ -151,8 +179,13 @@ class GlibcBlocks::Walk {
     found_.heap_count_ = heaps_.size();
   }
 
-  void AddBlocks() {
-    for (const ChunkHeap& heap : heaps_) WalkChunks(heap);
+  void AddBlocks(const WordVisitor& visit) {
+    for (const ChunkHeap& heap : heaps_) {
+      words_.BeginPass(heap.range, visit);
+      WalkChunks(heap);
+      words_.EndPass();
+      found_.walked_.push_back(heap.range);
+    }
     MarkWithNumber();
   }
 
@@ -614,7 +647,7 @@ GlibcBlocks::GlibcBlocks(AddressSpace* space, const std::vector<MemoryRange>& ex
 GlibcBlocks::~GlibcBlocks() = default;
 
 void GlibcBlocks::FindHeaps() { walk_->FindHeaps(); }
-void GlibcBlocks::AddBlocks() { walk_->AddBlocks(); }
+void GlibcBlocks::AddBlocks(const WordVisitor& visit) { walk_->AddBlocks(visit); }
 void GlibcBlocks::FindCached() { walk_->FindCached(); }
 
 std::string GlibcVersionIn(std::string_view bytes) {

@@ -41,8 +41,9 @@ class GlibcBlocks {
 
   // Adds the heaps to the map. Then the caller seals the map.
   void FindHeaps();
-  // Adds the blocks to the map. Then the caller numbers them.
-  void AddBlocks();
+  // Adds the blocks to the map. Then the caller numbers them. `visit`: called for all words of the walked heaps, in
+  // ascending order, as they are read; null: for none.
+  void AddBlocks(const WordVisitor& visit = nullptr);
   // Marks cached blocks as free.
   void FindCached();
 
@@ -50,13 +51,14 @@ class GlibcBlocks {
   const std::vector<MemoryRange>& arenas() const { return arenas_; }  // malloc's state: its pointers hold nothing
   const std::string& version() const { return version_; }             // "2.36"; "": unknown
   bool knows_caches() const { return knows_caches_; }
-  size_t heaps() const { return heap_count_; }  // without blocks in mappings of their own
+  size_t heaps() const { return heap_count_; }                        // without blocks in mappings of their own
+  const std::vector<MemoryRange>& walked() const { return walked_; }  // heaps, without those blocks
   uint64_t cached() const { return cached_; }
 
  private:
   class Walk;
   std::unique_ptr<Walk> walk_;
-  std::vector<MemoryRange> gaps_, arenas_;
+  std::vector<MemoryRange> gaps_, arenas_, walked_;
   std::string version_;
   bool knows_caches_ = true;
   size_t heap_count_ = 0;

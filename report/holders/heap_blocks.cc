@@ -60,7 +60,8 @@ class BlockFinder {
                                                        " MiB of memory. Allow more with --scan-memory"));
     }
     map.Seal();
-    glibc.AddBlocks();
+    glibc.AddBlocks(input_.visit_words);
+    if (input_.visit_words) heap_.visited = glibc.walked();
     AddRecorded();
     if (source_of_others_ == BlockSource::kGuessed) Guess();
     map.Number();

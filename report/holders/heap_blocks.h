@@ -37,6 +37,9 @@ struct HeapBlocksInput {
   bool may_guess = false;
   uint64_t most_bytes = UINT64_MAX;  // of our memory for the map
   OutermostEnd outermost_end = nullptr;
+  // Called for the words of the heaps in HeapBlocks::visited while their blocks are found, so that nobody has to read
+  // them a second time. At that moment the map is not complete.
+  WordVisitor visit_words = nullptr;
 };
 
 struct HeapBlocks {
@@ -47,6 +50,7 @@ struct HeapBlocks {
   uint64_t unknown_bytes = 0;        // of large mappings that may contain blocks of an unknown allocator
   std::string glibc_version;         // "" = unknown
   std::vector<MemoryRange> gaps;     // parts of heaps that are roots, by address
+  std::vector<MemoryRange> visited;  // whole heaps
   std::vector<MemoryRange> ignored;  // the allocator's own state outside heaps, by address
 };
 

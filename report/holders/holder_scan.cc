@@ -40,7 +40,7 @@ absl::Status HolderScan::ReadPointers() {
   bool fits = true;
   uint32_t block_of_last = BlockMap::kNone, last = BlockMap::kNone;
   uint64_t read = 0;
-  ForEachBlockPiece(&space_, map, [&](const BlockMap::Block& block, uint64_t at, std::span<const uint64_t> words) {
+  ForEachBlockPiece(&space_, map, {}, [&](const BlockMap::Block& block, uint64_t at, std::span<const uint64_t> words) {
     if (!fits) return;
     read += words.size_bytes();
     if (block.number % 4096 == 0 || words.size_bytes() > kPage) progress.Show(read >> 20, heap_words >> 17);

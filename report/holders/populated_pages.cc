@@ -11,6 +11,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMaxEntries = 8192;
+constexpr uint64_t kReadAhead = uint64_t{2} << 20;  // what one page of the page table describes
 
 }  // namespace
 
@@ -63,7 +64,9 @@ void PopulatedPages::Load(uint64_t from, uint64_t end) {
   next_ = 0;
   loaded_ = {from, from};
   if (!file_.valid()) return;
-  scans_ = scans_ && LoadByScan(from, end);
+  // Small reads often follow each other. The kernel refuses a range that ends above the highest address.
+  const uint64_t ahead = std::max(end, from < UINT64_MAX - kReadAhead ? from + kReadAhead : from);
+  scans_ = scans_ && (LoadByScan(from, ahead) || LoadByScan(from, end));
   if (!scans_) LoadByEntries(from, end);
 }
 
@@ -77,6 +80,11 @@ MemoryRange PopulatedPages::FirstRun(uint64_t from, uint64_t end) {
     while (next_ < runs_.size() && runs_[next_].end <= from) ++next_;
     if (next_ < runs_.size()) {
       if (runs_[next_].start >= end) return {end, end};
+      // The run may continue after the loaded part.
+      if (runs_[next_].end == loaded_.end && loaded_.end < end && loaded_.start != from) {
+        Load(from, end);
+        continue;
+      }
       return {std::max(from, runs_[next_].start), std::min(end, runs_[next_].end)};
     }
     from = loaded_.end;

@@ -42,10 +42,14 @@ void ForEachRegister(const AddressSpace& space, const Visit& visit) {
 }
 
 // Passes the words of all used blocks to visit(block, address, words), in ascending order. A block in several pieces is
-// visited several times; a block without existing pages not at all.
+// visited several times; a block without existing pages not at all. `skipped`: heaps to leave out.
 template <typename Visit>
-void ForEachBlockPiece(AddressSpace* space, const BlockMap& map, const Visit& visit) {
+void ForEachBlockPiece(AddressSpace* space, const BlockMap& map, const std::vector<MemoryRange>& skipped,
+                       const Visit& visit) {
   for (const BlockMap::Heap& heap : map.heaps()) {
+    if (std::any_of(skipped.begin(), skipped.end(),
+                    [&](const MemoryRange& range) { return range.end == heap.range.end; }))
+      continue;
     ForEachPiece(space, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
       const uint64_t end = at + words.size_bytes();
       const auto pass = [&](const BlockMap::Block& block) {

@@ -27,7 +27,9 @@ class Candidates {
   size_t size() const { return blocks_.size(); }
   const std::vector<MemoryRange>& blocks() const { return blocks_; }
 
+  // Prepares for Find and Reach.
   void Index() {
+    next_.clear();
     lowest_ = blocks_.empty() ? 0 : blocks_.front().start;
     span_ = blocks_.empty() ? 0 : blocks_.back().end - lowest_;
     pages_ = std::make_unique<Bits>(std::min(span_ / kPage + 2, kMaxPages));
@@ -85,10 +87,48 @@ class Candidates {
   uint64_t lowest_ = 0, span_ = 0;
 };
 
-// Searches everything except candidates for pointers to candidates. Returns how many were dropped.
+// Words in glibc's heaps that lead to candidates, found while the heaps are walked. Which block contains a word, and
+// whether this block is in use, is known after the walk.
+class WordsOfHeaps {
+ public:
+  explicit WordsOfHeaps(const Candidates& candidates) : candidates_(candidates) {}
+
+  void Search(uint64_t at, std::span<const uint64_t> words) {
+    const uint64_t lowest = candidates_.lowest(), span = candidates_.span();
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (words[i] - lowest < span) Add(at + i * sizeof(uint64_t), words[i]);
+    }
+  }
+  // More words than are kept lead to candidates: the heaps must be searched a second time.
+  bool is_full() const { return is_full_; }
+  void Reach(const BlockMap& map, Candidates* candidates) const {
+    for (const auto& [place, candidate] : found_) {
+      const BlockMap::Block block = map.Find(place);
+      if (block.number != BlockMap::kNone && !block.unused) candidates->Reach(candidate);
+    }
+  }
+
+ private:
+  static constexpr size_t kMost = size_t{1} << 17;  // 2 MiB
+
+  void Add(uint64_t place, uint64_t word) {
+    const size_t candidate = candidates_.Find(word);
+    if (candidate == Candidates::kNone || candidates_.Find(place) != Candidates::kNone) return;
+    if (found_.size() < kMost) {
+      found_.emplace_back(place, candidate);
+    } else {
+      is_full_ = true;
+    }
+  }
+
+  const Candidates& candidates_;
+  std::vector<std::pair<uint64_t, size_t>> found_;
+  bool is_full_ = false;
+};
+
+// Searches everything except candidates for pointers to candidates, after Index. Returns how many were dropped.
 size_t SearchAgain(AddressSpace* space, const HeapBlocks& heap, const std::vector<RootRange>& roots,
-                   Candidates* candidates) {
-  candidates->Index();
+                   const WordsOfHeaps& words_of_heaps, Candidates* candidates) {
   // A candidate must still be the same block.
   for (size_t i = 0; i < candidates->size(); ++i) {
     const MemoryRange& range = candidates->blocks()[i];
@@ -103,8 +143,10 @@ size_t SearchAgain(AddressSpace* space, const HeapBlocks& heap, const std::vecto
   }
   ForEachRegister(*space, [&](uint32_t, uint64_t word) { candidates->ReachWord(word); });
   for (const uint64_t word : space->kernel_words()) candidates->ReachWord(word);
+  words_of_heaps.Reach(heap.map, candidates);
+  const std::vector<MemoryRange> searched = words_of_heaps.is_full() ? std::vector<MemoryRange>() : heap.visited;
   const uint64_t lowest = candidates->lowest(), span = candidates->span();
-  ForEachBlockPiece(space, heap.map, [&](const BlockMap::Block& block, uint64_t, std::span<const uint64_t> words) {
+  const auto search = [&](const BlockMap::Block& block, uint64_t, std::span<const uint64_t> words) {
     bool is_known = false, is_candidate = false;
     for (const uint64_t word : words) {
       if (word - lowest >= span) continue;
@@ -114,7 +156,8 @@ size_t SearchAgain(AddressSpace* space, const HeapBlocks& heap, const std::vecto
       if (is_candidate) return;
       candidates->Reach(found);
     }
-  });
+  };
+  ForEachBlockPiece(space, heap.map, searched, search);
   return candidates->DropReached(space);
 }
 
@@ -210,8 +253,13 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
   int unknown_scans = 0;
   for (;;) {
     const std::optional<uint64_t> before = asleep ? asleep() : std::nullopt;
-    const absl::StatusOr<HeapBlocksInput> input = prepare();
+    absl::StatusOr<HeapBlocksInput> input = prepare();
     if (!input.ok()) return input.status();
+    WordsOfHeaps words_of_heaps(candidates);
+    if (result.scans > 0) {
+      candidates.Index();
+      input->visit_words = [&](uint64_t at, std::span<const uint64_t> words) { words_of_heaps.Search(at, words); };
+    }
     const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(space, *input);
     if (!heap.ok()) return heap.status();
     const std::vector<RootRange> roots = FindRoots(space, *heap, *input);
@@ -235,7 +283,7 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
                                                          " MiB of memory. Allow more with --scan-memory"));
       }
     } else {
-      dropped.push_back(SearchAgain(space, *heap, roots, &candidates));
+      dropped.push_back(SearchAgain(space, *heap, roots, words_of_heaps, &candidates));
     }
     heap->map.ForEach([&](const BlockMap::Block& block) {
       if (block.unused) return;

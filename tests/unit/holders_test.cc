@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -200,6 +201,105 @@ TEST(Unreachable, MemoryBetweenRecordedBlocksMayHoldThem) {
   ASSERT_EQ(found->blocks.size(), 1u);
   EXPECT_EQ(found->blocks[0].range.start, 0x100400u);
   EXPECT_TRUE(found->blocks[0].direct);
+}
+
+// A heap of glibc: 3 MiB, with one block of 1 MiB among small ones. Some words are written after the first scan, as if
+// the program had moved pointers.
+class ChangingHeap : public MadeAddressSpace {
+ public:
+  static constexpr uint64_t kHeap = 0x10000000, kHeapBytes = uint64_t{3} << 20, kData = 0x7f0000000000,
+                            kArena = kData + 0x400, kChunk = 0x40, kLarge = kHeap + (uint64_t{1} << 20),
+                            kLargeBytes = uint64_t{1} << 20;
+
+  ChangingHeap() {
+    Add(kHeap, kHeap + kHeapBytes, "[heap]", std::string(kHeapBytes, '\0'));
+    Add(kData, kData + 0x2000, "/lib/libc.so.6", std::string(0x2000, '\0'));
+    AddMainArena(kArena, kHeap + kHeapBytes - kChunk);
+    for (uint64_t chunk = kHeap; chunk < kHeap + kHeapBytes; chunk += chunk == kLarge ? kLargeBytes : kChunk)
+      SetWord(chunk + 8, (chunk == kLarge ? kLargeBytes : kChunk) | 1);
+  }
+  static uint64_t Block(uint64_t i) { return kHeap + i * kChunk + 16; }
+  void Free(uint64_t i) { SetWord(kHeap + (i + 1) * kChunk + 8, kChunk); }
+  // Searches until the answer settles. A global leads to all blocks except the first ten, which are lost at first.
+  Unreachable Search(const std::function<void()>& after_first_scan) {
+    Add(0x200000, 0x200000 + kHeapBytes, "/bin/program", std::string(kHeapBytes, '\0'));
+    for (uint64_t i = 10; Block(i) < kHeap + kHeapBytes; ++i) SetWord(0x200000 + i * 8, Block(i));
+    int scans = 0;
+    const auto prepare = [&]() -> absl::StatusOr<HeapBlocksInput> {
+      read_ = 0;
+      if (++scans == 2) after_first_scan();
+      return HeapBlocksInput();
+    };
+    absl::StatusOr<Unreachable> found = FindUnreachable(this, prepare, [] { return std::nullopt; });
+    EXPECT_TRUE(found.ok()) << found.status();
+    EXPECT_GT(found->scans, 2);
+    return *std::move(found);
+  }
+  uint64_t read() const { return read_; }  // bytes of the heap, in the last scan
+
+  bool Read(uint64_t address, void* to, size_t bytes) const override {
+    if (address >= kHeap && address < kHeap + kHeapBytes) read_ += bytes;
+    return MadeAddressSpace::Read(address, to, bytes);
+  }
+
+ private:
+  mutable uint64_t read_ = 0;
+};
+
+TEST(Unreachable, AFurtherScanReadsTheHeapOnce) {
+  ChangingHeap space;
+  EXPECT_EQ(space.Search([] {}).blocks.size(), 10u);
+  EXPECT_GE(space.read(), ChangingHeap::kHeapBytes);
+  EXPECT_LE(space.read(), ChangingHeap::kHeapBytes * 11 / 10);
+}
+
+TEST(Unreachable, AFurtherScanFindsPointersInAllUsedBlocks) {
+  ChangingHeap space;
+  space.Free(100);
+  const Unreachable found = space.Search([&] {
+    space.SetWord(space.Block(50) + 8, space.Block(0));                        // in a small block
+    space.SetWord(ChangingHeap::kLarge + (512 << 10) + 8, space.Block(1));     // in the middle of a large one
+    space.SetWord(ChangingHeap::kLarge + (1 << 20) - 8, space.Block(2) + 40);  // at its end
+    space.SetWord(space.Block(40000), space.Block(3));                         // after it
+    space.SetWord(space.Block(3) + 16, space.Block(4));                        // in a block that is found now
+    space.SetWord(space.Block(100) + 16, space.Block(5));                      // in a free block
+    space.SetWord(space.Block(7), space.Block(6));                             // in a lost one
+    space.SetWord(space.Block(8), space.Block(8));                             // in itself
+  });
+  std::vector<uint64_t> starts;
+  for (const UnreachableBlock& block : found.blocks) starts.push_back(block.range.start);
+  EXPECT_THAT(starts,
+              ::testing::ElementsAre(space.Block(5), space.Block(6), space.Block(7), space.Block(8), space.Block(9)));
+}
+
+// More words in free blocks lead to candidates than a scan remembers.
+TEST(Unreachable, ManyStaleWordsDoNotHideAPointer) {
+  ChangingHeap space;
+  const Unreachable found = space.Search([&] {
+    for (uint64_t i = 20; i < 10000; ++i) {
+      if (i % 2 == 0) space.Free(i);
+      for (uint64_t word = 0; word < 5 && i % 2 == 0; ++word) space.SetWord(space.Block(i) + word * 8, space.Block(1));
+    }
+    for (uint64_t at = ChangingHeap::kLarge + 64; at < ChangingHeap::kLarge + (1 << 20) - 64; at += 8)
+      space.SetWord(at, space.Block(2));
+    space.SetWord(space.Block(40000), space.Block(3));
+  });
+  std::vector<uint64_t> starts;
+  for (const UnreachableBlock& block : found.blocks) starts.push_back(block.range.start);
+  EXPECT_THAT(starts, ::testing::ElementsAre(space.Block(0), space.Block(1), space.Block(4), space.Block(5),
+                                             space.Block(6), space.Block(7), space.Block(8), space.Block(9)));
+}
+
+TEST(PopulatedPages, ARunContinuesWhereTheLastReadEnded) {
+  constexpr uint64_t kBytes = uint64_t{8} << 20;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const uint64_t start = reinterpret_cast<uint64_t>(memory);
+  PopulatedPages pages(getpid());
+  EXPECT_EQ(pages.FirstRun(start, start + kPage).end, start + kPage);
+  EXPECT_EQ(pages.FirstRun(start + kPage / 2, start + 4 * kPage).end, start + 4 * kPage);
+  EXPECT_EQ(pages.FirstRun(start + 4 * kPage, start + kBytes).end, start + kBytes);
+  munmap(memory, kBytes);
 }
 
 // A heap of glibc: 64 KiB of chunks, all in use and empty, and libc's data with the main arena.
