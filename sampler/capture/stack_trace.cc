@@ -53,10 +53,15 @@ struct Walk {
   bool guessing = false;  // has passed code without unwind tables: what follows is uncertain
   bool searched = false;  // for a row that was not in the cache
   bool has_gap = false;
+  uint8_t plain_pages = 0;  // a bit for each of `plain_page`
   ModuleReading reading;
   // With `has_gap`: addresses without modules. A search of ours is dear, and code of a JIT compiler often has several
   // frames in a row. A module that another thread loads there meanwhile has no frame in this stack.
   uintptr_t gap_start, gap_bytes;
+  // Readable pages without modules, by the last bits of their number. A page takes a system call and a search, and a JIT
+  // compiler's code often has hundreds of frames in a few of them.
+  static constexpr uintptr_t kPlainPages = 8;
+  uintptr_t plain_page[kPlainPages];
   // While there are doubts: the module that was checked last.
   AddressRange sighted;
   ModuleSight sight;
@@ -67,10 +72,17 @@ constexpr UnwindRow kNoRow = UnwindRow::Of(UnwindRow::kNone);
 
 enum class Found : uint8_t { kNothing, kModule, kMayGo };
 
+// Whether the page at `pc` is known to be readable and in no module. Nothing may be read there.
+bool IsPlainPage(uintptr_t pc, const Walk& walk) {
+  const uintptr_t at = pc / kPageBytes % Walk::kPlainPages;
+  return (walk.plain_pages >> at & 1) != 0 && walk.plain_page[at] == PageOf(pc);
+}
+
 // Finds the module at `pc`. kModule: its memory can be read as long as the walk lasts. kMayGo: it may be being
 // unloaded.
 Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting) {
   if (walk->has_gap && pc - walk->gap_start < walk->gap_bytes) return Found::kNothing;
+  if (IsPlainPage(pc, *walk)) return Found::kNothing;
   if (!FindObject(pc, found)) {
     if (object_finder == SearchForObject) {
       walk->gap_start = reinterpret_cast<uintptr_t>(found->dlfo_map_start);
@@ -85,6 +97,16 @@ Found FindModule(uintptr_t pc, Walk* walk, dl_find_object* found, bool* lasting)
   if (!walk->reading.Begin()) return walk->guessing ? Found::kMayGo : Found::kModule;
   // Earlier results may be gone.
   return FindObject(pc, found) ? Found::kModule : Found::kMayGo;
+}
+
+// Whether there is memory at `pc`, where no module is.
+bool IsPlainMemory(uintptr_t pc, Walk* walk) {
+  if (IsPlainPage(pc, *walk)) return true;
+  if (!PageReadable(pc)) return false;
+  const uintptr_t at = pc / kPageBytes % Walk::kPlainPages;
+  walk->plain_pages |= static_cast<uint8_t>(1u << at);
+  walk->plain_page[at] = PageOf(pc);
+  return true;
 }
 
 ModuleSight SightForWalk(const dl_find_object& found, bool lasting, uintptr_t pc, Walk* walk) {
@@ -113,7 +135,7 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   if (module_found == Found::kNothing) {
     // Not cached: a library may be loaded here later, without notice.
     if (ReturnsFromSignal(pc)) return UnwindRow::Of(UnwindRow::kSignal).WithTag(kNoModuleTag);
-    const bool code = no_system_calls.load(std::memory_order_relaxed) || PageReadable(inside);
+    const bool code = no_system_calls.load(std::memory_order_relaxed) || IsPlainMemory(inside, walk);
     return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
   }
   const ModuleSight module = SightForWalk(found, lasting, inside, walk);
@@ -254,7 +276,7 @@ bool StepFramePointer(StackReader* stack, Registers* at, Walk* walk) {
   const Found module_found = FindModule(pc - 1, walk, &found, &lasting);
   if (module_found == Found::kMayGo) return false;
   // Outside of modules any readable memory may be code: interpreters build return addresses without a call.
-  if (module_found == Found::kModule ? !FollowsCall(pc) : !PageReadable(pc - 1)) return false;
+  if (module_found == Found::kModule ? !FollowsCall(pc) : !IsPlainMemory(pc - 1, walk)) return false;
   *at = {pc, frame + 2 * kWordBytes, StackReader::Word(frame)};
   return true;
 }
@@ -303,7 +325,7 @@ void NoteDeepWalk(uintptr_t sp, bool whole) {
 // Walks on from the frame after kMaxDepth others, which are in `trace`. Only the innermost and the outermost frames are
 // kept (deep_stacks.h). False: the outermost frame was not reached, and `trace` is unchanged.
 HOLDFAST_COLD __attribute__((noinline)) bool WalkDeep(Registers at, Walk* walk, StackReader* stack, StackTrace* trace) {
-  // Each guess takes two or three system calls, 0.4 µs.
+  // Each guess may take one to three system calls, 0.4 µs.
   constexpr int kMaxGuesses = 1024;
   NoNotes none;
   stack->AllowMoreProbes();

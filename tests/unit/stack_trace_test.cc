@@ -431,6 +431,41 @@ TEST_F(StackTraceTest, CodeOutsideOfModulesIsSteppedOverByItsFramePointer) {
   EXPECT_GT(ours.depth, at + 8) << "and above it all that leads to main";
 }
 
+// A JIT compiler's code that calls itself.
+TEST_F(StackTraceTest, APageOfCodeOutsideOfModulesIsProbedOnceInAWalk) {
+  Mapping mapping(kPage);
+  // As above.
+  const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+  memcpy(mapping.start, code, sizeof(code));
+  mprotect(mapping.start, kPage, PROT_READ | PROT_EXEC);
+  struct Nested {
+    StackTraceTest* test;
+    void (*compiled)(void (*)(void*), void*);
+    int left;
+    uint64_t probes;
+    void Call() {
+      compiled([](void* nested) { static_cast<Nested*>(nested)->Inside(); }, this);
+    }
+    void Inside() {
+      if (--left > 0) return Call();
+      // The first one records modules.
+      test->Capture();
+      const uint64_t before = Probes();
+      test->Capture();
+      probes = Probes() - before;
+    }
+    static uint64_t Probes() {
+      uint64_t sum = 0;
+      for (const CounterShard& shard : table()->header()->counters) sum += shard.memory_probes;
+      return sum;
+    }
+  } nested{this, reinterpret_cast<void (*)(void (*)(void*), void*)>(mapping.start), 60, 0};
+  nested.Call();
+  EXPECT_FALSE(traces.ours.truncated);
+  EXPECT_GT(traces.ours.depth, 60);
+  EXPECT_LE(nested.probes, 10u);
+}
+
 TEST_F(StackTraceTest, WithoutSystemCallsAThreadIsWalked) {
   no_system_calls = true;
   std::thread([this] { Recurse(20, this); }).join();
