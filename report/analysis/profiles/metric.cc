@@ -20,7 +20,7 @@ constexpr std::string_view kLossTexts[kLosses] = {
     "samples in [overflow]: the stack table was full (raise --max-memory)",
     "samples without a recorded free: the table of live blocks was full (raise --max-memory)",
     "truncated stacks: deeper than 256 frames, or not walkable",
-    "samples without a stack: the thread had too little stack left",
+    "samples without a stack: too little of it was left, or a CPU sample interrupted Holdfast itself",
     "modules not recorded: their functions have no name (raise --max-memory)",
     "samples without a table (see holdfast doctor)",
     "growth steps refused by the kernel: too little space in the folder of the tables (see --tables)",
