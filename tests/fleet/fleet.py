@@ -204,6 +204,20 @@ class FleetTest(unittest.TestCase):
     def start(self, name="live_steps", **more):
         return Stepper(self, more.pop("out", self.out), self.tables, name, **more)
 
+    def burn(self):
+        """A program with a thread that computes in BurnCpu, sampled. Two lines of input end it."""
+        environment = clean_environment()
+        environment.update(LD_PRELOAD=LIBRARY, HOLDFAST_OUT=self.out, HOLDFAST_TABLES=self.tables, HOLDFAST_CPU="1000")
+        environment.update(HOLDFAST_SNAPSHOT_EVERY="0")
+        command = [os.path.join(PROGRAMS, "cpu_timer_cases"), "until-input"]
+        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=self.folder)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stdin.close)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        assert program.stdout.readline() == b"ready\n"
+        return program
+
     def tool(self, *arguments, **more):
         self.tools.append(Tool(self, *arguments, **more))
         return self.tools[-1]

@@ -57,6 +57,18 @@ class Otlp(FleetTest):
         waited = [sample.labels.get("wait") for kept in server.of("block") for sample in kept.profile.samples]
         self.assertIn("mutex", waited)
 
+    def test_cpu_time_arrives(self):
+        server = StandIn(self)
+        program = self.burn()
+        pusher = self.push(server.url)
+        burnt = lambda kind: sum(one.profile.sum(kind, having="BurnCpu") for one in server.of("process_cpu"))
+        eventually(lambda: burnt("cpu") > 100e6, "a tenth of a second is reported")
+        self.assertEqual(server.refused, [])
+        program.communicate(b"\n\n")
+        self.assertEqual(pusher.stop(), 0)
+        self.assertEqual(burnt("cpu"), burnt("samples") * 1e6)
+        self.assertEqual(server.of("process_cpu")[0].profile.period_type, "process_cpu/nanoseconds")  # the family
+
     def test_what_is_sent_again_has_the_same_id(self):
         server = StandIn(self)
         program = self.start()

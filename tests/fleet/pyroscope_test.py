@@ -167,6 +167,22 @@ class RealTest(FleetTest):
 
 @unittest.skipUnless(servers_tool("pyroscope"), "there is no Pyroscope here (scripts/servers builds one)")
 class Programs(RealTest):
+    def test_cpu_time_is_there_as_top_says(self):
+        server = self.server()
+        program = self.burn()
+        pusher = self.push(server, every="200ms")
+        kind = ("process_cpu", "cpu", "nanoseconds", "cpu", "nanoseconds")
+        eventually(lambda: self.total(server, kind, None) > 100e6, "a tenth of a second is there")
+        program.communicate(b"\n\n")
+        self.assertEqual(pusher.stop(), 0)
+        for metric, unit in (("cpu", "nanoseconds"), ("samples", "count")):
+            total, selves, totals = self.top("cpu", metric)
+            self.assertGreater(totals["BurnCpu"], total / 2)
+            kind = ("process_cpu", metric, unit, "cpu", "nanoseconds")
+            eventually(lambda: self.total(server, kind, None) == total, "all of it is there")
+            got = server.ask(kind, '{service_name="cpu_timer_cases"}', self.began, time.time() + 60)
+            self.assertEqual(selves_and_totals(got, metric)[1]["BurnCpu"], totals["BurnCpu"])
+
     def test_redis_is_there_as_top_says(self):
         load = lambda: ["redis-benchmark", "-s", self.socket, "-q", "-n", "20000", "-r", "100000", "-P", "16", "-t", "set,lpush,hset"]
         self.assertGreaterEqual(self.expect_program(self.server(), ["redis-server", "--port", "0", "--unixsocket", "s", "--save", ""], load), 4)

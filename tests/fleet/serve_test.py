@@ -121,6 +121,23 @@ class Pprof(FleetTest):
             self.assertEqual(profile.comment("pid"), str(program.pid))
             self.assertFalse([comment for comment in profile.comments if comment.startswith("total ")])
 
+    def test_profile_is_the_cpu_time_of_these_seconds(self):
+        self.burn()
+        server = self.serve()
+        profile = self.get(server, "/debug/pprof/profile?seconds=1").profile
+        self.assertEqual(profile.types, ["samples/count", "cpu/nanoseconds"])
+        self.assertEqual((profile.period_type, profile.period, profile.default_type), ("cpu/nanoseconds", 1_000_000, "cpu"))
+        burnt = profile.sum("cpu", having="BurnCpu")
+        # One thread burns. A sample stands for up to 4 ms, and the snapshots are at most some more apart than a second.
+        self.assertGreater(burnt, 0)
+        self.assertLess(burnt, profile.duration_nanos * 1.1)
+        series = {one["kind"]: one for one in report_of(self.get(server, "/p/%s/live" % profile.comment("pid")))["series"]}
+        self.assertEqual([name for name, _ in series["cpu"]["metrics"]], ["samples", "cpu"])
+        self.assertGreater(series["cpu"]["snapshots"][0]["totals"][1], burnt)
+        for path in ("cpu", "delta_cpu", "cpu?debug=1"):
+            answer = self.get(server, "/debug/pprof/" + path)
+            self.assertEqual((path, answer.status), (path, 200))
+
     def test_seconds_of_an_idle_process_is_empty_and_whole(self):
         self.start().step()
         profile = self.get(self.serve(), "/debug/pprof/heap?seconds=1").profile
