@@ -186,13 +186,14 @@ class GlibcBlocks::Walk {
       words_.EndPass();
       found_.walked_.push_back(heap.range);
     }
-    MarkWithNumber();
+    KeepMarked();
   }
 
   void FindCached() {
     if (heaps_.empty()) return;
     FindCaches();
     FindFastBins();
+    DoubtMarked();
     if (is_ambiguous_) found_.knows_caches_ = false;
     if (search_words_.is_spent()) found_.knows_caches_ = false;
   }
@@ -299,7 +300,7 @@ class GlibcBlocks::Walk {
 
   // All cached chunks have the same number. Another number of libc's data may be in a used block by chance: one that
   // occurs less often marks nothing.
-  void MarkWithNumber() {
+  void KeepMarked() {
     std::map<uint64_t, uint64_t> counts;
     for (const auto& [block, number] : marked_) ++counts[number];
     uint64_t most = 0, number_of_most = 0;
@@ -311,12 +312,20 @@ class GlibcBlocks::Walk {
       number_of_most = number;
     }
     is_ambiguous_ = with_most > 1 || marked_.size() == kMostMarked;
-    for (const auto& [block, number] : marked_) {
-      if (number != number_of_most) continue;
+    number_ = number_of_most;
+    std::erase_if(marked_, [&](const auto& marked) { return marked.second != number_of_most; });
+    std::sort(marked_.begin(), marked_.end());
+  }
+  // A used block may have the mark, too. A thread that ends returns its cache to the arena, which keeps the mark, and so
+  // does malloc. The program may never write the first words: those of std::deque's map are empty. So only the caches'
+  // lists tell which marked blocks are free. The others are listed neither as used nor as lost, and count as roots.
+  void DoubtMarked() {
+    for (const auto& [block, mark] : marked_) {
+      const BlockMap::Block found = blocks_.Find(block);
+      if (found.number == BlockMap::kNone || found.range.start != block || found.unused) continue;
       blocks_.MarkUnused(block);
-      ++found_.cached_;
+      found_.gaps_.push_back(found.range);
     }
-    marked_ = {};
   }
 
   static bool IsChunkSize(uint64_t at, uint64_t size, uint64_t end) {
@@ -446,6 +455,7 @@ class GlibcBlocks::Walk {
       blocks_.AddBlock(at + kChunkHead);
       previous = at + kChunkHead;
       if (IsCached(previous) && marked_.size() < kMostMarked) marked_.emplace_back(previous, words_.At(previous + 8));
+      if (MayBeCache(size) && may_be_caches_.size() <= kMaxCaches) may_be_caches_.push_back(previous);
       at += size;
       if (at == end || previous == main_top_ + kChunkHead) blocks_.MarkUnused(previous);  // the top
     }
@@ -487,8 +497,12 @@ class GlibcBlocks::Walk {
   struct CacheLayout {
     uint64_t chunk, count_bytes;
   };
-  // Of glibc 2.30 to 2.33, and of 2.26 to 2.29.
+  // Of glibc 2.30 to 2.41, and of 2.26 to 2.29.
   static constexpr CacheLayout kCacheLayouts[] = {{0x290, 2}, {0x250, 1}};
+  static bool MayBeCache(uint64_t chunk_bytes) {
+    return std::any_of(std::begin(kCacheLayouts), std::end(kCacheLayouts),
+                       [&](const CacheLayout& layout) { return layout.chunk == chunk_bytes; });
+  }
   static constexpr int kCacheBins = 64;
   struct CacheEntry {
     uint64_t block, count;
@@ -513,37 +527,39 @@ class GlibcBlocks::Walk {
     return entries;
   }
 
-  // Marks the chunks that threads have cached. Since 2.34 the walk has done so: one random number marks all of them.
+  // Marks the chunks that threads have cached: those in the lists of each cache. The mark of a cached chunk is one random
+  // number since 2.34, and from 2.29 on the address of the cache; before, there is none.
   void FindCaches() {
     int minor = 0;
     if (!found_.version_.empty()) minor = atoi(found_.version_.c_str() + 2);
-    found_.knows_caches_ = found_.cached_ > 0 || (minor > 0 && minor <= kNewestMinor);
-    if (found_.cached_ > 0 || minor >= 34 || (minor > 0 && minor < 26)) return;
-    std::set<uint64_t> keys;
-    std::vector<CacheEntry> lists;
-    size_t examined = 0;
-    blocks_.ForEach([&](const BlockMap::Block& block) {
+    const bool has_number = !marked_.empty();
+    found_.knows_caches_ = has_number || (minor > 0 && minor <= kNewestMinor);
+    if (!has_number && (minor >= 34 || (minor > 0 && minor < 26))) return;
+    std::set<uint64_t> addresses;
+    std::vector<CacheEntry> marked_lists, plain_lists;
+    for (const uint64_t at : may_be_caches_) {
+      const BlockMap::Block block = blocks_.Find(at);
+      if (block.number == BlockMap::kNone || block.unused || block.range.start != at) continue;
       for (const CacheLayout& layout : kCacheLayouts) {
-        if (block.unused || block.range.end - block.range.start != layout.chunk - 8 || ++examined > kMaxCaches)
-          continue;
+        if (block.range.end - at != layout.chunk - 8) continue;
         const std::vector<CacheEntry> entries = ReadCache(block, layout);
-        // 2.29 to 2.33: the second word of a cached block is the address of the cache. Before, there is no mark.
-        const bool is_marked = std::all_of(entries.begin(), entries.end(), [&](const CacheEntry& entry) {
+        const uint64_t mark = has_number ? number_ : at;
+        const bool are_marked = std::all_of(entries.begin(), entries.end(), [&](const CacheEntry& entry) {
           uint64_t words[2];
-          return space_.Read(entry.block, words, sizeof words) && words[1] == block.range.start;
+          return space_.Read(entry.block, words, sizeof words) && words[1] == mark;
         });
-        if (entries.empty() || (!is_marked && layout.count_bytes > 1)) continue;
+        if (entries.empty() || (!are_marked && (has_number || layout.count_bytes > 1))) continue;
         found_.knows_caches_ = true;
-        if (is_marked) {
-          keys.insert(block.range.start);
-        } else {
-          lists.insert(lists.end(), entries.begin(), entries.end());
-        }
+        if (are_marked && !has_number) addresses.insert(at);
+        std::vector<CacheEntry>& lists = are_marked ? marked_lists : plain_lists;
+        lists.insert(lists.end(), entries.begin(), entries.end());
       }
-    });
-    if (examined > kMaxCaches) found_.knows_caches_ = false;
-    for (const CacheEntry& entry : lists) FollowPlainList(entry);
-    if (!keys.empty()) MarkBySecondWord(keys);
+    }
+    // Marked blocks remain in doubt if their cache is not found, so too many candidates do no harm.
+    if (may_be_caches_.size() > kMaxCaches && !has_number) found_.knows_caches_ = false;
+    if (!addresses.empty()) FindMarkedWith(addresses);
+    for (const CacheEntry& entry : marked_lists) FollowMarkedList(entry);
+    for (const CacheEntry& entry : plain_lists) FollowPlainList(entry);
   }
 
   void FollowPlainList(const CacheEntry& entry) {
@@ -555,18 +571,40 @@ class GlibcBlocks::Walk {
       }
     }
   }
+  // Blocks without the mark were freed after the walk: their words were searched while they were in use. A list that the
+  // program changes meanwhile leads to blocks that remain in doubt.
+  void FollowMarkedList(const CacheEntry& entry) {
+    uint64_t block = entry.block;
+    for (uint64_t i = 0; i < entry.count && block != 0; ++i) {
+      const auto marked = std::lower_bound(marked_.begin(), marked_.end(), std::pair(block, uint64_t{0}));
+      if (marked != marked_.end() && marked->first == block) MarkCached(block, kLargestCached);
+      uint64_t next = 0;
+      if (!space_.Read(block, &next, sizeof next)) return;
+      block = Shown(block, next);
+    }
+  }
+  // Links are hidden since glibc 2.32.
+  uint64_t Shown(uint64_t block, uint64_t link) const {
+    const uint64_t shown = link ^ block >> 12;
+    return link == 0 ? 0 : shown == 0 || blocks_.HeapAt(shown) != nullptr ? shown : link;
+  }
 
-  void MarkBySecondWord(const std::set<uint64_t>& keys) {
-    std::vector<uint64_t> cached;
+  void FindMarkedWith(const std::set<uint64_t>& addresses) {
+    const uint64_t lowest = *addresses.begin(), highest = *addresses.rbegin();
     for (const ChunkHeap& heap : heaps_) {
       ForEachPiece(&space_, heap.range.start, heap.range.end, [&](uint64_t at, std::span<const uint64_t> words) {
         for (size_t i = 1; i < words.size(); i += 2) {
-          if (words[i] >= *keys.begin() && words[i] <= *keys.rbegin() && keys.contains(words[i]))
-            cached.push_back(at + (i - 1) * sizeof(uint64_t));
+          if (words[i] < lowest || words[i] > highest || !addresses.contains(words[i])) continue;
+          const uint64_t place = at + (i - 1) * sizeof(uint64_t);
+          const BlockMap::Block block = blocks_.Find(place);
+          if (block.number != BlockMap::kNone && block.range.start == place &&
+              block.range.end - place <= kLargestCached && marked_.size() < kMostMarked)
+            marked_.emplace_back(place, words[i]);
         }
       });
     }
-    for (const uint64_t block : cached) MarkCached(block, kLargestCached);
+    std::sort(marked_.begin(), marked_.end());
+    if (marked_.size() == kMostMarked) found_.knows_caches_ = false;
   }
 
   // ---- Fast bins ----
@@ -622,9 +660,7 @@ class GlibcBlocks::Walk {
           found_.knows_caches_ = false;
           break;
         }
-        // Links are hidden since glibc 2.32.
-        const uint64_t shown = next ^ (block >> 12);
-        chunk = next == 0 ? 0 : shown == 0 || blocks_.HeapAt(shown) != nullptr ? shown : next;
+        chunk = Shown(block, next);
       }
     }
   }
@@ -637,7 +673,9 @@ class GlibcBlocks::Walk {
   std::vector<uint64_t> arena_states_;
   uint64_t main_bins_ = 0, main_top_ = 0;
   glibc_walk::KeyCandidates key_candidates_;
-  std::vector<std::pair<uint64_t, uint64_t>> marked_;  // blocks, and the numbers that mark them as cached
+  std::vector<std::pair<uint64_t, uint64_t>> marked_;  // blocks by address, and the numbers that mark them as cached
+  uint64_t number_ = 0;                                // of all blocks in marked_ after the walk
+  std::vector<uint64_t> may_be_caches_;                // blocks with the size of a cache
   bool is_ambiguous_ = false;                          // two numbers mark equally many blocks
   GlibcBlocks& found_;
 };

@@ -10,9 +10,10 @@
 // All of this is glibc's only if the main arena's state is in the data of libc or of the program, and has memory:
 // musl, and tcmalloc, use [heap] as well.
 //
-// Free chunks are recognized exactly: by the next chunk's flag; in a thread's cache by the second word, which is one
-// random number for the whole process (since glibc 2.34; it is in libc's data, too), the address of the cache (2.29 to
-// 2.33), or by following its lists (2.26 to 2.28); in fast bins by the arena's lists. If any of these cannot be found,
+// Free chunks are recognized exactly: by the next chunk's flag; in fast bins by the arena's lists; in a thread's cache by
+// its lists (2.26 to 2.41) and by a mark, the second word: one random number for the whole process (since 2.34; it is in
+// libc's data, too), or the address of the cache (2.29 to 2.33). A used block may have the mark by accident. Marked
+// blocks in no list are gaps: they are not named, and what they contain counts. If any of this cannot be found,
 // knows_caches() is false, and free chunks may look used.
 //
 // The program may change chunks during the walk. If a head is implausible, the walk continues at the next plausible one

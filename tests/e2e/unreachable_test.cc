@@ -195,6 +195,17 @@ TEST_F(Holders, VectorRegistersHoldBlocks) {
 #endif
 }
 
+TEST_F(Holders, MemoryFromTheCachesOfEndedThreadsIsUnderstood) {
+  using Words = std::vector<std::string>;
+  for (const Words& command : {Words{"inherited_cache"}, Words{"inherited_cache", "one arena"}}) {
+    const auto program = Start(CommandFor(Launch::kBare, command));
+    for (const Words& options : {Words{"--unreachable"}, Words{"--unreachable", "--stop"}}) {
+      const RunResult answer = Ask("leaks", *program, options);
+      EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+    }
+  }
+}
+
 TEST_F(Holders, QuotesInNamesAreDoubledInCsv) {
   const auto program = Start(CommandFor(Launch::kPreload, {"held_elsewhere", "quoted"}, kAll));
   const RunResult answer = Ask("leaks", *program, {"--unreachable", "--format", "csv"});

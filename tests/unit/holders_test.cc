@@ -426,6 +426,53 @@ TEST(GlibcBlocks, OldCachesAreListsWithoutMarks) {
   for (uint64_t i = 1; i < 10; ++i) EXPECT_EQ(heap.map.Find(space.Block(i)).unused, i == 4 || i == 6) << i;
 }
 
+// A thread that ends returns its cache to the arena, which keeps the mark, and so does malloc.
+TEST(GlibcBlocks, AUsedBlockWithTheMarkKeepsWhatItLeadsTo) {
+  MadeHeap space("/lib/libc.so.6", 0x290);
+  space.SetVersion("2.36");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + 0x290 * 90);
+  space.SetWord(MadeHeap::kData + 0x1800, MadeHeap::kKey);
+  const auto mark = [&](uint64_t block, uint64_t next) {
+    space.SetWord(block, next ^ block >> 12);
+    space.SetWord(block + 8, MadeHeap::kKey);
+  };
+  const uint64_t cache = space.Block(0), bin = (0x290 - 0x20) / 16;
+  space.SetWord(cache + bin / 4 * 8, uint64_t{2} << bin % 4 * 16);  // two blocks
+  space.SetWord(cache + 0x80 + bin * 8, space.Block(4));
+  mark(space.Block(4), space.Block(6));
+  mark(space.Block(6), 0);
+  mark(space.Block(8), space.Block(9) - 16);  // as left by a fast bin
+  mark(space.Block(9), 0);
+  space.SetWord(space.Block(4) + 16, space.Block(1));  // stale
+  space.SetWord(space.Block(8) + 16, space.Block(2));
+  space.SetWord(space.Block(9) + 16, space.Block(3));
+  space.Add(0x7f1000000000, 0x7f1000001000, "/bin/program", std::string(0x1000, '\0'));
+  space.SetWord(0x7f1000000000, cache);
+  for (uint64_t i = 4; i < 99; ++i) space.SetWord(0x7f1000000000 + i * 8, space.Block(i));
+  const HeapBlocks heap = space.Blocks();
+  EXPECT_TRUE(heap.knows_free);
+  EXPECT_EQ(heap.gaps.size(), 3u);  // also the rest of the heap, which is smaller than a chunk
+  const auto found = FindUnreachable(
+      &space, [] { return absl::StatusOr<HeapBlocksInput>(HeapBlocksInput()); }, nullptr);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->blocks.size(), 1u);
+  EXPECT_EQ(found->blocks[0].range.start, space.Block(1));
+}
+
+TEST(GlibcBlocks, AChunkInAFastBinMayHaveTheMark) {
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  space.SetVersion("2.36");
+  space.SetWord(MadeHeap::kData + 0x1800, MadeHeap::kKey);
+  space.SetWord(MadeHeap::kArena + 0x18, space.Block(2) - 16);
+  space.SetWord(space.Block(2), space.Block(2) >> 12);
+  space.SetWord(space.Block(2) + 8, MadeHeap::kKey);
+  const HeapBlocks heap = space.Blocks();
+  EXPECT_TRUE(heap.map.Find(space.Block(2)).unused);
+  EXPECT_TRUE(heap.knows_free);
+  EXPECT_TRUE(heap.gaps.empty());
+}
+
 // A list of free blocks that cannot be followed: free blocks may look used.
 TEST(GlibcBlocks, ABrokenFastBinIsSaid) {
   MadeHeap space("/lib/libc.so.6");
