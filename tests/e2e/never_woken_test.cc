@@ -56,5 +56,17 @@ TEST_F(NeverWoken, ThreadsThatSomethingCanWakeAreNotNamed) {
   }
 }
 
+// Each thread sleeps before and after the stop, and one of each pair runs during the stop. A tool that looks only before
+// and after the stop names threads in one of four answers, so this test finds that in 9 of 10 runs.
+TEST_F(NeverWoken, AStoppedThreadIsJudgedByWhatItDidAtTheStop) {
+  Running program(CommandFor(Launch::kPreload, {"alternating_threads"}));
+  ASSERT_TRUE(program.WaitForOutput("ready"));
+  for (int i = 0; i < 8; ++i) {
+    const RunResult answer = Ask(program, {"--stop"});
+    EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+    EXPECT_EQ(Part(answer.out), "") << answer.Describe();
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::testing
