@@ -10,6 +10,7 @@
 
 #include "fmt/format.h"
 #include "report/analysis/flat_table.h"
+#include "report/analysis/growth/leak_finder.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/analysis/profiles/zero_profile.h"
 #include "report/analysis/variance.h"
@@ -17,7 +18,6 @@
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
 #include "report/show/check_formats.h"
-#include "report/show/leaks.h"
 #include "report/show/profile_diff.h"
 #include "report/show/unreachable_profile.h"
 
@@ -274,9 +274,9 @@ absl::StatusOr<Rate> ParseRate(const std::string& text) {
 absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::ostream& err,
                          std::vector<Outcome>* outcomes) {
   const double limit = given.bytes_an_hour;
-  LeaksOptions leaks{.view = options.view};
-  leaks.view.stacks.fold_plumbing = true;
-  const auto growths = FindGrowth(leaks, err);
+  LeaksQuestion question = {.files = options.view.files, .stacks = options.view.stacks};
+  question.stacks.fold_plumbing = true;
+  const auto growths = FindGrowth(question, err);
   if (!growths.ok()) return growths.status();
   const auto rate = [&given](double bytes) {
     const double each = std::clamp(std::round(bytes / given.an_hour), -9e18, 9e18);

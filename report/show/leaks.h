@@ -12,12 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "report/analysis/growth/growth_answer.h"
-#include "report/analysis/growth/process_series.h"
-#include "report/analysis/growth/suppressions.h"
-#include "report/analysis/profiles/profile_set.h"
 #include "report/show/selection.h"
 
 namespace holdfast {
@@ -32,15 +26,6 @@ struct LeaksOptions {
   bool all = false;     // include what does not grow
   bool follow = false;  // continue with each new snapshot
 };
-
-// The result for one kind of one process, or of one family of processes: what RunLeaks prints.
-struct ProgramGrowth {
-  std::string program, kind;
-  GrowthAnswer answer;
-  double slope = 0, half_width = 0;  // bytes an hour of all leaks; 0: no leak
-  double hours = 0;                  // observed time
-};
-absl::StatusOr<std::vector<ProgramGrowth>> FindGrowth(const LeaksOptions& options, std::ostream& err);
 
 int RunLeaks(const LeaksOptions& options, std::ostream& out, std::ostream& err);
 

@@ -105,7 +105,7 @@ class ObservedProcess {
 // The memory of a process while it was stopped, and what its table knew at that moment.
 struct StoppedCopy {
   std::unique_ptr<CopiedAddressSpace> space;
-  HeapBlocksInput input;  // `image` must outlive it
+  HeapBlocksInput input;  // `space` must outlive it
 };
 
 // Stops the process only while its memory is copied; errors are those of CopiedAddressSpace::Make. `rights`: see tracing_rights.h;

@@ -1,21 +1,14 @@
 #include "report/show/top.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
-#include <set>
-#include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
 #include "report/analysis/call_edges.h"
 #include "report/analysis/flat_table.h"
-#include "report/analysis/locks/idle_waits.h"
-#include "report/analysis/owners.h"
-#include "report/analysis/profiles/plumbing.h"
 #include "report/analysis/profiles/short_name.h"
+#include "report/analysis/top_answer.h"
 #include "report/base/pattern.h"
 #include "report/base/value_units.h"
 #include "report/profile/profile_kind.h"
@@ -26,88 +19,96 @@
 namespace holdfast {
 namespace {
 
-std::vector<WaitRank> RanksOfSamples(const Profile& profile, const IdleWaits& idle) {
-  std::vector<WaitRank> ranks(idle.any() ? profile.samples.size() : 0);
-  for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = idle.RankOf(profile.samples[i]);
-  return ranks;
-}
-
-// Per node: time waited for locks, and for events. By total or self.
-using OfRank = std::array<int64_t, 2>;
-
-// Sorts contended locks first, then work that waits for events (nobody holds those), then idle threads. Keeps the order
-// within each group.
-std::vector<OfRank> IdleLast(const FilteredStacks& stacks, const std::vector<WaitRank>& ranks, bool by_total,
-                             std::vector<uint32_t>* nodes) {
-  std::vector<OfRank> values(stacks.nodes().size());
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    const auto rank = static_cast<size_t>(ranks[stacks.SampleOf(i)]);
-    if (rank >= std::tuple_size_v<OfRank>) continue;
-    const auto frames = stacks.FramesOf(i);
-    std::set<uint32_t> once(frames.begin(), by_total || frames.empty() ? frames.end() : frames.begin() + 1);
-    for (const uint32_t node : once) values[node][rank] = WrappedSum(values[node][rank], stacks.ValuesOf(i)[0]);
-  }
-  const auto key = [&](uint32_t node) {
-    const OfRank& of = values[node];
-    return std::pair(Magnitude(of[0]), of[0] == 0 ? Magnitude(of[1]) : 0);
-  };
-  std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return key(a) > key(b); });
-  return values;
-}
-
-bool HasThreadLabel(const Profile& profile) {
-  return std::any_of(profile.samples.begin(), profile.samples.end(), [&](const Profile::Sample& sample) {
-    const auto labels = profile.LabelsOf(sample);
-    return std::any_of(labels.begin(), labels.end(),
-                       [&](const Profile::Label& label) { return profile.strings[label.key] == "thread"; });
-  });
-}
-
-// The shown name of each function of these stacks, by its whole name: no two are alike.
-using NamesShown = std::map<std::string, std::string, std::less<>>;
-NamesShown NamesShownOf(const FilteredStacks& stacks) {
-  std::vector<std::string> names;
-  for (const FrameNode& node : stacks.nodes()) {
-    if (!node.is_label) names.push_back(node.name);
-  }
-  const std::vector<std::string> shown = ShownNames(names);
-  NamesShown by_name;
-  for (size_t i = 0; i < names.size(); ++i) by_name.emplace(names[i], shown[i]);
-  return by_name;
-}
-
-std::string ShownBy(const NamesShown& names, const std::string& name) {
-  const auto found = names.find(name);
-  return found == names.end() ? ShortName(name) : found->second;
-}
-
 // Adds a "biggest" line above the table unless the first row already says it. If some waits are for something that nobody
 // holds, the line covers only the others, which have the column `locks`.
-void AddBiggest(const View& view, const FilteredStacks& stacks, const FlatTable& flat, const Owners& owners,
-                std::string_view first_row, const NamesShown& names, TextTable* table) {
-  const bool is_part = owners.unheld() != 0 || owners.idle() != 0;
-  const std::optional<Biggest> biggest = owners.BiggestOf(flat, IsMemoryKind(view.kind));
-  if (biggest.has_value() && (is_part || biggest->name != first_row)) {
-    table->header.push_back(fmt::format("biggest  {}: {}{}, {}{}", ShownBy(names, biggest->name),
-                                        view.Value(biggest->value), is_part ? " for locks" : "",
-                                        FormatPercent(biggest->value, stacks.Whole(0)),
-                                        biggest->other.empty() ? ""
-                                                               : fmt::format(", mostly {} {}",
-                                                                             biggest->is_branch      ? "by"
-                                                                             : IsWaitKind(view.kind) ? "called by"
-                                                                                                     : "for",
-                                                                             ShownBy(names, biggest->other))));
+void AddBiggest(const View& view, const TopAnswer& answer, int64_t whole, TextTable* table) {
+  const bool is_part = answer.has_unheld_waits();
+  if (const std::optional<Biggest>& biggest = answer.biggest; biggest.has_value()) {
+    const char* const relation = biggest->is_branch ? "by" : IsWaitKind(view.kind) ? "called by" : "for";
+    table->header.push_back(
+        fmt::format("biggest  {}: {}{}, {}{}", answer.biggest_name, view.Value(biggest->value),
+                    is_part ? " for locks" : "", FormatPercent(biggest->value, whole),
+                    biggest->other.empty() ? "" : fmt::format(", mostly {} {}", relation, answer.biggest_other)));
   }
   if (!is_part) return;
-  const int64_t locks = WrappedDifference(stacks.Selected(0), WrappedSum(owners.unheld(), owners.idle()));
-  table->header.push_back(fmt::format("locks    {} of it: waits for held locks, shown first", view.Value(locks)));
-  if (owners.unheld() != 0) {
+  table->header.push_back(
+      fmt::format("locks    {} of it: waits for held locks, shown first", view.Value(answer.locks)));
+  if (answer.events != 0) {
     table->header.push_back(
-        fmt::format("events   {} of it: waits for events, shown after the locks", view.Value(owners.unheld())));
+        fmt::format("events   {} of it: waits for events, shown after the locks", view.Value(answer.events)));
   }
-  if (owners.idle() != 0) {
-    table->header.push_back(fmt::format("idle     {} of it: idle threads, shown last", view.Value(owners.idle())));
+  if (answer.idle != 0)
+    table->header.push_back(fmt::format("idle     {} of it: idle threads, shown last", view.Value(answer.idle)));
+}
+
+// `row_name`: what a row is.
+std::vector<Column> TopColumns(const TopAnswer& answer, const TopOptions& options, const std::string& row_name) {
+  const char* const error_title = options.errors ? "±" : "";
+  // If there is no room, drop the columns that the table is not sorted by.
+  const size_t self_from = options.by_total ? kRoomy : 0, total_from = options.by_total ? 0 : kRoomy;
+  std::vector<Column> columns = {
+      {"self", "self", Column::kRight, 5, 1, self_from},
+      {"self_error", error_title, Column::kRight, 0, 1, self_from},
+      {"self_percent", "self%", Column::kRight, 6, 1, self_from},
+      {"total", "total", Column::kRight, 5, 1, total_from},
+      {"total_error", error_title, Column::kRight, 0, 1, total_from},
+      {"total_percent", "total%", Column::kRight, 6, 1, total_from},
+      {"", answer.by_label || row_name == "object" ? row_name : row_name + "  (object)", Column::kLeft, 0, 2, 0, true},
+      {row_name, "", Column::kLeft},
+      {"file", ""},
+      {"line", ""},
+      {"object", ""}};
+  constexpr size_t kNameCell = 7;
+  for (size_t i = kNameCell + 1; i < columns.size(); ++i) {
+    if (columns[i].key == row_name) columns[i].key.clear();  // the name itself says it
   }
+  return columns;
+}
+
+TableRow TopRow(const TopAnswer::Row& row, bool by_label, const View& view, const FilteredStacks& stacks,
+                const TopOptions& options) {
+  const int64_t whole = stacks.Whole(0);
+  const FrameNode& node = stacks.nodes()[row.node];
+  NodeCells cells = CellsOf(stacks, row.node, options.full_names);
+  if (by_label) {
+    cells.with_object.shown = WithThreadNames(cells.with_object.shown, view.thread_names);
+  } else if (const std::string objects = ObjectsOf(stacks, node); !options.full_names && objects != node.name) {
+    cells.with_object.shown = fmt::format("{}  ({})", row.short_name, objects);
+  }
+  return {{view.ValueCell(row.self), view.ErrorCell(row.self_variance), PercentCell(row.self, whole),
+           view.ValueCell(row.total), view.ErrorCell(row.total_variance), PercentCell(row.total, whole),
+           cells.with_object, cells.name, cells.file, cells.line, cells.object},
+          ShareOfWhole(options.by_total ? row.total : row.self, whole)};
+}
+
+TextTable TopTable(const TopAnswer& answer, const View& view, const FilteredStacks& stacks, Plumbing* plumbing,
+                   const TopOptions& options, bool is_for_people) {
+  TextTable table;
+  AddHeader(view, stacks, options, &table);
+  const std::string& row_name = options.stacks.by;
+  table.header.push_back(fmt::format("showing  {} of {} {}", answer.rows.size(), answer.all_rows,
+                                     row_name == "function" ? "functions" : "rows"));
+  if (is_for_people) {
+    if (answer.by_label && row_name == "age") table.header.emplace_back("age      upper bound per row, oldest first");
+    if (answer.by_thread_start)
+      table.header.emplace_back("threads  by start function; in brackets their names at a snapshot");
+    AddMissingNames(view, options, plumbing, &table);
+    AddBiggest(view, answer, stacks.Whole(0), &table);
+  }
+  table.columns = TopColumns(answer, options, row_name);
+  size_t widest = 5;  // one width for both columns of values
+  for (const TopAnswer::Row& row : answer.rows) {
+    table.rows.push_back(TopRow(row, answer.by_label, view, stacks, options));
+    const std::vector<Cell>& cells = table.rows.back().cells;
+    widest = std::max({widest, cells[0].shown.size(), cells[3].shown.size()});
+  }
+  table.columns[0].min_width = table.columns[3].min_width = widest;
+  if (answer.has_unheld_waits()) {  // the column that the rows are sorted by
+    table.columns.insert(table.columns.begin(), {"locks", "locks"});
+    for (size_t i = 0; i < answer.rows.size(); ++i)
+      table.rows[i].cells.insert(table.rows[i].cells.begin(), view.ValueCell(answer.rows[i].for_locks));
+  }
+  return table;
 }
 
 }  // namespace
@@ -123,92 +124,17 @@ int RunTop(const TopOptions& options, std::ostream& out, std::ostream& err) {
   }
   const auto stacks = StacksOf(*view, options);
   if (!stacks.ok()) return Failed(stacks.status(), err);
-  const FlatTable flat(*stacks);
-  std::vector<uint32_t> nodes = flat.Sorted(options.by_total);
-  const auto made = PlumbingOf(*view, options);
-  if (!made.ok()) return Failed(made.status(), err);
-  Plumbing* const plumbing = made->get();
-  // By a label: show the totals of the label's values.
-  const bool by_label =
-      std::any_of(stacks->nodes().begin(), stacks->nodes().end(), [](const FrameNode& n) { return n.is_label; });
-  if (by_label) std::erase_if(nodes, [&](uint32_t node) { return !stacks->nodes()[node].is_label; });
-  const IdleWaits idle = view->contends.has_value() ? IdleWaits(*view->profile, plumbing, *view->contends)
-                                                    : IdleWaits(*view->profile, plumbing);
-  const std::vector<WaitRank> ranks = RanksOfSamples(*view->profile, idle);
-  std::vector<OfRank> waited;
-  if (idle.any()) waited = IdleLast(*stacks, ranks, options.by_total || by_label, &nodes);
-  const Owners owners(*stacks, ranks, plumbing);
-  // Oldest first: memory that is never freed is at the top.
-  if (by_label && options.stacks.by == "age") {
-    std::stable_sort(nodes.begin(), nodes.end(),
-                     [&](uint32_t a, uint32_t b) { return stacks->nodes()[a].number > stacks->nodes()[b].number; });
-  }
-  const size_t all = nodes.size();
-  if (options.node_count != 0 && nodes.size() > options.node_count) nodes.resize(options.node_count);
-
-  const NamesShown names = NamesShownOf(*stacks);
-  TextTable table;
-  AddHeader(*view, *stacks, options, &table);
-  const std::string what = by_label || options.stacks.by != "function" ? options.stacks.by : "function";
-  table.header.push_back(
-      fmt::format("showing  {} of {} {}", nodes.size(), all, what == "function" ? "functions" : "rows"));
-  if (by_label && what == "age" && style->format == Format::kTable)
-    table.header.emplace_back("age      upper bound per row, oldest first");
-  if (by_label && options.stacks.by == "thread" && style->format == Format::kTable && !HasThreadLabel(*view->profile)) {
-    table.header.emplace_back("threads  by start function; in brackets their names at a snapshot");
-  }
-  if (style->format == Format::kTable) {
-    AddMissingNames(*view, options, plumbing, &table);
-    AddBiggest(*view, *stacks, flat, owners, nodes.empty() ? "" : stacks->nodes()[nodes[0]].name, names, &table);
-  }
-  const char* error_title = options.errors ? "±" : "";
-  // If there is no room, drop the columns that the table is not sorted by.
-  const size_t self_from = options.by_total ? kRoomy : 0, total_from = options.by_total ? 0 : kRoomy;
-  table.columns = {{"self", "self", Column::kRight, 5, 1, self_from},
-                   {"self_error", error_title, Column::kRight, 0, 1, self_from},
-                   {"self_percent", "self%", Column::kRight, 6, 1, self_from},
-                   {"total", "total", Column::kRight, 5, 1, total_from},
-                   {"total_error", error_title, Column::kRight, 0, 1, total_from},
-                   {"total_percent", "total%", Column::kRight, 6, 1, total_from},
-                   {"", by_label || what == "object" ? what : what + "  (object)", Column::kLeft, 0, 2, 0, true},
-                   {what, "", Column::kLeft},
-                   {"file", ""},
-                   {"line", ""},
-                   {"object", ""}};
-  constexpr size_t kNameCell = 6;
-  for (size_t i = kNameCell + 2; i < table.columns.size(); ++i) {
-    if (table.columns[i].key == what) table.columns[i].key.clear();  // the name itself says it
-  }
-  // The column that the rows are sorted by, if it is only a part of the value.
-  const bool with_locks = owners.unheld() != 0 || owners.idle() != 0;
-  const int64_t whole = stacks->Whole(0);
-  for (const uint32_t node : nodes) {
-    const int64_t self = by_label ? flat.Total(node) : flat.Self(node), total = flat.Total(node);
-    const double self_variance = by_label ? flat.TotalVariance(node) : flat.SelfVariance(node);
-    NodeCells cells = CellsOf(*stacks, node, options.full_names);
-    if (by_label) cells.with_object.shown = WithThreadNames(cells.with_object.shown, view->thread_names);
-    const FrameNode& function = stacks->nodes()[node];
-    if (const std::string objects = ObjectsOf(*stacks, function);
-        !by_label && !options.full_names && objects != function.name) {
-      cells.with_object.shown = fmt::format("{}  ({})", ShownBy(names, function.name), objects);
-    }
-    table.rows.push_back({{view->ValueCell(self), view->ErrorCell(self_variance), PercentCell(self, whole),
-                           view->ValueCell(total), view->ErrorCell(flat.TotalVariance(node)), PercentCell(total, whole),
-                           cells.with_object, cells.name, cells.file, cells.line, cells.object},
-                          ShareOfWhole(options.by_total ? total : self, whole)});
-    if (with_locks) table.rows.back().cells.push_back(view->ValueCell(waited[node][0]));
-  }
-  // One width for both columns of values.
-  size_t widest = 5;
-  for (const TableRow& row : table.rows)
-    widest = std::max({widest, row.cells[0].shown.size(), row.cells[3].shown.size()});
-  table.columns[0].min_width = table.columns[3].min_width = widest;
-  if (with_locks) {
-    table.columns.push_back({"locks", "locks"});
-    std::rotate(table.columns.begin(), table.columns.end() - 1, table.columns.end());
-    for (TableRow& row : table.rows) std::rotate(row.cells.begin(), row.cells.end() - 1, row.cells.end());
-  }
-  Print(table, *style, out);
+  const auto plumbing = PlumbingOf(*view, options);
+  if (!plumbing.ok()) return Failed(plumbing.status(), err);
+  const TopAnswer answer = AnswerTop(*stacks,
+                                     {.by = options.stacks.by,
+                                      .by_total = options.by_total,
+                                      .with_branches = IsMemoryKind(view->kind),
+                                      .max_rows = options.node_count,
+                                      .contends = view->contends},
+                                     plumbing->get());
+  const bool is_for_people = style->format == Format::kTable;
+  Print(TopTable(answer, *view, *stacks, plumbing->get(), options, is_for_people), *style, out);
   return 0;
 }
 
