@@ -175,8 +175,10 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION, "Print the version");
   SetFilesOfProcess(SnapshotAndFilesOf);
   if (WasPreloaded() && !arguments.empty() && arguments[0] != "run" && arguments[0] != "exporter") {
-    const char* const tables = getenv("HOLDFAST_TABLES");
-    NoteReaderOfOutput(tables != nullptr && tables[0] == '/' ? tables : "/dev/shm");
+    const char* const folder = getenv("HOLDFAST_TABLES");
+    const std::string tables = folder != nullptr && folder[0] == '/' ? folder : "/dev/shm";
+    NoteReaderOfOutput(tables);
+    CallBeforeOutput([tables] { NoteReaderOfOutput(tables); });
   }
   Invocation invocation;
   AddCommands(app, arguments, &invocation);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "report/base/say.h"
 
@@ -17,6 +18,8 @@ namespace holdfast {
 namespace {
 
 constexpr int kNoSuchCommand = 127;  // the exit status of sh
+
+std::function<void()> before_output;
 
 void SetUnlessSet(const char* name, const char* value) { setenv(name, value, 0); }
 
@@ -114,12 +117,19 @@ size_t LinesOnScreen(std::string_view text, size_t width) {
   return lines + (columns > 0 ? 1 : 0);
 }
 
+void CallBeforeOutput(std::function<void()> before) { before_output = std::move(before); }
+
 int Paged(bool allowed, const std::function<int(std::ostream&)>& print) {
   winsize size{};
   const std::string command = PagerCommand([](const char* name) -> const char* { return std::getenv(name); });
   if (!allowed || command.empty() || isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
       size.ws_row == 0) {
-    return Finished(print(std::cout));
+    if (!allowed || !before_output) return Finished(print(std::cout));
+    std::ostringstream text;
+    const int exit_code = print(text);
+    before_output();
+    std::cout << text.str();
+    return Finished(exit_code);
   }
   std::ostringstream text;
   const int exit_code = print(text);

@@ -20,6 +20,8 @@ namespace holdfast {
 // Runs `print`, which returns the exit code. If standard output accepts no more, behaves like Finished (base/say.h).
 // Unless `allowed`, prints directly to standard output.
 int Paged(bool allowed, const std::function<int(std::ostream&)>& print);
+// `before`: called after a command has made its output, and before Paged writes it, unless `allowed` is false.
+void CallBeforeOutput(std::function<void()> before);
 
 // Returns the command, or "" for none. `environment`: getenv.
 std::string PagerCommand(const std::function<const char*(const char*)>& environment);

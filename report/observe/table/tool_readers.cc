@@ -46,8 +46,12 @@ uint64_t PipeAt(pid_t pid, int descriptor) {
              : 0;
 }
 
-// Returns the processes that read this pipe, and those that read the pipes they write to.
-std::set<pid_t> ReadersOf(uint64_t pipe) {
+// The processes that read a pipe, directly or through each other, and the pipes between them: the first one is given.
+struct OutputReaders {
+  std::set<pid_t> processes;
+  std::vector<uint64_t> pipes;
+};
+OutputReaders ReadersOf(uint64_t pipe) {
   std::map<pid_t, uint64_t> inputs;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   while (const dirent* entry = proc != nullptr ? readdir(proc.get()) : nullptr) {
@@ -55,12 +59,11 @@ std::set<pid_t> ReadersOf(uint64_t pipe) {
     if (pid <= 0 || pid == getpid()) continue;
     if (const uint64_t input = PipeAt(pid, STDIN_FILENO); input != 0) inputs[pid] = input;
   }
-  std::set<pid_t> readers;
-  std::vector<uint64_t> pipes = {pipe};
-  for (size_t i = 0; i < pipes.size(); ++i) {
+  OutputReaders readers = {.processes = {}, .pipes = {pipe}};
+  for (size_t i = 0; i < readers.pipes.size(); ++i) {
     for (const auto& [pid, input] : inputs) {
-      if (input != pipes[i] || !readers.insert(pid).second) continue;
-      if (const uint64_t output = PipeAt(pid, STDOUT_FILENO); output != 0) pipes.push_back(output);
+      if (input != readers.pipes[i] || !readers.processes.insert(pid).second) continue;
+      if (const uint64_t output = PipeAt(pid, STDOUT_FILENO); output != 0) readers.pipes.push_back(output);
     }
   }
   return readers;
@@ -78,7 +81,10 @@ void NoteReaderOfOutput(const std::string& path) {
   }
   // The first program of a job is its leader, so that all its other programs read our output, directly or indirectly.
   Note(*tables, fmt::format("{}.{}", info.st_ino, getpgrp() == getpid() ? getpid() : 0));
-  for (const pid_t reader : ReadersOf(info.st_ino)) {
+  const OutputReaders readers = ReadersOf(info.st_ino);
+  // The shell may not have started the last reader yet.
+  for (size_t i = 1; i < readers.pipes.size(); ++i) Note(*tables, fmt::format("{}.0", readers.pipes[i]));
+  for (const pid_t reader : readers.processes) {
     if (const auto ticks = StartTicksOf(reader); ticks.has_value())
       Note(*tables, fmt::format("{}.{}{}", reader, *ticks, kProcess));
   }

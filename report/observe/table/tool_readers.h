@@ -4,8 +4,9 @@
 //  the tool       if preloaded itself and printing to a pipe, leaves notes in the folder of tables,
 //                   holdfast.<uid>.<pid>.<start-ticks>.process.reader     a process that reads the pipe, or that reads
 //                                                                         from such a process …
-//                   holdfast.<uid>.<inode>.<process group>.reader         the pipe, for later readers; the group is 0 if
-//                                                                         it has other programs, too
+//                   holdfast.<uid>.<inode>.<process group>.reader         the pipe, and each pipe that a reader writes
+//                                                                         to, for later readers; the group is 0 if it
+//                                                                         has other programs, too
 //  the exporter   skips a process that is noted, reads from a noted pipe, or is in a noted group
 //
 // A note is written before its reader's last profile, and is valid for an hour, because pids and inodes are reused.
@@ -21,10 +22,12 @@
 
 namespace holdfast {
 
-// For the tool: notes the readers of its standard output if that is a pipe. Removes outdated notes of this user.
+// For the tool: notes the readers of its standard output if that is a pipe. Removes outdated notes of this user. Call twice:
+// at the start, because a reader may end early, and before the output is written, because a shell may have started the
+// tool before its readers.
 void NoteReaderOfOutput(const std::string& tables);
 
-// What a note may contain about a process, read while the process runs.
+// The properties of a process that a note may contain, read while the process runs.
 struct ReaderOfPipe {
   pid_t pid = 0;  // 0: the process was not seen
   uint64_t start_ticks = 0;
