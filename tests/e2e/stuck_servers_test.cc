@@ -100,7 +100,7 @@ TEST_F(StuckServers, MariadbsBlockedStatementsComeBeforeItsIdlePools) {
   EXPECT_TRUE(answer.exited(0)) << answer.Describe();
   // They come first, by the functions that their statements came through; pools and caches of threads are said to be idle.
   EXPECT_THAT(answer.out,
-              ContainsRegex("no thread waits for a lock; 3 wait for events; [0-9]+ idle\n\n"
+              ContainsRegex("no lock waits seen; 3 wait for events; [0-9]+ idle\n\n"
                             "waits for events\n  3 conditions: 3 threads wait, one per lock, the longest for "));
   for (const char* function : {"ha_index_read_map", "mysql_update", "mysql_execute_command", "do_command"}) {
     EXPECT_LT(answer.out.find(function), answer.out.find("\nidle, or a wake-up was lost: ")) << answer.out;
@@ -166,7 +166,7 @@ TEST_F(StuckServers, PostgresNamesTheStatementThatWaitsInAnotherProcess) {
   EXPECT_TRUE(all.exited(0)) << all.Describe();
   EXPECT_THAT(all.out,
               ContainsRegex("\n  2 threads, each sleeps in epoll_wait[^:]*: postgres \\(pid [0-9]+\\), postgres"));
-  const size_t idle = all.out.find("secure_read");  // whose transaction it is: it waits for its client
+  const size_t idle = all.out.find("secure_read");  // the owner of the transaction: it waits for its client
   ASSERT_NE(idle, std::string::npos) << all.out;
   EXPECT_LT(all.out.find("ProcSleep"), idle) << all.out;
   EXPECT_LT(all.out.find("heap_update"), idle) << all.out;

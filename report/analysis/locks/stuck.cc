@@ -115,7 +115,7 @@ class Stuck {
   }
 
   std::string Summary() const {
-    if (list_.waits.empty()) return "no thread waits for anything that holdfast sees";
+    if (list_.waits.empty()) return "no waits seen";
     int64_t held = 0, idle = 0, longest_ns = 0;
     for (const record::Wait& wait : list_.waits) {
       idle += RankOf(wait) == WaitRank::kIdle ? 1 : 0;
@@ -124,7 +124,7 @@ class Stuck {
       longest_ns = std::max(longest_ns, wait.delay_ns);
     }
     const int64_t events = std::max<int64_t>(list_.total, static_cast<int64_t>(list_.waits.size())) - held - idle;
-    std::string text = held == 0 ? "no thread waits for a lock"
+    std::string text = held == 0 ? "no lock waits seen"
                                  : fmt::format("{} for locks, the longest for {}",
                                                Threads(static_cast<size_t>(held), "wait"), FormatDuration(longest_ns));
     if (events > 0 || idle == 0) {

@@ -68,9 +68,9 @@ std::string StuckTextOfAll(const std::vector<StuckProcess>& processes, const Cal
     AddThreads(words, process.name, &all);
   }
   if (unhindered == 0) return text;
-  text += fmt::format("{}: no thread waits for a lock{}\n",
-                      unhindered == 1 ? "1 process" : fmt::format("{} processes", unhindered),
-                      idle == 0 ? "" : fmt::format("; {} idle", idle));
+  text +=
+      fmt::format("{}: no lock waits seen{}\n", unhindered == 1 ? "1 process" : fmt::format("{} processes", unhindered),
+                  idle == 0 ? "" : fmt::format("; {} idle", idle));
   std::vector<Alike> sorted;
   sorted.reserve(all.size());
   for (auto& [key, alike] : all) sorted.push_back(std::move(alike));

@@ -105,7 +105,7 @@ export function WaitingNow({ app, live }: { app: App; live: Live | null }) {
   const text =
     behind > 0
       ? `${behind} ${behind === 1 ? "thread waits" : "threads wait"} for locks, the longest for ${formatRough(held[0]!.longest)}`
-      : deadlocks.length > 0 ? "" : "no thread waits for a lock";
+      : deadlocks.length > 0 ? "" : "no lock waits seen";
   const rest = [waited.length > held.length ? `${waited.length - held.length} for events` : "", idle > 0 ? `${idle} idle` : ""].filter((part) => part !== "");
   const said = deadlocks.map(({ threads }) => `Deadlock: ${threads.map(({ thread, holds, waitsFor }) => `${threadName(thread)} holds ${holds} and waits for ${waitsFor}`).join("; ")}`).join(". ");
   return (
