@@ -93,18 +93,14 @@ std::map<const ReportBuilder::Growths*, int64_t> ReportBuilder::OrderOfGrowths()
   return order;
 }
 
-// All stacks as `holdfast leaks` lists them: growing ones first, by the lower end of the interval; then the others by size.
+// The stacks of all processes, as `holdfast leaks` lists them.
 std::map<const ReportBuilder::GrowingStack*, int64_t> ReportBuilder::OrderOfStacks() const {
   std::vector<const GrowingStack*> sorted;
   for (const Growths& growths : growths_) {
     for (const GrowingStack& stack : growths.stacks) sorted.push_back(&stack);
   }
   std::stable_sort(sorted.begin(), sorted.end(), [](const GrowingStack* a, const GrowingStack* b) {
-    const auto key = [](const GrowingStack& one) {
-      const bool is_leak = IsLeak(one.bytes.growth_class);
-      return std::pair(is_leak, is_leak ? one.bytes.lower() : static_cast<double>(one.bytes_now));
-    };
-    return key(*a) > key(*b);
+    return ListKey(a->bytes, a->bytes_now) > ListKey(b->bytes, b->bytes_now);
   });
   std::map<const GrowingStack*, int64_t> order;
   for (const GrowingStack* stack : sorted) order.emplace(stack, static_cast<int64_t>(order.size()));

@@ -697,10 +697,8 @@ std::vector<ProcessSeries::Entry> ProcessSeries::Entries() const {
   }
   const auto name = [&](StringId id) { return names_[id]; };
   std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
-    const bool a_grows = IsLeak(a.bytes.growth_class), b_grows = IsLeak(b.bytes.growth_class);
-    if (a_grows != b_grows) return a_grows;
-    if (a_grows && a.bytes.lower() != b.bytes.lower()) return a.bytes.lower() > b.bytes.lower();
-    if (a.bytes_now != b.bytes_now) return a.bytes_now > b.bytes_now;
+    const auto a_key = ListKey(a.bytes, a.bytes_now), b_key = ListKey(b.bytes, b.bytes_now);
+    if (a_key != b_key) return a_key > b_key;
     return std::ranges::lexicographical_compare(ShownNamesOf(Shown().at(a.key)), ShownNamesOf(Shown().at(b.key)), {},
                                                 name, name);
   });

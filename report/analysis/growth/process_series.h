@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,13 @@
 #include "report/profile/typed_records.h"
 
 namespace holdfast {
+
+// The order of stacks in a list, largest first: growing stacks by the lower end of their slope's interval; then the others
+// by bytes in use.
+inline auto ListKey(const Growth& bytes, int64_t bytes_now) {
+  const bool grows = IsLeak(bytes.growth_class);
+  return std::tuple(grows, grows ? bytes.lower() : 0, bytes_now);
+}
 
 // Profiles may be added in any order. FramesOf, NumbersOf, CourseOf, AllocatedOf, BytesAt and AgesOf need a call of Entries
 // before.
@@ -80,7 +88,7 @@ class ProcessSeries {
   int64_t interval() const { return interval_; }
   bool exact() const { return interval_ <= 1; }
 
-  // Growing entries first, by the lower end of their slope's interval; then the others by bytes in use.
+  // In the order of ListKey; equal ones by name.
   std::vector<Entry> Entries() const;
   // Returns the names of the stack's functions, leaf first.
   std::vector<std::string> FramesOf(const Entry& entry) const;
@@ -142,7 +150,7 @@ class ProcessSeries {
     int64_t origin_ns = 0;
   };
   Timeline MakeTimeline() const;
-  // What the course of one run, instead of snapshots, says of the process.
+  // The judgement of a process by the course of one run, instead of by snapshots.
   struct OfOneRun {
     bool is_judged = false;  // false: there are no course points in the timeline
     uint32_t end = kStart;   // the file that shows what was freed at the end; kStart: nothing was
