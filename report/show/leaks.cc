@@ -111,7 +111,7 @@ std::string LimitText(const LeaksAnswer::Process& process, double limit, const s
   return fmt::format("{} in use will be reached in {}", size, HoursText((limit - now) / slope));
 }
 
-void AddProcess(const LeaksAnswer::Process& process, const RateUnit& rate, std::vector<std::string>* header) {
+void AddProcess(const LeaksAnswer::Process& process, const RateUnit& rate, std::vector<HeaderLine>* header) {
   header->push_back(fmt::format("program  {}{}: {} over {}", process.program,
                                 process.kind == "heap" ? "" : fmt::format(", {} profiles", process.kind),
                                 EvidenceText(process), HoursText(process.hours)));
@@ -124,12 +124,13 @@ void AddProcess(const LeaksAnswer::Process& process, const RateUnit& rate, std::
   header->push_back(fmt::format("in use   {}{}", FormatSize(process.in_use), process.is_by_births ? "" : course));
   if (process.kind == kResidentKind)
     header->push_back("note     resident profiles: shows all memory in use, resident or not (inuse_space)");
-  header->push_back("answer   " + TextOf(process.answer, process.hours));
+  header->emplace_back("answer   " + TextOf(process.answer, process.hours), HeaderLine::kAnswer);
   if (process.memory.has_value()) {
     for (const std::string& line : TextsOf(*process.memory)) header->push_back("memory   " + line);
-    if (const std::string text = UnexplainedText(*process.memory); !text.empty()) header->push_back("answer   " + text);
+    if (const std::string text = UnexplainedText(*process.memory); !text.empty())
+      header->emplace_back("answer   " + text, HeaderLine::kAnswer);
   }
-  if (!process.how_to_name.empty()) header->push_back("names    " + process.how_to_name);
+  if (!process.how_to_name.empty()) header->emplace_back("names    " + process.how_to_name, HeaderLine::kWarning);
 }
 
 // "3 more of this program, other (level) (of 5 processes this grows most; --all shows each)"
@@ -201,7 +202,7 @@ size_t AddUnreachable(const UnreachableReport& report, const LeaksAnswer& answer
 }
 
 // Adds the lines below those of the processes: how many stacks leak, and what is not shown.
-void AddSums(const LeaksAnswer& answer, size_t suppressed, std::vector<std::string>* header) {
+void AddSums(const LeaksAnswer& answer, size_t suppressed, std::vector<HeaderLine>* header) {
   if (answer.others.has_value()) header->push_back("others   " + OthersText(*answer.others));
   if (answer.too_short > 0) {
     header->push_back(fmt::format("skipped  {} process{} with fewer than {} snapshots", answer.too_short,

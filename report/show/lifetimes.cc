@@ -118,17 +118,17 @@ void AddLines(const View& view, const AgeSums& all, TextTable* table) {
   const double error = all.AgeErrorPercent();
   if (const std::string_view known = AgesKnownIn(*view.profile); !known.empty()) {
     table->header.push_back(fmt::format("ages     {}", known));
-    if (HasAgeErrors(view, all)) table->header.back() += fmt::format("; each share ± {:.0f} points (95 %)", error);
+    if (HasAgeErrors(view, all)) table->header.back().text += fmt::format("; each share ± {:.0f} points (95 %)", error);
   }
   const double known = all.KnownObjects();
   table->header.push_back(fmt::format("freed    {} blocks", Whole(all.objects)));
   if (known > 0) {
-    table->header.back() +=
+    table->header.back().text +=
         fmt::format("{}: half lived at most {}, {:.0f}% temporary, {:.0f}% by another thread",
                     all.unknown_objects > 0 ? fmt::format("; of the {} of known age", Whole(known)) : "",
                     FormatRoughTimeNs(all.MedianNs()), 100 * all.temporary / known, 100 * all.other_thread / known);
   } else if (all.objects > 0) {
-    table->header.back() += " of unknown age";
+    table->header.back().text += " of unknown age";
   }
   const auto add = [table](const char* key, std::string value) { table->members.push_back({key, std::move(value)}); };
   const auto share = [known](double part) { return JsonNumber(known > 0 ? 100 * part / known : std::nan("")); };

@@ -409,7 +409,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
                      "{}: contains no locks. Give a mutex or block profile written by holdfast.", options.files[0])),
                  kCouldNot);
   }
-  std::vector<std::string> header;
+  std::vector<HeaderLine> header;
   if (style->format == Format::kTable) {
     // Once is enough: the processes of a server have the same objects.
     std::string how;
@@ -417,7 +417,7 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       if (how.empty()) how = NamesOf(*one.file, options);
     }
     const std::string locks = LockNamesOf(profiles, options, how);
-    if (!how.empty()) header.push_back("names    " + how);
+    if (!how.empty()) header.emplace_back("names    " + how, HeaderLine::kWarning);
     if (!locks.empty()) header.push_back("unnamed  " + locks);
     std::set<std::string> said_deadlocks;
     for (const OneProfile& one : profiles) {
@@ -426,8 +426,9 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
     }
     for (const OneProfile& one : profiles) {
       for (const std::string& loss : LockLossesOf(*one.file->profile)) {
-        header.push_back(
-            fmt::format("lost     {}{}", profiles.size() > 1 ? Printable(one.file->program) + ": " : "", loss));
+        header.emplace_back(
+            fmt::format("lost     {}{}", profiles.size() > 1 ? Printable(one.file->program) + ": " : "", loss),
+            HeaderLine::kWarning);
       }
     }
     if (const std::string spinning = SpinningLocksOf(*set); !spinning.empty())

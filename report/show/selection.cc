@@ -129,7 +129,7 @@ std::string FreedAtExitText(const std::vector<std::pair<int64_t, int64_t>>& mome
   return fmt::format("shown: {} (UTC), before the program freed memory at exit, {}", shown, freed);
 }
 
-// What to show for files that have an amount in use as their default metric.
+// Chooses the metric for files that have an amount in use as their default metric.
 struct Opened {
   Opening opening = Opening::kInUse;
   int64_t left = 0;
@@ -499,14 +499,15 @@ absl::StatusOr<std::shared_ptr<Plumbing>> PlumbingOf(const View& view, const Vie
 void AddMissingNames(const View& view, const ViewOptions& options, Plumbing* plumbing, TextTable* table) {
   if (!view.unfinished.empty()) {
     const bool no_names = view.unfinished.front().empty();
-    table->header.push_back(
+    table->header.emplace_back(
         fmt::format("names    {} not ready when {} written: try again in a moment, or run holdfast symbolize {}",
                     no_names ? "the names of functions were"
                              : fmt::format("inlined functions and lines of {} were", Joined(view.unfinished)),
-                    view.files == 1 ? "this was" : "some files were", fmt::join(options.files, " ")));
+                    view.files == 1 ? "this was" : "some files were", fmt::join(options.files, " ")),
+        HeaderLine::kWarning);
   }
   const std::string how = HowToName(UnnamedCodeOf(*view.profile, view.metric, plumbing), options.files);
-  if (!how.empty()) table->header.push_back("names    " + how);
+  if (!how.empty()) table->header.emplace_back("names    " + how, HeaderLine::kWarning);
 }
 
 void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions& options, TextTable* table) {
@@ -572,7 +573,8 @@ void AddHeader(const View& view, const FilteredStacks& stacks, const ViewOptions
   }
   if (o.fold_recursion) table->header.push_back("filter   --fold recursion");
   if (!view.sampling.empty()) table->header.push_back(fmt::format("sampled  {}", view.sampling));
-  for (const std::string& loss : view.losses) table->header.push_back(fmt::format("lost     {}", loss));
+  for (const std::string& loss : view.losses)
+    table->header.emplace_back(fmt::format("lost     {}", loss), HeaderLine::kWarning);
   table->members.push_back({"program", JsonString(view.program)});
   table->members.push_back({"kind", JsonString(view.kind)});
   table->members.push_back({"metric", JsonString(view.metric_name)});

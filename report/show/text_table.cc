@@ -35,11 +35,9 @@ class TextPrinter {
   }
 
   void Print() {
-    for (const std::string& text : table_.header) {
-      const std::string line = Printable(WithVisibleDirections(text));
-      const char* color = line.starts_with("biggest ") || line.starts_with("answer ") ? kBold
-                          : line.starts_with("lost ") || line.starts_with("names ")   ? kWarm
-                                                                                      : "";
+    for (const HeaderLine& header : table_.header) {
+      const std::string line = Printable(WithVisibleDirections(header.text));
+      const char* color = header.tone == HeaderLine::kAnswer ? kBold : header.tone == HeaderLine::kWarning ? kWarm : "";
       for (const std::string& piece : Wrapped(line, style_.width, HangingIndent(line))) Put(piece, color);
     }
     const auto has_title = [](const Column& column) { return !column.title.empty(); };

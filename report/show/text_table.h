@@ -11,6 +11,7 @@
 #ifndef HOLDFAST_REPORT_SHOW_TEXT_TABLE_H_
 #define HOLDFAST_REPORT_SHOW_TEXT_TABLE_H_
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -65,11 +66,21 @@ struct TableRow {
   bool is_heading = false;                // for the rows below: the text of the last cell over the whole line
 };
 
+// A line above the rows.
+struct HeaderLine {
+  enum Tone : uint8_t { kPlain, kAnswer, kWarning };  // determines the colour
+  std::string text;
+  Tone tone;
+
+  template <std::convertible_to<std::string> Text>
+  HeaderLine(Text&& of, Tone as = kPlain) : text(std::forward<Text>(of)), tone(as) {}  // NOLINT: implicit
+};
+
 struct TextTable {
   std::vector<Column> columns;
   std::vector<TableRow> rows;
-  // What precedes the rows: lines of text, and members of the JSON object (with values as JSON).
-  std::vector<std::string> header;
+  // Above the rows: lines of text, and members of the JSON object (with values as JSON).
+  std::vector<HeaderLine> header;
   std::vector<std::pair<std::string, std::string>> members;
   bool has_details = false;  // for columns left out; without details, the titles then end in …
 };

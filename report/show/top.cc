@@ -25,10 +25,11 @@ void AddBiggest(const View& view, const TopAnswer& answer, int64_t whole, TextTa
   const bool is_part = answer.has_unheld_waits();
   if (const std::optional<Biggest>& biggest = answer.biggest; biggest.has_value()) {
     const char* const relation = biggest->is_branch ? "by" : IsWaitKind(view.kind) ? "called by" : "for";
-    table->header.push_back(
+    table->header.emplace_back(
         fmt::format("biggest  {}: {}{}, {}{}", answer.biggest_name, view.Value(biggest->value),
                     is_part ? " for locks" : "", FormatPercent(biggest->value, whole),
-                    biggest->other.empty() ? "" : fmt::format(", mostly {} {}", relation, answer.biggest_other)));
+                    biggest->other.empty() ? "" : fmt::format(", mostly {} {}", relation, answer.biggest_other)),
+        HeaderLine::kAnswer);
   }
   if (!is_part) return;
   table->header.push_back(
