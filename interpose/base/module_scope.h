@@ -1,4 +1,4 @@
-// Which functions the code of one module reaches by name, found without the dynamic linker. The linker's functions wait
+// Finds the functions that the code of one module reaches by name, without the dynamic linker. The linker's functions wait
 // for a lock that another thread holds while it runs the constructors of a library, and such a constructor may wait for
 // the caller.
 //

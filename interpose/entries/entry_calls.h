@@ -1,4 +1,4 @@
-// What the slow path of a redirected function needs to know of it.
+// Data for the slow path of a redirected function.
 #ifndef HOLDFAST_INTERPOSE_ENTRIES_ENTRY_CALLS_H_
 #define HOLDFAST_INTERPOSE_ENTRIES_ENTRY_CALLS_H_
 
@@ -18,7 +18,7 @@ struct RedirectedEntry {
 inline constexpr int kMaxRedirected = 192;
 extern HOLDFAST_HIDDEN RedirectedEntry redirected_entries[kMaxRedirected];
 
-// What a stub pushes: twice the site's number, + 1 if the size has been charged.
+// The word that a stub pushes: twice the site's number, + 1 if the size has been charged.
 inline constexpr uint64_t kWasCharged = 1;
 
 }  // namespace holdfast

@@ -28,7 +28,7 @@
 namespace holdfast {
 namespace {
 
-// Waiters of a condition held its mutex when they came. So all who came before this check are asleep if it is free, or
+// Waiters of a condition held its mutex when they came. So all waiters that came before this check are asleep if it is free, or
 // the caller's own. Otherwise one may not be: its holder.
 bool IsFreeOrOwn(const pthread_mutex_t* mutex) {
   if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0) return true;

@@ -31,7 +31,7 @@ int RunC11Thread(void* given) {
   return result;
 }
 
-// What libc maps for the stack of a thread with these attributes: as many bytes as they say, or as the process has by default. 0: the
+// Returns the bytes that libc maps for the stack of a thread with these attributes: as the attributes say, or the process's default. 0: the
 // program brings its own.
 uint64_t StackBytesOf(const pthread_attr_t* attributes) {
   size_t bytes = 0;

@@ -132,7 +132,7 @@ std::vector<std::string> NamesOfObjects(const std::vector<UnnamedCode::Object>& 
 }  // namespace
 
 std::string PackageOfFile(std::string_view path, const std::string& root) {
-  // Where /lib is a link to /usr/lib, packages may list either path.
+  // If /lib is a link to /usr/lib, packages may list either path.
   std::vector<std::string> names = {std::string(path)};
   if (path.starts_with("/usr/")) {
     names.emplace_back(path.substr(4));

@@ -1,4 +1,4 @@
-// What views open with if the user asks for no kind and no metric. `holdfast top` and the other views, the summary of `run`
+// The first view, if the user asks for no kind and no metric. `holdfast top` and the other views, the summary of `run`
 // and the page follow these rules:
 //
 //   memory in use       the usual case. For a process that exited, at the last snapshot before its exit handlers
@@ -29,7 +29,7 @@ namespace holdfast {
 
 enum class Opening : uint8_t { kInUse, kPeak, kAllocated };
 
-// What one heap profile says about the program's own memory: of stacks in which some function is not plumbing.
+// The program's own memory in one heap profile: of stacks in which some function is not plumbing.
 struct OwnMemory {
   std::string process;
   double in_use = 0, variance = 0, allocated = 0;

@@ -83,8 +83,8 @@ TopAnswer AnswerTop(const FilteredStacks& stacks, const TopQuestion& question, P
   answer.by_label = std::any_of(all.begin(), all.end(), [](const FrameNode& node) { return node.is_label; });
   if (answer.by_label) std::erase_if(nodes, [&](uint32_t node) { return !all[node].is_label; });
   answer.by_thread_start = answer.by_label && question.by == "thread" && !HasThreadLabel(profile);
-  const IdleWaits idle = question.contends.has_value() ? IdleWaits(profile, plumbing, *question.contends)
-                                                       : IdleWaits(profile, plumbing);
+  const IdleWaits idle =
+      question.contends.has_value() ? IdleWaits(profile, plumbing, *question.contends) : IdleWaits(profile, plumbing);
   const std::vector<WaitRank> ranks = RanksOfSamples(profile, idle);
   std::vector<OfRank> waited;
   if (idle.any()) waited = IdleLast(stacks, ranks, question.by_total || answer.by_label, &nodes);
@@ -94,8 +94,7 @@ TopAnswer AnswerTop(const FilteredStacks& stacks, const TopQuestion& question, P
   answer.locks = WrappedDifference(stacks.Selected(0), WrappedSum(owners.unheld(), owners.idle()));
   // Oldest first: memory that is never freed is at the top.
   if (answer.by_label && question.by == "age") {
-    std::stable_sort(nodes.begin(), nodes.end(),
-                     [&](uint32_t a, uint32_t b) { return all[a].number > all[b].number; });
+    std::stable_sort(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return all[a].number > all[b].number; });
   }
   answer.all_rows = nodes.size();
   if (question.max_rows != 0 && nodes.size() > question.max_rows) nodes.resize(question.max_rows);

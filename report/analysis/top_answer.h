@@ -19,23 +19,23 @@ namespace holdfast {
 struct TopQuestion {
   std::string by = "function";  // StackOptions::by
   bool by_total = false;
-  bool with_branches = false;  // branches of C code may be the biggest: for memory
-  size_t max_rows = 0;         // 0 = all
+  bool with_branches = false;                          // branches of C code may be the biggest: for memory
+  size_t max_rows = 0;                                 // 0 = all
   std::optional<std::set<std::string>> contends = {};  // for a merged profile of waits; see IdleWaits
 };
 
 struct TopAnswer {
   struct Row {
-    uint32_t node = 0;  // in FilteredStacks::nodes
+    uint32_t node = 0;       // in FilteredStacks::nodes
     std::string short_name;  // no two functions have the same one
     int64_t self = 0, total = 0;
     double self_variance = 0, total_variance = 0;
     int64_t for_locks = 0;  // of a profile of waits: the part that others' holds caused
   };
   std::vector<Row> rows;
-  size_t all_rows = 0;  // also those beyond max_rows
-  bool by_label = false;             // a row is a value of a label
-  bool by_thread_start = false;      // a row is a thread's start function: the profile has no label `thread`
+  size_t all_rows = 0;           // also those beyond max_rows
+  bool by_label = false;         // a row is a value of a label
+  bool by_thread_start = false;  // a row is a thread's start function: the profile has no label `thread`
 
   // Waits that have no holder, if there are any: events, and idle threads. `locks` is the rest.
   int64_t locks = 0, events = 0, idle = 0;

@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// Who may read a newly created file.
+// Access to a newly created file.
 enum class Readers {
   kUsual,  // according to the umask
   kOwner,  // 0600: profiles hold command lines

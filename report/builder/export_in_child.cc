@@ -28,7 +28,7 @@ absl::Status CopyWhole(int from, int to) {
 
 }  // namespace
 
-// What the child hands over, in shared memory. The child may have been compromised by the table that it read: this data
+// The child's result, in shared memory. The child may have been compromised by the table that it read: this data
 // is only copied, never followed.
 struct ProcessExporter::HandedOver {
   struct OfKind {

@@ -53,7 +53,7 @@ std::string DescribeLibrary(const std::string& path, int fd) {
   return names.ok() ? PrivateAllocatorText(name, file, *names) : "";
 }
 
-// What `describe` says of a file, from an earlier call if there was one.
+// Returns describe(file), from an earlier call if there was one.
 template <typename Describe>
 const std::string& Remembered(const LoadedFiles::Key& key, Describe describe) {
   constexpr size_t kMaxKnown = 4096;

@@ -1,7 +1,7 @@
 // Names allocators that the process itself has not found: in the executable, if the file has no names or too many, and
 // in shared libraries that keep one for themselves.
 //
-// What such an allocator gives out is in no profile, so each profile has to say so. Reads each file once, also where
+// Blocks of such an allocator are in no profile, so each profile has to say so. Reads each file once, also where
 // thousands of processes use it. One thread.
 #ifndef HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_
 #define HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_

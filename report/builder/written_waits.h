@@ -1,4 +1,4 @@
-// Who waits at a snapshot, and for whom, as records (message Waits of proto/holdfast.proto): what LookAtWaits found. BuildProfile
+// Turns the answer of LookAtWaits, waiters and holders at a snapshot, into records (message Waits of proto/holdfast.proto). BuildProfile
 // writes them into mutex and block profiles; report/analysis/locks/waiting_list.h reads them.
 //
 // At most kMaxWaitsWritten waits: deadlocks first, then waits for a holder, the longest first, then the others.

@@ -101,7 +101,7 @@ void AddHtmlCommand(CLI::App& app, Invocation* invocation) {
       ->capture_default_str();
   AddPlumbing(html, &options->html.plumbing);
   html->add_flag("--ended", options->html.ended,
-                 "For a folder, also count what processes that exited earlier than the rest had in use");
+                 "For a folder, also count the memory of processes that exited before the others");
   html->add_flag("--open", options->open, "Open it in the desktop's browser");
   html->add_flag("--no-source", options->no_source, "Omit source lines");
   html->add_option("--embed", options->embed,

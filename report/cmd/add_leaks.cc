@@ -65,7 +65,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast leaks --follow holdfast.app.4242                repeat with each new snapshot\n"
       "  holdfast leaks --suppressions known.txt holdfast.app.4242\n"
       "                                                           ignore known leaks (lines such as leak:libfoo.so)\n"
-      "  holdfast leaks 4242                                      what grows, and what nothing points to any more\n"
+      "  holdfast leaks 4242                                      what grows, and blocks that no pointer leads to\n"
       "  holdfast leaks --unreachable 4242                        only the latter, also without profiles\n");
   leaks
       ->add_option(

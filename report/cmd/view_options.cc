@@ -81,7 +81,7 @@ void AddMetric(CLI::App* command, ViewOptions* options, const char* what) {
 
 void AddEnded(CLI::App* command, ViewOptions* options) {
   command->add_flag("--ended", options->ended,
-                    "For a folder, also count what processes that exited earlier than the rest had in use");
+                    "For a folder, also count the memory of processes that exited before the others");
 }
 
 void AddUnit(CLI::App* command, ViewOptions* options) {

@@ -1,4 +1,4 @@
-// What must exist before `holdfast run` starts the program: the library, the folders, the exporter.
+// Finds what `holdfast run` needs before it starts the program: the library, the folders, the exporter.
 #ifndef HOLDFAST_REPORT_DAEMON_INSTALLATION_H_
 #define HOLDFAST_REPORT_DAEMON_INSTALLATION_H_
 

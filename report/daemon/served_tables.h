@@ -41,7 +41,7 @@ namespace holdfast {
 inline constexpr int64_t kTick = 100 * kMs;
 inline constexpr int64_t kLookAround = kSecond;  // how often all processes and the folder are checked
 
-// Which tables a look at the folder may find.
+// The tables that a look at the folder may find.
 enum class TableLook : uint8_t {
   kAnnounced,  // those of served users, under their own names
   kAll,        // also those of processes that cannot announce themselves

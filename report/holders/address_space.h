@@ -75,7 +75,7 @@ class AddressSpace {
   const MemoryMapping* MappingAt(uint64_t address) const;
   // Returns whether a mapping (by its index) contains code.
   bool IsExecutable(size_t mapping) const { return mapping < executable_.size() && executable_[mapping]; }
-  // Where the stack of the main thread began: the address of argc. 0: unknown.
+  // The start of the main thread's stack: the address of argc. 0: unknown.
   uint64_t stack_start() const { return stack_start_; }
 
  protected:

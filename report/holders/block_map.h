@@ -1,4 +1,4 @@
-// Which addresses belong to which block of the heap: one bit for each 16 bytes, with ranks.
+// Maps addresses to blocks of the heap: one bit for each 16 bytes, with ranks.
 //
 //    heap 0x7f00…0000 ─ 0x7f00…0400          1,024 bytes: one word of 64 bits
 //      block at +0x10, 24 bytes                bit 1

@@ -497,7 +497,7 @@ class GlibcBlocks::Walk {
   struct CacheLayout {
     uint64_t chunk, count_bytes;
   };
-  // Of glibc 2.30 to 2.41, and of 2.26 to 2.29.
+  // Offsets of glibc 2.30 to 2.41, and of 2.26 to 2.29.
   static constexpr CacheLayout kCacheLayouts[] = {{0x290, 2}, {0x250, 1}};
   static bool MayBeCache(uint64_t chunk_bytes) {
     return std::any_of(std::begin(kCacheLayouts), std::end(kCacheLayouts),

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMinGuessedHeap = uint64_t{1} << 20;
 constexpr uint64_t kRedZone = 128;  // functions may use this much below the stack pointer
-// Of glibc's struct pthread: alignment, and the largest size.
+// glibc's struct pthread: alignment, and the largest size.
 constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900;
 constexpr uint64_t kMaxThreadLocal = uint64_t{64} << 10;
 constexpr uint64_t kLongestStack = uint64_t{256} << 20;  // that is searched for its thread's control block

@@ -56,7 +56,7 @@ struct HeapBlocks {
 
 absl::StatusOr<HeapBlocks> FindHeapBlocks(AddressSpace* space, const HeapBlocksInput& input);
 
-// Where glibc's struct pthread has the thread's id (2.26 to 2.43). Up to 2.42 a joining thread waits for this word.
+// The offset of the thread's id in glibc's struct pthread (2.26 to 2.43). Up to 2.42 a joining thread waits for this word.
 inline constexpr uint64_t kThreadIdOffset = 0x2d0;
 
 // A part of the memory that keeps blocks alive.

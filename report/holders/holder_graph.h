@@ -1,4 +1,4 @@
-// Which holder keeps which blocks alive, as a graph of pointers and its dominator tree.
+// Finds which holder keeps which blocks alive: a graph of pointers and its dominator tree.
 //
 //    session_map (a global) ──► block A ──► block B ──► block C        A, B and C are retained by session_map: without it
 //                                  └──────────────────────┘            they would all be unreachable

@@ -29,7 +29,7 @@
 
 namespace holdfast {
 
-// Where the names of variables, frames and mappings come from.
+// The sources of names of variables, frames and mappings.
 struct NameSources {
   std::vector<ModuleInfo> modules;
   // Opens the file of a module; invalid: it is not there.

@@ -1,4 +1,4 @@
-// What keeps a process's memory alive: reads all blocks and pointers once, and computes what each holder retains.
+// Finds what keeps a process's memory alive: reads all blocks and pointers once, and computes what each holder retains.
 //
 //    ProcessAddressSpace space;  HolderScan scan(space, input, names);
 //    scan.Run();                                          // 2 to 4 s of CPU for each GiB of small blocks

@@ -1,4 +1,4 @@
-// Which pages of a process exist, resident or swapped out, from its page table. Reading other pages would make the
+// Finds the existing pages of a process, resident or swapped out, in its page table. Reading other pages would make the
 // kernel create them. In a private mapping of a file, kPrivate finds only the pages to which the process has written.
 #ifndef HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_
 #define HOLDFAST_REPORT_HOLDERS_POPULATED_PAGES_H_

@@ -1,4 +1,4 @@
-// Where a server listens: `127.0.0.1:6060`, `[::1]:6060`, `localhost:6060`, `:6060` (every address of the machine),
+// The address at which a server listens: `127.0.0.1:6060`, `[::1]:6060`, `localhost:6060`, `:6060` (every address of the machine),
 // `unix:/run/user/1000/holdfast.sock`. Port 0: any free port.
 #ifndef HOLDFAST_REPORT_HTTP_LISTEN_ADDRESS_H_
 #define HOLDFAST_REPORT_HTTP_LISTEN_ADDRESS_H_

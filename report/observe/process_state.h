@@ -28,7 +28,7 @@
 
 namespace holdfast {
 
-// What is known of live blocks of one row besides the table, only on request: what holds them, and their class.
+// Facts about the live blocks of one row that are not in the table, on request: their holder and their class.
 struct LabelledBlocks {
   Offset row;
   std::string held, of_class;     // "": unknown, or no class

@@ -30,13 +30,13 @@ class HtmlLeaks {
  public:
   static constexpr size_t kMaxGrowing = 1000, kMaxOthers = 40, kMaxPoints = 48;
 
-  // What the page has of one process and kind, heap or map. `entries` are those of `series`.
+  // The page's data of one process and kind, heap or map. `entries` are those of `series`.
   static ReportBuilder::Growths GrowthsOf(const std::string& process, std::string_view kind,
                                           const ProcessSeries& series,
                                           const std::vector<ProcessSeries::Entry>& entries);
   // Whether the page has an answer for such a series.
   static bool HasAnswer(const ProcessSeries& series) { return series.snapshots() > 0 && series.has_course(); }
-  // What all resident memory did, in words.
+  // The course of all resident memory, in words.
   static std::vector<std::string> LinesOf(const AllMemory& memory);
 
   void See(const ProfileFile& file);

@@ -1,4 +1,4 @@
-// What people call an object: the name of the file or, for the main program, the name with which it was started.
+// The name that people use for an object: the name of the file or, for the main program, the name with which it was started.
 // Debian's /usr/bin/redis-server is a link to redis-check-rdb. The kernel maps redis-check-rdb, and mappings show that
 // name.
 //

@@ -124,7 +124,7 @@ struct Profile {
   // Replaces the frames of one sample. The old ones stay in memory, unused.
   void SetFrames(size_t sample, std::span<const uint32_t> frames);
   void SetLines(Location* location, std::span<const Line> lines);
-  // What is known beside the samples (report/profile/typed_records.h); empty if nothing is.
+  // Typed records beside the samples (report/profile/typed_records.h); empty if nothing is.
   const record::Profile& records() const;
   record::Profile* mutable_records();
   // An empty one if the records name no process.

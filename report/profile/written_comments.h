@@ -1,4 +1,4 @@
-// Which comments of our profiles are written: at most 20, because `go tool pprof` prints every comment above its table. The
+// Chooses the comments that our profiles contain: at most 20, because `go tool pprof` prints every comment above its table. The
 // records (typed_records.h) have everything that is left out.
 #ifndef HOLDFAST_REPORT_PROFILE_WRITTEN_COMMENTS_H_
 #define HOLDFAST_REPORT_PROFILE_WRITTEN_COMMENTS_H_

@@ -1,4 +1,4 @@
-// What `run` checks before it starts a program: its path, whether it can be executed at all, and whether it can load
+// Checks a program before `run` starts it: its path, whether it can be executed at all, and whether it can load
 // the library. `run` must not promise a profile that cannot be written.
 #ifndef HOLDFAST_REPORT_RUN_PROGRAM_CHECK_H_
 #define HOLDFAST_REPORT_RUN_PROGRAM_CHECK_H_

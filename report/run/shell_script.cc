@@ -220,7 +220,7 @@ class Reader {
     const Tokens* tokens = nullptr;
     size_t begin = 0, end = 0;
   };
-  // What $… expands to: one text, or the words of a list. Neither is set: unknown.
+  // The expansion of $…: one text, or the words of a list. Neither is set: unknown.
   struct Value {
     std::optional<std::string> text;
     std::optional<std::vector<std::string>> list;

@@ -1,10 +1,10 @@
-// Which program a command starts in the end, according to its words and its shell scripts. Runs nothing.
+// Finds the program that a command starts in the end, from its words and its shell scripts. Runs nothing.
 //
 //     ./run.sh a b        exec env MODE=fast "$DIR/server" "$@"      → env, ./server
 //     env -i timeout 5 ./server                                     → timeout, ./server, without LD_PRELOAD
 //     sh -c 'cd / && exec ./server'                                 → ./server
 //
-// What a script computes, or starts from another language, remains unknown.
+// Programs that a script computes, or starts from another language, remain unknown.
 #ifndef HOLDFAST_REPORT_RUN_STARTED_PROGRAMS_H_
 #define HOLDFAST_REPORT_RUN_STARTED_PROGRAMS_H_
 

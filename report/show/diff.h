@@ -1,6 +1,6 @@
 // `holdfast diff`: what changed between two profiles, or two sets of them.
 //
-// What counts as a change
+// Changes
 //  Δ of a function = head − base, of its self and its total (recursion counts once), as in `go tool pprof -base`.
 //  Each Δ has an error: the sum of both sides' variances. For two snapshots of one process, blocks in both are the same
 //  blocks, so that only the difference in a stack is uncertain.

@@ -23,7 +23,7 @@ absl::Status LabelBlocks(pid_t pid, const std::vector<std::string>& tables, Proc
   if (!input.ok()) return input.status();
   HolderScan scan(&(*process)->space(), (*process)->Names(), &*budget);
   if (absl::Status status = scan.Run(*input, true); !status.ok()) return status;
-  // Of a process that has ended during the scan, a part was missed.
+  // If the process ended during the scan, a part was missed.
   if (absl::Status status = (*process)->running()->Refresh(); !status.ok()) return status;
   std::map<std::tuple<Offset, std::string, std::string>, std::pair<double, double>> sums;
   for (const LiveBlock& recorded : (*process)->recorded()) {

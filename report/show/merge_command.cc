@@ -37,7 +37,7 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view option, const std::string& 
   return static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
 }
 
-// The files that count, and for differences the one that each is taken from. `ended`: those of `files` that are of processes which ended
+// The files that count, and for differences the base of each. `ended`: the `files` of processes that ended
 // before the others; only what grows counts.
 struct Chosen {
   std::vector<const ProfileFile*> files, minus;

@@ -48,7 +48,7 @@ class ObservedProcess {
   absl::StatusOr<HeapBlocksInput> Prepare(bool may_guess);
   // The same without reading the address space again.
   HeapBlocksInput PrepareUnchanged(bool may_guess);
-  // Where stacks end in another copy of this process.
+  // Returns where stacks end in another copy of this process.
   OutermostEnd OutermostEndsIn(AddressSpace* space) const;
   bool has_table() const { return table_.has_value(); }
   // Every block of the program is recorded.

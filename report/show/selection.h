@@ -1,7 +1,7 @@
 // The first step of every view of a profile: turns files into one set of stacks, and into the lines that say what is
 // shown.
 //
-// Which files are added up
+// Files that are added up
 //   - Files of different processes are summed. Their 95 % intervals are combined as independent errors (root of the sum
 //     of squares).
 //   - Of several snapshots of one process (equal `process` comment) only the newest counts, because it contains the

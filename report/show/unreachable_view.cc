@@ -333,7 +333,7 @@ absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, co
   }
   report.found = *std::move(found);
   report.missing_bytes = process->space().missing_bytes();
-  // What a forked child inherited belongs to its parent, which reports it.
+  // Memory that a forked child inherited belongs to the parent, which reports it.
   if (process->is_forked()) {
     std::erase_if(report.found.blocks,
                   [&](const UnreachableBlock& block) { return process->RecordedIn(block.range) == nullptr; });

@@ -78,7 +78,7 @@ struct UnreachableReport {
   int ExitCode() const;
   // "no pointer found to 15.1MiB in 6012 blocks, of 20MiB in 9000 (9 scans, settled)", or why this is unknown.
   std::string Sentence() const;
-  // What the search did not cover, in lines; "": nothing.
+  // The parts that the search did not cover, in lines; "": none.
   std::string Limits() const;
   // The answer is unknown, and a search of the stopped process would be certain.
   bool StopDecides() const;

@@ -1,4 +1,4 @@
-// What the signals of CPU timers need: whether they are possible, and a call on another stack. The code is in the folder
+// For the signals of CPU timers: whether they are possible, and a call on another stack. The code is in the folder
 // of each processor.
 #ifndef HOLDFAST_SAMPLER_ARCH_CALL_ON_STACK_H_
 #define HOLDFAST_SAMPLER_ARCH_CALL_ON_STACK_H_

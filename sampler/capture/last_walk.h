@@ -26,7 +26,7 @@
 
 namespace holdfast {
 
-// Where the steps of a walk read the return addresses, by the number of the frame: known from the CFA where calls push
+// The places from which a walk reads the return addresses, by the number of the frame: known from the CFA where calls push
 // them. A word as read may be signed.
 template <bool kPushed>
 struct ReadReturns {
@@ -84,7 +84,7 @@ class LastWalk {
       if (UNLIKELY(place - sp >= cfa - sp || place % sizeof(uintptr_t) != 0)) GiveUp();
       next_[-1].fp_read_at = place;
     }
-    // Where it has read the return address; only where that is not known.
+    // The place from which it read the return address; only if that is not known.
     void ReadReturn(uintptr_t place, uintptr_t cfa) {
       if (kCallPushesReturn) return;
       const uintptr_t sp = next_[-1].sp;

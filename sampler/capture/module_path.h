@@ -1,4 +1,4 @@
-// What /proc/self/maps says about a file that is mapped at an address: its absolute path, and where its other parts are.
+// Finds in /proc/self/maps the file that is mapped at an address: its absolute path, and where its other parts are.
 //
 // ld.so knows no path for the main program, and a relative one for a library loaded by a relative name. A later reader
 // in another process needs the real path. One caller at a time (a static buffer); makes system calls.

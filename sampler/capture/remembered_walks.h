@@ -51,7 +51,7 @@ struct alignas(64) RememberedWalk {
   uint8_t count;   // of words
   uint8_t number;  // differs between walks that were kept one after the other
   bool uses_fp, has_labels;
-  // Which walk followed this one, by those before it, and by its sp: NextAfterFound. 0: none yet.
+  // The walk that followed this one, by the walks before it, and by its sp: NextAfterFound. 0: none yet.
   static constexpr int kNexts = 16;
   uint16_t nexts[kNexts];
   uintptr_t fp;          // if uses_fp
@@ -203,7 +203,7 @@ class WalkMemory {
       history_;   // number of the walk before it, and the two lowest bits of the one before that: see NextAfterFound
   uint8_t kept_;  // the last one's number
   Innermost innermost_[kInnermost];
-  // Which way of a set is replaced next; and a bit for each way: it was found by its word since it was kept, or since
+  // The way of a set that is replaced next; and a bit for each way: it was found by its word since it was kept, or since
   // it was last passed over.
   uint8_t next_victim_[kWalkSets], was_found_[kWalkSets];
   Signs signs_[kWalkSets];

@@ -22,7 +22,7 @@ constexpr uintptr_t kLowestPc = 4096;
 constexpr uintptr_t kPcEnd = kUserEnd;
 constexpr uintptr_t kWordBytes = sizeof(uintptr_t);
 
-// Where calls leave the return address in a register: that register in the frame that a signal has interrupted, for the step
+// If calls leave the return address in a register: that register in the frame that a signal has interrupted, for the step
 // from there.
 template <bool kPushed>
 struct InterruptedReturn {

@@ -169,8 +169,8 @@ int StatusOf(long child) {
   RawSyscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   CloseEverything();
   RawSyscall(SYS_chdir, "/");
-  // What the program had in memory at this moment must not be held on to. The environment lies there too, so a middle
-  // that stays only ever hands on ours or the tool's own (whose middle keeps its memory).
+  // The middle process must not keep the program's memory alive. The environment is part of that memory, so a middle
+  // that stays passes on only our variables or the tool's own environment (the tool's middle keeps its memory).
   if (spawn.environment == spawn.own_environment) KeepOnlyOurs();
   for (int i = 0; i <= kMaxRestarts; ++i) {
     const long exporter = StartInMiddle();

@@ -1,4 +1,4 @@
-// Which of a thread's samples are timed: one in each window of 64, at random, so that no loop of the program keeps in
+// Chooses the samples of a thread that are timed: one in each window of 64, at random, so that no loop of the program keeps in
 // step with it. Each has the same chance, 1/64.
 //
 //     samples   0 … 63 | 64 … 127 | 128 …      one in each window

@@ -91,7 +91,7 @@ void AwaitLastProfile() {
   if (!silent && InBorrowedMemory()) return;
   TableHeader& head = *table->header();
   if (head.exported.load(std::memory_order_acquire) != 0) return;  // at_quick_exit and then _exit
-  // Also for who reads the table afterwards.
+  // Later readers of the table need this, too.
   SettleLocks();
   LookAtFreeCallsMuted();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.

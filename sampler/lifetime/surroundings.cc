@@ -64,7 +64,7 @@ void BeforeUserChange(uint32_t real, uint32_t effective, uint32_t saved) {
   Unmute(thread);
 }
 
-// Where the folder is the user's own, root's exporter leaves it to that user's.
+// If the folder is the user's own, root's exporter leaves it to the user's exporter.
 void AfterUserChange() {
   if (!gave_up_root.exchange(false, std::memory_order_relaxed)) return;
   ThreadState& thread = thread_state;

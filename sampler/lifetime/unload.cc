@@ -7,7 +7,7 @@
 namespace holdfast {
 
 void BeforeUnload() {
-  // A child's: who read a module in its parent is not here.
+  // OwnState: in a child of fork, threads that read a module in the parent do not exist.
   if (OwnState() && CurrentTable() != nullptr && EnterSlow(thread_state)) {
     // The plugin may have called free for the first time since the last look.
     Mute(thread_state);

@@ -46,7 +46,7 @@ constinit std::atomic<uintptr_t> previous{0};
 constinit std::atomic<uint64_t> previous_mask{0};
 constinit std::atomic<uint64_t> previous_flags{0};
 
-// What the kernel needs for a signal, most of it the processor's registers: from the interrupted code's stack pointer on.
+// The stack that the kernel needs for a signal, mostly for the processor's registers: from the interrupted code's stack pointer on.
 // Measured when the handler is installed. Before that: as with AVX-512.
 constinit std::atomic<uint64_t> frame_bytes{3584};
 constexpr uintptr_t kLargestFrame = 64 << 10;

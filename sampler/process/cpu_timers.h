@@ -24,7 +24,7 @@
 
 namespace holdfast {
 
-// What a timer reports: the interrupted code (`pc` is one further, as StackTrace has it), and the CPU time since the
+// A timer's report: the interrupted code (`pc` is one further, as StackTrace has it), and the CPU time since the
 // thread's last sample.
 struct CpuTick {
   CallerRegisters at;

@@ -1,4 +1,4 @@
-// Which thread takes samples at which stacks, so that threads can be named: names are read from outside, in /proc, when
+// Notes which thread takes samples at which stacks, so that threads can be named: names are read from outside, in /proc, when
 // a snapshot is made (report/observe/observe.h).
 //
 // Recorded at the first sample of a thread, and once in a while afterwards, because the first may come before the

@@ -106,7 +106,7 @@ SharedTable* MakeTableSlow() {
     return state != kBeingMade || CurrentTable() != nullptr;
   });
   SharedTable* made = CurrentTable();
-  // That thread is not coming back: do not wait again. (If it does after all, the table is used.)
+  // The thread that makes the table will not finish, so do not wait again. (If it does finish, the table is used.)
   if (made == nullptr && state == kBeingMade) table_state.compare_exchange_strong(state, kImpossible);
   return made;
 }

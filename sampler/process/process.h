@@ -36,7 +36,7 @@ struct Process {
   bool child_of_subreaper = false;
   // Functions that are redirected at their entry know samples by their counters alone (interpose/entries).
   bool samples_need_counters = false;
-  // What the words of locks mean. kOther: unknown, so waits for locks and conditions are not recorded.
+  // The meaning of locks' words. kOther: unknown, so waits for locks and conditions are not recorded.
   Libc libc = Libc::kGlibc;
   TableLocation location{};
   FolderId out_id{};               // of the output folder, as the table's header has it

@@ -61,7 +61,7 @@ static LockSlot* AddWokenWaiters(SharedTable* table, const void* mutex, int64_t 
 
 void TidyWokenSlot(LockSlot* slot, const void* condition, int64_t end_ns) {
   DropSignalsForNobody(slot, end_ns);
-  // No unlock comes by: the waiters themselves free the slot.
+  // No unlock follows, so the waiters themselves free the slot.
   if (WaitersOf(*slot) == 0) VisitIdleSlot(slot, condition, kOneVisitIn);
 }
 

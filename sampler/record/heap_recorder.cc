@@ -120,7 +120,7 @@ void DrawHeapGapAnew() {
   int64_t& gap = thread.in_operator ? thread.held_gap : thread.heap_gap;
   SharedTable* table = CurrentTable();
   const uint64_t interval = table != nullptr ? IntervalAt(table, thread.interval_index) : process.options.heap_interval;
-  // What was allocated since the last check remains to be counted, and the next check comes no later than before.
+  // Bytes allocated since the last check remain to be counted, and the next check comes no later than before.
   const int64_t allocated = gap - countdown;
   const Gap drawn = DrawGap(interval, &thread.random, allocated < kLongestGap ? kLongestGap - allocated : 1);
   countdown = drawn.length;

@@ -1,4 +1,4 @@
-// What a heap sample adds to its row.
+// Adds a heap sample to its row.
 #ifndef HOLDFAST_SAMPLER_RECORD_HEAP_SUMS_H_
 #define HOLDFAST_SAMPLER_RECORD_HEAP_SUMS_H_
 

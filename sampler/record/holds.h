@@ -15,7 +15,7 @@ namespace holdfast {
 
 class LockWait;
 
-// What an unlock finds out about the hold that it ends. Only for a lock for which WatchedSlow is true. The wrapper calls
+// The hold that an unlock ends. Only for a lock for which WatchedSlow is true. The wrapper calls
 //     BeginUnlock(lock, kind, sleepers, &hold);  real unlock;  EndUnlock(caller, succeeded, &hold);
 // `sleepers`: the lock's own word shows a sleeping thread, or cannot tell. The lock itself is never touched: it may be
 // gone after the real unlock.

@@ -1,5 +1,5 @@
-// Exceptions, by the stack that throws them and by their type. Up to about 1,000 a second and thread all are recorded;
-// above that a random part, each of which represents the skipped ones. A skipped throw costs about 160 instructions;
+// Exceptions, by the stack that throws them and by their type. Records all throws up to about 1,000 a second and thread, and
+// above that a random part, weighted for the skipped ones. A skipped throw costs about 160 instructions;
 // libstdc++ and libgcc take at least 12,000 for a throw.
 //
 // Any thread, signal handlers, children of fork and vfork; nothing allocates, throws or changes errno.

@@ -1,4 +1,4 @@
-// Which waits have their stack captured, and what is known about their call sites: see wait_state.h.
+// Chooses the waits with captured stacks, and remembers their call sites: see wait_state.h.
 #include "sampler/capture/sample_stack.h"
 #include "sampler/contract/poisson_sampler.h"
 #include "sampler/process/exporter_watch.h"

@@ -11,7 +11,7 @@ namespace holdfast {
 inline WaitState* StateOf(LockWait* wait) { return &wait->state_; }
 inline const WaitState* StateOf(const LockWait* wait) { return &wait->state_; }
 
-// Where holders find the row of this thread's wait.
+// The place in which holders find the row of this thread's wait.
 inline std::atomic<Offset>& RowOfWaiter(LockSlot* slot, const ThreadState& thread) {
   return slot->waiters[thread.shard % kSlotWaiters];
 }

@@ -23,7 +23,7 @@ namespace holdfast {
 //   kListed                  how many are found by the list
 //   kListsAll                readers rely on the list: it also has the records of the index
 //   Newest(table)            the head
-//   Is(record)               whether it is the one, among those of this parent and hash
+//   Is(record)               whether the record is the wanted one, among those with this parent and hash
 //   Hash(), HashOf(record)   in the index
 //   Index()                  which index
 //   HasRoom(table)           for one more; once false, always false

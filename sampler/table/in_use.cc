@@ -144,7 +144,7 @@ void GiveBackRoom(SharedTable* table, const ThreadState& thread, Keep keep) {
   if (UNLIKELY(HasNoRoom(room))) return SeeHeight(table, thread.owner);
   if (room <= 2 * share) return;
   const uint64_t given = room - share;
-  // The limit first: whoever reads in between finds too little in use. Release: who sees the room sees the limit.
+  // Store the limit first: a reader in between finds too little in use. Release: a reader that sees the room sees the limit.
   line->limit.fetch_sub(given, std::memory_order_relaxed);
   // A handler, or another thread of the same line, may use the room meanwhile.
   if (!line->room.compare_exchange_strong(room, share, std::memory_order_release, std::memory_order_relaxed)) {

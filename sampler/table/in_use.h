@@ -28,14 +28,14 @@ void SeeHeight(SharedTable* table, uint32_t owner);
 // Notes the height of a heap that one word counts.
 void NoteHighestSlow(HeapInUse* in_use, uint64_t now);
 
-// What a thread keeps of its room: what it may take at a time, or nothing, as it ends.
+// The room that a thread keeps: a full share, or nothing when the thread ends.
 enum class Keep { kShare, kNothing };
 // For a thread that may not allocate for some time. Others may then use its room, and the height has a smaller error.
 void GiveBackRoom(SharedTable* table, const ThreadState& thread, Keep keep = Keep::kShare);
 // For a thread that starts another one: the first thread then has a share of the room instead of all.
 void ExpectAnotherThread(SharedTable* table, const ThreadState& thread);
 
-// Of a thread that owns rows, by the short way. `amount`: in kAmountFractionBits, here and below.
+// For a thread that owns rows, by the short path. `amount`: in kAmountFractionBits, here and below.
 HOLDFAST_HOT inline void AddOwnInUse(SharedTable* table, const ThreadState& thread, uint64_t amount) {
   if (UNLIKELY(BorrowsAsOwner(&table->header()->in_use_of[thread.owner].room, amount))) SeeHeight(table, thread.owner);
 }
@@ -43,7 +43,7 @@ HOLDFAST_HOT inline void TakeOwnInUse(SharedTable* table, const ThreadState& thr
   AddAsOwner(&table->header()->in_use_of[thread.owner].room, amount);
 }
 
-// Of any thread.
+// For any thread.
 void AddInUse(SharedTable* table, const ThreadState& thread, uint64_t amount);
 void TakeInUse(SharedTable* table, const ThreadState& thread, uint64_t amount);
 

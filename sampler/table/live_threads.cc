@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kMaxSlotsPerLook = 64;
 
-// Where the search for a free slot begins: after the one taken last.
+// The start of the search for a free slot: after the one taken last.
 constinit std::atomic<uint32_t> next_slot{0};
 
 uint32_t SlotsBefore(int segment) { return kThreadSlots0 * ((1u << segment) - 1); }

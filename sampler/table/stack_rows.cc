@@ -12,7 +12,7 @@ namespace {
 
 constinit HashIndex rows_by_key;  // for stacks with more than kListedRows
 
-// By owner, who alone uses them; the last is for all larger blocks.
+// By owner. Only the owner uses them; the last is for all larger blocks.
 constexpr uint16_t kOverflowRows = kShadowGrain + 2;
 constinit std::atomic<Offset> overflow_rows[kMaxOwners + 1][kOverflowRows] = {};
 constinit std::atomic<uint32_t> times_forgotten{0};

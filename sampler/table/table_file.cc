@@ -263,7 +263,7 @@ bool BackByFile(long fd, uint64_t bytes) {
   return HasPages(fd, bytes);
 }
 
-// What the program may still map of a limited address space; its threads' stacks must fit into that, too.
+// The part of a limited address space that the program may still map; its threads' stacks must fit into it, too.
 uint64_t AddressSpaceLeft(uint64_t limit) {
   char text[128];
   if (ReadSmallFile("/proc/self/statm", text, sizeof text) <= 0) return limit;

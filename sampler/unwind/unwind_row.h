@@ -4,7 +4,7 @@
 //     CFA = *(base + cfa_offset) + add    functions that realign their stack, hand-written code that saved its sp
 //     caller's sp = CFA, its pc = *(CFA − 8), its fp = what it was, or *(CFA | fp | sp + fp_offset)
 //
-// Where a call leaves the return address in a register (arm64), the callee saves it with fp, or alone, or not at all:
+// If a call leaves the return address in a register (arm64), the callee saves it with fp, or alone, or not at all:
 //
 //     caller's pc = *(CFA + fp_offset + add)    usually add = 8; fp unchanged: add = 0, and fp_offset is the place of pc
 //     caller's pc = x30                         bit 4: a function that calls nobody, interrupted by a signal
@@ -55,7 +55,7 @@ struct UnwindRow {
   int64_t fp_offset() const { return static_cast<int64_t>(bits << 16) >> 44 << 3; }
   int64_t add() const { return static_cast<int64_t>(bits) >> kAddShift << 3; }
 
-  // Where the caller's pc is. Not if it is in a register.
+  // The place of the caller's pc. Not if it is in a register.
   uintptr_t ReturnPlace(uintptr_t cfa) const {
     if (kCallPushesReturn) return cfa - sizeof(uintptr_t);
     return cfa + static_cast<uintptr_t>(fp_offset() + add());

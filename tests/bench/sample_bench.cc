@@ -112,7 +112,7 @@ void FirstOfAThread(benchmark::State& state) {
   }
 }
 
-// The live table alone, with so many blocks in it: one in, one out.
+// The live table alone, filled with this number of blocks: inserts one and removes one.
 void Live(benchmark::State& state) {
   SharedTable* table = StartSampling(uint64_t{256} << 20);
   const auto address = [](uint64_t i) { return kHeap + i * 1040; };

@@ -12,7 +12,7 @@ namespace {
 
 class Clock : public Profiled {
  protected:
-  // So many looks at random never go back once in 5,000 times.
+  // With this number of random looks, the clock never goes back in one of 5,000 runs.
   static constexpr int kSteps = 12;
   // An exporter that lives with such a clock.
   std::string JumpingExporter() const {

@@ -134,7 +134,7 @@ class PoorContainers : public Profiled {
     EXPECT_EQ(r.err, bare.err);
     EXPECT_TRUE(r.exited(0)) << r.Describe();
   }
-  // What lies in the tables becomes files, once no exporter looks after them any more.
+  // Writes the files of the tables that no exporter serves any more.
   void Collect() {
     EXPECT_TRUE(Eventually([&] {
       const RunResult collected = RunTool({"collect", "-o", out(), tables()});

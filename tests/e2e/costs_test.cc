@@ -25,7 +25,7 @@ class Costs : public Profiled {
     const size_t at = text.find(word);
     return at == std::string::npos ? -1 : std::atof(text.c_str() + at + word.size());
   }
-  // KiB that are resident in mappings of ours: the library, its .bss behind it, the table, the filter.
+  // Returns the resident KiB of our mappings: the library, its .bss after it, the table, the filter.
   static long OwnResidentKiB(pid_t pid) {
     std::ifstream smaps("/proc/" + std::to_string(pid) + "/smaps");
     std::string line, range, name;
@@ -37,7 +37,7 @@ class Costs : public Profiled {
       if (std::sscanf(line.c_str(), "%lx-%lx %7s", &start, &end, rights) == 3) {
         const bool of_library = line.find("libholdfast.so") != std::string::npos;
         const bool nameless = line.find('/') == std::string::npos && line.find('[') == std::string::npos;
-        // What lies behind the table is the program's: stacks of its threads, which glibc 2.43 does not part by guard pages.
+        // The memory after the table is the program's: stacks of its threads, which glibc 2.43 does not separate by guard pages.
         const bool zeroed = nameless && library_ended && start == last_end;
         ours =
             of_library || line.find(".table") != std::string::npos || zeroed || (nameless && end - start == (4 << 20));
@@ -135,7 +135,7 @@ TEST_F(Costs, SamplesCallNoLockNoAllocatorAndNoLoader) {
   EXPECT_EQ(r.out, "calls 0\n") << r.Describe();
 }
 
-// Instructions of one malloc and free while so many sampled blocks live.
+// Instructions of one malloc and free, by the number of live sampled blocks.
 TEST_F(Costs, LiveSamplesDoNotSlowFreeDown) {
   if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
   std::map<long, double> each;
@@ -182,8 +182,8 @@ TEST_F(Costs, AProgramsOwnEntryForMallocLeadsToUs) {
   }
 }
 
-// Shell scripts and compilers start thousands of programs. Three million instructions of a C++ program's start once went
-// into finding out whose operators it has.
+// Shell scripts and compilers start thousands of programs. Searching for the operators of a C++
+// program must not take millions of instructions.
 TEST_F(Costs, TheStartOfAProgramTakesFewInstructions) {
   if (!Has("valgrind")) GTEST_SKIP() << "needs valgrind";
   for (const auto& [program, most] : std::map<std::string, double>{{"nothing", 160'000}, {"one_string", 320'000}}) {

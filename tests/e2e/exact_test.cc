@@ -75,7 +75,7 @@ class Exact : public Profiled {
   }
 
   bool too_deep_ = false;   // some of its stacks are cut off
-  std::string by_address_;  // what stacks begin with whose blocks are as large as an address happens to be long
+  std::string by_address_;  // how stacks begin if the size of their blocks depends on the length of an address
 };
 
 class ExactPrograms : public Exact, public ::testing::WithParamInterface<const char*> {};
@@ -117,7 +117,7 @@ TEST_F(Exact, PythonIsRecordedTheSame) {
   ExpectTheSame(argv);
 }
 
-// Stacks of which the outer frames are those of the one before, or almost.
+// Each stack has the same outer frames as the previous one, or almost.
 TEST_F(Exact, RandomTreesAreRecordedTheSame) {
   too_deep_ = true;
   ExpectTheSame({"random_trees"});
@@ -147,8 +147,8 @@ TEST_F(Exact, LittleMemoryLosesNoFree) {
   ExpectKnownHeap(r.out);
 }
 
-// What finds the table full stands in [overflow], each block once, with its free, counted as lost once; so does what comes while the
-// index that finds stacks grows. Also in more threads than have rows of their own, and while children are forked.
+// Blocks that find the table full are in [overflow], each once, with its free, and counted as lost once. The same applies while the
+// index of stacks grows, with more threads than have rows of their own, and while children are forked.
 TEST_F(Exact, EverNewStacksLoseNothingWhetherTheTableIsFullOrNot) {
   struct Case {
     std::vector<std::string> argv;
@@ -252,7 +252,7 @@ TEST_F(Exact, ThreadsThatWaitBeforeTheyAllocateLoseNothing) {
   }
 }
 
-// A child's page says neither whose it is nor since when: a thread that was never introduced is nobody's either.
+// A child's page names no owner and no time, so a thread that was never introduced has no owner either.
 TEST_F(Exact, AChildWithoutATableRunsOn) {
   for (const char* children : {"yes", "no"}) {
     std::filesystem::remove_all(out());

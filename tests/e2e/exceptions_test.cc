@@ -120,7 +120,7 @@ TEST_F(Exceptions, PassUntouchedThroughAStaticRuntime) {
   EXPECT_TRUE(Newest(out(), "exceptions").empty()) << AllSummaries();
 }
 
-// Whose samples are noted for their names with the time, without which the name would be taken for that of a later thread.
+// The name of a sampled thread is noted with the time. Without the time, it would be taken for a later thread's name.
 TEST_F(Exceptions, AThreadThatOnlyThrowsIsCalledByItsName) {
   Running running(CommandFor(Launch::kPreload, {"thread_labels", "throws"}, {{"heap-interval", "0"}}));
   ASSERT_TRUE(running.WaitForOutput("ready"));

@@ -290,7 +290,7 @@ TEST_F(ExporterLife, AProcessOfAnotherTimeNamespaceIsAlive) {
   EXPECT_EQ(objects, 200) << AllSummaries();
 }
 
-// Two containers of one user that share /dev/shm, and are told to write to a folder of the same path.
+// Two containers of one user share /dev/shm, and write to folders with the same path.
 TEST_F(ExporterLife, EachContainerHasItsOwnFolderOfThatPath) {
   const std::string place = folder() + "/place", a = folder() + "/a", b = folder() + "/b";
   for (const std::string& each : {place, a, b}) std::filesystem::create_directories(each);

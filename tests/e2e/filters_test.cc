@@ -29,7 +29,7 @@ std::map<std::string, long> Numbers() {
   return numbers;
 }
 
-// The row whose first cell begins so.
+// Returns the row with a first cell that begins with `start`.
 Calls Row(const std::string& start) {
   Calls calls;
   std::istringstream lines(ReadFile(HOLDFAST_SOURCE "/docs/limitations.md"));

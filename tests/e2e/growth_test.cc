@@ -83,7 +83,7 @@ class ScarceRoom : public Profiled {
     EXPECT_LE(most_, kRoom / 4);
     EXPECT_GE(most_, least);
   }
-  // Runs `lines` as the recipes of so many targets, 16 at a time; all of it is profiled, make and shells too.
+  // Runs `recipe` for each target, 16 at a time, and profiles all processes, including make and shells.
   void Make(int targets, const std::string& recipe) {
     std::ofstream makefile(folder() + "/Makefile");
     makefile << "all:";
@@ -203,10 +203,10 @@ TEST_F(Waiting, RunAndDoctorReportMissingRoomForATable) {
   EXPECT_THAT(doctor.out, ::testing::HasSubstr("a program that starts now records nothing"));
 }
 
-// A build whose tables nobody takes away leaves thousands, and each program that starts looks for room.
+// A build leaves thousands of tables if nobody removes them, and each program that starts looks for room.
 class ManyLeft : public ScarceRoom {
  protected:
-  // How many system calls the library makes in a program that samples, beside so many tables in a tmpfs of that size.
+  // Returns how many system calls the library makes in a program that samples, beside `tables` tables in a tmpfs of this size.
   long CallsBeside(int tables, const char* size) {
     EXPECT_EQ(mount("room", room_.c_str(), "tmpfs", MS_REMOUNT, size), 0) << size;
     for (; left_ < tables; ++left_) {

@@ -204,7 +204,7 @@ TEST_F(Heap, EveryVersionOfAFunctionIsOurs) {
   EXPECT_EQ(r.err, expected);
 }
 
-// At this interval blocks of 12 MiB are samples all, and stand for themselves.
+// At this interval every block of 12 MiB is sampled, with weight 1.
 TEST_F(Heap, LargeSamplesStayWhereTheyAreAndEveryFreeOfThemIsSeen) {
   const Options options = {{"heap-interval", "256KiB"}, {"seed", "1"}};
   const RunResult bare = Execute(CommandFor(Launch::kBare, {"large_samples"}));
@@ -213,7 +213,7 @@ TEST_F(Heap, LargeSamplesStayWhereTheyAreAndEveryFreeOfThemIsSeen) {
   EXPECT_EQ(r.out, bare.out);
   EXPECT_THAT(r.out, ::testing::HasSubstr("most of them untagged"));
   ExpectKnownHeap(r.out);
-  // Below, another allocator, of whose blocks nothing is known: there they lie at tagged places.
+  // Nothing is known about the blocks of another allocator, so its samples are at tagged places.
   Command command = CommandFor(Launch::kPreload, {"large_samples"}, options);
   command.env["LD_PRELOAD"] = Library() + ":" + ProgramPath("lazy_allocator.so");
   EXPECT_THAT(RunAndSettle(command).out, ::testing::HasSubstr("few of them untagged"));

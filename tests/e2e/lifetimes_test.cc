@@ -273,7 +273,7 @@ TEST_F(LifetimesTest, AreATableAndTheOldestIsFirst) {
   result = RunTool({"lifetimes", "--sort", "temporary", "-n", "1", out()});
   EXPECT_THAT(result.out, HasSubstr("100%"));
   EXPECT_THAT(result.out, HasSubstr("at_once"));
-  // On a narrow terminal whose blocks they are has room, and so has what the rows are sorted by.
+  // A narrow terminal has room for the functions and for the column that the rows are sorted by.
   result = RunTool({"lifetimes", "--width", "80", "--sort", "mean", out()});
   EXPECT_THAT(result.out, ::testing::ContainsRegex("\n +freed .* mean .* function"));
   EXPECT_THAT(result.out, HasSubstr("  handed_over"));

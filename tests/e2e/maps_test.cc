@@ -161,7 +161,7 @@ TEST_F(Maps, GlibcsOwnAreBesideTheProgramsOwn) {
   EXPECT_GE(maps[0].SumLeafWhere("[glibc heap]", "mapping", "brk").at("inuse_space"), 100 << 10);
 }
 
-// What an allocator maps for itself is told from what the program maps.
+// An allocator's own mappings are distinguished from the program's.
 TEST_F(Maps, AnAllocatorsMappingsAreArenas) {
   const char* allocator = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
   if (!std::filesystem::exists(allocator)) GTEST_SKIP() << "no jemalloc here";

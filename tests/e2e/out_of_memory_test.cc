@@ -37,7 +37,7 @@ class OutOfMemory : public Profiled, public ::testing::WithParamInterface<Launch
       rmdir(group_.c_str());
     }
     group_.clear();
-    GTEST_SKIP() << "no control group can be made here whose memory is limited";
+    GTEST_SKIP() << "no control group with a memory limit can be made here";
   }
   void TearDown() override {
     Profiled::TearDown();

@@ -259,7 +259,7 @@ TEST_F(Peak, EachProcessHasItsOwn) {
   EXPECT_THAT(top.out, ::testing::ContainsRegex("peak +70[.0-9]*MiB at 2"));
 }
 
-// Each was at another time, so nothing is added up: of three of which two are over before anybody looks, it is the third one's.
+// Peaks at different times are not added up. Two of three processes end before the first look, so the third one's peak counts.
 TEST_F(Peak, ProcessesThatShareAFileHaveTheHighestOfOne) {
   const std::string program = ProgramPath("two_peaks");
   const auto one = [&](const char* ms) { return program + " " + ms + " 65536 0 </dev/null; "; };

@@ -308,7 +308,7 @@ TEST_F(ProcessCommands, TablesAreTheirOwnersAlone) {
   ASSERT_EQ(stat(ListProfiles(out()).at(0).path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0600u);
   if (!IsRoot()) return;
-  // Another user is told, and gets nothing.
+  // Another user gets a message, and no profile.
   chmod(tables().c_str(), 0777);
   Command command;
   command.argv = {HOLDFAST_TOOL, "dump", Pid(running), "--tables", tables()};

@@ -102,7 +102,7 @@ TEST_F(Resident, IsUnbiasedAtTheDefault) {
       SCOPED_TRACE(function);
       const double p = 1 - std::exp(-of.bytes / of.blocks / (512 << 10)), each = of.resident / of.blocks;
       const double error = each * std::sqrt(of.blocks * (1 - p) / (p * p) * p);
-      // 5: a hundred numbers are looked at, of which one in 1.7 million may be so far off.
+      // 5 sigma: one in 1.7 million numbers is farther off, and the test compares a hundred.
       EXPECT_NEAR(Of(profile.SumLeaf(function), "resident_space"), of.resident, 5 * error + 1);
       of_all += of.blocks * each * each * (1 - p) / p;
       expected += of.resident;

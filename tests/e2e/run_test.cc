@@ -264,7 +264,7 @@ TEST_F(RunTest, AProgramMayBeHandedToTheLoader) {
   ExpectKnownHeap(r.out);
 }
 
-// Whose free knows its own blocks only: what another allocator in the tool's process gives out must not come to it.
+// The allocator's free accepts only its own blocks, so the tool must not pass it a block of another allocator.
 TEST_F(RunTest, TheToolWorksBelowAPreloadedAllocator) {
   for (const std::string& preload : {std::string(HOLDFAST_PROGRAMS "/own_blocks_only.so"),
                                      Library() + ":" HOLDFAST_PROGRAMS "/own_blocks_only.so"}) {

@@ -39,7 +39,7 @@ TEST_F(Snapshots, CountersNeverDecrease) {
       std::string key;
       for (const DecodedFrame& frame : sample.frames) key += std::to_string(frame.address) + " ";
       for (const auto& [label, value] : sample.numbers) key += label + std::to_string(value);
-      EXPECT_TRUE(now.emplace(key, sample.values).second) << "a stack stands there twice: " << key;
+      EXPECT_TRUE(now.emplace(key, sample.values).second) << "a stack is listed twice: " << key;
     }
     for (const auto& [key, values] : last) {
       ASSERT_TRUE(now.count(key)) << "a stack is gone: " << key;

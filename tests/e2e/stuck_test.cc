@@ -74,7 +74,7 @@ TEST_F(Stuck, TwoThreadsInTwoOrdersAreADeadlockAndShownFirst) {
   EXPECT_TRUE(bad.exited(2)) << bad.Describe();
   EXPECT_THAT(bad.err, HasSubstr("--plumbing ("));
 
-  // So is it in a snapshot, of which every view of it says so first.
+  // A snapshot contains the deadlock, too, and every view of the snapshot says so first.
   const RunResult dump = RunTool({"dump", "--tables", tables(), std::to_string(program->pid())});
   EXPECT_TRUE(dump.exited(0)) << dump.Describe();
   EXPECT_THAT(dump.err, HasSubstr("deadlock: 2 threads wait for each other, since "));

@@ -73,7 +73,7 @@ TEST_F(Surroundings, AlmostNoDescriptors) {
 }
 
 TEST_F(Surroundings, NoMoreProcesses) {
-  if (!IsRoot()) GTEST_SKIP() << "needs root to become a user whose processes can be counted";
+  if (!IsRoot()) GTEST_SKIP() << "needs root to become another user and count that user's processes";
   chmod(tables().c_str(), 0777);
   std::filesystem::create_directories(out());
   chmod(out().c_str(), 0777);

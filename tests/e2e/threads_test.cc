@@ -53,7 +53,7 @@ TEST_P(Threads, AreCountedWhereTheyAreCreatedAndAliveUntilTheyEnd) {
   ExpectAllWhole();
 }
 
-// Of those that were cancelled or ended by a system call nobody is told: the exporter looks while the process lives.
+// No wrapper sees a thread that is cancelled or ends by a system call, so the exporter looks for ended threads while the process runs.
 TEST_F(Threads, CancelledThreadsDisappearFromSnapshots) {
   Running running(CommandFor(Launch::kExec, {"known_threads", "cdl", "wait"}, {{"snapshot-every", "200ms"}}));
   ASSERT_TRUE(running.WaitForOutput("threads leaks 7 7"));

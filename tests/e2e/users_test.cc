@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BecomesAnother, ::testing::ValuesIn(Ways()), [](c
   return info.param.way + "_" + LaunchName(::testing::TestParamInfo<Launch>(info.param.launch, 0));
 });
 
-// As gosu does it, which is static: the kernel shows that root is behind it.
+// Changes the user like gosu, which is static. The kernel shows that root started the process.
 TEST_F(Users, AnUnseenChangeOfUserIsVouchedForWhileItLives) {
   for (const Launch launch : {Launch::kPreload, Launch::kRun}) {
     std::filesystem::remove_all(out());
@@ -133,7 +133,7 @@ TEST_F(Users, AnUnseenChangeOfUserIsVouchedForWhileItLives) {
   }
 }
 
-// Its table is made afterwards, and nothing shows that root is behind it.
+// The table is made after the change of user, and nothing shows that root started the process.
 TEST_F(Users, ATableThatNobodyVouchesForIsNamedByRunAndCollectAndTakenOnRequest) {
   Options options = kEvery;
   options["profiles"] = "heap";
@@ -364,7 +364,7 @@ TEST_F(Users, NoFolderButTheOneThatWasMadeIsGivenItsMode) {
   Options options = kEvery;
   options["out"] = made;
   const Command program = CommandFor(Launch::kPreload, {"endings", "return"}, options);
-  // Of all folders on the way the last, whose making is tried for each.
+  // Fails the mkdir of the last folder on the path.
   const auto parts = static_cast<long>(std::count(made.begin(), made.end(), '/'));
   std::vector<std::string> argv = {ProgramPath("fail_syscalls"), folder() + "/calls",   "after",
                                    std::to_string(SYS_mkdirat),  std::to_string(parts), "env"};
@@ -489,7 +489,7 @@ TEST_F(Users, AUserNamesNoProgramThatRootExecutes) {
     EXPECT_EQ(ReadFile(proof), "") << helper;
     // The exporter has the library, too, there, and is no program that is profiled.
     for (const ProfileName& profile : ListProfiles("/")) EXPECT_NE(profile.program, "holdfast") << profile.path;
-    // What the helper's own program is told reaches it only where nothing of ours was in between.
+    // A dynamic helper has the library, which removes the user's options; a static one passes them on.
     EXPECT_EQ(Tables().size(), std::string(helper) == "setuid_helper" ? 0u : 1u) << ::testing::PrintToString(Tables());
     for (const std::string& table : Tables()) std::filesystem::remove(tables() + "/" + table);
   }

@@ -1,4 +1,4 @@
-// A table whose bytes are changed anywhere: read or refused with a message, never a crash. The input is laid over a
+// A table with changed bytes anywhere is read, or refused with a message, and never causes a crash. The input is laid over a
 // whole small table in pieces of (offset, length, bytes), so that the fuzzer need not invent a table.
 #include <cstdint>
 #include <cstring>

@@ -47,7 +47,7 @@ static void Said(const char* what, long result) {
   printf("%s: %ld%s%s\n", what, result, result < 0 ? ", " : "", result < 0 ? strerror(errno) : "");
 }
 
-// The rest of the program in a process whose mounts are its own. The caller goes on when that one has ended.
+// Runs the rest of the program in a child with its own mounts. The caller goes on when the child has ended.
 static int OwnMounts(void) {
   const pid_t child = fork();
   if (child != 0) {

@@ -165,7 +165,7 @@ static void DeepInCoroutine(void) {
   deep[0] = deep[sizeof deep - 1] = 1;
   free(on_some_stack(100));
 }
-// Code without unwind tables, whose frame pointer leads there.
+// Code without unwind tables; its frame pointer leads to the forbidden page.
 static void* (*compiled)(void* frame, void* (*allocate)(size_t), size_t bytes);
 static void BelowForbidden(void) {
   for (int i = 0; i < 50; ++i) free(compiled(below_thread + kForbidden + 64, on_some_stack, 100));

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-// ---- code without unwind tables, whose frame pointer leads to words of a plugin that were left on the stack ----
+// ---- code without unwind tables; its frame pointer leads to a plugin's words that were left on the stack ----
 
 typedef void* (*Compiled)(void* frame, void* (*allocate)(size_t), size_t bytes);
 

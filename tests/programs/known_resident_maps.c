@@ -17,7 +17,7 @@
 //     on_huge_pages     8 MiB for which the kernel was asked for huge pages; one byte was written in each of three of these
 //     put_away          with the mode `swap`: 256 pages, written, which the kernel was asked to swap out (MADV_PAGEOUT); the line
 //                       `swapped bytes` says how many it did
-//     start_threads     with the mode `stacks`: 6 sleeping threads with stacks of 1 MiB, of which they used 10, 20 … 60 pages
+//     start_threads     with the mode `stacks`: 6 sleeping threads with stacks of 1 MiB that used 10, 20 … 60 pages of them
 //     pool              256 pages, written; blocks have 100 of them, as reported through holdfast.h: the row has the others
 //
 // fork: a child lives meanwhile, and has a mapping of its own. wait: prints `ready` and waits for its input to end. many:

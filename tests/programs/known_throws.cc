@@ -167,7 +167,7 @@ static long Seconds(int rate) {
   return (end.tv_sec - start.tv_sec) * 1000000000L + end.tv_nsec - start.tv_nsec;
 }
 
-// Over a loop of which each turn is a sample.
+// Interrupts a loop in which each iteration is sampled.
 static int InHandler() {
   signal(SIGALRM, ThrowsInHandler);
   const itimerval soon = {{0, 2000}, {0, 2000}}, never = {};
@@ -266,7 +266,7 @@ int main(int argc, char** argv) {
   pthread_join(thread, nullptr);
   Say("throws_on_little_stack", "double", "-", 1);
 
-  // A storm of signals, each of which throws and catches, over a thread that does the same.
+  // Many signal handlers throw and catch, and interrupt a thread that does the same.
   signal(SIGALRM, ThrowsInHandler);
   const itimerval soon = {{0, 500}, {0, 500}}, never = {};
   setitimer(ITIMER_REAL, &soon, nullptr);

@@ -52,7 +52,7 @@ static void Sets(void) {
   puts("expect kind=write 1000 50000 0 0");
 }
 
-// Labels of which all are kept, and the rest, for which there is no room.
+// As many labels as there is room for, and some more.
 static void Many(void) {
   char tenant[32];
   for (int i = 0; i < 10000; ++i) {

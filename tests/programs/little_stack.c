@@ -196,7 +196,7 @@ static void FindSmallest(void) {
   printf("%s: lives with %zu bytes\n", chosen->name, *lived);
 }
 
-// In a process each, whose first call this is.
+// Each call is the first one of a new process.
 static void FindSmallestAtFirst(void) {
   size_t smallest = 0;
   for (left = kStep; left <= kMax; left += kStep) {

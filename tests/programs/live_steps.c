@@ -1,4 +1,4 @@
-// For each line on standard input: 100 blocks of 1,000 bytes, of which 10 stay, and one wait for a mutex that another thread
+// For each line on standard input: allocates 100 blocks of 1,000 bytes, keeps 10, and waits once for a mutex that another thread
 // holds until the waiter sleeps. Answers "done N"; ends with the input. A line that begins with d starts a deadlock of two
 // other threads instead: "stuck" once both sleep in it. For tests that read a running program.
 #define _GNU_SOURCE

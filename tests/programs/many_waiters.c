@@ -1,5 +1,5 @@
 // The given number of threads wait for one mutex at the same time, each with a small stack.
-//     many_waiters THREADS        77: this machine does not allow so many threads
+//     many_waiters THREADS        77: this machine does not allow that number of threads
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -99,7 +99,7 @@ static void Break(void) {
   // Below where the heap begins nothing happens, and libc says that it did.
   Must(sbrk(-(intptr_t)(64 * MIB)) == second + 8192 && set_break((void*)4096) == 0, "brk");
   Must(sbrk(0) == second + 8192, "the end of the heap");
-  // 17,388 up to `second` + 5,000; 6,000 less leaves 11,388; then 21,000 from there, of which 11,808 went again.
+  // 17,388 up to `second` + 5,000; 6,000 less leaves 11,388; then 21,000 from there; 11,808 of them were unmapped again.
   Say("raise_break", "brk", 2, 17388, 1, 11388);
   Say("set_break", "brk", 1, 21000, 1, 9192);
 }

@@ -121,7 +121,7 @@ int main(void) {
   for (int i = 0; i < kCount; ++i) memset(blocks[i] = allocate(1000), i, 1000);
   for (int i = 0; i < kCount; i += 2) Free(blocks[i]);
   for (int i = 1; i < kCount; i += 4) i % 8 == 1 ? FreeSized(blocks[i], 1000) : FreeByPointer(blocks[i]);
-  // 25 are left, of which 5 become others.
+  // 25 are left, and 5 of them are reallocated.
   for (int i = 3; i < 23; i += 4) memset(blocks[i] = reallocate(blocks[i], 5000), 1, 5000);
   Expect("allocate", kCount, 100000, 20, 20000);
   Expect("reallocate", 5, 25000, 5, 25000);
@@ -131,7 +131,7 @@ int main(void) {
   void* aligned = allocate_aligned(3000);
   Use(aligned);
   Expect("allocate_aligned", (size_t)aligned % 4096 == 0, 3000, 1, 3000);
-#ifndef JEMALLOC  // whose rallocx takes no null
+#ifndef JEMALLOC  // rallocx accepts no null pointer
   if (reallocate(NULL, 77) == NULL) return 1;
   Expect("reallocate", 6, 25077, 6, 25077);
 #else
@@ -139,7 +139,7 @@ int main(void) {
   if (resize(blocks[3], 5100) < 5100) return 1;
   Expect("reallocate", 5, 25000, 4, 20000);
   Expect("resize", 1, 5100, 1, 5100);
-  // The end of a life that is none of a temporary: at once, but by who allocates anew.
+  // A short life that is not a temporary's: the block is freed at once, but by a reallocation.
   for (int i = 0; i < 10; ++i) dallocx(grown(short_lived(1000), 20000), 0);
   for (int i = 0; i < 10; ++i) {
     void* block = short_lived(5000);  // of a class of 5,120

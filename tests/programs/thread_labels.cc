@@ -118,7 +118,7 @@ void* Worker(void* number) {
 void Many() {
   for (size_t i = 0; i < 200; ++i) Run(Worker, reinterpret_cast<void*>(i));
 }
-// Of which none says anything without its number.
+// The names differ in more than a number.
 void* Different(void* number) {
   char name[16];
   snprintf(name, sizeof name, "%c%c-task", static_cast<int>('a' + reinterpret_cast<size_t>(number) / 26),

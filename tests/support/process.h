@@ -24,7 +24,7 @@ struct Command {
   std::string input = {};                           // on standard input; then it is closed
   std::vector<std::pair<int, rlim_t>> limits = {};  // RLIMIT_…, set in the child just before exec
   int uid = -1;                                     // become this user (and drop all groups) before exec
-  bool own_group = false;  // a process group of its own, whose leader's parent is in this session: it can be stopped
+  bool own_group = false;  // a new process group; its leader's parent is in this session, so the group can be stopped
   double timeout_seconds = 60;
 };
 
@@ -38,7 +38,7 @@ struct RunResult {
 
   bool exited(int code) const;
   bool killed_by(int signal) const;
-  // No wait of ours was added, as far as can be said on a busy machine, where the same program may take several times as long.
+  // Returns whether we added no wait. On a busy machine the same program may take several times as long, so this is approximate.
   bool AboutAsFastAs(const RunResult& bare) const;
   std::string Describe() const;  // one paragraph for failure messages
 };

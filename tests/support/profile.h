@@ -60,7 +60,7 @@ struct Decoded {
 };
 
 // Reads and checks a file: gzip whole, protobuf whole, ids 1..N, strings valid UTF-8, addresses non-zero and unique,
-// values not negative, 0 ≤ inuse ≤ alloc, at most four value types. What does not hold stands in `error`.
+// values not negative, 0 ≤ inuse ≤ alloc, at most four value types. The first violation is in `error`.
 Decoded Decode(const std::string& path);
 
 // A file name in its parts: <program>.<pid>.<seq>.<kind>.pb.gz

@@ -248,7 +248,7 @@ void Profiled::ExpectKnownHeap(const std::string& output) {
     EXPECT_EQ(found.alloc_space, known.alloc_space) << known.function << ", alloc_space";
     EXPECT_EQ(found.inuse_objects, known.inuse_objects) << known.function << ", inuse_objects";
     EXPECT_EQ(found.inuse_space, known.inuse_space) << known.function << ", inuse_space";
-    EXPECT_EQ(files, known.alloc_objects > 0 ? 1 : 0) << known.function << " is in so many processes' files";
+    EXPECT_EQ(files, known.alloc_objects > 0 ? 1 : 0) << known.function << " is in this number of processes' files";
   }
 }
 

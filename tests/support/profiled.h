@@ -68,7 +68,7 @@ class Profiled : public ::testing::Test {
   // Runs it, and waits until the exporter has taken the last table away.
   RunResult RunAs(Launch launch, std::vector<std::string> argv, const Options& options = {});
   RunResult RunAndSettle(const Command& command);
-  // Gives a running waits_for_input so many lines, each when a snapshot is newer than the last one; until all has settled.
+  // Gives a running waits_for_input `steps` lines, each when a snapshot is newer than the last line, until all files are complete.
   void StepThroughSnapshots(Running* running, int steps);
   // Runs `holdfast` with these arguments.
   static RunResult RunTool(std::vector<std::string> arguments, const std::string& cwd = "");
@@ -76,7 +76,7 @@ class Profiled : public ::testing::Test {
   static RunResult RunGoPprof(const std::vector<std::string>& arguments);
 
   std::vector<pid_t> Exporters() const;     // that serve this output folder
-  std::vector<std::string> Tables() const;  // table files that still lie there
+  std::vector<std::string> Tables() const;  // table files that still exist
   // True once no table is left: every profile is in place. The exporter promises 5 s, on a machine that is not overloaded.
   // False after `seconds`, or when for so long nobody was there who would take them away.
   bool Settled(double seconds = 30, double unserved = 5) const;

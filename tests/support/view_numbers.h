@@ -111,7 +111,7 @@ inline ViewNumbers ParseOurPeek(const std::string& csv) {
   return numbers;
 }
 
-// A call tree as what pprof makes of stacks: a function or a call that stands in a path twice counts once.
+// Sums up a call tree as pprof does for stacks: a function or call that occurs twice in a path counts once.
 inline ViewNumbers ParseOurTree(const std::string& csv) {
   ViewNumbers numbers;
   std::vector<std::string> path;

@@ -1,6 +1,5 @@
-// A program whose functions are inlined into each other many levels deep, for the tests of source lines: containers,
-// strings, regular expressions, lambdas, destructors and cold paths. It does something, so that none of it can be left
-// out; what it does does not matter.
+// Functions inlined into each other many levels deep, for the tests of source lines: containers, strings, regular
+// expressions, lambdas, destructors and cold paths. The program uses all results, so that the compiler keeps the code.
 #include <algorithm>
 #include <cstdio>
 #include <deque>

@@ -35,7 +35,7 @@ struct Made {
   }
 };
 
-// Under an interval of a GiB each of these stands for a GiB.
+// With an interval of a GiB each of these represents a GiB.
 TEST(Account, AnEstimateAboveTheTruthIsCutToItsMappings) {
   Made made;
   made.input.blocks = {{0x1000100, 4096, 1 << 30}, {0x2000100, 64 * kPage, 1 << 30}};

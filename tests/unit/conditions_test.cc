@@ -1,4 +1,4 @@
-// Waits for conditions, whose signals make waiters for the mutex.
+// Waits for conditions; a signal makes a waiter for the mutex.
 #include "tests/unit/single_steps.h"
 #include "tests/unit/waits_fixture.h"
 
@@ -19,7 +19,7 @@ class Conditions : public Waits {
     }
     Unlock();
   }
-  // `awake`: so many may not be asleep yet.
+  // `awake`: the number of waiters that may not be asleep yet.
   void Signal(bool all, uint64_t awake) {
     const ConditionWaiters waiters = WaitersOfCondition(&condition_);
     const uint64_t asleep = waiters.count - awake;
@@ -151,7 +151,7 @@ TEST_F(Conditions, SignalsWithoutWaitersReleaseTheSlot) {
   EXPECT_EQ(lock_watch[kWokenTable].taken, 0u);
 }
 
-// A signal stands for a waiter of the mutex: somebody is about to take both away.
+// A signal represents a waiter for the mutex until a thread consumes both.
 TEST_F(Conditions, KeepTheirSlotAsLongAsASignalIsLeft) {
   Both both;
   BeginBoth(false, &both);

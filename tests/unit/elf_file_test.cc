@@ -1,4 +1,4 @@
-// ElfFile on whole and on damaged files: what does not lie in the file is not there, and nothing else is read.
+// ElfFile on complete and on damaged files: parts outside the file are missing, and nothing else is read.
 #include "report/names/elf/elf_file.h"
 
 #include <fcntl.h>

@@ -59,7 +59,7 @@ TEST(HashIndex, FindsEachOfAMillionAgainAndLooksAtHardlyAnyOther) {
   const std::vector<uint64_t> hashes = Hashes(1'000'000);
   std::vector<Offset> made;
   for (const uint64_t hash : hashes) made.push_back(records.FindOrAdd(hash));
-  EXPECT_LT(records.looked_at_, 1000u) << "of others, whose upper half is the same";
+  EXPECT_LT(records.looked_at_, 1000u) << "of others with the same upper half";
   for (size_t i = 0; i < hashes.size(); ++i) ASSERT_EQ(records.FindOrAdd(hashes[i], false), made[i]) << i;
   std::sort(made.begin(), made.end());
   EXPECT_EQ(std::unique(made.begin(), made.end()), made.end());
@@ -73,7 +73,7 @@ TEST(HashIndex, HashesOfOneSlotAreFoundUntilItIsFull) {
   std::vector<Offset> made;
   for (uint64_t i = 0; i < 2000; ++i) made.push_back(records.FindOrAdd(i << 32 | uint64_t{0xffe} << 52));
   const auto full = static_cast<uint64_t>(std::find(made.begin(), made.end(), 0u) - made.begin());
-  // Of the older generation they are copied as far as there is room in the newest.
+  // Hashes of the older generation are copied while the newest has room.
   EXPECT_GE(full, HashIndex::kLastWindow);
   EXPECT_LE(full, HashIndex::kWindow + HashIndex::kLastWindow);
   EXPECT_TRUE(std::all_of(made.begin() + static_cast<ptrdiff_t>(full), made.end(), [](Offset at) { return at == 0; }));

@@ -195,7 +195,7 @@ TEST_F(Holds, ThatWereAttributedByOthersMeanwhileAreNotAttributedTwice) {
   EndWait(&wait, false);
 }
 
-// Divided among those who wait, as far as their stacks are known.
+// A hold is divided among the waiters with known stacks.
 TEST_F(Holds, HoldsAreDividedAmongSeveralWaiters) {
   struct {
     LockWait second, first;

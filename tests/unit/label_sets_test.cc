@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// "key=value,…" as it lies in the table.
+// "key=value,…" as in the table.
 std::string TextOf(SharedTable* table, TaggedPc frame) {
   if (frame == 0) return "";
   EXPECT_TRUE(IsLabels(frame));
@@ -52,7 +52,7 @@ TEST_F(LabelSets, AreTheSameInWhateverOrderTheyAreSet) {
   EXPECT_EQ(Text(WithLabel(WithLabel(both, "a", "1"), "z", "2")), "a=1,kind=write,tenant=acme,z=2,");
 }
 
-// Names of which one begins another, bytes of which one has the highest bit.
+// One name is a prefix of another, and one has a byte with the highest bit set.
 TEST_F(LabelSets, KeysAreComparedInFull) {
   uint16_t set = 0;
   for (const char* key : {"ab", "a", "abc", "\xc3\xa4", "b"}) set = WithLabel(set, key, key);

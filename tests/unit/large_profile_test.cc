@@ -1,7 +1,7 @@
 // A profile of 1,000,000 samples and 100,000 locations, stacks of 30 frames that are all different: every view and every
 // export of the tool as it ships takes under 2 s of processor time and 1 GB; a comparison of two such profiles, too.
-// (Callgrind's text, whose size is the number of different calls, takes longer.) What reads many files, writes a profile
-// or a page has bounds of its own.
+// (Callgrind's text takes longer, because its size is the number of different calls.) Commands that read many files, or write
+// a profile or page, have their own bounds.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

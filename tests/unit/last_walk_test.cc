@@ -130,7 +130,7 @@ TEST_F(LastWalks, NoWordThatItReadMayBeAnother) {
               EXPECT_GT(last_->walked(), 0) << "word " << &each - words.data() << ", bit " << bit;
               *each.place = each.word;
             }
-            // A return address of 0 is an end, too, as long as it stands there.
+            // A return address of 0 is an end, too, while it is there.
             *each.place = 0;
             Compare(caller_);
             *each.place = each.word;

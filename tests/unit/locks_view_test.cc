@@ -19,8 +19,8 @@ constexpr char kHolder[] =
     "store::Table<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, Row, "
     "std::allocator<Row> >::Compact(std::vector<Row, std::allocator<Row> > const&)";
 
-// A mutex profile in which a lock is contended, one lies in a block, threads park on futexes of their own, others contend
-// for one, and all wait for work most of the time.
+// A mutex profile: one lock is contended, one is inside a block, some threads park on futexes of their own, others contend
+// for one futex, and all wait for work most of the time.
 Profile LockProfile() {
   Profile p = StackProfile({{std::string("main;worker;std::mutex::lock()"), 10},
                             {std::string("main;") + kHolder + ";std::lock_guard<std::mutex>::~lock_guard()", 20},

@@ -19,8 +19,8 @@ using ::testing::Not;
 
 UnnamedCode CodeOf(const std::vector<Stack>& stacks) {
   const Profile profile = StackProfile(stacks);
-  Plumbing whose = Plumbing::Make(profile, {}).value();
-  return UnnamedCodeOf(profile, FindMetric(profile, "inuse_space").value(), &whose);
+  Plumbing plumbing = Plumbing::Make(profile, {}).value();
+  return UnnamedCodeOf(profile, FindMetric(profile, "inuse_space").value(), &plumbing);
 }
 
 TEST(UnnamedCode, IsWhatTheOwnerOrHalfOfTheStackHasNoNameIn) {

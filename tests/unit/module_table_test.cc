@@ -164,7 +164,7 @@ struct Plugin {
   CaptureStack(HOLDFAST_CALLER(), &bounds, static_cast<StackTrace*>(trace));
 }
 
-// The tag of the frame that lies in the plugin, by a real capture through it.
+// Returns the tag of the plugin's frame, from a real capture through it.
 int TagInTrace(const Plugin& plugin) {
   static StackTrace trace;
   plugin.call(CaptureCaller, &trace);
@@ -336,7 +336,7 @@ TEST_F(ModuleTable, TooManyModulesLeaveTheLaterOnesUnnamedAndCountedOnce) {
   EXPECT_EQ(fakes->Sight(20, 30), 0) << "elsewhere there is room";
 }
 
-// A thread whose turn does not come for 20 ms on a busy machine is not waited for; then that is counted.
+// A thread that does not run for 20 ms on a busy machine is not waited for, and the loss is counted.
 TEST_F(ModuleTable, WhileAnotherModuleIsRecordedThisOneWaits) {
   constexpr int kRounds = 300;
   int unrecorded = 0;
@@ -372,7 +372,7 @@ TEST_F(ModuleTable, CodeAtTheAddressOfAnUnloadedPluginIsNotThePlugins) {
                                      0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
   void* const made = mmap(reinterpret_cast<void*>(page), 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (made != reinterpret_cast<void*>(page)) GTEST_SKIP() << "something else lies there already";
+  if (made != reinterpret_cast<void*>(page)) GTEST_SKIP() << "something else is mapped there already";
   memcpy(made, kCode, sizeof kCode);
   static StackTrace trace;
   reinterpret_cast<void (*)(void (*)(void*), void*)>(made)(CaptureCaller, &trace);

@@ -1,4 +1,4 @@
-// Whose a sample is, what is only plumbing, and names as they can be read: the golden lists, and profiles made for it.
+// Owners of samples, plumbing, and short names: the golden lists, and profiles made for these tests.
 #include "report/analysis/profiles/plumbing.h"
 
 #include <gtest/gtest.h>
@@ -365,7 +365,7 @@ TEST(Owners, ASharedHelperIsNamedItself) {
 
 TEST(Owners, ACommonPathIsNotABranch) {
   EXPECT_EQ(Headline({{"main;run;work;malloc", 95}, {"main;init;malloc", 5}}), "work 95");
-  // One way, of which each function calls the next: nothing tells them apart.
+  // Each function calls only the next one, so nothing distinguishes them.
   EXPECT_EQ(Headline({{"worker;serve;parse;malloc", 60}, {"main;load;malloc", 40}}), "parse 60, for worker");
   EXPECT_EQ(Headline({{"main;walk;walk;grow;malloc", 60}, {"main;walk;malloc", 40}}), "grow 60");
 }

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Bytes of an ELF file: a header, the segments, and whatever lies behind them.
+// Bytes of an ELF file: a header, the segments, and the rest.
 struct TinyElf {
   Elf64_Ehdr header{};
   std::vector<Elf64_Phdr> segments;

@@ -228,7 +228,7 @@ TEST_F(RememberedWalks, TheUsualNextFrameIsComparedFirst) {
     const uint32_t place = memory_->PlaceOf(*kept[static_cast<size_t>(other)]);
     EXPECT_THAT(kept[0]->nexts, ::testing::Contains(place / alignof(RememberedWalk)));
   }
-  // By that those before are told apart.
+  // The numbers distinguish the walks before this one.
   std::set<int> numbers;
   for (const RememberedWalk* walk : kept) numbers.insert(walk->number % RememberedWalk::kNexts);
   EXPECT_EQ(numbers.size(), kept.size());

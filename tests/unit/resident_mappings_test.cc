@@ -84,7 +84,7 @@ TEST_F(ResidentMappings, MemoryOfBlocksIsNotCountedTwice) {
   EXPECT_EQ(Of(kOther).bytes, 15.0 * kPage);
 }
 
-// An allocator in the program that maps chunk by chunk on different stacks: all of it is full of blocks, of which only one was sampled.
+// An allocator in the program maps chunk by chunk on different stacks. All chunks are full of blocks, but only one block was sampled.
 TEST_F(ResidentMappings, AnOverestimateOfARowIsTakenFromItsFunction) {
   pagemap_.Set(0x1000000, MadePagemap::kHere, 64);
   ranges_ = {{0x1000000, 0x1010000, false, kFirst, 7},
@@ -104,7 +104,7 @@ TEST_F(ResidentMappings, AnOverestimateOfARowIsTakenFromItsFunction) {
 TEST_F(ResidentMappings, TheSumOfAFunctionStays) {
   pagemap_.Set(0x1000000, MadePagemap::kHere, 32);
   ranges_ = {{0x1000000, 0x1004000, false, kFirst, 7}, {0x1004000, 0x1020000, false, kSecond, 8}};
-  blocks_ = {{0x1000000, 4 * kPage, 8 * kPage, kBlocks}};  // stands for 10.2 pages, of a mapping of 4
+  blocks_ = {{0x1000000, 4 * kPage, 8 * kPage, kBlocks}};  // represents 10.2 pages, but the mapping has 4
   Look();
   EXPECT_EQ(Of(kFirst).resident, 0);
   EXPECT_NEAR(Of(kBlocks).resident + Of(kSecond).resident, 32.0 * kPage, 1);

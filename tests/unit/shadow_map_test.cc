@@ -65,7 +65,7 @@ TEST_F(ShadowMap, SmallBlocksHaveAWordEach) {
   }
 }
 
-// Also in the last word of a chunk, whose neighbour is another one's or was never made.
+// Also in the last word of a chunk: the next chunk belongs to another block, or was never made.
 TEST_F(ShadowMap, LargerBlocksHaveTheirSizeInTheSecond) {
   for (const uint64_t bytes : {17ul, 18ul, 19ul, 100ul, 1024ul, 1025ul, uint64_t{kLargestShadowed}}) {
     for (const uintptr_t address : {kStart, kStart + kChunkBytes - kShadowGrain}) {

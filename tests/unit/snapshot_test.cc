@@ -161,7 +161,7 @@ TEST(ReadSnapshot, NothingBehindWhatHasPagesIsRead) {
   MadeTable table;
   const Offset stack = table.AddStack({0x10});
   table.head().backed = table.head().used.load();
-  table.AddHeapRow(stack, 1, 1, 0);  // lies behind
+  table.AddHeapRow(stack, 1, 1, 0);  // beyond the pages
   ExpectCorrupt(table, "bad row");
 }
 

@@ -43,7 +43,7 @@ TEST(StackTable, SharedOuterFramesAreStoredOnce) {
     return nodes.size();
   };
   EXPECT_EQ(nodes_after({100, 8, 7, 6, 5, 4, 3, 2, 1}), 2u);
-  EXPECT_EQ(nodes_after({101, 8, 7, 6, 5, 4, 3, 2, 1}), 2u) << "the innermost frames stand in the stack";
+  EXPECT_EQ(nodes_after({101, 8, 7, 6, 5, 4, 3, 2, 1}), 2u) << "the innermost frames are in the stack itself";
   EXPECT_EQ(nodes_after({8, 7, 6, 5, 4, 3, 2, 1}), 2u);
   EXPECT_EQ(nodes_after({101, 9, 7, 6, 5, 4, 3, 2, 1}), 3u);
   EXPECT_EQ(nodes_after({4, 3, 2, 1}), 3u);
@@ -77,7 +77,7 @@ TEST(StackTable, APathAndATraceOfTheSameFramesAreOneStack) {
   }
 }
 
-// How often each stands in the lists, of those that have rows: of a race more may be there.
+// Returns how often each stack with rows is in the lists. A race may leave more stacks, but they have no rows.
 std::map<std::vector<TaggedPc>, int> StacksByFrames(SharedTable* table) {
   std::map<std::vector<TaggedPc>, int> by_frames;
   for (const auto& list : table->header()->stack_lists) {
@@ -364,8 +364,8 @@ TEST(StackTable, AFullTableSearchesOnlyTheList) {
   }
 }
 
-// After each instruction of what finds or makes one, beside so many others: another thread makes more, among them the same, or the
-// thread jumps out of a signal handler.
+// Interrupts the code that finds or makes a child after each of its instructions, beside this number of other children: another
+// thread makes more, among them the same one, or the thread jumps out of a signal handler.
 TEST(StackTable, AStoppedOrEscapedThreadDuplicatesNoChild) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer's own code cannot be stopped at each instruction";

@@ -190,7 +190,7 @@ void CompareAtInstruction(int) {
   } else {
     ++stepped.cut;
   }
-  // A trace that was cut has to be right as far as it goes.
+  // The frames of a cut trace must be right.
   for (int i = 0; i < traces.ours.depth; ++i) {
     if (i < traces.oracle_depth && PcOf(traces.ours, i) == traces.oracle[i]) continue;
     if (stepped.wrong++ == 0) stepped.first_wrong = ::testing::PrintToString(SameFrames(traces).message());

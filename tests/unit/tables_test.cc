@@ -128,7 +128,7 @@ TEST(SharedTable, ListsInARecordPointPastIt) {
   SharedTable* table = UseAnonymousTable();
   ASSERT_TRUE(MakeSpecialStacks(table));
   const auto of_shard = [](uint16_t shard) { thread_state.shard = shard; };
-  for (uint16_t shard : {0, 1}) {  // each has room now, the latter behind that of the former
+  for (uint16_t shard : {0, 1}) {  // each has room now, the second after the first
     of_shard(shard);
     ASSERT_NE(table->New<Row>(), nullptr);
   }
@@ -152,7 +152,7 @@ TEST(SharedTable, ListsInARecordPointPastIt) {
   of_shard(0);
 }
 
-// A block whose free is not seen would be a leak that is none; one whose age is not known is just that.
+// A missed free would be a false leak; an unknown age does less harm.
 TEST(SharedTable, AgesLeaveRoomForWhatKnowsWhichBlocksLive) {
   SharedTable* table = UseAnonymousTable(4 << 20);
   ASSERT_TRUE(MakeSpecialStacks(table));

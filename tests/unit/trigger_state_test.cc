@@ -168,8 +168,7 @@ TEST(LimitState, TheLastOneHasNearlyAllAndTheFirstComesInTime) {
       EXPECT_LE(due.size(), 6u);
       EXPECT_GE(due.front(), 0.5);
       EXPECT_LE(due.front(), 0.91);
-      EXPECT_GE(due.back(), std::min(0.9, 1 - 8.0 / static_cast<double>(limit) - 0.02))
-          << "as far as there is room for it";
+      EXPECT_GE(due.back(), std::min(0.9, 1 - 8.0 / static_cast<double>(limit) - 0.02)) << "if there is room for it";
     }
   }
 }

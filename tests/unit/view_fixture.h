@@ -33,7 +33,7 @@ struct Stack {
   int64_t allocated_bytes = -1, allocated_objects = -1;  // -1: what is in use, nothing was freed
 };
 
-// A heap profile, sampled at every byte; a function lies in line 1 of
+// A heap profile, sampled at every byte; each function is in line 1 of
 // main.cc. Labels: bytes, thread (`thread`; "": none).
 inline Profile StackProfile(const std::vector<Stack>& stacks, std::string_view thread = "worker") {
   Profile p;

@@ -180,7 +180,7 @@ TEST_F(Views, ByObjectFilePackageLineAndLabel) {
             "thread.\n");
 }
 
-// Files of Holdfast have no label for threads: the function that each was started with stands for it.
+// Holdfast's files have no label for threads, so a thread is identified by its start function.
 TEST_F(Views, ByThreadWithoutALabelUsesTheStartFunction) {
   const Profile p =
       StackProfile({Stack{"libc.so.6!_start;libc.so.6!__libc_start_main;main;app::serve()", 1},

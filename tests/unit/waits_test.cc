@@ -1,4 +1,4 @@
-// Who waits: our own work in it, when it is counted, and places whose stack is known.
+// Waiters: our own work during a wait, when a wait is counted, and call sites with a known stack.
 #include <vector>
 
 #include "tests/unit/waits_fixture.h"
@@ -99,7 +99,7 @@ TEST_F(Waits, OfHandlersAreCountedAtOnceAndNothingTwice) {
   EXPECT_EQ(Sum(&LockCounters::waits), 2u);
 }
 
-// ---- Call sites whose stack is known ----
+// ---- Call sites with a known stack ----
 
 class CallSites : public Waits {
  protected:

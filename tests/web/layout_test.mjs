@@ -88,7 +88,7 @@ test("System frames on top go into the root, in the graph alone", async () => {
   await close();
 });
 
-test("Values stand in the boxes that have room", async () => {
+test("Boxes with room show their values", async () => {
   const { page, close, go } = await open(report([{ samples: [heap(["main", "wide"], 900), heap(["main", "x"], 100)] }]), plain);
   // The same picture but for the figures: what is drawn right of the name of “wide”.
   const ink = () => page.getByTestId("flame-canvas").evaluate((canvas) => {

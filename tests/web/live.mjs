@@ -129,7 +129,7 @@ export async function look(url, { colorScheme = "light", width = 1400, height = 
     until: (shows, argument) => page.waitForFunction(shows, argument, { timeout: patience }),
     untilTotal: (text) => page.waitForFunction((wanted) => document.querySelector("[data-testid=total]")?.innerText === wanted, text, { timeout: patience }),
     snapshots: async () => Number(/^\D*(\d+) snapshots/.exec(await page.locator(".timeline-text").innerText())?.[1] ?? 1),
-    /** After so many more answers of the feed. */
+    /** Waits for this number of further answers of the feed. */
     answers: async (count) => {
       for (let i = 0; i < count; ++i) await page.waitForResponse((response) => /\/live\?/.test(response.url()));
     },

@@ -98,7 +98,7 @@ test("A program that gets into a deadlock turns the panel red, with the function
   await one.end("SIGKILL");
 });
 
-test("Who waits for a lock stands there with the lock, its holder and how many are behind", async () => {
+test("A waiter is shown with the lock, its holder and the number of waiters behind the holder", async () => {
   const one = await program("stuck", ["holder"]);
   const server = await serve([one]);
   const { page, close } = await look(`${server.url}/#${own}`);
@@ -128,7 +128,7 @@ test("Pause stops all questions, and so does a page that nobody sees", async () 
   await untilTotal(keptText(1));
   await page.getByRole("button", { name: "Resume" }).click();
   await untilTotal(keptText(3));
-  // Chromium without a window sees every page: the page is told what a browser tells it of a tab in the background.
+  // Every page is visible in Chromium without a window, so the test sets the state of a background tab.
   await page.evaluate(() => {
     Object.defineProperty(document, "visibilityState", { configurable: true, get: () => window.seen ?? "hidden" });
     document.dispatchEvent(new Event("visibilitychange"));

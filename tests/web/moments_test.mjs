@@ -77,7 +77,7 @@ test("Moments that came one by one are the report of all snapshots: functions, s
   }
 });
 
-test("Stacks stand in preorder, siblings by name, as the first look at a report needs them", () => {
+test("Stacks are in preorder, siblings by name, as the first look at a report needs them", () => {
   const { parent, frame, frameFunction } = together(answers);
   const last = new Map();
   for (let i = 1; i < parent.length; ++i) {

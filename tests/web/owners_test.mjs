@@ -1,5 +1,5 @@
-// Whose memory and whose waits it is: the page names the same function as the line `biggest` of `holdfast top` does, for profiles of
-// real programs in C, C++ and Rust. Without a browser; run by ctest with HOLDFAST_TOOL, HOLDFAST_WEB and HOLDFAST_PROGRAMS set.
+// The owner of memory and of waits: the page names the same function as the line `biggest` of `holdfast top`, for profiles of real
+// programs in C, C++ and Rust. Without a browser; run by ctest with HOLDFAST_TOOL, HOLDFAST_WEB and HOLDFAST_PROGRAMS set.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { inflateRawSync } from "node:zlib";
 
 const core = await import(join(process.env.HOLDFAST_WEB, "core.mjs"));
 const tool = process.env.HOLDFAST_TOOL;
-const folder = mkdtempSync(join(tmpdir(), "holdfast-whose-"));
+const folder = mkdtempSync(join(tmpdir(), "holdfast-owners-"));
 after(() => rmSync(folder, { recursive: true }));
 const choice = { from: -1, to: -1, mean: false, weight: null, process: "", labels: [], compare: null, normalise: false };
 const none = { filters: [], fold: null, byValue: false };
@@ -87,7 +87,7 @@ test("redis-server: page and terminal name the same function", (t) => {
   const script = `redis-server --port 0 --unixsocket "$1" --save "" >/dev/null & until redis-cli -s "$1" ping >/dev/null 2>&1; do sleep 0.05; done; redis-benchmark -s "$1" -q -n 5000 -r 5000 -d 200 -t set,hset,lpush >/dev/null; redis-cli -s "$1" shutdown nosave; wait`;
   const out = profile("redis", ["sh", "-c", script, "sh", socket]);
   for (const file of readdirSync(out)) if (!file.startsWith("redis-server.")) rmSync(join(out, file));
-  // Whose it is, not the strings and tables that all commands are made of.
+  // The owner is a command, not the strings and tables that all commands use.
   const answers = same(out);
   assert.match(answers["heap/inuse_space"], /^(hset|set|lpush|pushGeneric)Command$/);
 });

@@ -156,7 +156,7 @@ export function writeProfile(path, profile) {
   return path;
 }
 
-/** A heap sample: `bytes` allocated in `objects` blocks, of which `kept` (a part) is in use. */
+/** A heap sample: `bytes` allocated in `objects` blocks; the part `kept` is in use. */
 export function heap(stack, bytes, objects = 1, kept = 1, labels = {}) {
   return { stack, values: [objects, bytes, Math.round(objects * kept), Math.round(bytes * kept)], labels: { bytes: Math.max(1, Math.round(bytes / objects)), ...labels } };
 }

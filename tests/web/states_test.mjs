@@ -164,7 +164,7 @@ test("Locks of a part: each figure follows the label and the range, or says that
   await close();
 });
 
-test("The headline of waits says that it is of locks, and the tables beside it stand in its order", async () => {
+test("The headline of waits says that it is about locks, and the tables beside it have the same order", async () => {
   const comments = [
     "lock 1: mutex 0x7f10c0a81040 contentions 3 delay_ns 1000 longest_ns 900 holds 3 hold_ns 1000",
     "lock 2: futex 0x7f10c0a82040 contentions 9 delay_ns 9000 longest_ns 900 holds 9 hold_ns 9000",

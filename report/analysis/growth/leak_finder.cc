@@ -88,7 +88,8 @@ absl::Status LeakFinder::Read(std::ostream& err) {
   // A kind without a file did not change if other kinds have a file of a later snapshot.
   std::map<std::string, int64_t> newest;
   for (const auto* all : {&processes_, &threads_}) {
-    for (const auto& [key, named] : *all) newest[key.first] = std::max(newest[key.first], named.second.NewestEvidence());
+    for (const auto& [key, named] : *all)
+      newest[key.first] = std::max(newest[key.first], named.second.NewestEvidence());
   }
   for (auto* all : {&processes_, &threads_}) {
     for (auto& [key, named] : *all) {
@@ -128,8 +129,7 @@ absl::Status LeakFinder::AddFile(const FoundFile& file, Progress* progress, std:
   is_from_folders_ = is_from_folders_ && file.from_folder;
   program_of_.try_emplace(described.process, ProgramAndBuildOf(described));
   const auto series_in = [&](std::map<OfKind, NamedSeries>* all, const OfKind& key) -> ProcessSeries& {
-    return all
-        ->try_emplace(key, described.program, ProcessSeries(question_.stacks, question_.depth, &suppressions_))
+    return all->try_emplace(key, described.program, ProcessSeries(question_.stacks, question_.depth, &suppressions_))
         .first->second.second;
   };
   if (threads) return series_in(&threads_, OfKind(described.process, "threads")).Add(described);
@@ -285,8 +285,7 @@ void LeakFinder::AddThreads(const OfKind& key, const NamedSeries& named, LeaksAn
                               .frames = series.FramesOf(entry)});
   }
   if (growing == 0) {
-    if (total.growth_class == GrowthClass::kUndecided && answer->worst == Grows::kNo)
-      answer->worst = Grows::kUndecided;
+    if (total.growth_class == GrowthClass::kUndecided && answer->worst == Grows::kNo) answer->worst = Grows::kUndecided;
     return;
   }
   answer->leaks += growing;

@@ -36,11 +36,11 @@ namespace holdfast {
 struct LeaksQuestion {
   std::vector<std::string> files;
   StackOptions stacks = {};
-  size_t depth = 0;  // number of innermost functions that identify a stack; 0 = all
-  std::string kind = "";  // heap, map or threads; "" = all
+  size_t depth = 0;                            // number of innermost functions that identify a stack; 0 = all
+  std::string kind = "";                       // heap, map or threads; "" = all
   std::vector<std::string> suppressions = {};  // files
-  bool all = false;       // include what does not grow, and every program of a folder
-  size_t max_stacks = 0;  // 0 = all
+  bool all = false;                            // include what does not grow, and every program of a folder
+  size_t max_stacks = 0;                       // 0 = all
 };
 
 struct LeaksAnswer {
@@ -53,7 +53,7 @@ struct LeaksAnswer {
     int64_t in_use = 0;
     Growth total;
     GrowthAnswer answer;
-    double leak_slope = 0;               // bytes an hour of all stacks that leak
+    double leak_slope = 0;                    // bytes an hour of all stacks that leak
     std::optional<MemoryAnswer> memory = {};  // all of its memory; only with the first kind of a process
     std::string how_to_name = {};             // if names are missing
   };
@@ -71,9 +71,9 @@ struct LeaksAnswer {
     std::vector<std::string> frames;  // leaf first
     AliveAges ages = {};
   };
-  // What a folder has besides the processes that were chosen.
+  // The processes of a folder that were not chosen.
   struct Others {
-    size_t of_same_program = 0;                          // processes
+    size_t of_same_program = 0;                                // processes
     std::vector<std::pair<std::string, Grows>> programs = {};  // the first few
     size_t more_programs = 0;
     size_t processes = 0;     // of all

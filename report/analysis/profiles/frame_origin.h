@@ -1,4 +1,4 @@
-// What a frame belongs to: its package, and whether it is system code. Pure functions, any thread. All views use these
+// The origin of a frame: its package, and whether it is system code. Pure functions, any thread. All views use these
 // functions; the HTML page receives their results as columns (report/page/report_builder.h).
 //
 //   app::json::parse(std::string const&)   libfoo.so    package app       library

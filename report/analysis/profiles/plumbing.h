@@ -105,7 +105,7 @@ class Plumbing {
   bool IsInterpreterAt(uint32_t function, uint32_t mapping);
   bool IsOnlyThreadStart(std::span<const uint32_t> frames) const;
   std::optional<Place> FirstOf(std::span<const uint32_t> frames, bool without_interpreters);
-  // What the thread of each sample starts with, and how many samples have that.
+  // The outermost function of each sample, and how many samples have it.
   struct Starts {
     std::vector<uint32_t> of;
     size_t known = 0;

@@ -193,7 +193,7 @@ std::string_view TypeOf(std::string_view qualified) {
   return says_nothing && as != std::string_view::npos ? Trimmed(qualified.substr(as + 4)) : type;
 }
 
-// Of "operator<<(…", "operator[](…", "operator new(…", "operator std::vector<int>() const": up to what follows the name.
+// Returns the length of the name in "operator<<(…", "operator[](…", "operator new(…", "operator std::vector<int>() const".
 size_t OperatorLength(std::string_view text) {
   constexpr std::string_view kWord = "operator";
   if (!text.starts_with(kWord) || text.size() == kWord.size() || IsWord(text[kWord.size()])) return 0;
@@ -208,7 +208,7 @@ size_t OperatorLength(std::string_view text) {
   return i;
 }
 
-// Of " const && noexcept", what may follow parameters.
+// Skips what may follow parameters, such as " const && noexcept".
 size_t QualifiersLength(std::string_view text) {
   size_t length = 0;
   for (bool found = true; found;) {

@@ -21,7 +21,7 @@ std::span<const SpinningLocks> AllSpinningLocks();
 
 // Adds to `found` what the name of a mapped file, or of a function, reveals.
 void AddSpinningLocks(std::string_view file, std::vector<std::string_view>* found);
-// What the mapped files and the functions of a profile reveal. Includes kOpenMp if OpenMP's runtime is mapped.
+// Recognizes libraries with spinning locks by the mapped files and functions of a profile. Includes kOpenMp if OpenMP's runtime is mapped.
 inline constexpr std::string_view kOpenMp = "OpenMP";
 std::vector<std::string_view> SpinningLocksIn(const Profile& profile);
 

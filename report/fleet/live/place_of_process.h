@@ -1,4 +1,4 @@
-// Where a process runs, in the terms of a fleet: container and pod, from its control group and its environment.
+// The place of a process, in the terms of a fleet: container and pod, from its control group and its environment.
 //
 //   container   the 64 (or 32) hexadecimal digits that Docker, containerd, CRI-O and podman put into the path of the
 //               control group

@@ -117,7 +117,7 @@ class Collector {
   class Tables;  // found once for all spools
   void ReportByTables(Spool* spool, Tables* tables);
   void ReportByFiles(Spool* spool, Tables* tables);
-  // Of each process that left files in the folder lately: those files.
+  // The files that each process left in the folder lately.
   std::map<std::string, std::vector<OutputFolder::Entry>> UnseenIn(Spool* spool);
   void ReportByFolder(Spool* spool, Tables* tables);
   void ReportByFile(Spool* spool, const std::string& process, const std::vector<OutputFolder::Entry>& files,

@@ -63,7 +63,7 @@ bool IsOfKind(const OutputFolder::Entry& file) {
          std::end(kProfileKindNames);
 }
 
-// Of a process that left files: whether it has ended, with all of them written.
+// Returns whether a process that left files has ended, with all of them written.
 Liveness LivenessOfWriter(const std::string& process, const std::vector<ProcessTable>& tables) {
   std::optional<TableOwner> owner = OwnerOnAnyHost(process);  // each container is a host
   if (!owner.has_value()) return Liveness::kUnknown;
@@ -302,7 +302,7 @@ void Collector::ReportByFolder(Spool* spool, Tables* tables) {
     tables->FindAgain();
     unseen = UnseenIn(spool);
   }
-  // Where more comes, what was reported is read again.
+  // If more files come, the reported sums are read again.
   std::erase_if(by_files_,
                 [&](const auto& one) { return one.second.out == spool->out() && !unseen.contains(one.first); });
   for (const auto& [process, files] : unseen) {

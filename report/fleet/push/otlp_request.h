@@ -16,7 +16,7 @@
 namespace holdfast {
 
 struct OtlpOrigin {
-  // Of the resource, with OpenTelemetry's names: "service.name". Values are numbers if the conventions say so.
+  // Attributes of the resource, with OpenTelemetry's names: "service.name". Values are numbers if the conventions say so.
   std::vector<std::pair<std::string, std::string>> attributes;
   // "memory", "mutex", "block": the type of the period. Servers use it to distinguish the delays of mutex and block
   // profiles.

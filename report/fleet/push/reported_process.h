@@ -1,4 +1,4 @@
-// What a server knows about one process, or will know once the spool is empty. The next increase is computed from it.
+// A server's knowledge of one process, once the spool is empty. The next increase is computed from it.
 // It is stored in the spool, so that a new pusher continues where the last one stopped.
 #ifndef HOLDFAST_REPORT_FLEET_PUSH_REPORTED_PROCESS_H_
 #define HOLDFAST_REPORT_FLEET_PUSH_REPORTED_PROCESS_H_

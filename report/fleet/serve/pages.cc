@@ -37,7 +37,7 @@ constexpr Entry kEntries[] = {
     {"resident", "What of live blocks and mappings is resident; where it is asked for: holdfast set PID resident=on",
      kProfileKinds},
     {"symbol",
-     "Maps addresses to function names. Addresses stand in the query of a GET or the body of a POST, separated by '+'",
+     "Maps addresses to function names. Addresses are in the query of a GET or the body of a POST, separated by '+'",
      -1},
     {"threads", "Stack traces that created threads", 4},
 };

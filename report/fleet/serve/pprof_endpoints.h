@@ -42,7 +42,7 @@ class PprofEndpoints {
 
   Names names_;
   LiveObservers observers_;
-  // What delta_* reported last, by ProcessId. Some exited processes are kept; kMaxReported in all.
+  // The last report of delta_*, by ProcessId. Some exited processes are kept; kMaxReported in all.
   static constexpr size_t kMaxReported = 4096;
   struct Reported {
     uint64_t turn = 0;  // the time of the last request, as a counter

@@ -66,7 +66,7 @@ class DebugInfo {
   }
   std::string_view Text(StringId id) const { return strings_[id]; }
 
-  // What could not be read: `foo.dwo: No such file or directory`.
+  // The part that could not be read: `foo.dwo: No such file or directory`.
   const std::set<std::string>& problems() const { return problems_; }
   size_t memory_bytes() const;
 

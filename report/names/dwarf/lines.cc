@@ -169,7 +169,7 @@ bool LineTable::Find(std::span<const uint64_t> addresses, const std::function<bo
   Cursor cursor(bytes_, program_);
   LineStep row{0, 1, 1};
   const auto advance = [&](uint64_t operations) { row.address += operations * min_instruction_; };
-  // What each special opcode adds; most opcodes are special.
+  // The increments of each special opcode; most opcodes are special.
   std::array<std::pair<uint32_t, int32_t>, 256> special;
   for (int i = opcode_base_; i < 256; ++i) {
     const int adjusted = i - opcode_base_;

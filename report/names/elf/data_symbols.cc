@@ -35,7 +35,7 @@ std::unique_ptr<DataSymbols> DataSymbols::Load(int fd, std::string_view build_id
       result->names_ += '\0';
     }
   }
-  // Of variables at one address the largest comes first.
+  // The largest of several variables at one address comes first.
   std::sort(result->variables_.begin(), result->variables_.end(), [](const Variable& a, const Variable& b) {
     return a.start != b.start ? a.start < b.start : a.size > b.size;
   });

@@ -38,7 +38,7 @@ void AddScope(std::string_view name, DynamicNames* object) {
   }
 }
 
-// What .symtab defines.
+// The symbols that .symtab defines.
 struct Hidden {
   bool allocates = false, frees = false;
 };

@@ -37,7 +37,7 @@ bool IsPrefix(uint8_t byte) {
          byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65;
 }
 
-// What follows an opcode: possibly a ModRM byte, and the size of the immediate value.
+// The bytes after an opcode: possibly a ModRM byte, and the size of the immediate value.
 struct Operands {
   bool modrm = false;
   size_t immediate = 0;

@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-// What a stack's innermost frame called. This tells which frames may be missing there.
+// The function that a stack's innermost frame called. It shows which frames may be missing.
 enum class LeafCalls { kAllocation, kMapping, kWait, kAnything };
 
 class Pass {

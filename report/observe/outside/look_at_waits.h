@@ -44,7 +44,7 @@ struct LockClass {
   auto operator<=>(const LockClass&) const = default;
 };
 
-// Who waits for whom. Stacks and locks have the table's indices; what is found outside the table is added at the end.
+// Waiters and their holders. Stacks and locks have the table's indices; those found outside the table are added at the end.
 struct WaitGraph {
   // Takes what the table says.
   explicit WaitGraph(const TableSnapshot& table)

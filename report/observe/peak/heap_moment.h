@@ -1,4 +1,4 @@
-// What the rows of a heap had allocated and freed at one moment. Plain data.
+// The sums of a heap's rows at one moment: allocated and freed. Plain data.
 #ifndef HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_MOMENT_H_
 #define HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_MOMENT_H_
 

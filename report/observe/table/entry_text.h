@@ -1,4 +1,4 @@
-// What is said of an allocator that is linked into the executable, in comments, by doctor and by run.
+// Describes an allocator that is linked into the executable, for comments, doctor and run.
 #ifndef HOLDFAST_REPORT_OBSERVE_TABLE_ENTRY_TEXT_H_
 #define HOLDFAST_REPORT_OBSERVE_TABLE_ENTRY_TEXT_H_
 

@@ -19,7 +19,7 @@ namespace {
 constexpr uint16_t kMaxProgramHeaders = 64;
 
 bool LookRight(const std::vector<Elf64_Phdr>& headers) {
-  // Of a readable segment the flags have no other bits.
+  // The flags of a readable segment have no other bits.
   return std::any_of(headers.begin(), headers.end(), [](const Elf64_Phdr& header) {
     return header.p_type == PT_LOAD && header.p_filesz <= header.p_memsz && header.p_flags <= (PF_R | PF_W | PF_X);
   });
@@ -43,7 +43,7 @@ std::optional<Mapping> MappingIn(absl::string_view line) {
   return mapping;
 }
 
-// Where the process has mapped the byte at `offset` of the file that is mapped at `start`.
+// Returns where the process has mapped the byte at `offset` of the file that is mapped at `start`.
 std::vector<uint64_t> PlacesOf(pid_t pid, uint64_t start, uint64_t offset) {
   const std::string map = ReadWhole(absl::StrCat("/proc/", pid, "/maps"));
   std::vector<Mapping> mappings;

@@ -1,4 +1,4 @@
-// What the heap of a process holds at a snapshot, by estimate: `holdfast ls` and the server's list print it.
+// Estimates the bytes in use of a process's heap at a snapshot: `holdfast ls` and the server's list print them.
 #ifndef HOLDFAST_REPORT_OBSERVE_TABLE_IN_USE_BYTES_H_
 #define HOLDFAST_REPORT_OBSERVE_TABLE_IN_USE_BYTES_H_
 

@@ -42,7 +42,7 @@ struct TableOwner {
   }
 };
 
-// What a profile's `process` comment says of its process: "host/4026531836/4242/1327410/0123456789abcdef", see
+// The identity in a profile's `process` comment: "host/4026531836/4242/1327410/0123456789abcdef", see
 // docs/format.md. Returns nothing if there is no such text, or (OnThisHost) if it is of another host.
 std::optional<TableOwner> OwnerOnAnyHost(std::string_view process);
 std::optional<TableOwner> OwnerOnThisHost(std::string_view process);

@@ -173,7 +173,7 @@ struct ProcessIdentity {
   int64_t start_wall_ns, start_monotonic_ns;
 };
 
-// What a table says at one moment. Const once it is read: report/observe/process_state.h has what is found out elsewhere.
+// The contents of a table at one moment. Const once it is read: report/observe/process_state.h has the data from elsewhere.
 struct TableSnapshot {
   ProcessIdentity process;
   int64_t wall_ns;     // when it was taken; for an ended process: when it ended, if known

@@ -107,7 +107,7 @@ class TableFile {
   // written.
   absl::StatusOr<uint32_t> RequestSnapshot() const;
   // Sets the interval for the heap, or for locks, and so for the profiles in `kinds` (bits of ProfileKind). Returns
-  // true if the interval changed. ResourceExhausted: there were so many changes that the table has no room for another.
+  // true if the interval changed. ResourceExhausted: the table has no room for another change.
   enum class IntervalOf : uint8_t { kHeap, kLocks, kCpu };
   absl::StatusOr<bool> ChangeInterval(IntervalOf of, uint64_t interval, uint32_t kinds) const;
 

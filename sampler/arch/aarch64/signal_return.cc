@@ -1,4 +1,4 @@
-// Where the kernel lets a signal handler return to: see sampler/arch/processor.h. Unwinders know it by its instructions,
+// The code to which a signal handler returns: see sampler/arch/processor.h. Unwinders know it by its instructions,
 // as the kernel's own.
 asm(R"(
   .text

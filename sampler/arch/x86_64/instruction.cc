@@ -8,7 +8,7 @@ namespace {
 using Flow = Instruction::Flow;
 using Map = Instruction::Map;
 
-// What follows an opcode, one character each:
+// The bytes after an opcode, one character each:
 //   .  nothing          m  ModRM             b  1 byte            z  2 or 4 bytes       w  2 bytes
 //   B  ModRM, 1 byte    Z  ModRM, 2 or 4     v  4 or 8 bytes      3  group 3 (test has an immediate)
 //   5  group 5 (calls, jumps)                7  mov of an immediate, or xbegin          8  pop, or XOP

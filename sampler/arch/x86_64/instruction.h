@@ -52,7 +52,7 @@ Instruction DecodeInstruction(const uint8_t* code, size_t available);
 // The same for loops over much code: fills in `one` where it is. False: unknown, and only its length, 0, is valid.
 bool ReadInstruction(const uint8_t* code, size_t available, Instruction* one);
 
-// Where the branch at `address` leads. Only if target_at ≥ 0.
+// Returns where the branch at `address` leads. Only if target_at ≥ 0.
 uintptr_t TargetOf(const Instruction& instruction, const uint8_t* code, uintptr_t address);
 
 // Whether the instruction has no effect: padding between functions, or a function's own no-operation.

@@ -1,4 +1,4 @@
-// Where the kernel lets a signal handler return to: see sampler/arch/processor.h. Debuggers and unwinders recognise the
+// The code to which a signal handler returns: see sampler/arch/processor.h. Debuggers and unwinders recognise the
 // instructions as those of a signal frame, which libc's own consist of. The tables say the same: each register is in
 // the ucontext at rsp. A walk looks one byte before a return address, so the tables begin with a nop.
 asm(R"(

@@ -137,7 +137,7 @@ export class FlameCanvas {
         continue;
       }
       if (small !== null) flush();
-      // What lies beyond the far edge of the window needs not be visited, nor drawn.
+      // Boxes beyond the far edge of the window are neither visited nor drawn.
       const beyond = d.flame ? y < -this.rowHeight : y > height;
       if (beyond) {
         i = tree.end[i]!;

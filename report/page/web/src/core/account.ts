@@ -1,4 +1,4 @@
-// Where the resident memory of each process was, for each snapshot that has an account of it. For the view "Memory".
+// The resident memory of each process by part, for each snapshot with an account. For the view "Memory".
 import type { AccountLine, Report } from "./data";
 import { isChosen } from "./select";
 

@@ -1,4 +1,4 @@
-// Where a function belongs. The tool decides (report/analysis/profiles/frame_origin.h) and sends the results as columns. Only the user's
+// The package and kind of a function. The tool decides (report/analysis/profiles/frame_origin.h) and sends the results as columns. Only the user's
 // choice is applied here: which libraries count as their own code.
 import type { Report } from "./data";
 

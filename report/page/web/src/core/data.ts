@@ -112,7 +112,7 @@ export interface Report {
   labelSets: Label[][];
   series: Series[];
   growths: Growth[];
-  // What to open with instead of memory in use (report/analysis/opening.h): a metric and the reason, or the view of locks.
+  // The first view, if it is not memory in use (report/analysis/opening.h): a metric and the reason, or the view of locks.
   opens?: { metric?: string; why?: string; view?: "locks" };
   waiting?: WaitingNow; // of a running program; not there: nobody waits, or nobody asked
   sources: Map<string, Map<number, string>>;

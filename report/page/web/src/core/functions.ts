@@ -1,4 +1,4 @@
-// What a tree says about functions: self and total, callers and callees.
+// Sums of a tree by function: self and total, callers and callees.
 import { drain, pauseMask, type Steps } from "./steps";
 import { arrange, arrangeSteps, weightOf, type FlameTree } from "./tree";
 

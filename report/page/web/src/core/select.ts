@@ -78,7 +78,7 @@ function latest(series: Series, ms: number): number {
 
 /**
  * Whether a process has ended by a moment, so that a sum does not have what it held; the process alone shows what it held at its end.
- * What was allocated, or waited, stays. `newest`: the last moment, at which the tool says who has ended.
+ * Allocations and waits stay. `newest`: the last moment, at which the tool says who has ended.
  */
 export function isGone(series: Series, metric: Metric, process: string, ms: number, newest: number): boolean {
   if (series.ended !== true || metric.isCounter || process !== "") return false;
@@ -292,7 +292,7 @@ export function varianceFactor(interval: number, unit: string, size: number): nu
 export function intervalOf(series: Series): number {
   const intervals = series.records.sampling?.interval ?? [];
   if (intervals.length > 0) {
-    // Of a sum most of the error comes from the largest, which is the last.
+    // Most of a sum's error comes from the largest part, which is the last.
     return intervals[intervals.length - 1]!.mean ?? 0;
   }
   return series.kind === "heap" ? series.period : 0;

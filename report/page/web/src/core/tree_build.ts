@@ -38,7 +38,7 @@ export function* buildTreeSteps(report: Report, columns: Float64Array[], options
     if (live[i] === 1) live[parent[i]!] = 1;
   }
 
-  // Which filters matched on the way from the root: one bit per filter that must match.
+  // The filters that matched on the way from the root: one bit per filter that must match.
   let wanted = 0;
   const bits = options.filters.map((filter, k) => {
     if (filter.type !== "hide") wanted |= 1 << k;

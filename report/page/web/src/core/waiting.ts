@@ -1,4 +1,4 @@
-// Who waits now, as the tool reported for the newest moment (StuckJson in report/analysis/locks/stuck.h): deadlocks first, then locks by
+// The waiting threads at the newest moment, as the tool reported them (StuckJson in report/analysis/locks/stuck.h): deadlocks first, then locks by
 // their longest wait, then events. Idle threads are only counted.
 
 export interface WaitingThread {

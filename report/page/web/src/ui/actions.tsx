@@ -1,4 +1,4 @@
-// What can be done with a frame: as a menu under the right button; the inspector has the same as buttons.
+// Actions for a frame: a menu under the right mouse button; the inspector has the same actions as buttons.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { addChip, nameOf, type App } from "./app_api";
 

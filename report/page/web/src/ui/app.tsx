@@ -67,7 +67,7 @@ export function Root({ model: firstModel, files, title, live = null }: { model: 
       model.hasBase ? { ...initialState, compare: { type: "files" } } : initialState,
     [],
   );
-  // What an empty address shows. Any other address starts from `initial`, so that it means the same in every report.
+  // The state for an empty address. Any other address starts from `initial`, so that it means the same in every report.
   const opening = useMemo<State>(() => (model.report.opens?.view === "locks" ? { ...initial, view: "locks", metric: "block/delay" } : initial), []);
   const stateAt = (address: string, of: Model) => (/^#?$/.test(address) ? { state: opening, missing: [] } : readAddress(address, of, initial));
   const addressOf = (shown: State) => {

@@ -1,4 +1,4 @@
-// What every part of the page receives: the report's model, the current state, and functions to change it.
+// The data that every part of the page receives: the report's model, the current state, and functions to change it.
 import { useEffect, useState } from "preact/hooks";
 import type { Chip, State } from "../core/state";
 import { patternError } from "../core/match";

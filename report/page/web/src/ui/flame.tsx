@@ -49,7 +49,7 @@ export function FlameGraph({ app, tree: full, zoom: fullZoom, chosen = 0, whole:
   // Runs are folded, and rows are low, only where there is no room for all frames.
   const fits = (rows: number, row: number) => size.height > 0 && rows * row <= size.height;
   const boxes = fits(full.maxDepth + 1, lowRow) ? null : runs?.(apart) ?? null;
-  // What is drawn has boxes; `real` is the frame of a box, of a run its first one.
+  // Only drawn frames have boxes; `real` is the frame of a box, or the first frame of a run.
   const tree = boxes?.tree ?? full;
   const rowHeight = height === undefined && fits(tree.maxDepth + 1, tallRow) ? tallRow : lowRow;
   const zoom = boxes === null ? fullZoom : boxes.box[fullZoom]!;

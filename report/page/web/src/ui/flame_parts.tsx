@@ -1,4 +1,4 @@
-// What stands over and beside the flame graph's canvas: the tooltip, the box under the pointer, and the tree for those who do
+// Elements over and beside the flame graph's canvas: the tooltip, the box under the pointer, and the tree for those who do
 // not see the canvas.
 import { smallFrames, type Hit } from "../canvas/flame_canvas";
 import { metricHelp } from "../core/metrics";
@@ -39,8 +39,8 @@ function describe(app: App, tree: FlameTree, whole: number, node: number, name: 
 }
 
 /**
- * `run`: the functions of the box, when it stands for several frames. `row`: where its row is in the window. `below`: callees are above it:
- * what is said of a frame stands on the side of its callers, so that its callees can be seen.
+ * `run`: the functions of a box that represents several frames. `row`: the position of its row in the window. `below`: callees are
+ * drawn above the box. The description of a frame is on the side of its callers, so that its callees remain visible.
  */
 export function Tooltip({ app, tree, whole, hit, x, row, below, run }: { app: App; tree: FlameTree; whole: number; hit: Hit; x: number; row: [top: number, bottom: number]; below: boolean; run: number[] }) {
   const left = Math.max(4, Math.min(x + 14, window.innerWidth - 440));

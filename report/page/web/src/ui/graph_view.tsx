@@ -158,7 +158,7 @@ export function GraphView({ app }: { app: App }) {
         })}
         {graph.nodes.map((node) => {
           const open = () => app.set({ selected: node.func });
-          // Of a chain its outermost function, how many are between, and the innermost.
+          // A chain shows its outermost function, the number of functions between, and the innermost.
           const between = node.chain.length - 2;
           const lines = node.chain.length === 1 ? [model.shortName(node.func)] : [model.shortName(node.chain[0]!), `⋮ ${between} more`, model.shortName(node.func)];
           const below = (lines.length - 1) * lineHeight;

@@ -1,4 +1,4 @@
-// What views ask for, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
+// Data for views, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
 import { objectName, originsOf, origins, type Origin } from "../core/classify";
 import { biggestOwner, type Biggest } from "../core/owners";
 import type { Report } from "../core/data";

@@ -1,4 +1,4 @@
-// What the profiles of a report say about locks: both sides by function and by kind, single locks, and who waited for whom.
+// A report's data about locks: both sides by function and by kind, single locks, and who waited for whom.
 import { functionTable } from "../../core/functions";
 import { labelKeysOf } from "../../core/label_keys";
 import { isProcessKey, valuesFor, type Choice, type LabelChoice } from "../../core/select";
@@ -111,7 +111,7 @@ export interface Flow {
 }
 
 /**
- * What the drawing shows: how much of the counted delay of each lock each waiter had, and each holder is charged with. Both sides of a
+ * The data of the drawing: each waiter's part of the counted delay of a lock, and the part that each holder is charged with. Both sides of a
  * lock add up to its delay: what no holder is charged with is the hand-off (docs/locks.md). Shares are those of the pairs.
  */
 export function lockFlows({ locks, pairs, waiters }: ReturnType<typeof singleLocks>, most: number): { locks: Map<string, number>; waits: Flow[]; holds: Flow[] } {

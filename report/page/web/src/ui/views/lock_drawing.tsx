@@ -1,4 +1,4 @@
-// Who waits for whom as a picture: waiters on the left, locks in the middle, holders on the right; bands as thick as the time that
+// A picture of waiters and holders: waiters on the left, locks in the middle, holders on the right; bands as thick as the time that
 // was waited. Reads as a sentence: "victim waits for queue_mutex, which culprit holds". A lock has the delay that the table gives it.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatValue } from "../../core/units";

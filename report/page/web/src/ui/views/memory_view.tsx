@@ -1,4 +1,4 @@
-// Where the resident memory was: the lines of the account stacked over time, and the lines at the moment shown, as `holdfast
+// The parts of the resident memory: the lines of the account stacked over time, and the lines at the moment shown, as `holdfast
 // memory` prints them.
 import { accountsOf, bytesOf, totalOf, type Account } from "../../core/account";
 import { isProcessKey } from "../../core/select";
