@@ -173,7 +173,7 @@ constexpr const char* kNoShm =
     "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 && "
     "mknod -m 666 /dev/urandom c 1 9";
 
-TEST_F(PoorContainers, WithoutDevShmTablesLieInTheRuntimeFolder) {
+TEST_F(PoorContainers, WithoutDevShmTablesAreInTheRuntimeFolder) {
   Command command = Program();
   command.env.erase("HOLDFAST_TABLES");
   command.env["XDG_RUNTIME_DIR"] = folder() + "/runtime";
@@ -184,7 +184,7 @@ TEST_F(PoorContainers, WithoutDevShmTablesLieInTheRuntimeFolder) {
   ExpectKnownHeap(r.out);
 }
 
-TEST_F(PoorContainers, WithoutDevShmTablesLieInTheOutputFolderWhereThatIsInMemory) {
+TEST_F(PoorContainers, WithoutDevShmTablesAreInTheOutputFolderIfThatIsInMemory) {
   Command command = Program();
   command.env.erase("HOLDFAST_TABLES");
   ExpectAsBare(RunAfter(kNoShm, command));

@@ -219,7 +219,7 @@ TEST_F(LinkedAllocators, OneWithoutSymbolsIsNamedInItsProfiles) {
 }
 
 // Their functions are not redirected, and calls of them pass by the library.
-TEST_F(LinkedAllocators, ThoseOfPluginsAreNamedInTheProfiles) {
+TEST_F(LinkedAllocators, AllocatorsOfPluginsAreNamedInTheProfiles) {
   const std::string bound = " has a malloc of its own, bound by -Bsymbolic or protected visibility: what ";
   for (const auto& [form, has, unseen] : {std::array<std::string, 3>{"hidden", " has a hidden malloc of its own: what ",
                                                                      " itself takes from it is not seen"},
@@ -300,7 +300,7 @@ TEST_P(LinkedCalls, AreRecordedToTheByte) {
 }
 
 // The names stay in .dynsym, because libc and libstdc++ refer to them.
-TEST_P(LinkedCalls, OfAStrippedProgramAreAllSeen) {
+TEST_P(LinkedCalls, AreAllSeenInAStrippedProgram) {
   if (!IsThere()) GTEST_SKIP() << "that archive is not installed";
   const RunResult run =
       RunAs(Launch::kPreload, {program("stripped"), "4"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
@@ -370,7 +370,7 @@ class EntryCases : public Profiled {
   }
 };
 
-TEST_F(EntryCases, WhatCanBeRedirectedIsRecordedToTheByte) {
+TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized", "own_copy",
                            "shared", "unnamed", "moved_call"}) {
     const RunResult run = RunCase(name);

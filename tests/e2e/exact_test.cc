@@ -221,7 +221,7 @@ TEST_F(Exact, AllThreadsGoTheShortWayWhereTheTableIsFull) {
 
 // Of blocks that another allocator's free, say, has taken back as many are found when others take their place as by the long way; and
 // what took their place is known as it is.
-TEST_F(Exact, BlocksThatWereFreedUnseenAreFoundByThoseInTheirPlace) {
+TEST_F(Exact, AnUnseenFreeIsFoundByTheNextBlockAtItsAddress) {
   std::map<std::string, Values> small;
   for (const char* replay : {"0", "1"}) {
     std::filesystem::remove_all(out());

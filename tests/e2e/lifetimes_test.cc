@@ -136,7 +136,7 @@ class LifetimesTest : public Profiled {
 
 double Chance(double interval, double bytes = 3000) { return 1 - std::exp(-bytes / interval); }
 
-TEST_F(LifetimesTest, AreThoseOfTheProgram) {
+TEST_F(LifetimesTest, EqualTheKnownLifetimesOfTheProgram) {
   const RunResult result = Run("1KiB", 1, {"4000", "1000", "3000"}, {{"lifetimes", "auto"}});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
   const Decoded profile = Only();
@@ -229,7 +229,7 @@ TEST_F(LifetimesTest, AForkedChildHasItsOwnAndAKilledProcessHasThem) {
 }
 
 // Of a process that has ended while nobody served it: as old as they were then, and no older because somebody looks later.
-TEST_F(LifetimesTest, ACollectedTableHasThoseOfItsEnd) {
+TEST_F(LifetimesTest, ACollectedTableHasTheLifetimesAtItsEnd) {
   Command command = CommandFor(Launch::kPreload, {"known_lifetimes", "400", "1", "3000"},
                                {{"heap-interval", "1KiB"}, {"lifetimes", "yes"}});
   command.env["HOLDFAST_EXPORTER"] = "no";

@@ -133,7 +133,7 @@ TEST_F(LockNumbers, ALockForWhichAllRanOutOfTimeWasHeldAsLongAsTheyWaited) {
   EXPECT_EQ(NewestBlock().at(0).Comment("lost sum-full"), std::nullopt);
 }
 
-TEST_F(LockNumbers, ARefusedWaitIsNone) {
+TEST_F(LockNumbers, ARefusedWaitDoesNotCount) {
   const RunResult bare = Execute(CommandFor(Launch::kBare, {"refused_waits"}));
   const RunResult r = RunAs(Launch::kPreload, {"refused_waits"}, kEveryWait);
   EXPECT_EQ(r.out, bare.out);

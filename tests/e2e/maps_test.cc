@@ -182,7 +182,7 @@ TEST_F(Maps, AnAllocatorsMappingsAreArenas) {
   EXPECT_GT(arenas, 1 << 20) << maps[0].Summary();
 }
 
-TEST_F(Maps, AreLeftOutWhereNobodyWantsThem) {
+TEST_F(Maps, AreNotRecordedUnlessWanted) {
   const RunResult run = RunMappings(Launch::kPreload, {"kinds"}, {{"profiles", "heap"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   EXPECT_TRUE(NewestMaps().empty()) << AllSummaries();

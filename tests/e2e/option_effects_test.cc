@@ -36,7 +36,7 @@ TEST_P(OptionsIn, ARelativeOutIsMeantFromWhereTheProgramWasStarted) {
   EXPECT_EQ(ListProfiles(folder() + "/here").size(), 1u);
 }
 
-TEST_P(OptionsIn, WithoutOutTheFilesLieWhereTheTableSays) {
+TEST_P(OptionsIn, WithoutOutTheFilesAreWhereTheTableSays) {
   Command command = CommandFor(GetParam(), {"endings", "return"}, {{"heap-interval", "1"}});
   command.env.erase("HOLDFAST_OUT");
   for (auto at = command.argv.begin(); at != command.argv.end(); ++at) {

@@ -89,7 +89,7 @@ TEST_F(Orphans, ASubreaperWithoutItsMainThreadIsRecognized) {
 }
 
 // This test is such a program, and so is what started it.
-TEST_F(Orphans, BelowAnUnknownProgramThatTakesNoneThereIsAnExporter) {
+TEST_F(Orphans, AnExporterIsStartedBelowAnUnknownProgramThatTakesNoOrphans) {
   const RunResult r = RunAs(Launch::kPreload, {"threads_exact"}, kEvery);
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_THAT(Tables(), IsEmpty());

@@ -147,7 +147,7 @@ TEST_F(Rearranged, HeadersOfAPluginMayBeAtItsEnd) {
   ExpectWholeStacks(Run(ProgramPath("rearranged"), library));
 }
 
-TEST_F(Rearranged, HeadersAreThoseThatTheFileMapsThere) {
+TEST_F(Rearranged, HeadersAreTheMappedOnes) {
   ExpectWholeStacks(RunLinked(ProgramPath("rearranged"), Copy("rearranged_library.so", WithTwoHeaders)));
 }
 

@@ -38,7 +38,7 @@ TEST_F(Scopes, FunctionsWithoutALinkageNameAreNamedByWhatIsAroundThem) {
   ExpectNames(SelfOf(ProgramPath("named_scopes")));
 }
 
-TEST_F(Scopes, SoAreThoseThatAreDescribedInAnotherUnit) {
+TEST_F(Scopes, ScopesDescribedInAnotherUnitAreNamedToo) {
   const std::string program = ProgramPath("named_scopes_lto");
   if (!std::filesystem::exists(program)) GTEST_SKIP() << "built by another compiler than GCC";
   ExpectNames(SelfOf(program));

@@ -128,7 +128,7 @@ TEST_P(TailCalls, AreFramesLikeOthersToGoToolPprof) {
 }
 
 // gdb reads where tail calls lead from debug information, we from the code: each of its frames is one of ours.
-TEST_P(TailCalls, AreThoseThatGdbFinds) {
+TEST_P(TailCalls, EqualGdbsTailCalls) {
   if (Execute({.argv = {"gdb", "--version"}}).status != 0) GTEST_SKIP() << "gdb is not installed";
   if (GetParam() == std::string("gcc_O3")) GTEST_SKIP() << "without debug information gdb finds none";
   WriteFile(folder() + "/script",

@@ -379,7 +379,7 @@ TEST_F(Users, NoFolderButTheOneThatWasMadeIsGivenItsMode) {
   EXPECT_EQ(info.st_mode & 0777, 0755u);
 }
 
-TEST_F(Users, AFolderThatSomebodyElsePutThereIsRefused) {
+TEST_F(Users, AFolderOfAnotherUserIsRefused) {
   // As it is in /tmp: everybody may make folders, who owns one sees and removes what is in it.
   const std::string place = folder() + "/place", trap = place + "/prof";
   std::filesystem::create_directories(trap);

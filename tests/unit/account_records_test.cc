@@ -58,7 +58,7 @@ TEST(AccountRecords, ComeBackAsTheyWere) {
 }
 
 // As the releases before wrote it.
-TEST(AccountRecords, OfOldCommentsAreTheSame) {
+TEST(AccountRecords, OldCommentsGiveTheSameRecords) {
   const auto back = OfOldComments(
       {"kind: heap",
        "memory: total 252706816 allocator 218652672 files 8703180 shared 0 stacks 0 own 0 mapped 0 rest 25000000 "
@@ -84,7 +84,7 @@ TEST(AccountRecords, PagesOfTheKernelsPoolAreBesideTheRest) {
   EXPECT_THAT(AccountText(Account(), "x"), HasSubstr("\n  additionally 8MiB from the kernel's huge page pool"));
 }
 
-TEST(AccountRecords, WithoutPagesThereIsNoEstimateOfThem) {
+TEST(AccountRecords, PagesAreNotEstimatedIfNoneAreKnown) {
   MemoryAccount account = Account();
   account.has_pages = false;
   const auto back = Back(account);

@@ -290,7 +290,7 @@ TEST_F(MergeTest, CountersAreSubtractedAndTheNewestInUseIsKept) {
 }
 
 // Of each metric the sum has what `top` shows for the folder.
-TEST_F(MergeTest, OfProcessesThatEndedBeforeTheOthersOnlyWhatGrowsCounts) {
+TEST_F(MergeTest, ProcessesThatEndedEarlierCountOnlyForCumulativeMetrics) {
   constexpr int64_t kMinute = 60'000'000'000;
   Save("app.1.0001.heap.pb.gz", Snapshot("one", 9 * kMinute, {Stack{"main;f", 300, 3, 1000, 10}}));
   Save("app.2.0001.heap.pb.gz", Snapshot("two", kMinute, {Stack{"main;f", 50, 5, 2000, 20}, Stack{"main;g", 7, 1}}));

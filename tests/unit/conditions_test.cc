@@ -122,7 +122,7 @@ TEST_F(Conditions, EachTakesTheMeanOfTheSignalsAndTheSumIsRight) {
 }
 
 // Each ran out of time just before the signal was there to take.
-TEST_F(Conditions, ASignalForNobodyLetsNobodyWait) {
+TEST_F(Conditions, ASignalWithoutWaitersMakesNoThreadWait) {
   Both both;
   BeginBoth(false, &both);
   Leave(both.second);
@@ -131,7 +131,7 @@ TEST_F(Conditions, ASignalForNobodyLetsNobodyWait) {
   EXPECT_EQ(WaitingForMutex(), 0u);
 }
 
-TEST_F(Conditions, AreHeldByNobody) {
+TEST_F(Conditions, HaveNoHolder) {
   LockWait wait;
   BeginConditionWait(HOLDFAST_CALLER(), &condition_, &lock_, &wait);
   End(&wait, false);

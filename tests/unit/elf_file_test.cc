@@ -101,7 +101,7 @@ TEST(ElfFile, CutAnywhereItHasWhatIsThere) {
   }
 }
 
-TEST(ElfFile, TablesThatLieElsewhereAreNone) {
+TEST(ElfFile, TablesOutsideTheFileAreIgnored) {
   EXPECT_TRUE(Changed([](Made& made) { made.header.e_phoff = UINT64_MAX - 8; })->segments().empty());
   EXPECT_TRUE(Changed([](Made& made) { made.header.e_phnum = 65535; })->segments().empty());
   EXPECT_TRUE(Changed([](Made& made) { made.header.e_phentsize = 1; })->segments().empty());

@@ -43,7 +43,7 @@ TEST(LiveThreads, EachHasASlotOfItsOwnUntilItEnds) {
   EXPECT_EQ(FindLiveThread(table, 500), kNoLiveThread);
 }
 
-TEST(LiveThreads, ThoseThatAreGoneMakeRoomBeforeTheTableGrows) {
+TEST(LiveThreads, EndedThreadsMakeRoomBeforeTheTableGrows) {
   SharedTable* table = UseAnonymousTable();
   Row *first = table->New<Row>(), *second = table->New<Row>();
   for (uint32_t id = 1; id <= kThreadSlots0; ++id)

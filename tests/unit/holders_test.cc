@@ -510,7 +510,7 @@ TEST(GlibcBlocks, HostileSizesAreReadABoundedNumberOfTimes) {
   EXPECT_LT(space.bytes_read, uint64_t{1} << 30);
 }
 
-TEST(Roots, WhatTheProcessWroteMayHoldPointersAlsoWhereItIsReadOnlyNow) {
+TEST(Roots, WrittenPagesMayHoldPointersAlsoIfTheyAreReadOnlyNow) {
   MemoryMapping mapping;
   mapping.readable = true;
   mapping.name = "/bin/program";

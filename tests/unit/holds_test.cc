@@ -45,7 +45,7 @@ TEST_F(Holds, RemainToBeAttributedAfterAFailedUnlock) {
   EndWait(&wait, false);
 }
 
-TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtTheEnd) {
+TEST_F(Holds, WithoutASeenUnlockAreAGapAtTheEnd) {
   Wait(false);
   EXPECT_EQ(Sum(&LockCounters::gap_ns), 0u);
   SettleLocks();
@@ -55,21 +55,21 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtTheEnd) {
 }
 
 // Also when nobody is there to export it.
-TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapAtAnOrderlyEnd) {
+TEST_F(Holds, WithoutASeenUnlockAreAGapAtAnOrderlyEnd) {
   Wait(false);
   process.pid = getpid();
   AwaitLastProfile();
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
 }
 
-TEST_F(Holds, OfFutexesThatNobodyWokeAreAGapAtTheEnd) {
+TEST_F(Holds, FutexesThatWereNotWokenAreAGapAtTheEnd) {
   Wait(false, WaitKind::kFutex);
   EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kFutex), 0u);
   SettleLocks();
   EXPECT_EQ(Sum(&LockCounters::gap_ns, WaitKind::kFutex), Sum(&LockCounters::wait_ns, WaitKind::kFutex));
 }
 
-TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenAnotherLockTakesTheirSlot) {
+TEST_F(Holds, WithoutASeenUnlockAreAGapWhenAnotherLockTakesTheirSlot) {
   for (const WaitKind kind : {WaitKind::kMutex, WaitKind::kFutex}) {
     Wait(false, kind);
     for (const void* other : InSetOf(&lock_)) ClaimSlotAndCount(table_, thread_state, other, TableOf(kind));
@@ -78,7 +78,7 @@ TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenAnotherLockTakesTheirSlot) {
   }
 }
 
-TEST_F(Holds, ThatNoUnlockWasSeenOfAreAGapWhenTheirLockIsContendedNoMore) {
+TEST_F(Holds, WithoutASeenUnlockAreAGapWhenTheLockIsNoLongerContended) {
   Wait(false);
   EXPECT_NE(FindSlot(&lock_, kHeldTable), nullptr);
   for (int i = 0; i < 10; ++i) Unlock(/*sleepers=*/false);
@@ -95,7 +95,7 @@ TEST_F(Holds, HoldsOfTimedOutWaitersLastAsLongAsTheWaits) {
   EXPECT_EQ(record.held_ns, Sum(&LockCounters::wait_ns));
 }
 
-TEST_F(Holds, DuringWhichSomebodyWaitedInSlicesBeginWithTheFirst) {
+TEST_F(Holds, BeginWithTheFirstSliceOfASlicedWait) {
   for (int i = 0; i < 3; ++i) Wait(false);
   Unlock();
   const LockRecord& record = *FindLockRecord(table_, &lock_, WaitKind::kMutex);
@@ -125,7 +125,7 @@ TEST_F(Holds, HoldsOfReadersAreThoseBeforeTheWriter) {
 }
 
 // Both see two readers. Neither knows that the other is not there any more when the lock is let go.
-TEST_F(Holds, OfReadersThatUnlockAtOnceAreTheLastOnes) {
+TEST_F(Holds, ReadersThatUnlockAtOnceAreTheLastReaders) {
   LockWait wait;
   Begin(&wait, WaitKind::kRwlockWrite);
   EnterWait(false, &wait);
@@ -153,7 +153,7 @@ TEST_F(Holds, AreNotAttributedWhatWasWaitedBefore) {
   EXPECT_EQ(Sum(&LockCounters::gap_ns), Sum(&LockCounters::wait_ns));
 }
 
-TEST_F(Holds, ThatAVforkChildEndsTakeNobodyForDead) {
+TEST_F(Holds, AHoldThatAVforkChildEndsMarksNoThreadAsDead) {
   process.pid = getpid();
   LockWait wait;
   Begin(&wait);
@@ -171,7 +171,7 @@ TEST_F(Holds, ThatAVforkChildEndsTakeNobodyForDead) {
 }
 
 // More than half of what a slot can count: once read as a settling that came late.
-TEST_F(Holds, OfAWeekAreAttributedAndSoIsTheNext) {
+TEST_F(Holds, AHoldOfAWeekAndTheNextOneAreAttributed) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
@@ -185,7 +185,7 @@ TEST_F(Holds, OfAWeekAreAttributedAndSoIsTheNext) {
 }
 
 // A reading of the clock that comes after a later one.
-TEST_F(Holds, ThatWereAttributedByOthersMeanwhileAreNotAttributedTwice) {
+TEST_F(Holds, AttributedByAnotherThreadMeanwhileAreNotAttributedTwice) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);

@@ -74,7 +74,7 @@ TEST_F(HtmlTest, AReportCanBePrivate) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(HtmlTest, SourcesAreLinesAroundThoseThatAreNamed) {
+TEST_F(HtmlTest, SourcesAreTheLinesAroundNamedLines) {
   std::string text;
   for (int i = 1; i <= 60; ++i) text += "line " + std::to_string(i) + "\n";
   Put("a.cc", text);

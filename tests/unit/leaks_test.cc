@@ -21,7 +21,7 @@ using testing::ParseCsv;
 using testing::Stack;
 using testing::StackProfile;
 
-TEST(SuppressionsTest, AreThoseOfLeakSanitizer) {
+TEST(SuppressionsTest, AcceptLeakSanitizersForm) {
   Suppressions known;
   ASSERT_TRUE(known.AddText("# known\nleak:libfoo.so\n  leak:^init_*_table$  \nrace:other\n\n", "known.txt").ok());
   EXPECT_TRUE(known.Matches("/usr/lib/libfoo.so.1"));
@@ -33,7 +33,7 @@ TEST(SuppressionsTest, AreThoseOfLeakSanitizer) {
             "bad.txt:1: \"leak\" is not a suppression. Write leak:PATTERN.");
 }
 
-TEST(SuppressionsTest, AreThoseOfValgrind) {
+TEST(SuppressionsTest, AcceptValgrindsForm) {
   Suppressions known;
   ASSERT_TRUE(known
                   .AddText("{\n  one\n  Memcheck:Leak\n  match-leak-kinds: definite\n  fun:malloc\n  fun:_ZN3Foo*\n"
@@ -363,7 +363,7 @@ class OneExactFile : public LeaksTest {
   static constexpr int64_t kSecond = 1'000'000'000, kStart = 1'700'000'000 * kSecond;
 };
 
-TEST_F(OneExactFile, OfBurstsGrowsByTheRightFunction) {
+TEST_F(OneExactFile, BurstsGrowByTheRightFunction) {
   std::vector<uint64_t> bursts(20);
   for (size_t i = 0; i < bursts.size(); ++i) bursts[i] = i % 5 < 2 ? 30 : 0;
   const Result leaks = LeaksOf(bursts, {500});
@@ -373,14 +373,14 @@ TEST_F(OneExactFile, OfBurstsGrowsByTheRightFunction) {
   EXPECT_THAT(leaks.out, HasSubstr("rows     all memory in use at the end"));
 }
 
-TEST_F(OneExactFile, OfTablesMadeAtTheStartRaisesNoAlarm) {
+TEST_F(OneExactFile, TablesMadeAtTheStartRaiseNoAlarm) {
   const Result leaks = LeaksOf({100, 50}, {500});
   EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("level: "));
 }
 
 // A compiler or an interpreter has many stacks that hold a little more all the time.
-TEST_F(OneExactFile, OfALittleGrowthCannotTell) {
+TEST_F(OneExactFile, CannotTellALittleGrowth) {
   const Result leaks = LeaksOf(std::vector<uint64_t>(20, 3), {50'000});
   EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("one run cannot tell, because the stack grew by less than 64KiB and less than 1 %"));
@@ -389,14 +389,14 @@ TEST_F(OneExactFile, OfALittleGrowthCannotTell) {
 }
 
 // Its growth is part of a total that goes up and down.
-TEST_F(OneExactFile, OfAGrowthThatTheTotalDoesNotHaveCannotTell) {
+TEST_F(OneExactFile, CannotTellIfTheTotalDoesNotGrow) {
   const Of of = {.leaked = std::vector<uint64_t>(20, 5), .held = {200}, .held_is_freed = std::vector<uint64_t>(20, 8)};
   const Result leaks = LeaksOf(of);
   EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("one run cannot tell, because the memory in use of the process does not grow"));
 }
 
-TEST_F(OneExactFile, OfALeakBesideASawToothGrows) {
+TEST_F(OneExactFile, ALeakBesideASawToothGrows) {
   Of of = {.leaked = std::vector<uint64_t>(20, 10), .held = std::vector<uint64_t>(20)};
   of.held_is_freed = std::vector<uint64_t>(20);
   for (size_t i = 0; i < 20; ++i) (i % 4 < 3 ? of.held : of.held_is_freed)[i] = i % 4 < 3 ? 50 : 150;
@@ -405,7 +405,7 @@ TEST_F(OneExactFile, OfALeakBesideASawToothGrows) {
   EXPECT_THAT(leaks.out, HasSubstr(", by leak"));
 }
 
-TEST_F(OneExactFile, OfGrowthThatMainFreedBeforeItReturnedCannotTell) {
+TEST_F(OneExactFile, CannotTellGrowthThatMainFreedBeforeItReturned) {
   const Result leaks = LeaksOf(Of{.leaked = std::vector<uint64_t>(20, 30), .is_freed_at_end = true});
   EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("cannot tell: grew while it ran ("));
@@ -437,7 +437,7 @@ TEST_F(OneExactFile, AMomentInTheFallAtTheEndDoesNotHideTheGrowth) {
 }
 
 // The interval is changed while the program runs, so moments do not count, and the only file has nothing in use.
-TEST_F(OneExactFile, OfAProgramThatIsNoLongerExactIsTheOnlyEvidence) {
+TEST_F(OneExactFile, IsTheOnlyEvidenceIfTheProgramIsNoLongerExact) {
   const Result leaks =
       LeaksOf(Of{.leaked = std::vector<uint64_t>(20, 30), .is_freed_at_end = true, .interval = 64 << 10});
   EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
@@ -566,7 +566,7 @@ TEST_F(FolderOfPrograms, TheLargestIsShownIfNoneGrows) {
 }
 
 // Strings of a program in C: several functions make them, one keeps them.
-TEST_F(LeaksTest, WhatGrowsThroughAHelperIsItsCallers) {
+TEST_F(LeaksTest, GrowthThroughAHelperIsChargedToItsCallers) {
   for (int minute = 0; minute < 12; ++minute) {
     const int64_t grown = 100'000 * (minute + 1), turned_over = 300'000 * (minute + 1);
     Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
@@ -583,7 +583,7 @@ TEST_F(LeaksTest, WhatGrowsThroughAHelperIsItsCallers) {
 }
 
 // A loop that everything goes through is no answer, and a function that each caller makes rise keeps what it makes.
-TEST_F(LeaksTest, WhatGrowsByAllCallersIsTheFunctionsOwn) {
+TEST_F(LeaksTest, GrowthByAllCallersIsChargedToTheFunction) {
   for (int minute = 0; minute < 12; ++minute) {
     const int64_t grown = 100'000 * (minute + 1);
     Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz",
@@ -640,7 +640,7 @@ TEST_F(ResidentTest, FreeMemoryThatComesOfOneFreeIsNoGrowth) {
 }
 
 // The last account is of a process that is ending: its page table cannot be read, so no live blocks are known.
-TEST_F(ResidentTest, WhatAnEndingProcessHoldsIsNotFreeMemory) {
+TEST_F(ResidentTest, MemoryOfAnEndingProcessIsNotFreeMemory) {
   const Result leaks = Rising([](MemoryAccount* account, int64_t rise) {
     account->allocator += rise;
     account->live.value += static_cast<double>(rise);

@@ -32,7 +32,7 @@ TEST(LibcMappings, AreWhatTheProgramHasNotMapped) {
   EXPECT_EQ(found[1].mappings, 1u);
 }
 
-TEST(LibcMappings, AreNoneWhereTheProgramHasMappedItAll) {
+TEST(LibcMappings, ThereAreNoneIfTheProgramMappedEverything) {
   EXPECT_TRUE(LibcMappingsOf(ParseMappings(kMap), {{0x900000, 0x7f0000200000}}, {0x7f0000000000}).empty());
   EXPECT_TRUE(LibcMappingsOf({}, {}, {}).empty());
 }

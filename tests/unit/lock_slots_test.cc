@@ -69,7 +69,7 @@ TEST_F(IdleSlots, AreKeptForHoldersThatHaveSumsToAdd) {
   EXPECT_TRUE(NoLockWatched());
 }
 
-TEST_F(IdleSlots, AreKeptWhileSomebodyWaits) {
+TEST_F(IdleSlots, AreKeptWhileAThreadWaits) {
   WaitedFor(2 * kIdleNs);
   LockWait wait;
   Begin(&wait);
@@ -94,7 +94,7 @@ TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeAttributed) {
   EXPECT_GE(Sum(&LockCounters::hold_ns), 5u * kSecond);
 }
 
-TEST_F(IdleSlots, AJumpOutOfTendingLeavesTheirLocksNothingInTheWay) {
+TEST_F(IdleSlots, AJumpOutOfAVisitLeavesTheSlotsUsable) {
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);

@@ -19,7 +19,7 @@ Options Read(std::vector<const char*> environment) {
   return options;
 }
 
-TEST(Options, DefaultsAreThoseOfTheContract) {
+TEST(Options, DefaultsEqualTheContracts) {
   const Options options = Read({"PATH=/bin"});
   EXPECT_EQ(options.heap_interval, 512u << 10);
   EXPECT_EQ(options.snapshot_every_ns, 60'000'000'000u);

@@ -82,7 +82,7 @@ TEST_F(PeakTest, HeapRowsOfAllStacksAreFoundAndNoOthers) {
   EXPECT_NE(none, 0u);
 }
 
-TEST_F(PeakTest, RowsThatCameAreAddedToThoseThatWereFound) {
+TEST_F(PeakTest, NewRowsAreAddedToTheKnownOnes) {
   const Offset stack = table_.AddStack({0x1000});
   AddRow(stack, 1, 0);
   HeapRows rows;

@@ -212,7 +212,7 @@ TEST(PprofRecords, AreReadAsTheyWereWritten) {
 }
 
 // Protobuf's own library reads them by proto/holdfast.proto, and writes what the reader reads.
-TEST(PprofRecords, AreThoseOfTheProtoFile) {
+TEST(PprofRecords, EqualTheProtoFile) {
   Profile profile = SmallProfile();
   *profile.mutable_records() = SomeRecords();
   const std::string bytes = Unpack(EncodePprof(profile));
@@ -229,7 +229,7 @@ TEST(PprofRecords, AreThoseOfTheProtoFile) {
   EXPECT_EQ(read->records(), SomeRecords());
 }
 
-TEST(PprofRecords, OfOlderFilesAreTheirComments) {
+TEST(PprofRecords, OlderFilesGiveRecordsFromTheirComments) {
   Profile profile = SmallProfile();
   profile.comments.clear();
   ASSERT_GE(profile.locations.size(), 2u);
@@ -434,7 +434,7 @@ TEST(PprofRecords, OldCommentsOfManyLocksFindTheirLock) {
 }
 
 // `go tool pprof -proto A B` writes the comments of B after those of A.
-TEST(PprofRecords, OfSeveralOldCommentsTheFirstCounts) {
+TEST(PprofRecords, TheFirstOfSeveralOldCommentsCounts) {
   Profile profile = SmallProfile();
   profile.comments.clear();
   for (const char* comment : {"kind: mutex",
@@ -487,7 +487,7 @@ TEST(PprofRecords, OfSeveralOldCommentsTheFirstCounts) {
   EXPECT_EQ(records.peak->bytes, 7);
 }
 
-TEST(PprofRecords, OfCommentsThatAreNotOursThereAreNone) {
+TEST(PprofRecords, ForeignCommentsGiveNoRecords) {
   Profile profile = SmallProfile();
   profile.comments.clear();
   for (const char* comment :

@@ -128,7 +128,7 @@ TEST(HeapProfile, HasGosTypesInGosOrder) {
   EXPECT_EQ(p.duration_nanos, 0);
 }
 
-TEST(ThreadsProfile, ThoseThatAreGoneAreNotAlive) {
+TEST(ThreadsProfile, EndedThreadsAreNotAlive) {
   TableSnapshot s = Process();
   const uint32_t stack = AddStack(&s, {kMain + 0x1500});
   s.rows.push_back(
@@ -578,7 +578,7 @@ TEST(Course, HasWhatCameBetweenTwoMomentsForEachSample) {
 }
 
 // A file with a longer course would be refused by every reader.
-TEST(Course, OfMoreSamplesThanAReaderTakesIsLeftOut) {
+TEST(Course, IsLeftOutWithMoreSamplesThanAReaderAccepts) {
   constexpr size_t kSamples = 100'001;
   TableSnapshot s = Process();
   s.elapsed_ns = 100;

@@ -238,7 +238,7 @@ TEST(ProfileSet, OtherwiseTimeOrdersThem) {
   EXPECT_EQ(set->groups[0].files[1].profile, nullptr);
 }
 
-TEST(ProfileSet, DifferencesAndFilesOfNobodyAreAllKept) {
+TEST(ProfileSet, DifferencesAndFilesWithoutAProcessAreAllKept) {
   Folder folder;
   const auto set =
       ReadProfileSet({folder.Write("a", Of("one", 10, "heap", 5)), folder.Write("b", Of("one", 20, "heap", 5)),

@@ -137,7 +137,7 @@ TEST(ServerProfile, OwnLabelsAndTheFirstByNameAreKept) {
   EXPECT_TRUE(ForServer(profile).left_out.empty());
 }
 
-TEST(SampleLabels, AreSoManyThatThoseOfTheProcessHaveRoom) {
+TEST(SampleLabels, LeaveRoomForTheLabelsOfTheProcess) {
   EXPECT_EQ(SampleLabelsBeside(7), 20u);
   EXPECT_EQ(SampleLabelsBeside(27), 0u);
   EXPECT_EQ(SampleLabelsBeside(40), 0u);
@@ -194,7 +194,7 @@ TEST(PushEntry, ARequestHoldsSeveral) {
 }
 
 // As distributors of Pyroscope 2 say it.
-TEST(PushEntry, AnAnswerNamesThoseThatWereNotTaken) {
+TEST(PushEntry, AnAnswerNamesTheRejectedEntries) {
   PushEntry one = SomeEntry(), two = SomeEntry(), three = SomeEntry();
   one.id = "id-1", two.id = "id-2", three.id = "id-3";
   const PushEntry* const all[] = {&one, &two, &three};

@@ -234,7 +234,7 @@ TEST_F(RememberedWalks, TheUsualNextFrameIsComparedFirst) {
   EXPECT_EQ(numbers.size(), kept.size());
 }
 
-TEST_F(RememberedWalks, AFullSetKeepsThoseThatAreFound) {
+TEST_F(RememberedWalks, AFullSetKeepsTheWalksThatAreFound) {
   Recurse(3, [this] {
     RememberedWalk* const found = Walk();
     ASSERT_NE(found, nullptr);

@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ScriptCallsTest, ModulesAreThoseOfBothFormsOfImport) {
+TEST(ScriptCallsTest, BothFormsOfImportNameModules) {
   EXPECT_THAT(ImportedModules("import os, sys as s; import a.b\n"), ElementsAre("os", "sys", "a.b"));
   EXPECT_THAT(ImportedModules("  from a import (b,  # the first\n"), ElementsAre("a", "a.b"));
   EXPECT_THAT(ImportedModules("from . import b\nfrom ..c import d as e\n"), ElementsAre(".", ".b", "..c", "..c.d"));

@@ -131,7 +131,7 @@ TEST_F(ShadowMap, ABlockWithAnUnseenFreeIsFoundByTheNextOne) {
   }
 }
 
-TEST(ShadowedBytes, BytesOfTwoBlocksAreNone) {
+TEST(ShadowedBytes, BytesOfTwoBlocksAreUnknown) {
   const auto class_of = [](uint64_t bytes) { return static_cast<uint32_t>(SizeClass(bytes)); };
   EXPECT_EQ(CheckedShadowedBytes(class_of(100), kShadowSize + 100), 100u);
   EXPECT_EQ(CheckedShadowedBytes(class_of(100), kShadowSize + 200), std::nullopt);
@@ -150,7 +150,7 @@ TEST(ShadowedBytes, BlocksOfARowOfAllSizesAreInTheSecondWord) {
 }
 
 // Else a row far behind looked like a size.
-TEST(ShadowMapOfALargeTable, IsNone) {
+TEST(ShadowMapOfALargeTable, DoesNotExist) {
   ForgetShadow();
   SharedTable* table = UseAnonymousTable();
   table->header()->cap_bytes = uint64_t{kShadowSize} * kUnit + 4096;

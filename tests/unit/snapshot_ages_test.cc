@@ -29,7 +29,7 @@ Offset AddCell(MadeTable* table, Offset row, uint8_t bucket, FreedBy freed_by, u
   return at;
 }
 
-TEST(ReadSnapshot, AgesAreThoseOfTheTableAlsoOfTheRowBesideAThreadsOwn) {
+TEST(ReadSnapshot, AgesEqualTheTablesAlsoForTheRowBesideAThreadsOwn) {
   MadeTable table;
   const Offset stack = table.AddStack({0x10});
   const Offset row = table.AddHeapRow(stack, 3, 300, 0), own = table.AddHeapRow(stack, 0, 0, 0);

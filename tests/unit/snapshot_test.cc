@@ -90,7 +90,7 @@ TEST(ReadSnapshot, ThereIsAlwaysAnInterval) {
   EXPECT_EQ(snapshot->lock_intervals.size(), 1u);
 }
 
-TEST(ReadSnapshot, TellsStacksThatAreNone) {
+TEST(ReadSnapshot, RecognizesInvalidStacks) {
   MadeTable table;
   table.AddHeapRow(table.AddStack({0x10}, /*truncated=*/true), 1, 1, 0);
   table.head().overflow_stack = table.MakeStack({});
@@ -200,7 +200,7 @@ TEST(ReadSnapshot, ListsThatGoRoundInACircleEnd) {
 }
 
 // One that another thread was faster to add stays in its list: it is no stack of its own.
-TEST(ReadSnapshot, StacksOfAllListsAreFoundButThoseWithoutRows) {
+TEST(ReadSnapshot, StacksOfAllListsAreFoundExceptStacksWithoutRows) {
   MadeTable table;
   for (uint32_t i = 0; i < 3 * kStackLists; ++i) {
     const Offset stack = table.AddStack({0x1000u + i});
@@ -241,7 +241,7 @@ Offset AddLock(MadeTable* table) {
   return lock;
 }
 
-TEST(ReadSnapshot, CountsOfLengthsAreThoseOfTheTable) {
+TEST(ReadSnapshot, CountsOfLengthsEqualTheTables) {
   MadeTable table;
   const Offset lock = AddLock(&table);
   table.At<LockRecord>(lock).wait_times = AddTimes(&table, 17, 5);

@@ -62,7 +62,7 @@ TEST(LockTimes, WithoutRoomTheyAreCountedAsLostAndTheRecordSaysSoForGood) {
   EXPECT_EQ(other->wait_times, kNoRoom);
 }
 
-TEST(LockTimes, OfManyThreadsNoneIsLost) {
+TEST(LockTimes, AreNotLostWithManyThreads) {
   SharedTable* table = UseAnonymousTable();
   auto* lock = table->New<LockRecord>();
   std::vector<std::thread> threads;

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-TEST(TestedSystems, AreThoseOfTheReadme) {
+TEST(TestedSystems, EqualTheReadmes) {
   std::ifstream readme(HOLDFAST_SOURCE "/README.md");
   std::vector<std::string> rows, known;
   bool inside = false;

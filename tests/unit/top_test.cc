@@ -339,7 +339,7 @@ TEST(Losses, EachHasATextOfItsOwn) {
 }
 
 // Where every block is recorded, of few of them the age is known: no "all" beside a ±.
-TEST(SamplingText, OfLifetimesAtInterval1IsNotAll) {
+TEST(SamplingText, DoesNotSayAllForLifetimesAtInterval1) {
   Profile p;
   p.mutable_process()->kind = "lifetimes";
   record::Sampling& sampling = p.mutable_records()->sampling.emplace();

@@ -36,10 +36,10 @@ class OwnWork : public Waits {
 };
 
 // 1 s after the capture is the waiter's, and hand-off delay; what was waited until the release is the holder's.
-TEST_F(OwnWork, OfALockThatCameFreeDuringTheCaptureIsTakenOff) { EXPECT_EQ(After(true, 4), (Lengths{5, 1})); }
-TEST_F(OwnWork, OfALockThatCameFreeBeforeTheCaptureIsAllTakenOff) { EXPECT_EQ(After(true, 1), (Lengths{2, 1})); }
-TEST_F(OwnWork, OfALockThatWasNeverReportedFreeIsHalfSubtracted) { EXPECT_EQ(After(true, 0), (Lengths{6, 6})); }
-TEST_F(OwnWork, OnATakenLockDelaysNobody) { EXPECT_EQ(After(false, 4), (Lengths{10, 6})); }
+TEST_F(OwnWork, IsSubtractedIfTheLockCameFreeDuringTheCapture) { EXPECT_EQ(After(true, 4), (Lengths{5, 1})); }
+TEST_F(OwnWork, IsSubtractedInFullIfTheLockCameFreeBeforeTheCapture) { EXPECT_EQ(After(true, 1), (Lengths{2, 1})); }
+TEST_F(OwnWork, IsHalfSubtractedIfTheLockWasNeverReportedFree) { EXPECT_EQ(After(true, 0), (Lengths{6, 6})); }
+TEST_F(OwnWork, OnATakenLockDelaysNoThread) { EXPECT_EQ(After(false, 4), (Lengths{10, 6})); }
 
 // ---- Sums that are added after the unlock ----
 
@@ -81,7 +81,7 @@ TEST_F(Waits, AreCountedWhenTheirThreadNextWaits) {
 }
 
 // A signal handler that waits while its thread is about to note, or to publish, a wait.
-TEST_F(Waits, OfHandlersAreCountedAtOnceAndNothingTwice) {
+TEST_F(Waits, WaitsOfHandlersAreCountedAtOnceAndOnlyOnce) {
   LockWait wait;
   Begin(&wait);
   EnterWait(false, &wait);
@@ -139,7 +139,7 @@ TEST_F(CallSites, AreCapturedAtTheirFirstWaitAndThenNowAndAgainAndSampledAlways)
   EXPECT_NEAR(looks, kRounds / double{kLookAgain}, 50);  // 125 ± 11
 }
 
-TEST_F(CallSites, ThoseThatShareASlotAreSampledAndWeighted) {
+TEST_F(CallSites, SitesThatShareASlotAreSampledAndWeighted) {
   int chosen = 0;
   constexpr int kRounds = 1'000;
   for (int i = 0; i < kRounds; ++i) {
