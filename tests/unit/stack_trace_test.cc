@@ -456,7 +456,7 @@ TEST_F(StackTraceTest, APageOfCodeOutsideOfModulesIsProbedOnceInAWalk) {
     }
     static uint64_t Probes() {
       uint64_t sum = 0;
-      for (const CounterShard& shard : table()->header()->counters) sum += shard.memory_probes;
+      for (const CounterShard& shard : CurrentTable()->header()->counters) sum += shard.memory_probes;
       return sum;
     }
   } nested{this, reinterpret_cast<void (*)(void (*)(void*), void*)>(mapping.start), 60, 0};
