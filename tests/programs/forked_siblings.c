@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #include "known.h"
+#include "raw_fork.h"
 
 KNOWN void* parent_allocates(void) { return malloc(1000); }
 KNOWN void* sibling_allocates(void) { return malloc(64); }
 
 static pid_t Fork(const char* how) {
-  if (strcmp(how, "_Fork") == 0) return _Fork();
+  if (strcmp(how, "_Fork") == 0) return RawFork();
   if (strcmp(how, "syscall") == 0) return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
   return fork();
 }

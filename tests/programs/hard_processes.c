@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "known.h"
+#include "raw_fork.h"
 
 extern char** environ;
 
@@ -88,7 +89,7 @@ static void AtFork(void) {
 // Children that libc knows nothing of, so that no handler of pthread_atfork runs.
 static void Raw(void) {
   Work();
-  pid_t child = _Fork();
+  pid_t child = RawFork();
   if (child == 0) {
     Work();
     _exit(3);

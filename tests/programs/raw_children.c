@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "known.h"
-
-pid_t _Fork(void);
+#include "raw_fork.h"
 
 KNOWN void* parent_allocates(void) { return malloc(1000); }
 KNOWN void* raw_fork_allocates(void) { return malloc(50); }
@@ -51,7 +50,7 @@ int main(void) {
   Child((pid_t)Raw(SYS_fork, 0), raw_fork_allocates);
   Child((pid_t)Raw(SYS_clone, SIGCHLD), raw_clone_allocates);
   Child((pid_t)syscall(SYS_fork), called_fork_allocates);
-  Child(_Fork(), plain_fork_allocates);
+  Child(RawFork(), plain_fork_allocates);
   waitpid(clone(Shares, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL), NULL, 0);
   for (int i = 0; i < 5; ++i) Use(parent_allocates());
   Expect("parent_allocates", 15, 15000, 15, 15000);

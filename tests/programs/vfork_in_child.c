@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 #include "known.h"
-
-pid_t _Fork(void);
+#include "raw_fork.h"
 
 KNOWN void* parent_before(void) { return malloc(1000); }
 KNOWN void* child_allocates(void) { return malloc(500); }
@@ -25,7 +24,7 @@ int main(void) {
   const pid_t child = fork();
   if (child == 0) Child(child_allocates, 40);
   waitpid(child, NULL, 0);
-  const pid_t other = _Fork();
+  const pid_t other = RawFork();
   if (other == 0) Child(other_child_allocates, 7);
   waitpid(other, NULL, 0);
   Expect("parent_before", 10, 10000, 10, 10000);
