@@ -4,9 +4,9 @@
 
 #include <elf.h>
 #include <link.h>
-#include <string.h>
 
 #include "sampler/contract/dynamic_symbols.h"
+#include "sampler/contract/text.h"
 
 namespace holdfast {
 
@@ -39,7 +39,7 @@ inline bool IsNamed(const DefinedVersions& versions, Elf64_Half number, const ch
   for (const Elf64_Verdef* version = versions.names; version != nullptr;
        version = After<Elf64_Verdef>(version, version->vd_next)) {
     if ((version->vd_ndx & kVersionMask) == number)
-      return strcmp(names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name) == 0;
+      return TextEquals(names + After<Elf64_Verdaux>(version, version->vd_aux)->vda_name, name);
     if (version->vd_next == 0) break;
   }
   return false;

@@ -25,6 +25,7 @@
 #include "interpose/maps/allocator_code.h"
 #include "interpose/process/exit_hooks.h"
 #include "sampler/contract/loaded_objects.h"
+#include "sampler/contract/text.h"
 #include "sampler/hot_path/lock_slots.h"
 #include "sampler/hot_path/sampled_filter.h"
 #include "sampler/hot_path/this_thread.h"
@@ -67,8 +68,9 @@ bool ReachedByAll() { return Reached("malloc") && Reached("free") && Reached("re
 // lackey do not; we count our own instructions with them.
 bool RunsUnderMallocReplacingValgrind() {
   for (const link_map* object = FirstObject(); object != nullptr; object = object->l_next) {
-    const char* tool = strstr(object->l_name, "vgpreload_");
-    if (tool != nullptr && strncmp(tool, "vgpreload_core", 14) != 0) return true;
+    for (const char* tool = object->l_name; *tool != '\0'; ++tool) {
+      if (TextStartsWith(tool, "vgpreload_") && !TextStartsWith(tool, "vgpreload_core")) return true;
+    }
   }
   return false;
 }
@@ -103,7 +105,7 @@ bool ClockIsInterposed() {
 void ForgetOurVariables(const char** environment) {
   const char** kept = environment;
   for (; *environment != nullptr; ++environment) {
-    if (strncmp(*environment, "HOLDFAST_", 9) != 0) *kept++ = *environment;
+    if (!TextStartsWith(*environment, "HOLDFAST_")) *kept++ = *environment;
   }
   *kept = nullptr;
 }

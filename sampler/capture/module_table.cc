@@ -20,6 +20,7 @@
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/module_flags.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
 #include "sampler/table/shared_table.h"
 
 namespace holdfast {
@@ -199,7 +200,7 @@ struct Path {
 
 Path PathOf(const link_map* map, AddressRange range) {
   const char* name = map->l_name;
-  if (strcmp(name, "linux-vdso.so.1") == 0) return {"[vdso]", 6};
+  if (TextEquals(name, "linux-vdso.so.1")) return {"[vdso]", 6};
   Path path{name, strnlen(name, kLongestModulePath)};
   if (name[0] != '/') {  // the main program, or loaded by a relative name
     size_t length;

@@ -1,6 +1,7 @@
 #include "sampler/contract/clock.h"
 
 #include <elf.h>
+#include <string.h>
 
 #include "sampler/contract/dynamic_symbols.h"
 

@@ -3,14 +3,16 @@
 //     const DynamicSymbols libc = SymbolsAt(map->l_ld, map->l_addr);
 //     const Elf64_Sym* found = FindSymbol(libc, "malloc", IsDefinition);
 //
-// Any thread, signal handlers, as long as the object stays loaded.
+// Any thread, signal handlers, as long as the object stays loaded. Compares names without strcmp: a sanitizer defines
+// one that cannot be called before the sanitizer has started.
 #ifndef HOLDFAST_SAMPLER_CONTRACT_DYNAMIC_SYMBOLS_H_
 #define HOLDFAST_SAMPLER_CONTRACT_DYNAMIC_SYMBOLS_H_
 
 #include <elf.h>
-#include <string.h>
 
 #include <cstdint>
+
+#include "sampler/contract/text.h"
 
 namespace holdfast {
 
@@ -74,7 +76,7 @@ const Elf64_Sym* FindSymbol(const DynamicSymbols& object, const SymbolName& name
   if (object.hash == nullptr) {
     for (uint32_t i = 0; object.old_hash != nullptr && i < object.old_hash[1]; ++i) {
       const Elf64_Sym& symbol = object.symbols[i];
-      if (wanted(symbol) && strcmp(object.names + symbol.st_name, name.text) == 0) return &symbol;
+      if (wanted(symbol) && TextEquals(object.names + symbol.st_name, name.text)) return &symbol;
     }
     return nullptr;
   }
@@ -91,7 +93,7 @@ const Elf64_Sym* FindSymbol(const DynamicSymbols& object, const SymbolName& name
   for (;; ++index) {
     const uint32_t other = chain[index - first];
     const Elf64_Sym& symbol = object.symbols[index];
-    if ((other | 1) == (hash | 1) && strcmp(object.names + symbol.st_name, name.text) == 0 && wanted(symbol))
+    if ((other | 1) == (hash | 1) && TextEquals(object.names + symbol.st_name, name.text) && wanted(symbol))
       return &symbol;
     if ((other & 1) != 0) return nullptr;  // the last of its bucket
   }

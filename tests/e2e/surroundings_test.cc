@@ -228,6 +228,15 @@ TEST_F(Surroundings, ATracerDoesNotFollowTheExporter) {
   EXPECT_EQ(r.out, "1\n");
 }
 
+// Another library's functions may need its constructor, which may allocate first.
+TEST_F(Surroundings, StringFunctionsMayNotBeReadyAtTheFirstAllocation) {
+  Command command = CommandFor(Launch::kPreload, {"allocators"}, kEvery);
+  command.env["LD_PRELOAD"] += " " + ProgramPath("late_strings.so");
+  const RunResult r = RunAndSettle(command);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  ExpectKnownHeap(r.out);
+}
+
 // AddressSanitizer has a malloc of its own, and refuses to start when another library comes first.
 TEST_F(Surroundings, SanitizedProgramsAreLeftAlone) {
   const std::string objects = Execute({.argv = {"ldd", ProgramPath("sanitized_program")}}).out;
