@@ -138,25 +138,35 @@ class ListReader {
   int count_ = 0;
 };
 
+// Where program headers are in memory, and how far into their file.
+struct HeadersPlace {
+  uintptr_t at;
+  uint64_t offset;
+};
+
 // Adds up program headers.
 struct Description {
   Extent extent{~uintptr_t{0}, 0, 0, nullptr};
-  bool contains = false, has_dynamic = false;
+  // `maps_headers`: a segment maps the headers' part of the file to where they were read.
+  bool contains = false, has_dynamic = false, maps_headers = false;
 
-  void Add(const Elf64_Phdr& header, const Object& object, uintptr_t address) {
+  void Add(const Elf64_Phdr& header, const Object& object, uintptr_t address, const HeadersPlace& headers) {
     const uintptr_t start = object.bias + header.p_vaddr;
     if (header.p_type == PT_LOAD) {
       extent.start = std::min(extent.start, PageOf(start));
       extent.end = std::max(extent.end, start + header.p_memsz);
       contains |= address - PageOf(start) < start + header.p_memsz - PageOf(start);
+      const uint64_t first = PageOf(header.p_offset);
+      const uint64_t last = PageOf(header.p_offset + header.p_filesz + kPageBytes - 1);
+      maps_headers |= headers.offset - first < last - first && start - header.p_offset + headers.offset == headers.at;
     }
     if (header.p_type == PT_GNU_EH_FRAME) extent.tables = start;
     has_dynamic |= header.p_type == PT_DYNAMIC && start == object.dynamic;
   }
 };
 
-// Reads program headers at `start`. False: they are not those of the object.
-bool Describe(CarefulReader* reader, uintptr_t start, uint64_t count, const Object& object, uintptr_t address,
+// Reads program headers. False: they are not those of the object.
+bool Describe(CarefulReader* reader, const HeadersPlace& place, uint64_t count, const Object& object, uintptr_t address,
               Description* description) {
   constexpr uint64_t kAtOnce = 8, kMaxHeaders = 512;
   if (count == 0 || count > kMaxHeaders) return false;
@@ -165,18 +175,20 @@ bool Describe(CarefulReader* reader, uintptr_t start, uint64_t count, const Obje
   Elf64_Phdr headers[kAtOnce];
   for (uint64_t i = 0; i < count; i += kAtOnce) {
     const uint64_t part = std::min(kAtOnce, count - i);
-    if (!reader->Read(start + i * sizeof(Elf64_Phdr), headers, part * sizeof(Elf64_Phdr))) return false;
-    for (uint64_t j = 0; j < part; ++j) description->Add(headers[j], object, address);
+    if (!reader->Read(place.at + i * sizeof(Elf64_Phdr), headers, part * sizeof(Elf64_Phdr))) return false;
+    for (uint64_t j = 0; j < part; ++j) description->Add(headers[j], object, address, place);
   }
   return description->has_dynamic && description->extent.start < description->extent.end;
 }
 
+// A tool that moves the headers may map another copy, with other contents, to where the file has them.
 bool DescribeFile(CarefulReader* reader, uintptr_t start, const Object& object, uintptr_t address,
                   Description* description) {
   Elf64_Ehdr header;
   return reader->Read(start, &header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
          header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_phentsize == sizeof(Elf64_Phdr) &&
-         Describe(reader, start + header.e_phoff, header.e_phnum, object, address, description);
+         Describe(reader, {start + header.e_phoff, header.e_phoff}, header.e_phnum, object, address, description) &&
+         description->maps_headers;
 }
 
 // The lowest table that the dynamic section points to. Linkers put these right after the headers.
@@ -199,7 +211,7 @@ bool DescribeObject(CarefulReader* reader, const Object& object, uintptr_t addre
   if (object.map == nullptr) return false;
   if (DescribeFile(reader, object.bias, object, address, description)) return true;
   if (object.map == FirstObject())
-    return Describe(reader, getauxval(AT_PHDR), getauxval(AT_PHNUM), object, address, description);
+    return Describe(reader, {getauxval(AT_PHDR), 0}, getauxval(AT_PHNUM), object, address, description);
   constexpr int kMaxPages = 64;
   uintptr_t page = PageOf(LowestTable(reader, object));
   for (int i = 0; i < kMaxPages; ++i, page -= kPageBytes) {
@@ -215,7 +227,8 @@ bool DescribeRearranged(const Object& object, Description* description) {
   at.dlfo_map_start = reinterpret_cast<void*>(PageOf(object.dynamic));
   *description = {};
   description->extent.map = object.map;
-  for (const Elf64_Phdr& header : FindProgramHeaders(at, HeaderSearch::kMappings)) description->Add(header, object, 0);
+  for (const Elf64_Phdr& header : FindProgramHeaders(at, HeaderSearch::kMappings))
+    description->Add(header, object, 0, {});
   return description->has_dynamic;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/support/old_glibc.h"
 #include "tests/support/profiled.h"
 
 namespace holdfast::testing {
@@ -149,6 +150,17 @@ TEST_F(Rearranged, HeadersOfAPluginMayBeAtItsEnd) {
 
 TEST_F(Rearranged, HeadersAreTheMappedOnes) {
   ExpectWholeStacks(RunLinked(ProgramPath("rearranged"), Copy("rearranged_library.so", WithTwoHeaders)));
+}
+
+// glibc before 2.35 has no search for loaded objects, so the library uses its own.
+TEST_F(Rearranged, HeadersAreFoundWithoutASearchOfLibc) {
+  for (const auto& change : {WithHeadersAtTheEnd, WithTwoHeaders}) {
+    std::filesystem::remove_all(out());
+    Command command = CommandFor(Launch::kPreload, {ProgramPath("rearranged"), "-"}, {{"heap-interval", "1"}});
+    command.env["LD_PRELOAD"] += " " + Copy("rearranged_library.so", change);
+    command.env["LD_LIBRARY_PATH"] = FolderOfOldGlibc(folder());
+    ExpectWholeStacks(RunAndSettle(command));
+  }
 }
 
 class RearrangedPrograms : public Rearranged, public ::testing::WithParamInterface<const char*> {};
