@@ -445,7 +445,9 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   for (std::string line; std::getline(lines, line);) {
     const size_t start = line.find('/'), end = line.rfind(" (0x");
     if (start == std::string::npos || end == std::string::npos || end < start) continue;
-    objects.push_back(line.substr(start, end - start));
+    // musl is both the program's linker and its libc.
+    const std::string path = line.substr(start, end - start);
+    if (std::find(objects.begin(), objects.end(), path) == objects.end()) objects.push_back(path);
   }
   return objects;
 }

@@ -50,7 +50,7 @@ constexpr std::array<std::string_view, 21> kPackages = {"std",
                                                         "crossbeam_epoch"};
 
 // Prefixes of names, or whole names.
-constexpr std::array<std::string_view, 38> kNames = {"pthread_",
+constexpr std::array<std::string_view, 39> kNames = {"pthread_",
                                                      "__pthread_",
                                                      "__gthread_",
                                                      "__gthrw_",
@@ -85,6 +85,7 @@ constexpr std::array<std::string_view, 38> kNames = {"pthread_",
                                                      "__rust_",
                                                      "__rg_",
                                                      "__rdl_",
+                                                     "operator_new_",   // libc++
                                                      "holdfast_alloc",  // include/holdfast.h, inline
                                                      "holdfast_free",
                                                      "holdfast_lock_"};
