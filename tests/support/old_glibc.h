@@ -22,10 +22,9 @@ inline std::string FolderOfOldGlibc(const std::string& folder) {
   Dl_info libc;
   EXPECT_NE(dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &libc), 0);
   std::string bytes = ReadFile(libc.dli_fname);
-  for (const char* function :
-       {"_dl_find_object", "_Fork", "gettid", "close_range", "pthread_cond_clockwait", "pthread_mutex_clocklock",
-        "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock", "pthread_clockjoin_np", "sem_clockwait",
-        "free_sized", "free_aligned_sized"}) {
+  for (const char* function : {"_dl_find_object", "_Fork", "gettid", "close_range", "pthread_cond_clockwait",
+                               "pthread_mutex_clocklock", "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock",
+                               "pthread_clockjoin_np", "sem_clockwait", "free_sized", "free_aligned_sized"}) {
     const std::string name = std::string("\0", 1) + function + std::string("\0", 1);
     if (const size_t at = bytes.find(name); at != std::string::npos) bytes[at + 1] = '?';
   }
