@@ -24,7 +24,10 @@ extern "C" HOLDFAST_HIDDEN void* __dso_handle;
 namespace holdfast {
 namespace {
 
-void OnMainThreadEnd(void*) { BeforeExitHandlers(); }
+constinit pthread_t main_thread = 0;
+constinit bool main_thread_may_end = false;  // while the process goes on
+
+void OnMainThreadEnd(void*) { BeforeExitHandlers(!main_thread_may_end); }
 
 // A destructor of the main thread's, as the program registered it. Used by the main thread alone; no entry is used twice.
 struct Wrapped {
@@ -36,7 +39,7 @@ constinit Wrapped wrapped[kMaxWrapped];
 constinit int wrapped_count = 0;
 
 void RunWrapped(void* given) {
-  BeforeExitHandlers();
+  OnMainThreadEnd(nullptr);
   const auto* entry = static_cast<Wrapped*>(given);
   entry->destructor(entry->object);
 }
@@ -45,7 +48,15 @@ bool IsMainThread() { return RawSyscall(SYS_gettid) == RawSyscall(SYS_getpid); }
 
 }  // namespace
 
+void NoteThreadEnd() {
+  if (IsMainThread()) main_thread_may_end = true;
+}
+void NoteCancellation(pthread_t thread) {
+  if (pthread_equal(thread, main_thread) != 0) main_thread_may_end = true;
+}
+
 void WatchReturnFromMain() {
+  main_thread = pthread_self();
   if (IsFound(reinterpret_cast<const void*>(real.__cxa_thread_atexit_impl)) && IsMainThread())
     real.__cxa_thread_atexit_impl(OnMainThreadEnd, nullptr, &__dso_handle);
 }
@@ -71,7 +82,7 @@ void HoldfastExit(int status) {
   if (UNLIKELY(!Ready())) {
     while (true) RawSyscall(SYS_exit_group, status);
   }
-  BeforeExitHandlers();
+  BeforeExitHandlers(true);
   real.exit(status);
 }
 
@@ -80,7 +91,7 @@ void HoldfastQuickExit(int status) {
   if (UNLIKELY(!Ready())) {
     while (true) RawSyscall(SYS_exit_group, status);
   }
-  BeforeExitHandlers();
+  BeforeExitHandlers(true);
   real.quick_exit(status);
 }
 
@@ -88,7 +99,7 @@ HOLDFAST_EXPORT void holdfast_quick_exit_2_10(int status) {
   if (UNLIKELY(!Ready())) {
     while (true) RawSyscall(SYS_exit_group, status);
   }
-  BeforeExitHandlers();
+  BeforeExitHandlers(true);
   real.quick_exit_2_10(status);
 }
 asm(".symver holdfast_quick_exit_2_10,quick_exit@" HOLDFAST_GLIBC_2_10 ",remove");

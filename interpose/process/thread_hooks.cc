@@ -9,6 +9,7 @@
 #include "interpose/base/old_version.h"
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
+#include "interpose/process/exit_hooks.h"
 #include "sampler/process/cpu_timers.h"
 #include "sampler/record/labels.h"
 #include "sampler/record/threads.h"
@@ -44,6 +45,11 @@ uint64_t StackBytesOf(const pthread_attr_t* attributes) {
   const bool own =
       real.pthread_attr_getstack(attributes, &lowest, &bytes) != 0 || reinterpret_cast<uintptr_t>(lowest) + bytes != 0;
   return !own && real.pthread_attr_getstacksize(attributes, &bytes) == 0 ? bytes : 0;
+}
+
+void EndThread() {
+  EndedThisThread();
+  NoteThreadEnd();
 }
 
 template <typename Create>
@@ -100,19 +106,20 @@ HOLDFAST_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexc
 // The first one installs glibc's handler for the signal of CPU timers, in place of ours.
 HOLDFAST_EXPORT int pthread_cancel(pthread_t thread) {
   if (UNLIKELY(!Ready())) return EAGAIN;
+  NoteCancellation(thread);
   const int result = real.pthread_cancel(thread);
   RestoreCpuHandler();
   return result;
 }
 
 HOLDFAST_EXPORT void pthread_exit(void* value) {
-  if (LIKELY(Ready())) EndedThisThread();
+  if (LIKELY(Ready())) EndThread();
   real.pthread_exit(value);
   __builtin_unreachable();
 }
 
 HOLDFAST_EXPORT void thrd_exit(int value) {
-  if (LIKELY(Ready())) EndedThisThread();
+  if (LIKELY(Ready())) EndThread();
   real.thrd_exit(value);
   __builtin_unreachable();
 }

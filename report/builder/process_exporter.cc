@@ -201,6 +201,8 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportHere(const Outpu
 void ProcessExporter::CopyBeforeExit() {
   // The table of another user's program is read by a child, which takes too long here.
   absl::StatusOr<TableSnapshot> copy = table_.ReadWith().has_value() ? absl::CancelledError() : table_.TakeSnapshot();
+  // With other threads it asks for the last profile a moment later, and waits for that one.
+  if (const auto words = table_.ReadWords(); words.ok() && words->exit_request != 0) return;
   if (!table_.AnswerExitMoment() || !copy.ok()) return;
   before_exit_ = *std::move(copy);
 }

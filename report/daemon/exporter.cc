@@ -280,7 +280,8 @@ class Exporter {
     }
     if (words->exit_moment == ExitMoment::kAsked && served.exit_moment_ns == 0) {
       served.exit_moment_ns = now;
-      served.exporter.CopyBeforeExit();
+      // With other threads, it waits for the last profile here, which then needs no copy.
+      if (words->exit_request == 0) served.exporter.CopyBeforeExit();
     }
     // The exit handlers take long, or never end.
     if (served.exporter.has_copy() && words->exit_request == 0 && now - served.exit_moment_ns >= kLookAround)
@@ -291,7 +292,8 @@ class Exporter {
       const bool now_or_never = table.owner().pid == 1;
       if (!Shares(served) && (now_or_never || HasRoomFor(table)) && Export(served) && now_or_never)
         tables_.RemoveTable(served);
-      table.AnswerExit();  // also after a failure: waiting would not help the process
+      table.AnswerExitMoment();  // if it waits before its exit handlers: later files show what these leave
+      table.AnswerExit();        // also after a failure: waiting would not help the process
       served.exit_answered = NowNs();
     }
     if (words->snapshot_request != served.requests_answered) {

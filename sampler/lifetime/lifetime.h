@@ -23,13 +23,15 @@ void AllowTag(bool allocator_can_align);
 // Looks for modules that call another free than the library's, from now on: nobody sees what they free (sampler/capture/free_calls.h). The
 // program's own calls reach the library, and this is the library's code.
 void WatchFreeCalls(const char* start, const char* end);
-// An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled: returns
-// at once. In a vfork child: does nothing.
+// An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled, or
+// BeforeExitHandlers has waited: returns at once. In a vfork child: does nothing.
 void AwaitLastProfile();
 // main has returned, or the program called exit: waits, at most 50 ms, until the exporter has copied the table. The exit
-// handlers that run next free what the program held. Only the first call of a process does anything. Nothing sampled, or
-// no exporter: returns at once. In a vfork child: does nothing.
-void BeforeExitHandlers();
+// handlers that run next free what the program held. If other threads run, waits for the last profile instead, and what
+// changes after that is written after the process's end. Only the first call of a process does anything. Nothing sampled,
+// or no exporter: returns at once. In a vfork child: does nothing. `process_ends`: false if perhaps only the main thread
+// ends.
+void BeforeExitHandlers(bool process_ends);
 // The program is about to forbid itself files (Landlock): makes the table and starts the exporter now.
 void BeforeLandlock();
 // The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.

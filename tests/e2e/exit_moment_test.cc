@@ -145,5 +145,36 @@ TEST_F(ExitMoments, TheLastFileCountsSnapshotsThatChangedNothing) {
   EXPECT_EQ(last.Total(), before.Total());
 }
 
+// Exit handlers destroy objects that other threads use. Bare, a thread has microseconds to touch one, so nothing waits
+// after the handlers: what they leave is written after the program's end.
+TEST_F(ExitMoments, WhileOtherThreadsRunNothingWaitsAfterTheHandlers) {
+  for (const std::string way : {"return", "exit"}) {
+    const std::string to = out() + "/" + way, trace = folder() + "/trace";
+    const Options options = {{"heap-interval", "1"}, {"out", to}};
+    EXPECT_TRUE(RunAs(Launch::kPreload, {"threads_outlive_main", way}, options).exited(7));
+    std::vector<Decoded> files;
+    for (const ProfileName& name : ListProfiles(to)) {
+      if (name.kind == "heap") files.push_back(Decode(name.path));
+    }
+    ASSERT_EQ(files.size(), 2u) << AllSummaries();
+    EXPECT_EQ(files[0].Comment("moment"), "before exit handlers");
+    EXPECT_EQ(files[0].SumLeaf("hold").at("inuse_space"), 100'000) << files[0].Summary();
+    EXPECT_EQ(files[1].Comment("moment"), "after exit handlers");
+    EXPECT_EQ(files[1].SumLeaf("hold").at("inuse_space"), 0) << files[1].Summary();
+    EXPECT_EQ(files[1].SumLeaf("hold").at("alloc_space"), 100'000);
+
+    Command traced = CommandFor(Launch::kPreload, {"threads_outlive_main", way}, options);
+    traced.argv.insert(traced.argv.begin(), {"strace", "-E", "LD_PRELOAD=" + traced.env["LD_PRELOAD"], "-o", trace});
+    traced.env.erase("LD_PRELOAD");
+    if (!Execute({.argv = {"strace", "-V"}}).exited(0)) continue;
+    EXPECT_TRUE(RunAndSettle(traced).exited(7));
+    const std::string calls = ReadFile(trace);
+    const size_t handler = calls.find("write(1, \"handler");
+    ASSERT_NE(handler, std::string::npos) << calls;
+    EXPECT_NE(calls.rfind("FUTEX_WAIT", handler), std::string::npos) << "it waits before the handlers\n" << calls;
+    EXPECT_EQ(calls.find("FUTEX_WAIT", handler), std::string::npos) << calls;
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::testing
