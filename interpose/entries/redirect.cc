@@ -222,7 +222,8 @@ void Redirect(Work* work) {
     plan.outcome = {reason, site < 0 ? 0 : static_cast<uint32_t>(plan.sites[site].name) + 1, plan.outcome.count};
   };
   if (!opened) return refuse(EntryReason::kNoFile, -1);
-  if (process.options.heap_interval == 0) return refuse(EntryReason::kHeapIsOff, -1);
+  // An interval of 0 may be changed later (holdfast set).
+  if ((process.options.profiles & KindBit(ProfileKind::kHeap)) == 0) return refuse(EntryReason::kHeapIsOff, -1);
   if (const int changed = FirstChanged(*work); changed >= 0) return refuse(EntryReason::kChanged, changed);
   for (int i = 0; i < plan.site_count; ++i) {
     if (plan.sites[i].moves_call && HasShadowStack()) return refuse(EntryReason::kCalls, i);

@@ -134,12 +134,15 @@ TEST_F(ProcessCommands, SetSwitchesOffAndOnWithoutASignal) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
-TEST_F(ProcessCommands, SetSwitchesOnWhatBeganSwitchedOff) {
-  Running running(CommandFor(Launch::kPreload, {"waits_for_input"},
+class SwitchedOff : public ProcessCommands, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(SwitchedOff, SetSwitchesOnWhatBeganSwitchedOff) {
+  if (access(ProgramPath(GetParam()).c_str(), X_OK) != 0) GTEST_SKIP() << "that archive is not installed";
+  Running running(CommandFor(Launch::kPreload, {GetParam()},
                              {{"heap-interval", "0"}, {"lock-interval", "0"}, {"snapshot-every", "0"}}));
   int done = 0;
   Lines(running, 12, &done);  // 1.2 MB: from then on it can be found
-  EXPECT_THAT(Tool({"ls"}).out, HasSubstr("waits_for_input"));
+  EXPECT_THAT(Tool({"ls"}).out, HasSubstr(GetParam()));
   const RunResult on = Tool({"set", Pid(running), "heap-interval=1"});
   EXPECT_TRUE(on.exited(0)) << on.Describe();
   EXPECT_THAT(on.err, HasSubstr("heap-interval off → 1B"));
@@ -150,6 +153,9 @@ TEST_F(ProcessCommands, SetSwitchesOnWhatBeganSwitchedOff) {
   EXPECT_LE(sampled, 1400);
   EXPECT_TRUE(running.Wait().exited(0));
 }
+INSTANTIATE_TEST_SUITE_P(Programs, SwitchedOff,
+                         ::testing::Values("waits_for_input", "linked_waits_jemalloc", "linked_waits_tcmalloc"),
+                         [](const auto& info) { return info.param; });
 
 TEST_F(ProcessCommands, ASampleWeighsWhatTheIntervalItWasDrawnFromSays) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
