@@ -4,9 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
+
+#include "tests/support/linked_programs.h"
 
 namespace holdfast::testing {
 namespace {
@@ -44,6 +49,16 @@ bool AnyLockIsHeld(const std::string& folder) {
   return false;
 }
 
+// The mappings of an allocator in the executable are the program's, and would add a file to each process.
+constexpr char kAllButMappings[] = "heap,mutex,block,threads,exceptions";
+bool ConcernsMappings() {
+  static constexpr const char* kSuites[] = {"Maps",     "MappedPages", "Memory",
+                                            "Resident", "Consumers",   "GrowingPrograms"};
+  const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  return std::any_of(std::begin(kSuites), std::end(kSuites),
+                     [test](const char* suite) { return std::strcmp(test->test_suite_name(), suite) == 0; });
+}
+
 }  // namespace
 
 std::string LaunchName(const ::testing::TestParamInfo<Launch>& info) {
@@ -52,7 +67,7 @@ std::string LaunchName(const ::testing::TestParamInfo<Launch>& info) {
 }
 
 std::string ProgramPath(const std::string& name) {
-  const char* other = getenv("HOLDFAST_TEST_PROGRAMS");  // scripts/allocators: linked to another allocator
+  const char* other = LinkedPrograms();
   return name.find('/') == std::string::npos ? std::string(other != nullptr ? other : HOLDFAST_PROGRAMS) + "/" + name
                                              : name;
 }
@@ -126,6 +141,7 @@ Command Profiled::CommandFor(Launch launch, std::vector<std::string> argv, const
   all.emplace("tables", tables());
   all.emplace("lifetimes",
               "no");  // of a process that lasts a second there would be a file more: lifetimes_test asks for it
+  if (LinkedPrograms() != nullptr && !ConcernsMappings()) all.emplace("profiles", kAllButMappings);
   switch (launch) {
     case Launch::kBare:
       command.argv = argv;
