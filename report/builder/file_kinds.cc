@@ -122,7 +122,17 @@ constexpr FileKind kFileKinds[kFileKindCount] = {
      .contents = FileKind::kPages,
      .is_shared = false,  // resident memory is not examined then
      .fingerprint = FingerprintOfResident,
-     .build = BuildResidentProfile}};
+     .build = BuildResidentProfile},
+    {.name = "wall",
+     .rows = ProfileKind::kBlock,  // locks are named as in block profiles
+     .needs = ~uint32_t{0},
+     .contents = 0,
+     .is_shared = false,
+     .is_wanted = [](const ProcessState& state) { return state.thread_times != nullptr; },
+     .fingerprint = [](const ProcessState& state) -> uint64_t {
+       return state.thread_times == nullptr ? 0 : absl::HashOf(state.thread_times->looks);
+     },
+     .build = BuildWallProfile}};
 
 std::optional<int> FileKindNamed(std::string_view name) {
   const auto* found = std::find_if(std::begin(kFileKinds), std::end(kFileKinds),

@@ -33,9 +33,10 @@ struct FileKind {
 };
 
 // First those of ProfileKind, then three more from the heap: its state at an earlier moment, the ages of its blocks, and
-// their resident bytes.
-inline constexpr int kFileKindCount = kProfileKinds + 3, kHeapFile = 0, kPeakFile = kProfileKinds,
-                     kLifetimesFile = kProfileKinds + 1, kResidentFile = kProfileKinds + 2;
+// their resident bytes. The last one is made from looks at threads, and has no rows in the table.
+inline constexpr int kFileKindCount = kProfileKinds + 4, kHeapFile = 0, kPeakFile = kProfileKinds,
+                     kLifetimesFile = kProfileKinds + 1, kResidentFile = kProfileKinds + 2,
+                     kWallFile = kProfileKinds + 3;
 extern const FileKind kFileKinds[kFileKindCount];
 
 // Returns the index into kFileKinds; nothing if no kind has this name.

@@ -14,6 +14,7 @@
 #include "report/base/base_name.h"
 #include "report/base/time_budget.h"
 #include "report/builder/block_members.h"
+#include "report/builder/wall_locks.h"
 #include "report/builder/written_locks.h"
 #include "report/names/dwarf/members.h"
 #include "report/names/elf/debug_file.h"
@@ -213,6 +214,7 @@ void WriteLockNames(const ProcessState& state, Profile* profile, const LoadedFil
       profile,
       [&](const Profile::Mapping& mapping) { return OwnSections(*profile, mapping, files, kMaxUnpackedDebugFile); },
       Deadline::In(kMembersTime));
+  NameLocksOfWall(profile);
 }
 
 void FindLockClasses(const LoadedFiles* files, ProcessState* state) {
@@ -271,6 +273,7 @@ void CompleteLockNames(Profile* profile, DebugFileFinder& files) {
       if (!one.name.empty()) SetName(one, path, object_names, &locks[one.number]);
     }
   }
+  NameLocksOfWall(profile);
 }
 
 void CompleteBlockNames(Profile* profile, DebugFileFinder& files) {

@@ -9,6 +9,7 @@
 #include "report/builder/lock_names.h"
 #include "report/builder/profile_builder.h"
 #include "report/builder/unseen_allocator.h"
+#include "report/builder/wall_locks.h"
 #include "report/builder/written_files.h"
 #include "report/names/symbolize/earlier_names.h"
 #include "report/names/symbolize/profile_symbolizer.h"
@@ -112,6 +113,22 @@ void ProcessExporter::LookAtCourse() {
   } else {
     course_.Stop();
   }
+}
+
+// The memory of another user's program is not read with our rights.
+void ProcessExporter::LookAtThreads() {
+  if (const int64_t now_ns = NowNs(); now_ns >= next_wall_wish_ns_) {
+    next_wall_wish_ns_ = now_ns + kSecond;
+    const bool is_wanted = table_.WantsWall() && !table_.ReadWith().has_value();
+    if (!is_wanted) thread_looks_.reset();
+    const std::optional<pid_t> pid = is_wanted && thread_looks_ == nullptr ? FindProcess(table_.owner()) : std::nullopt;
+    if (pid.has_value()) thread_looks_ = std::make_unique<ThreadLooks>(*pid, !table_.owner().IsOfOurNamespace());
+  }
+  if (thread_looks_ != nullptr) thread_looks_->Look(table_);
+}
+
+int64_t ProcessExporter::next_thread_look_ns() const {
+  return thread_looks_ != nullptr ? thread_looks_->next_ns() : INT64_MAX;
 }
 
 void ProcessExporter::AddAccount(ProcessState* state, Profile* profile) {
@@ -219,6 +236,8 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
   const bool is_last = occasion.is_last || snapshot.exit_request != 0;
   state.reasons = occasion.reasons;
   if (before_exit_.has_value()) state.exit_moment = ExitMoment::kAsked;
+  if (thread_looks_ != nullptr && all)
+    state.thread_times = thread_looks_->TimesUpToNow(table_, state.table->rows, &state.waits);
   KeepPeak(&state);
   if (NeedsCourse()) state.course = course_.moments();
   if (label_blocks_ && all) label_blocks_(&state);
@@ -233,6 +252,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
     const FileKind& kind = kFileKinds[i];
     Kind& known = kinds_[i];
     if ((snapshot.profiles & kind.needs) == 0) continue;
+    LookAtThreads();  // names take long, and threads may end meanwhile
     const uint64_t fingerprint = kind.fingerprint(state);
     if (fingerprint == known.fingerprint && !(is_last && known.unchanged > 0)) {
       if (occasion.is_regular && kind.shows_growth && !known.files.empty()) ++known.unchanged;
@@ -257,6 +277,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
           {.what = record::NamesMissing::kAll, .why = "little memory was left; holdfast symbolize adds them"});
     } else {
       const SymbolizeReport report = Symbolize(&profile, symbolizer, {.deadline = lines_by, .perf_map = true});
+      LookAtThreads();
       is_complete = report.in_time;
       if (!report.no_names.empty() && output.has_files()) TakeEarlierNames(output, known, &profile);
     }
@@ -318,6 +339,7 @@ void ProcessExporter::CompleteFiles(const OutputFolder& output, ModuleSymbolizer
     // A deadline is needed, though a long one: without a deadline tail calls are restored from debug information,
     // unlike in other snapshots.
     Symbolize(&*profile, symbolizer, {.deadline = Deadline::In(std::chrono::hours(1)), .perf_map = true});
+    NameLocksOfWall(&*profile);
     // A failure leaves the file unchanged.
     (void)output.Replace(file->name, [&](int fd) { return WritePprof(*profile, fd); });
   }

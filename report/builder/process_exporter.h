@@ -88,6 +88,10 @@ class ProcessExporter {
   void PutOff() { ++put_off_; }
   // Watches the heap's peak; call often while the program runs.
   PeakWatch& peak() { return peak_; }
+  // Looks at all threads if the table requests it; call often while the program runs.
+  void LookAtThreads();
+  // When the next look is due: CLOCK_MONOTONIC; the largest value: never.
+  int64_t next_thread_look_ns() const;
   // Watches the course of a heap with every allocation recorded; call often while the program runs.
   void LookAtCourse();
   const HeapCourse& course() const { return course_; }
@@ -145,6 +149,8 @@ class ProcessExporter {
   TableFile table_;
   PeakWatch peak_;
   HeapCourse course_;
+  std::unique_ptr<ThreadLooks> thread_looks_;  // null: not requested
+  int64_t next_wall_wish_ns_ = 0;              // when the table is asked again whether looks are requested
   ProcessObserver observer_;
   std::array<Kind, kFileKindCount> kinds_;  // as kFileKinds
   int64_t next_account_ns_ = 0;

@@ -41,6 +41,8 @@ Profile BuildPeakProfile(const ProcessState& state);
 Profile BuildLifetimesProfile(const ProcessState& state);
 // Builds the resident bytes of live blocks: the kind `resident`. Empty if state.residency.rows is empty.
 Profile BuildResidentProfile(const ProcessState& state);
+// Builds where the time of all threads went: the kind `wall`. Empty if nobody looked at the threads.
+Profile BuildWallProfile(const ProcessState& state);
 // Builds a block profile of only the ongoing waits: its records have all of them, and no earlier one.
 Profile BuildWaitingProfile(const ProcessState& state);
 

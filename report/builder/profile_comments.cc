@@ -54,6 +54,7 @@ std::vector<std::string> ProfiledKinds(const ProcessState& state) {
     if (kind == ProfileKind::kCpu && state.table->cpu_state != CpuState::kOn) continue;
     kinds.emplace_back(kProfileKindNames[i]);
   }
+  if (state.thread_times != nullptr) kinds.emplace_back("wall");
   return kinds;
 }
 

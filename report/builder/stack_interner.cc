@@ -9,8 +9,8 @@ namespace holdfast {
 namespace {
 
 // Labels that are ours, or that later processing adds. A program's own label of such a name gets the prefix `label_`.
-constexpr std::string_view kOwnLabels[] = {"bytes",   "lock", "wait",    "lock_address", "state", "thread",
-                                           "mapping", "type", "rethrow", "age",          "freed"};
+constexpr std::string_view kOwnLabels[] = {"bytes",  "lock",    "wait", "lock_address", "holder", "state",
+                                           "thread", "mapping", "type", "rethrow",      "age",    "freed"};
 
 }  // namespace
 

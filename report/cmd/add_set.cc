@@ -24,11 +24,11 @@ constexpr uint32_t kHeapKinds = KindBit(ProfileKind::kHeap);
 constexpr uint32_t kLockKinds = KindBit(ProfileKind::kMutex) | KindBit(ProfileKind::kBlock);
 
 // The user's request: to set one or both intervals (each to a value, or to its last value before it was switched off),
-// or to switch on or off reading which pages are resident.
+// or to switch on or off reading which pages are resident, or looking at threads.
 struct Wish {
   bool heap = false, back_on = false, cpu = false;
   uint64_t interval = 0;
-  std::optional<bool> resident = {};
+  std::optional<bool> resident = {}, wall = {};
 };
 
 absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
@@ -61,6 +61,10 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (value != "on" && value != "off") return bad("resident takes on or off");
     return std::vector<Wish>{{.resident = value == "on"}};
   }
+  if (name == "wall") {
+    if (value != "on" && value != "off") return bad("wall takes on or off");
+    return std::vector<Wish>{{.wall = value == "on"}};
+  }
   for (const auto& [which, heap, lock] :
        {std::tuple("heap", true, false), {"lock", false, true}, {"all", true, true}}) {
     if (name != which) continue;
@@ -70,7 +74,8 @@ absl::StatusOr<std::vector<Wish>> ParseWish(const std::string& text) {
     if (lock) wishes.push_back({.back_on = value == "on"});
     return wishes;
   }
-  return bad("use heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or resident, heap, lock or all with =on or =off");
+  return bad(
+      "use heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or wall, resident, heap, lock or all with =on or =off");
 }
 
 // Returns the newest interval that was not "off", or `fallback`.
@@ -125,6 +130,11 @@ absl::Status SendWish(const ProcessTable& process, const Wish& wish) {
   if (wish.resident.has_value()) {
     if (!process.table.SetResident(*wish.resident)) return absl::UnavailableError("cannot write its table");
     Say(fmt::format("{}: resident {} from its next snapshot on.", process.Name(), *wish.resident ? "on" : "off"));
+    return absl::OkStatus();
+  }
+  if (wish.wall.has_value()) {
+    if (!process.table.SetWall(*wish.wall)) return absl::UnavailableError("cannot write its table");
+    Say(fmt::format("{}: wall {} from now on.", process.Name(), *wish.wall ? "on" : "off"));
     return absl::OkStatus();
   }
   const absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
@@ -254,14 +264,15 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
       "  holdfast set 4242 heap-interval=64KiB        sample more often\n"
       "  holdfast set 4242 lock=off                   stop sampling locks\n"
       "  holdfast set 4242 cpu=100                    sample the CPU time of each thread, 100 times a second\n"
+      "  holdfast set 4242 wall=on                    record where the time of each thread goes\n"
       "  holdfast set 4242 resident=on                add resident profiles to snapshots\n"
       "  holdfast set --all all=off                   stop all sampling in all programs\n"
       "  holdfast set --all all=on                    resume with the previous intervals");
   // One positional list holds PIDs and settings, because CLI11 allows no '=' in the name of an argument.
   set->add_option(
          "PID", *words,
-         "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or resident, heap, lock or\n"
-         "all with =on or =off")
+         "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or wall, resident, heap,\n"
+         "lock or all with =on or =off")
       ->type_name("NAME=VALUE")
       ->required();
   set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");

@@ -71,7 +71,7 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
   command
       ->add_option("--kind", options->kind,
                    "The kind of profile to take from a folder: heap, mutex, block, map, threads, exceptions,\n"
-                   "cpu, peak, lifetimes or resident")
+                   "cpu, wall, peak, lifetimes or resident")
       ->type_name("KIND");
 }
 

@@ -332,6 +332,7 @@ bool ServedTables::LookAtAll() {
         served->next_snapshot = std::min(served->next_snapshot, served->added_ns + served->SnapshotPeriod());
     }
     served->triggers.Look(served->table(), peak.in_use(), now_ns);
+    served->exporter.LookAtThreads();
   }
   LookAtLimits(now_ns);
   for (const auto& served : served_) due = due || (!served->gone && served->IsExtraDue(now_ns));
@@ -355,7 +356,11 @@ void ServedTables::Wait() {
   const int64_t every = LookEvery(), end = now_ns + timeout;
   for (int64_t left = timeout;; left = end - NowNs()) {
     // A group near its limit is checked more often.
-    const int64_t wait = std::clamp<int64_t>(std::min(left, next_limit_ns_ - NowNs()), 0, every);
+    int64_t next_look = next_limit_ns_;
+    for (const auto& served : served_) {
+      if (!served->gone) next_look = std::min(next_look, served->exporter.next_thread_look_ns());
+    }
+    const int64_t wait = std::clamp<int64_t>(std::min(left, next_look - NowNs()), 0, every);
     const bool notified = poll(entries.data(), entries.size(), static_cast<int>((wait + kMs - 1) / kMs)) != 0;
     if (LookAtAll() || notified || left <= wait) break;
   }

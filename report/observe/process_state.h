@@ -22,6 +22,7 @@
 #include "report/observe/memory/libc_mappings.h"
 #include "report/observe/memory/resident_rows.h"
 #include "report/observe/outside/look_at_waits.h"
+#include "report/observe/outside/thread_looks.h"
 #include "report/observe/peak/heap_moment.h"
 #include "report/observe/peak/peak_state.h"
 #include "report/observe/table/snapshot.h"
@@ -59,8 +60,9 @@ struct ProcessState {
   std::vector<LibcMapping> libc_mappings;
   Residency residency;
   absl::StatusOr<MemoryAccount> account = absl::NotFoundError("nobody asked for it");
-  std::optional<FreeMemory> free_memory;        // of glibc's heaps
-  std::vector<LabelledBlocks> labelled_blocks;  // empty: not requested
+  std::optional<FreeMemory> free_memory;            // of glibc's heaps
+  std::vector<LabelledBlocks> labelled_blocks;      // empty: not requested
+  std::shared_ptr<const ThreadTimes> thread_times;  // null: nobody looks
 
   // Known to an exporter, which watches the process between snapshots. Others have what the table says.
   std::vector<std::string> reasons;  // why it was taken, apart from the regular interval: "inuse>2GiB at 2.01GiB"

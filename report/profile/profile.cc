@@ -22,6 +22,12 @@ void Profile::SetFrames(size_t sample, std::span<const uint32_t> frames) {
   frames_.insert(frames_.end(), frames.begin(), frames.end());
 }
 
+void Profile::SetLabels(size_t sample, std::span<const Label> labels) {
+  samples[sample].first_label = labels_.size();
+  samples[sample].labels = static_cast<uint32_t>(labels.size());
+  labels_.insert(labels_.end(), labels.begin(), labels.end());
+}
+
 void Profile::SetLines(Location* location, std::span<const Line> lines) {
   location->first_line = lines_.size();
   location->lines = static_cast<uint32_t>(lines.size());

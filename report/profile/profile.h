@@ -123,6 +123,8 @@ struct Profile {
   void AddSample(std::span<const uint32_t> frames, std::span<const int64_t> values, std::span<const Label> labels);
   // Replaces the frames of one sample. The old ones stay in memory, unused.
   void SetFrames(size_t sample, std::span<const uint32_t> frames);
+  // The same for its labels.
+  void SetLabels(size_t sample, std::span<const Label> labels);
   void SetLines(Location* location, std::span<const Line> lines);
   // Typed records beside the samples (report/profile/typed_records.h); empty if nothing is.
   const record::Profile& records() const;

@@ -1,8 +1,9 @@
 // The values of the comment `kind` in profiles that holdfast wrote: heap, peak, lifetimes, resident, map, mutex, block,
-// threads, exceptions, cpu, unreachable, holders.
+// threads, exceptions, cpu, wall, unreachable, holders.
 #ifndef HOLDFAST_REPORT_PROFILE_PROFILE_KIND_H_
 #define HOLDFAST_REPORT_PROFILE_PROFILE_KIND_H_
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -20,13 +21,18 @@ inline std::span<const NameAndUnit> ValueTypesOf(std::string_view kind) {
   static constexpr NameAndUnit kThreads[] = {{"created", "count"}, {"alive", "count"}};
   static constexpr NameAndUnit kExceptions[] = {{"exceptions", "count"}};
   static constexpr NameAndUnit kCpu[] = {{"samples", "count"}, {"cpu", "nanoseconds"}};
+  static constexpr NameAndUnit kWall[] = {{"wall", "nanoseconds"}};
   if (kind == "heap" || kind == "map") return kBlocks;
   if (kind == "mutex" || kind == "block") return kWaits;
   if (kind == "threads") return kThreads;
   if (kind == "exceptions") return kExceptions;
   if (kind == "cpu") return kCpu;
+  if (kind == "wall") return kWall;
   return {};
 }
+
+// The mean time between two looks at the threads, which make the kind `wall`.
+inline constexpr int64_t kWallPeriodNs = 50'000'000;
 
 // Whether samples are allocations. Samples of mutex and block are waits.
 inline bool IsMemoryKind(std::string_view kind) {

@@ -622,6 +622,62 @@ struct Course {
   }
 };
 
+struct ThreadTime {
+  std::string name = {};
+  uint32_t tid = 0;
+  uint32_t threads = 0;
+  int64_t began_ns = 0;
+  int64_t lived_ns = 0;
+  int64_t cpu_ns = 0;
+  int64_t runnable_ns = 0;
+  int64_t lock_ns = 0;
+  int64_t io_ns = 0;
+  int64_t sleep_ns = 0;
+  int64_t call_ns = 0;
+  int64_t stopped_ns = 0;
+  int64_t unknown_ns = 0;
+  std::vector<uint32_t> lane = {};
+
+  bool operator==(const ThreadTime&) const = default;
+  template <typename Self, typename Visit>
+  static void Fields(Self& self, Visit& visit) {
+    visit(1, "name", self.name);
+    visit(2, "tid", self.tid);
+    visit(3, "threads", self.threads);
+    visit(4, "began_ns", self.began_ns);
+    visit(5, "lived_ns", self.lived_ns);
+    visit(6, "cpu_ns", self.cpu_ns);
+    visit(7, "runnable_ns", self.runnable_ns);
+    visit(8, "lock_ns", self.lock_ns);
+    visit(9, "io_ns", self.io_ns);
+    visit(10, "sleep_ns", self.sleep_ns);
+    visit(11, "call_ns", self.call_ns);
+    visit(12, "stopped_ns", self.stopped_ns);
+    visit(13, "unknown_ns", self.unknown_ns);
+    visit(14, "lane", self.lane);
+  }
+};
+
+struct ThreadTimes {
+  std::vector<ThreadTime> thread = {};
+  uint64_t looks = 0;
+  int64_t unseen_cpu_ns = 0;
+  int64_t lane_start_ns = 0;
+  int64_t lane_step_ns = 0;
+  std::string unknown = {};
+
+  bool operator==(const ThreadTimes&) const = default;
+  template <typename Self, typename Visit>
+  static void Fields(Self& self, Visit& visit) {
+    visit(1, "thread", self.thread);
+    visit(2, "looks", self.looks);
+    visit(3, "unseen_cpu_ns", self.unseen_cpu_ns);
+    visit(4, "lane_start_ns", self.lane_start_ns);
+    visit(5, "lane_step_ns", self.lane_step_ns);
+    visit(6, "unknown", self.unknown);
+  }
+};
+
 struct Profile {
   std::optional<Process> process = {};
   std::optional<Sampling> sampling = {};
@@ -639,6 +695,7 @@ struct Profile {
   std::optional<Merged> merged = {};
   std::optional<Allocator> allocator = {};
   std::optional<Course> course = {};
+  std::optional<ThreadTimes> thread_times = {};
 
   bool operator==(const Profile&) const = default;
   template <typename Self, typename Visit>
@@ -659,6 +716,7 @@ struct Profile {
     visit(1016, "merged", self.merged);
     visit(1017, "allocator", self.allocator);
     visit(1018, "course", self.course);
+    visit(1019, "thread_times", self.thread_times);
   }
 };
 

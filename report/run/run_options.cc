@@ -90,6 +90,9 @@ Normalized YesNo(const std::string& value) {
   return Takes(value, "yes or no");
 }
 
+// An option of its own, because it may have no value.
+Normalized Wall(const std::string& value) { return YesNo(value); }
+
 Normalized YesNoAuto(const std::string& value) {
   if (value == "auto") return value;
   const Normalized known = YesNo(value);
@@ -160,6 +163,12 @@ const std::vector<Setting>& Settings() {
        "Linux 5.9, where system calls may be interrupted, and behind\n"
        "a seccomp filter, which must allow timers",
        Cpu},
+      {"wall", "HOLDFAST_WALL", "yes|no", "yes",
+       "Record where the time of each thread goes: on a CPU, waiting\n"
+       "for one or for a lock, in system calls (.wall.pb.gz); off\n"
+       "without --wall. Looks at all threads 20 times a second, from\n"
+       "outside. holdfast threads shows the result",
+       Wall},
       {"snapshot-every", "HOLDFAST_SNAPSHOT_EVERY", "TIME", "60s",
        "Time between snapshots of every kind (the first ones are\n"
        "closer together); 0 = only at the end",
@@ -300,7 +309,7 @@ void AddRunOptions(CLI::App& run, RunOptions* options) {
                              ->default_str(setting.usual);
     if (setting.normalize == SnapshotWhen) {
       added->join(',');
-    } else if (setting.normalize == Cpu) {
+    } else if (setting.normalize == Cpu || setting.normalize == Wall) {
       // --cpu alone, or --cpu=HZ: a following word is not its value.
       added->expected(0, 1)->take_last();
     } else {

@@ -67,7 +67,8 @@ absl::Status ChooseKind(ProfileSet* set, const ViewOptions& options, std::ostrea
   if (std::any_of(options.files.begin(), options.files.end(), NamesSeveralFiles)) {
     std::vector<std::string> kinds = set->Kinds();
     // The most informative kinds first.
-    constexpr std::string_view kOrder[] = {"heap", "block", "mutex", "map", "threads", "exceptions", "cpu", "peak"};
+    constexpr std::string_view kOrder[] = {"heap",       "block", "mutex", "map", "threads",
+                                           "exceptions", "cpu",   "wall",  "peak"};
     if (!options.metric.empty()) {
       const auto has_it = [&](std::string_view kind) {
         return std::any_of(set->groups.begin(), set->groups.end(), [&](const ProfileGroup& group) {

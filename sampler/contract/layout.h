@@ -159,7 +159,7 @@ struct CpuSampling {
 //   tool → exporter     snapshot_request (+1 for each wish); exporter answers in snapshot_done
 //   target ↔ exporter   exit_moment
 //   target ↔ run        leak_check
-//   target, tool → exporter   resident
+//   target, tool → exporter   resident, wall
 //   target → exporters        takes_orphans (1: the process is a subreaper, PR_SET_CHILD_SUBREAPER)
 //   tool → target       another interval, under a flock of the file: its IntervalChange first, then the count; the bit of
 //                       its kind in `profiles`
@@ -196,6 +196,7 @@ struct TableHeader {
   std::atomic<uint32_t> resident;                        // 1: a resident-memory profile is wanted
   std::atomic<uint32_t> takes_orphans;                   // 1: orphans of its descendants become its children
   std::atomic<LeakCheckState> leak_check;                // futex word
+  std::atomic<uint32_t> wall;                            // 1: a profile of all threads' time is wanted
 
   HeapInUse in_use;
   ThreadInUse in_use_of[kMaxOwners + 1];  // by Row::owner; [0]: of all threads that own no rows

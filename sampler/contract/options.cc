@@ -133,6 +133,7 @@ bool IsKnownVariable(const char* name) {
                                     "PEAK",
                                     "LIFETIMES",
                                     "RESIDENT",
+                                    "WALL",
                                     "SNAPSHOT_WHEN",
                                     "SNAPSHOT_HOLDERS",
                                     "ON_SNAPSHOT",
@@ -230,6 +231,8 @@ void ReadOptions(const char* const* environment, Options* options) {
       if (!ParseYesNo(value, &options->peak)) takes = "yes or no";
     } else if (is("RESIDENT")) {
       if (!ParseYesNo(value, &options->resident)) takes = "yes or no";
+    } else if (is("WALL")) {
+      if (!ParseYesNo(value, &options->wall)) takes = "yes or no";
     } else if (is("LIFETIMES")) {
       if (!ParseLifetimes(value, &options->lifetimes)) takes = "yes, no or auto";
     } else if (is("ENTRIES")) {

@@ -45,6 +45,7 @@ struct Options {
   bool merge = false;     // HOLDFAST_MERGE_CHILDREN
   bool peak = true;       // HOLDFAST_PEAK
   bool resident = false;  // HOLDFAST_RESIDENT
+  bool wall = false;      // HOLDFAST_WALL
   Lifetimes lifetimes = Lifetimes::kUnlessShort;
   Entries entries = Entries::kAuto;
   bool exporter = true;  // HOLDFAST_EXPORTER=no

@@ -234,6 +234,7 @@ void FillHeader(TableHeader& head, const Options& options, bool forked, FolderId
   head.merge = options.merge && options.root_pid != static_cast<int>(head.pid);
   head.peak = options.peak;
   head.resident = options.resident;
+  head.wall = options.wall;
   head.lifetimes = options.lifetimes;
   head.keep = options.keep;
   head.profiles = options.profiles;

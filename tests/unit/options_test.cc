@@ -32,6 +32,8 @@ TEST(Options, DefaultsEqualTheContracts) {
   EXPECT_EQ(Read({"HOLDFAST_LIFETIMES=no"}).lifetimes, Lifetimes::kNo);
   EXPECT_FALSE(Read({}).resident);
   EXPECT_TRUE(Read({"HOLDFAST_RESIDENT=yes"}).resident);
+  EXPECT_FALSE(Read({}).wall);
+  EXPECT_TRUE(Read({"HOLDFAST_WALL=yes"}).wall);
   EXPECT_EQ(options.signal, 0);
   EXPECT_TRUE(options.children);
   EXPECT_TRUE(options.enable);

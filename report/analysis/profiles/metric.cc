@@ -113,6 +113,9 @@ std::string SamplingOf(const Profile& profile) {
     return "all of up to 100 per tenth of a second and thread, a random sample of more";
   if (ProfileKindOf(profile) == "cpu" && profile.period > 0)
     return fmt::format("1 in {} of CPU time", FormatValue(profile.period, "nanoseconds", "auto"));
+  if (ProfileKindOf(profile) == "wall" && profile.period > 0)
+    return fmt::format("looks at all threads every {} on average; the sums are exact",
+                       FormatValue(profile.period, "nanoseconds", "auto"));
   // If every block is recorded, ages are known for only some of them.
   const bool few_ages = ProfileKindOf(profile) == "lifetimes" && AgesAreDrawn(profile);
   std::vector<std::string> texts;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "report/base/time_budget.h"
@@ -28,6 +29,11 @@ Range SegmentRange(const char* bytes, uint64_t limit, int segment) {
 }
 
 OngoingState StateOf(uint64_t owner) { return static_cast<OngoingState>(static_cast<uint32_t>(owner) % kTurnStates); }
+// Bytes of a slot. Atomics cannot be copied.
+struct OngoingSlotCopy {
+  alignas(OngoingWait) char bytes[sizeof(OngoingWait)];
+};
+
 uint32_t ThreadOf(uint64_t owner) { return static_cast<uint32_t>(owner >> kOngoingThreadShift); }
 
 }  // namespace
@@ -89,6 +95,36 @@ void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Of
       snapshot->ongoing.push_back(wait);
     }
   }
+}
+
+std::vector<OngoingWaitInfo> ReadOngoingNow(int fd) {
+  Offset segments[kOngoingSegments];
+  std::vector<OngoingWaitInfo> waits;
+  constexpr auto kPlace = static_cast<off_t>(offsetof(TableHeader, ongoing_segments));
+  if (pread(fd, segments, sizeof segments, kPlace) != sizeof segments) return waits;
+  std::vector<OngoingSlotCopy> slots;
+  for (int segment = 0; segment < kOngoingSegments; ++segment) {
+    if (segments[segment] == 0) continue;
+    slots.resize(OngoingSlotsUpTo(segment + 1) - OngoingSlotsUpTo(segment));
+    const uint64_t start = uint64_t{segments[segment]} * kUnit;
+    const ssize_t got = pread(fd, slots.data(), slots.size() * sizeof slots[0], static_cast<off_t>(start));
+    if (got < 0) continue;
+    slots.resize(static_cast<size_t>(got) / sizeof slots[0]);
+    for (const OngoingSlotCopy& copy : slots) {
+      const auto& slot = reinterpret_cast<const OngoingWait&>(copy);
+      const uint64_t owner = CounterValue(slot.owner);
+      const auto kind = static_cast<WaitKind>(CounterValue(slot.kind));
+      if (CounterValue(slot.kind) == 0 || CounterValue(slot.kind) >= kWaitKinds || StateOf(owner) != kWaiting) continue;
+      waits.push_back({.thread_id = ThreadOf(owner),
+                       .kind = kind,
+                       .lock = CounterValue(slot.lock),
+                       .mutex = CounterValue(slot.mutex),
+                       .start_ns = CounterValue(slot.start_ns),
+                       .noted_holder = CounterValue(slot.holder),
+                       .place = CounterValue(slot.row)});
+    }
+  }
+  return waits;
 }
 
 void EndOngoingAt(int64_t monotonic_ns, TableSnapshot* snapshot) {

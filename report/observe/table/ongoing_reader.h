@@ -22,6 +22,10 @@ int64_t ReadOngoingAgain(int fd, char* bytes, uint64_t used);
 void ReadOngoing(const char* bytes, uint64_t limit, const absl::flat_hash_map<Offset, uint32_t>& stack_of_row,
                  TableSnapshot* snapshot);
 
+// Reads only the slots. `place` is that of the row, which has the stack; 0: none yet. A thread that does not sleep may change
+// its slot meanwhile.
+std::vector<OngoingWaitInfo> ReadOngoingNow(int fd);
+
 // Ends all waits at that time and drops waits that began later.
 void EndOngoingAt(int64_t monotonic_ns, TableSnapshot* snapshot);
 // Sets LockInfo::waiting of all locks, and adds locks that were not known. `now_ns`: CLOCK_MONOTONIC.

@@ -352,6 +352,13 @@ bool TableFile::SetResident(bool wanted) const {
   return WantsResident() == wanted;
 }
 
+bool TableFile::WantsWall() const { return Field<uint32_t>(file_.get(), offsetof(TableHeader, wall), 0) != 0; }
+bool TableFile::SetWall(bool wanted) const {
+  WriteWord(offsetof(TableHeader, wall), wanted ? 1 : 0);
+  return WantsWall() == wanted;
+}
+std::vector<OngoingWaitInfo> TableFile::OngoingNow() const { return ReadOngoingNow(file_.get()); }
+
 // An exporter that checks whether anybody maps the file holds a lease on it, for some microseconds.
 absl::StatusOr<FileDescriptor> TableFile::OpenForWriting() const {
   const std::string path = absl::StrCat("/proc/self/fd/", file_.get());

@@ -82,6 +82,8 @@ class TableFile {
   // Returns the current owner of a slot of ongoing waits. It equals OngoingWaitInfo::owner as long as it is the same
   // wait.
   uint64_t OngoingOwnerAt(uint64_t place) const;
+  // Returns the ongoing waits now: see ReadOngoingNow.
+  std::vector<OngoingWaitInfo> OngoingNow() const;
 
   // The last profile is written (or cannot be): wakes a process that waits for it at exit.
   void AnswerExit() const;
@@ -98,6 +100,9 @@ class TableFile {
   // Sets whether the exporter checks which live blocks are resident. Returns false if the table could not be written.
   bool SetResident(bool wanted) const;
   bool WantsResident() const;
+  // The same for the kind `wall`, for which the exporter looks at all threads.
+  bool SetWall(bool wanted) const;
+  bool WantsWall() const;
   // Returns whether the table's process is a subreaper.
   bool TakesOrphans() const;
 

@@ -30,7 +30,7 @@ std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
   return text;
 }
 
-// System calls in which threads typically sleep for long.
+// System calls in which threads typically sleep.
 struct NamedCall {
   int64_t number;
   const char* name;
@@ -75,13 +75,84 @@ constexpr NamedCall kCalls[] = {{SYS_read, "read"},
                                 {SYS_fallocate, "fallocate"},
                                 {SYS_accept4, "accept4"},
                                 {SYS_epoll_pwait, "epoll_pwait"},
-                                {SYS_io_uring_enter, "io_uring_enter"}};
+                                {SYS_io_uring_enter, "io_uring_enter"},
+                                {SYS_open, "open"},
+                                {SYS_close, "close"},
+                                {SYS_stat, "stat"},
+                                {SYS_fstat, "fstat"},
+                                {SYS_lstat, "lstat"},
+                                {SYS_lseek, "lseek"},
+                                {SYS_mmap, "mmap"},
+                                {SYS_mprotect, "mprotect"},
+                                {SYS_munmap, "munmap"},
+                                {SYS_brk, "brk"},
+                                {SYS_madvise, "madvise"},
+                                {SYS_mremap, "mremap"},
+                                {SYS_sched_yield, "sched_yield"},
+                                {SYS_shutdown, "shutdown"},
+                                {SYS_clone, "clone"},
+                                {SYS_fork, "fork"},
+                                {SYS_vfork, "vfork"},
+                                {SYS_execve, "execve"},
+                                {SYS_exit, "exit"},
+                                {SYS_kill, "kill"},
+                                {SYS_semget, "semget"},
+                                {SYS_msgsnd, "msgsnd"},
+                                {SYS_getdents64, "getdents64"},
+                                {SYS_rename, "rename"},
+                                {SYS_unlink, "unlink"},
+                                {SYS_unlinkat, "unlinkat"},
+                                {SYS_mkdir, "mkdir"},
+                                {SYS_mkdirat, "mkdirat"},
+                                {SYS_statfs, "statfs"},
+                                {SYS_ftruncate, "ftruncate"},
+                                {SYS_sync, "sync"},
+                                {SYS_syncfs, "syncfs"},
+                                {SYS_sync_file_range, "sync_file_range"},
+                                {SYS_process_vm_readv, "process_vm_readv"},
+                                {SYS_splice, "splice"},
+                                {SYS_tee, "tee"},
+                                {SYS_vmsplice, "vmsplice"},
+                                {SYS_copy_file_range, "copy_file_range"},
+                                {SYS_preadv, "preadv"},
+                                {SYS_pwritev, "pwritev"},
+                                {SYS_preadv2, "preadv2"},
+                                {SYS_pwritev2, "pwritev2"},
+                                {SYS_recvmmsg, "recvmmsg"},
+                                {SYS_sendmmsg, "sendmmsg"},
+                                {SYS_newfstatat, "newfstatat"},
+                                {SYS_statx, "statx"},
+                                {SYS_getrandom, "getrandom"},
+                                {SYS_membarrier, "membarrier"},
+                                {SYS_userfaultfd, "userfaultfd"},
+                                {SYS_inotify_add_watch, "inotify_add_watch"},
+                                {SYS_mq_timedsend, "mq_timedsend"},
+                                {SYS_mq_timedreceive, "mq_timedreceive"},
+                                {SYS_set_robust_list, "set_robust_list"},
+                                {SYS_exit_group, "exit_group"},
+                                {SYS_mlock, "mlock"},
+                                {SYS_mlockall, "mlockall"},
+                                {SYS_munlockall, "munlockall"},
+                                {SYS_fadvise64, "fadvise64"},
+                                {SYS_readahead, "readahead"},
+                                {SYS_finit_module, "finit_module"},
+                                {SYS_ptrace, "ptrace"},
+                                {SYS_setsockopt, "setsockopt"},
+                                {SYS_getsockopt, "getsockopt"},
+                                {SYS_socket, "socket"},
+                                {SYS_bind, "bind"},
+                                {SYS_listen, "listen"}};
 
-std::string CallName(int64_t number) {
+const char* NameOfCall(int64_t number) {
   for (const NamedCall& call : kCalls) {
     if (call.number == number) return call.name;
   }
-  return absl::StrCat("system call ", number);
+  return nullptr;
+}
+
+std::string CallName(int64_t number) {
+  const char* name = NameOfCall(number);
+  return name != nullptr ? name : absl::StrCat("system call ", number);
 }
 
 bool WaitsForEvents(int64_t call) {
@@ -113,6 +184,11 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
     }
   }
   return threads;
+}
+
+std::string SystemCallName(int64_t number) {
+  const char* name = NameOfCall(number);
+  return name != nullptr ? name : absl::StrCat(number);
 }
 
 std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, thread, "comm"); }

@@ -41,6 +41,9 @@ struct BlockedCall {
 };
 std::optional<BlockedCall> BlockedCallOf(pid_t pid, pid_t thread);
 
+// "clock_nanosleep"; the number if it has no name here.
+std::string SystemCallName(int64_t number);
+
 // Describes the thread: "sleeps in clock_nanosleep (hrtimer_nanosleep)", "runs", "stopped (SIGSTOP)", "waits for a
 // disk", in the detail that /proc gives.
 struct ThreadActivity {

@@ -14,10 +14,11 @@ export interface Records {
   missing_names?: MissingNames[];
   merged?: Merged;
   allocator?: Allocator;
+  thread_times?: ThreadTimes;
 }
 
 export interface Process {
-  kind?: string; // of the profile: heap, mutex, block, map, threads, exceptions, cpu, peak, lifetimes, resident
+  kind?: string; // of the profile: heap, mutex, block, map, threads, exceptions, cpu, wall, peak, lifetimes, resident
   id?: string; // host/pid-namespace/pid/start-ticks/image: unique for each process and each program that it executes
   program?: string; // as it was started
   executable?: string; // the path of the file that the kernel mapped
@@ -132,4 +133,30 @@ export interface Merged {
   files?: number;
   processes?: number; // --merge-children: the number of processes
   from?: string[];
+}
+
+export interface ThreadTimes {
+  thread?: ThreadTime[]; // the longest lifetimes first, at most 1024
+  looks?: number; // at all threads, since the start
+  unseen_cpu_ns?: number; // CPU time of threads after their last look, and of threads between two looks
+  lane_start_ns?: number; // since 1970
+  lane_step_ns?: number;
+  unknown?: string; // why system calls cannot be read
+}
+
+export interface ThreadTime {
+  name?: string;
+  tid?: number; // 0: a sum
+  threads?: number;
+  began_ns?: number; // since 1970, of the first thread
+  lived_ns?: number;
+  cpu_ns?: number;
+  runnable_ns?: number;
+  lock_ns?: number;
+  io_ns?: number;
+  sleep_ns?: number;
+  call_ns?: number; // other system calls
+  stopped_ns?: number;
+  unknown_ns?: number;
+  lane?: number[]; // the main state of each step: 0 none, 1 cpu, 2 runnable, 3 lock, 4 io, 5 sleep, 6 call, 7 stopped, 8 unknown
 }

@@ -1,0 +1,770 @@
+#include "report/observe/outside/thread_looks.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "report/base/file_descriptor.h"
+#include "report/base/time_budget.h"
+#include "report/observe/outside/modules_of_process.h"
+#include "report/observe/outside/outside_stack.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/thread_status.h"
+#include "sampler/contract/deep_stacks.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kMeanStep = 50 * kMs;
+constexpr int64_t kShareOfThreadLooks = 50;  // at most 1/50 of a core
+// /proc has the start of a thread in hundredths of a second, rounded down.
+constexpr int64_t kHalfTick = 5 * kMs;
+constexpr int64_t kLongestTick = 10 * kMs;  // of the kernel
+// A thread that began this long before the first look of all has a past that nobody looked at.
+constexpr int64_t kUnseenPast = 4 * kMeanStep;
+// After this many looks at a thread that has not run, only every 4th and every 8th look includes the thread.
+constexpr uint32_t kQuiet = 20, kVeryQuiet = 100;
+constexpr uint32_t kFewLooks = 20;
+constexpr size_t kMaxRemembered = 8;           // walks of one thread
+constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
+constexpr size_t kMaxStacks = 1 << 14;         // further ones have no stack
+constexpr int kMaxDescriptors = 8192;          // of all processes
+constexpr size_t kMaxEnded = 512;              // threads that are kept apart after their end
+constexpr size_t kMaxBins = 240;               // of a lane
+constexpr int64_t kFirstBin = 50 * kMs;        // width
+constexpr double kWholeBin = 1000;             // in units of a bin's counts
+constexpr int64_t kModulesBelieved = kSecond;  // before they are read again
+
+std::atomic<int> descriptors = 0;
+
+ThreadDoes DoesOf(int64_t call) {
+  switch (call) {
+    case SYS_read:
+    case SYS_write:
+    case SYS_pread64:
+    case SYS_pwrite64:
+    case SYS_readv:
+    case SYS_writev:
+    case SYS_preadv:
+    case SYS_pwritev:
+    case SYS_preadv2:
+    case SYS_pwritev2:
+    case SYS_sendto:
+    case SYS_recvfrom:
+    case SYS_sendmsg:
+    case SYS_recvmsg:
+    case SYS_sendmmsg:
+    case SYS_recvmmsg:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_copy_file_range:
+    case SYS_connect:
+    case SYS_openat:
+    case SYS_fsync:
+    case SYS_fdatasync:
+    case SYS_sync_file_range:
+    case SYS_msync:
+    case SYS_fallocate:
+    case SYS_ftruncate:
+    case SYS_getdents64:
+    case SYS_io_getevents:
+    case SYS_io_uring_enter:
+      return ThreadDoes::kIo;
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_pause:
+      return ThreadDoes::kSleep;
+    default:
+      return ThreadDoes::kCall;
+  }
+}
+
+// A wait for something that threads hold. A futex may be a lock or an event: it is one of the other system calls.
+bool IsForLock(WaitKind kind) {
+  return kind == WaitKind::kMutex || IsRwlock(kind) || kind == WaitKind::kSpin || kind == WaitKind::kCustom;
+}
+
+}  // namespace
+
+class ThreadLooks::Looker {
+ public:
+  Looker(pid_t pid, bool other_namespace)
+      : pid_(pid),
+        other_namespace_(other_namespace),
+        tasks_(open(absl::StrCat("/proc/", pid, "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        memory_(pid),
+        random_(static_cast<uint32_t>(NowNs())),
+        lane_start_ns_(NowNs()),
+        lane_start_wall_ns_(NowNs(CLOCK_REALTIME)) {
+    on_cpu_ = StateIndex({ThreadDoes::kCpu, WaitKind::kNone, -1, 0, kNoStack});
+    wants_cpu_ = StateIndex({ThreadDoes::kRunnable, WaitKind::kNone, -1, 0, kNoStack});
+    unknown_state_ = StateIndex({ThreadDoes::kUnknown, WaitKind::kNone, -1, 0, kNoStack});
+  }
+
+  int64_t next_ns() const { return next_ns_; }
+
+  void Look(const TableFile& table, bool now_or_never) {
+    const int64_t now_ns = NowNs();
+    if ((now_ns < next_ns_ && !now_or_never) || ended_process_) return;
+    const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
+    if (looks_++ == 0) first_look_ns_ = now_ns;
+    table_ = &table;
+    waits_.reset();
+    bool any_gone = false;
+    for (auto& [id, thread] : threads_) {
+      if (thread.skip > 0 && !now_or_never) {
+        --thread.skip;
+      } else {
+        any_gone |= !LookAt(&thread, now_ns);
+      }
+    }
+    struct stat info;
+    // The directory has a link for each thread, and two more.
+    const bool is_there = fstat(tasks_.get(), &info) == 0;
+    if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List(now_ns);
+    const int64_t cost = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
+    next_ns_ = now_ns + std::max(std::uniform_int_distribution<int64_t>(kMeanStep / 2, 3 * kMeanStep / 2)(random_),
+                                 kShareOfThreadLooks * cost);
+  }
+
+  std::shared_ptr<const ThreadTimes> TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
+                                                  WaitGraph* state) {
+    Look(table, /*now_or_never=*/true);
+    for (auto& [id, thread] : threads_) {
+      thread.time.name = NameIndex(ThreadName(pid_, id), thread.time.name);
+      Close(&thread, /*ended=*/false);
+    }
+    FindUnseen();
+    auto times = std::make_shared<ThreadTimes>();
+    times->names = names_;
+    times->looks = looks_;
+    times->unknown = unknown_;
+    times->lane_start_wall_ns = lane_start_wall_ns_;
+    times->lane_step_ns = bin_ns_;
+    if (unseen_cpu_ns_ > 0) {
+      times->unseen_cpu_ns = unseen_cpu_ns_;
+      const auto name = static_cast<uint32_t>(times->names.size());
+      times->names.emplace_back("[between looks]");
+      times->rows.push_back({.name = name, .does = ThreadDoes::kCpu, .ns = unseen_cpu_ns_});
+    }
+    const std::vector<uint32_t> stacks = AddStacks(state);
+    absl::flat_hash_map<uint64_t, uint32_t> stack_of_row;
+    for (const RowInfo& row : rows) stack_of_row.emplace(row.place, row.stack);
+    const auto stack_of = [&](const State& what) {
+      if (what.stack != kNoStack) return stacks[what.stack];
+      const auto row = stack_of_row.find(what.row);
+      return what.row == 0 || row == stack_of_row.end() ? kNoStack : row->second;
+    };
+    for (const auto& [key, ns] : totals_) {
+      const State& what = states_[key.second];
+      times->rows.push_back({.name = key.first,
+                             .does = what.does,
+                             .wait = what.wait,
+                             .call = what.call,
+                             .lock = what.lock,
+                             .stack = stack_of(what),
+                             .ns = ns});
+    }
+    std::sort(times->rows.begin(), times->rows.end(), [](const ThreadTimeRow& a, const ThreadTimeRow& b) {
+      return std::tuple(a.name, a.does, a.call, a.lock, a.stack) < std::tuple(b.name, b.does, b.call, b.lock, b.stack);
+    });
+    for (const auto& [id, thread] : threads_) times->threads.push_back(thread.Told(LanesUpTo(thread)));
+    times->threads.insert(times->threads.end(), ended_.begin(), ended_.end());
+    for (const auto& [name, sum] : sums_) times->threads.push_back(sum);
+    return times;
+  }
+
+ private:
+  // A descriptor that counts.
+  class CountedFile {
+   public:
+    CountedFile() = default;
+    explicit CountedFile(int fd) : file_(fd) { descriptors += file_.valid() ? 1 : 0; }
+    CountedFile(CountedFile&& other) noexcept : file_(std::move(other.file_)) {}
+    CountedFile& operator=(CountedFile&& other) noexcept {
+      if (file_.valid()) --descriptors;
+      file_ = std::move(other.file_);
+      return *this;
+    }
+    CountedFile(const CountedFile&) = delete;
+    CountedFile& operator=(const CountedFile&) = delete;
+    ~CountedFile() {
+      if (file_.valid()) --descriptors;
+    }
+    const FileDescriptor& file() const { return file_; }
+
+   private:
+    FileDescriptor file_;
+  };
+
+  struct Schedule {
+    uint64_t cpu_ns = 0, waited_ns = 0, turns = 0;
+    bool operator==(const Schedule&) const = default;
+  };
+
+  using Bin = std::array<uint16_t, kThreadDoes>;
+  struct State {
+    ThreadDoes does;
+    WaitKind wait;
+    int64_t call;
+    uint64_t lock;
+    uint32_t stack;    // walked from outside
+    uint64_t row = 0;  // of the table, which has the stack of a recorded wait; 0: none
+    auto Key() const { return std::tuple(does, wait, call, lock, stack, row); }
+  };
+  struct Walked {
+    uint64_t pc = 0, sp = 0, bytes = 0;
+    uint32_t stack = kNoStack;
+    std::vector<std::pair<uint32_t, uint64_t>> words = {};  // places above sp, and return addresses there
+  };
+  struct Stack {
+    std::vector<uint64_t> frames = {};
+    bool truncated = false;
+    bool operator==(const Stack&) const = default;
+    template <typename Hash>
+    friend Hash AbslHashValue(Hash hash, const Stack& stack) {
+      return Hash::combine(std::move(hash), stack.frames, stack.truncated);
+    }
+  };
+
+  static constexpr uint32_t kRan = kNoIndex;  // no state: the thread was on a CPU, or waited for one
+
+  struct Thread {
+    pid_t id = 0;
+    CountedFile schedstat, syscall;
+    Schedule schedule;
+    int64_t began_ns = 0, last_ns = 0;
+    uint32_t looks = 0, unchanged = 0, skip = 0;
+    uint32_t state = kRan;  // at the last look: index into states_
+    bool is_gone = false;
+    // The open period: by state, not yet scaled.
+    std::vector<std::pair<uint32_t, double>> credits;
+    double credited_ns = 0;
+    uint32_t looks_of_period = 0;
+    double tail_ns = 0;  // after the last look
+    // What closed periods have.
+    double blocked_ns = 0;
+    uint64_t cpu_ns = 0, waited_ns = 0;
+    ThreadTime time;
+    std::vector<Walked> walks;
+    size_t next_walk = 0;
+    std::vector<Bin> bins;
+    size_t first_bin = 0;
+
+    double lived_ns() const { return static_cast<double>(last_ns - began_ns) + tail_ns; }
+    ThreadTime Told(std::vector<uint32_t> lane) const {
+      ThreadTime told = time;
+      told.lane = std::move(lane);
+      return told;
+    }
+  };
+
+  uint32_t StateIndex(const State& state) {
+    const auto [place, added] = state_index_.emplace(state.Key(), static_cast<uint32_t>(states_.size()));
+    if (added) states_.push_back(state);
+    return place->second;
+  }
+
+  // An empty name keeps the earlier one.
+  uint32_t NameIndex(const std::string& name, std::optional<uint32_t> before = std::nullopt) {
+    if (name.empty() && before.has_value()) return *before;
+    const auto [place, added] = name_index_.emplace(name, static_cast<uint32_t>(names_.size()));
+    if (added) names_.push_back(name);
+    return place->second;
+  }
+
+  // ---- The threads ----
+
+  void List(int64_t now_ns) {
+    absl::flat_hash_set<pid_t> alive;
+    std::vector<pid_t> added;
+    const int copy = openat(tasks_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), [](DIR* directory) {
+      return directory != nullptr ? closedir(directory) : 0;
+    });
+    while (const dirent* entry = listing != nullptr ? readdir(listing.get()) : nullptr) {
+      pid_t id = 0;
+      if (!absl::SimpleAtoi(entry->d_name, &id)) continue;
+      alive.insert(id);
+      const auto known = threads_.find(id);
+      if (known == threads_.end() || known->second.is_gone) added.push_back(id);
+    }
+    ended_process_ = alive.empty();
+    for (auto& [id, thread] : threads_) {
+      if (thread.is_gone || !alive.contains(id)) End(&thread, now_ns);
+    }
+    absl::erase_if(threads_, [&](const auto& entry) { return entry.second.is_gone || !alive.contains(entry.first); });
+    absl::flat_hash_map<pid_t, uint32_t> inner;
+    if (other_namespace_ && !added.empty()) {
+      for (const auto& [id, as_process_sees] : ThreadsOf(pid_, true)) inner.emplace(id, as_process_sees);
+    }
+    for (const pid_t id : added) {
+      Thread thread;
+      thread.id = id;
+      thread.time.id = other_namespace_ ? inner[id] : static_cast<uint32_t>(id);
+      if (descriptors + 2 <= kMaxDescriptors) {
+        thread.schedstat = CountedFile(OpenOfTask(id, "schedstat"));
+        thread.syscall = CountedFile(OpenOfTask(id, "syscall"));
+      }
+      const std::optional<int64_t> began = ThreadBegan(pid_, id);
+      if (!began.has_value()) continue;  // has ended
+      thread.time.name = NameIndex(ThreadName(pid_, id));
+      thread.began_ns = std::min(*began + kHalfTick, now_ns);
+      thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (NowNs() - thread.began_ns);
+      LookAt(&threads_.emplace(id, std::move(thread)).first->second, now_ns);
+    }
+    absl::erase_if(threads_, [](const auto& entry) { return entry.second.looks == 0; });
+  }
+
+  int OpenOfTask(pid_t id, const char* name) const {
+    return openat(tasks_.get(), absl::StrCat(id, "/", name).c_str(), O_RDONLY | O_CLOEXEC);
+  }
+  // Returns the text in `buffer_`; empty: it cannot be read, and errno says why.
+  const char* ReadOfTask(const Thread& thread, const CountedFile& kept, const char* name) {
+    FileDescriptor opened;
+    if (!kept.file().valid()) opened = FileDescriptor(OpenOfTask(thread.id, name));
+    const int fd = kept.file().valid() ? kept.file().get() : opened.get();
+    const ssize_t got = fd < 0 ? -1 : pread(fd, text_.data(), text_.size() - 1, 0);
+    text_[static_cast<size_t>(std::max<ssize_t>(got, 0))] = '\0';
+    return text_.data();
+  }
+
+  std::optional<Schedule> ReadSchedule(const Thread& thread) {
+    const char* at = ReadOfTask(thread, thread.schedstat, "schedstat");
+    if (*at == '\0') return std::nullopt;
+    char* next = nullptr;
+    Schedule schedule;
+    schedule.cpu_ns = strtoull(at, &next, 10);
+    schedule.waited_ns = strtoull(next, &next, 10);
+    schedule.turns = strtoull(next, &next, 10);
+    return schedule;
+  }
+
+  // Returns false if the thread has ended.
+  bool LookAt(Thread* thread, int64_t now_ns) {
+    const std::optional<Schedule> schedule = ReadSchedule(*thread);
+    // Without descriptors, a new thread may have the id of an ended one.
+    if (!schedule.has_value() || schedule->cpu_ns < thread->schedule.cpu_ns ||
+        schedule->turns < thread->schedule.turns) {
+      thread->is_gone = true;
+      return false;
+    }
+    const bool is_first = thread->looks++ == 0;
+    const Schedule before = std::exchange(thread->schedule, *schedule);
+    const uint32_t state_before = thread->state;
+    ++thread->looks_of_period;
+    if (!is_first && state_before != kRan && before == *schedule) {
+      ++thread->unchanged;
+    } else {
+      thread->unchanged = 0;
+      thread->state = Observe(thread);
+      if (thread->looks == 2) thread->time.name = NameIndex(ThreadName(pid_, thread->id), thread->time.name);
+    }
+    thread->skip = thread->unchanged >= kVeryQuiet ? 7 : thread->unchanged >= kQuiet ? 3 : 0;
+    if (is_first) {
+      // CPU time and waits for a CPU are exact from the start on.
+      thread->began_ns = std::min(thread->began_ns, now_ns - static_cast<int64_t>(std::min<uint64_t>(
+                                                                 schedule->cpu_ns + schedule->waited_ns, 1ULL << 60)));
+      thread->last_ns = now_ns;
+      if (thread->began_ns < first_look_ns_ - kUnseenPast) {
+        const double past = thread->lived_ns() - static_cast<double>(schedule->cpu_ns + schedule->waited_ns);
+        if (past > 0) Give(thread, unknown_state_, past);
+        thread->blocked_ns += std::max(0.0, past);
+      } else {
+        Credit(thread, thread->state, static_cast<double>(now_ns - thread->began_ns) / 2);
+      }
+      return true;
+    }
+    const auto passed = static_cast<double>(now_ns - thread->last_ns);
+    Credit(thread, state_before, passed / 2);
+    Credit(thread, thread->state, passed / 2);
+    AddToLane(thread, now_ns, static_cast<double>(schedule->cpu_ns - before.cpu_ns),
+              static_cast<double>(schedule->waited_ns - before.waited_ns), state_before);
+    thread->last_ns = now_ns;
+    return true;
+  }
+
+  static void Credit(Thread* thread, uint32_t state, double ns) {
+    if (state == kRan) return;
+    const auto found = std::find_if(thread->credits.begin(), thread->credits.end(),
+                                    [state](const auto& credit) { return credit.first == state; });
+    if (found == thread->credits.end()) {
+      thread->credits.emplace_back(state, ns);
+    } else {
+      found->second += ns;
+    }
+    thread->credited_ns += ns;
+  }
+
+  void Give(Thread* thread, uint32_t state, double ns) {
+    totals_[{thread->time.name, state}] += ns;
+    thread->time.ns[static_cast<int>(states_[state].does)] += ns;
+  }
+
+  // Scales the credits of the open period to the time blocked.
+  void Close(Thread* thread, bool ended) {
+    Give(thread, on_cpu_, static_cast<double>(thread->schedule.cpu_ns - thread->cpu_ns));
+    Give(thread, wants_cpu_, static_cast<double>(thread->schedule.waited_ns - thread->waited_ns));
+    thread->cpu_ns = thread->schedule.cpu_ns;
+    thread->waited_ns = thread->schedule.waited_ns;
+    thread->time.lived_ns = thread->lived_ns();
+    const double blocked =
+        thread->lived_ns() - static_cast<double>(thread->cpu_ns + thread->waited_ns) - thread->blocked_ns;
+    // A long wait for a CPU counts when it ends, so the sums may be ahead of the time.
+    if (blocked <= 0) return;
+    if (thread->credited_ns > 0) {
+      for (const auto& [state, ns] : thread->credits) Give(thread, state, ns * blocked / thread->credited_ns);
+    } else if (ended || thread->looks_of_period >= kFewLooks) {
+      Give(thread, unknown_state_, blocked);
+    } else {
+      return;
+    }
+    thread->blocked_ns += blocked;
+    thread->credits.clear();
+    thread->credited_ns = 0;
+    thread->looks_of_period = 0;
+  }
+
+  // The end was at some time since the last look: half of that time is counted. If the thread ran at the last look, nobody
+  // knows how much of the rest it ran.
+  void End(Thread* thread, int64_t now_ns) {
+    if (thread->looks == 0) return;
+    // The end of the process may be noticed late.
+    const int64_t longest = ended_process_ ? kSecond : INT64_MAX;
+    thread->tail_ns = static_cast<double>(std::min(now_ns - thread->last_ns, longest)) / 2;
+    if (thread->state != kRan) {
+      Credit(thread, thread->state, thread->tail_ns);
+    } else {
+      Give(thread, unknown_state_, thread->tail_ns);
+      thread->blocked_ns += thread->tail_ns;
+      unknown_tails_ns_ += thread->tail_ns;
+    }
+    Close(thread, /*ended=*/true);
+    ended_cpu_ns_ += thread->schedule.cpu_ns;
+    ended_.push_back(thread->Told(LanesUpTo(*thread)));
+    if (ended_.size() <= kMaxEnded) return;
+    std::stable_sort(ended_.begin(), ended_.end(),
+                     [](const ThreadTime& a, const ThreadTime& b) { return a.lived_ns > b.lived_ns; });
+    for (size_t i = kMaxEnded / 2; i < ended_.size(); ++i) AddToSum(ended_[i]);
+    ended_.resize(kMaxEnded / 2);
+  }
+
+  void AddToSum(const ThreadTime& one) {
+    const auto [place, added] = sums_.emplace(one.name, one);
+    ThreadTime& sum = place->second;
+    if (added) {
+      sum.id = 0;
+      sum.lane.clear();
+      return;
+    }
+    sum.threads += one.threads;
+    sum.lived_ns += one.lived_ns;
+    sum.began_wall_ns = std::min(sum.began_wall_ns, one.began_wall_ns);
+    for (int i = 0; i < kThreadDoes; ++i) sum.ns[i] += one.ns[i];
+  }
+
+  // The process's clock counts all threads, also those that ended.
+  void FindUnseen() {
+    clockid_t clock;
+    if (ended_process_ || clock_getcpuclockid(pid_, &clock) != 0) return;
+    timespec all;
+    if (clock_gettime(clock, &all) != 0) return;
+    const int64_t of_process = all.tv_sec * kSecond + all.tv_nsec;
+    auto seen = static_cast<int64_t>(static_cast<double>(ended_cpu_ns_) + unknown_tails_ns_);
+    for (const auto& [id, thread] : threads_) {
+      seen += static_cast<int64_t>(thread.schedule.cpu_ns);
+      // The kernel brings schedstat up to date at ticks.
+      if (thread.state == kRan) seen += kLongestTick;
+    }
+    unseen_cpu_ns_ = std::max(unseen_cpu_ns_, static_cast<double>(of_process - seen));
+  }
+
+  // ---- One look at a thread that has run ----
+
+  uint32_t Observe(Thread* thread) {
+    const char* text = ReadOfTask(*thread, thread->syscall, "syscall");
+    if (*text == '\0') {
+      if (errno == ESRCH) return thread->state;
+      if (unknown_.empty()) unknown_ = WhyUnreadable(LookRightsFor(pid_), pid_, "threads");
+      return unknown_state_;
+    }
+    if (*text == 'r') return kRan;  // "running"
+    char* next = nullptr;
+    std::array<uint64_t, 8> words = {};
+    State state{ThreadDoes::kUnknown, WaitKind::kNone, strtoll(text, &next, 10), 0, kNoStack};
+    const bool in_call = state.call >= 0;
+    for (size_t i = in_call ? 0 : 6; i < words.size(); ++i) words[i] = strtoull(next, &next, 16);
+    if (in_call) {
+      state.does = DoesOf(state.call);
+      if (state.call == SYS_futex) FindWait(*thread, &state);
+      if (state.does != ThreadDoes::kCall) state.call = -1;
+    } else {
+      // Stopped, or waits for a page.
+      const char letter = StateLetter(*thread);
+      if (letter == 'R') return kRan;
+      state.does = letter == 'T' || letter == 't' ? ThreadDoes::kStopped : ThreadDoes::kIo;
+      state.call = -1;
+    }
+    if (state.row == 0) state.stack = StackAt(thread, words[7], words[6]);
+    return StateIndex(state);
+  }
+
+  char StateLetter(const Thread& thread) {
+    const char* stat = ReadOfTask(thread, CountedFile(), "stat");
+    const char* name_end = strrchr(stat, ')');
+    return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
+  }
+
+  void FindWait(const Thread& thread, State* state) {
+    if (!waits_.has_value()) {
+      waits_.emplace();
+      for (const OngoingWaitInfo& wait : table_->OngoingNow()) {
+        OngoingWaitInfo& known = waits_->emplace(wait.thread_id, wait).first->second;
+        if (wait.start_ns > known.start_ns) known = wait;  // in a signal handler, during another wait
+      }
+    }
+    const auto found = waits_->find(thread.time.id);
+    if (found == waits_->end()) return;
+    state->wait = found->second.kind;
+    state->lock = found->second.lock;
+    state->row = found->second.place;
+    if (IsForLock(state->wait)) state->does = ThreadDoes::kLock;
+  }
+
+  uint32_t StackAt(Thread* thread, uint64_t pc, uint64_t sp) {
+    if (memory_.is_denied()) return kNoStack;
+    for (const Walked& walk : thread->walks) {
+      if (walk.pc == pc && walk.sp == sp && IsAsBefore(walk)) return walk.stack;
+    }
+    KnowModules();
+    // One read has most of what a walk reads.
+    constexpr uint64_t kAtOnce = 16 << 10;
+    copy_.resize(kMaxExtent);
+    uint64_t bytes = kAtOnce;
+    while (bytes >= 512 && !memory_.Read(sp, copy_.data(), bytes)) bytes /= 2;
+    if (bytes < 512) bytes = 0;
+    const ProcessMemory copied([&](uint64_t address, void* to, size_t size) {
+      if (address >= sp && address - sp <= bytes && size <= bytes - (address - sp)) {
+        memcpy(to, copy_.data() + (address - sp), size);
+        return true;
+      }
+      return memory_.Read(address, to, size);
+    });
+    std::vector<uint64_t> ends;
+    StackInfo walked = walker_->Walk(copied, modules_, pc, sp, &ends);
+    if (walked.truncated && !walked.frames.empty() && !IsInModule(walked.frames.back() & kPcMask))
+      has_left_modules_ = true;
+    if (ReadSchedule(*thread) != thread->schedule) return kNoStack;  // moved meanwhile
+    Walked walk{.pc = pc, .sp = sp};
+    bool is_sure = true;
+    for (size_t i = 0; i < ends.size() && i + 1 < walked.frames.size(); ++i) {
+      const uint64_t place = ends[i] - sizeof(uint64_t) - sp;
+      uint64_t word = 0;
+      is_sure = is_sure && place < kMaxExtent - sizeof word && copied.Read(sp + place, &word, sizeof word) &&
+                (word & kPcMask) == (walked.frames[i + 1] & kPcMask);
+      if (!is_sure) break;
+      walk.words.emplace_back(static_cast<uint32_t>(place), word);
+      walk.bytes = place + sizeof word;
+    }
+    OmitFrames(&walked);
+    walk.stack = InternStack(walked);
+    const uint32_t stack = walk.stack;
+    if (!is_sure || walk.words.empty()) return stack;
+    if (thread->walks.size() < kMaxRemembered) {
+      thread->walks.push_back(std::move(walk));
+    } else {
+      thread->walks[thread->next_walk++ % kMaxRemembered] = std::move(walk);
+    }
+    return stack;
+  }
+
+  // Whether all return addresses are where the walk found them.
+  bool IsAsBefore(const Walked& walk) {
+    copy_.resize(kMaxExtent);
+    if (!memory_.Read(walk.sp, copy_.data(), walk.bytes)) return false;
+    return std::all_of(walk.words.begin(), walk.words.end(), [this](const auto& word) {
+      return memcmp(copy_.data() + word.first, &word.second, sizeof word.second) == 0;
+    });
+  }
+
+  bool IsInModule(uint64_t pc) const {
+    return std::any_of(modules_.begin(), modules_.end(),
+                       [pc](const ModuleInfo& module) { return pc >= module.start && pc < module.end; });
+  }
+
+  // Reads the modules again after a walk has left them, at most once a second.
+  void KnowModules() {
+    const int64_t now_ns = NowNs();
+    if (walker_ != nullptr && (!has_left_modules_ || now_ns - modules_read_ns_ < kModulesBelieved)) return;
+    std::vector<ModuleInfo> now;
+    AddModulesOf(pid_, memory_, &now);
+    const auto is_same = [](const ModuleInfo& a, const ModuleInfo& b) {
+      return a.start == b.start && a.path == b.path && a.build_id == b.build_id;
+    };
+    if (walker_ == nullptr || !std::ranges::equal(now, modules_, is_same)) {
+      modules_ = std::move(now);
+      walker_ = std::make_unique<OutsideStacks>();
+      for (auto& [id, thread] : threads_) thread.walks.clear();
+    }
+    modules_read_ns_ = now_ns;
+    has_left_modules_ = false;
+  }
+
+  uint32_t InternStack(const StackInfo& walked) {
+    Stack stack{.truncated = walked.truncated};
+    stack.frames.reserve(walked.frames.size());
+    for (const TaggedPc frame : walked.frames) stack.frames.push_back(frame & kPcMask);
+    if (const auto known = stack_index_.find(stack); known != stack_index_.end()) return known->second;
+    if (stacks_.size() >= kMaxStacks) return kNoStack;
+    const auto index = static_cast<uint32_t>(stacks_.size());
+    stacks_.push_back(stack);
+    stack_index_.emplace(std::move(stack), index);
+    return index;
+  }
+
+  // Returns the index in the state of each of our stacks.
+  std::vector<uint32_t> AddStacks(WaitGraph* state) {
+    if (!memory_.is_denied() && !ended_process_) AddModulesOf(pid_, memory_, &state->modules);
+    absl::flat_hash_map<uint64_t, TaggedPc> tagged;
+    const auto tag = [&](uint64_t pc) {
+      const auto [place, added] = tagged.emplace(pc, pc);
+      if (!added) return place->second;
+      const ModuleInfo* of = nullptr;
+      for (const ModuleInfo& module : state->modules) {
+        const bool is_in = pc - 1 >= module.start && pc - 1 < module.end;
+        if (is_in && (of == nullptr || of->unloaded)) of = &module;
+      }
+      return place->second = pc | uint64_t{of != nullptr ? of->tag : kNoModuleTag} << kPcTagShift;
+    };
+    std::vector<uint32_t> indices;
+    indices.reserve(stacks_.size());
+    for (const Stack& stack : stacks_) {
+      StackInfo info{};
+      info.truncated = stack.truncated;
+      info.frames.reserve(stack.frames.size());
+      for (const uint64_t pc : stack.frames) info.frames.push_back(pc == kOmittedFrames ? pc : tag(pc));
+      indices.push_back(state->AddStack(std::move(info)));
+    }
+    return indices;
+  }
+
+  // ---- Lanes ----
+
+  void AddToLane(Thread* thread, int64_t now_ns, double cpu, double waited, uint32_t state_before) {
+    const auto passed = static_cast<double>(now_ns - thread->last_ns);
+    if (passed <= 0) return;
+    while (static_cast<size_t>((now_ns - lane_start_ns_) / bin_ns_) >= kMaxBins) Widen();
+    std::array<double, kThreadDoes> shares = {};
+    cpu = std::min(cpu, passed);
+    waited = std::min(waited, passed - cpu);
+    shares[static_cast<int>(ThreadDoes::kCpu)] = cpu / passed;
+    shares[static_cast<int>(ThreadDoes::kRunnable)] = waited / passed;
+    const double rest = 1 - (cpu + waited) / passed;
+    const uint32_t a = state_before != kRan ? state_before : thread->state;
+    const uint32_t b = thread->state != kRan ? thread->state : a;
+    shares[static_cast<int>(a != kRan ? states_[a].does : ThreadDoes::kCpu)] += rest / 2;
+    shares[static_cast<int>(b != kRan ? states_[b].does : ThreadDoes::kCpu)] += rest / 2;
+    const int64_t from = std::max<int64_t>(thread->last_ns - lane_start_ns_, 0), to = now_ns - lane_start_ns_;
+    for (int64_t bin = from / bin_ns_; bin * bin_ns_ < to; ++bin) {
+      const int64_t part = std::min(to, (bin + 1) * bin_ns_) - std::max(from, bin * bin_ns_);
+      if (thread->bins.empty()) thread->first_bin = static_cast<size_t>(bin);
+      thread->bins.resize(std::max(thread->bins.size(), static_cast<size_t>(bin) - thread->first_bin + 1));
+      Bin& counts = thread->bins[static_cast<size_t>(bin) - thread->first_bin];
+      for (int i = 0; i < kThreadDoes; ++i) {
+        const double more = shares[i] * kWholeBin * static_cast<double>(part) / static_cast<double>(bin_ns_);
+        counts[i] = static_cast<uint16_t>(std::min(60'000.0, counts[i] + more + 0.5));
+      }
+    }
+  }
+
+  // Joins each two bins.
+  void Widen() {
+    bin_ns_ *= 2;
+    for (auto& [id, thread] : threads_) {
+      std::vector<Bin> wide((thread.first_bin % 2 + thread.bins.size() + 1) / 2);
+      for (size_t i = 0; i < thread.bins.size(); ++i) {
+        for (int does = 0; does < kThreadDoes; ++does)
+          wide[(thread.first_bin % 2 + i) / 2][does] += thread.bins[i][does] / 2;
+      }
+      thread.first_bin /= 2;
+      thread.bins = std::move(wide);
+    }
+    for (ThreadTime& ended : ended_) {
+      std::vector<uint32_t> wide((ended.lane.size() + 1) / 2);
+      for (size_t i = 0; i < ended.lane.size(); ++i) wide[i / 2] = wide[i / 2] != 0 ? wide[i / 2] : ended.lane[i];
+      ended.lane = std::move(wide);
+    }
+  }
+
+  static std::vector<uint32_t> LanesUpTo(const Thread& thread) {
+    if (thread.bins.empty()) return {};
+    std::vector<uint32_t> lane(thread.first_bin);
+    for (const Bin& bin : thread.bins) {
+      const auto most = std::max_element(bin.begin(), bin.end());
+      lane.push_back(*most == 0 ? 0 : static_cast<uint32_t>(most - bin.begin()) + 1);
+    }
+    return lane;
+  }
+
+  const pid_t pid_;
+  const bool other_namespace_;
+  FileDescriptor tasks_;
+  const ProcessMemory memory_;
+  std::minstd_rand random_;
+  int64_t next_ns_ = 0, first_look_ns_ = 0;
+  uint64_t looks_ = 0;
+  bool ended_process_ = false;
+  std::string unknown_;
+  absl::flat_hash_map<pid_t, Thread> threads_;
+  const TableFile* table_ = nullptr;                                     // during a look
+  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;  // by thread, of this look
+  std::array<char, 1024> text_ = {};
+  std::vector<char> copy_;
+  std::vector<ModuleInfo> modules_;
+  std::unique_ptr<OutsideStacks> walker_;
+  int64_t modules_read_ns_ = 0;
+  bool has_left_modules_ = false;
+  std::vector<State> states_;
+  absl::flat_hash_map<std::tuple<ThreadDoes, WaitKind, int64_t, uint64_t, uint32_t, uint64_t>, uint32_t> state_index_;
+  uint32_t on_cpu_ = 0, wants_cpu_ = 0, unknown_state_ = 0;
+  std::vector<Stack> stacks_;
+  absl::flat_hash_map<Stack, uint32_t> stack_index_;
+  std::vector<std::string> names_;
+  absl::flat_hash_map<std::string, uint32_t> name_index_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, double> totals_;  // by name and state
+  std::vector<ThreadTime> ended_;
+  absl::flat_hash_map<uint32_t, ThreadTime> sums_;  // by name
+  uint64_t ended_cpu_ns_ = 0;
+  double unseen_cpu_ns_ = 0, unknown_tails_ns_ = 0;
+  const int64_t lane_start_ns_, lane_start_wall_ns_;
+  int64_t bin_ns_ = kFirstBin;
+};
+
+ThreadLooks::ThreadLooks(pid_t pid, bool other_namespace) : looker_(std::make_unique<Looker>(pid, other_namespace)) {}
+ThreadLooks::~ThreadLooks() = default;
+void ThreadLooks::Look(const TableFile& table) { looker_->Look(table, /*now_or_never=*/false); }
+int64_t ThreadLooks::next_ns() const { return looker_->next_ns(); }
+std::shared_ptr<const ThreadTimes> ThreadLooks::TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
+                                                             WaitGraph* state) {
+  return looker_->TimesUpToNow(table, rows, state);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,104 @@
+// Where the time of each thread goes: on a CPU, waiting for a CPU, for a lock, for input or output, asleep, in another
+// system call. Looks at all threads from outside, 20 times a second. Nothing is stopped, and the process does nothing.
+//
+//     schedstat   ns on a CPU, ns waiting for a CPU: exact                      cpu, runnable
+//     syscall     the call in which the thread sleeps, and its stack pointer    io, sleep, syscall:NAME
+//     the table   the thread's ongoing wait                                     lock
+//
+// The time that schedstat leaves is the time blocked, exact as a whole. The looks divide it: each look gives its state half
+// of the time since the last look and half of the time to the next one, and the sum is scaled to the time blocked. Time
+// between looks is random (50 ms on average), so that no rhythm of the program hides a state. If schedstat has not changed,
+// the thread has not run: the state and the stack are the last ones, and nothing more is read.
+//
+//     looks                  100 ms     150 ms      200 ms
+//     thread       ──read──────┼─lock──────┼─on CPU────┼──      lock: 25 + 25 ms, scaled
+//
+// Sums only grow: a snapshot closes a period, and the scale of a closed period does not change. At most 2 % of a core.
+#ifndef HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LOOKS_H_
+#define HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LOOKS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "report/observe/outside/look_at_waits.h"
+#include "report/observe/table/table_folder.h"
+#include "sampler/contract/records.h"
+
+namespace holdfast {
+
+enum class ThreadDoes : uint8_t {
+  kCpu,       // runs
+  kRunnable,  // waits for a CPU
+  kLock,      // waits for a lock: a mutex, reader-writer or spin lock, a futex or custom lock
+  kIo,        // reads, writes or sends, or waits for a page of a file
+  kSleep,     // nanosleep, pause
+  kCall,      // another system call
+  kStopped,   // by a signal or a debugger
+  kUnknown,   // before the first look, or the kernel does not say
+};
+inline constexpr int kThreadDoes = 8;
+// The values of the label `state`. Another system call has `syscall:NAME`.
+inline constexpr const char* kThreadDoesNames[kThreadDoes] = {"cpu",   "runnable", "lock",    "io",
+                                                              "sleep", "syscall",  "stopped", "unknown"};
+
+// The time of all threads of one name in one state at one stack.
+struct ThreadTimeRow {
+  uint32_t name = 0;  // index into ThreadTimes::names
+  ThreadDoes does = ThreadDoes::kUnknown;
+  WaitKind wait = WaitKind::kNone;  // of an ongoing wait
+  int64_t call = -1;                // the number of the system call; -1: in none
+  uint64_t lock = 0;                // address
+  uint32_t stack = kNoStack;        // of the state
+  double ns = 0;
+};
+
+// One live thread, or the sum of ended threads of one name.
+struct ThreadTime {
+  uint32_t name = 0;
+  uint32_t id = 0;  // as the process sees it; 0: a sum
+  uint32_t threads = 1;
+  int64_t began_wall_ns = 0;  // of the first one
+  double lived_ns = 0;
+  double ns[kThreadDoes] = {};  // add up to lived_ns
+  // What the thread did in each part of the process's time, `ThreadTimes::lane_step_ns` long: one more than ThreadDoes; 0:
+  // it did not exist.
+  std::vector<uint32_t> lane;
+};
+
+struct ThreadTimes {
+  std::vector<std::string> names;  // of threads
+  std::vector<ThreadTimeRow> rows;
+  std::vector<ThreadTime> threads;
+  uint64_t looks = 0;
+  double unseen_cpu_ns = 0;  // CPU time of threads between their last look and their end, and of threads never seen
+  int64_t lane_start_wall_ns = 0, lane_step_ns = 0;
+  std::string unknown;  // why system calls cannot be read; "": they can
+};
+
+class ThreadLooks {
+ public:
+  // The process of a table, as we see it.
+  ThreadLooks(pid_t pid, bool other_namespace);
+  ~ThreadLooks();
+
+  // Looks if it is time.
+  void Look(const TableFile& table);
+  // When the next look is due: CLOCK_MONOTONIC.
+  int64_t next_ns() const;
+  // Closes a period, and returns what is known. `rows`: of a snapshot that was just taken. Adds stacks to its `state`, so that
+  // ThreadTimeRow::stack is an index there.
+  std::shared_ptr<const ThreadTimes> TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
+                                                  WaitGraph* state);
+
+ private:
+  class Looker;
+  std::unique_ptr<Looker> looker_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LOOKS_H_
