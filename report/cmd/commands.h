@@ -26,8 +26,8 @@ AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStu
     AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
-    AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddInfoCommand, AddLifetimesCommand, AddCheckCommand,
-    AddHtmlCommand;
+    AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddThreadsCommand, AddInfoCommand, AddLifetimesCommand,
+    AddCheckCommand, AddHtmlCommand;
 // Commands that read files and write files.
 AddCommand AddExportCommand, AddMergeCommand, AddSymbolizeCommand, AddBundleCommand;
 // Commands about the tool itself. `app` must already hold all other commands when one of these runs.

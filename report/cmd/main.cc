@@ -48,6 +48,7 @@ const std::vector<CommandGroup>& Groups() {
         {"peek", AddPeekCommand},
         {"list", AddListCommand},
         {"locks", AddLocksCommand},
+        {"threads", AddThreadsCommand},
         {"leaks", AddLeaksCommand},
         {"lifetimes", AddLifetimesCommand},
         {"html", AddHtmlCommand},

@@ -232,6 +232,8 @@ std::string NextSteps(const FinishedRun& run, const std::vector<ProcessFiles>& p
     commands.emplace_back(locks, "the contended locks and their holders");
   }
   using Metrics = std::vector<std::pair<std::string, std::string>>;
+  if (Fullest(run, processes, "wall", {{"wall", ""}}).has_value())
+    commands.emplace_back("holdfast threads " + quoted(run.out), "where the time of each thread went");
   const std::pair<const char*, Metrics> kOthers[] = {
       {"map", {{"inuse_space", " mapped"}, {"alloc_space", " mapped, all unmapped"}}},
       {"threads", {{"created", " threads"}}},

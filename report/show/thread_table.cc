@@ -1,0 +1,295 @@
+#include "report/show/thread_table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "report/analysis/profiles/profile_set.h"
+#include "report/analysis/profiles/short_name.h"
+#include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/base/value_units.h"
+#include "report/profile/typed_records.h"
+#include "report/show/text_table.h"
+
+namespace holdfast {
+namespace {
+
+// As in the label `state`; any other value is a system call.
+enum State { kOnCpu, kWantsCpu, kForLock, kInIo, kAsleep, kInCall, kHeldUp, kNotSeen, kStates };
+constexpr std::string_view kStateNames[kStates] = {"cpu",   "runnable", "lock",    "io",
+                                                   "sleep", "syscall",  "stopped", "unknown"};
+
+struct Group {
+  std::string program, name;
+  uint32_t tid = 0;
+  uint64_t threads = 0;
+  int64_t ns[kStates] = {};
+  std::map<std::pair<std::string, std::string>, int64_t> locks;  // by lock and holder
+  std::map<std::string, int64_t> calls;                          // by "io", "sleep" or the call's name
+
+  int64_t lived_ns() const { return std::accumulate(std::begin(ns), std::end(ns), int64_t{0}); }
+  double ShareOf(int64_t part) const {
+    const int64_t all = lived_ns();
+    return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+  }
+};
+
+State StateNamed(std::string_view name) {
+  for (int i = 0; i < kStates; ++i) {
+    if (name == kStateNames[i]) return static_cast<State>(i);
+  }
+  return name.starts_with("syscall:") ? kInCall : kNotSeen;
+}
+
+std::string WithCall(std::string_view function) {
+  std::string text(ShortName(function));
+  if (!text.empty() && text.find('(') == std::string::npos && text.find('[') == std::string::npos) text += "()";
+  return text;
+}
+
+// The groups of one process, by folded name.
+void AddProcess(const ProfileFile& file, std::map<std::pair<std::string, std::string>, Group>* groups) {
+  const Profile& profile = *file.profile;
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    std::string thread, lock, holder, address;
+    std::string_view state;
+    for (const Profile::Label& label : profile.LabelsOf(profile.samples[i])) {
+      const std::string_view key = profile.strings[label.key], text = profile.strings[label.text];
+      if (key == "thread") thread = text;
+      if (key == "state") state = text;
+      if (key == "lock") lock = text;
+      if (key == "holder") holder = text;
+      if (key == "lock_address") address = text;
+    }
+    const std::string folded = FoldedThreadName(Printable(thread));
+    Group& group = (*groups)[{file.program, folded}];
+    group.program = file.program;
+    group.name = folded;
+    const int64_t ns = profile.ValuesOf(i)[0];
+    const State what = StateNamed(state);
+    group.ns[what] += ns;
+    if (what == kForLock) group.locks[{lock.empty() ? address : lock, holder}] += ns;
+    if (what == kInCall && state.size() > 8) group.calls[std::string(state.substr(8))] += ns;
+  }
+  if (!profile.records().thread_times.has_value()) return;
+  for (const record::ThreadTime& one : profile.records().thread_times->thread) {
+    const auto group = groups->find({file.program, FoldedThreadName(one.name)});
+    if (group != groups->end()) group->second.threads += one.threads;
+  }
+}
+
+// One group for each thread; the locks are those of all threads of its name.
+std::vector<Group> EachThread(const ProfileFile& file,
+                              const std::map<std::pair<std::string, std::string>, Group>& by_name) {
+  std::vector<Group> threads;
+  if (!file.profile->records().thread_times.has_value()) return threads;
+  for (const record::ThreadTime& one : file.profile->records().thread_times->thread) {
+    Group& thread = threads.emplace_back();
+    thread.program = file.program;
+    thread.name = one.name;
+    thread.tid = one.tid;
+    thread.threads = one.threads;
+    const int64_t times[kStates] = {one.cpu_ns,   one.runnable_ns, one.lock_ns,    one.io_ns,
+                                    one.sleep_ns, one.call_ns,     one.stopped_ns, one.unknown_ns};
+    std::copy(std::begin(times), std::end(times), std::begin(thread.ns));
+    const auto group = by_name.find({file.program, FoldedThreadName(one.name)});
+    if (group == by_name.end()) continue;
+    if (one.lock_ns > 0) thread.locks = group->second.locks;
+    // The samples know calls only by name.
+    const double part =
+        static_cast<double>(one.call_ns) / static_cast<double>(std::max<int64_t>(1, group->second.ns[kInCall]));
+    for (const auto& [name, ns] : group->second.calls)
+      thread.calls[name] = static_cast<int64_t>(part * static_cast<double>(ns));
+  }
+  return threads;
+}
+
+template <typename Key>
+const std::pair<const Key, int64_t>* LargestOf(const std::map<Key, int64_t>& sums) {
+  const auto most =
+      std::max_element(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == sums.end() ? nullptr : &*most;
+}
+
+std::string LockText(const Group& group) {
+  const auto* lock = LargestOf(group.locks);
+  if (lock == nullptr) return "";
+  const auto& [name, holder] = lock->first;
+  return holder.empty() ? std::string(ShortName(name))
+                        : fmt::format("{}, held by {}", ShortName(name), WithCall(holder));
+}
+
+std::string CallShares(const Group& group) {
+  std::vector<std::pair<int64_t, std::string>> calls;
+  for (const auto& [name, ns] : group.calls) calls.emplace_back(ns, name);
+  std::sort(calls.rbegin(), calls.rend());
+  std::vector<std::string> texts;
+  for (const auto& [ns, name] : calls) {
+    const double share = group.ShareOf(ns);
+    if (texts.size() < 3 && share >= 0.005) texts.push_back(fmt::format("{} {:.0f}%", name, 100 * share));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// "8 threads worker-* spend 61 % of their time waiting for cache_mutex, held by evict()". What holds threads up comes
+// first: locks, then CPUs, then input and output. Threads that only sleep and wait for work need no sentence.
+std::string MostImportant(const std::vector<Group>& groups) {
+  constexpr double kWorthSaying = 0.05;
+  struct Choice {
+    State state;
+    double least;
+  };
+  for (const Choice& choice :
+       {Choice{kForLock, kWorthSaying}, {kWantsCpu, 2 * kWorthSaying}, {kInIo, 2 * kWorthSaying}, {kOnCpu, 0}}) {
+    const Group* most = nullptr;
+    for (const Group& group : groups) {
+      if (group.ns[choice.state] == 0 || group.ShareOf(group.ns[choice.state]) < choice.least) continue;
+      if (most == nullptr || most->ns[choice.state] < group.ns[choice.state]) most = &group;
+    }
+    if (most == nullptr) continue;
+    const bool several = most->threads > 1;
+    const std::string who = several ? fmt::format("{} threads {} spend", most->threads, most->name)
+                                    : fmt::format("Thread {} spends", most->name);
+    const std::string share =
+        fmt::format("{:.0f} % of {} time", 100 * most->ShareOf(most->ns[choice.state]), several ? "their" : "its");
+    switch (choice.state) {
+      case kForLock:
+        return fmt::format("{} {} waiting for {}", who, share, LockText(*most));
+      case kWantsCpu:
+        return fmt::format("{} {} waiting for a CPU: more threads are ready to run than there are CPUs", who, share);
+      case kInIo:
+        return fmt::format("{} {} in input and output", who, share);
+      default:
+        return fmt::format("{} {} on a CPU", who, share);
+    }
+  }
+  return "";
+}
+
+TextTable TableOf(std::vector<Group> groups, const ThreadsOptions& options) {
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    const auto busy = [](const Group& group) {
+      return group.ns[kOnCpu] + group.ns[kWantsCpu] + group.ns[kForLock] + group.ns[kInIo];
+    };
+    return std::pair(busy(a), a.lived_ns()) > std::pair(busy(b), b.lived_ns());
+  });
+  std::set<std::string> programs;
+  bool any_stopped = false, any_unseen = false;
+  int64_t everything = 0;
+  for (const Group& group : groups) {
+    programs.insert(group.program);
+    any_stopped |= group.ns[kHeldUp] > 0;
+    any_unseen |= group.ShareOf(group.ns[kNotSeen]) >= 0.005;
+    everything += group.lived_ns();
+  }
+  TextTable table;
+  table.columns = {{"thread", "thread", Column::kLeft, 0, 1, 0, true},
+                   {"tid", options.each ? "tid" : "", Column::kRight, 0, 2},
+                   {"threads", options.each ? "" : "threads", Column::kRight, 0, 2},
+                   {"lived_ns", "lived", Column::kRight, 0, 2},
+                   {"cpu_ns", "on CPU", Column::kRight, 0, 2},
+                   {"runnable_ns", "wants CPU", Column::kRight, 0, 2},
+                   {"lock_ns", "lock", Column::kRight, 0, 2},
+                   {"io_ns", "io", Column::kRight, 0, 2},
+                   {"sleep_ns", "sleep", Column::kRight, 0, 2},
+                   {"syscall_ns", "other calls", Column::kRight, 0, 2},
+                   {"stopped_ns", any_stopped ? "stopped" : "", Column::kRight, 0, 2},
+                   {"unknown_ns", any_unseen ? "not seen" : "", Column::kRight, 0, 2},
+                   {"lock", "waits most for", Column::kLeft, 0, 2, 0, true},
+                   {"holder", "", Column::kLeft, 0, 2},
+                   {"calls", "calls", Column::kLeft, 0, 2, 120, true},
+                   {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
+  const std::string sentence = MostImportant(groups);
+  if (!sentence.empty()) {
+    table.header.push_back(sentence);
+    table.members.push_back({"summary", JsonString(sentence)});
+  }
+  if (options.count != 0 && groups.size() > options.count) {
+    table.header.push_back(fmt::format("showing  {} of {}", options.count, groups.size()));
+    groups.resize(options.count);
+  }
+  for (const Group& group : groups) {
+    const auto share = [&group](State state) {
+      const int64_t ns = group.ns[state];
+      return Cell::Number(ns == 0 ? "-" : fmt::format("{:.1f}%", 100 * group.ShareOf(ns)), ns);
+    };
+    const auto* lock = LargestOf(group.locks);
+    table.rows.push_back(
+        {{Cell::Text(group.name), Cell::Number(group.tid != 0 ? fmt::format("{}", group.tid) : "-", group.tid),
+          Cell::Number(fmt::format("{}", group.threads), static_cast<int64_t>(group.threads)),
+          Cell::Number(FormatTimeNs(group.lived_ns()), group.lived_ns()), share(kOnCpu), share(kWantsCpu),
+          share(kForLock), share(kInIo), share(kAsleep), share(kInCall), share(kHeldUp), share(kNotSeen),
+          Cell::Text(LockText(group), lock != nullptr ? lock->first.first : ""),
+          Cell::Text(lock != nullptr ? lock->first.second : ""), Cell::Text(CallShares(group)),
+          Cell::Text(group.program)},
+         everything > 0 ? static_cast<double>(group.lived_ns()) / static_cast<double>(everything) : 0});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string FoldedThreadName(std::string_view name) {
+  size_t end = name.size();
+  while (end > 0 && std::isdigit(static_cast<unsigned char>(name[end - 1])) != 0) --end;
+  return end == name.size() || end == 0 ? std::string(name) : fmt::format("{}*", name.substr(0, end));
+}
+
+int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& err) {
+  const auto wrong = [&err](const absl::Status& status, int code) {
+    SayTo(err, std::string(status.message()));
+    return code;
+  };
+  auto style = StyleFor(options.format, options.color);
+  if (!style.ok()) return wrong(style.status(), kWrongUsage);
+  if (options.width != 0) style->width = options.width;
+  if (options.wide) style->width = 0;
+  const auto set = ReadProfileSet(options.files, {});
+  if (!set.ok()) return wrong(set.status(), kCouldNot);
+  for (const std::string& warning : set->warnings) SayTo(err, warning);
+  std::map<std::pair<std::string, std::string>, Group> by_name;
+  std::vector<const ProfileFile*> files;
+  std::string unknown;
+  for (const ProfileGroup& group : set->groups) {
+    if (group.kind != "wall") continue;
+    for (const ProfileFile& file : group.files) {
+      if (file.profile == nullptr || !group.Counts(file)) continue;
+      files.push_back(&file);
+      AddProcess(file, &by_name);
+      if (const auto& times = file.profile->records().thread_times; times.has_value() && !times->unknown.empty())
+        unknown = Printable(times->unknown);
+    }
+  }
+  if (files.empty()) {
+    return wrong(
+        absl::NotFoundError(fmt::format(
+            "{}: no wall profile, which says where the time of threads goes. Run the program with holdfast run "
+            "--wall, or switch it on: holdfast set PID wall=on.",
+            options.files[0])),
+        kCouldNot);
+  }
+  std::vector<Group> groups;
+  if (options.each) {
+    for (const ProfileFile* file : files) {
+      const std::vector<Group> threads = EachThread(*file, by_name);
+      groups.insert(groups.end(), threads.begin(), threads.end());
+    }
+  } else {
+    for (auto& [name, group] : by_name) groups.push_back(std::move(group));
+  }
+  TextTable table = TableOf(std::move(groups), options);
+  if (!unknown.empty()) table.header.push_back("calls    not known: " + unknown);
+  Print(table, *style, out);
+  return kFine;
+}
+
+}  // namespace holdfast

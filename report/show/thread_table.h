@@ -1,0 +1,29 @@
+// `holdfast threads`: where the time of each thread went.
+#ifndef HOLDFAST_REPORT_SHOW_THREAD_TABLE_H_
+#define HOLDFAST_REPORT_SHOW_THREAD_TABLE_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace holdfast {
+
+struct ThreadsOptions {
+  std::vector<std::string> files;
+  size_t count = 30;  // 0 = all
+  std::string format = "table", color = "auto";
+  bool each = false;  // one row per thread, instead of one for like-named threads
+  bool wide = false;  // whole names, regardless of the terminal's width
+  size_t width = 0;   // 0: the terminal's
+  bool pager = true;
+};
+
+// Returns the exit code: 0, 2 (wrong usage), or 3 (a file could not be read, or there is nothing about threads).
+int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& err);
+
+// "io-12" → "io-*"; a name without a number at its end stays.
+std::string FoldedThreadName(std::string_view name);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_SHOW_THREAD_TABLE_H_
