@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -61,7 +62,12 @@ class RecordJson {
     json_.Close(']');
   }
   // Stacks and lengths of waits are not for the page.
-  void operator()(uint32_t, const char*, const std::vector<uint32_t>&) {}
+  void operator()(uint32_t, const char* name, const std::vector<uint32_t>& numbers) {
+    if (numbers.empty() || std::string_view(name) != "lane") return;
+    json_.Key(name).Open('[');
+    for (const uint32_t number : numbers) json_.Number(number);
+    json_.Close(']');
+  }
   void operator()(uint32_t, const char*, const std::vector<uint64_t>&) {}
   void operator()(uint32_t, const char*, const std::vector<std::vector<uint32_t>>&) {}
   void operator()(uint32_t, const char*, const TimeCounts&) {}

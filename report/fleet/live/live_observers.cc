@@ -30,6 +30,12 @@ std::shared_ptr<LiveObservers::Locked> LiveObservers::Find(const ProcessTable& p
 absl::StatusOr<ProcessState> LiveObservers::Observe(const ProcessTable& process, int file) {
   const bool maps = file == static_cast<int>(ProfileKind::kMap), resident = file == kResidentFile;
   const bool threads = maps || file == static_cast<int>(ProfileKind::kThreads);
+  if (file == kWallFile) {
+    absl::StatusOr<ProcessState> state = holdfast::Observe(process.table, {});
+    if (!state.ok()) return state;
+    const absl::Status looked = ticker_.AddTo(process, &*state);
+    return looked.ok() ? std::move(state) : absl::StatusOr<ProcessState>(looked);
+  }
   if (!threads && !resident) return holdfast::Observe(process.table, {});
   if (resident && !process.table.WantsResident()) {
     return absl::FailedPreconditionError(fmt::format(

@@ -16,14 +16,15 @@
 
 #include "absl/status/statusor.h"
 #include "report/daemon/find_tables.h"
+#include "report/fleet/live/thread_ticker.h"
 #include "report/observe/observe.h"
 
 namespace holdfast {
 
 class LiveObservers {
  public:
-  // Finds out what a file of this kind needs (index into kFileKinds). For kResidentFile, returns an error if that profile
-  // is not enabled or cannot be made at this moment.
+  // Finds out what a file of this kind needs (index into kFileKinds). For kResidentFile and kWallFile, returns an error if
+  // that profile is not enabled or cannot be made at this moment.
   absl::StatusOr<ProcessState> Observe(const ProcessTable& process, int file);
 
  private:
@@ -39,6 +40,7 @@ class LiveObservers {
   };
   std::shared_ptr<Locked> Find(const ProcessTable& process);
 
+  ThreadTicker ticker_;
   std::mutex mutex_;  // guards what follows
   std::map<std::string, Place> processes_;
   uint64_t turns_ = 0;

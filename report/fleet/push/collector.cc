@@ -14,6 +14,7 @@
 #include "report/base/time_budget.h"
 #include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
+#include "report/builder/wall_locks.h"
 #include "report/fleet/push/server_profile.h"
 #include "report/profile/pprof.h"
 #include "report/profile/typed_records.h"
@@ -149,8 +150,8 @@ bool Collector::Begin(Watched* watched, const ProcessState& state) {
 bool Collector::Report(Watched* watched) {
   const std::optional<uint64_t> records = watched->table.table.RecordsHash();
   const TableFile& table = watched->table.table;
-  // Resident memory may change while the table does not.
-  if (watched->idle.IsUnchanged(records) && !table.WantsResident()) {
+  // Resident memory and the time of threads may change while the table does not.
+  if (watched->idle.IsUnchanged(records) && !table.WantsResident() && !table.WantsWall()) {
     ReportAgain(watched);
     return true;
   }
@@ -160,7 +161,7 @@ bool Collector::Report(Watched* watched) {
 }
 
 bool Collector::ReportNow(Watched* watched, std::optional<uint64_t> records, TableSnapshot snapshot) {
-  const ProcessState state =
+  ProcessState state =
       watched->observer.Observe(watched->table.table, std::move(snapshot),
                                 {.threads = ThreadsWanted::kIfAnyIsLive, .mappings = true, .residency = true});
   if (watched->spool == nullptr && !Begin(watched, state)) return elsewhere_.contains(watched->table.out());
@@ -175,6 +176,7 @@ bool Collector::ReportNow(Watched* watched, std::optional<uint64_t> records, Tab
   };
   const bool only_counters = IsInUseReported(*watched);
   if (!state.residency.rows.empty() && !only_counters) ReportResident(watched, state);
+  if (watched->table.table.WantsWall()) ReportWall(watched, &state);
   max_bytes_[watched->spool.get()] = options_.max_disk_bytes.value_or(state.table->max_disk_bytes);
   return ReportKinds(watched->spool.get(), &watched->reported, now, &watched->idle, only_counters);
 }
@@ -185,6 +187,20 @@ void Collector::ReportResident(Watched* watched, const ProcessState& state) {
   Profile now = IncreaseSince(before, BuildResidentProfile(state));
   names_.Give(state, ProfileKind::kHeap, &now);
   const auto put = Put(watched->spool.get(), watched->reported, kResidentFile, now, nullptr).status();
+  if (!put.ok()) SayUnwritten(put);
+}
+
+void Collector::ReportWall(Watched* watched, ProcessState* state) {
+  if (watched->ended || !ticker_.AddTo(watched->table, state).ok()) return;
+  Profile now = BuildWallProfile(*state);
+  const bool is_first = watched->wall.time_nanos() == 0;
+  Profile increase = IncreaseSince(watched->wall, now);
+  watched->wall = CumulativeValues(now);
+  if (is_first) return;
+  names_.Give(*state, ProfileKind::kBlock, &increase);
+  names_.Give(*state, ProfileKind::kBlock, &now);
+  CopyLockNames(now, &increase);
+  const auto put = Put(watched->spool.get(), watched->reported, kWallFile, increase, nullptr).status();
   if (!put.ok()) SayUnwritten(put);
 }
 

@@ -17,6 +17,7 @@
 #include "report/builder/output_folder.h"
 #include "report/fleet/live/live_process.h"
 #include "report/fleet/live/place_of_process.h"
+#include "report/fleet/live/thread_ticker.h"
 #include "report/fleet/push/idle_process.h"
 #include "report/fleet/push/process_exits.h"
 #include "report/fleet/push/push_labels.h"
@@ -75,6 +76,7 @@ class Collector {
     ReportedProcess reported;
     IdleProcess idle;
     ProcessObserver observer;
+    CumulativeValues wall;   // what was reported of the time of its threads
     PlaceOfProcess place;    // stored while it runs: the first report may come after its exit
     FileDescriptor process;  // pidfd; invalid if the process is not visible
     int64_t found_ns = 0;    // wall clock
@@ -99,6 +101,8 @@ class Collector {
   void ReportAgain(Watched* watched);
   // Reports resident memory. It is no counter: each report contains the current state.
   void ReportResident(Watched* watched, const ProcessState& state);
+  // Reports where the time of the threads went since the last report. The first call only begins to look.
+  void ReportWall(Watched* watched, ProcessState* state);
   struct NewProfile {
     Profile increase;
     CumulativeValues values;
@@ -136,6 +140,7 @@ class Collector {
   const Options options_;
   const std::function<void(std::shared_ptr<Spool>)> use_;
   Names names_;
+  ThreadTicker ticker_;
   ProcessExits exits_;
   SeriesTimes times_;
   std::map<Spool*, uint64_t> max_bytes_;

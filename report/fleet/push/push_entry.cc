@@ -93,6 +93,7 @@ std::string_view SampleTypesOf(std::string_view family) {
     return R"({"samples":{"units":"samples","sampled":true,"display-name":"cpu_samples"},)"
            R"("cpu":{"units":"nanoseconds","sampled":true}})";
   }
+  if (family == "wall") return R"({"wall":{"units":"nanoseconds","sampled":true,"display-name":"wall"}})";
   if (family == "mutex") {
     return R"({"contentions":{"units":"lock_samples","display-name":"mutex_count"},)"
            R"("delay":{"units":"lock_nanoseconds","display-name":"mutex_duration"}})";

@@ -16,7 +16,8 @@
 namespace holdfast {
 
 struct PushEntry {
-  std::string family;  // memory, mutex, block, map, threads, exceptions, process_cpu: the prefix of Pyroscope's types
+  std::string
+      family;  // memory, mutex, block, map, threads, exceptions, process_cpu, wall: the prefix of Pyroscope's types
   std::vector<PushLabel> labels;
   std::string id;  // a random UUID, the same in each attempt
   int64_t from_ns = 0, until_ns = 0;

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kPprof = "/debug/pprof/", kProcess = "/p/";
+constexpr std::string_view kPprof = "/debug/pprof/", kProcessPrefix = "/p/";
 
 HttpResponse NotFound() {
   return {.status = 404, .fields = {{"X-Content-Type-Options", "nosniff"}}, .body = "404 page not found\n"};
@@ -27,8 +27,8 @@ HttpResponse MovedTo(const std::string& path) {
 
 // "/p/4242/debug/pprof/heap" → 4242 and "/debug/pprof/heap".
 std::optional<std::pair<pid_t, std::string_view>> SplitProcess(std::string_view path) {
-  if (!path.starts_with(kProcess)) return std::nullopt;
-  path.remove_prefix(kProcess.size());
+  if (!path.starts_with(kProcessPrefix)) return std::nullopt;
+  path.remove_prefix(kProcessPrefix.size());
   const size_t end = path.find('/');
   pid_t pid = 0;
   if (path.empty() || path[0] < '0' || path[0] > '9') return std::nullopt;

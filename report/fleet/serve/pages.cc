@@ -40,6 +40,9 @@ constexpr Entry kEntries[] = {
      "Maps addresses to function names. Addresses are in the query of a GET or the body of a POST, separated by '+'",
      -1},
     {"threads", "Stack traces that created threads", 4},
+    {"wall",
+     "Where the time of each thread goes, since the first request; where it is asked for: holdfast set PID wall=on",
+     -1},
 };
 
 // The colours are those of the report: report/page/web/src/styles/base.css.

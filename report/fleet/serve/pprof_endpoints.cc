@@ -9,6 +9,7 @@
 #include "report/base/split.h"
 #include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
+#include "report/builder/wall_locks.h"
 #include "report/fleet/live/kept_values.h"
 #include "report/fleet/serve/pages.h"
 #include "report/fleet/serve/profile_text.h"
@@ -60,7 +61,8 @@ uint64_t AddressIn(std::string_view text) {
 // Returns the index into kFileKinds of a kind that is served.
 std::optional<int> FileKindOf(std::string_view name) {
   const std::optional<int> file = FileKindNamed(name);
-  return file.has_value() && (*file < kProfileKinds || *file == kResidentFile) ? file : std::nullopt;
+  return file.has_value() && (*file < kProfileKinds || *file == kResidentFile || *file == kWallFile) ? file
+                                                                                                     : std::nullopt;
 }
 
 HttpResponse NotToBeHad(const absl::Status& why) {
@@ -80,7 +82,7 @@ HttpResponse PprofEndpoints::Answer(const ProcessTable& process, std::string_vie
   constexpr std::string_view kDelta = "delta_";
   if (name.starts_with(kDelta)) {
     const std::optional<int> file = FileKindOf(name.substr(kDelta.size()));
-    if (file.has_value() && *file != kResidentFile) return Increase(process, kFileKinds[*file].rows);
+    if (file.has_value() && *file < kProfileKinds) return Increase(process, kFileKinds[*file].rows);
   }
   // Go answers with what happens from now on, for 30 seconds if the request does not say how long.
   if (name == "profile") {
@@ -144,8 +146,13 @@ HttpResponse PprofEndpoints::Change(const ProcessTable& process, int file, bool 
   // If the process has exited meanwhile, its table is still open here and holds its last state.
   state = take();
   if (!state.ok()) return NotCollected(state.status());
-  Profile change = ChangeBetween(before, kFileKinds[file].build(*state));
+  Profile now = kFileKinds[file].build(*state);
+  Profile change = ChangeBetween(before, now);
   names_.Give(*state, kFileKinds[file].rows, &change);
+  if (file == kWallFile) {
+    names_.Give(*state, kFileKinds[file].rows, &now);
+    CopyLockNames(now, &change);
+  }
   if (allocs) PreferAllocations(&change);
   return Attachment(fmt::format("{}-delta", allocs ? "allocs" : kFileKinds[file].name), change);
 }

@@ -57,6 +57,8 @@ std::string ProfileText(const Profile& profile, int file) {
                    allocated);
   } else if (counts) {  // like Go's threadcreate
     fmt::format_to(out, "{} profile: total {}\n", kFileKinds[file].name, profile.Total(largest_by));
+  } else if (file == kWallFile) {
+    fmt::format_to(out, "wall profile: {} nanoseconds\n", profile.Total(0));
   } else if (cpu) {
     fmt::format_to(out, "cpu profile: {} samples, {} nanoseconds\n", profile.Total(0), profile.Total(1));
   } else {

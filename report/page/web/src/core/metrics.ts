@@ -119,6 +119,11 @@ const help: Record<string, MetricHelp> = {
     short: "CPU samples",
     when: "How many samples the CPU time is estimated from.",
   },
+  "wall/wall": {
+    title: "Time of threads",
+    short: "time of threads",
+    when: "Where the time of all threads went, running or not. Filter or group by the labels state, thread, lock and holder.",
+  },
   "block/delay": {
     title: "Time waited",
     short: "time waited",
@@ -160,6 +165,7 @@ export const kindTitle = (kind: string): string =>
     threads: "Threads",
     exceptions: "Exceptions",
     cpu: "CPU time",
+    wall: "Time of threads",
   })[kind] ?? kind;
 
 export interface Metric {
@@ -177,7 +183,7 @@ export const isMemory = (kind: string): boolean => kind === "heap" || kind === "
 /** Returns every metric of every kind, heap first. `defaultMetric` returns the default of a kind. */
 export function metricsOf(report: Report): Metric[] {
   const metrics: Metric[] = [];
-  const order = ["heap", "peak", "holders", "unreachable", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions", "cpu"];
+  const order = ["heap", "peak", "holders", "unreachable", "resident", "map", "block", "mutex", "lifetimes", "threads", "exceptions", "cpu", "wall"];
   const rank = (kind: string) => (order.includes(kind) ? order.indexOf(kind) : order.length);
   for (const series of [...report.series].sort((a, b) => rank(a.kind) - rank(b.kind))) {
     for (const [name, unit] of series.metrics) {

@@ -8,6 +8,7 @@ import { findMetric, highestPeak, isMemory, metricHelp } from "../core/metrics";
 import type { View } from "../core/state";
 import type { App } from "./app_api";
 import { useFigures } from "./figures";
+import { Lanes } from "./lanes";
 import { useMedia } from "./media";
 import { clockText, Plot, type Line } from "./plot";
 
@@ -46,6 +47,16 @@ const mostParts = 6;
 const wideFrom = "(min-width: 1200px)"; // as in summary.css
 
 export function Timeline({ app }: { app: App }) {
+  const hasLanes = metricOfView[app.state.view] === undefined && app.model.metric(app.state).kind === "wall";
+  return (
+    <>
+      <Totals app={app} />
+      {hasLanes && <Lanes app={app} />}
+    </>
+  );
+}
+
+function Totals({ app }: { app: App }) {
   const { model } = app;
   const isWide = useMedia(wideFrom);
   // The peak is one moment of the memory in use.

@@ -1,0 +1,71 @@
+#include "report/fleet/live/thread_ticker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/base/time_budget.h"
+#include "report/fleet/live/live_process.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kForgottenAfter = 600 * kSecond;
+
+}  // namespace
+
+ThreadTicker::~ThreadTicker() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status ThreadTicker::AddTo(const ProcessTable& process, ProcessState* state) {
+  if (!process.table.WantsWall()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: the time of threads is not recorded. Switch it on with: holdfast set {} wall=on, or run --wall",
+        process.Name(), PidOf(process)));
+  }
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Watched>& watched = watched_[process.table.key()];
+  if (watched == nullptr) {
+    absl::StatusOr<FileDescriptor> folder = OpenFolder(process.folder);
+    absl::StatusOr<TableFile> table =
+        folder.ok() ? TableFile::Open(*folder, process.table.name()) : absl::StatusOr<TableFile>(folder.status());
+    if (!table.ok() || !process.pid.has_value()) {
+      watched_.erase(process.table.key());
+      return !table.ok() ? table.status() : absl::NotFoundError("the process is not visible");
+    }
+    watched = std::make_unique<Watched>(*std::move(table), *process.pid);
+  }
+  watched->asked_ns = NowNs();
+  state->thread_times = watched->looks.TimesUpToNow(watched->table, state->table->rows, &state->waits);
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+void ThreadTicker::Run() {
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    int64_t next_ns = INT64_MAX;
+    std::erase_if(watched_, [now_ns = NowNs()](const auto& one) {
+      return now_ns - one.second->asked_ns > kForgottenAfter || !one.second->table.WantsWall();
+    });
+    for (auto& [key, watched] : watched_) {
+      watched->looks.Look(watched->table);
+      next_ns = std::min(next_ns, watched->looks.next_ns());
+    }
+    if (next_ns == INT64_MAX) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(next_ns - NowNs(), kMs)));
+    }
+  }
+}
+
+}  // namespace holdfast
