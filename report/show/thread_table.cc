@@ -57,7 +57,7 @@ std::string WithCall(std::string_view function) {
 }
 
 // The groups of one process, by folded name.
-void AddProcess(const ProfileFile& file, std::map<std::pair<std::string, std::string>, Group>* groups) {
+void AddSamplesOf(const ProfileFile& file, std::map<std::pair<std::string, std::string>, Group>* groups) {
   const Profile& profile = *file.profile;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     std::string thread, lock, holder, address;
@@ -264,7 +264,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
     for (const ProfileFile& file : group.files) {
       if (file.profile == nullptr || !group.Counts(file)) continue;
       files.push_back(&file);
-      AddProcess(file, &by_name);
+      AddSamplesOf(file, &by_name);
       if (const auto& times = file.profile->records().thread_times; times.has_value() && !times->unknown.empty())
         unknown = Printable(times->unknown);
     }
