@@ -93,7 +93,10 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
     findings.Ok("recording",
                 fmt::format("loads the library: 64-bit x86, linked dynamically ({})",
                             file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
-    if (file.is_musl && !file.is_old_musl) findings.Note("musl", kMuslNote);
+    if (file.is_musl && !file.is_old_musl) {
+      findings.Note("musl", kMuslNote);
+      findings.Note("cpu", NoCpuSamples(CpuState::kOtherLibc));
+    }
   }
   if (Environment("HOLDFAST_ENABLE") == "0")
     findings.No("recording", "HOLDFAST_ENABLE=0 is set here: the library records nothing");

@@ -27,8 +27,10 @@
 #include "report/cmd/project_file.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
+#include "report/names/elf/executable_kind.h"
 #include "report/observe/table/table_folder.h"
 #include "report/page/html_report.h"
+#include "report/run/doctor_surroundings.h"
 #include "report/run/leak_check.h"
 #include "report/run/linked_allocator.h"
 #include "report/run/orphan_parent.h"
@@ -36,6 +38,7 @@
 #include "report/run/run_finish.h"
 #include "report/run/run_options.h"
 #include "report/run/why_nothing.h"
+#include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/options.h"
 #include "sampler/contract/triggers.h"
@@ -332,6 +335,13 @@ void RunCommand::WarnAboutSettings() const {
               : "--resident: covers only mappings, because --heap-interval is 0 and no block is sampled");
     if (Setting("HOLDFAST_LIFETIMES") == "yes")
       Say("--lifetimes yes: no profile will be written, because --heap-interval is 0");
+  }
+  uint64_t cpu_interval_ns = 0;
+  bool is_forced = false;
+  if (ParseCpu(Setting("HOLDFAST_CPU").c_str(), &cpu_interval_ns, &is_forced) && cpu_interval_ns != 0) {
+    const CpuState surroundings = is_forced ? CpuState::kOn : CpuHindrance("self");
+    const CpuState why = ReadExecutableKind(check_.path).is_musl ? CpuState::kOtherLibc : surroundings;
+    if (why != CpuState::kOn) Say(NoCpuSamples(why));
   }
   const std::string text = Setting("HOLDFAST_SNAPSHOT_WHEN");
   TriggerList triggers;

@@ -91,6 +91,18 @@ std::string VariableOf(const std::string& process, const std::string& name) {
   return "";
 }
 
+CpuState CpuHindrance(const std::string& process) {
+  utsname names;
+  uname(&names);
+  if (!DefersCpuTimers(names.release)) return CpuState::kOldKernel;
+  const std::string filter = StatusField(process, "Seccomp");
+  return filter.empty() || filter == "0" ? CpuState::kOn : CpuState::kFiltered;
+}
+
+std::string NoCpuSamples(CpuState why) {
+  return fmt::format("--cpu takes no samples: {}", kCpuStateTexts[static_cast<int>(why)]);
+}
+
 void DescribeKernel(const std::string& process, Findings* findings) {
   utsname names;
   uname(&names);
@@ -102,12 +114,9 @@ void DescribeKernel(const std::string& process, Findings* findings) {
   }
   if (!AtLeast(names, 4, 14))
     findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
+  if (const CpuState why = CpuHindrance(process); why != CpuState::kOn)
+    findings->Note("cpu", fmt::format("{} (see --cpu=HZ,force)", NoCpuSamples(why)));
   const std::string filter = StatusField(process, "Seccomp");
-  if (!DefersCpuTimers(names.release) || (!filter.empty() && filter != "0")) {
-    const CpuState why = DefersCpuTimers(names.release) ? CpuState::kFiltered : CpuState::kOldKernel;
-    findings->Note(
-        "cpu", fmt::format("--cpu takes no samples: {} (see --cpu=HZ,force)", kCpuStateTexts[static_cast<int>(why)]));
-  }
   if (filter == "1")
     findings->Note("kernel", "seccomp strict mode: its table cannot grow, and its children are not recorded");
   if (filter == "2") {

@@ -6,8 +6,13 @@
 #include <string>
 
 #include "report/run/findings.h"
+#include "sampler/contract/cpu_sampling.h"
 
 namespace holdfast {
+
+// What in the surroundings prevents CPU samples, unless they are forced; kOn: nothing. `process` as below.
+CpuState CpuHindrance(const std::string& process);
+std::string NoCpuSamples(CpuState why);
 
 // `process`: a pid, or "self" for what a program started from here would find.
 void DescribeKernel(const std::string& process, Findings* findings);

@@ -120,6 +120,59 @@ TEST_F(Cpu, LeavesTheEndOfEachCallToTheProgramsOwnSignals) {
   EXPECT_EQ(result.out, without.out);
 }
 
+// musl uses signal 32 itself.
+TEST_F(Cpu, IsRefusedWithMusl) {
+  const RunResult result =
+      RunTool({"run", "--cpu=1000", "-o", out(), "--tables", tables(), "--", ProgramPath("musl_program")});
+  EXPECT_THAT(result.err, ::testing::HasSubstr("--cpu takes no samples: its libc is not glibc"));
+  EXPECT_FALSE(Newest(out(), "heap").empty()) << AllSummaries();
+  EXPECT_TRUE(Newest(out(), "cpu").empty()) << AllSummaries();
+  const RunResult doctor = RunTool({"doctor", "--", ProgramPath("musl_program")});
+  EXPECT_THAT(doctor.out, ::testing::HasSubstr("--cpu takes no samples: its libc is not glibc"));
+}
+
+TEST_F(Cpu, IsSampledInADebugger) {
+  if (Execute({.argv = {"gdb", "--version"}}).status != 0) GTEST_SKIP() << "gdb is not installed";
+  // The variables are those of the program, not of gdb.
+  Command command = CommandFor(Launch::kPreload, {"cpu_timer_cases", "burn", "0.2"}, {{"cpu", "1000"}});
+  std::vector<std::string> argv = {"gdb", "-nx", "-batch", "-ex", "set startup-with-shell off"};
+  for (const auto& [name, value] : command.env) {
+    argv.insert(argv.end(), {"-ex", "set environment " + name + " " + value});
+  }
+  argv.insert(argv.end(), {"-ex", "break BurnCpu", "-ex", "run", "-ex", "backtrace 2", "-ex", "continue", "--args"});
+  argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+  command.argv = argv;
+  command.env.clear();
+  const RunResult result = RunAndSettle(command);
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_THAT(result.out, ::testing::HasSubstr("exited normally"));
+  EXPECT_THAT(result.out, ::testing::Not(::testing::HasSubstr("received signal")));
+  EXPECT_GT(Only().SumAny("BurnCpu")["samples"], 50) << AllSummaries();
+}
+
+TEST_F(Cpu, ChangesNothingInTheFirstProcessOfAContainer) {
+  const std::vector<std::string> first = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
+  std::vector<std::string> argv = first;
+  argv.push_back("true");
+  if (!Execute({.argv = argv}).exited(0)) GTEST_SKIP() << "no pid namespace can be made here (it needs root)";
+  Command command = CommandFor(Launch::kPreload, {"cpu_timer_cases", "processes"}, {{"cpu", "1000"}});
+  command.argv.insert(command.argv.begin(), first.begin(), first.end());
+  const RunResult result = RunAndSettle(command);
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, "") << result.Describe();
+  EXPECT_FALSE(Newest(out(), "cpu").empty()) << AllSummaries();
+}
+
+TEST_F(Cpu, ChangesNothingBelowValgrind) {
+  if (Execute({.argv = {"valgrind", "--version"}}).status != 0) GTEST_SKIP() << "valgrind is not installed";
+  Command command = CommandFor(Launch::kPreload, {"cpu_timer_cases", "calls", "0.1"}, {{"cpu", "1000"}});
+  const std::vector<std::string> valgrind = {"valgrind", "-q", "--tool=none"};
+  command.argv.insert(command.argv.begin(), valgrind.begin(), valgrind.end());
+  const RunResult result = RunAndSettle(command);
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, "") << result.Describe();
+}
+
 TEST_F(Cpu, TakesAtMostAQuarterOfTheSignalsThatMayBePending) {
   Command command =
       CommandFor(Launch::kPreload, {"cpu_timer_cases", "together"}, {{"cpu", "1000"}, {"heap-interval", "1"}});
