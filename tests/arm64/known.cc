@@ -1,5 +1,6 @@
 // A program with known sums for scripts/arm64: 1,000 blocks of 1,000 bytes below Outer, 300 of 200 by new, 100 exceptions, a
-// block of 3,000 in a signal handler that interrupts a function without a frame, and a block of 5,000 in a child.
+// block of 3,000 in a signal handler that interrupts a function without a frame, one of 5,000 in a child, one of 7,000 in an
+// inlined function, and one of 9,000 by a tail call.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,6 +35,12 @@ __attribute__((noinline)) void Catch() {
     }
   }
 }
+__attribute__((always_inline)) inline void* Inlined() {
+  return malloc(7000);  // scripts/arm64 looks for this line
+}
+__attribute__((noinline)) void HasInlined() { Keep(Inlined()); }
+__attribute__((noinline)) void* LeavesByJump(size_t size) { return malloc(size); }
+__attribute__((noinline)) void CallsOneThatLeaves() { Keep(LeavesByJump(9000)); }
 void OnFault(int, siginfo_t*, void* context) {
   Keep(malloc(3000));
   static_cast<ucontext_t*>(context)->uc_mcontext.pc += 4;
@@ -50,6 +57,8 @@ int main() {
   Outer();
   ByNew();
   Catch();
+  HasInlined();
+  CallsOneThatLeaves();
   Fault(nowhere);
   const pid_t child = fork();
   if (child == 0) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "report/names/symbolize/arm64_instructions.h"
 #include "report/names/symbolize/tail_calls.h"
 
 namespace holdfast {
@@ -54,6 +55,61 @@ TEST(Instructions, HaveTheLengthThatObjdumpSays) {
     EXPECT_EQ(made.flow, MachineInstruction::kNext) << hex;
     EXPECT_EQ(DecodeInstruction(Bytes(hex).substr(0, Bytes(hex).size() - 1), 0).length, 0) << hex << ", cut off";
   }
+}
+
+std::string Arm64(std::initializer_list<uint32_t> words) {
+  std::string code;
+  for (const uint32_t word : words) code.append(reinterpret_cast<const char*>(&word), sizeof word);
+  return code;
+}
+
+TEST(Instructions, OfArm64LeadWhereTheySay) {
+  struct Known {
+    uint32_t word;
+    MachineInstruction::Flow flow;
+    uint64_t target;
+  };
+  const Known known[] = {
+      {0x94000060, MachineInstruction::kCall, 0x1180},     // bl
+      {0x97ffffff, MachineInstruction::kCall, 0xffc},      // bl .-4
+      {0x14000010, MachineInstruction::kJump, 0x1040},     // b
+      {0x17fffff0, MachineInstruction::kJump, 0xfc0},      // b .-64
+      {0x54000060, MachineInstruction::kBranch, 0x100c},   // b.eq
+      {0x34ffffe0, MachineInstruction::kBranch, 0xffc},    // cbz w0
+      {0xb5000040, MachineInstruction::kBranch, 0x1008},   // cbnz x0
+      {0x37180080, MachineInstruction::kBranch, 0x1010},   // tbnz w0, #3
+      {0xb6fffffe, MachineInstruction::kBranch, 0xffc},    // tbz x30, #63, .-4
+      {0xd63f0100, MachineInstruction::kCallAnywhere, 0},  // blr x8
+      {0xd73f0901, MachineInstruction::kCallAnywhere, 0},  // blraa x8, x1
+      {0xd61f0220, MachineInstruction::kJumpAnywhere, 0},  // br x17
+      {0xd65f03c0, MachineInstruction::kNext, 0},          // ret
+      {0xd65f0bff, MachineInstruction::kNext, 0},          // retaa
+      {0xf9400000, MachineInstruction::kNext, 0},          // ldr x0, [x0]
+  };
+  for (const auto& [word, flow, target] : known) {
+    const MachineInstruction made = DecodeArm64(Arm64({word}), 0x1000);
+    EXPECT_EQ(made.length, 4) << std::hex << word;
+    EXPECT_EQ(made.flow, flow) << std::hex << word;
+    EXPECT_EQ(made.target, target) << std::hex << word;
+  }
+  EXPECT_EQ(DecodeArm64("abc", 0).length, 0);
+}
+
+TEST(Instructions, OfArm64TellWhereABranchGetsItsAddress) {
+  // bti c; adrp x16, 0x11000; ldr x17, [x16, #24]; add x16, x16, #24; br x17
+  const Arm64Source stub =
+      SourceOfArm64Branch(Arm64({0xd503245f, 0x90000090, 0xf9400e11, 0x91006210, 0xd61f0220}), 0x1014);
+  EXPECT_EQ(stub.slot, 0x11018u);
+  // ldr x1, [x0]; ldr x1, [x1, #16]; br x1
+  const Arm64Source method = SourceOfArm64Branch(Arm64({0xf9400001, 0xf9400821, 0xd61f0020}), 0x100c);
+  EXPECT_EQ(method.slot, 0u);
+  EXPECT_TRUE(method.by_pointer);
+  // ldrb w0, [x1, w0, uxtw]; adr x1, .+12; add x0, x1, w0, sxtb #2; br x0
+  const Arm64Source table = SourceOfArm64Branch(Arm64({0x38604820, 0x10000061, 0x8b208820, 0xd61f0000}), 0x1010);
+  EXPECT_FALSE(table.by_pointer);
+  // adrp x16, 0x11000; bl …; ldr x17, [x16, #24]; br x17: a call changes x16
+  const Arm64Source other = SourceOfArm64Branch(Arm64({0x90000090, 0x94000060, 0xf9400e11, 0xd61f0220}), 0x1010);
+  EXPECT_EQ(other.slot, 0u);
 }
 
 TEST(Instructions, LeadWhereTheySay) {

@@ -241,6 +241,26 @@ TEST(Symbolizer, ThisTestHasTheNamesThatNmGives) {
   ExpectNamesOfNm("-C", SelfPath(), &symbolizer, 2000);
 }
 
+// Symbols and lines are the same for all processors, so a copy with another processor in its header is enough.
+TEST(Symbolizer, AFileOfArm64HasItsNames) {
+  Folder folder;
+  const std::string file = Copy(folder, SelfPath(), "app");
+  {
+    const Elf64_Half arm64 = EM_AARCH64;
+    std::fstream header(file, std::ios::in | std::ios::out | std::ios::binary);
+    header.seekp(offsetof(Elf64_Ehdr, e_machine));
+    header.write(reinterpret_cast<const char*>(&arm64), sizeof arm64);
+  }
+  const auto symbols = Nm("-C", SelfPath());
+  const auto found = std::find_if(symbols.begin(), symbols.end(),
+                                  [](const NmSymbol& s) { return s.name.find("::SomeFunction(") != s.name.npos; });
+  ASSERT_NE(found, symbols.end());
+  ModuleSymbolizer symbolizer(NoDebugFiles());
+  auto module = symbolizer.Find(file, BuildIdOf(SelfPath()));
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_EQ((*module)->NameAt(found->address).name, found->name);
+}
+
 TEST(Symbolizer, AStrippedLibraryHasItsDynamicNames) {
   Folder folder;
   const std::string library = Copy(folder, "/lib/x86_64-linux-gnu/libstdc++.so.6", "libstripped.so");

@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "report/names/elf/elf_file.h"
+#include "report/names/elf/processors.h"
 
 namespace holdfast {
 namespace {
@@ -23,7 +24,7 @@ class DebugFileReader {
   absl::Status Read() {
     const std::unique_ptr<ElfFile> elf = ElfFile::Open(file_.fd.get());
     if (elf == nullptr) return absl::InvalidArgumentError("not an ELF file");
-    if (!elf->is_x86_64()) return absl::InvalidArgumentError("not an x86-64 ELF file");
+    if (!HasNamesHere(*elf)) return absl::InvalidArgumentError("not an ELF file of x86-64 or arm64");
     file_.build_id = elf->BuildId();
     for (Elf64_Shdr section : elf->sections()) {
       if (section.sh_type == SHT_SYMTAB) file_.has_symtab = true;

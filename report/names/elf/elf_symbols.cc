@@ -9,6 +9,7 @@
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
 #include "report/names/elf/elf_file.h"
+#include "report/names/elf/processors.h"
 #include "report/names/elf/symbol_ranges.h"
 #include "report/names/elf/xz.h"
 
@@ -25,7 +26,7 @@ class ElfReader {
 
   absl::StatusOr<std::unique_ptr<ElfSymbols>> Read(std::string_view build_id) {
     if (elf_ == nullptr) return absl::InvalidArgumentError("not an ELF file");
-    if (!elf_->is_x86_64()) return absl::InvalidArgumentError("not an x86-64 ELF file");
+    if (!HasNamesHere(*elf_)) return absl::InvalidArgumentError("not an ELF file of x86-64 or arm64");
     result_->build_id_ = elf_->BuildId();
     if (result_->build_id_ != build_id) {
       const auto shown = [](std::string_view id) { return id.empty() ? std::string_view("none") : id; };
@@ -91,7 +92,7 @@ class ElfReader {
     auto unpacked = UnpackXz(*packed, ElfSymbols::kMaxSymbolBytes);
     if (!unpacked.ok()) return nullptr;
     std::unique_ptr<ElfFile> embedded = ElfFile::InMemory(*std::move(unpacked));
-    return embedded != nullptr && embedded->is_x86_64() ? std::move(embedded) : nullptr;
+    return embedded != nullptr && HasNamesHere(*embedded) ? std::move(embedded) : nullptr;
   }
 
   absl::Status AddTable(const ElfFile& elf, const Elf64_Shdr& section, std::vector<Table>* tables) {

@@ -5,6 +5,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "report/names/elf/processors.h"
+#include "report/names/symbolize/arm64_instructions.h"
 
 namespace holdfast {
 namespace {
@@ -12,6 +14,8 @@ namespace {
 constexpr size_t kWindow = 16 << 10;
 constexpr size_t kMaxRanges = 16;        // segments, or sections of a kind; a file has only a few
 constexpr int kMaxStubInstructions = 3;  // endbr64, jmp *slot(%rip)
+constexpr size_t kArm64Reach = 32;       // bytes before a branch that are searched for its register
+constexpr size_t kMaxArm64Stub = 24;     // bti c; adrp, ldr, add, br
 
 // An `add %rdx,%rax` computes the address of a switch-table entry before `jmp *%rax`.
 bool AddsRegisters(std::string_view instruction) {
@@ -37,6 +41,17 @@ bool IsThunk(std::string_view code, uint64_t address) {
          (end[2] & 0xc7) == 0x04 && end[3] == 0x24 && static_cast<uint8_t>(end[4]) == 0xc3;
 }
 
+bool IsArm64(const ElfFile& elf) { return elf.machine() == EM_AARCH64; }
+
+// Relocations of a slot: with an address in the file, and with a name.
+bool HoldsAddress(const ElfFile& elf, uint32_t type) {
+  return type == (IsArm64(elf) ? uint32_t{R_AARCH64_RELATIVE} : uint32_t{R_X86_64_RELATIVE});
+}
+bool HoldsName(const ElfFile& elf, uint32_t type) {
+  return IsArm64(elf) ? type == R_AARCH64_GLOB_DAT || type == R_AARCH64_JUMP_SLOT
+                      : type == R_X86_64_GLOB_DAT || type == R_X86_64_JUMP_SLOT;
+}
+
 uint32_t HashOf(std::string_view name) { return static_cast<uint32_t>(absl::HashOf(name)); }
 
 }  // namespace
@@ -45,7 +60,7 @@ std::unique_ptr<ElfCalls> ElfCalls::Open(FileDescriptor fd, std::string_view bui
   auto calls = std::make_unique<ElfCalls>();
   calls->fd_ = std::move(fd);
   calls->elf_ = ElfFile::Open(calls->fd_.get());
-  if (calls->elf_ == nullptr || !calls->elf_->is_x86_64() || calls->elf_->BuildId() != build_id) return nullptr;
+  if (calls->elf_ == nullptr || !HasNamesHere(*calls->elf_) || calls->elf_->BuildId() != build_id) return nullptr;
   calls->Read();
   return calls;
 }
@@ -96,10 +111,10 @@ void ElfCalls::TakeSlots(const Elf64_Shdr& section, const std::vector<Elf64_Sym>
       if (!IsIn(slots_, one.r_offset)) continue;
       const uint32_t type = ELF64_R_TYPE(one.r_info);
       const uint64_t symbol = ELF64_R_SYM(one.r_info);
-      if (type == R_X86_64_RELATIVE) {
+      if (HoldsAddress(*elf_, type)) {
         const auto value = static_cast<uint64_t>(one.r_addend);
         if (IsCode(value)) slots_by_value_.emplace(one.r_offset, value);
-      } else if ((type == R_X86_64_GLOB_DAT || type == R_X86_64_JUMP_SLOT) && symbol != 0 && symbol < symbols.size()) {
+      } else if (HoldsName(*elf_, type) && symbol != 0 && symbol < symbols.size()) {
         slots_by_name_.emplace(one.r_offset, symbols[symbol].st_name);
       }
     }
@@ -179,7 +194,7 @@ ElfCalls::Target ElfCalls::OfSlot(uint64_t slot) const {
 
 // Leaves the window as it is, because the caller goes on to use it.
 bool ElfCalls::IsIndirectThunk(uint64_t address) {
-  if (IsIn(stubs_, address)) return false;
+  if (IsArm64(*elf_) || IsIn(stubs_, address)) return false;
   if (const auto known = thunks_.find(address); known != thunks_.end()) return known->second;
   bool is_thunk = false;
   const uint64_t in_window = address - window_address_;
@@ -211,6 +226,14 @@ ElfCalls::Target ElfCalls::Resolve(const MachineInstruction& instruction) {
   const uint64_t target = instruction.target;
   if (IsIndirectThunk(target)) return {};
   if (!IsIn(stubs_, target)) return {.address = IsCode(target) ? target : 0};
+  if (IsArm64(*elf_)) {
+    const std::string_view stub = Code(target, kMaxArm64Stub);
+    for (size_t end = kArm64Bytes; end <= stub.size(); end += kArm64Bytes) {
+      if (DecodeArm64(stub.substr(end - kArm64Bytes), 0).flow == MachineInstruction::kJumpAnywhere)
+        return OfSlot(SourceOfArm64Branch(stub.substr(0, end), target + end).slot);
+    }
+    return {};
+  }
   uint64_t at = target;
   for (int i = 0; i < kMaxStubInstructions; ++i) {
     const MachineInstruction next = DecodeInstruction(Code(at, 16), at);
@@ -225,8 +248,17 @@ ElfCalls::Target ElfCalls::Resolve(const MachineInstruction& instruction) {
 // the cost.
 ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
   if (const auto known = calls_.find(return_address); known != calls_.end()) return known->second;
-  const MachineInstruction call = CallBefore(CodeBefore(return_address, kLongestCall), return_address);
-  Target target = call.length == 0 ? Target() : Resolve(call);
+  Target target;
+  if (IsArm64(*elf_)) {
+    const std::string code(CodeBefore(return_address, kArm64Reach));
+    const auto last = std::string_view(code).substr(code.size() - std::min(code.size(), kArm64Bytes));
+    const MachineInstruction call = DecodeArm64(last, return_address - kArm64Bytes);
+    if (call.flow == MachineInstruction::kCall) target = Resolve(call);
+    if (call.flow == MachineInstruction::kCallAnywhere) target = OfSlot(SourceOfArm64Branch(code, return_address).slot);
+  } else if (const MachineInstruction call = CallBefore(CodeBefore(return_address, kLongestCall), return_address);
+             call.length != 0) {
+    target = Resolve(call);
+  }
   if (calls_.size() < kMaxCalls) calls_.emplace(return_address, target);
   return target;
 }
@@ -234,7 +266,21 @@ ElfCalls::Target ElfCalls::OfCallBefore(uint64_t return_address) {
 std::vector<ElfCalls::Jump> ElfCalls::JumpsOutOf(uint64_t start, uint64_t end) {
   std::vector<Jump> jumps;
   if (end <= start || end - start > kMaxCode) return jumps;
-  const std::string code(Code(start, end - start));    // a copy, because reading stubs replaces the window
+  const std::string code(Code(start, end - start));  // a copy, because reading stubs replaces the window
+  if (IsArm64(*elf_)) {
+    for (size_t at = 0; at + kArm64Bytes <= code.size(); at += kArm64Bytes) {
+      const MachineInstruction instruction = DecodeArm64(std::string_view(code).substr(at), start + at);
+      const uint64_t after = start + at + kArm64Bytes;
+      if (instruction.flow == MachineInstruction::kJumpAnywhere) {
+        const Arm64Source source = SourceOfArm64Branch(std::string_view(code).substr(0, at + kArm64Bytes), after);
+        jumps.push_back({after, OfSlot(source.slot), source.by_pointer});
+      } else if (instruction.flow >= MachineInstruction::kJump &&
+                 (instruction.target < start || instruction.target >= end)) {
+        jumps.push_back({after, Resolve(instruction), false});
+      }
+    }
+    return jumps;
+  }
   std::string_view before;                             // the previous instruction
   std::vector<std::pair<uint64_t, uint64_t>> inlined;  // thunks: where each begins, and the end of its call
   absl::flat_hash_set<uint64_t> called;                // targets inside

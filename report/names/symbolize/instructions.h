@@ -1,5 +1,5 @@
-// Decodes x86-64 instructions for calls and jumps only: the instruction's length and its target. The only
-// processor-specific code outside the target.
+// Decodes x86-64 instructions for calls and jumps only: the instruction's length and its target. For
+// arm64, see arm64_instructions.h.
 //
 //     e8 10 00 00 00           call 0x15              kCall
 //     ff 15 92 2f 00 00        call *0x2f98(%rip)     kCallSlot: the target's address is in memory at `target`
