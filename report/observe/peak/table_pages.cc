@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "report/base/file_descriptor.h"
+#include "report/observe/table/ordered_read.h"
 
 namespace holdfast {
 
 bool ReadTable(int table, void* to, uint64_t start, uint64_t bytes) {
-  return PreadAll(table, static_cast<char*>(to), bytes, start) == bytes;
+  return ReadRange(table, static_cast<char*>(to), start, start + bytes);
 }
 
 TablePages::TablePages(int table) : table_(table) {

@@ -1,13 +1,13 @@
 #include "report/observe/table/ongoing_reader.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "report/base/time_budget.h"
+#include "report/observe/table/ordered_read.h"
 #include "report/observe/table/snapshot_locks.h"
 
 namespace holdfast {
@@ -45,9 +45,7 @@ int64_t ReadOngoingAgain(int fd, char* bytes, uint64_t used) {
     const Range range = SegmentRange(bytes, used, segment);
     if (range.bytes == 0) continue;
     second.assign(range.bytes, 0);
-    const auto read = [&](char* to) {
-      return pread(fd, to, range.bytes, static_cast<off_t>(range.start)) == static_cast<ssize_t>(range.bytes);
-    };
+    const auto read = [&](char* to) { return ReadRange(fd, to, range.start, range.start + range.bytes); };
     const bool whole = read(bytes + range.start);
     now_ns = NowNs();
     const bool again = read(second.data());

@@ -2,7 +2,7 @@
 //
 // A wait is either in a slot or in its row, never in both: the thread returns its slot before it adds to the row, and
 // the slots are copied again after everything else. A second copy detects torn slots: a slot that is equal in both
-// copies, with the same turn, did not change in between.
+// copies, with the same turn, did not change in between. ReadRange puts the two copies in order.
 #ifndef HOLDFAST_REPORT_OBSERVE_TABLE_ONGOING_READER_H_
 #define HOLDFAST_REPORT_OBSERVE_TABLE_ONGOING_READER_H_
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstddef>
@@ -22,6 +23,7 @@
 #include "report/base/time_budget.h"
 #include "report/observe/table/module_record.h"
 #include "report/observe/table/ongoing_reader.h"
+#include "report/observe/table/ordered_read.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -38,18 +40,6 @@ static_assert(offsetof(TableHeader, exit_moment) == kWordsOffset + 16);
 
 absl::Status ErrnoStatus(std::string_view doing) { return absl::ErrnoToStatus(errno, std::string(doing)); }
 
-// Reads exactly [start, end). Returns false if the file is shorter.
-bool ReadRange(int fd, char* to, uint64_t start, uint64_t end) {
-  while (start < end) {
-    const ssize_t got = pread(fd, to, end - start, static_cast<off_t>(start));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    start += static_cast<uint64_t>(got);
-  }
-  return true;
-}
-
 template <typename T>
 T Field(int fd, size_t offset, T fallback) {
   T value;
@@ -58,12 +48,12 @@ T Field(int fd, size_t offset, T fallback) {
 
 // Returns the end of the records: what the header says, limited by the file's size.
 absl::StatusOr<uint64_t> UsedBytes(int fd) {
-  struct stat info;
-  if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
   // `used` may be ahead of `backed`.
   const uint64_t used = uint64_t{std::min(Field<uint32_t>(fd, offsetof(TableHeader, used), 0),
                                           Field<uint32_t>(fd, offsetof(TableHeader, backed), 0))} *
                         kUnit;
+  struct stat info;  // read after `used`, because the file grows first
+  if (fstat(fd, &info) != 0) return ErrnoStatus("stat");
   const uint64_t in_pages = static_cast<uint64_t>(info.st_blocks) * 512 + sizeof(TableHeader);
   if (used < sizeof(TableHeader) || used > static_cast<uint64_t>(info.st_size) || used > in_pages) {
     return absl::DataLossError(absl::StrCat("a table of ", info.st_size, " bytes that claims to use ", used));
@@ -86,7 +76,7 @@ absl::StatusOr<TableFile> TableFile::Open(const FileDescriptor& folder, const st
   // One read for all fields: a build opens thousands of tables.
   constexpr size_t kHeadBytes = offsetof(TableHeader, counters);
   alignas(TableHeader) char bytes[kHeadBytes] = {};
-  ReadRange(table.file_.get(), bytes, 0, kHeadBytes);  // for a truncated file, the existing part
+  CopyUpwards(table.file_.get(), bytes, 0, kHeadBytes);  // for a truncated file, the existing part
   const auto field = [&bytes]<typename T>(size_t offset, T fallback) {
     memcpy(&fallback, bytes + offset, sizeof fallback);
     return fallback;
@@ -227,8 +217,8 @@ bool ReadModulesAgain(int fd, char* copy, uint64_t end, Offset known) {
 //  round 2   stacks published while the header was copied; rows added to stacks of round 1 meanwhile
 //  round 3   rows added to the stacks of round 2 meanwhile
 // Anything newer is in no list of the copy, because rows are added at the front and refer to older ones. Records are
-// allocated in no order. But the target of a list inside a record is after the record (SharedTable::Allocate), so it is
-// copied after the list's head.
+// allocated in no order. But the target of a list inside a record is after the record, so it is copied after the list's
+// head, and is whole: see ordered_read.h.
 absl::StatusOr<TableSnapshot> TableFile::TakeSnapshot() const {
   const int fd = file_.get();
   const bool runs = SomebodyWrites(file_);
@@ -255,7 +245,7 @@ absl::StatusOr<TableSnapshot> TableFile::TakeSnapshot() const {
       if (end > 0) memcpy(larger.get(), copy.get(), end);
       copy = std::move(larger);
     }
-    if (!ReadRange(fd, copy.get() + end, end, used)) return absl::DataLossError("the table is truncated");
+    if (!CopyUpwards(fd, copy.get() + end, end, used)) return absl::DataLossError("the table is truncated");
     auto* head = reinterpret_cast<TableHeader*>(copy.get());
     // Read again after the heads of the stacks, so that no stack passes through a module that is missing in the copy.
     if (round == 0) first_modules = head->modules.exchange(Field<Offset>(fd, offsetof(TableHeader, modules), 0));
@@ -394,6 +384,7 @@ absl::StatusOr<bool> TableFile::ChangeInterval(IntervalOf of, uint64_t interval,
           ? std::pair(offsetof(TableHeader, lock_intervals), offsetof(TableHeader, lock_interval_count))
           : std::pair(offsetof(TableHeader, cpu_intervals), offsetof(TableHeader, cpu.interval_count));
   const auto write = [&](size_t offset, const auto& value) {
+    std::atomic_thread_fence(std::memory_order_release);  // the process sees the writes in their order
     return pwrite(file->get(), &value, sizeof value, static_cast<off_t>(offset)) == sizeof value;
   };
   const auto count = Field<uint32_t>(file_.get(), counter, 0);
