@@ -131,12 +131,12 @@ bool DescribeImports(const link_map* map, ImportingObject* object) {
   const ProgramHeaders headers = FindProgramHeaders(
       found, one_thread != nullptr && *one_thread != 0 ? HeaderSearch::kMappings : HeaderSearch::kMemory);
   for (const Elf64_Phdr& header : headers) {
-    const uintptr_t start = map->l_addr + header.p_vaddr, page = start & ~(kPageBytes - 1);
+    const uintptr_t start = map->l_addr + header.p_vaddr, page = start & ~(PageBytes() - 1);
     if (header.p_type == PT_LOAD && page < object->start) object->start = page;
     if (header.p_type == PT_LOAD && start + header.p_memsz > object->end) object->end = start + header.p_memsz;
     if (header.p_type != PT_GNU_RELRO) continue;
     object->relro_start = page;
-    object->relro_end = start + header.p_memsz;
+    object->relro_end = (start + header.p_memsz) & ~(PageBytes() - 1);  // as libc: only whole pages
   }
   return headers.first != nullptr;
 }

@@ -22,16 +22,24 @@ Dropping TryDropping() {
 
 }  // namespace
 
+// The kernel empties whole pages, so the parts before and after them are cleared by hand.
 void EmptyPages(void* start, size_t bytes) {
   // Relaxed: two threads that try at once find the same.
   Dropping known = dropping.load(std::memory_order_relaxed);
   if (known == Dropping::kUnknown) dropping.store(known = TryDropping(), std::memory_order_relaxed);
-  if (known == Dropping::kWorks && !SyscallFailed(RawSyscall(SYS_madvise, start, bytes, MADV_DONTNEED))) return;
-  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    // A word that is zero already needs no page.
-    volatile uint64_t* word = reinterpret_cast<volatile uint64_t*>(static_cast<char*>(start) + at);
-    if (*word != 0) *word = 0;
-  }
+  const auto clear = [](uintptr_t at, uintptr_t end) {
+    for (; at < end; at += sizeof(uint64_t)) {
+      // A word that is zero already needs no page.
+      auto* word = reinterpret_cast<volatile uint64_t*>(at);
+      if (*word != 0) *word = 0;
+    }
+  };
+  const uintptr_t page = PageBytes(), from = reinterpret_cast<uintptr_t>(start), end = from + bytes;
+  const uintptr_t first = (from + page - 1) & ~(page - 1), last = end & ~(page - 1);
+  const bool emptied = known == Dropping::kWorks && first < last &&
+                       !SyscallFailed(RawSyscall(SYS_madvise, first, last - first, MADV_DONTNEED));
+  clear(from, emptied ? first : end);
+  if (emptied) clear(last, end);
 }
 
 }  // namespace holdfast

@@ -64,8 +64,11 @@ void HashIndex::CopyPart(SharedTable* table, int from) {
   int expected = from;
   oldest_.compare_exchange_strong(expected, from + 1);
   // A thread that still searches it finds nothing, and is second in the newest.
-  if (!no_system_calls.load(std::memory_order_relaxed))
-    RawSyscall(SYS_madvise, SlotsFrom(from), SlotsOf(from) * sizeof(Slot), MADV_DONTNEED);
+  // Only whole pages: pages larger than 4 KiB may have other data beside first_.
+  const uintptr_t page = PageBytes(), start = reinterpret_cast<uintptr_t>(SlotsFrom(from));
+  const uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + SlotsOf(from) * sizeof(Slot)) & ~(page - 1);
+  if (first < end && !no_system_calls.load(std::memory_order_relaxed))
+    RawSyscall(SYS_madvise, first, end - first, MADV_DONTNEED);
 }
 
 bool HashIndex::Copy(SharedTable* table, uint64_t word) {

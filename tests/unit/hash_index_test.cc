@@ -248,5 +248,20 @@ TEST(HashIndex, AJumpOutOfItLosesNothing) {
   EXPECT_GT(left_behind, 0u) << "none jumped out while it copied: this shows nothing";
 }
 
+// Other data may follow in the last page. It does where pages are larger than those for which the memory is aligned.
+TEST(EmptyPages, LeavesTheRestOfThePageAsItIs) {
+  constexpr size_t kWords = 3 * 4096 / sizeof(uint64_t), kEmptied = 4096 / sizeof(uint64_t) + 8;
+  auto* words = static_cast<uint64_t*>(MapAnonymous(kWords * sizeof(uint64_t)));
+  for (const size_t from : {size_t{0}, size_t{5}}) {
+    std::fill_n(words, kWords, uint64_t{7});
+    EmptyPages(words + from, kEmptied * sizeof(uint64_t));
+    EXPECT_EQ(std::count(words, words + from, 7u), static_cast<ptrdiff_t>(from));
+    EXPECT_EQ(std::count(words + from, words + from + kEmptied, 0u), static_cast<ptrdiff_t>(kEmptied));
+    EXPECT_EQ(std::count(words + from + kEmptied, words + kWords, 7u),
+              static_cast<ptrdiff_t>(kWords - from - kEmptied));
+  }
+  munmap(words, kWords * sizeof(uint64_t));
+}
+
 }  // namespace
 }  // namespace holdfast
