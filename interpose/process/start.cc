@@ -190,6 +190,8 @@ __attribute__((constructor)) void Constructor() {
   InstallSnapshotSignal();
   BindOwnNames();
   BindOpenMp();
+  // Before the redirection: libc's record is no block of the program's.
+  if (!passes_through && !owns_malloc) WatchReturnFromMain();
   RedirectEntries();
   RegisterHandlers();
   if (!passes_through) BeginCpuSamples();
@@ -220,7 +222,7 @@ HOLDFAST_COLD bool ReadySlow() {
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
   passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
-  // libc's record would come from the program's own allocator, which may just be starting.
+  // libc's record would come from the program's own allocator, which may just be starting: see Constructor.
   if (!passes_through && owns_malloc) WatchReturnFromMain();
   // No early block is made after this.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};

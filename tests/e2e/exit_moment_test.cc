@@ -1,5 +1,6 @@
 // A file of its own contains what a program held when main returned, before the exit handlers free it.
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -41,11 +42,11 @@ class ExitMoments : public Profiled {
 
   // Runs freed_at_exit, and lets it end once an exporter serves it. On an overloaded machine the exporter may take longer
   // than the program waits before its exit handlers, so this is tried again until the copy came in time.
-  std::vector<Decoded> FilesOf(const std::string& way) {
+  std::vector<Decoded> FilesOf(const std::string& way, const std::string& program = "freed_at_exit") {
     std::vector<Decoded> files;
     for (int attempt = 0; attempt < 20; ++attempt) {
       const std::string folder = out() + "/" + std::to_string(attempt);
-      Command command = CommandFor(Launch::kPreload, {"freed_at_exit", way}, {{"heap-interval", "1"}, {"out", folder}});
+      Command command = CommandFor(Launch::kPreload, {program, way}, {{"heap-interval", "1"}, {"out", folder}});
       Running running(command);
       EXPECT_TRUE(running.WaitForOutput("ready"));
       EXPECT_TRUE(Eventually([&] { return WordOfTables(offsetof(TableHeader, exporter_pid)) != 0; }));
@@ -99,6 +100,19 @@ TEST_F(ExitMoments, HandlersThatFreeNothingNeedNoFileOfTheirOwn) {
   const std::vector<Decoded> files = FilesOf("nothing");
   ASSERT_EQ(files.size(), 1u);
   EXPECT_EQ(files[0].SumAny("Fill(Holder*)").at("inuse_space"), kHeldBytes / 2);
+}
+
+// The library asks libc to call it at the end, which takes a block from the program's own allocator.
+TEST_F(ExitMoments, AReturnFromMainIsSeenWithAnAllocatorInTheExecutable) {
+  bool is_linked = false;
+  for (const char* program : {"linked_exits_jemalloc", "linked_exits_tcmalloc"}) {
+    if (access(ProgramPath(program).c_str(), X_OK) != 0) continue;
+    is_linked = true;
+    const std::vector<Decoded> files = FilesOf("nothing", program);
+    ASSERT_FALSE(files.empty()) << program;
+    EXPECT_EQ(files[0].SumAny("Fill(Holder*)").at("inuse_space"), kHeldBytes / 2);
+  }
+  if (!is_linked) GTEST_SKIP() << "no allocator's archive is installed";
 }
 
 TEST_F(ExitMoments, NoHandlerRunsBeforeUnderscoreExit) {
