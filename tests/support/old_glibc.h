@@ -6,8 +6,6 @@
 #ifndef HOLDFAST_TESTS_SUPPORT_OLD_GLIBC_H_
 #define HOLDFAST_TESTS_SUPPORT_OLD_GLIBC_H_
 
-#include <dlfcn.h>
-#include <gnu/libc-version.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,9 +17,10 @@ namespace holdfast::testing {
 
 // The newest are of 2.17. Renames the functions in the table of symbols.
 inline std::string FolderOfOldGlibc(const std::string& folder) {
-  Dl_info libc;
-  EXPECT_NE(dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &libc), 0);
-  std::string bytes = ReadFile(libc.dli_fname);
+  const std::string objects = Execute({.argv = {"ldd", ProgramPath("allocators")}}).out;
+  const size_t start = objects.find('/', objects.find("libc.so.6"));
+  EXPECT_NE(start, std::string::npos) << objects;
+  std::string bytes = ReadFile(objects.substr(start, objects.find(' ', start) - start));
   for (const char* function : {"_dl_find_object", "_Fork", "gettid", "close_range", "pthread_cond_clockwait",
                                "pthread_mutex_clocklock", "pthread_rwlock_clockrdlock", "pthread_rwlock_clockwrlock",
                                "pthread_clockjoin_np", "sem_clockwait", "free_sized", "free_aligned_sized"}) {
