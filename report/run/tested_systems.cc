@@ -15,10 +15,14 @@ constexpr TestedSystem kSystems[] = {
     {"Debian 12", "glibc 2.36", "all tests", "every commit"},
     {"Debian 13", "glibc 2.41", "scripts/systems; all tests with the library of 2026-11-23", "2026-11-26"},
     {"Debian sid", "glibc 2.43", "scripts/systems; all tests with the library of 2026-11-23", "2026-11-26"},
-    {"Debian 11", "glibc 2.31", "scripts/systems: heap, locks, exceptions, plugins, late threads; .deb, tree and wheel",
-     "2026-11-26"},
+    {"Debian 11", "glibc 2.31",
+     "scripts/systems: heap, locks, exceptions, plugins, late threads; .deb, tree and wheel; "
+     "a quarter of the end-to-end tests",
+     "2026-11-27"},
     {"Alpine 3.23", "musl 1.2.5",
-     "the library: heap, locks of every kind, busybox, curl; profiles written from outside", "2026-11-26"},
+     "the library: heap, locks of every kind, busybox, curl; profiles written from outside; with its linker also C++ "
+     "(libstdc++) and Rust: heap, locks, threads, exceptions, panics",
+     "2026-11-27"},
     {"Debian 11's musl-tools", "musl 1.2.2", "heap, mutexes, fork, child of a script", "2026-11-26"},
     {"Debian 12's musl-tools", "musl 1.2.3", "heap, locks of every kind, fork, child of a script", "every commit"},
 };
