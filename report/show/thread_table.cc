@@ -141,24 +141,27 @@ std::string CallShares(const Group& group) {
 }
 
 // "8 threads worker-* spend 61 % of their time waiting for cache_mutex, held by evict()". What holds threads up comes
-// first: locks, then CPUs, then input and output. Threads that only sleep and wait for work need no sentence.
+// first: locks, then CPUs, then input and output.
 std::string MostImportant(const std::vector<Group>& groups) {
   constexpr double kWorthSaying = 0.05;
   struct Choice {
     State state;
     double least;
   };
-  for (const Choice& choice :
-       {Choice{kForLock, kWorthSaying}, {kWantsCpu, 2 * kWorthSaying}, {kInIo, 2 * kWorthSaying}, {kOnCpu, 0}}) {
+  for (const Choice& choice : {Choice{kForLock, kWorthSaying},
+                               {kWantsCpu, 2 * kWorthSaying},
+                               {kInIo, 2 * kWorthSaying},
+                               {kOnCpu, kWorthSaying}}) {
     const Group* most = nullptr;
     for (const Group& group : groups) {
       if (group.ns[choice.state] == 0 || group.ShareOf(group.ns[choice.state]) < choice.least) continue;
       if (most == nullptr || most->ns[choice.state] < group.ns[choice.state]) most = &group;
     }
     if (most == nullptr) continue;
-    const bool several = most->threads > 1;
-    const std::string who = several ? fmt::format("{} threads {} spend", most->threads, most->name)
-                                    : fmt::format("Thread {} spends", most->name);
+    const bool several = most->threads > 1 || most->name.ends_with('*');
+    const std::string who = most->threads > 1 ? fmt::format("{} threads {} spend", most->threads, most->name)
+                            : several         ? fmt::format("Threads {} spend", most->name)
+                                              : fmt::format("Thread {} spends", most->name);
     const std::string share =
         fmt::format("{:.0f} % of {} time", 100 * most->ShareOf(most->ns[choice.state]), several ? "their" : "its");
     switch (choice.state) {
@@ -172,7 +175,7 @@ std::string MostImportant(const std::vector<Group>& groups) {
         return fmt::format("{} {} on a CPU", who, share);
     }
   }
-  return "";
+  return groups.empty() ? "" : "No thread is held up: all sleep or wait for work";
 }
 
 TextTable TableOf(std::vector<Group> groups, const ThreadsOptions& options) {
@@ -225,7 +228,8 @@ TextTable TableOf(std::vector<Group> groups, const ThreadsOptions& options) {
     const auto* lock = LargestOf(group.locks);
     table.rows.push_back(
         {{Cell::Text(group.name), Cell::Number(group.tid != 0 ? fmt::format("{}", group.tid) : "-", group.tid),
-          Cell::Number(fmt::format("{}", group.threads), static_cast<int64_t>(group.threads)),
+          Cell::Number(group.threads != 0 ? fmt::format("{}", group.threads) : "-",
+                       static_cast<int64_t>(group.threads)),
           Cell::Number(FormatTimeNs(group.lived_ns()), group.lived_ns()), share(kOnCpu), share(kWantsCpu),
           share(kForLock), share(kInIo), share(kAsleep), share(kInCall), share(kHeldUp), share(kNotSeen),
           Cell::Text(LockText(group), lock != nullptr ? lock->first.first : ""),
