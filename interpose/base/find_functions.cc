@@ -6,6 +6,7 @@
 
 #include "interpose/base/defined_functions.h"
 #include "interpose/base/late_functions.h"
+#include "interpose/base/readiness.h"
 #include "sampler/contract/loaded_objects.h"
 
 extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
@@ -17,6 +18,7 @@ bool IsLibrary(const link_map* object) { return object->l_addr == reinterpret_ca
 
 const link_map* FirstAfterLibrary() {
   const link_map* object = FirstObject();
+  if (loaded_late) return object;  // the library is after them all
   while (object != nullptr && !IsLibrary(object)) object = NextInSearch(object);
   return object != nullptr ? NextInSearch(object) : nullptr;
 }
@@ -32,6 +34,7 @@ void* FindFunction(const SymbolName& name) {
 
 void* FindNextFunction(const SymbolName& name) {
   for (const link_map* object = FirstAfterLibrary(); object != nullptr; object = NextInSearch(object)) {
+    if (IsLibrary(object)) continue;
     if (void* found = DefinedFunctions(object).Find(name, nullptr)) return found;
   }
   return nullptr;
@@ -40,6 +43,7 @@ void* FindNextFunction(const SymbolName& name) {
 void FindRealFunctions() {
   int left = kRealFunctions;
   for (const link_map* object = FirstAfterLibrary(); object != nullptr && left != 0; object = NextInSearch(object)) {
+    if (IsLibrary(object)) continue;
     const DefinedFunctions defined(object);
     for (int i = 0; i < kRealFunctions; ++i) {
       void** const function = RealFunction(i);

@@ -54,37 +54,17 @@ bool WillLeadTo(const ImportingObject& object, uint32_t symbol, const void* real
 
 // ---- Entries ----
 
-// `symbol` 0: the entry is never bound lazily.
-bool SetEntry(const ImportingObject& object, uintptr_t* entry, const void* real, void* wrapper, uint32_t symbol) {
-  const auto at = reinterpret_cast<uintptr_t>(entry);
-  if (at % sizeof *entry != 0) return false;
-  const uintptr_t leads_to = *entry;
-  const bool is_unbound = symbol != 0 && leads_to >= object.start && leads_to < object.end;
-  if (leads_to != reinterpret_cast<uintptr_t>(real) && (!is_unbound || !WillLeadTo(object, symbol, real))) return false;
-  const bool sealed = at >= object.relro_start && at < object.relro_end;
-  const uintptr_t page = at & ~(PageBytes() - 1);
-  if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
-  __atomic_store_n(entry, reinterpret_cast<uintptr_t>(wrapper), __ATOMIC_RELEASE);
-  if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);
-  return true;
-}
+struct Replacing {
+  const Replacements* by;
+  bool any;
+};
 
-bool SetEntries(const ImportingObject& object, const Relocations& of, const Replacements& by) {
-  bool any = false;
-  for (size_t i = 0; of.first != nullptr && i < of.bytes / sizeof(Elf64_Rela); ++i) {
-    const Elf64_Rela& relocation = of.first[i];
-    const auto type = ELF64_R_TYPE(relocation.r_info);
-    // The last case is a pointer in the object's own data: `free_function = mi_free`. It must equal the others, as
-    // without us.
-    const bool is_data = type == R_X86_64_64 && relocation.r_addend == 0;
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && !is_data) continue;
-    const auto symbol = static_cast<uint32_t>(ELF64_R_SYM(relocation.r_info));
-    const int number = by.number_of(object.names + object.symbols[symbol].st_name);
-    if (number < 0 || by.reals[number] == nullptr) continue;
-    auto* entry = reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset);
-    any |= SetEntry(object, entry, by.reals[number], by.wrappers[number], is_data ? 0 : symbol);
-  }
-  return any;
+void Replace(const ImportingObject& object, const ImportEntry& entry, void* given) {
+  auto* replacing = static_cast<Replacing*>(given);
+  const Replacements& by = *replacing->by;
+  const int number = by.number_of(entry.name);
+  if (number < 0 || by.reals[number] == nullptr || !LeadsTo(object, entry, by.reals[number])) return;
+  replacing->any |= StoreEntry(object, entry.at, reinterpret_cast<uintptr_t>(by.wrappers[number]));
 }
 
 }  // namespace
@@ -143,9 +123,45 @@ bool DescribeImports(const link_map* map, ImportingObject* object) {
 
 bool IsOwnLibrary(const ImportingObject& object) { return object.start == reinterpret_cast<uintptr_t>(__ehdr_start); }
 
+bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void* real) {
+  const uintptr_t leads_to = *entry.at;
+  if (leads_to == reinterpret_cast<uintptr_t>(real)) return true;
+  const bool is_unbound = entry.symbol != 0 && leads_to >= object.start && leads_to < object.end;
+  return is_unbound && WillLeadTo(object, entry.symbol, real);
+}
+
+bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value) {
+  const auto at = reinterpret_cast<uintptr_t>(entry);
+  const bool sealed = at >= object.relro_start && at < object.relro_end;
+  const uintptr_t page = at & ~(PageBytes() - 1);
+  if (sealed && SyscallFailed(RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ | PROT_WRITE))) return false;
+  __atomic_store_n(entry, value, __ATOMIC_RELEASE);
+  if (sealed) RawSyscall(SYS_mprotect, page, PageBytes(), PROT_READ);
+  return true;
+}
+
+void VisitEntries(const ImportingObject& object,
+                  void (*visit)(const ImportingObject& object, const ImportEntry& entry, void* given), void* given) {
+  for (const Relocations& of : {object.calls, object.data}) {
+    for (size_t i = 0; of.first != nullptr && i < of.bytes / sizeof(Elf64_Rela); ++i) {
+      const Elf64_Rela& relocation = of.first[i];
+      const auto type = ELF64_R_TYPE(relocation.r_info);
+      // The last case is a pointer in the object's own data: `free_function = mi_free`. It must equal the others, as
+      // without us.
+      const bool is_data = type == R_X86_64_64 && relocation.r_addend == 0;
+      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && !is_data) continue;
+      const auto symbol = static_cast<uint32_t>(ELF64_R_SYM(relocation.r_info));
+      auto* entry = reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset);
+      if (reinterpret_cast<uintptr_t>(entry) % sizeof *entry != 0) continue;
+      visit(object, {entry, object.names + object.symbols[symbol].st_name, is_data ? 0 : symbol}, given);
+    }
+  }
+}
+
 bool ReplaceImports(const ImportingObject& object, const Replacements& by) {
-  const bool any = SetEntries(object, object.calls, by);
-  return SetEntries(object, object.data, by) || any;
+  Replacing replacing = {&by, false};
+  VisitEntries(object, Replace, &replacing);
+  return replacing.any;
 }
 
 bool ImportsAny(const ImportingObject& object, bool (*wanted)(const char* name)) {

@@ -53,6 +53,20 @@ struct Replacements {
 // Returns whether any entry was set.
 HOLDFAST_HIDDEN bool ReplaceImports(const ImportingObject& object, const Replacements& by);
 
+// One entry of an object.
+struct ImportEntry {
+  uintptr_t* at;
+  const char* name;
+  uint32_t symbol;  // 0: a pointer in the object's data, which is never bound lazily
+};
+HOLDFAST_HIDDEN void VisitEntries(const ImportingObject& object,
+                                  void (*visit)(const ImportingObject& object, const ImportEntry& entry, void* given),
+                                  void* given);
+// Whether the entry leads to the real function, or will when it is bound.
+HOLDFAST_HIDDEN bool LeadsTo(const ImportingObject& object, const ImportEntry& entry, const void* real);
+// Changes the entry by one store, as other threads may be calling through it. False: its page cannot be made writable.
+HOLDFAST_HIDDEN bool StoreEntry(const ImportingObject& object, uintptr_t* entry, uintptr_t value);
+
 // Whether the object imports any name for which `wanted` is true.
 HOLDFAST_HIDDEN bool ImportsAny(const ImportingObject& object, bool (*wanted)(const char* name));
 

@@ -22,6 +22,10 @@ extern HOLDFAST_HIDDEN void (*others_free)(void*);
 // its own time, and we split no wait by a deadline.
 extern HOLDFAST_HIDDEN bool clock_is_interposed;
 
+// Whether `holdfast attach` loaded the library into the running program. Nothing is recorded until holdfast_attach_v1 is
+// called, and the real functions are those of the whole program, because no object comes after the library.
+extern HOLDFAST_HIDDEN bool loaded_late;
+
 // Whether this process records nothing, from start to end: every wrapper calls the real function directly. Race
 // detectors (helgrind, drd) report even a read of a lock's words.
 extern HOLDFAST_HIDDEN bool passes_through;

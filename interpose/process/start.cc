@@ -9,6 +9,7 @@
 
 #include <string_view>
 
+#include "interpose/base/defined_functions.h"
 #include "interpose/base/defined_names.h"
 #include "interpose/base/find_functions.h"
 #include "interpose/base/readiness.h"
@@ -23,6 +24,7 @@
 #include "interpose/locks/openmp.h"
 #include "interpose/locks/spin.h"
 #include "interpose/maps/allocator_code.h"
+#include "interpose/process/attach.h"
 #include "interpose/process/exit_hooks.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/text.h"
@@ -185,7 +187,27 @@ void FindCleanupFunctions() {
                        reinterpret_cast<decltype(cleanup_functions.pop)>(pop)};
 }
 
+// Whether the library comes after libc in the list of objects: a preloaded library is before it.
+bool IsLoadedLate() {
+  if (IsMusl()) return false;
+  const link_map* object = ObjectOf(static_cast<const void*>(__ehdr_start));
+  while (object != nullptr && DefinedFunctions(object).Find("gnu_get_libc_version", nullptr) == nullptr)
+    object = object->l_prev;
+  return object != nullptr;
+}
+
+// For a library that was loaded late; null until it is started.
+constinit const char* const* late_variables = nullptr;
+
+const char* const* InitialEnvironment() {
+  const auto* words = reinterpret_cast<const char* const*>(initial_stack);
+  const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
+  return words + 1 + argument_count + 1;
+}
+
 __attribute__((constructor)) void Constructor() {
+  if (stage == Stage::kBefore) loaded_late = IsLoadedLate();
+  if (loaded_late) return;
   Ready();
   InstallSnapshotSignal();
   BindOwnNames();
@@ -205,32 +227,34 @@ __attribute__((destructor)) void Destructor() {
 
 HOLDFAST_COLD bool ReadySlow() {
   if (stage == Stage::kReady) return true;
-  if (stage == Stage::kResolving || !Relocated()) return false;
-  // There is one thread now, or the program's first threads all wait for their creator's first allocation.
+  if (stage == Stage::kResolving || !Relocated() || (loaded_late && late_variables == nullptr)) return false;
+  // There is one thread now, or the program's first threads all wait for their creator's first allocation. Loaded late:
+  // no thread reaches the library yet.
   stage = Stage::kResolving;
   NoteInitialStack();
   FindRealFunctions();
   FindThrowFunctions();
-  owns_malloc = ReachedByAll();
-  if (!Reached("free")) others_free = reinterpret_cast<void (*)(void*)>(FindFunction("free"));
+  owns_malloc = loaded_late || ReachedByAll();
+  if (!loaded_late && !Reached("free")) others_free = reinterpret_cast<void (*)(void*)>(FindFunction("free"));
   clock_is_interposed = ClockIsInterposed();
   process.libc = Glibc() != nullptr ? Libc::kGlibc : IsMusl() ? Libc::kMusl : Libc::kOther;
   FindCleanupFunctions();
-  const auto* words = reinterpret_cast<const char* const*>(initial_stack);
-  const auto argument_count = reinterpret_cast<uintptr_t>(words[0]);
-  const char* const* environment = words + 1 + argument_count + 1;
+  const char* const* environment = loaded_late ? late_variables : InitialEnvironment();
   const link_map* self = ObjectOf(static_cast<const void*>(__ehdr_start));
   if (getauxval(AT_SECURE) != 0) ForgetOurVariables(const_cast<const char**>(environment));
-  passes_through = !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork());
+  passes_through =
+      !StartRecording(environment, self != nullptr ? self->l_name : "", SomebodyElseIsAtWork(), !loaded_late);
   // libc's record would come from the program's own allocator, which may just be starting: see Constructor.
-  if (!passes_through && owns_malloc) WatchReturnFromMain();
+  if (!passes_through && owns_malloc && !loaded_late) WatchReturnFromMain();
   // No early block is made after this.
   sampled_filter.always_ask[0] = {early_arena.first, early_arena.used};
   sampled_filter.always_ask[1] = {early_arena.more, early_arena.used_more};
   sampled_filter.usable_mask.store(early_arena.used + early_arena.used_more == 0 ? UINT32_MAX : kTagAlignment - 1);
   untagged = {real.free, real.realloc, real.__libc_free, real.__libc_realloc};
   if (owns_malloc) WatchFreeCalls(__ehdr_start, _end);
-  const bool can_align = owns_malloc && AllocatorCanAlign();
+  // Another allocator's functions that free by size are not redirected when the library comes late: a sample must then
+  // stay in the size class that the program asked for.
+  const bool can_align = owns_malloc && AllocatorCanAlign() && (!loaded_late || AllocatorIsLibcs());
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
   AllowTag(can_align);
   if (process.libc == Libc::kMusl) {
@@ -241,11 +265,17 @@ HOLDFAST_COLD bool ReadySlow() {
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;
   StartHotNew();
-  FindOperators();
+  if (!loaded_late) FindOperators();
   countdown_offset = OffsetOfCountdown();
   BeginWatchingLocks();
   if (process.libc != Libc::kGlibc) AlwaysLookSlowly();
   return true;
+}
+
+void StartLate(const char* const* variables) {
+  if (stage != Stage::kBefore) return;
+  late_variables = variables;
+  if (ReadySlow() && !passes_through) RegisterHandlers();
 }
 
 }  // namespace holdfast

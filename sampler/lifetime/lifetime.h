@@ -13,7 +13,12 @@ namespace holdfast {
 // Reads the options and decides whether to sample at all. `environment` as the kernel gave it. Called once, before any
 // other function here. `dormant`: pass everything through (a sanitizer is there, say).
 // False: nothing is recorded, and no system call is made.
-bool StartRecording(const char* const* environment, const char* library_path, bool dormant);
+// `modules_stay`: no module has been loaded by the program itself yet.
+bool StartRecording(const char* const* environment, const char* library_path, bool dormant, bool modules_stay = true);
+// The library is about to be reached, in a program that already runs: makes the table, or, if there is one from an earlier
+// time, forgets the blocks and mappings in it, because their frees were not seen meanwhile. False: there is no table.
+// All signals are blocked.
+bool BeginAttached();
 // Gives the calling thread its CPU timer, and other threads theirs later, if CPU samples are requested. Call once, when the
 // library is ready.
 void BeginCpuSamples();

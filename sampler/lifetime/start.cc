@@ -31,7 +31,7 @@ constinit char kept_on_snapshot[sizeof "HOLDFAST_ON_SNAPSHOT=" + kOnSnapshotByte
 
 }  // namespace
 
-bool StartRecording(const char* const* environment, const char* library_path, bool dormant) {
+bool StartRecording(const char* const* environment, const char* library_path, bool dormant, bool modules_stay) {
   ReadOptions(environment, &process.options);
   Options& options = process.options;
   options.tables = Kept(options.tables, kept_tables);
@@ -72,7 +72,7 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
   }
   if (options.cpu_interval_ns != 0) options.profiles |= KindBit(ProfileKind::kCpu);
   MakeOwnershipPage();
-  NoteLastingModules();
+  if (modules_stay) NoteLastingModules();
   DrawSeed();
   process.recording.store(true, std::memory_order_release);
   return true;

@@ -40,6 +40,9 @@ inline void RecordFree(const void* block) {
   if (taken.sampled()) RecordFree(taken, block);
 }
 
+// Removes all samples, and counts their blocks as freed, without ages. Call when frees may have been missed.
+void ForgetSamples();
+
 // Starts a new gap at the current position.
 inline void BeginGap(ThreadState& thread, Gap gap) {
   thread.heap_countdown = thread.heap_gap = gap.length;

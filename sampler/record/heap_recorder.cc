@@ -203,6 +203,19 @@ void RecordUnseenFree(const void* block) {
   RecordFree(taken, block);
 }
 
+void ForgetSamples() {
+  SharedTable* recorded = table();
+  if (recorded == nullptr) return;
+  VisitLive(recorded, [](SharedTable* of, uintptr_t address) {
+    const TakenLive taken = TakeLive(of, address, -1);
+    if (taken.key == nullptr) return;
+    const LiveSample sample = taken.sample;
+    RemoveFromFilter(reinterpret_cast<const void*>(address));
+    DropLive(taken);
+    AddFree(of, thread_state, of->At<Row>(sample.row), sample.size, IntervalAt(of, sample.interval_index));
+  });
+}
+
 void PutBackSample(const TakenLive& taken, const void* block) {
   if (taken.exact.row != 0) return PutBackExact(CurrentTable(), taken.exact, block);
   if (taken.key != nullptr) PutBackLive(taken, reinterpret_cast<uintptr_t>(block));

@@ -170,6 +170,22 @@ TakenLive TakeLiveOf(SharedTable* table, uintptr_t address, Offset row) {
   return {};
 }
 
+void VisitLive(SharedTable* table, void (*visit)(SharedTable* table, uintptr_t address)) {
+  for (int level = Begun(table) - 1; level >= 0; --level) {
+    const uint32_t segments = level < kFirstOfMany ? 1 : 1u << (level - kFirstOfMany + 1);
+    const uint32_t first = level < kFirstOfMany ? static_cast<uint32_t>(level) : kFirstOfMany + segments - 2;
+    for (uint32_t i = 0; i < segments; ++i) {
+      const Offset offset = table->header()->live_segments[first + i].load(std::memory_order_acquire);
+      if (offset <= kInTheMaking) continue;
+      const LiveSegment segment = At(table, level, offset);
+      for (uint32_t slot = 0; slot < segment.slots; ++slot) {
+        const uintptr_t address = segment.keys[slot].load(std::memory_order_acquire);
+        if (MayBeKey(address)) visit(table, address);
+      }
+    }
+  }
+}
+
 // Release: our reads of the sample come before the slot's next owner writes it.
 void DropLive(const TakenLive& taken) { taken.key->store(0, std::memory_order_release); }
 

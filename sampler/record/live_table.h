@@ -40,6 +40,9 @@ void DropLive(const TakenLive& taken);
 // The block still exists (a realloc failed): makes the slot reachable again.
 void PutBackLive(const TakenLive& taken, uintptr_t address);
 
+// Calls `visit` with the address of each block in the table.
+void VisitLive(SharedTable* table, void (*visit)(SharedTable* table, uintptr_t address));
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SAMPLER_RECORD_LIVE_TABLE_H_

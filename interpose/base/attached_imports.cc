@@ -1,0 +1,169 @@
+#include "interpose/base/attached_imports.h"
+
+#include <link.h>
+#include <string.h>
+
+#include "interpose/base/defined_functions.h"
+#include "interpose/base/defined_names.h"
+#include "interpose/base/find_functions.h"
+#include "interpose/base/import_entries.h"
+#include "interpose/base/late_functions.h"
+#include "sampler/contract/loaded_objects.h"
+#include "sampler/contract/syscalls.h"
+
+extern "C" HOLDFAST_HIDDEN const char __ehdr_start[];
+
+namespace holdfast {
+namespace {
+
+// ---- The names ----
+
+enum class Turn : uint8_t { kOthers, kReallocates, kAllocates };
+constexpr Turn kTurns[] = {Turn::kOthers, Turn::kReallocates, Turn::kAllocates};
+
+Turn TurnOf(const char* name) {
+  static constexpr char kReallocate[][16] = {"realloc", "reallocarray", "__libc_realloc"};
+  static constexpr char kAllocate[][16] = {"malloc",   "calloc", "posix_memalign", "aligned_alloc",
+                                           "memalign", "valloc", "pvalloc"};
+  for (const auto& one : kReallocate) {
+    if (strcmp(name, one) == 0) return Turn::kReallocates;
+  }
+  for (const auto& one : kAllocate) {
+    if (strcmp(name, one) == 0) return Turn::kAllocates;
+  }
+  return Turn::kOthers;
+}
+
+constexpr int kNone = -1;
+struct WrappedFunction {
+  void* wrapper;  // null: not redirected
+  Turn turn;
+  int next;  // another version of the name, or another name with the same hash
+};
+constinit WrappedFunction wrapped_functions[kRealFunctions] = {};
+// Objects have thousands of names, so each is hashed once.
+constexpr uint32_t kBuckets = 1024;
+constinit int buckets[kBuckets] = {};
+constinit bool names_are_ready = false;
+
+uint32_t BucketOf(const char* name) {
+  uint32_t hash = 5381;
+  for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<uint8_t>(*name);
+  return (hash ^ hash >> 10) % kBuckets;
+}
+
+// The library is the last in search order, so the names alone would lead to the real functions.
+void FindWrappers() {
+  if (names_are_ready) return;
+  for (int& bucket : buckets) bucket = kNone;
+  const DefinedFunctions own(ObjectOf(__ehdr_start));
+  for (int i = 0; i < kRealFunctions; ++i) {
+    const RealName& name = kRealNames[i];
+    void* real_function = *RealFunction(i);
+    void* wrapper = IsFound(real_function) ? own.Find(name.name, name.version) : nullptr;
+    if (wrapper == nullptr) continue;
+    int& bucket = buckets[BucketOf(name.name.text)];
+    wrapped_functions[i] = {wrapper, TurnOf(name.name.text), bucket};
+    bucket = i;
+  }
+  names_are_ready = true;
+}
+
+// ---- Entries that were not bound yet ----
+
+// They get back the address inside their object through which the dynamic linker binds them.
+struct Unbound {
+  uintptr_t* at;
+  uintptr_t was;
+};
+constexpr uint32_t kMaxUnbound = 1 << 16;
+constinit Unbound* unbound = nullptr;  // in memory that is written page by page
+constinit uint32_t unbound_count = 0;
+
+// If there is no room, the entry is bound when it is restored.
+void NoteUnbound(uintptr_t* at) {
+  if (unbound == nullptr) unbound = static_cast<Unbound*>(MapAnonymous(kMaxUnbound * sizeof(Unbound)));
+  if (unbound != nullptr && unbound_count < kMaxUnbound) unbound[unbound_count++] = {at, *at};
+}
+
+uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
+  for (uint32_t i = 0; i < unbound_count; ++i) {
+    if (unbound[i].at == at) return unbound[i].was;
+  }
+  return real_function;
+}
+
+// ---- All objects ----
+
+struct Pass {
+  Turn turn;
+  bool restores;
+  uint64_t changed;
+};
+
+void ChangeEntry(const ImportingObject& object, const ImportEntry& entry, void* given) {
+  auto* pass = static_cast<Pass*>(given);
+  for (int i = buckets[BucketOf(entry.name)]; i != kNone; i = wrapped_functions[i].next) {
+    const WrappedFunction& function = wrapped_functions[i];
+    if (function.turn != pass->turn || strcmp(kRealNames[i].name.text, entry.name) != 0) continue;
+    const auto real_function = reinterpret_cast<uintptr_t>(*RealFunction(i));
+    const auto wrapper = reinterpret_cast<uintptr_t>(function.wrapper);
+    if (pass->restores) {
+      if (*entry.at != wrapper) continue;
+      if (StoreEntry(object, entry.at, ValueBefore(entry.at, real_function))) ++pass->changed;
+      return;
+    }
+    if (!LeadsTo(object, entry, reinterpret_cast<const void*>(real_function))) continue;
+    if (*entry.at != real_function) NoteUnbound(entry.at);
+    if (StoreEntry(object, entry.at, wrapper)) ++pass->changed;
+    return;
+  }
+}
+
+void ChangeAll(Pass* pass) {
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
+    ImportingObject object;
+    if (map->l_ld == nullptr || !DescribeImports(map, &object) || IsOwnLibrary(object)) continue;
+    VisitEntries(object, ChangeEntry, pass);
+  }
+}
+
+struct Change {
+  bool restores;
+  bool done;
+  uint64_t changed;
+};
+
+// Called by dl_iterate_phdr for the first object: its lock is held until this returns.
+int ChangeUnderLock(dl_phdr_info*, size_t, void* given) {
+  auto* change = static_cast<Change*>(given);
+  const int turns = static_cast<int>(sizeof kTurns / sizeof *kTurns);
+  for (int i = 0; i < turns; ++i) {
+    Pass pass = {kTurns[change->restores ? turns - 1 - i : i], change->restores, 0};
+    ChangeAll(&pass);
+    change->changed += pass.changed;
+  }
+  change->done = true;
+  return 1;
+}
+
+uint64_t ChangeImports(bool restores) {
+  using Visitor = int (*)(dl_phdr_info*, size_t, void*);
+  const auto visit_all = reinterpret_cast<int (*)(Visitor, void*)>(FindFunction("dl_iterate_phdr"));
+  if (visit_all == nullptr) return 0;
+  Change change = {restores, false, 0};
+  visit_all(ChangeUnderLock, &change);
+  return change.changed;
+}
+
+}  // namespace
+
+uint64_t RedirectImports() {
+  FindWrappers();
+  unbound_count = 0;
+  return ChangeImports(false);
+}
+
+uint64_t RestoreImports() { return ChangeImports(true); }
+
+}  // namespace holdfast

@@ -1,0 +1,31 @@
+// Redirects the calls of a running program to the wrappers, and back: through the entries of all loaded objects
+// (import_entries.h). Each entry changes by one atomic store, so other threads run on; a thread that is calling reaches
+// the function or its wrapper, and both are right.
+//
+//     attach:   free, unlock, …  ─►  realloc  ─►  malloc, calloc, …         detach: the other way round
+//
+// In this order no block is recorded while its free may still pass by unseen. operator new and delete are left alone:
+// the C++ library's call malloc and free through its own entries.
+//
+// Not redirected: libraries that are loaded later, the dynamic linker's own allocations, and pointers to functions that
+// the program has stored. Pointers to wrappers that it stores while attached stay valid, because the library is never
+// unloaded.
+//
+// Under the dynamic linker's lock that guards the list of objects (dl_iterate_phdr). One thread at a time.
+#ifndef HOLDFAST_INTERPOSE_BASE_ATTACHED_IMPORTS_H_
+#define HOLDFAST_INTERPOSE_BASE_ATTACHED_IMPORTS_H_
+
+#include <cstdint>
+
+#include "sampler/contract/attributes.h"
+
+namespace holdfast {
+
+// Call when `real` is filled. Returns how many entries lead to wrappers now.
+HOLDFAST_HIDDEN uint64_t RedirectImports();
+// Restores every entry that still leads to a wrapper. Returns how many.
+HOLDFAST_HIDDEN uint64_t RestoreImports();
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_INTERPOSE_BASE_ATTACHED_IMPORTS_H_

@@ -1,0 +1,63 @@
+// The function that `holdfast attach` and `holdfast detach` call in a running process. The thread that runs it was stopped
+// in the program's own code or in a system call, has all signals blocked, and returns there afterwards.
+#include "interpose/process/attach.h"
+
+#include <errno.h>
+
+#include "interpose/base/attached_imports.h"
+#include "interpose/base/readiness.h"
+#include "sampler/contract/attach_call.h"
+#include "sampler/hot_path/thread_state.h"
+#include "sampler/lifetime/lifetime.h"
+#include "sampler/process/process.h"
+#include "sampler/record/exact.h"
+
+namespace holdfast {
+namespace {
+
+constinit bool is_attached = false, was_attached = false;
+
+AttachResult Begin(const AttachCall& call) {
+  if (!was_attached) {
+    StartLate(call.variables);
+    if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
+  }
+  if (was_attached && ExactBegun()) return AttachResult::kEveryBlock;
+  return BeginAttached() ? AttachResult::kDone : AttachResult::kNoTable;
+}
+
+AttachResult Attach(AttachCall* call) {
+  if (is_attached) return AttachResult::kAlready;
+  const AttachResult begun = Begin(*call);
+  if (begun != AttachResult::kDone) return begun;
+  was_attached = is_attached = true;
+  call->redirected = RedirectImports();
+  return AttachResult::kDone;
+}
+
+AttachResult Detach(AttachCall* call) {
+  if (!is_attached) return AttachResult::kAlready;
+  call->redirected = RestoreImports();
+  is_attached = false;
+  return AttachResult::kDone;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using namespace holdfast;
+
+extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
+  const int kept = errno;
+  if (!loaded_late) {
+    call->result = AttachResult::kPreloaded;
+  } else if (thread_state.muted) {
+    call->result = AttachResult::kThreadIsBusy;
+  } else {
+    // The thread is on a borrowed stack. Nothing that it learns about its stack here may stay.
+    const ThreadState before = thread_state;
+    call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
+    thread_state = before;
+  }
+  errno = kept;
+}

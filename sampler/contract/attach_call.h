@@ -1,0 +1,35 @@
+// What `holdfast attach` and `holdfast detach` pass to the library in a running process, and what it answers. A thread of
+// the process calls holdfast_attach_v1 with the address of an AttachCall in the process's memory.
+#ifndef HOLDFAST_SAMPLER_CONTRACT_ATTACH_CALL_H_
+#define HOLDFAST_SAMPLER_CONTRACT_ATTACH_CALL_H_
+
+#include <cstdint>
+
+namespace holdfast {
+
+inline constexpr char kAttachFunction[] = "holdfast_attach_v1";
+
+enum class AttachAction : uint32_t { kAttach = 1, kDetach = 2 };
+
+enum class AttachResult : uint32_t {
+  kNone,         // the library has not answered
+  kDone,         // every entry is redirected, or restored
+  kPreloaded,    // the library was loaded at the start of the program, which is profiled anyway
+  kAlready,      // attached, or detached, before
+  kDormant,      // the library records nothing in this program: a sanitizer, valgrind
+  kNoTable,      // no table could be created
+  kEveryBlock,   // the first attach recorded every allocation, so its blocks cannot be forgotten
+  kThreadIsBusy  // this thread is inside the library: choose another one
+};
+
+struct AttachCall {
+  AttachAction action;
+  AttachResult result;
+  // kAttach: the options, "HOLDFAST_OUT=/tmp/out" …, as an environment; a null pointer ends the list.
+  const char* const* variables;
+  uint64_t redirected;  // entries that were changed
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SAMPLER_CONTRACT_ATTACH_CALL_H_
