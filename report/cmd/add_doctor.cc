@@ -26,6 +26,7 @@
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/table_folder.h"
 #include "report/observe/table/thread_status.h"
+#include "report/run/attach_check.h"
 #include "report/run/doctor_objects.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/run/findings.h"
@@ -113,16 +114,6 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
 
 // ---- doctor PID ----
 
-// Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
-std::string StartedAs(pid_t pid) {
-  const uint64_t address = AuxiliaryValue(pid, AT_EXECFN);
-  const ProcessMemory memory(pid);
-  std::string path;
-  for (char c = 0; address != 0 && path.size() < 4096 && memory.Read(address + path.size(), &c, 1) && c != 0;)
-    path += c;
-  return path;
-}
-
 // Replaces the name of the main program by the path that it was started with, if both are the same file: that name is
 // the one that its user knows.
 void NameAsStarted(pid_t pid, const std::string& root, std::vector<std::string>* objects) {
@@ -165,7 +156,7 @@ void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::str
   } else {
     findings->No(
         "recording",
-        "was started without the library, which cannot be added to a running program. Start it with holdfast run");
+        "was started without the library. Start it with holdfast run, or add the library now with holdfast attach");
   }
 }
 
@@ -272,6 +263,23 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
   return AboutLinkedAllocator(*snapshot, findings);
 }
 
+// ---- doctor PID --attach ----
+
+int AboutAttach(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
+  struct stat info;
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
+    Say(fmt::format("process {}: no such process.", pid));
+    return kCouldNot;
+  }
+  if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
+    Say(std::string(status.message()));
+    return kCouldNot;
+  }
+  const AttachCheck check = CheckAttach(pid, library, folders.empty() ? "" : folders[0]);
+  std::cout << Printable(fmt::format("{} (pid {})", ExecutableOfProcess(pid), pid)) << "\n" << check.findings.Text();
+  return Finished(check.refused.empty() ? kFine : kFinding);
+}
+
 int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
   struct stat info;
   const std::string process = fmt::format("{}", pid), root = fmt::format("/proc/{}/root", pid);
@@ -328,11 +336,15 @@ void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
       "Exit status: 0 all is recorded, 1 there is a line with NO, 2 wrong usage, 3 it cannot be examined.\n"
       "\n"
       "  holdfast doctor -- redis-server --port 7000\n"
-      "  holdfast doctor 4242");
+      "  holdfast doctor 4242\n"
+      "  holdfast doctor 4242 --attach");
   doctor->add_option("PID", *pid, "A running process; or, after --, a program and its arguments");
   doctor->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
-  doctor->callback([pid, folders, invocation] {
+  auto attach = std::make_shared<bool>(false);
+  doctor->add_flag("--attach", *attach,
+                   "Check whether holdfast attach can profile the process; stops and changes nothing");
+  doctor->callback([pid, folders, attach, invocation] {
     const std::vector<std::string>& program = invocation->program;
     if (pid->empty() == program.empty()) {
       throw CLI::ValidationError(pid->empty() ? "name a PID, or a program after --"
@@ -346,12 +358,14 @@ void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
       return;
     }
     if (!program.empty()) {
+      if (*attach) throw CLI::ValidationError("--attach takes a PID");
       invocation->exit_code = AboutProgram(program, *library);
       return;
     }
     const absl::StatusOr<pid_t> number = ParsePid(*pid);
     if (!number.ok()) throw CLI::ValidationError(std::string(number.status().message()));
-    invocation->exit_code = AboutProcess(*number, *library, *folders);
+    invocation->exit_code =
+        *attach ? AboutAttach(*number, *library, *folders) : AboutProcess(*number, *library, *folders);
   });
 }
 

@@ -21,9 +21,9 @@ struct Invocation {
 using AddCommand = void(CLI::App& app, Invocation* invocation);
 
 // Programs and processes.
-AddCommand AddRunCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand, AddStuckCommand, AddMemoryCommand,
-    AddHoldersCommand, AddSetCommand, AddCollectCommand, AddServeCommand, AddPushCommand, AddAgentCommand,
-    AddExporterCommand;
+AddCommand AddRunCommand, AddAttachCommand, AddDetachCommand, AddDoctorCommand, AddLsCommand, AddDumpCommand,
+    AddStuckCommand, AddMemoryCommand, AddHoldersCommand, AddSetCommand, AddCollectCommand, AddServeCommand,
+    AddPushCommand, AddAgentCommand, AddExporterCommand;
 // Views of profiles.
 AddCommand AddTopCommand, AddTreeCommand, AddCallersCommand, AddPeekCommand, AddListCommand, AddGraphCommand,
     AddDiffCommand, AddLeaksCommand, AddLocksCommand, AddThreadsCommand, AddInfoCommand, AddLifetimesCommand,

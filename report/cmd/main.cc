@@ -40,7 +40,12 @@ struct CommandGroup {
 // In the order in which --help lists them.
 const std::vector<CommandGroup>& Groups() {
   static const auto& groups = *new std::vector<CommandGroup>{
-      {"Record", {{"run", AddRunCommand}, {"collect", AddCollectCommand}, {"doctor", AddDoctorCommand}}},
+      {"Record",
+       {{"run", AddRunCommand},
+        {"attach", AddAttachCommand},
+        {"detach", AddDetachCommand},
+        {"collect", AddCollectCommand},
+        {"doctor", AddDoctorCommand}}},
       {"Look at profiles",
        {{"top", AddTopCommand},
         {"tree", AddTreeCommand},

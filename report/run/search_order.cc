@@ -83,4 +83,13 @@ void SortBySearch(pid_t pid, std::vector<std::string>* objects) {
                    [&](const std::string& a, const std::string& b) { return place_of(a) < place_of(b); });
 }
 
+std::string StartedAs(pid_t pid) {
+  const uint64_t address = AuxiliaryValue(pid, AT_EXECFN);
+  const ProcessMemory memory(pid);
+  std::string path;
+  for (char c = 0; address != 0 && path.size() < 4096 && memory.Read(address + path.size(), &c, 1) && c != 0;)
+    path += c;
+  return path;
+}
+
 }  // namespace holdfast

@@ -17,6 +17,9 @@ namespace holdfast {
 // Returns a value of the process's auxiliary vector; 0: it is not there, or cannot be read.
 uint64_t AuxiliaryValue(pid_t pid, uint64_t type);
 
+// Returns the path that the process was started with (AT_EXECFN), which may be a link or a script. "": unreadable.
+std::string StartedAs(pid_t pid);
+
 // Sorts `objects`, files that the process has mapped, by search order; files that the list lacks keep their order after
 // the others. The first one stays the first. Changes nothing if the list cannot be read, or if the loader was started as a
 // program.

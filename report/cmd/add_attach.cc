@@ -1,0 +1,306 @@
+// `holdfast attach` and `holdfast detach`.
+#include <sys/stat.h>
+#include <time.h>
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/printable.h"
+#include "report/base/say.h"
+#include "report/base/signals.h"
+#include "report/base/value_units.h"
+#include "report/builder/output_folder.h"
+#include "report/cmd/commands.h"
+#include "report/daemon/find_tables.h"
+#include "report/daemon/installation.h"
+#include "report/observe/table/process_files.h"
+#include "report/run/attach_check.h"
+#include "report/run/library_call.h"
+#include "report/run/run_options.h"
+#include "report/run/search_order.h"
+#include "sampler/contract/exporter_service.h"
+#include "sampler/contract/options.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kBorrowPatienceMs = 10'000;
+
+struct AttachOptions {
+  std::string pid;
+  std::string time;  // --for
+  RunOptions run;
+};
+
+// The name that its user knows: redis-server, not redis-check-rdb, which is the same file.
+std::string ProgramOf(pid_t pid) {
+  const std::string started = StartedAs(pid);
+  return std::string(BaseName(started.empty() ? ExecutableOfProcess(pid) : started));
+}
+
+// "redis-server (pid 4242)"
+std::string NameOf(pid_t pid) { return Printable(fmt::format("{} (pid {})", ProgramOf(pid), pid)); }
+
+std::string WhyResult(AttachResult result) {
+  switch (result) {
+    case AttachResult::kPreloaded:
+      return "it was started with the library, and is profiled already";
+    case AttachResult::kDormant:
+      return "the library records nothing in this program";
+    case AttachResult::kNoTable:
+      return "no table could be created; see holdfast doctor PID --attach";
+    case AttachResult::kEveryBlock:
+      return "its first attach recorded every allocation, so blocks that were freed since are unknown. Restart it";
+    default:
+      return "the library does not answer";
+  }
+}
+
+std::string StopText(const CallOutcome& outcome) {
+  std::string text = fmt::format("{} thread{} stopped{} for {}", outcome.stops, outcome.stops == 1 ? " was" : "s were",
+                                 outcome.stops == 1 ? "" : ", the last", FormatTimeNs(outcome.stopped_us * 1000));
+  if (outcome.lost_calls != 0)
+    text += fmt::format("; {} system call{} returned EINTR", outcome.lost_calls, outcome.lost_calls == 1 ? "" : "s");
+  return text;
+}
+
+int CouldNotAttach(const std::string& line) {
+  Say(line);
+  return kCouldNot;
+}
+
+// The last snapshot after a detach: asks the exporter, and waits until it is written.
+bool WriteLastSnapshot(const ProcessTable& process) {
+  const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
+  for (int waited_ms = 0; request.ok() && waited_ms < 20'000; waited_ms += 5) {
+    const absl::StatusOr<ControlWords> words = process.table.ReadWords();
+    if (!words.ok()) return false;
+    if (static_cast<int32_t>(words->snapshot_done - *request) >= 0) return true;
+    if (waited_ms % 1000 == 500 &&
+        !ExporterServes(process.folder.c_str(), process.table.out().c_str(), process.table.OutIdHere()))
+      return false;
+    constexpr timespec kPause = {0, 5'000'000};
+    nanosleep(&kPause, nullptr);
+  }
+  return false;
+}
+
+int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet) {
+  if (const absl::Status status = BecomeUserOf(pid); !status.ok()) return CouldNotAttach(std::string(status.message()));
+  const std::string name = NameOf(pid);
+  const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
+  if (!table.ok()) return CouldNotAttach(std::string(table.status().message()));
+  const absl::StatusOr<std::string> own_path = OwnPath();
+  const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+  if (!library.ok()) return Failed(library.status());
+  const AttachCheck check = CheckAttach(pid, *library, "");
+  if (!check.refused.empty()) return CouldNotAttach(fmt::format("{}: not detached: {}.", name, check.refused));
+  if (!check.has_library) return CouldNotAttach(fmt::format("{}: is not attached.", name));
+  const absl::StatusOr<CallOutcome> outcome =
+      CallLibrary(pid, {check.loaded_library, AttachAction::kDetach, {}}, kBorrowPatienceMs);
+  if (!outcome.ok())
+    return CouldNotAttach(
+        fmt::format("{}: not detached: {}. Try again.", name, std::string(outcome.status().message())));
+  if (outcome->answer.result == AttachResult::kAlready)
+    return CouldNotAttach(fmt::format("{}: is not attached.", name));
+  if (outcome->answer.result != AttachResult::kDone)
+    return CouldNotAttach(fmt::format("{}: not detached: {}.", name, WhyResult(outcome->answer.result)));
+  const bool is_written = WriteLastSnapshot(*table);
+  if (!quiet) {
+    Say(fmt::format("{}: detached, {} entries restored; {}.", name, outcome->answer.redirected, StopText(*outcome)));
+    Say(is_written ? fmt::format("profiles: {}", Printable(table->out()))
+                   : fmt::format("no exporter writes the last profiles: holdfast dump {} does.", pid));
+  }
+  return kFine;
+}
+
+class Attacher {
+ public:
+  Attacher(pid_t pid, const AttachOptions& options, uint64_t for_ns) : pid_(pid), options_(options), for_ns_(for_ns) {}
+
+  int Run() {
+    if (const absl::Status status = BecomeUserOf(pid_); !status.ok())
+      return CouldNotAttach(std::string(status.message()));
+    name_ = NameOf(pid_);
+    const absl::StatusOr<std::string> own_path = OwnPath();
+    const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+    if (!library.ok()) return Failed(library.status());
+    if (!options_.run.tables.empty()) {
+      const absl::StatusOr<std::string> tables = TablesFolder(options_.run.tables);
+      if (!tables.ok()) return Failed(tables.status());
+      tables_ = *tables;
+    }
+    const AttachCheck check = CheckAttach(pid_, *library, tables_);
+    if (!check.refused.empty()) {
+      return CouldNotAttach(
+          fmt::format("{}: not attached: {}. holdfast doctor {} --attach shows everything that was checked.", name_,
+                      check.refused, pid_));
+    }
+    if (const std::optional<int> failed = PrepareFolder(*own_path, check.has_library)) return *failed;
+    const absl::StatusOr<CallOutcome> outcome = CallLibrary(
+        pid_, {check.has_library ? check.loaded_library : *library, AttachAction::kAttach, Variables(*own_path)},
+        kBorrowPatienceMs);
+    if (!outcome.ok()) return Undone(std::string(outcome.status().message()));
+    if (outcome->answer.result == AttachResult::kAlready) return Undone("it is attached already");
+    if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
+    Announce(*outcome);
+    return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
+  }
+
+ private:
+  int Undone(const std::string& why) {
+    out_.RemoveIfEmpty();
+    return CouldNotAttach(fmt::format("{}: not attached: {}.", name_, why));
+  }
+
+  // The second attach continues the table of the first one, and so its folder.
+  std::optional<int> PrepareFolder(const std::string& own_path, bool has_library) {
+    std::string path;
+    if (has_library) {
+      const absl::StatusOr<ProcessTable> table = FindTableOf(pid_, {});
+      if (table.ok()) {
+        path = table->out();
+        tables_ = table->folder;
+        if (!options_.run.out.empty() && AbsolutePath(options_.run.out).value_or("") != path) {
+          return CouldNotAttach(fmt::format(
+              "{}: not attached: its profiles go to {} since its first attach. Leave out -o.", name_, Printable(path)));
+        }
+      }
+    }
+    if (path.empty()) {
+      const absl::StatusOr<std::string> given = AbsolutePath(
+          !options_.run.out.empty() ? options_.run.out
+                                    : fmt::format("holdfast.{}.{}", ProgramForFileName(ProgramOf(pid_)), pid_));
+      if (!given.ok()) return Failed(given.status());
+      path = *given;
+    }
+    if (const absl::Status made = out_.Make(path); !made.ok()) return Failed(made);
+    if (tables_.empty()) tables_ = UsualTablesFolder(path);
+    uint64_t max_disk_bytes = Options().max_disk_bytes;
+    const auto& variables = options_.run.variables;
+    if (const auto given = variables.find("HOLDFAST_MAX_DISK"); given != variables.end())
+      ParseSize(given->second.c_str(), &max_disk_bytes);
+    const auto command = variables.find("HOLDFAST_ON_SNAPSHOT");
+    const Launched launched = LaunchExporter(own_path, path, tables_, max_disk_bytes,
+                                             command != variables.end() ? command->second : "", false);
+    if (launched != Launched::kServes) {
+      out_.RemoveIfEmpty();
+      return CouldNotAttach(
+          fmt::format("{}: not attached: no exporter can be started for {}.", name_, Printable(path)));
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::string> Variables(const std::string& own_path) const {
+    std::map<std::string, std::string> set = options_.run.variables;
+    set["HOLDFAST_OUT"] = out_.path();
+    set["HOLDFAST_ROOT"] = std::to_string(pid_);
+    set["HOLDFAST_EXPORTER"] = own_path;
+    set["HOLDFAST_TABLES"] = tables_;
+    std::vector<std::string> variables;
+    for (const auto& [name, value] : set) variables.push_back(name + "=" + value);
+    return variables;
+  }
+
+  void Announce(const CallOutcome& outcome) const {
+    if (options_.run.quiet) return;
+    Say(fmt::format("{}: attached, {} entries redirected; {}.", name_, outcome.answer.redirected, StopText(outcome)));
+    Say(fmt::format("profiles go to {}. Next: holdfast top {}; at the end: holdfast detach {}", Printable(out_.path()),
+                    pid_, pid_));
+  }
+
+  // Until the time is over, or we are asked to end.
+  int AwaitEnd() const {
+    HeldSignals signals;
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const auto now_ns = [&now] {
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+    };
+    const uint64_t end_ns = now_ns() + for_ns_;
+    struct stat info;
+    while (now_ns() < end_ns) {
+      if (stat(fmt::format("/proc/{}", pid_).c_str(), &info) != 0)
+        return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
+      if (signals.AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
+    }
+    return Detach(pid_, {tables_}, options_.run.quiet);
+  }
+
+  const pid_t pid_;
+  const AttachOptions& options_;
+  const uint64_t for_ns_;
+  std::string name_, tables_;
+  OutFolder out_;
+};
+
+pid_t PidOrThrow(const std::string& text) {
+  const absl::StatusOr<pid_t> pid = ParsePid(text);
+  if (!pid.ok()) throw CLI::ValidationError(std::string(pid.status().message()));
+  return *pid;
+}
+
+}  // namespace
+
+void AddAttachCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<AttachOptions>();
+  CLI::App* attach = app.add_subcommand("attach", "Start profiling a program that is already running");
+  attach->footer(
+      "Loads the library into the process and redirects the calls of all its objects. Recording begins there: blocks and\n"
+      "locks from before are unknown. One thread is stopped for some ms, at a place where it holds no lock; no debugger is\n"
+      "needed. If anything speaks against it, nothing is changed and the reason is printed (exit status 3). Profiles are\n"
+      "written as with holdfast run, and ls, top, locks, set and dump work. Linux on x86-64 with glibc 2.35 or newer.\n"
+      "\n"
+      "  holdfast doctor 4242 --attach           only check whether it can be done\n"
+      "  holdfast attach 4242                    profiles go to ./holdfast.<program>.4242\n"
+      "  holdfast attach 4242 --for 5m           detach after 5 minutes, or at Ctrl-C");
+  attach->add_option("PID", options->pid, "The process")->required();
+  attach->add_option("--for", options->time, "Wait for this time, then detach; without it, stay attached")
+      ->type_name("TIME")
+      ->take_last();
+  AddRunOptions(*attach, &options->run);
+  // These need the program's start, its parent or its environment.
+  for (const char* name : {"--exec", "--html", "--leak-check", "--suppressions", "--scan-memory", "--snapshot-holders",
+                           "--cpu", "--wall", "--signal", "--entries", "--push"}) {
+    if (CLI::Option* option = attach->get_option_no_throw(name)) attach->remove_option(option);
+  }
+  attach->callback([options, invocation] {
+    uint64_t for_ns = 0;
+    if (!options->time.empty()) {
+      const absl::StatusOr<uint64_t> parsed = ParseTimeNs(options->time);
+      if (!parsed.ok()) throw CLI::ValidationError("--for", std::string(parsed.status().message()));
+      if (*parsed == 0)
+        throw CLI::ValidationError("--for", "\"" + options->time + "\" is not a time above 0, such as 5m");
+      for_ns = *parsed;
+    }
+    const pid_t pid = PidOrThrow(options->pid);
+    invocation->exit_code = Attacher(pid, *options, for_ns).Run();
+  });
+}
+
+void AddDetachCommand(CLI::App& app, Invocation* invocation) {
+  auto pid = std::make_shared<std::string>();
+  auto folders = std::make_shared<std::vector<std::string>>();
+  auto quiet = std::make_shared<bool>(false);
+  CLI::App* detach = app.add_subcommand("detach", "Stop profiling a program that holdfast attach began to profile");
+  detach->footer(
+      "Restores every entry that attach has redirected, and writes the last profiles. The library stays loaded, but no call\n"
+      "reaches it. The process can be attached again.\n"
+      "\n"
+      "  holdfast detach 4242");
+  detach->add_option("PID", *pid, "The process")->required();
+  detach->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
+      ->allow_extra_args(false);
+  detach->add_flag("-q,--quiet", *quiet, "Print only errors");
+  detach->callback([=] { invocation->exit_code = Detach(PidOrThrow(*pid), *folders, *quiet); });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,537 @@
+#include "report/run/borrowed_thread.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+// The code that the thread runs. rbx: a CallBlock. The code is copied into the process, so it names no address.
+asm(R"(
+  .pushsection .rodata
+  .globl holdfast_borrowed_code, holdfast_borrowed_code_end
+  .hidden holdfast_borrowed_code, holdfast_borrowed_code_end
+holdfast_borrowed_code:
+  cld
+  call *0(%rbx)
+  mov %rax, %r12
+  mov (%rax), %r13d
+  mov 32(%rbx), %rdi
+  mov $2, %esi
+  call *8(%rbx)
+  mov %rax, 56(%rbx)
+  test %rax, %rax
+  jz 1f
+  mov %rax, %rdi
+  mov 40(%rbx), %rsi
+  call *16(%rbx)
+  mov %rax, 64(%rbx)
+  test %rax, %rax
+  jz 1f
+  mov 48(%rbx), %rdi
+  call *%rax
+  jmp 2f
+1:
+  call *24(%rbx)
+  mov %rax, 72(%rbx)
+2:
+  mov %r13d, (%r12)
+  movq $1, 80(%rbx)
+  xor %edi, %edi
+  xor %esi, %esi
+  lea 88(%rbx), %rdx
+  xor %r10d, %r10d
+  mov $8, %r8d
+  mov $271, %eax
+  syscall
+  mov 104(%rbx), %rsp
+  add $8, %rsp
+  mov $15, %eax
+  syscall
+  hlt
+holdfast_borrowed_code_end:
+  .popsection
+)");
+extern "C" const unsigned char holdfast_borrowed_code[], holdfast_borrowed_code_end[];
+#endif
+
+namespace holdfast {
+namespace {
+
+#if defined(__x86_64__)
+
+constexpr uint64_t kRedZone = 128;
+constexpr uint64_t kCodePageBytes = 4096;
+// Most of the memory is a stack. The kernel provides only the pages that are used.
+constexpr uint64_t kDataBytes = 64 << 10, kCallStackBytes = 512 << 10, kMappedBytes = kDataBytes + kCallStackBytes;
+constexpr int kCallPatienceMs = 30'000;
+constexpr int64_t kTracerPatienceNs = 2'000'000'000;  // for how long the thread waits for us after the call
+
+struct CallBlock {
+  uint64_t errno_location, dlopen, dlsym, dlerror;  // 0
+  uint64_t path, name, call;                        // 32
+  uint64_t handle, function, error;                 // 56: results
+  uint64_t done;                                    // 80
+  timespec patience;                                // 88: of ppoll, which leaves the call to be restarted as it is
+  uint64_t frame;                                   // 104
+};
+static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 && offsetof(CallBlock, done) == 80 &&
+              offsetof(CallBlock, patience) == 88 && offsetof(CallBlock, frame) == 104);
+
+// The frame that rt_sigreturn reads, as the kernel's headers lay it out.
+struct SignalFrame {
+  uint64_t return_to;
+  uint64_t flags, link;
+  struct {
+    uint64_t sp;
+    uint32_t flags, padding;
+    uint64_t size;
+  } stack;
+  struct {
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags;
+    uint16_t cs, gs, fs, ss;
+    uint64_t error, trap, old_mask, cr2, vector_state, reserved[8];
+  } context;
+  uint64_t mask;
+  siginfo_t info;
+};
+static_assert(offsetof(SignalFrame, context) == 48 && offsetof(SignalFrame, mask) == 48 + 256);
+
+// No such state of a signal stack exists: the kernel leaves the thread's own as it is.
+constexpr uint32_t kNoStackChange = 0x00ff0000;
+
+constexpr uint64_t kTileData = uint64_t{1} << 18;  // is large, and not in every thread's signal frames
+constexpr size_t kSoftwareBytesAt = 464, kHeaderAt = 512, kSmallestVectorState = 576;
+
+// Bytes of the vector registers of these kinds in the standard format.
+uint32_t VectorBytes(uint64_t kinds) {
+  uint32_t bytes = kSmallestVectorState;
+  for (uint32_t kind = 2; kind < 63; ++kind) {
+    uint32_t size = 0, offset = 0, c = 0, d = 0;
+    if ((kinds >> kind & 1) == 0 || __get_cpuid_count(0xd, kind, &size, &offset, &c, &d) == 0) continue;
+    bytes = std::max(bytes, offset + size);
+  }
+  return bytes;
+}
+
+// The kernel has prepared the system call to be made again.
+bool IsRestart(int64_t result) { return result == -512 || result == -513 || result == -514 || result == -516; }
+
+int64_t TracerNowMs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+absl::Status TraceFailed(std::string_view what) {
+  return absl::UnavailableError(fmt::format("{}: {}", what, strerror(errno)));
+}
+
+#endif
+
+}  // namespace
+
+#if defined(__x86_64__)
+
+struct BorrowedThread::State {
+  pid_t pid = 0, thread = 0;
+  FileDescriptor memory;
+  user_regs_struct registers{};
+  uint64_t mask = 0;
+  std::vector<unsigned char> vectors;
+  uint64_t vector_kinds = 0;
+  int pending_signal = 0;
+  bool is_gone = false;  // the thread has ended, or has been let go
+
+  enum class Until { kStop, kSystemCall };
+  // Signals that come meanwhile are delivered.
+  absl::Status Resume(__ptrace_request how, Until until) {
+    while (true) {
+      if (ptrace(how, thread, nullptr, std::exchange(pending_signal, 0)) != 0) return TraceFailed("resume");
+      const absl::StatusOr<bool> reached = Await(until);
+      if (!reached.ok()) return reached.status();
+      if (*reached) return absl::OkStatus();
+    }
+  }
+  // Waits for the next stop. False: it is another one.
+  absl::StatusOr<bool> Await(Until until) {
+    int status = 0;
+    pid_t got;
+    do {
+      got = waitpid(thread, &status, __WALL);
+    } while (got < 0 && errno == EINTR);
+    return got == thread ? Classify(status, until) : TraceFailed("wait");
+  }
+  absl::StatusOr<bool> Classify(int status, Until until) {
+    if (!WIFSTOPPED(status)) {
+      is_gone = true;
+      return absl::UnavailableError("its thread has ended meanwhile");
+    }
+    const int signal = WSTOPSIG(status);
+    if (status >> 16 == PTRACE_EVENT_STOP) return until == Until::kStop;
+    if (signal == (SIGTRAP | 0x80)) return until == Until::kSystemCall;
+    pending_signal = signal;
+    return false;
+  }
+
+  bool SetRegisters(const user_regs_struct& to) const { return ptrace(PTRACE_SETREGS, thread, nullptr, &to) == 0; }
+  bool SetMask(uint64_t to) const { return ptrace(PTRACE_SETSIGMASK, thread, sizeof to, &to) == 0; }
+  bool Write(uint64_t address, const void* from, size_t bytes) const {
+    return pwrite(memory.get(), from, bytes, static_cast<off_t>(address)) == static_cast<ssize_t>(bytes);
+  }
+  bool Read(uint64_t address, void* to, size_t bytes) const {
+    return PreadAll(memory.get(), static_cast<char*>(to), bytes, address) == bytes;
+  }
+
+  // Whether the thread is in a system call that the kernel makes again.
+  bool IsToBeRestarted() const {
+    return static_cast<int64_t>(registers.orig_rax) >= 0 && IsRestart(static_cast<int64_t>(registers.rax));
+  }
+
+  absl::Status ReadAll() {
+    if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return TraceFailed("read registers");
+    if (ptrace(PTRACE_GETSIGMASK, thread, sizeof mask, &mask) != 0) return TraceFailed("read signal mask");
+    vectors.resize(16 << 10);
+    iovec into = {vectors.data(), vectors.size()};
+    if (ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &into) != 0)
+      return TraceFailed("read vector registers");
+    vectors.resize(into.iov_len);
+    if (vectors.size() < kSmallestVectorState) return absl::UnavailableError("the processor has no xsave");
+    memcpy(&vector_kinds, vectors.data() + kSoftwareBytesAt, sizeof vector_kinds);
+    return absl::OkStatus();
+  }
+
+  // A frame for rt_sigreturn at `address`, with the vector registers after it. An interrupted system call is made again from
+  // its beginning.
+  std::vector<unsigned char> FrameAt(uint64_t address, uint64_t return_to) const {
+    const uint64_t kinds = vector_kinds & ~kTileData;
+    const uint32_t vector_bytes = VectorBytes(kinds);
+    const uint64_t vectors_at = (address + sizeof(SignalFrame) + 63) & ~uint64_t{63};
+    SignalFrame frame{};
+    frame.return_to = return_to;
+    frame.flags = 7;  // vector registers, the stack segment, and its strict check
+    frame.stack.flags = kNoStackChange;
+    auto& context = frame.context;
+    context = {registers.r8,
+               registers.r9,
+               registers.r10,
+               registers.r11,
+               registers.r12,
+               registers.r13,
+               registers.r14,
+               registers.r15,
+               registers.rdi,
+               registers.rsi,
+               registers.rbp,
+               registers.rbx,
+               registers.rdx,
+               registers.rax,
+               registers.rcx,
+               registers.rsp,
+               registers.rip,
+               registers.eflags,
+               static_cast<uint16_t>(registers.cs),
+               0,
+               0,
+               static_cast<uint16_t>(registers.ss),
+               0,
+               0,
+               0,
+               0,
+               vectors_at,
+               {}};
+    if (IsToBeRestarted()) {
+      context.ax = registers.orig_rax;
+      context.ip -= 2;
+    }
+    frame.mask = mask;
+    std::vector<unsigned char> bytes(vectors_at - address + vector_bytes + sizeof(uint32_t));
+    memcpy(bytes.data(), &frame, sizeof frame);
+    unsigned char* const state = bytes.data() + (vectors_at - address);
+    memcpy(state, vectors.data(), std::min<size_t>(vector_bytes, vectors.size()));
+    struct {
+      uint32_t magic, whole_bytes;
+      uint64_t kinds;
+      uint32_t bytes, padding[7];
+    } software = {0x46505853, vector_bytes + static_cast<uint32_t>(sizeof(uint32_t)), kinds, vector_bytes, {}};
+    static_assert(sizeof software == kHeaderAt - kSoftwareBytesAt);
+    memcpy(state + kSoftwareBytesAt, &software, sizeof software);
+    constexpr uint32_t kEnd = 0x46505845;
+    memcpy(state + vector_bytes, &kEnd, sizeof kEnd);
+    return bytes;
+  }
+
+  uint64_t OwnFrame() const { return (registers.rsp - kRedZone - BorrowedThread::kStackBytes / 2) & ~uint64_t{63}; }
+
+  // Makes a system call with the frame on the thread's own stack after it. The thread stops when it returns.
+  absl::StatusOr<int64_t> MakeCall(const CodeAddresses& code, int64_t number, std::array<uint64_t, 6> arguments) {
+    user_regs_struct calling = registers;
+    calling.rip = code.syscall_and_return;
+    calling.rsp = OwnFrame();
+    calling.rax = static_cast<uint64_t>(number);
+    calling.orig_rax = static_cast<uint64_t>(-1);
+    calling.rdi = arguments[0], calling.rsi = arguments[1], calling.rdx = arguments[2];
+    calling.r10 = arguments[3], calling.r8 = arguments[4], calling.r9 = arguments[5];
+    if (!SetRegisters(calling)) return TraceFailed("set registers");
+    // Only now: a thread that nobody traces any more must not be left with its signals blocked.
+    if (!SetMask(~uint64_t{0})) return TraceFailed("block signals");
+    for (int i = 0; i < 2; ++i) {  // its beginning, its end
+      if (const absl::Status status = Resume(PTRACE_SYSCALL, Until::kSystemCall); !status.ok()) return status;
+    }
+    user_regs_struct after{};
+    if (ptrace(PTRACE_GETREGS, thread, nullptr, &after) != 0) return TraceFailed("read registers");
+    return static_cast<int64_t>(after.rax);
+  }
+
+  absl::StatusOr<uint64_t> Map(const CodeAddresses& code, uint64_t bytes, int protection, std::string_view what) {
+    const absl::StatusOr<int64_t> made = MakeCall(
+        code, SYS_mmap,
+        {0, bytes, static_cast<uint64_t>(protection), MAP_PRIVATE | MAP_ANONYMOUS, static_cast<uint64_t>(-1), 0});
+    if (!made.ok()) return made.status();
+    if (*made < 0 && *made > -4096) {
+      return absl::UnavailableError(
+          fmt::format("it may not map memory for {} ({})", what, strerror(static_cast<int>(-*made))));
+    }
+    return static_cast<uint64_t>(*made);
+  }
+
+  // Gives the thread back everything, in an order in which it can be left alone at any step. It must be stopped with its
+  // frame on its own stack ahead.
+  absl::Status Restore() {
+    iovec from = {vectors.data(), vectors.size()};
+    // A pending stop is reported before the thread runs in user space. Only there does the kernel look whether a system call
+    // is to be made again.
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    if (const absl::Status status = Resume(PTRACE_CONT, Until::kStop); !status.ok()) return status;
+    ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_X86_XSTATE), &from);
+    if (!SetMask(mask) || !SetRegisters(registers)) return TraceFailed("restore registers");
+    return absl::OkStatus();
+  }
+
+  void LetGo() {
+    if (!std::exchange(is_gone, true)) ptrace(PTRACE_DETACH, thread, nullptr, pending_signal);
+  }
+};
+
+absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, pid_t thread, int patience_ms) {
+  auto state = std::make_unique<State>();
+  state->pid = pid;
+  state->thread = thread;
+  state->memory = FileDescriptor(open(fmt::format("/proc/{}/mem", thread).c_str(), O_RDWR | O_CLOEXEC));
+  if (!state->memory.valid()) return TraceFailed("open its memory");
+  if (ptrace(PTRACE_SEIZE, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0) return TraceFailed("trace it");
+  auto borrowed = std::unique_ptr<BorrowedThread>(new BorrowedThread(std::move(state)));
+  State& s = *borrowed->state_;
+  if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return TraceFailed("stop it");
+  for (const int64_t end = TracerNowMs() + patience_ms; true;) {
+    int status = 0;
+    const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
+    if (got == thread) {
+      const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
+      if (!stopped.ok()) return stopped.status();
+      if (*stopped) break;
+      ptrace(PTRACE_CONT, thread, nullptr, std::exchange(s.pending_signal, 0));
+    } else if (TracerNowMs() > end) {
+      return absl::UnavailableError("its thread cannot be stopped now");
+    }
+    constexpr timespec kPause = {0, 100'000};
+    nanosleep(&kPause, nullptr);
+  }
+  if (const absl::Status status = s.ReadAll(); !status.ok()) return status;
+  return borrowed;
+}
+
+BorrowedThread::BorrowedThread(std::unique_ptr<State> state) : state_(std::move(state)) {}
+BorrowedThread::~BorrowedThread() { state_->LetGo(); }
+
+uint64_t BorrowedThread::pc() const { return state_->registers.rip; }
+uint64_t BorrowedThread::sp() const { return state_->registers.rsp; }
+int64_t BorrowedThread::call() const { return static_cast<int64_t>(state_->registers.orig_rax); }
+bool BorrowedThread::is_call_lost() const {
+  return call() >= 0 && static_cast<int64_t>(state_->registers.rax) == -EINTR;
+}
+
+std::string BorrowedThread::WhyNotNow() const {
+  const State& s = *state_;
+  uint64_t in_use = 0;
+  memcpy(&in_use, s.vectors.data() + kHeaderAt, sizeof in_use);
+  if ((in_use & kTileData) != 0) return "uses the processor's tiles (AMX)";
+  if (s.registers.cs != 0x33) return "runs 32-bit code";
+  unsigned char call[2] = {};
+  if (s.IsToBeRestarted() && (!s.Read(s.registers.rip - 2, call, 2) || call[0] != 0x0f || call[1] != 0x05))
+    return "is in a system call of another kind";
+  constexpr auto kGetRseq = static_cast<__ptrace_request>(0x420f);
+  struct {
+    uint64_t address;
+    uint32_t size, signature, flags, padding;
+  } rseq{};
+  uint64_t sequence = 0;
+  if (ptrace(kGetRseq, s.thread, sizeof rseq, &rseq) > 0 && rseq.address != 0 &&
+      s.Read(rseq.address + 8, &sequence, sizeof sequence) && sequence != 0)
+    return "is in a restartable sequence";
+  return "";
+}
+
+absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, const LibraryCall& call) {
+  State& s = *state_;
+  const uint64_t own_frame = s.OwnFrame();
+  const std::vector<unsigned char> frame = s.FrameAt(own_frame, code.return_from_signal);
+  if (own_frame + frame.size() > s.registers.rsp - kRedZone)
+    return absl::UnavailableError("its vector registers need more stack than there is");
+  if (!s.Write(own_frame, frame.data(), frame.size())) return TraceFailed("write to its stack");
+
+  // The thread now ends in its frame if we are killed, and in Restore otherwise.
+  const auto fail = [&](absl::Status status) {
+    if (!s.is_gone) s.Restore().IgnoreError();
+    return status;
+  };
+  const absl::StatusOr<uint64_t> page = s.Map(code, kCodePageBytes, PROT_READ | PROT_EXEC, "code");
+  if (!page.ok()) return fail(page.status());
+  const absl::StatusOr<uint64_t> data = s.Map(code, kMappedBytes, PROT_READ | PROT_WRITE, "a stack");
+  const auto unmap = [&] {
+    if (data.ok()) s.MakeCall(code, SYS_munmap, {*data, kMappedBytes}).IgnoreError();
+    s.MakeCall(code, SYS_munmap, {*page, kCodePageBytes}).IgnoreError();
+  };
+  if (!data.ok()) {
+    unmap();
+    return fail(data.status());
+  }
+
+  // The memory: what the call needs, then the stack.
+  std::vector<unsigned char> bytes(sizeof(CallBlock));
+  const auto add = [&](const void* from, size_t count) {
+    bytes.resize((bytes.size() + 63) & ~size_t{63});
+    const uint64_t at = *data + bytes.size();
+    bytes.insert(bytes.end(), static_cast<const unsigned char*>(from), static_cast<const unsigned char*>(from) + count);
+    return at;
+  };
+  CallBlock block{};
+  block.errno_location = code.errno_location, block.dlopen = code.dlopen, block.dlsym = code.dlsym;
+  block.dlerror = code.dlerror;
+  block.path = add(call.library.c_str(), call.library.size() + 1);
+  block.name = add(kAttachFunction, sizeof kAttachFunction);
+  std::vector<uint64_t> variables;
+  for (const std::string& variable : call.variables) variables.push_back(add(variable.c_str(), variable.size() + 1));
+  variables.push_back(0);
+  const uint64_t list = add(variables.data(), variables.size() * sizeof variables[0]);
+  const AttachCall request = {call.action, AttachResult::kNone, reinterpret_cast<const char* const*>(list), 0};
+  block.call = add(&request, sizeof request);
+  block.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
+  bytes.resize((bytes.size() + 63) & ~size_t{63});
+  block.frame = *data + bytes.size();
+  const std::vector<unsigned char> second = s.FrameAt(block.frame, code.return_from_signal);
+  add(second.data(), second.size());
+  memcpy(bytes.data(), &block, sizeof block);
+  if (bytes.size() > kDataBytes) {
+    unmap();
+    return fail(absl::InvalidArgumentError("the options are longer than 48 KiB"));
+  }
+  const auto code_bytes = static_cast<size_t>(holdfast_borrowed_code_end - holdfast_borrowed_code);
+  if (!s.Write(*data, bytes.data(), bytes.size()) || !s.Write(*page, holdfast_borrowed_code, code_bytes)) {
+    const absl::Status status = TraceFailed("write to its memory");
+    unmap();
+    return fail(status);
+  }
+
+  user_regs_struct calling = s.registers;
+  calling.rip = *page;
+  calling.rsp = *data + kMappedBytes;
+  calling.rbx = *data;
+  calling.rbp = 0;
+  calling.eflags &= ~uint64_t{0x500};  // direction and trap
+  calling.orig_rax = static_cast<uint64_t>(-1);
+  if (!s.SetRegisters(calling) || ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0)) != 0) {
+    const absl::Status status = TraceFailed("start the call");
+    unmap();
+    return fail(status);
+  }
+
+  const int64_t end = TracerNowMs() + kCallPatienceMs;
+  while (true) {
+    int status = 0;
+    if (waitpid(s.thread, &status, __WALL | WNOHANG) == s.thread) {
+      const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
+      if (!stopped.ok()) return stopped.status();
+      ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
+      continue;
+    }
+    uint64_t done = 0;
+    if (s.Read(*data + offsetof(CallBlock, done), &done, sizeof done) && done != 0) break;
+    if (TracerNowMs() > end) {
+      // Another thread has the dynamic linker's lock. This one waits for it, finishes the call and continues by itself.
+      ptrace(PTRACE_INTERRUPT, s.thread, nullptr, nullptr);
+      while (true) {
+        const absl::StatusOr<bool> stopped = s.Await(State::Until::kStop);
+        if (!stopped.ok() || *stopped) break;
+        ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
+      }
+      return absl::DeadlineExceededError(
+          "a thread waits for the dynamic linker, which another thread uses; the call completes as soon as that is over");
+    }
+    constexpr timespec kPause = {0, 100'000};
+    nanosleep(&kPause, nullptr);
+  }
+  ptrace(PTRACE_INTERRUPT, s.thread, nullptr, nullptr);
+  while (true) {
+    const absl::StatusOr<bool> stopped = s.Await(State::Until::kStop);
+    if (!stopped.ok()) return stopped.status();
+    if (*stopped) break;
+    ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
+  }
+
+  AttachCall answered{};
+  std::string error;
+  s.Read(*data, &block, sizeof block);
+  s.Read(block.call, &answered, sizeof answered);
+  for (char c = 0; block.error != 0 && error.size() < 1000 && s.Read(block.error + error.size(), &c, 1) && c != 0;)
+    error += c;
+  user_regs_struct now{};
+  ptrace(PTRACE_GETREGS, s.thread, nullptr, &now);
+  // Otherwise the thread waited for us in vain and has continued. The mappings stay.
+  if (now.rip >= *page && now.rip < *page + kCodePageBytes) {
+    unmap();
+    if (!s.is_gone) s.Restore().IgnoreError();
+  }
+  if (block.handle == 0) return absl::UnavailableError(error.empty() ? "the library cannot be loaded" : error);
+  if (block.function == 0) return absl::UnavailableError("the loaded library is of another version of holdfast");
+  return LibraryAnswer{answered.result, answered.redirected};
+}
+
+#else
+
+struct BorrowedThread::State {};
+absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t, pid_t, int) {
+  return absl::UnimplementedError("only possible on x86-64");
+}
+BorrowedThread::BorrowedThread(std::unique_ptr<State> state) : state_(std::move(state)) {}
+BorrowedThread::~BorrowedThread() = default;
+uint64_t BorrowedThread::pc() const { return 0; }
+uint64_t BorrowedThread::sp() const { return 0; }
+int64_t BorrowedThread::call() const { return -1; }
+bool BorrowedThread::is_call_lost() const { return false; }
+std::string BorrowedThread::WhyNotNow() const { return ""; }
+absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses&, const LibraryCall&) {
+  return absl::UnimplementedError("only possible on x86-64");
+}
+
+#endif
+
+}  // namespace holdfast

@@ -1,0 +1,81 @@
+// Calls a function of a running process in one of its threads, by ptrace. The thread must be at a place where it holds no
+// lock of the dynamic linker or of an allocator (safe_thread.h).
+//
+// The tracer may be killed at any moment: the process then runs on as if nothing had happened, or finishes what was begun.
+// No instruction of the process is changed. Whatever the thread is sent to ends in rt_sigreturn with a frame that has its
+// registers, its vector registers and its signal mask:
+//
+//     the thread's stack                       its memory, mapped for the call
+//     ├ its own frames                         ├ code: dlopen, dlsym, the function, wait for the tracer, rt_sigreturn
+//     ├ red zone                               ├ what the call needs: texts, results, another such frame
+//     └ frame ◄── mmap, ret to rt_sigreturn    └ a stack
+//
+// Usually the tracer is there when the call has returned. It unmaps the memory and restores the thread itself, because only
+// then does the kernel resume an interrupted system call with the time that is left.
+//
+// One thread of the tool, from Stop to the destructor.
+#ifndef HOLDFAST_REPORT_RUN_BORROWED_THREAD_H_
+#define HOLDFAST_REPORT_RUN_BORROWED_THREAD_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sampler/contract/attach_call.h"
+
+namespace holdfast {
+
+// Addresses in the process.
+struct CodeAddresses {
+  uint64_t errno_location = 0, dlopen = 0, dlsym = 0, dlerror = 0;
+  uint64_t syscall_and_return = 0;  // "syscall; ret"
+  uint64_t return_from_signal = 0;  // "mov $15, %rax; syscall"
+};
+
+struct LibraryCall {
+  std::string library;
+  AttachAction action = AttachAction::kAttach;
+  std::vector<std::string> variables;  // "HOLDFAST_OUT=/tmp/out"
+};
+struct LibraryAnswer {
+  AttachResult result = AttachResult::kNone;
+  uint64_t redirected = 0;
+};
+
+class BorrowedThread {
+ public:
+  // Seizes and stops the thread. Fails without consequences if the kernel forbids it, or if the thread cannot be stopped
+  // within `patience_ms` (it waits for a disk, or for its vfork child).
+  static absl::StatusOr<std::unique_ptr<BorrowedThread>> Stop(pid_t pid, pid_t thread, int patience_ms);
+  // Lets the thread continue where it was.
+  ~BorrowedThread();
+  BorrowedThread(const BorrowedThread&) = delete;
+  BorrowedThread& operator=(const BorrowedThread&) = delete;
+
+  uint64_t pc() const;
+  uint64_t sp() const;
+  // The system call that the stop has interrupted; −1: none.
+  int64_t call() const;
+  // Whether that call returns EINTR to the program because of the stop. The kernel resumes all others.
+  bool is_call_lost() const;
+  // Whether the thread is inside a restartable sequence (rseq), or has state that a signal frame cannot hold.
+  std::string WhyNotNow() const;
+  // How much of its stack, below `sp`, a call needs.
+  static constexpr uint64_t kStackBytes = 16 << 10;
+
+  absl::StatusOr<LibraryAnswer> Call(const CodeAddresses& code, const LibraryCall& call);
+
+ private:
+  struct State;
+  explicit BorrowedThread(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_BORROWED_THREAD_H_

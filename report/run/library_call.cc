@@ -1,0 +1,134 @@
+#include "report/run/library_call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/file_descriptor.h"
+#include "report/run/safe_thread.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kStopPatienceMs = 100;
+// For so long only threads are stopped that lose nothing by it.
+constexpr int64_t kHarmlessMs = 300;
+
+int64_t CallerNowUs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
+}
+
+// What the child writes into the pipe.
+struct ChildAnswer {
+  CallOutcome outcome;
+  int code;  // of the status
+  char message[1024];
+};
+static_assert(std::is_trivially_copyable_v<ChildAnswer>);
+
+class Caller {
+ public:
+  Caller(pid_t pid, const LibraryCall& call, int patience_ms)
+      : pid_(pid), call_(call), end_us_(CallerNowUs() + int64_t{patience_ms} * 1000) {}
+
+  absl::StatusOr<CallOutcome> Run() {
+    const int64_t begun_us = CallerNowUs();
+    while (true) {
+      // Modules may be loaded meanwhile.
+      const absl::StatusOr<std::unique_ptr<ProcessCode>> code = ProcessCode::Read(pid_);
+      if (!code.ok()) return code.status();
+      const bool is_patient = CallerNowUs() - begun_us < kHarmlessMs * 1000;
+      const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code->get());
+      if (choices.empty()) return absl::NotFoundError("it has ended");
+      for (const ThreadChoice& choice : choices) {
+        if (!choice.why.empty() || (is_patient && choice.cost != BorrowingCost::kNothing)) continue;
+        absl::StatusOr<bool> called = Try(choice, code->get());
+        if (!called.ok()) return called.status();
+        if (*called) return outcome_;
+      }
+      if (CallerNowUs() > end_us_) return absl::UnavailableError(WhyNone(choices));
+      constexpr timespec kPause = {0, 2'000'000};
+      nanosleep(&kPause, nullptr);
+    }
+  }
+
+ private:
+  // False: this thread cannot be borrowed now.
+  absl::StatusOr<bool> Try(const ThreadChoice& choice, ProcessCode* code) {
+    const int64_t begun_us = CallerNowUs();
+    absl::StatusOr<std::unique_ptr<BorrowedThread>> thread = BorrowedThread::Stop(pid_, choice.thread, kStopPatienceMs);
+    if (!thread.ok()) {
+      why_ = std::string(thread.status().message());
+      return false;
+    }
+    ++outcome_.stops;
+    if ((*thread)->is_call_lost()) ++outcome_.lost_calls;
+    why_ = (*thread)->WhyNotNow();
+    if (why_.empty()) why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->call() >= 0);
+    if (!why_.empty()) return false;
+    const absl::StatusOr<LibraryAnswer> answer = (*thread)->Call(code->addresses(), call_);
+    thread->reset();
+    outcome_.stopped_us = CallerNowUs() - begun_us;
+    if (!answer.ok()) return answer.status();
+    outcome_.answer = *answer;
+    if (answer->result == AttachResult::kThreadIsBusy) {
+      why_ = "is inside the library";
+      return false;
+    }
+    return true;
+  }
+
+  std::string WhyNone(const std::vector<ThreadChoice>& choices) const {
+    std::string why = why_.empty() ? choices[0].why : why_;
+    return fmt::format("none of its {} threads was at a place where the library can be loaded; the last one {}",
+                       choices.size(), why.empty() ? "was running" : why);
+  }
+
+  const pid_t pid_;
+  const LibraryCall& call_;
+  const int64_t end_us_;
+  CallOutcome outcome_;
+  std::string why_;
+};
+
+}  // namespace
+
+absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  FileDescriptor read_end(ends[0]), write_end(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
+  if (child == 0) {
+    ChildAnswer answer{};
+    const absl::StatusOr<CallOutcome> outcome = Caller(pid, call, patience_ms).Run();
+    if (outcome.ok()) answer.outcome = *outcome;
+    answer.code = static_cast<int>(outcome.status().code());
+    const std::string message(outcome.status().message());
+    memcpy(answer.message, message.data(), std::min(message.size(), sizeof answer.message - 1));
+    [[maybe_unused]] const ssize_t written = write(write_end.get(), &answer, sizeof answer);
+    _exit(0);
+  }
+  write_end.Close();
+  const std::string bytes = ReadWhole(read_end);
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  ChildAnswer answer{};
+  if (bytes.size() != sizeof answer) return absl::InternalError("the process that traces it has ended");
+  memcpy(&answer, bytes.data(), sizeof answer);
+  if (answer.code != 0) return absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message);
+  return answer.outcome;
+}
+
+}  // namespace holdfast

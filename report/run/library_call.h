@@ -1,0 +1,29 @@
+// Calls the library in a running process: chooses a thread, loads the library if it is not loaded yet, and lets it attach or
+// detach. A child process does the tracing, so that the kernel lets go of every thread when it ends, however it ends.
+#ifndef HOLDFAST_REPORT_RUN_LIBRARY_CALL_H_
+#define HOLDFAST_REPORT_RUN_LIBRARY_CALL_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "report/run/borrowed_thread.h"
+
+namespace holdfast {
+
+struct CallOutcome {
+  LibraryAnswer answer;
+  int64_t stopped_us = 0;   // for which the thread that was borrowed did nothing of its own
+  uint32_t stops = 0;       // threads that were stopped, the borrowed one included
+  uint32_t lost_calls = 0;  // system calls that returned EINTR because of a stop
+};
+
+// Fails if no thread can be borrowed within `patience_ms`, or if the library cannot be loaded: then nothing has changed. An
+// error of the kind DeadlineExceeded means that the call will be made as soon as a thread may use the dynamic linker.
+absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_LIBRARY_CALL_H_

@@ -1,0 +1,320 @@
+#include "report/run/safe_thread.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "fmt/format.h"
+#include "report/base/base_name.h"
+#include "report/base/file_descriptor.h"
+#include "report/names/elf/dynamic_names.h"
+#include "report/observe/outside/modules_of_process.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/thread_status.h"
+#include "report/run/search_order.h"
+#include "sampler/contract/records.h"
+
+namespace holdfast {
+namespace {
+
+// Functions of libc in which a thread may sleep with no lock but its own file's. All others may hold a lock that the
+// dynamic linker needs: malloc, dlopen, fork, exit, getaddrinfo …
+bool MaySleepIn(std::string_view function) {
+  static const auto& functions = *new absl::flat_hash_set<std::string_view>{"epoll_wait",
+                                                                            "epoll_pwait",
+                                                                            "epoll_pwait2",
+                                                                            "poll",
+                                                                            "ppoll",
+                                                                            "select",
+                                                                            "pselect",
+                                                                            "read",
+                                                                            "readv",
+                                                                            "write",
+                                                                            "writev",
+                                                                            "recv",
+                                                                            "recvfrom",
+                                                                            "recvmsg",
+                                                                            "recvmmsg",
+                                                                            "send",
+                                                                            "sendto",
+                                                                            "sendmsg",
+                                                                            "accept",
+                                                                            "accept4",
+                                                                            "connect",
+                                                                            "nanosleep",
+                                                                            "clock_nanosleep",
+                                                                            "usleep",
+                                                                            "sleep",
+                                                                            "pause",
+                                                                            "sigsuspend",
+                                                                            "sigwait",
+                                                                            "sigwaitinfo",
+                                                                            "sigtimedwait",
+                                                                            "wait",
+                                                                            "waitpid",
+                                                                            "wait3",
+                                                                            "wait4",
+                                                                            "waitid",
+                                                                            "pthread_join",
+                                                                            "pthread_cond_wait",
+                                                                            "pthread_cond_timedwait",
+                                                                            "pthread_cond_clockwait",
+                                                                            "pthread_mutex_lock",
+                                                                            "pthread_mutex_timedlock",
+                                                                            "pthread_mutex_clocklock",
+                                                                            "pthread_rwlock_rdlock",
+                                                                            "pthread_rwlock_wrlock",
+                                                                            "pthread_barrier_wait",
+                                                                            "sem_wait",
+                                                                            "sem_timedwait",
+                                                                            "sem_clockwait",
+                                                                            "cnd_wait",
+                                                                            "mtx_lock",
+                                                                            "thrd_join",
+                                                                            "thrd_sleep",
+                                                                            "syscall",
+                                                                            "fgets",
+                                                                            "fgetc",
+                                                                            "getc",
+                                                                            "getchar",
+                                                                            "getline",
+                                                                            "getdelim",
+                                                                            "fread",
+                                                                            "flock",
+                                                                            "fcntl",
+                                                                            "io_getevents",
+                                                                            "msgrcv",
+                                                                            "semop",
+                                                                            "fgets_unlocked",
+                                                                            "fread_unlocked",
+                                                                            "getc_unlocked",
+                                                                            "getchar_unlocked",
+
+                                                                            "read_chk",
+                                                                            "recv_chk",
+                                                                            "poll_chk",
+                                                                            "fgets_chk",
+                                                                            "fread_chk"};
+  // Of a function with several names, the symbol table may give an internal one: _IO_fgets, __poll.
+  for (const std::string_view prefix : {"_IO_", "__libc_", "__"}) {
+    if (function.starts_with(prefix)) return functions.contains(function.substr(prefix.size()));
+  }
+  return functions.contains(function);
+}
+
+// A system call that waits in the kernel, and what a stop does to it.
+BorrowingCost CostOf(pid_t pid, const BlockedCall& call) {
+  const auto is_socket = [&](uint64_t descriptor) {
+    char target[64];
+    const ssize_t bytes = readlink(fmt::format("/proc/{}/fd/{}", pid, descriptor).c_str(), target, sizeof target);
+    return bytes <= 0 || std::string_view(target, static_cast<size_t>(bytes)).starts_with("socket:");
+  };
+  switch (call.number) {
+    case SYS_futex: {
+      const auto operation = call.arguments[1] & FUTEX_CMD_MASK;
+      if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) return BorrowingCost::kImpossible;
+      return call.arguments[3] == 0 ? BorrowingCost::kNothing : BorrowingCost::kLonger;
+    }
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+      return is_socket(call.arguments[0]) ? BorrowingCost::kReturns : BorrowingCost::kNothing;
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_flock:
+      return BorrowingCost::kNothing;
+    case SYS_poll:
+    case SYS_ppoll:
+    case SYS_select:
+    case SYS_pselect6:
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+      return BorrowingCost::kLonger;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_rt_sigtimedwait:
+    case 441:  // epoll_pwait2
+      return BorrowingCost::kReturns;
+    default:
+      return BorrowingCost::kImpossible;
+  }
+}
+
+std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
+
+}  // namespace
+
+ProcessCode::ProcessCode(pid_t pid) : pid_(pid), memory_(pid), entry_(AuxiliaryValue(pid, AT_ENTRY)) {}
+
+absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
+  auto code = std::unique_ptr<ProcessCode>(new ProcessCode(pid));
+  AddModulesOf(pid, code->memory_, &code->modules_);
+  if (code->modules_.empty()) return absl::PermissionDeniedError("its memory cannot be read");
+  const ModuleInfo* libc = nullptr;
+  uint16_t tag = 1;
+  for (ModuleInfo& module : code->modules_) {
+    module.tag = tag++;
+    const std::string_view name = BaseName(module.path);
+    Part part = Part::kProgram;
+    if (name.starts_with("libc.so.") || name.starts_with("libc-2.")) {
+      part = Part::kLibc;
+      libc = &module;
+    } else if (name.starts_with("ld-linux") || name.starts_with("ld-2.")) {
+      part = Part::kLinker;
+    } else if (const auto names = ReadDynamicNames(FileOf(pid, module.path));
+               names.ok() && names->defines.contains("malloc") && !name.starts_with("libholdfast.so")) {
+      part = Part::kAllocator;
+    }
+    code->parts_.push_back(part);
+  }
+  if (libc == nullptr) return absl::NotFoundError("it uses no shared glibc");
+  if (const absl::Status status = code->ReadLibc(*libc); !status.ok()) return status;
+  return code;
+}
+
+absl::Status ProcessCode::ReadLibc(const ModuleInfo& libc) {
+  libc_path_ = libc.path;
+  libc_bias_ = libc.bias;
+  const FileDescriptor file(open(FileOf(pid_, libc.path).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return absl::NotFoundError(fmt::format("{} cannot be opened", libc.path));
+  absl::StatusOr<std::unique_ptr<ElfSymbols>> names = ElfSymbols::Load(file.get(), libc.build_id);
+  if (!names.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is not the file that the process has loaded: it was replaced meanwhile", libc.path));
+  }
+  libc_names_ = *std::move(names);
+  // The library finds modules by _dl_find_object, without the dynamic linker's lock.
+  if (!libc_names_->FunctionCalled("_dl_find_object").has_value())
+    return absl::NotFoundError("its glibc is older than 2.35. Start it with holdfast run");
+  for (const auto& [name, address] : {std::pair("dlopen", &addresses_.dlopen),
+                                      {"dlsym", &addresses_.dlsym},
+                                      {"dlerror", &addresses_.dlerror},
+                                      {"__errno_location", &addresses_.errno_location}}) {
+    const auto found = libc_names_->FunctionCalled(name);
+    if (!found.has_value()) return absl::NotFoundError(fmt::format("its libc has no function {}", name));
+    *address = libc_bias_ + found->start;
+  }
+  return FindInstructions(libc);
+}
+
+absl::Status ProcessCode::FindInstructions(const ModuleInfo& libc) {
+  constexpr std::string_view kSyscall("\x0f\x05\xc3", 3), kReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
+  for (const auto& segment : libc.segments) {
+    std::string bytes(std::min<uint64_t>(segment.end - segment.start, 16 << 20), '\0');
+    if (!memory_.Read(segment.start, bytes.data(), bytes.size())) continue;
+    const auto find = [&](std::string_view wanted, uint64_t* address) {
+      if (const size_t at = bytes.find(wanted); *address == 0 && at != std::string::npos) *address = segment.start + at;
+    };
+    find(kSyscall, &addresses_.syscall_and_return);
+    find(kReturn, &addresses_.return_from_signal);
+  }
+  if (addresses_.syscall_and_return == 0 || addresses_.return_from_signal == 0)
+    return absl::NotFoundError("its libc lacks the instructions that the call needs");
+  return absl::OkStatus();
+}
+
+ProcessCode::Part ProcessCode::PartOf(uint64_t pc) const {
+  for (size_t i = 0; i < modules_.size(); ++i) {
+    for (const auto& segment : modules_[i].segments) {
+      if (pc >= segment.start && pc < segment.end) return parts_[i];
+    }
+  }
+  return Part::kNowhere;
+}
+
+bool ProcessCode::HasStack(uint64_t sp) const {
+  std::istringstream lines(ReadOfProcess(pid_, "maps"));
+  for (std::string line; std::getline(lines, line);) {
+    uint64_t start = 0, end = 0;
+    if (sscanf(line.c_str(), "%lx-%lx", &start, &end) == 2 && sp >= start && sp < end)
+      return sp - start >= BorrowedThread::kStackBytes;
+  }
+  return false;
+}
+
+std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, bool in_call) {
+  if (!in_call) {
+    switch (PartOf(pc)) {
+      case Part::kLibc:
+        return "is inside the C library";
+      case Part::kLinker:
+        return "is inside the dynamic linker";
+      case Part::kAllocator:
+        return "is inside the allocator";
+      default:
+        break;
+    }
+  }
+  if (!HasStack(sp)) return "has little stack left";
+  // A walk looks at the instruction before each address, which must be in the same function.
+  const StackInfo stack = stacks_.Walk(memory_, modules_, pc + 1, sp);
+  if (stack.truncated) return "has a stack that cannot be walked";
+  const auto& frames = stack.frames;
+  std::vector<Part> parts;
+  for (const TaggedPc frame : frames) parts.push_back(PartOf((frame & kPcMask) - 1));
+  // main's outermost frames are _start, in the executable, and the functions of libc that call main.
+  constexpr uint64_t kLongestStart = 128;
+  if (!frames.empty() && (frames.back() & kPcMask) - entry_ < kLongestStart) parts.pop_back();
+  if (std::find(parts.begin(), parts.end(), Part::kLinker) != parts.end()) return "was called by the dynamic linker";
+  if (std::find(parts.begin(), parts.end(), Part::kAllocator) != parts.end()) return "is inside the allocator";
+  size_t first = 0;
+  while (first < parts.size() && parts[first] == Part::kLibc) ++first;
+  if (first != 0) {
+    const std::string_view function = libc_names_->Find((frames[first - 1] & kPcMask) - 1 - libc_bias_);
+    if (!MaySleepIn(function)) return fmt::format("is inside the C library ({})", function.empty() ? "?" : function);
+  }
+  size_t last = parts.size();
+  while (last > first && parts[last - 1] == Part::kLibc) --last;
+  if (std::find(parts.begin() + static_cast<ptrdiff_t>(first), parts.begin() + static_cast<ptrdiff_t>(last),
+                Part::kLibc) != parts.begin() + static_cast<ptrdiff_t>(last))
+    return "was called by the C library";
+  return "";
+}
+
+std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
+  std::vector<ThreadChoice> choices;
+  for (const auto& [thread, inside] : ThreadsOf(pid, false)) {
+    const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
+    ThreadChoice choice;
+    choice.thread = thread;
+    const ThreadActivity activity = ThreadActivityOf(pid, thread, call);
+    choice.doing = activity.text;
+    if (!call.has_value()) {
+      // It runs, or does not tell: see where, once it is stopped.
+      choice.cost = activity.text == "runs" ? BorrowingCost::kNothing : BorrowingCost::kImpossible;
+      if (choice.cost == BorrowingCost::kImpossible) choice.why = activity.text;
+    } else {
+      choice.cost = CostOf(pid, *call);
+      choice.why =
+          choice.cost == BorrowingCost::kImpossible ? activity.text : code->WhyUnsafe(call->pc, call->sp, true);
+    }
+    choices.push_back(std::move(choice));
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const ThreadChoice& a, const ThreadChoice& b) {
+    return std::pair(!a.why.empty(), a.cost) < std::pair(!b.why.empty(), b.cost);
+  });
+  return choices;
+}
+
+}  // namespace holdfast

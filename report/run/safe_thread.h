@@ -1,0 +1,80 @@
+// Finds a thread of a running process that can be borrowed for a call of the dynamic linker: it holds no lock of the linker
+// or of an allocator, and at best its system call continues as if nothing had happened.
+//
+//     stack, outermost frame first                       verdict
+//     _start, main, serve, epoll_wait                    safe
+//     start_thread, worker, compress                     safe: runs code of the program
+//     start_thread, worker, malloc, …                    unsafe: inside the C library
+//     start_thread, worker, qsort, compare               unsafe: the C library is further out, and may hold a lock
+//     …, on_signal, __restore_rt, malloc, …              unsafe: the same, in a signal handler
+//     …, dlopen, constructor, sleep                      unsafe: the dynamic linker is further out
+//
+// The process is untrusted: only data is read, with bounds.
+#ifndef HOLDFAST_REPORT_RUN_SAFE_THREAD_H_
+#define HOLDFAST_REPORT_RUN_SAFE_THREAD_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "report/names/elf/elf_symbols.h"
+#include "report/observe/outside/outside_stack.h"
+#include "report/run/borrowed_thread.h"
+
+namespace holdfast {
+
+class ProcessCode {
+ public:
+  // Reads the modules of the process and the names of its C library. An error says what is missing.
+  static absl::StatusOr<std::unique_ptr<ProcessCode>> Read(pid_t pid);
+
+  const CodeAddresses& addresses() const { return addresses_; }
+  const std::string& libc_path() const { return libc_path_; }
+
+  // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
+  std::string WhyUnsafe(uint64_t pc, uint64_t sp, bool in_call);
+
+ private:
+  enum class Part : uint8_t { kProgram, kLibc, kLinker, kAllocator, kNowhere };
+  explicit ProcessCode(pid_t pid);
+  absl::Status ReadLibc(const ModuleInfo& libc);
+  absl::Status FindInstructions(const ModuleInfo& libc);
+  Part PartOf(uint64_t pc) const;
+  bool HasStack(uint64_t sp) const;
+
+  const pid_t pid_;
+  const ProcessMemory memory_;
+  const uint64_t entry_;  // the executable's _start
+  OutsideStacks stacks_;
+  std::vector<ModuleInfo> modules_;
+  std::vector<Part> parts_;  // of each module
+  std::unique_ptr<ElfSymbols> libc_names_;
+  uint64_t libc_bias_ = 0;
+  std::string libc_path_;
+  CodeAddresses addresses_;
+};
+
+// What borrowing a thread costs the program.
+enum class BorrowingCost : uint8_t {
+  kNothing,  // it runs, or its system call continues as it was
+  kLonger,   // its system call continues with the time that is left, at best
+  kReturns,  // its system call returns EINTR, as after SIGSTOP and SIGCONT
+  kImpossible
+};
+struct ThreadChoice {
+  pid_t thread = 0;
+  BorrowingCost cost = BorrowingCost::kImpossible;
+  std::string doing;  // "sleeps in epoll_wait (ep_poll)"
+  std::string why;    // it may not be borrowed; "": it may
+};
+// Describes every thread from outside, without stopping it. The best come first.
+std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_SAFE_THREAD_H_

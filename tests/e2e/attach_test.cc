@@ -1,0 +1,224 @@
+// `holdfast attach` and `detach`: a program that already runs is profiled from then on, and is never worse off.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/profiled.h"
+#include "tests/support/tracer.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Attach : public Profiled {
+ protected:
+  RunResult AttachTo(const Running& running, std::vector<std::string> options = {}) {
+    options.insert(options.begin(), {"attach", Pid(running), "-o", out(), "--tables", tables()});
+    return RunTool(std::move(options));
+  }
+  RunResult DetachFrom(const Running& running) { return RunTool({"detach", Pid(running), "--tables", tables()}); }
+  static std::string Pid(const Running& running) { return std::to_string(running.pid()); }
+  // The program answers a line, and has made no mistake.
+  static void ExpectWorks(Running& running, int* lines) {
+    running.Write("line\n");
+    EXPECT_TRUE(running.WaitForOutput("line " + std::to_string(++*lines) + ": 0 mistakes\n"));
+  }
+  static void Line(Running& running, int number) {
+    running.Write("line\n");
+    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(number) + "\n"));
+  }
+  // What a process has mapped read-only from files other than the library: its code, and entries that are sealed after
+  // relocation.
+  static std::string ReadOnlyBytes(const Running& running) {
+    const std::string process = "/proc/" + Pid(running);
+    std::istringstream maps(ReadFile(process + "/maps"));
+    const int memory = open((process + "/mem").c_str(), O_RDONLY | O_CLOEXEC);
+    std::string all;
+    for (std::string line; std::getline(maps, line);) {
+      unsigned long start = 0, end = 0;
+      char permissions[5] = {};
+      if (sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) != 3 || permissions[1] == 'w' ||
+          line.find('/') == std::string::npos || line.find("libholdfast") != std::string::npos)
+        continue;
+      std::string bytes(end - start, '\0');
+      EXPECT_EQ(pread(memory, bytes.data(), bytes.size(), static_cast<off_t>(start)),
+                static_cast<ssize_t>(bytes.size()))
+          << line;
+      all += bytes;
+    }
+    close(memory);
+    return all;
+  }
+};
+
+TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  Line(running, 1);  // 10 blocks stay
+  const std::string before = ReadOnlyBytes(running);
+
+  const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("attached, "));
+  EXPECT_NE(ReadOnlyBytes(running), before);
+  Line(running, 2);
+  EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("waits_for_input"));
+  EXPECT_THAT(AttachTo(running).err, HasSubstr("it is attached already"));
+
+  const RunResult detached = DetachFrom(running);
+  ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_EQ(ReadOnlyBytes(running), before);
+  Line(running, 3);
+  EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached"));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  const auto sums = NewestHeap()[0].SumLeaf("for_each_line");
+  EXPECT_EQ(sums.at("alloc_objects"), 100);
+  EXPECT_EQ(sums.at("inuse_objects"), 10);
+}
+
+// Blocks that are freed between two attaches are not in use afterwards, wherever their addresses were.
+TEST_F(Attach, ManyTimesUnderLoad) {
+  Running running(CommandFor(Launch::kBare, {"checked_threads"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  int lines = 0;
+  const int times = Full() ? 100 : 10;
+  for (int i = 0; i < times; ++i) {
+    const RunResult attached = AttachTo(running, {"--heap-interval", "4KiB"});
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    ExpectWorks(running, &lines);
+    const RunResult detached = DetachFrom(running);
+    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+  }
+  ExpectWorks(running, &lines);
+  running.CloseInput();
+  const RunResult r = running.Wait();
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  ASSERT_TRUE(Settled());
+  ExpectAllWhole();
+}
+
+TEST_F(Attach, ForATimeThenDetaches) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult r = AttachTo(running, {"--for", "1ms"});
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+  EXPECT_THAT(r.err, HasSubstr("attached, "));
+  EXPECT_THAT(r.err, HasSubstr("detached, "));
+  Line(running, 1);
+}
+
+// Runs `holdfast attach` and kills all of it at the given use of ptrace or write to the process's memory. Returns whether
+// it was killed: it makes fewer of these.
+bool KilledAtStep(const std::vector<std::string>& arguments, int step) {
+  const pid_t tool = fork();
+  if (tool == 0) {
+    std::vector<char*> words;
+    for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+    words.push_back(nullptr);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDERR_FILENO);
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    execv(words[0], words.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(tool, &status, 0);
+  ptrace(PTRACE_SETOPTIONS, tool, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL);
+  ptrace(PTRACE_SYSCALL, tool, nullptr, 0);
+  pid_t child = 0;  // the one that traces the program
+  bool killed = false;
+  for (int seen = 0; true;) {
+    const pid_t stopped = waitpid(-1, &status, __WALL);
+    if (stopped < 0) return killed;
+    if (!WIFSTOPPED(status)) {
+      if (stopped == tool) return killed;
+      continue;
+    }
+    const int signal = WSTOPSIG(status);
+    if (stopped != tool && child == 0) child = stopped;
+    if (stopped != tool && stopped != child) {  // the exporter
+      ptrace(PTRACE_DETACH, stopped, nullptr, signal == SIGSTOP ? 0 : signal);
+      continue;
+    }
+    user_regs_struct registers{};
+    if (signal == (SIGTRAP | 0x80) && ptrace(PTRACE_GETREGS, stopped, nullptr, &registers) == 0) {
+      const bool is_step = registers.orig_rax == SYS_ptrace || registers.orig_rax == SYS_pwrite64;
+      if (is_step && stopped == child && ++seen == step) {
+        kill(child, SIGKILL);
+        kill(tool, SIGKILL);
+        killed = true;
+        continue;
+      }
+    }
+    const bool is_signal = signal != (SIGTRAP | 0x80) && status >> 16 == 0 && signal != SIGSTOP && signal != SIGTRAP;
+    ptrace(PTRACE_SYSCALL, stopped, nullptr, is_signal ? signal : 0);
+  }
+}
+
+TEST_F(Attach, KilledAtAnyStepLeavesTheProgramRunning) {
+  Running running(CommandFor(Launch::kBare, {"checked_threads"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  int lines = 0, kills = 0;
+  // Each step is a beginning or an end of a call. The others come with HOLDFAST_TEST_FULL=1.
+  for (int step = 1; step < 200; step += Full() ? 1 : 6) {
+    if (!KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables(), "-q"}, step)) break;
+    ++kills;
+    ExpectWorks(running, &lines);
+    DetachFrom(running);  // the killed one may have been late enough
+  }
+  EXPECT_GE(kills, 5);
+  // The thread may have finished what the last one began.
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(0) || attached.err.find("it is attached already") != std::string::npos)
+      << attached.Describe();
+  ExpectWorks(running, &lines);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
+TEST_F(Attach, IsRefusedWithTheReason) {
+  const auto expect_refused = [&](const Running& running, const std::string& why) {
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr(why));
+    const RunResult checked = RunTool({"doctor", Pid(running), "--attach"});
+    EXPECT_TRUE(checked.exited(1)) << checked.Describe();
+    EXPECT_THAT(checked.out, HasSubstr(why));
+  };
+  {
+    Running with_library(CommandFor(Launch::kPreload, {"waits_for_input"}));
+    ASSERT_TRUE(with_library.WaitForOutput("ready"));
+    expect_refused(with_library, "was started with the library, and is profiled already");
+  }
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  {
+    const Tracer tracer(running.pid());
+    if (!tracer.attached()) GTEST_SKIP() << "the system forbids to trace processes";
+    expect_refused(running, "is traced by process " + std::to_string(getpid()));
+    tracer.Leave(0);
+  }
+  const RunResult checked = RunTool({"doctor", Pid(running), "--attach"});
+  EXPECT_TRUE(checked.exited(0)) << checked.Describe();
+  EXPECT_THAT(checked.out, Not(HasSubstr("NO")));
+  Line(running, 1);
+  Running is_static(CommandFor(Launch::kBare, {"waits_for_input_static"}));
+  ASSERT_TRUE(is_static.WaitForOutput("ready"));
+  expect_refused(is_static, "is linked statically");
+}
+
+}  // namespace
+}  // namespace holdfast::testing
