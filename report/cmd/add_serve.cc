@@ -50,6 +50,12 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
       ->add_option("--host", options->hosts,
                    "Another host name of this server, besides addresses and localhost (repeatable)")
       ->allow_extra_args(false);
+  serve
+      ->add_option(
+          "--scan-memory", options->scan_memory,
+          "Use at most this much memory if a viewer of the live page asks what holds a program's memory [default: "
+          "half of what is free]")
+      ->type_name("SIZE");
   serve->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   serve->callback([options, invocation] {

@@ -10,6 +10,8 @@
 #include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/show/live_holders.h"
+#include "report/show/observed_process.h"
 
 namespace holdfast {
 namespace {
@@ -29,6 +31,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& options) {
+  if (const absl::StatusOr<ScanBudget> budget = BudgetFor(options.scan_memory); !budget.ok()) return budget.status();
   absl::StatusOr<ProcessChoice> choice = ChooseProcesses(options.what, options.tables);
   if (!choice.ok()) return choice.status();
   HttpServer::Options server;
@@ -60,7 +63,10 @@ absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& opti
   const bool is_unix = listener->is_unix;
   const bool tls = server.rules.tls;
   const std::string not_served = UnservedUsers(*choice);
-  std::unique_ptr<Serving> serving(new Serving(*std::move(choice), address));
+  FindHolders find_holders = [tables = options.tables, memory = options.scan_memory](pid_t pid, const auto& progress) {
+    return SearchHolders(pid, tables, memory, progress);
+  };
+  std::unique_ptr<Serving> serving(new Serving(*std::move(choice), address, std::move(find_holders)));
   server.handler = [service = &serving->service_](const HttpRequest& request) { return service->Answer(request); };
   absl::StatusOr<std::unique_ptr<HttpServer>> running = HttpServer::Start(*std::move(listener), std::move(server));
   if (!running.ok()) return running.status();

@@ -15,6 +15,7 @@ namespace holdfast {
 struct ServeOptions {
   std::string listen = "127.0.0.1:6060", token_file, certificate, key;
   std::vector<std::string> hosts, what, tables;
+  std::string scan_memory;                    // of a search for holders; "" = half of the free memory
   const char* token_option = "--token-file";  // the name of the option, for messages
 };
 
@@ -25,7 +26,8 @@ class Serving {
   static absl::StatusOr<std::unique_ptr<Serving>> Start(const ServeOptions& options);
 
  private:
-  Serving(ProcessChoice choice, const std::string& address) : service_(std::move(choice), address) {}
+  Serving(ProcessChoice choice, const std::string& address, FindHolders find_holders)
+      : service_(std::move(choice), address, std::move(find_holders)) {}
 
   LiveService service_;
   std::unique_ptr<HttpServer> server_;  // last member: it uses the service

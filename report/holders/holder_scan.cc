@@ -12,7 +12,7 @@ namespace holdfast {
 HolderScan::HolderScan(AddressSpace* space, NameSources sources, ScanBudget* budget)
     : space_(*space), names_(space, std::move(sources)), budget_(*budget) {}
 
-absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths) {
+absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths, const std::function<void(int)>& progress) {
   HeapBlocksInput limited = input;
   limited.most_bytes = budget_.most_bytes;
   absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&space_, limited);
@@ -20,7 +20,7 @@ absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths) {
   heap_ = *std::move(heap);
   if (!budget_.Take(heap_.map.memory_bytes())) return graph_.Status();
   roots_ = FindRoots(&space_, heap_, input);
-  if (absl::Status status = ReadPointers(); !status.ok()) return status;
+  if (absl::Status status = ReadPointers(progress); !status.ok()) return status;
   if (wants_paths && !graph_.FindPaths(&previous_)) return graph_.Status();
   absl::Status status = graph_.FindDominators([this](BigArray<uint64_t>* bytes) {
     heap_.map.ForEach(
@@ -31,19 +31,22 @@ absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths) {
   return absl::OkStatus();
 }
 
-absl::Status HolderScan::ReadPointers() {
+absl::Status HolderScan::ReadPointers(const std::function<void(int)>& progress) {
   const BlockMap& map = heap_.map;
   uint64_t heap_words = 0;
   for (const BlockMap::Heap& heap : map.heaps()) heap_words += (heap.range.end - heap.range.start) / sizeof(uint64_t);
   if (!graph_.Begin(map.size(), heap_words, &budget_) || !classes_.Fill(map.size(), &budget_)) return graph_.Status();
-  Progress progress("reading the heap, MiB");
+  Progress on_terminal("reading the heap, MiB");
   bool fits = true;
   uint32_t block_of_last = BlockMap::kNone, last = BlockMap::kNone;
   uint64_t read = 0;
   ForEachBlockPiece(&space_, map, {}, [&](const BlockMap::Block& block, uint64_t at, std::span<const uint64_t> words) {
     if (!fits) return;
     read += words.size_bytes();
-    if (block.number % 4096 == 0 || words.size_bytes() > kPage) progress.Show(read >> 20, heap_words >> 17);
+    if (block.number % 4096 == 0 || words.size_bytes() > kPage) {
+      on_terminal.Show(read >> 20, heap_words >> 17);
+      if (progress) progress(static_cast<int>(read / sizeof(uint64_t) * 100 / std::max<uint64_t>(heap_words, 1)));
+    }
     if (at == block.range.start && !words.empty()) classes_[block.number] = names_.ClassOf(words[0]);
     if (block_of_last != block.number) last = BlockMap::kNone;
     block_of_last = block.number;
@@ -55,7 +58,7 @@ absl::Status HolderScan::ReadPointers() {
       if (!graph_.AddPointer(block.number, to.number)) fits = false;
     }
   });
-  progress.Clear();
+  on_terminal.Clear();
   if (!fits) return graph_.Status();
   std::vector<std::vector<uint32_t>> held;  // by holder
   const auto add = [&](uint32_t holder, uint32_t block) {

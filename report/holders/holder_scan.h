@@ -28,8 +28,9 @@ class HolderScan {
  public:
   HolderScan(AddressSpace* space, NameSources sources, ScanBudget* budget);
 
-  // `wants_paths`: for HolderOfBlock and PathTo; needs 4 more bytes for each block.
-  absl::Status Run(const HeapBlocksInput& input, bool wants_paths);
+  // `wants_paths`: for HolderOfBlock and PathTo; needs 4 more bytes for each block. `progress`: called with the percentage
+  // of the heap that has been read.
+  absl::Status Run(const HeapBlocksInput& input, bool wants_paths, const std::function<void(int)>& progress = nullptr);
 
   const HeapBlocks& heap() const { return heap_; }
   const HolderGraph& graph() const { return graph_; }
@@ -55,7 +56,7 @@ class HolderScan {
   std::vector<Step> PathTo(uint64_t address);
 
  private:
-  absl::Status ReadPointers();
+  absl::Status ReadPointers(const std::function<void(int)>& progress);
   bool LeaveToVariables(std::vector<std::vector<uint32_t>>* held);
   void CountReached();
 

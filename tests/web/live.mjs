@@ -99,13 +99,14 @@ export function dump(one) {
   return (kind) => readdirSync(one.out).filter((file) => file.endsWith(`.${kind}.pb.gz`)).sort().map((file) => join(one.out, file)).pop();
 }
 
-/** A page of a server. `asked`: what it asked the feed for; `tolerate`: what may stand on its console. */
+/** A page of a server. `asked`: what it asked the feed for; `searched`: requests about holders; `tolerate`: what may stand on its console. */
 export async function look(url, { colorScheme = "light", width = 1400, height = 1000, tolerate = /^$/, drawn = true, credentials = undefined } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, acceptDownloads: true, locale: "en-GB", ...(credentials === undefined ? {} : { httpCredentials: credentials }) });
   const page = await context.newPage();
   page.setDefaultTimeout(patience);
   const problems = [];
   const asked = [];
+  const searched = [];
   const problem = (text) => tolerate.test(text) || problems.push(text);
   page.on("console", (message) => problem(`console: ${message.text()}`));
   page.on("pageerror", (error) => problem(`error: ${error.message}`));
@@ -113,6 +114,7 @@ export async function look(url, { colorScheme = "light", width = 1400, height = 
   page.on("request", (request) => {
     const to = request.url();
     if (/\/live\?/.test(to)) asked.push(to);
+    else if (/\/p\/\d+\/holders$/.test(to)) searched.push(`${request.method()} ${to}`);
     else if (!drawn && (to === `${origin}/list.js` || to === page.url())) return; // a list keeps itself up to date
     else if (!to.startsWith("blob:") && !(to.startsWith(origin) && request.isNavigationRequest())) problem(`request: ${to}`);
   });
@@ -122,6 +124,7 @@ export async function look(url, { colorScheme = "light", width = 1400, height = 
   return {
     page,
     asked,
+    searched,
     total,
     state: () => page.getByTestId("live-state").getAttribute("data-state"),
     hash: () => page.evaluate(() => decodeURIComponent(location.hash)),

@@ -111,6 +111,53 @@ test("A waiter is shown with the lock, its holder and the number of waiters behi
   await one.end("SIGKILL");
 });
 
+test("What holds the memory is searched on request only, and is what holdfast holders says", async () => {
+  const one = await program("held_memory", ["plant"]);
+  const server = await serve([one]);
+  const { page, close, until, searched, answers } = await look(`${server.url}/p/${one.pid}/`);
+  await answers(1);
+  assert.deepEqual(searched, []);
+  assert.ok(!(await page.locator("body").innerText()).includes("Memory by holder"));
+  await page.getByRole("button", { name: "Find holders" }).click();
+  await page.locator("[data-testid=holders-state][data-state=done]").waitFor();
+  await until(() => location.hash.includes("held_space"));
+  assert.match(searched[0], /^POST /);
+  assert.ok(searched.slice(1).every((request) => /^GET /.test(request)), searched.join("\n"));
+  assert.match(await page.getByTestId("holders-state").innerText(), /^Holders as of \d\d:\d\d:\d\d$/);
+  // The holder that retains most is the first row of the tool, which sums what several holders retain in the last one.
+  const csv = execFileSync(tool, ["holders", "--tables", one.tables, "--format", "csv", "--depth", "1", String(one.pid)], { env: clean, encoding: "utf8" });
+  const [, name, retained] = /^"((?:[^"]|"")*) \(held_memory\)",(\d+)/m.exec(csv);
+  const summary = (await page.locator(".summary").innerText()).replace(/\s+/g, " ");
+  assert.match(summary, /Biggest .* held by /i);
+  assert.ok(summary.includes(name.replace("(anonymous namespace)::", "")), `${name} ${retained}: ${summary}`);
+  // The result stays while the page lives on, and another search replaces it.
+  await answers(2);
+  await page.evaluate(() => (location.hash = "view=functions&metric=holders/held_space"));
+  await page.getByTestId("functions").getByText("kept_map").first().waitFor();
+  const again = page.waitForResponse((response) => response.request().method() === "POST");
+  await page.getByRole("button", { name: "Find holders again" }).click();
+  assert.equal((await again).status(), 202);
+  await page.locator("[data-testid=holders-state][data-state=done]").waitFor();
+  await until(() => /held_space/.test(decodeURIComponent(location.hash)));
+  await close();
+  await server.end();
+  await one.end("SIGKILL");
+});
+
+test("A search for holders that cannot be done says why, and the page lives on", async () => {
+  const one = await program("held_memory", ["plant"]);
+  const server = await serve([one], "--scan-memory", "4KiB");
+  const { page, close, answers } = await look(`${server.url}/p/${one.pid}/`);
+  await page.getByRole("button", { name: "Find holders" }).click();
+  await page.locator("[data-testid=holders-state][data-state=failed]").waitFor();
+  assert.match(await page.getByTestId("holders-state").innerText(), /^Not found: .*--scan-memory/);
+  await answers(1);
+  assert.ok(await page.getByRole("button", { name: "Find holders" }).isEnabled());
+  await close();
+  await server.end();
+  await one.end("SIGKILL");
+});
+
 test("Pause stops all questions, and so does a page that nobody sees", async () => {
   const one = await program();
   const server = await serve([one]);

@@ -10,6 +10,7 @@
 #include "report/analysis/locks/stuck.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/base/time_budget.h"
+#include "report/builder/describe_scan.h"
 #include "report/builder/profile_builder.h"
 #include "report/fleet/live/live_process.h"
 #include "report/observe/observe.h"
@@ -37,11 +38,14 @@ uint64_t FingerprintOf(const ProcessState& state) {
 
 class LiveFeeds::Feed {
  public:
-  Feed(std::shared_ptr<Names> names, GrowthWatch* growth) : names_(std::move(names)), growth_(growth) {}
+  Feed(std::shared_ptr<Names> names, GrowthWatch* growth, HolderSearches* holders)
+      : names_(std::move(names)), growth_(growth), holders_(holders) {}
 
   absl::StatusOr<LiveAnswer> Now(const ProcessTable& process) {
     const std::lock_guard lock(mutex_);  // concurrent requests wait here for the same answer
-    if (answer_.data != nullptr && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
+    const HolderSearches::Found held =
+        holders_ == nullptr ? HolderSearches::Found() : holders_->Of(process.table.key());
+    if (answer_.data != nullptr && held.number == held_ && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
     const Clock::time_point asked = Clock::now();
     const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
     const absl::StatusOr<ProcessState> state =
@@ -50,10 +54,11 @@ class LiveFeeds::Feed {
     uint64_t growth_version = 0;
     const std::vector<WatchedGrowth> growths =
         growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);
-    if (const uint64_t fingerprint = absl::HashOf(FingerprintOf(*state), growth_version);
+    if (const uint64_t fingerprint = absl::HashOf(FingerprintOf(*state), growth_version, held.number);
         fingerprint != fingerprint_ || !is_whole_) {
       is_whole_ = true;
-      answer_.data = std::make_shared<const std::string>(Encode(process, *state, growths));
+      answer_.data = std::make_shared<const std::string>(Encode(process, *state, growths, held.make_profile));
+      held_ = held.number;
       answer_.version = fmt::format("{:016x}.{}", fingerprint, ++answers_);
       fingerprint_ = fingerprint;
     }
@@ -68,8 +73,8 @@ class LiveFeeds::Feed {
   }
 
  private:
-  std::string Encode(const ProcessTable& process, const ProcessState& state,
-                     const std::vector<WatchedGrowth>& growths) {
+  std::string Encode(const ProcessTable& process, const ProcessState& state, const std::vector<WatchedGrowth>& growths,
+                     const MakeHoldersProfile& make_holders) {
     ReportBuilder builder({}, {process.out()});
     for (int i = 0; i < kProfileKinds; ++i) {
       const auto kind = static_cast<ProfileKind>(i);
@@ -84,6 +89,15 @@ class LiveFeeds::Feed {
       file.profile = std::move(profile);
       builder.Add(file, false, true);
     }
+    if (make_holders) {
+      // The result of the newest search remains in each answer, as the other values do.
+      auto profile = std::make_shared<Profile>(make_holders());
+      DescribeScan(state.table->process, state.table->wall_ns, profile.get());
+      ProfileFile file =
+          DescribeFile(fmt::format("{}.{}.holders.pb.gz", process.table.program(), PidOf(process)), *profile);
+      file.profile = std::move(profile);
+      builder.Add(file, false, true);
+    }
     for (const WatchedGrowth& growth : growths) {
       if (growth.page.snapshots > 0) builder.AddGrowths(growth.page);
     }
@@ -92,10 +106,11 @@ class LiveFeeds::Feed {
 
   const std::shared_ptr<Names> names_;  // shared by all, because processes have most files in common
   GrowthWatch* const growth_;
+  HolderSearches* const holders_;
   std::mutex mutex_;  // guards what follows
   ProcessObserver observer_;
   LiveAnswer answer_;
-  uint64_t fingerprint_ = 0, answers_ = 0;
+  uint64_t fingerprint_ = 0, answers_ = 0, held_ = 0;
   bool is_whole_ = false;  // no source line is missing for lack of time
   Clock::time_point asked_;
   std::chrono::nanoseconds last_cost_{0};
@@ -119,7 +134,7 @@ absl::StatusOr<LiveAnswer> LiveFeeds::Of(const ProcessTable& process) {
     if (place.feed == nullptr) {
       std::shared_ptr<Names> names = names_.lock();
       if (names == nullptr) names_ = names = std::make_shared<Names>(kFilesBelieved);
-      place.feed = std::make_shared<Feed>(std::move(names), growth_);
+      place.feed = std::make_shared<Feed>(std::move(names), growth_, holders_);
     }
     place.asked = Clock::now();
     feed = place.feed;

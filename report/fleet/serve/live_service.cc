@@ -40,7 +40,7 @@ std::optional<std::pair<pid_t, std::string_view>> SplitProcess(std::string_view 
 
 bool LiveService::TakesPost(std::string_view path) {
   if (const auto of_process = SplitProcess(path)) path = of_process->second;
-  return path == "/debug/pprof/symbol";
+  return path == "/debug/pprof/symbol" || path == "/holders";
 }
 
 HttpResponse LiveService::Answer(const HttpRequest& request) {
@@ -69,6 +69,7 @@ HttpResponse LiveService::AnswerOf(pid_t pid, std::string_view path, const HttpR
   if (path.empty() && HasLivePage()) return MovedTo(fmt::format("/p/{}/", pid));
   if (path == "/" && HasLivePage()) return LivePage(*process);
   if (path == "/live" && HasLivePage()) return LiveData(*process, request, feeds_);
+  if (path == "/holders" && HasLivePage()) return holders_.Answer(*process, request);
   if (path == "/debug/pprof" || path == "/" || path.empty()) return MovedTo(fmt::format("/p/{}/debug/pprof/", pid));
   if (path.starts_with(kPprof)) return pprof_.Answer(*process, path.substr(kPprof.size()), request);
   if (path == "/metrics") {

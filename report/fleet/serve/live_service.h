@@ -2,6 +2,7 @@
 //
 //   /                          the live page if there is one process, else the list of processes
 //   /p/PID/, /p/PID/live       the live page of that process, and its data (live_page.h)
+//   /p/PID/holders             a search for what holds the memory of that process (holder_searches.h)
 //   /debug/pprof/…             of the only process, or of the one that pid= or program= names
 //   /p/PID/debug/pprof/…       of that process; also /p/PID/metrics
 //   /metrics, /targets         of all processes
@@ -16,6 +17,7 @@
 
 #include "report/fleet/live/live_process.h"
 #include "report/fleet/serve/growth_watch.h"
+#include "report/fleet/serve/holder_searches.h"
 #include "report/fleet/serve/live_feed.h"
 #include "report/fleet/serve/pprof_endpoints.h"
 #include "report/http/http_message.h"
@@ -24,10 +26,11 @@ namespace holdfast {
 
 class LiveService {
  public:
-  LiveService(ProcessChoice choice, std::string address) : choice_(std::move(choice)), address_(std::move(address)) {}
+  LiveService(ProcessChoice choice, std::string address, FindHolders find_holders = nullptr)
+      : choice_(std::move(choice)), address_(std::move(address)), holders_(std::move(find_holders)) {}
 
   HttpResponse Answer(const HttpRequest& request);
-  // Whether the path accepts POST: only those of `symbol` do.
+  // Whether the path accepts POST: only those of `symbol` and `holders` do.
   static bool TakesPost(std::string_view path);
 
  private:
@@ -37,8 +40,9 @@ class LiveService {
   const ProcessChoice choice_;
   const std::string address_;  // where we listen, for clients that send no Host
   PprofEndpoints pprof_;
-  GrowthWatch growth_;  // must outlive the feeds
-  LiveFeeds feeds_{&growth_};
+  GrowthWatch growth_;      // must outlive the feeds
+  HolderSearches holders_;  // as well
+  LiveFeeds feeds_{&growth_, &holders_};
 };
 
 }  // namespace holdfast

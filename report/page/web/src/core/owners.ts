@@ -169,6 +169,18 @@ function largestBranch(report: Report, tree: FlameTree, whole: number, ownerOf: 
   return { func: best, value: total[best]!, by: most };
 }
 
+/** Returns the holder that retains most, in a tree of holders: the outermost frame. */
+export function biggestHolder(report: Report, tree: FlameTree): Biggest | null {
+  const isHolder = (name: string) => name !== "several holders together" && name !== "[smaller holders]";
+  let best = 0;
+  for (let i = 1; i < tree.size; i = tree.end[i]!) {
+    if (isHolder(report.names[tree.func[i]!]!) && (best === 0 || tree.total[0]![i]! > tree.total[0]![best]!)) best = i;
+  }
+  if (best === 0 || tree.total[0]![best] === 0) return null;
+  const func = tree.func[best]!;
+  return { func, name: report.shortNames[func]!, value: tree.total[0]![best]!, isBranch: false, other: "" };
+}
+
 /**
  * Returns the largest owner in `tree`, or null if everything is plumbing or zero. `whole`: the total including idle waits.
  * `withBranches`: for heaps; C code is then described by its branches.

@@ -1,6 +1,6 @@
 // Data for views, computed once for each choice: values, tree, tables. Keys are the parts of the state that matter.
 import { objectName, originsOf, origins, type Origin } from "../core/classify";
-import { biggestOwner, type Biggest } from "../core/owners";
+import { biggestHolder, biggestOwner, type Biggest } from "../core/owners";
 import type { Report } from "../core/data";
 import { courseByOwner, type OwnerCourse } from "../core/course";
 import { callerTree, callerTreeSteps, functionTable, functionTableSteps, occurrences, type FunctionRow } from "../core/functions";
@@ -211,6 +211,7 @@ export class Model {
 
   /** Returns the largest owner of what is shown. */
   biggest(state: State): Biggest | null {
+    if (this.metric(state).kind === "holders") return this.memo("biggest", this.treeKey(state), () => biggestHolder(this.report, this.tree(state)));
     return this.memo("biggest", this.treeKey(state), () => biggestOwner(this.report, this.waitTree(state, 0), this.tree(state).total[0]![0]!, isMemory(this.metric(state).kind)));
   }
 

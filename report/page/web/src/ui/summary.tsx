@@ -141,6 +141,7 @@ function byOf(kind: string, name: string): string {
   if (kind === "mutex") return "caused by";
   if (kind === "threads") return name === "alive" ? "kept by" : "created by";
   if (kind === "exceptions") return "thrown by";
+  if (kind === "holders") return "held by";
   if (isMemory(kind)) return name.startsWith("alloc") ? "allocated by" : "held by";
   return "of";
 }

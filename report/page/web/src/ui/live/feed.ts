@@ -63,6 +63,12 @@ export class Live {
     this.follow();
   }
 
+  /** Asks without waiting for the next moment: the server has something new. */
+  askNow(): void {
+    this.due = 0;
+    this.follow();
+  }
+
   /** Asks, waits, or does nothing, depending on the current state. */
   follow(): void {
     clearTimeout(this.timer);

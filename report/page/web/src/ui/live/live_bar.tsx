@@ -1,9 +1,10 @@
 // The bar of a live page above the report: whether data arrives, and who waits now.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { threadName, waitingSummary, type WaitingThread } from "../../core/waiting";
 import { formatDuration, formatRough } from "../../core/units";
 import type { App } from "../app_api";
 import type { Live } from "./feed";
+import { HolderSearch } from "./holders";
 import { clockText } from "../plot";
 
 /** Draws again whenever the feed changes. */
@@ -13,6 +14,31 @@ export function useLive(live: Live): void {
 }
 
 const agoText = (ms: number): string => `${formatDuration(Math.max(1000, Math.round(ms / 1000) * 1000))} ago`;
+
+/** What holds the memory: searched when the button is pressed, and never before. */
+function Holders({ app, live }: { app: App; live: Live }) {
+  const search = useMemo(() => new HolderSearch(live), [live]);
+  const [, draw] = useState(0);
+  useEffect(() => search.listen(() => draw((count) => count + 1)), [search]);
+  const { state, percent, message, at } = search.status;
+  const series = app.model.report.series.find(({ kind }) => kind === "holders");
+  const isThere = state === "done" && series !== undefined && series.snapshots.length > 0;
+  useEffect(() => {
+    if (!isThere || !search.isWanted) return;
+    search.isWanted = false;
+    app.set({ metric: "holders/held_space", view: "flame", zoom: [], selected: -1 });
+  }, [isThere, at]);
+  return (
+    <>
+      <button disabled={live.isOver || state === "running"} onClick={() => search.start()} title="Reads all memory of the program once, without stopping it: 2 to 4 s of CPU for each GiB">
+        {state === "running" ? `Reading memory, ${percent} %` : at > 0 ? "Find holders again" : "Find holders"}
+      </button>
+      <span role="status" data-testid="holders-state" data-state={state} class={state === "failed" ? "live-failed" : "muted"}>
+        {state === "failed" ? `Not found: ${message}` : at > 0 ? `Holders as of ${clockText(at, true)}` : ""}
+      </span>
+    </>
+  );
+}
 
 export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () => void }) {
   useLive(live);
@@ -56,6 +82,7 @@ export function LiveBar({ app, live, keep }: { app: App; live: Live; keep: () =>
           Compare with a moment ago
         </button>
       )}
+      <Holders app={app} live={live} />
       <button onClick={keep} title="Save all that this page has seen as a report in one file">
         Save as a file
       </button>
