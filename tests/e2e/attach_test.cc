@@ -28,6 +28,10 @@ class Attach : public Profiled {
   }
   RunResult DetachFrom(const Running& running) { return RunTool({"detach", Pid(running), "--tables", tables()}); }
   static std::string Pid(const Running& running) { return std::to_string(running.pid()); }
+  // Whether the tool may trace this process: only its ancestors may, where kernel.yama.ptrace_scope is 1.
+  static bool IsPermitted(const Running& running) {
+    return RunTool({"doctor", Pid(running), "--attach"}).out.find("the kernel does not permit it") == std::string::npos;
+  }
   // The program answers a line, and has made no mistake.
   static void ExpectWorks(Running& running, int* lines) {
     running.Write("line\n");
@@ -64,6 +68,7 @@ class Attach : public Profiled {
 TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   Line(running, 1);  // 10 blocks stay
   const std::string before = ReadOnlyBytes(running);
 
@@ -93,6 +98,7 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
 TEST_F(Attach, ManyTimesUnderLoad) {
   Running running(CommandFor(Launch::kBare, {"checked_threads"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   int lines = 0;
   const int times = Full() ? 100 : 10;
   for (int i = 0; i < times; ++i) {
@@ -113,6 +119,7 @@ TEST_F(Attach, ManyTimesUnderLoad) {
 TEST_F(Attach, ForATimeThenDetaches) {
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   const RunResult r = AttachTo(running, {"--for", "1ms"});
   EXPECT_TRUE(r.exited(0)) << r.Describe();
   EXPECT_THAT(r.err, HasSubstr("attached, "));
@@ -171,6 +178,7 @@ bool KilledAtStep(const std::vector<std::string>& arguments, int step) {
 TEST_F(Attach, KilledAtAnyStepLeavesTheProgramRunning) {
   Running running(CommandFor(Launch::kBare, {"checked_threads"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   int lines = 0, kills = 0;
   // Each step is a beginning or an end of a call. The others come with HOLDFAST_TEST_FULL=1.
   for (int step = 1; step < 200; step += Full() ? 1 : 6) {
@@ -205,6 +213,7 @@ TEST_F(Attach, IsRefusedWithTheReason) {
   }
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   {
     const Tracer tracer(running.pid());
     if (!tracer.attached()) GTEST_SKIP() << "the system forbids to trace processes";
