@@ -13,6 +13,7 @@
 #include "report/builder/describe_scan.h"
 #include "report/builder/profile_builder.h"
 #include "report/fleet/live/live_process.h"
+#include "report/fleet/live/thread_ticker.h"
 #include "report/observe/observe.h"
 #include "report/page/report_builder.h"
 #include "report/profile/lock_record_limits.h"
@@ -31,6 +32,7 @@ uint64_t FingerprintOf(const ProcessState& state) {
     const bool is_idle = HasNoHolder(wait.kind) || wait.kind == WaitKind::kFutex;
     hash = absl::HashOf(hash, wait.place, wait.owner, wait.holder, is_idle ? 0 : state.table->monotonic_ns);
   }
+  if (state.thread_times != nullptr) hash = absl::HashOf(hash, state.thread_times->looks);
   return hash;
 }
 
@@ -48,9 +50,10 @@ class LiveFeeds::Feed {
     if (answer_.data != nullptr && held.number == held_ && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
     const Clock::time_point asked = Clock::now();
     const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
-    const absl::StatusOr<ProcessState> state =
+    absl::StatusOr<ProcessState> state =
         observer_.Observe(process.table, {.waits = true, .threads = ThreadsWanted::kYes, .mappings = true});
     if (!state.ok()) return state.status();
+    if (process.table.WantsWall()) (void)ticker_.AddTo(process, &*state);  // a failure leaves the kind out
     uint64_t growth_version = 0;
     const std::vector<WatchedGrowth> growths =
         growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);
@@ -98,6 +101,14 @@ class LiveFeeds::Feed {
       file.profile = std::move(profile);
       builder.Add(file, false, true);
     }
+    if (state.thread_times != nullptr) {
+      auto profile = std::make_shared<Profile>(BuildWallProfile(state));
+      is_whole_ = names_->Give(state, ProfileKind::kBlock, profile.get()) && is_whole_;
+      ProfileFile file =
+          DescribeFile(fmt::format("{}.{}.wall.pb.gz", process.table.program(), PidOf(process)), *profile);
+      file.profile = std::move(profile);
+      builder.Add(file, false, true);
+    }
     for (const WatchedGrowth& growth : growths) {
       if (growth.page.snapshots > 0) builder.AddGrowths(growth.page);
     }
@@ -109,6 +120,7 @@ class LiveFeeds::Feed {
   HolderSearches* const holders_;
   std::mutex mutex_;  // guards what follows
   ProcessObserver observer_;
+  ThreadTicker ticker_;
   LiveAnswer answer_;
   uint64_t fingerprint_ = 0, answers_ = 0, held_ = 0;
   bool is_whole_ = false;  // no source line is missing for lack of time
