@@ -12,7 +12,7 @@ namespace holdfast {
 
 bool BeginAttached() {
   ThreadState& thread = thread_state;
-  if (table() == nullptr) {
+  if (CurrentTable() == nullptr) {
     if (!EnterSlow(thread)) return false;
     Mute(thread);
     SharedTable* made = GetTable();

@@ -204,9 +204,9 @@ void RecordUnseenFree(const void* block) {
 }
 
 void ForgetSamples() {
-  SharedTable* recorded = table();
-  if (recorded == nullptr) return;
-  VisitLive(recorded, [](SharedTable* of, uintptr_t address) {
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;
+  VisitLive(table, [](SharedTable* of, uintptr_t address) {
     const TakenLive taken = TakeLive(of, address, -1);
     if (taken.key == nullptr) return;
     const LiveSample sample = taken.sample;
