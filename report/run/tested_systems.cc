@@ -19,6 +19,8 @@ constexpr TestedSystem kSystems[] = {
      "scripts/systems: heap, locks, exceptions, plugins, late threads; .deb, tree and wheel; "
      "a quarter of the end-to-end tests",
      "2026-11-27"},
+    {"glibc built from its sources", "glibc 2.28",
+     "heap, mutexes, conditions, late threads, fork, start through ld.so; run, top, locks, doctor", "2026-11-27"},
     {"Alpine 3.23", "musl 1.2.5",
      "the library: heap, locks of every kind, busybox, curl; profiles written from outside; with its linker also C++ "
      "(libstdc++) and Rust: heap, locks, threads, exceptions, panics",
