@@ -12,13 +12,15 @@
 
 namespace holdfast {
 
-void RedirectEntries() {
-  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
+bool RedirectEntries() {
+  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed))
+    return false;
   const link_map* map = FirstObject();
-  if (map == nullptr) return;
+  if (map == nullptr) return false;
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
-  if (FindSymbol(symbols, "malloc", IsDefinition) == nullptr) return;
+  if (FindSymbol(symbols, "malloc", IsDefinition) == nullptr) return false;
   SetExecutableFlags(ToModuleFlags({EntryReason::kOtherProcessor, 0, 0}));
+  return false;
 }
 
 }  // namespace holdfast

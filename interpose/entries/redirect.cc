@@ -237,16 +237,17 @@ void Redirect(Work* work) {
 
 }  // namespace
 
-void RedirectEntries() {
-  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
+bool RedirectEntries() {
+  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed))
+    return false;
   // Most executables have no allocator: a look at their imports.
   const link_map* map = FirstObject();
-  if (map == nullptr) return;
+  if (map == nullptr) return false;
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   SymbolList imported = ExportedBy(symbols);
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
-  if (!plain && !MayHaveOwnAllocator(imported)) return;
+  if (!plain && !MayHaveOwnAllocator(imported)) return false;
   const auto imports = [&imported](const char* name) {
     for (size_t i = 0; i < imported.count; ++i) {
       const Elf64_Sym& symbol = imported.symbols[i];
@@ -254,9 +255,9 @@ void RedirectEntries() {
     }
     return false;
   };
-  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return;
+  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return false;
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
-  if (work == nullptr) return;
+  if (work == nullptr) return false;
   Redirect(work);
   const EntryOutcome outcome = work->plan.outcome;
   work->file.Close();
@@ -264,6 +265,7 @@ void RedirectEntries() {
   // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.
   if (outcome.is_redirected() && process.options.heap_interval != 1) process.samples_need_counters = true;
   if (outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(outcome));
+  return outcome.is_redirected();
 }
 
 }  // namespace holdfast

@@ -6,8 +6,8 @@
 namespace holdfast {
 
 // Call once, in the constructor, when the shim is ready: the program must have one thread. All or nothing: if anything
-// fails, the executable is as it was. The outcome goes into the executable's Module.
-void RedirectEntries();
+// fails, the executable is as it was, and the answer is false. The outcome goes into the executable's Module.
+bool RedirectEntries();
 
 }  // namespace holdfast
 

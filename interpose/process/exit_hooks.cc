@@ -35,7 +35,7 @@ struct Wrapped {
   void* object;
 };
 constexpr int kMaxWrapped = 64;  // those after it run unwrapped: what they free is missing in the snapshot
-constinit Wrapped wrapped[kMaxWrapped];
+constinit Wrapped wrapped[kMaxWrapped] = {};
 constinit int wrapped_count = 0;
 
 void RunWrapped(void* given) {
@@ -49,15 +49,18 @@ bool IsMainThread() { return RawSyscall(SYS_gettid) == RawSyscall(SYS_getpid); }
 }  // namespace
 
 void NoteThreadEnd() {
-  if (IsMainThread()) main_thread_may_end = true;
+  // Without system calls where possible: a filter may forbid them.
+  if (main_thread != 0) return NoteCancellation(pthread_self());
+  if (!passes_through && !no_system_calls.load(std::memory_order_relaxed) && IsMainThread()) main_thread_may_end = true;
 }
 void NoteCancellation(pthread_t thread) {
   if (pthread_equal(thread, main_thread) != 0) main_thread_may_end = true;
 }
 
 void WatchReturnFromMain() {
+  if (!IsMainThread()) return;
   main_thread = pthread_self();
-  if (IsFound(reinterpret_cast<const void*>(real.__cxa_thread_atexit_impl)) && IsMainThread())
+  if (IsFound(reinterpret_cast<const void*>(real.__cxa_thread_atexit_impl)))
     real.__cxa_thread_atexit_impl(OnMainThreadEnd, nullptr, &__dso_handle);
 }
 
@@ -67,7 +70,8 @@ extern "C" {
 
 HOLDFAST_EXPORT int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* module) noexcept {
   if (UNLIKELY(!Ready())) return -1;
-  if (!passes_through && wrapped_count < kMaxWrapped && IsMainThread()) {
+  if (!passes_through && wrapped_count < kMaxWrapped && !no_system_calls.load(std::memory_order_relaxed) &&
+      IsMainThread()) {
     Wrapped* const entry = &wrapped[wrapped_count++];
     *entry = {destructor, object};
     return real.__cxa_thread_atexit_impl(RunWrapped, entry, module);

@@ -206,15 +206,20 @@ const char* const* InitialEnvironment() {
 }
 
 __attribute__((constructor)) void Constructor() {
-  if (stage == Stage::kBefore) loaded_late = IsLoadedLate();
+  if (stage == Stage::kBefore) loaded_late = IsLoadedLate() && !ReachedByAll();
   if (loaded_late) return;
   Ready();
   InstallSnapshotSignal();
   BindOwnNames();
   BindOpenMp();
-  // Before the redirection: libc's record is no block of the program's.
-  if (!passes_through && !owns_malloc) WatchReturnFromMain();
-  RedirectEntries();
+  // libc takes a record from the program's allocator. An allocator that is known and redirected can serve it now; any other
+  // may need something that the program does first.
+  if (RedirectEntries() && !passes_through && !owns_malloc) {
+    const bool was_muted = thread_state.muted;
+    Mute(thread_state);  // the record is no block of the program's
+    WatchReturnFromMain();
+    thread_state.muted = was_muted;
+  }
   RegisterHandlers();
   if (!passes_through) BeginCpuSamples();
 }
@@ -275,7 +280,17 @@ HOLDFAST_COLD bool ReadySlow() {
 void StartLate(const char* const* variables) {
   if (stage != Stage::kBefore) return;
   late_variables = variables;
-  if (ReadySlow() && !passes_through) RegisterHandlers();
+  // The list of objects must not change while it is read: dl_iterate_phdr holds the dynamic linker's lock for it.
+  using Visitor = int (*)(dl_phdr_info*, size_t, void*);
+  const auto visit_all = reinterpret_cast<int (*)(Visitor, void*)>(FindFunction("dl_iterate_phdr"));
+  if (visit_all == nullptr) return;
+  bool ready = false;
+  const Visitor start = [](dl_phdr_info*, size_t, void* to) {
+    *static_cast<bool*>(to) = ReadySlow();
+    return 1;
+  };
+  visit_all(start, &ready);
+  if (ready && !passes_through) RegisterHandlers();
 }
 
 }  // namespace holdfast

@@ -40,8 +40,11 @@ static bool IsExporterStalled(SharedTable& table, ExporterProgress* progress) {
                              table.header()->exporter_pid.load(std::memory_order_relaxed));
 }
 
+// Threads that wait in AwaitProfile. A signal handler or another thread may end the process meanwhile: it waits, too.
+static constinit std::atomic<int> awaiting{0};
+
 // Asks for the last profile, and waits for it. `moment`: what the profile shows.
-static void AwaitProfile(SharedTable& table, ExitMoment moment) {
+static void AskAndAwait(SharedTable& table, ExitMoment moment) {
   TableHeader& head = *table.header();
   if (moment != ExitMoment::kNone) SettleLocks();  // as AwaitLastProfile has done
   const bool is_served = StartExporter();
@@ -65,6 +68,12 @@ static void AwaitProfile(SharedTable& table, ExitMoment moment) {
     steps_unserved = ExporterIsAlive(waited_ns) ? 0 : steps_unserved + 1;
     if (IsExporterStalled(table, &progress)) return;
   }
+}
+
+static void AwaitProfile(SharedTable& table, ExitMoment moment) {
+  awaiting.fetch_add(1);
+  AskAndAwait(table, moment);
+  awaiting.fetch_sub(1);
 }
 
 static bool HasOtherThreads() {
@@ -147,8 +156,9 @@ void AwaitLastProfile() {
   LookAtFreeCallsMuted();
   // Whoever stopped the program's whole group of processes may have stopped the exporter, too.
   if (silent) return;
-  // Before the exit handlers, or at_quick_exit and then _exit.
-  if (head.exit_request.load(std::memory_order_relaxed) != 0) return;
+  // Somebody has waited: before the exit handlers, or at_quick_exit and then _exit.
+  const bool was_asked = head.exit_request.load(std::memory_order_relaxed) != 0;
+  if (was_asked && (head.exported.load(std::memory_order_acquire) != 0 || awaiting.load() == 0)) return;
   AwaitLeakCheck(head);
   AwaitProfile(*table, ExitMoment::kNone);
 }
