@@ -120,10 +120,18 @@ void ChangeEntry(const ImportingObject& object, const ImportEntry& entry, void* 
   }
 }
 
+// Whether entries may be in read-only text.
+bool RelocatesText(const link_map* map) {
+  for (const Elf64_Dyn* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_TEXTREL || (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_TEXTREL) != 0)) return true;
+  }
+  return false;
+}
+
 void ChangeAll(Pass* pass) {
   for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
     ImportingObject object;
-    if (map->l_ld == nullptr || !DescribeImports(map, &object) || IsOwnLibrary(object)) continue;
+    if (map->l_ld == nullptr || RelocatesText(map) || !DescribeImports(map, &object) || IsOwnLibrary(object)) continue;
     VisitEntries(object, ChangeEntry, pass);
   }
 }
@@ -138,8 +146,9 @@ struct Change {
 int ChangeUnderLock(dl_phdr_info*, size_t, void* given) {
   auto* change = static_cast<Change*>(given);
   const int turns = static_cast<int>(sizeof kTurns / sizeof *kTurns);
-  for (int i = 0; i < turns; ++i) {
-    Pass pass = {kTurns[change->restores ? turns - 1 - i : i], change->restores, 0};
+  // A thread that was binding an entry meanwhile may have stored the real function over the wrapper: a second round finds it.
+  for (int i = 0; i < (change->restores ? turns : 2 * turns); ++i) {
+    Pass pass = {kTurns[change->restores ? turns - 1 - i : i % turns], change->restores, 0};
     ChangeAll(&pass);
     change->changed += pass.changed;
   }

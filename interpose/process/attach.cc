@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include <atomic>
+
 #include "interpose/base/attached_imports.h"
 #include "interpose/base/readiness.h"
 #include "sampler/contract/attach_call.h"
@@ -16,6 +18,8 @@ namespace holdfast {
 namespace {
 
 constinit bool is_attached = false, was_attached = false;
+// A tool that gave up may have left a call that still waits for the dynamic linker.
+constinit std::atomic<bool> is_busy{false};
 
 AttachResult Begin(const AttachCall& call) {
   if (!was_attached) {
@@ -51,13 +55,14 @@ extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
   const int kept = errno;
   if (!loaded_late) {
     call->result = AttachResult::kPreloaded;
-  } else if (thread_state.muted) {
+  } else if (thread_state.muted || is_busy.exchange(true, std::memory_order_acquire)) {
     call->result = AttachResult::kThreadIsBusy;
   } else {
     // The thread is on a borrowed stack. Nothing that it learns about its stack here may stay.
     const ThreadState before = thread_state;
     call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
     thread_state = before;
+    is_busy.store(false, std::memory_order_release);
   }
   errno = kept;
 }

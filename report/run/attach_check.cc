@@ -186,11 +186,32 @@ class Checker {
       Refuse("allocator",
              "its executable has an allocator of its own, which can only be redirected at the start. Start it with "
              "holdfast run");
+    } else if (const std::string second = SecondAllocator(); !second.empty()) {
+      Refuse("allocator",
+             fmt::format("{} has an allocator beside the one that the program uses: blocks of one must not "
+                         "be freed by the other",
+                         second));
     } else if (linked.is_there) {
       check_.findings.Note("allocator", "its executable has an allocator of its own beside malloc, which is not seen");
     } else {
       Ok("allocator", "calls of malloc pass entries that can be redirected");
     }
+  }
+
+  // Returns an object that defines malloc behind another one in search order, such as a plugin with an allocator of its own
+  // (RTLD_DEEPBIND); "" if there is none. libc is the last allocator.
+  std::string SecondAllocator() const {
+    bool found = false;
+    for (const std::string& object : objects_) {
+      const std::string_view name = BaseName(object);
+      if (name.starts_with("libholdfast.so") || name.starts_with("ld-")) continue;
+      const auto names = ReadDynamicNames(root_ + object);
+      if (!names.ok() || !names->defines.contains("malloc")) continue;
+      const bool is_libc = name.starts_with("libc.so.") || name.starts_with("libc-2.");
+      if (found && !is_libc) return object;
+      found = true;
+    }
+    return "";
   }
 
   void Tables() {

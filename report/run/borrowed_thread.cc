@@ -364,6 +364,7 @@ BorrowedThread::~BorrowedThread() { state_->LetGo(); }
 
 uint64_t BorrowedThread::pc() const { return state_->registers.rip; }
 uint64_t BorrowedThread::sp() const { return state_->registers.rsp; }
+uint64_t BorrowedThread::thread_pointer() const { return state_->registers.fs_base; }
 int64_t BorrowedThread::call() const { return static_cast<int64_t>(state_->registers.orig_rax); }
 bool BorrowedThread::is_call_lost() const {
   return call() >= 0 && static_cast<int64_t>(state_->registers.rax) == -EINTR;
@@ -525,6 +526,7 @@ BorrowedThread::BorrowedThread(std::unique_ptr<State> state) : state_(std::move(
 BorrowedThread::~BorrowedThread() = default;
 uint64_t BorrowedThread::pc() const { return 0; }
 uint64_t BorrowedThread::sp() const { return 0; }
+uint64_t BorrowedThread::thread_pointer() const { return 0; }
 int64_t BorrowedThread::call() const { return -1; }
 bool BorrowedThread::is_call_lost() const { return false; }
 std::string BorrowedThread::WhyNotNow() const { return ""; }

@@ -59,6 +59,7 @@ class BorrowedThread {
 
   uint64_t pc() const;
   uint64_t sp() const;
+  uint64_t thread_pointer() const;
   // The system call that the stop has interrupted; −1: none.
   int64_t call() const;
   // Whether that call returns EINTR to the program because of the stop. The kernel resumes all others.

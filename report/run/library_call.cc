@@ -51,8 +51,11 @@ class Caller {
       const bool is_patient = CallerNowUs() - begun_us < kHarmlessMs * 1000;
       const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");
+      // A thread that loads a library holds the dynamic linker's lock, and may wait for the thread that would be borrowed.
+      const bool loads = std::any_of(choices.begin(), choices.end(),
+                                     [](const ThreadChoice& choice) { return choice.why == kCalledByLinker; });
       for (const ThreadChoice& choice : choices) {
-        if (!choice.why.empty() || (is_patient && choice.cost != BorrowingCost::kNothing)) continue;
+        if (loads || !choice.why.empty() || (is_patient && choice.cost != BorrowingCost::kNothing)) continue;
         absl::StatusOr<bool> called = Try(choice, code->get());
         if (!called.ok()) return called.status();
         if (*called) return outcome_;
@@ -75,7 +78,8 @@ class Caller {
     ++outcome_.stops;
     if ((*thread)->is_call_lost()) ++outcome_.lost_calls;
     why_ = (*thread)->WhyNotNow();
-    if (why_.empty()) why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->call() >= 0);
+    if (why_.empty())
+      why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
     if (!why_.empty()) return false;
     const absl::StatusOr<LibraryAnswer> answer = (*thread)->Call(code->addresses(), call_);
     thread->reset();

@@ -243,17 +243,20 @@ ProcessCode::Part ProcessCode::PartOf(uint64_t pc) const {
   return Part::kNowhere;
 }
 
-bool ProcessCode::HasStack(uint64_t sp) const {
+bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
   std::istringstream lines(ReadOfProcess(pid_, "maps"));
   for (std::string line; std::getline(lines, line);) {
     uint64_t start = 0, end = 0;
-    if (sscanf(line.c_str(), "%lx-%lx", &start, &end) == 2 && sp >= start && sp < end)
-      return sp - start >= BorrowedThread::kStackBytes;
+    if (sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2 || sp < start || sp >= end) continue;
+    // glibc keeps what the thread pointer leads to at the end of a thread's stack.
+    const bool is_own =
+        thread_pointer == 0 || line.ends_with("[stack]") || (thread_pointer >= sp && thread_pointer < end);
+    return is_own && sp - start >= BorrowedThread::kStackBytes;
   }
   return false;
 }
 
-std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, bool in_call) {
+std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
   if (!in_call) {
     switch (PartOf(pc)) {
       case Part::kLibc:
@@ -266,7 +269,7 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, bool in_call) {
         break;
     }
   }
-  if (!HasStack(sp)) return "has little stack left";
+  if (!HasStack(sp, thread_pointer)) return "has little stack left, or runs on another one than its own";
   // A walk looks at the instruction before each address, which must be in the same function.
   const StackInfo stack = stacks_.Walk(memory_, modules_, pc + 1, sp);
   if (stack.truncated) return "has a stack that cannot be walked";
@@ -276,7 +279,7 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, bool in_call) {
   // main's outermost frames are _start, in the executable, and the functions of libc that call main.
   constexpr uint64_t kLongestStart = 128;
   if (!frames.empty() && (frames.back() & kPcMask) - entry_ < kLongestStart) parts.pop_back();
-  if (std::find(parts.begin(), parts.end(), Part::kLinker) != parts.end()) return "was called by the dynamic linker";
+  if (std::find(parts.begin(), parts.end(), Part::kLinker) != parts.end()) return std::string(kCalledByLinker);
   if (std::find(parts.begin(), parts.end(), Part::kAllocator) != parts.end()) return "is inside the allocator";
   size_t first = 0;
   while (first < parts.size() && parts[first] == Part::kLibc) ++first;
@@ -306,8 +309,8 @@ std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
       if (choice.cost == BorrowingCost::kImpossible) choice.why = activity.text;
     } else {
       choice.cost = CostOf(pid, *call);
-      choice.why =
-          choice.cost == BorrowingCost::kImpossible ? activity.text : code->WhyUnsafe(call->pc, call->sp, true);
+      choice.why = code->WhyUnsafe(call->pc, call->sp, 0, true);
+      if (choice.cost == BorrowingCost::kImpossible && choice.why != kCalledByLinker) choice.why = activity.text;
     }
     choices.push_back(std::move(choice));
   }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,9 @@
 #include "report/run/borrowed_thread.h"
 
 namespace holdfast {
+
+// Why a thread that loads a library may not be borrowed, and no other thread of its process either.
+inline constexpr std::string_view kCalledByLinker = "was called by the dynamic linker";
 
 class ProcessCode {
  public:
@@ -37,7 +41,8 @@ class ProcessCode {
   const std::string& libc_path() const { return libc_path_; }
 
   // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
-  std::string WhyUnsafe(uint64_t pc, uint64_t sp, bool in_call);
+  // `thread_pointer`: 0 if it is not known.
+  std::string WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call);
 
  private:
   enum class Part : uint8_t { kProgram, kLibc, kLinker, kAllocator, kNowhere };
@@ -45,7 +50,8 @@ class ProcessCode {
   absl::Status ReadLibc(const ModuleInfo& libc);
   absl::Status FindInstructions(const ModuleInfo& libc);
   Part PartOf(uint64_t pc) const;
-  bool HasStack(uint64_t sp) const;
+  // Whether the stack has room, and is the thread's own: the place below a coroutine's may belong to something else.
+  bool HasStack(uint64_t sp, uint64_t thread_pointer) const;
 
   const pid_t pid_;
   const ProcessMemory memory_;
