@@ -56,8 +56,12 @@ std::string WithCall(std::string_view function) {
   return text;
 }
 
-// The groups of one process, by folded name.
-void AddSamplesOf(const ProfileFile& file, std::map<std::pair<std::string, std::string>, Group>* groups) {
+std::string NameOfGroup(std::string_view thread, bool each) {
+  return each ? Printable(thread) : FoldedThreadName(Printable(thread));
+}
+
+// The groups of one process, by name; by folded name without `each`.
+void AddSamplesOf(const ProfileFile& file, bool each, std::map<std::pair<std::string, std::string>, Group>* groups) {
   const Profile& profile = *file.profile;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     std::string thread, lock, holder, address;
@@ -70,10 +74,10 @@ void AddSamplesOf(const ProfileFile& file, std::map<std::pair<std::string, std::
       if (key == "holder") holder = text;
       if (key == "lock_address") address = text;
     }
-    const std::string folded = FoldedThreadName(Printable(thread));
-    Group& group = (*groups)[{file.program, folded}];
+    const std::string name = NameOfGroup(thread, each);
+    Group& group = (*groups)[{file.program, name}];
     group.program = file.program;
-    group.name = folded;
+    group.name = name;
     const int64_t ns = profile.ValuesOf(i)[0];
     const State what = StateNamed(state);
     group.ns[what] += ns;
@@ -82,12 +86,12 @@ void AddSamplesOf(const ProfileFile& file, std::map<std::pair<std::string, std::
   }
   if (!profile.records().thread_times.has_value()) return;
   for (const record::ThreadTime& one : profile.records().thread_times->thread) {
-    const auto group = groups->find({file.program, FoldedThreadName(one.name)});
+    const auto group = groups->find({file.program, NameOfGroup(one.name, each)});
     if (group != groups->end()) group->second.threads += one.threads;
   }
 }
 
-// One group for each thread; the locks are those of all threads of its name.
+// One group for each thread; the locks are those of all threads of exactly its name.
 std::vector<Group> EachThread(const ProfileFile& file,
                               const std::map<std::pair<std::string, std::string>, Group>& by_name) {
   std::vector<Group> threads;
@@ -101,7 +105,7 @@ std::vector<Group> EachThread(const ProfileFile& file,
     const int64_t times[kStates] = {one.cpu_ns,   one.runnable_ns, one.lock_ns,    one.io_ns,
                                     one.sleep_ns, one.call_ns,     one.stopped_ns, one.unknown_ns};
     std::copy(std::begin(times), std::end(times), std::begin(thread.ns));
-    const auto group = by_name.find({file.program, FoldedThreadName(one.name)});
+    const auto group = by_name.find({file.program, NameOfGroup(one.name, true)});
     if (group == by_name.end()) continue;
     if (one.lock_ns > 0) thread.locks = group->second.locks;
     // The samples know calls only by name.
@@ -141,9 +145,16 @@ std::string CallShares(const Group& group) {
 }
 
 // "8 threads worker-* spend 61 % of their time waiting for cache_mutex, held by evict()". What holds threads up comes
-// first: locks, then CPUs, then input and output.
-std::string MostImportant(const std::vector<Group>& groups) {
+// first: locks, then CPUs, then input and output. If the calls are known, the shares are of the time that was seen;
+// otherwise nearly all time is unknown.
+std::string MostImportant(const std::vector<Group>& groups, bool calls_known) {
   constexpr double kWorthSaying = 0.05;
+  const auto whole = [calls_known](const Group& group) {
+    return static_cast<double>(calls_known ? group.lived_ns() - group.ns[kNotSeen] : group.lived_ns());
+  };
+  const auto share_of = [&whole](const Group& group, State state) {
+    return group.ns[state] == 0 ? 0 : static_cast<double>(group.ns[state]) / whole(group);
+  };
   struct Choice {
     State state;
     double least;
@@ -154,7 +165,7 @@ std::string MostImportant(const std::vector<Group>& groups) {
                                {kOnCpu, kWorthSaying}}) {
     const Group* most = nullptr;
     for (const Group& group : groups) {
-      if (group.ns[choice.state] == 0 || group.ShareOf(group.ns[choice.state]) < choice.least) continue;
+      if (group.name.starts_with('[') || share_of(group, choice.state) < choice.least) continue;  // [between looks]
       if (most == nullptr || most->ns[choice.state] < group.ns[choice.state]) most = &group;
     }
     if (most == nullptr) continue;
@@ -163,7 +174,7 @@ std::string MostImportant(const std::vector<Group>& groups) {
                             : several         ? fmt::format("Threads {} spend", most->name)
                                               : fmt::format("Thread {} spends", most->name);
     const std::string share =
-        fmt::format("{:.0f} % of {} time", 100 * most->ShareOf(most->ns[choice.state]), several ? "their" : "its");
+        fmt::format("{:.0f} % of {} time", 100 * share_of(*most, choice.state), several ? "their" : "its");
     switch (choice.state) {
       case kForLock:
         return fmt::format("{} {} waiting for {}", who, share, LockText(*most));
@@ -175,10 +186,17 @@ std::string MostImportant(const std::vector<Group>& groups) {
         return fmt::format("{} {} on a CPU", who, share);
     }
   }
-  return groups.empty() ? "" : "No thread is held up: all sleep or wait for work";
+  double all = 0, idle = 0;
+  for (const Group& group : groups) {
+    all += whole(group);
+    idle += static_cast<double>(group.ns[kAsleep]) + static_cast<double>(group.ns[kInCall]);
+  }
+  if (!calls_known || 2 * idle <= all) return "";
+  return "No threads spend much of their time on a CPU, waiting for a lock or a CPU, or in input and output";
 }
 
-TextTable TableOf(std::vector<Group> groups, const ThreadsOptions& options) {
+// `unknown`: why system calls could not be read; "": they could.
+TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const ThreadsOptions& options) {
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     const auto busy = [](const Group& group) {
       return group.ns[kOnCpu] + group.ns[kWantsCpu] + group.ns[kForLock] + group.ns[kInIo];
@@ -211,11 +229,12 @@ TextTable TableOf(std::vector<Group> groups, const ThreadsOptions& options) {
                    {"holder", "", Column::kLeft, 0, 2},
                    {"calls", "calls", Column::kLeft, 0, 2, 120, true},
                    {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
-  const std::string sentence = MostImportant(groups);
+  const std::string sentence = MostImportant(groups, unknown.empty());
   if (!sentence.empty()) {
     table.header.push_back(sentence);
     table.members.push_back({"summary", JsonString(sentence)});
   }
+  if (!unknown.empty()) table.members.push_back({"calls_unknown", JsonString(unknown)});
   if (options.count != 0 && groups.size() > options.count) {
     table.header.push_back(fmt::format("showing  {} of {}", options.count, groups.size()));
     groups.resize(options.count);
@@ -268,7 +287,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
     for (const ProfileFile& file : group.files) {
       if (file.profile == nullptr || !group.Counts(file)) continue;
       files.push_back(&file);
-      AddSamplesOf(file, &by_name);
+      AddSamplesOf(file, options.each, &by_name);
       if (const auto& times = file.profile->records().thread_times; times.has_value() && !times->unknown.empty())
         unknown = Printable(times->unknown);
     }
@@ -290,7 +309,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   } else {
     for (auto& [name, group] : by_name) groups.push_back(std::move(group));
   }
-  TextTable table = TableOf(std::move(groups), options);
+  TextTable table = TableOf(std::move(groups), unknown, options);
   if (!unknown.empty()) table.header.push_back("calls    not known: " + unknown);
   Print(table, *style, out);
   return kFine;

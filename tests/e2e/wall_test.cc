@@ -1,5 +1,8 @@
 // Where the time of each thread goes, from looks from outside: what is exact, and that every part has its state, its stack,
 // its lock and its holder.
+#include <signal.h>
+#include <time.h>
+
 #include <sstream>
 
 #include "tests/support/profiled.h"
@@ -101,6 +104,52 @@ TEST_F(Wall, ThreadsBeginsWithWhatMatters) {
   EXPECT_THAT(each.out, HasSubstr("\"summary\""));
   const RunResult csv = RunTool({"threads", out(), "--format", "csv"});
   EXPECT_THAT(csv.out, HasSubstr("thread,tid,threads,lived_ns,cpu_ns,runnable_ns,lock_ns,io_ns,sleep_ns,syscall_ns,"));
+}
+
+TEST_F(Wall, CpuTimeBeforeTheFirstLookIsUnknown) {
+  constexpr int kWorkers = 2;
+  Running running(CommandFor(Launch::kPreload, {"known_wall", "0", "2", "1"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  clockid_t clock;
+  ASSERT_EQ(clock_getcpuclockid(running.pid(), &clock), 0);
+  const auto cpu_ns = [clock] {
+    timespec used = {};
+    clock_gettime(clock, &used);
+    return 1e9 * static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec);
+  };
+  ASSERT_TRUE(Eventually([&] { return cpu_ns() > 0.3e9; }, 60));
+  const double before_ns = cpu_ns();
+  const std::string pid = std::to_string(running.pid());
+  const RunResult on = RunTool({"set", pid, "wall=on", "--tables", tables()});
+  ASSERT_TRUE(on.exited(0)) << on.Describe();
+  const auto is_seen = [&] {
+    RunTool({"dump", pid, "--tables", tables()});
+    const std::vector<Decoded> files = Newest(out(), "wall");
+    return !files.empty() && SumOf(files[0], "worker-", "cpu") > 0;
+  };
+  ASSERT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
+  const Decoded profile = Only();
+  EXPECT_LT(SumOf(profile, "worker-", "cpu"), cpu_ns() - before_ns + kWorkers * kTickNs) << profile.Summary();
+  EXPECT_GT(SumOf(profile, "worker-", "unknown"), before_ns / 2) << profile.Summary();
+  running.Write("\n");
+  running.Wait();
+}
+
+TEST_F(Wall, AThreadThatIsStoppedInsideASystemCallIsStopped) {
+  Running running(CommandFor(Launch::kPreload, {"known_wall", "0", "1"}, {{"wall", "yes"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  // A helper nearly always is in a system call.
+  const auto is_helper_seen = [&](const std::string& state) {
+    RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
+    const std::vector<Decoded> files = Newest(out(), "wall");
+    return !files.empty() && SumOf(files[0], "helper-", state) > 0;
+  };
+  ASSERT_TRUE(Eventually([&] { return is_helper_seen(""); }, 60)) << AllSummaries();
+  running.Signal(SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return is_helper_seen("stopped"); }, 60)) << AllSummaries();
+  running.Signal(SIGCONT);
+  running.Write("\n");
+  running.Wait();
 }
 
 TEST_F(Wall, IsNotRecordedUnlessItIsRequested) {

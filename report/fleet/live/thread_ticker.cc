@@ -60,10 +60,12 @@ void ThreadTicker::Run() {
       watched->looks.Look(watched->table);
       next_ns = std::min(next_ns, watched->looks.next_ns());
     }
-    if (next_ns == INT64_MAX) {
+    if (watched_.empty()) {
       changed_.wait(lock);
     } else {
-      changed_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(next_ns - NowNs(), kMs)));
+      // INT64_MAX: all processes have ended, and only need to be forgotten.
+      const int64_t wait_ns = std::clamp<int64_t>(next_ns - NowNs(), kMs, kForgottenAfter);
+      changed_.wait_for(lock, std::chrono::nanoseconds(wait_ns));
     }
   }
 }

@@ -3,8 +3,8 @@
 //   ThreadTicker ticker;
 //   ticker.AddTo(process, &state);    the first call begins to look at the process's threads; later ones have more
 //
-// What a process did before the first call is not seen. A process is forgotten when it has ended, or when nobody has asked
-// for ten minutes. Any thread.
+// What a process did before the first call is not seen. A process is forgotten when nobody has asked for ten minutes.
+// Any thread.
 #ifndef HOLDFAST_REPORT_FLEET_LIVE_THREAD_TICKER_H_
 #define HOLDFAST_REPORT_FLEET_LIVE_THREAD_TICKER_H_
 

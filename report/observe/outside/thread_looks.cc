@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -97,6 +98,16 @@ ThreadDoes DoesOf(int64_t call) {
   }
 }
 
+// Returns whether the last call failed because this process has no descriptors or memory left: try again later.
+bool LacksDescriptors() { return errno == EMFILE || errno == ENFILE || errno == ENOMEM; }
+
+// The rest of the descriptors is for everything else that this process does.
+int MostDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+  return static_cast<int>(std::min<rlim_t>(kMaxDescriptors, limit.rlim_cur / 4));
+}
+
 // A wait for something that threads hold. A futex may be a lock or an event: it is one of the other system calls.
 bool IsForLock(WaitKind kind) {
   return kind == WaitKind::kMutex || IsRwlock(kind) || kind == WaitKind::kSpin || kind == WaitKind::kCustom;
@@ -140,9 +151,11 @@ class ThreadLooks::Looker {
     // The directory has a link for each thread, and two more.
     const bool is_there = fstat(tasks_.get(), &info) == 0;
     if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List(now_ns);
+    if (!unseen_before_.has_value() && !threads_.empty()) FindUnseen();
     const int64_t cost = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
     next_ns_ = now_ns + std::max(std::uniform_int_distribution<int64_t>(kMeanStep / 2, 3 * kMeanStep / 2)(random_),
                                  kShareOfThreadLooks * cost);
+    if (ended_process_) next_ns_ = INT64_MAX;
   }
 
   std::shared_ptr<const ThreadTimes> TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
@@ -300,6 +313,8 @@ class ThreadLooks::Looker {
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), [](DIR* directory) {
       return directory != nullptr ? closedir(directory) : 0;
     });
+    if (listing == nullptr && copy >= 0) close(copy);
+    if (listing == nullptr && tasks_.valid() && LacksDescriptors()) return;
     while (const dirent* entry = listing != nullptr ? readdir(listing.get()) : nullptr) {
       pid_t id = 0;
       if (!absl::SimpleAtoi(entry->d_name, &id)) continue;
@@ -316,11 +331,12 @@ class ThreadLooks::Looker {
     if (other_namespace_ && !added.empty()) {
       for (const auto& [id, as_process_sees] : ThreadsOf(pid_, true)) inner.emplace(id, as_process_sees);
     }
+    static const int most_descriptors = MostDescriptors();
     for (const pid_t id : added) {
       Thread thread;
       thread.id = id;
       thread.time.id = other_namespace_ ? inner[id] : static_cast<uint32_t>(id);
-      if (descriptors + 2 <= kMaxDescriptors) {
+      if (descriptors + 2 <= most_descriptors) {
         thread.schedstat = CountedFile(OpenOfTask(id, "schedstat"));
         thread.syscall = CountedFile(OpenOfTask(id, "syscall"));
       }
@@ -339,6 +355,7 @@ class ThreadLooks::Looker {
   }
   // Returns the text in `buffer_`; empty: it cannot be read, and errno says why.
   const char* ReadOfTask(const Thread& thread, const CountedFile& kept, const char* name) {
+    errno = 0;
     FileDescriptor opened;
     if (!kept.file().valid()) opened = FileDescriptor(OpenOfTask(thread.id, name));
     const int fd = kept.file().valid() ? kept.file().get() : opened.get();
@@ -361,8 +378,12 @@ class ThreadLooks::Looker {
   // Returns false if the thread has ended.
   bool LookAt(Thread* thread, int64_t now_ns) {
     const std::optional<Schedule> schedule = ReadSchedule(*thread);
+    if (!schedule.has_value() && LacksDescriptors()) return true;
+    // Some kernels have zeros for all threads. A new thread that has not run yet is listed again at the next look.
+    const bool has_run = !schedule.has_value() || schedule->turns != 0;
+    if (!has_run && thread->id == pid_ && unknown_.empty()) unknown_ = "this kernel does not count when threads run";
     // Without descriptors, a new thread may have the id of an ended one.
-    if (!schedule.has_value() || schedule->cpu_ns < thread->schedule.cpu_ns ||
+    if (!schedule.has_value() || !has_run || schedule->cpu_ns < thread->schedule.cpu_ns ||
         schedule->turns < thread->schedule.turns) {
       thread->is_gone = true;
       return false;
@@ -380,14 +401,17 @@ class ThreadLooks::Looker {
     }
     thread->skip = thread->unchanged >= kVeryQuiet ? 7 : thread->unchanged >= kQuiet ? 3 : 0;
     if (is_first) {
-      // CPU time and waits for a CPU are exact from the start on.
+      // The thread has lived at least as long as it ran and waited: its start is known only to a hundredth of a second.
       thread->began_ns = std::min(thread->began_ns, now_ns - static_cast<int64_t>(std::min<uint64_t>(
                                                                  schedule->cpu_ns + schedule->waited_ns, 1ULL << 60)));
       thread->last_ns = now_ns;
       if (thread->began_ns < first_look_ns_ - kUnseenPast) {
-        const double past = thread->lived_ns() - static_cast<double>(schedule->cpu_ns + schedule->waited_ns);
-        if (past > 0) Give(thread, unknown_state_, past);
-        thread->blocked_ns += std::max(0.0, past);
+        // The whole past is unknown, also its CPU time: otherwise a long life hides what the looks see.
+        const auto ran = static_cast<double>(schedule->cpu_ns + schedule->waited_ns);
+        Give(thread, unknown_state_, thread->lived_ns());
+        thread->blocked_ns += std::max(0.0, thread->lived_ns() - ran);
+        thread->cpu_ns = schedule->cpu_ns;
+        thread->waited_ns = schedule->waited_ns;
       } else {
         Credit(thread, thread->state, static_cast<double>(now_ns - thread->began_ns) / 2);
       }
@@ -496,7 +520,13 @@ class ThreadLooks::Looker {
       // The kernel brings schedstat up to date at ticks.
       if (thread.state == kRan) seen += kLongestTick;
     }
-    unseen_cpu_ns_ = std::max(unseen_cpu_ns_, static_cast<double>(of_process - seen));
+    const auto unseen = static_cast<double>(of_process - seen);
+    if (!unseen_before_.has_value()) {
+      const auto first = threads_.find(pid_);
+      const bool since_start = first != threads_.end() && first->second.began_ns >= first_look_ns_ - kUnseenPast;
+      unseen_before_ = since_start ? 0 : std::max(0.0, unseen);
+    }
+    unseen_cpu_ns_ = std::max(unseen_cpu_ns_, unseen - *unseen_before_);
   }
 
   // ---- One look at a thread that has run ----
@@ -505,7 +535,7 @@ class ThreadLooks::Looker {
     const char* text = ReadOfTask(*thread, thread->syscall, "syscall");
     if (*text == '\0') {
       if (errno == ESRCH) return thread->state;
-      if (unknown_.empty()) unknown_ = WhyUnreadable(LookRightsFor(pid_), pid_, "threads");
+      if (unknown_.empty() && !LacksDescriptors()) unknown_ = WhyUnreadable(LookRightsFor(pid_), pid_, "threads");
       return unknown_state_;
     }
     if (*text == 'r') return kRan;  // "running"
@@ -516,12 +546,17 @@ class ThreadLooks::Looker {
     for (size_t i = in_call ? 0 : 6; i < words.size(); ++i) words[i] = strtoull(next, &next, 16);
     if (in_call) {
       state.does = DoesOf(state.call);
-      if (state.call == SYS_futex) FindWait(*thread, &state);
+      if (const char letter = StateLetter(*thread); letter == 'T' || letter == 't') {
+        state.does = ThreadDoes::kStopped;  // during the call
+      } else if (state.call == SYS_futex) {
+        FindWait(*thread, &state);
+      }
       if (state.does != ThreadDoes::kCall) state.call = -1;
     } else {
-      // Stopped, or waits for a page.
+      // Stopped, waits for a page, or has ended while other threads still run.
       const char letter = StateLetter(*thread);
       if (letter == 'R') return kRan;
+      if (letter == 'Z' || letter == 'X') return unknown_state_;
       state.does = letter == 'T' || letter == 't' ? ThreadDoes::kStopped : ThreadDoes::kIo;
       state.call = -1;
     }
@@ -756,6 +791,8 @@ class ThreadLooks::Looker {
   absl::flat_hash_map<uint32_t, ThreadTime> sums_;  // by name
   uint64_t ended_cpu_ns_ = 0;
   double unseen_cpu_ns_ = 0, unknown_tails_ns_ = 0;
+  // The CPU time of threads that ended before the first look, if the process began long before. Nothing: not found yet.
+  std::optional<double> unseen_before_;
   const int64_t lane_start_ns_, lane_start_wall_ns_;
   int64_t bin_ns_ = kFirstBin;
 };

@@ -33,7 +33,7 @@ namespace holdfast {
 enum class ThreadDoes : uint8_t {
   kCpu,       // runs
   kRunnable,  // waits for a CPU
-  kLock,      // waits for a lock: a mutex, reader-writer or spin lock, a futex or custom lock
+  kLock,      // waits for a lock: a mutex, a reader-writer lock or a custom lock
   kIo,        // reads, writes or sends, or waits for a page of a file
   kSleep,     // nanosleep, pause
   kCall,      // another system call
@@ -74,7 +74,8 @@ struct ThreadTimes {
   std::vector<ThreadTimeRow> rows;
   std::vector<ThreadTime> threads;
   uint64_t looks = 0;
-  double unseen_cpu_ns = 0;  // CPU time of threads between their last look and their end, and of threads never seen
+  // CPU time since the first look: of threads between their last look and their end, and of threads never seen.
+  double unseen_cpu_ns = 0;
   int64_t lane_start_wall_ns = 0, lane_step_ns = 0;
   std::string unknown;  // why system calls cannot be read; "": they can
 };
