@@ -132,7 +132,11 @@ test("What holds the memory is searched on request only, and is what holdfast ho
   assert.ok(summary.includes(name.replace("(anonymous namespace)::", "")), `${name} ${retained}: ${summary}`);
   // The result stays while the page lives on, and another search replaces it.
   await answers(2);
-  await page.evaluate(() => (location.hash = "view=functions&metric=holders/held_space"));
+  // The page writes its address, too, at any time.
+  await until(() => {
+    if (!location.hash.includes("view=functions")) location.hash = "view=functions&metric=holders/held_space";
+    return document.querySelector("[data-testid=functions]") !== null;
+  });
   await page.getByTestId("functions").getByText("kept_map").first().waitFor();
   const again = page.waitForResponse((response) => response.request().method() === "POST");
   await page.getByRole("button", { name: "Find holders again" }).click();
