@@ -36,7 +36,7 @@ uint64_t EndedFiles::Shrink(const OutputFolder& output, uint64_t max_bytes, uid_
   uint64_t removed = 0;
   auto& [files, look_at] = files_[user];
   if (files.size() >= look_at) {
-    std::erase_if(files, [&](const ProfileName& name) { return !output.Has(name); });
+    output.DropGone(&files);
     look_at = std::max<size_t>(1024, files.size() * 2);
   }
   while (max_bytes != 0 && !files.empty() && output.bytes() > max_bytes) {

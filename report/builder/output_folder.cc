@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

@@ -13,6 +13,7 @@
 #define HOLDFAST_REPORT_BUILDER_OUTPUT_FOLDER_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -81,7 +82,11 @@ class OutputFolder {
   // Lists the profiles of this program and pid, by name.
   std::vector<Entry> ListOf(const std::string& program, uint32_t pid) const;
 
-  bool Has(const ProfileName& name) const { return Find(&Current(), name).has_value(); }
+  // Removes the names of files that no longer exist from `names`.
+  void DropGone(std::deque<ProfileName>* names) const {
+    Listing& now = Current();
+    std::erase_if(*names, [&now](const ProfileName& name) { return !Find(&now, name).has_value(); });
+  }
 
   // Frees the memory of the listing until it is needed again.
   void ForgetListing() const { listing_.reset(); }

@@ -19,8 +19,9 @@ TEST(TestedSystems, EqualTheReadmes) {
   bool inside = false;
   const std::regex link(R"(\[([^\]]*)\]\([^)]*\))");
   for (std::string line; std::getline(readme, line);) {
-    inside = line.starts_with("| system (") || (inside && line.starts_with("|"));
-    if (inside) rows.push_back(std::regex_replace(line, link, "$1"));
+    inside = line.starts_with("| system |") || (inside && line.starts_with("|"));
+    // The tool runs on x86-64 only.
+    if (inside && !line.starts_with("| arm64")) rows.push_back(std::regex_replace(line, link, "$1"));
   }
   ASSERT_GT(rows.size(), 3u);
   rows.erase(rows.begin(), rows.begin() + 2);  // the head
