@@ -12,15 +12,13 @@
 
 namespace holdfast {
 
-bool RedirectEntries() {
-  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed))
-    return false;
+void RedirectEntries(void (*)()) {
+  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
   const link_map* map = FirstObject();
-  if (map == nullptr) return false;
+  if (map == nullptr) return;
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
-  if (FindSymbol(symbols, "malloc", IsDefinition) == nullptr) return false;
+  if (FindSymbol(symbols, "malloc", IsDefinition) == nullptr) return;
   SetExecutableFlags(ToModuleFlags({EntryReason::kOtherProcessor, 0, 0}));
-  return false;
 }
 
 }  // namespace holdfast

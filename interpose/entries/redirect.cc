@@ -200,7 +200,7 @@ int FirstChanged(const Work& work) {
   return -1;
 }
 
-void Redirect(Work* work) {
+void Redirect(Work* work, void (*before)()) {
   EntryPlan& plan = work->plan;
   const link_map* map = FirstObject();
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
@@ -228,6 +228,7 @@ void Redirect(Work* work) {
   for (int i = 0; i < plan.site_count; ++i) {
     if (plan.sites[i].moves_call && HasShadowStack()) return refuse(EntryReason::kCalls, i);
   }
+  before();
   if (!HasOneThread()) return refuse(EntryReason::kThreads, -1);
   const SignalsBlocked blocked;
   const EntryReason redirected = plan.outcome.reason, written = WriteAll(work);
@@ -237,17 +238,16 @@ void Redirect(Work* work) {
 
 }  // namespace
 
-bool RedirectEntries() {
-  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed))
-    return false;
+void RedirectEntries(void (*before)()) {
+  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
   // Most executables have no allocator: a look at their imports.
   const link_map* map = FirstObject();
-  if (map == nullptr) return false;
+  if (map == nullptr) return;
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   SymbolList imported = ExportedBy(symbols);
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
-  if (!plain && !MayHaveOwnAllocator(imported)) return false;
+  if (!plain && !MayHaveOwnAllocator(imported)) return;
   const auto imports = [&imported](const char* name) {
     for (size_t i = 0; i < imported.count; ++i) {
       const Elf64_Sym& symbol = imported.symbols[i];
@@ -255,17 +255,16 @@ bool RedirectEntries() {
     }
     return false;
   };
-  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return false;
+  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return;
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
-  if (work == nullptr) return false;
-  Redirect(work);
+  if (work == nullptr) return;
+  Redirect(work, before);
   const EntryOutcome outcome = work->plan.outcome;
   work->file.Close();
   RawSyscall(SYS_munmap, work, sizeof(Work));
   // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.
   if (outcome.is_redirected() && process.options.heap_interval != 1) process.samples_need_counters = true;
   if (outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(outcome));
-  return outcome.is_redirected();
 }
 
 }  // namespace holdfast

@@ -212,14 +212,11 @@ __attribute__((constructor)) void Constructor() {
   InstallSnapshotSignal();
   BindOwnNames();
   BindOpenMp();
-  // libc takes a record from the program's allocator. An allocator that is known and redirected can serve it now; any other
+  // libc takes a record from the program's allocator. One that can be redirected is known and can serve it now; any other
   // may need something that the program does first.
-  if (RedirectEntries() && !passes_through && !owns_malloc) {
-    const bool was_muted = thread_state.muted;
-    Mute(thread_state);  // the record is no block of the program's
-    WatchReturnFromMain();
-    thread_state.muted = was_muted;
-  }
+  RedirectEntries([] {
+    if (!passes_through && !owns_malloc) WatchReturnFromMain();
+  });
   RegisterHandlers();
   if (!passes_through) BeginCpuSamples();
 }

@@ -137,7 +137,8 @@ test("What holds the memory is searched on request only, and is what holdfast ho
     if (!location.hash.includes("view=functions")) location.hash = "view=functions&metric=holders/held_space";
     return document.querySelector("[data-testid=functions]") !== null;
   });
-  await page.getByTestId("functions").getByText("kept_map").first().waitFor();
+  // Other variables may share what they hold with a pointer that was left somewhere.
+  await page.getByTestId("functions").getByText("kept_large").first().waitFor();
   const again = page.waitForResponse((response) => response.request().method() === "POST");
   await page.getByRole("button", { name: "Find holders again" }).click();
   assert.equal((await again).status(), 202);
