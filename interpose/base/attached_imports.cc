@@ -138,12 +138,10 @@ void ChangeAll(Pass* pass) {
 
 struct Change {
   bool restores;
-  bool done;
   uint64_t changed;
 };
 
-// Called by dl_iterate_phdr for the first object: its lock is held until this returns.
-int ChangeUnderLock(dl_phdr_info*, size_t, void* given) {
+void ChangeLockedObjects(void* given) {
   auto* change = static_cast<Change*>(given);
   const int turns = static_cast<int>(sizeof kTurns / sizeof *kTurns);
   // A thread that was binding an entry meanwhile may have stored the real function over the wrapper: a second round finds it.
@@ -152,16 +150,11 @@ int ChangeUnderLock(dl_phdr_info*, size_t, void* given) {
     ChangeAll(&pass);
     change->changed += pass.changed;
   }
-  change->done = true;
-  return 1;
 }
 
 uint64_t ChangeImports(bool restores) {
-  using Visitor = int (*)(dl_phdr_info*, size_t, void*);
-  const auto visit_all = reinterpret_cast<int (*)(Visitor, void*)>(FindFunction("dl_iterate_phdr"));
-  if (visit_all == nullptr) return 0;
-  Change change = {restores, false, 0};
-  visit_all(ChangeUnderLock, &change);
+  Change change = {restores, 0};
+  CallWithObjectsLocked(ChangeLockedObjects, &change);
   return change.changed;
 }
 

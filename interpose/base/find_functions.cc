@@ -40,6 +40,24 @@ void* FindNextFunction(const SymbolName& name) {
   return nullptr;
 }
 
+bool CallWithObjectsLocked(void (*call)(void* given), void* given) {
+  using Visitor = int (*)(dl_phdr_info*, size_t, void*);
+  const auto visit_all = reinterpret_cast<int (*)(Visitor, void*)>(FindFunction("dl_iterate_phdr"));
+  if (visit_all == nullptr) return false;
+  struct Call {
+    void (*function)(void*);
+    void* given;
+  } one = {call, given};
+  // At the first object, which exists always, the whole list is locked.
+  const Visitor visit = [](dl_phdr_info*, size_t, void* to) {
+    const auto* wanted = static_cast<const Call*>(to);
+    wanted->function(wanted->given);
+    return 1;
+  };
+  visit_all(visit, &one);
+  return true;
+}
+
 void FindRealFunctions() {
   int left = kRealFunctions;
   for (const link_map* object = FirstAfterLibrary(); object != nullptr && left != 0; object = NextInSearch(object)) {

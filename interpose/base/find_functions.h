@@ -20,6 +20,10 @@ HOLDFAST_HIDDEN void* FindFunction(const SymbolName& name);
 // Like dlsym(RTLD_NEXT, name).
 HOLDFAST_HIDDEN void* FindNextFunction(const SymbolName& name);
 
+// Calls a function while the list of objects cannot change: under the dynamic linker's lock. Returns false, without the
+// call, if libc has no dl_iterate_phdr.
+HOLDFAST_HIDDEN bool CallWithObjectsLocked(void (*call)(void* given), void* given);
+
 // Fills `real` (real.h). A function that no object has yet gets a substitute, which looks for it again at each call,
 // because libpthread may be loaded later, and does without it otherwise (late_functions.h).
 HOLDFAST_HIDDEN void FindRealFunctions();

@@ -6,8 +6,9 @@
 
 namespace holdfast {
 
-// Makes a return from main run BeforeExitHandlers (sampler/lifetime/lifetime.h). libc allocates a
-// record: called once, while blocks still come from the early arena, so that no allocator below sees it.
+// Makes a return from main run BeforeExitHandlers (sampler/lifetime/lifetime.h). libc allocates a record: called once, while
+// blocks still come from the early arena, so that no allocator below sees it; or from an allocator in the executable, just
+// before that one is redirected.
 void WatchReturnFromMain();
 
 // The calling thread ends by itself, or another one is cancelled: if that is the main thread, the process goes on.

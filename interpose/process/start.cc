@@ -277,16 +277,9 @@ HOLDFAST_COLD bool ReadySlow() {
 void StartLate(const char* const* variables) {
   if (stage != Stage::kBefore) return;
   late_variables = variables;
-  // The list of objects must not change while it is read: dl_iterate_phdr holds the dynamic linker's lock for it.
-  using Visitor = int (*)(dl_phdr_info*, size_t, void*);
-  const auto visit_all = reinterpret_cast<int (*)(Visitor, void*)>(FindFunction("dl_iterate_phdr"));
-  if (visit_all == nullptr) return;
+  // Other threads may load and unload objects.
   bool ready = false;
-  const Visitor start = [](dl_phdr_info*, size_t, void* to) {
-    *static_cast<bool*>(to) = ReadySlow();
-    return 1;
-  };
-  visit_all(start, &ready);
+  CallWithObjectsLocked([](void* to) { *static_cast<bool*>(to) = ReadySlow(); }, &ready);
   if (ready && !passes_through) RegisterHandlers();
 }
 
