@@ -8,7 +8,7 @@
 #include <future>
 #include <thread>
 
-#include "tests/unit/fake_target.h"
+#include "tests/unit/process_table.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast {
@@ -16,17 +16,11 @@ namespace {
 
 using testing::FakeTarget;
 using ::testing::HasSubstr;
+using testing::TableOf;
 using testing::TablesFolder;
 
 class HolderSearchesTest : public ::testing::Test {
  protected:
-  ProcessTable TableOf(const FakeTarget& target) const {
-    return {
-        .folder = folder_.path(),
-        .root = "",
-        .table = TableFile::Open(*OpenFolder(folder_.path()), std::filesystem::path(target.path()).filename()).value(),
-        .pid = target.pid()};
-  }
   static HttpResponse Ask(HolderSearches& searches, const ProcessTable& process, const char* method = "GET") {
     HttpRequest request;
     request.method = method;
@@ -40,7 +34,7 @@ class HolderSearchesTest : public ::testing::Test {
 
 TEST_F(HolderSearchesTest, OneSearchRunsAtATimeAndOnlyOnRequest) {
   const FakeTarget target(folder_.path(), "/some/where"), other(folder_.path(), "/some/where");
-  const ProcessTable process = TableOf(target), second = TableOf(other);
+  const ProcessTable process = TableOf(folder_, target), second = TableOf(folder_, other);
   std::promise<absl::Status> end;
   std::atomic<int> started{0};
   HolderSearches searches([&](pid_t, const std::function<void(int)>& progress) -> absl::StatusOr<MakeHoldersProfile> {

@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "report/builder/profile_builder.h"
 #include "report/fleet/serve/metrics.h"
-#include "tests/unit/fake_target.h"
+#include "tests/unit/process_table.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast {
@@ -22,17 +22,11 @@ using testing::FakeTarget;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+using testing::TableOf;
 using testing::TablesFolder;
 
 class LiveFeedsTest : public ::testing::Test {
  protected:
-  ProcessTable TableOf(const FakeTarget& target) const {
-    return {
-        .folder = folder_.path(),
-        .root = "",
-        .table = TableFile::Open(*OpenFolder(folder_.path()), std::filesystem::path(target.path()).filename()).value(),
-        .pid = target.pid()};
-  }
   static void WaitFor(const std::function<bool()>& condition) {
     while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -41,7 +35,7 @@ class LiveFeedsTest : public ::testing::Test {
 
 TEST_F(LiveFeedsTest, AllWhoAskWithinAPaceGetOneAnswer) {
   const FakeTarget target(folder_.path(), "/some/where");
-  const ProcessTable process = TableOf(target);
+  const ProcessTable process = TableOf(folder_, target);
   LiveFeeds feeds;
   const absl::StatusOr<LiveAnswer> first = feeds.Of(process);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -59,7 +53,7 @@ TEST_F(LiveFeedsTest, AllWhoAskWithinAPaceGetOneAnswer) {
 
 TEST_F(LiveFeedsTest, UnrequestedProcessesAreForgottenCompletely) {
   const FakeTarget target(folder_.path(), "/some/where");
-  const ProcessTable process = TableOf(target);
+  const ProcessTable process = TableOf(folder_, target);
   LiveFeeds feeds(std::chrono::milliseconds(20));
   std::weak_ptr<const std::string> data;
   {
@@ -78,7 +72,7 @@ TEST_F(LiveFeedsTest, TheMostRecentlyRequestedProcessesAreKept) {
   std::vector<std::unique_ptr<FakeTarget>> targets;
   for (size_t i = 0; i < LiveFeeds::kMaxFeeds + 3; ++i) {
     targets.push_back(std::make_unique<FakeTarget>(folder_.path(), "/some/where"));
-    ASSERT_TRUE(feeds.Of(TableOf(*targets.back())).ok());
+    ASSERT_TRUE(feeds.Of(TableOf(folder_, *targets.back())).ok());
   }
   EXPECT_EQ(feeds.size(), LiveFeeds::kMaxFeeds);
 }
@@ -103,9 +97,9 @@ class GrowthWatchTest : public LiveFeedsTest {
 
 TEST_F(GrowthWatchTest, MetricsAndTheLivePageHaveTheVerdict) {
   const FakeTarget target(folder_.path(), out_.path());
-  const ProcessTable process = TableOf(target);
+  const ProcessTable process = TableOf(folder_, target);
   std::vector<ProcessTable> processes;
-  processes.push_back(TableOf(target));
+  processes.push_back(TableOf(folder_, target));
   GrowthWatch watch;
   EXPECT_THAT(Metrics(processes, watch.Of(processes), "", MetricLabels::kOfProcess).body, Not(HasSubstr("growth")));
   for (int number = 1; number <= 3; ++number) SaveSnapshot(process, number);
