@@ -29,7 +29,7 @@ int64_t CallerNowUs() {
   return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
 }
 
-// What the child writes into the pipe.
+// The child writes this into the pipe.
 struct ChildAnswer {
   CallOutcome outcome;
   int code;  // of the status

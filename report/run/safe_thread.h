@@ -65,7 +65,7 @@ class ProcessCode {
   CodeAddresses addresses_;
 };
 
-// What borrowing a thread costs the program.
+// The cost to the program of borrowing a thread.
 enum class BorrowingCost : uint8_t {
   kNothing,  // it runs, or its system call continues as it was
   kLonger,   // its system call continues with the time that is left, at best

@@ -102,7 +102,7 @@ uint64_t MaskAt(uint64_t address, uint64_t bytes) {
     __builtin_memcpy(&mask, reinterpret_cast<const void*>(address), sizeof mask);
   return mask;
 }
-// Of a pointer to a mask and its size.
+// The same for an address that has a pointer to the mask, and the mask's size.
 uint64_t MaskIn(uint64_t address) {
   uint64_t both[2] = {};
   if (address % sizeof(uint64_t) != 0 || !IsReadable(address, sizeof both)) return kAllSignals;

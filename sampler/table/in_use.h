@@ -43,7 +43,7 @@ HOLDFAST_HOT inline void TakeOwnInUse(SharedTable* table, const ThreadState& thr
   AddAsOwner(&table->header()->in_use_of[thread.owner].room, amount);
 }
 
-// For any thread.
+// These two may be called for any thread, not only for the caller's own.
 void AddInUse(SharedTable* table, const ThreadState& thread, uint64_t amount);
 void TakeInUse(SharedTable* table, const ThreadState& thread, uint64_t amount);
 

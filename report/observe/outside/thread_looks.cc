@@ -273,7 +273,7 @@ class ThreadLooks::Looker {
     double credited_ns = 0;
     uint32_t looks_of_period = 0;
     double tail_ns = 0;  // after the last look
-    // What closed periods have.
+    // The sums of closed periods.
     double blocked_ns = 0;
     uint64_t cpu_ns = 0, waited_ns = 0;
     ThreadTime time;
