@@ -5,7 +5,7 @@
 
 namespace holdfast {
 
-// Call once, in the constructor, when the shim is ready: the program must have one thread. All or nothing: if anything
+// Call once, in the constructor or before the first thread, when the shim is ready: the program must have one thread. All or nothing: if anything
 // fails, the executable is as it was. The outcome goes into the executable's Module. `before`: called just before the
 // redirection, if nothing is known to prevent it; what it allocates is no block of the program's.
 void RedirectEntries(void (*before)());

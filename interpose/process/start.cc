@@ -1,5 +1,7 @@
 // Starts the shim: on the first call that reaches it, or in its constructor, whichever comes first. Also its part at
 // the end.
+#include "interpose/process/start.h"
+
 #include <elf.h>
 #include <link.h>
 #include <signal.h>
@@ -212,11 +214,7 @@ __attribute__((constructor)) void Constructor() {
   InstallSnapshotSignal();
   BindOwnNames();
   BindOpenMp();
-  // libc takes a record from the program's allocator. One that can be redirected is known and can serve it now; any other
-  // may need something that the program does first.
-  RedirectEntries([] {
-    if (!passes_through && !owns_malloc) WatchReturnFromMain();
-  });
+  DecideEntries();
   RegisterHandlers();
   if (!passes_through) BeginCpuSamples();
 }
@@ -226,6 +224,18 @@ __attribute__((destructor)) void Destructor() {
 }
 
 }  // namespace
+
+constinit bool entries_decided = false;
+
+void DecideEntries() {
+  if (entries_decided || loaded_late) return;
+  entries_decided = true;
+  // libc takes a record from the program's allocator. One that can be redirected is known and can serve it now; any other
+  // may need something that the program does first.
+  RedirectEntries([] {
+    if (!passes_through && !owns_malloc) WatchReturnFromMain();
+  });
+}
 
 HOLDFAST_COLD bool ReadySlow() {
   if (stage == Stage::kReady) return true;

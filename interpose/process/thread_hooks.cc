@@ -10,6 +10,7 @@
 #include "interpose/base/readiness.h"
 #include "interpose/base/real.h"
 #include "interpose/process/exit_hooks.h"
+#include "interpose/process/start.h"
 #include "sampler/process/cpu_timers.h"
 #include "sampler/record/labels.h"
 #include "sampler/record/threads.h"
@@ -86,12 +87,14 @@ HOLDFAST_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attr
                                    void* argument) noexcept {
   if (UNLIKELY(!Ready())) return EAGAIN;
   if (passes_through) return real.pthread_create(thread, attributes, start, argument);
+  BeforeThread();
   return CreateThread(thread, attributes, start, argument);
 }
 
 HOLDFAST_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
   if (UNLIKELY(!Ready())) return thrd_error;
   if (passes_through) return real.thrd_create(thread, start, argument);
+  BeforeThread();
   return CreateC11Thread(thread, start, argument);
 }
 

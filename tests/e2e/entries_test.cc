@@ -341,6 +341,25 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
   }
 }
 
+// Its first allocation, in libstdc++'s constructor, creates the thread.
+TEST_F(LinkedAllocators, JemallocMayHaveBackgroundThreads) {
+  if (!std::filesystem::exists(ProgramPath("linked_calls_jemalloc_full")))
+    GTEST_SKIP() << "that archive is not installed";
+  Command command = CommandFor(Launch::kPreload, {"linked_calls_jemalloc_full", "4"},
+                               {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  command.env["MALLOC_CONF"] = "background_thread:true";
+  const RunResult run = RunAndSettle(command);
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  ExpectKnownHeap(run.out);
+  EXPECT_THAT(heap[0].Comment("allocator").value_or(""),
+              HasSubstr("functions of the executable's allocator are redirected"));
+  const std::vector<Decoded> threads = Newest(out(), "threads");
+  ASSERT_EQ(threads.size(), 1u) << AllSummaries();
+  EXPECT_GE(threads[0].Total().at("created"), 4) << "the background thread, and three of the program";
+}
+
 // What the program frees by sdallocx would count as live.
 TEST_F(LinkedAllocators, OneWithoutNamesLetsLeaksDrawNoConclusion) {
   if (!std::filesystem::exists(ProgramPath("linked_calls_jemalloc_stripped")))
@@ -460,7 +479,7 @@ TEST_F(EntryCases, AProgramCompiledWithPgIsRefused) {
 
 TEST_F(EntryCases, ThreadsAndChangedBytesRefuse) {
   for (const auto& [how, reason] :
-       {std::pair<const char*, const char*>{"thread", "the program already had several threads"},
+       {std::pair<const char*, const char*>{"unseen_thread", "the program already had several threads"},
         {"byte", "free its first bytes differ from the file"}}) {
     Command command =
         CommandFor(Launch::kPreload, {"entry_cases_plain"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
@@ -475,6 +494,22 @@ TEST_F(EntryCases, ThreadsAndChangedBytesRefuse) {
     EXPECT_THAT(map[0].Comment("allocator").value_or(""), HasSubstr(reason));
     std::filesystem::remove_all(out());
   }
+}
+
+// The library's constructor would come too late.
+TEST_F(EntryCases, AThreadFromAnotherConstructorComesAfterTheRedirection) {
+  Command command =
+      CommandFor(Launch::kPreload, {"entry_cases_plain"}, {{"heap-interval", "1"}, {"snapshot-every", "0"}});
+  command.env["HOLDFAST_ENTRIES"] = "yes";
+  command.env["DISTURB"] = "thread";
+  command.env["LD_PRELOAD"] += " " + ProgramPath("before_entries.so");
+  const RunResult run = RunAndSettle(command);
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  ExpectKnownHeap(run.out);
+  EXPECT_EQ(heap[0].Comment("allocator"),
+            "all 4 functions of the executable's allocator are redirected at their entry");
 }
 
 // Returns the address of a function in a program's file.

@@ -1,5 +1,5 @@
-// Preloaded after the library, so that its constructor runs before: with DISTURB=thread it starts a thread; with
-// DISTURB=byte it changes an instruction of the executable's free, as a breakpoint does, without a change of its effect.
+// Preloaded after the library, so that its constructor runs before: with DISTURB=thread it creates a thread; with
+// DISTURB=unseen_thread it does so past the library, by libc's own function; with DISTURB=byte it changes an instruction of the executable's free, as a breakpoint does, without a change of its effect.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,9 +15,13 @@ static void* Wait(void* unused) {
 
 __attribute__((constructor)) static void Disturb(void) {
   const char* how = getenv("DISTURB");
-  if (how != NULL && strcmp(how, "thread") == 0) {
+  int (*create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) = NULL;
+  if (how != NULL && strcmp(how, "thread") == 0) create = pthread_create;
+  if (how != NULL && strcmp(how, "unseen_thread") == 0)
+    *(void**)&create = dlsym(dlopen("libc.so.6", RTLD_NOW), "pthread_create");
+  if (create != NULL) {
     pthread_t thread;
-    pthread_create(&thread, NULL, Wait, NULL);
+    create(&thread, NULL, Wait, NULL);
     pthread_detach(thread);
   }
   if (how != NULL && strcmp(how, "byte") == 0) {
