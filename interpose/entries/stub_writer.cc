@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "interpose/entries/entry_calls.h"
-#include "sampler/arch/x86_64/instruction.h"
+#include "sampler/entries/instruction.h"
 #include "sampler/hot_path/sampled_filter.h"
 
 namespace holdfast {

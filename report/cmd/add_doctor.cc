@@ -22,6 +22,7 @@
 #include "report/daemon/installation.h"
 #include "report/daemon/stalled_exporter.h"
 #include "report/names/elf/executable_kind.h"
+#include "report/names/elf/processors.h"
 #include "report/observe/table/entry_text.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/table_folder.h"
@@ -92,7 +93,7 @@ int AboutProgram(const std::vector<std::string>& command, const std::string& lib
   } else {
     const ExecutableKind file = ReadExecutableKind(check.path);
     findings.Ok("recording",
-                fmt::format("loads the library: 64-bit x86, linked dynamically ({})",
+                fmt::format("loads the library: {}, linked dynamically ({})", kOwnPrograms,
                             file.kind == ExecutableKind::Kind::kElf ? file.interpreter : "by its interpreter"));
     if (file.is_musl && !file.is_old_musl) {
       findings.Note("musl", kMuslNote);
@@ -146,7 +147,7 @@ bool HasObject(const std::vector<std::string>& objects, const char* part) {
 void WhyNotLoaded(pid_t pid, const std::string& root, const std::vector<std::string>& objects, Findings* findings) {
   const ExecutableKind file = objects.empty() ? ExecutableKind() : ReadExecutableKind(root + objects[0]);
   if (file.kind == ExecutableKind::Kind::kElf && (!file.is_64_bit || !file.machine.empty())) {
-    findings->No("recording", "is not a 64-bit x86 program, so nothing can be recorded");
+    findings->No("recording", fmt::format("is not a {} program, so nothing can be recorded", kOwnPrograms));
   } else if (file.kind == ExecutableKind::Kind::kElf && file.interpreter.empty()) {
     findings->No("recording", "is linked statically, so no library can be preloaded");
   } else if (IsSecure(pid)) {

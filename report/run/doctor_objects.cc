@@ -25,6 +25,7 @@
 #include "report/names/elf/executable_kind.h"
 #include "report/names/elf/import_slots.h"
 #include "report/names/elf/private_allocator.h"
+#include "report/names/elf/processors.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
@@ -37,8 +38,6 @@ extern char** environ;
 
 namespace holdfast {
 namespace {
-
-constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
 
 // Functions in which a program waits for another thread, by what they wait for. A kind is seen only if the library
 // exports its functions.
@@ -363,7 +362,7 @@ std::vector<std::string> TargetsOfSlots(const Mapped& module, const std::string&
   const FileDescriptor file(open((root + module.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
   std::vector<std::string> targets;
-  if (elf == nullptr || !elf->is_x86_64()) return targets;
+  if (elf == nullptr || !RunsHere(*elf)) return targets;
   // The first segment is at the base; a file may have addresses of its own.
   uint64_t first = UINT64_MAX;
   for (const Elf64_Phdr& segment : elf->segments()) {
@@ -429,7 +428,7 @@ std::vector<std::string> ObjectsOfProgram(const std::string& program) {
   std::error_code none;
   const std::string file = std::filesystem::canonical(program, none).string();
   const ExecutableKind kind = ReadExecutableKind(program);
-  const std::string loader = kind.is_musl ? kind.interpreter : kLoader;
+  const std::string loader = kind.is_musl ? kind.interpreter : kOwnLoader;
   const char* const arguments[] = {loader.c_str(), "--list", none ? program.c_str() : file.c_str(), nullptr};
   pid_t child = 0;
   const int error =

@@ -65,7 +65,7 @@ void LeaveOwnProfile(int, char** arguments, char** environment) {
     // preloaded.
     if (kept == 0) *entry = const_cast<char*>(kLeft);
     char own_path[4096];
-    const long bytes = RawSyscall(SYS_readlink, "/proc/self/exe", own_path, sizeof own_path - 1);
+    const long bytes = RawSyscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", own_path, sizeof own_path - 1);
     if (SyscallFailed(bytes)) return;
     own_path[bytes] = '\0';
     RawSyscall(SYS_execve, own_path, arguments, environment);

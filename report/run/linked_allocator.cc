@@ -18,6 +18,7 @@
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/elf_symbols.h"
+#include "report/names/elf/processors.h"
 #include "report/observe/table/entry_text.h"
 #include "sampler/entries/entry_plan.h"
 
@@ -144,6 +145,8 @@ class FileImage {
 };
 
 EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes) {
+  *unread_bytes = 0;
+  if (kOwnMachine != EM_X86_64) return {EntryReason::kOtherProcessor, 0, 0};  // as interpose/entries/not_redirected.cc
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
   if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());

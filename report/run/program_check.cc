@@ -18,6 +18,7 @@
 #include "report/base/say.h"
 #include "report/base/split.h"
 #include "report/names/elf/executable_kind.h"
+#include "report/names/elf/processors.h"
 #include "report/run/started_programs.h"
 
 namespace holdfast {
@@ -102,7 +103,8 @@ void CheckElf(const std::string& shown, const std::string& path, const Executabl
   const auto refuse = [&](const std::string& why) { *check = Refuse(kRunFailed, fmt::format("{} {}", shown, why)); };
   if (!file.machine.empty() || !file.is_64_bit) {
     const std::string kind = file.is_64_bit ? fmt::format("a program for {}", file.machine) : "a 32-bit program";
-    return refuse(fmt::format("is {}: nothing in it can be recorded. Holdfast profiles 64-bit x86 programs.", kind));
+    return refuse(
+        fmt::format("is {}: nothing in it can be recorded. This Holdfast profiles {} programs.", kind, kOwnPrograms));
   }
   if (file.interpreter.empty()) {
     return refuse(fmt::format(

@@ -10,7 +10,8 @@ namespace holdfast {
 // subfolder.
 inline bool IsSystemLibrary(std::string_view path) {
   for (const std::string_view folder :
-       {"/usr/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/", "/lib64/", "/lib/x86_64-linux-gnu/", "/lib/"}) {
+       {"/usr/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib/", "/lib64/",
+        "/lib/x86_64-linux-gnu/", "/lib/aarch64-linux-gnu/", "/lib/"}) {
     if (path.starts_with(folder) && path.find('/', folder.size()) == std::string_view::npos) return true;
   }
   return false;

@@ -1,7 +1,10 @@
 #include "sampler/entries/entry_plan.h"
 
-#include <emmintrin.h>
 #include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace holdfast {
 namespace {
@@ -142,8 +145,9 @@ bool RevealsListedAllocator(const char* name) {
 // Calls found(offset) for each "lloc" in the bytes, until it returns true. Names and messages of allocators have it.
 template <typename Found>
 bool AnyAlloc(const char* text, size_t bytes, Found found) {
-  const __m128i l = _mm_set1_epi8('l'), o = _mm_set1_epi8('o'), c = _mm_set1_epi8('c');
   size_t at = 0;
+#if defined(__SSE2__)
+  const __m128i l = _mm_set1_epi8('l'), o = _mm_set1_epi8('o'), c = _mm_set1_epi8('c');
   for (; at + 20 <= bytes; at += 16) {
     const auto load = [text, at](size_t more) {
       return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text + at + more));
@@ -154,6 +158,7 @@ bool AnyAlloc(const char* text, size_t bytes, Found found) {
       if (found(at + static_cast<size_t>(__builtin_ctz(static_cast<unsigned>(mask))))) return true;
     }
   }
+#endif
   for (; at + 4 <= bytes; ++at) {
     if (memcmp(text + at, "lloc", 4) == 0 && found(at)) return true;
   }
@@ -901,6 +906,8 @@ class Planner {
   }
 
   void SearchSegment(const ExecutableImage::Segment& segment) {
+    uintptr_t at = segment.start;
+#if defined(__SSE2__)
     const auto all = [](int byte) { return _mm_set1_epi8(static_cast<char>(byte)); };
     const auto load = [](uintptr_t address) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(address)); };
     const __m128i pair = all(0xfe), call = all(0xe8), high = all(0xf0), near = all(0x80), escape = all(0x0f);
@@ -909,7 +916,6 @@ class Planner {
     const bool is_small =
         distance_to(highest_, segment.start) < 16 << 20 && distance_to(segment.end, lowest_) < 16 << 20;
     const __m128i any_distance = all(is_small ? 0 : 0xff);
-    uintptr_t at = segment.start;
     if (at + kJumpBytes <= segment.end) LookAt(segment, at++);
     for (; at + 32 <= segment.end && !refused_; at += 16) {
       const __m128i bytes = load(at), highest = load(at + 4);
@@ -924,6 +930,7 @@ class Planner {
             IsNear(NearTarget(opcode)))
           LookAt(segment, opcode);
     }
+#endif
     for (; at + kJumpBytes <= segment.end && !refused_; ++at) LookAt(segment, at);
   }
 

@@ -10,6 +10,8 @@
 // All or nothing: one function that may not be changed refuses them all, because blocks that are freed unseen would
 // seem to live for ever.
 //
+// The code is x86-64's, also if the tool runs on another processor.
+//
 // Reads the executable's memory, or a copy of its segments (the tool: `holdfast doctor`). Everything read is checked
 // against the segments. No allocation, no system call; one thread.
 #ifndef HOLDFAST_SAMPLER_ENTRIES_ENTRY_PLAN_H_
@@ -20,10 +22,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sampler/arch/x86_64/instruction.h"
 #include "sampler/contract/code_range.h"
 #include "sampler/contract/entry_state.h"
 #include "sampler/entries/call_shape.h"
+#include "sampler/entries/instruction.h"
 
 namespace holdfast {
 

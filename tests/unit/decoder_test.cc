@@ -1,10 +1,10 @@
-// sampler/arch/x86_64/instruction.h: lengths, branches, and what may stay at the start of a redirected function.
+// sampler/entries/instruction.h: lengths, branches, and what may stay at the start of a redirected function.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "sampler/arch/x86_64/instruction.h"
+#include "sampler/entries/instruction.h"
 
 namespace holdfast {
 namespace {

@@ -18,6 +18,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/import_slots.h"
+#include "report/names/elf/processors.h"
 
 namespace holdfast {
 namespace {
@@ -384,7 +385,7 @@ void WithElf(const std::string& path, Use use) {
   struct stat info;
   if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
   const std::unique_ptr<ElfFile> elf = ElfFile::Open(file.get());
-  if (elf != nullptr && elf->is_x86_64()) use(*elf);
+  if (elf != nullptr && RunsHere(*elf)) use(*elf);
 }
 
 }  // namespace
@@ -393,6 +394,13 @@ std::optional<SubreaperCall> FindSubreaperCall(const std::string& path, bool onl
   std::optional<SubreaperCall> call;
   WithElf(path, [&](const ElfFile& elf) {
     ArgumentSearch search(elf, ArgumentSearch::Wanted::kSubreaper);
+    if (elf.machine() != EM_X86_64) {
+      const auto sections = elf.sections();
+      const bool is_dynamic = std::any_of(sections.begin(), sections.end(),
+                                          [](const Elf64_Shdr& section) { return section.sh_type == SHT_DYNSYM; });
+      call = is_dynamic && search.imports_nothing() ? SubreaperCall::kNone : SubreaperCall::kComputed;
+      return;
+    }
     call = only_imported && search.imports_nothing() ? SubreaperCall::kNone : search.FindSubreaper();
   });
   return call;
@@ -401,7 +409,7 @@ std::optional<SubreaperCall> FindSubreaperCall(const std::string& path, bool onl
 bool OpensPluginsDeep(const std::string& path) {
   bool deep = false;
   WithElf(path, [&deep](const ElfFile& elf) {
-    deep = ArgumentSearch(elf, ArgumentSearch::Wanted::kDlopen).FindsDeepDlopen();
+    deep = elf.machine() == EM_X86_64 && ArgumentSearch(elf, ArgumentSearch::Wanted::kDlopen).FindsDeepDlopen();
   });
   return deep;
 }

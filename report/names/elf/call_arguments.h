@@ -8,6 +8,8 @@
 //     mov $15,%edi … call prctl@plt            kNone: another option
 //     mov $10,%esi … call dlopen@plt           opens deep: RTLD_NOW | RTLD_DEEPBIND
 //
+// Code of other processors than x86-64 is not decoded: a file that imports prctl or syscall, or imports nothing because it
+// is static, counts as kComputed, and no dlopen counts as deep.
 // Constants are searched in the 96 bytes before a call. Code generated at run time is not seen, nor is a prctl found by
 // dlsym under a name that is not in the file.
 // The file is untrusted and is read as in elf_file.h. Any thread.

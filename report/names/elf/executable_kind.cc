@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
+#include "report/names/elf/processors.h"
 
 namespace holdfast {
 namespace {
@@ -29,12 +31,18 @@ constexpr uint64_t kMaxInterpreterBytes = 4096;  // PATH_MAX, the kernel's limit
 
 std::string MachineName(uint16_t machine) {
   switch (machine) {
-    case EM_X86_64:
+    case kOwnMachine:
       return "";
+#if !defined(__x86_64__)
+    case EM_X86_64:
+      return "x86-64";
+#endif
     case EM_386:
       return "x86";
+#if !defined(__aarch64__)
     case EM_AARCH64:
       return "aarch64";
+#endif
     case EM_ARM:
       return "arm";
     case EM_RISCV:
@@ -151,7 +159,7 @@ ExecutableKind ReadElf(int fd, std::string_view first) {
   }
   file.is_old_musl = file.is_musl && !file.interpreter.empty() && IsOldMusl(file.interpreter);
   if (file.interpreter.empty()) {
-    file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == "ld-linux-x86-64.so.2";
+    file.is_loader = TextAt(dynamic.strings, dynamic.own_name) == BaseName(kOwnLoader);
   } else {
     file.sanitizer = FindSanitizer(dynamic);
   }

@@ -26,7 +26,7 @@ struct ExecutableKind {
 
   // kElf
   bool is_64_bit = true;
-  std::string machine = {};    // "" = x86-64, otherwise a name for messages
+  std::string machine = {};    // "" = the tool's own, otherwise a name for messages
   bool is_musl = false;        // uses the C library musl, by its loader or a needed library
   bool is_old_musl = false;    // before 1.2.2: its aligned functions fail below another malloc
   bool is_loader = false;      // glibc's dynamic loader, which also loads the library into the program given to it

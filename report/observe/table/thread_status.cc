@@ -37,15 +37,12 @@ struct NamedCall {
 };
 constexpr NamedCall kCalls[] = {{SYS_read, "read"},
                                 {SYS_write, "write"},
-                                {SYS_poll, "poll"},
                                 {SYS_ioctl, "ioctl"},
                                 {SYS_pread64, "pread"},
                                 {SYS_pwrite64, "pwrite"},
                                 {SYS_readv, "readv"},
                                 {SYS_writev, "writev"},
-                                {SYS_select, "select"},
                                 {SYS_msync, "msync"},
-                                {SYS_pause, "pause"},
                                 {SYS_nanosleep, "nanosleep"},
                                 {SYS_sendfile, "sendfile"},
                                 {SYS_connect, "connect"},
@@ -67,7 +64,6 @@ constexpr NamedCall kCalls[] = {{SYS_read, "read"},
                                 {SYS_io_getevents, "io_getevents"},
                                 {SYS_semtimedop, "semtimedop"},
                                 {SYS_clock_nanosleep, "clock_nanosleep"},
-                                {SYS_epoll_wait, "epoll_wait"},
                                 {SYS_waitid, "waitid"},
                                 {SYS_openat, "openat"},
                                 {SYS_pselect6, "pselect"},
@@ -75,12 +71,23 @@ constexpr NamedCall kCalls[] = {{SYS_read, "read"},
                                 {SYS_fallocate, "fallocate"},
                                 {SYS_accept4, "accept4"},
                                 {SYS_epoll_pwait, "epoll_pwait"},
-                                {SYS_io_uring_enter, "io_uring_enter"},
+#if defined(__x86_64__)  // other processors have only the calls that replaced these
+                                {SYS_poll, "poll"},
+                                {SYS_select, "select"},
+                                {SYS_pause, "pause"},
+                                {SYS_epoll_wait, "epoll_wait"},
                                 {SYS_open, "open"},
-                                {SYS_close, "close"},
                                 {SYS_stat, "stat"},
-                                {SYS_fstat, "fstat"},
                                 {SYS_lstat, "lstat"},
+                                {SYS_fork, "fork"},
+                                {SYS_vfork, "vfork"},
+                                {SYS_rename, "rename"},
+                                {SYS_unlink, "unlink"},
+                                {SYS_mkdir, "mkdir"},
+#endif
+                                {SYS_io_uring_enter, "io_uring_enter"},
+                                {SYS_close, "close"},
+                                {SYS_fstat, "fstat"},
                                 {SYS_lseek, "lseek"},
                                 {SYS_mmap, "mmap"},
                                 {SYS_mprotect, "mprotect"},
@@ -91,18 +98,13 @@ constexpr NamedCall kCalls[] = {{SYS_read, "read"},
                                 {SYS_sched_yield, "sched_yield"},
                                 {SYS_shutdown, "shutdown"},
                                 {SYS_clone, "clone"},
-                                {SYS_fork, "fork"},
-                                {SYS_vfork, "vfork"},
                                 {SYS_execve, "execve"},
                                 {SYS_exit, "exit"},
                                 {SYS_kill, "kill"},
                                 {SYS_semget, "semget"},
                                 {SYS_msgsnd, "msgsnd"},
                                 {SYS_getdents64, "getdents64"},
-                                {SYS_rename, "rename"},
-                                {SYS_unlink, "unlink"},
                                 {SYS_unlinkat, "unlinkat"},
-                                {SYS_mkdir, "mkdir"},
                                 {SYS_mkdirat, "mkdirat"},
                                 {SYS_statfs, "statfs"},
                                 {SYS_ftruncate, "ftruncate"},
@@ -156,8 +158,10 @@ std::string CallName(int64_t number) {
 }
 
 bool WaitsForEvents(int64_t call) {
-  return call == SYS_poll || call == SYS_ppoll || call == SYS_select || call == SYS_pselect6 ||
-         call == SYS_epoll_wait || call == SYS_epoll_pwait;
+#if defined(__x86_64__)
+  if (call == SYS_poll || call == SYS_select || call == SYS_epoll_wait) return true;
+#endif
+  return call == SYS_ppoll || call == SYS_pselect6 || call == SYS_epoll_pwait;
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 //
 // Knows what compilers generate, including AVX and AVX-512. Refuses the rest (length 0): far branches,
 // input and output, xbegin. Reads at most `available` bytes. Any thread; no state.
-#ifndef HOLDFAST_SAMPLER_ARCH_X86_64_INSTRUCTION_H_
-#define HOLDFAST_SAMPLER_ARCH_X86_64_INSTRUCTION_H_
+#ifndef HOLDFAST_SAMPLER_ENTRIES_INSTRUCTION_H_
+#define HOLDFAST_SAMPLER_ENTRIES_INSTRUCTION_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -82,4 +82,4 @@ FirstInstruction DescribeFirst(const Instruction& instruction, const uint8_t* co
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_SAMPLER_ARCH_X86_64_INSTRUCTION_H_
+#endif  // HOLDFAST_SAMPLER_ENTRIES_INSTRUCTION_H_

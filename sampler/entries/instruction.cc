@@ -1,4 +1,4 @@
-#include "sampler/arch/x86_64/instruction.h"
+#include "sampler/entries/instruction.h"
 
 #include <string.h>
 
