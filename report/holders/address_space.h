@@ -141,7 +141,7 @@ void ForEachPiece(AddressSpace* space, uint64_t from, uint64_t end, const Visit&
         visit(at, std::span<const uint64_t>(words.data(), bytes / sizeof(uint64_t)));
       } else {
         for (uint64_t page = at; page < at + bytes;) {
-          const uint64_t next = std::min((page / kPage + 1) * kPage, at + bytes);
+          const uint64_t next = std::min((page / kSmallestPage + 1) * kSmallestPage, at + bytes);
           if (space->Read(page, words.data(), next - page))
             visit(page, std::span<const uint64_t>(words.data(), (next - page) / sizeof(uint64_t)));
           page = next;

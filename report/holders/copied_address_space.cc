@@ -224,7 +224,7 @@ absl::Status CopiedAddressSpace::Copy(int64_t deadline) {
               "the copy takes too long, and the process continues: memory is swapped out, or the machine is busy. Try again");
         }
         if (!process_.Read(at, copy_ + used_, bytes)) {
-          bytes = std::min(bytes, kPage - at % kPage);
+          bytes = std::min(bytes, kSmallestPage - at % kSmallestPage);
           if (!process_.Read(at, copy_ + used_, bytes)) {
             at += bytes;
             continue;

@@ -301,11 +301,11 @@ bool CoreAddressSpace::ReadFromFile(uint64_t address, void* to, size_t bytes) co
                                     [&](const FileMapping& one) { return one.offset == 0 && one.path == file->path; });
     if (first == files_.end()) return false;
     const Segment* segment = SegmentAt(first->range.start);
-    char in_core[kPage], in_file[kPage];
+    char in_core[kSmallestPage], in_file[kSmallestPage];
     absl::StatusOr<FileDescriptor> opened = OpenRegular(file->path);
-    if (segment == nullptr || segment->range.start != first->range.start || segment->bytes < kPage || !opened.ok() ||
-        !ReadAt(file_, segment->offset, in_core, kPage) || !ReadAt(*opened, 0, in_file, kPage) ||
-        memcmp(in_core, in_file, kPage) != 0)
+    if (segment == nullptr || segment->range.start != first->range.start || segment->bytes < kSmallestPage ||
+        !opened.ok() || !ReadAt(file_, segment->offset, in_core, kSmallestPage) ||
+        !ReadAt(*opened, 0, in_file, kSmallestPage) || memcmp(in_core, in_file, kSmallestPage) != 0)
       return false;
     place->second = *std::move(opened);
   }

@@ -374,8 +374,8 @@ class GlibcBlocks::Walk {
     uint64_t head[4], first = 0;
     if (!space_.Read(at, head, sizeof head)) return std::nullopt;
     const uint64_t arena = head[0], bytes = head[2];
-    if (arena < kArenaHeap || arena % kArenaHeap == 0 || arena % kArenaHeap >= kLargestHead || bytes % kPage != 0 ||
-        bytes == 0 || bytes > kArenaHeap || bytes > head[3] || at + bytes > end) {
+    if (arena < kArenaHeap || arena % kArenaHeap == 0 || arena % kArenaHeap >= kLargestHead ||
+        bytes % kSmallestPage != 0 || bytes == 0 || bytes > kArenaHeap || bytes > head[3] || at + bytes > end) {
       return std::nullopt;
     }
     if (!space_.Read(arena - arena % kArenaHeap, &first, sizeof first) || first != arena) return std::nullopt;
@@ -397,14 +397,14 @@ class GlibcBlocks::Walk {
     while (at < range.end) {
       const MemoryRange run = space_.PopulatedRun(at, range.end);
       if (run.start >= range.end) return;
-      at = run.start / kPage * kPage;
+      at = run.start / kSmallestPage * kSmallestPage;
       const uint64_t chain_end = ChainEnd(at, range.end);
       if (chain_end == range.end) {
         AddChain(at, chain_end);
         return;
       }
       // A chain that begins within this one ends at the same place.
-      at = std::max(chain_end, at + kPage);
+      at = std::max(chain_end, at + kSmallestPage);
     }
   }
   uint64_t AddChain(uint64_t at, uint64_t end) {
@@ -419,7 +419,8 @@ class GlibcBlocks::Walk {
   uint64_t MappedChunkSize(uint64_t at, uint64_t end) {
     if (AnyContains(excluded_, at) || words_.At(at) != 0) return 0;
     const uint64_t head = words_.At(at + 8), size = head & ~kChunkFlags;
-    if ((head & kChunkFlags) != kIsMapped || size < kPage || size % kPage != 0 || size > end - at) return 0;
+    if ((head & kChunkFlags) != kIsMapped || size < kSmallestPage || size % kSmallestPage != 0 || size > end - at)
+      return 0;
     return size;
   }
   uint64_t ChainEnd(uint64_t at, uint64_t end) {

@@ -187,29 +187,29 @@ struct ThreadBlock {
 std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, uint64_t end) {
   std::optional<ThreadBlock> found;
   if (end > from && end - from > kLongestStack) end = from + kLongestStack;
-  ForEachPiece(space, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
-               [&](uint64_t at, std::span<const uint64_t> words) {
-                 const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
-                 for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
-                   const uint64_t address = at + i * 8;
-                   if (words[i] != address || words[i + 2] != address) continue;
-                   std::array<uint64_t, kMaxThreadBlock / 8> block;
-                   size_t bytes = sizeof block;
-                   while (bytes > kThreadIdOffset && !space->Read(address, block.data(), bytes)) bytes -= 64;
-                   if (bytes <= kThreadIdOffset) continue;
-                   ThreadBlock one{
-                       .address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
-                   for (size_t k = 3; k + 1 < bytes / 8; ++k) {
-                     const MemoryRange stack{block[k], block[k] + block[k + 1]};
-                     if (stack.start % kPage != 0 || block[k + 1] % kPage != 0 || block[k + 1] < kPage ||
-                         stack.end < stack.start || stack.start == 0 || !stack.Contains(address))
-                       continue;
-                     one.stack = stack;
-                     break;
-                   }
-                   found = one;
-                 }
-               });
+  ForEachPiece(
+      space, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
+      [&](uint64_t at, std::span<const uint64_t> words) {
+        const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
+        for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
+          const uint64_t address = at + i * 8;
+          if (words[i] != address || words[i + 2] != address) continue;
+          std::array<uint64_t, kMaxThreadBlock / 8> block;
+          size_t bytes = sizeof block;
+          while (bytes > kThreadIdOffset && !space->Read(address, block.data(), bytes)) bytes -= 64;
+          if (bytes <= kThreadIdOffset) continue;
+          ThreadBlock one{.address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
+          for (size_t k = 3; k + 1 < bytes / 8; ++k) {
+            const MemoryRange stack{block[k], block[k] + block[k + 1]};
+            if (stack.start % kSmallestPage != 0 || block[k + 1] % kSmallestPage != 0 || block[k + 1] < kSmallestPage ||
+                stack.end < stack.start || stack.start == 0 || !stack.Contains(address))
+              continue;
+            one.stack = stack;
+            break;
+          }
+          found = one;
+        }
+      });
   return found;
 }
 

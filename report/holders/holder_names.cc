@@ -240,7 +240,7 @@ std::string HolderNames::ClassAt(uint64_t vtable) {
 }
 
 uint16_t HolderNames::ClassOf(uint64_t first_word) {
-  if (first_word < kPage || first_word % sizeof(uint64_t) != 0 || first_word > kPcMask) return 0;
+  if (first_word < kSmallestPage || first_word % sizeof(uint64_t) != 0 || first_word > kPcMask) return 0;
   const auto known = classes_.find(first_word);
   if (known != classes_.end()) return known->second;
   if (!IsInFile(first_word) || classes_.size() >= kMaxVtables) return 0;

@@ -43,7 +43,7 @@ absl::Status HolderScan::ReadPointers(const std::function<void(int)>& progress) 
   ForEachBlockPiece(&space_, map, {}, [&](const BlockMap::Block& block, uint64_t at, std::span<const uint64_t> words) {
     if (!fits) return;
     read += words.size_bytes();
-    if (block.number % 4096 == 0 || words.size_bytes() > kPage) {
+    if (block.number % 4096 == 0 || words.size_bytes() > kSmallestPage) {
       on_terminal.Show(read >> 20, heap_words >> 17);
       if (progress) progress(static_cast<int>(read / sizeof(uint64_t) * 100 / std::max<uint64_t>(heap_words, 1)));
     }

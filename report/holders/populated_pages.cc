@@ -36,8 +36,9 @@ void PopulatedPages::Add(uint64_t start, uint64_t end) {
 
 bool PopulatedPages::LoadByScan(uint64_t from, uint64_t end) {
   ScannedPages regions[512];
-  const PagemapScan scan = ScanPagemap(file_.get(), from / kPage * kPage, (end + kPage - 1) / kPage * kPage,
-                                       kPresentPages | kSwappedPages, regions, 0, kFilePages);
+  const PagemapScan scan =
+      ScanPagemap(file_.get(), from / page_bytes_ * page_bytes_, (end + page_bytes_ - 1) / page_bytes_ * page_bytes_,
+                  kPresentPages | kSwappedPages, regions, 0, kFilePages);
   if (scan.count < 0) return false;
   for (int i = 0; i < scan.count; ++i) {
     if (kind_ == Kind::kAll || (regions[i].categories & kFilePages) == 0) Add(regions[i].start, regions[i].end);
@@ -47,16 +48,17 @@ bool PopulatedPages::LoadByScan(uint64_t from, uint64_t end) {
 }
 
 void PopulatedPages::LoadByEntries(uint64_t from, uint64_t end) {
-  entries_.resize(std::min<uint64_t>(kMaxEntries, (end - from / kPage * kPage + kPage - 1) / kPage));
+  entries_.resize(
+      std::min<uint64_t>(kMaxEntries, (end - from / page_bytes_ * page_bytes_ + page_bytes_ - 1) / page_bytes_));
   const size_t got = PreadAll(file_.get(), reinterpret_cast<char*>(entries_.data()), entries_.size() * sizeof(uint64_t),
-                              from / kPage * sizeof(uint64_t)) /
+                              from / page_bytes_ * sizeof(uint64_t)) /
                      sizeof(uint64_t);
   for (size_t i = 0; i < got; ++i) {
-    const uint64_t page = (from / kPage + i) * kPage;
+    const uint64_t page = (from / page_bytes_ + i) * page_bytes_;
     const bool exists = IsPresent(entries_[i]) || IsSwappedOut(entries_[i]);
-    if (exists && (kind_ == Kind::kAll || !IsOfFile(entries_[i]))) Add(page, page + kPage);
+    if (exists && (kind_ == Kind::kAll || !IsOfFile(entries_[i]))) Add(page, page + page_bytes_);
   }
-  loaded_ = {from, std::max((from / kPage + got) * kPage, from)};
+  loaded_ = {from, std::max((from / page_bytes_ + got) * page_bytes_, from)};
 }
 
 void PopulatedPages::Load(uint64_t from, uint64_t end) {

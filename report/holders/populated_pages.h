@@ -6,9 +6,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "report/base/file_descriptor.h"
+#include "report/base/kernel_page.h"
 
 namespace holdfast {
 
@@ -24,6 +26,9 @@ class PopulatedPages {
  public:
   enum class Kind : uint8_t { kAll, kPrivate };
   explicit PopulatedPages(pid_t pid, Kind kind = Kind::kAll);
+  // Reads another file with the kernel's layout.
+  PopulatedPages(FileDescriptor file, Kind kind, uint64_t page_bytes)
+      : kind_(kind), page_bytes_(page_bytes), file_(std::move(file)) {}
   // Returns the first run of existing pages in a range, clipped to the range; an empty run at `end` if there is none.
   // Returns the whole range if the page table cannot be read.
   MemoryRange FirstRun(uint64_t from, uint64_t end);
@@ -35,6 +40,7 @@ class PopulatedPages {
   void Add(uint64_t start, uint64_t end);
 
   const Kind kind_;
+  const uint64_t page_bytes_ = KernelPageBytes();
   FileDescriptor file_;
   bool scans_ = true;              // PAGEMAP_SCAN, since Linux 6.7
   std::vector<MemoryRange> runs_;  // in the part of the memory that was read last

@@ -32,9 +32,10 @@ class Candidates {
     next_.clear();
     lowest_ = blocks_.empty() ? 0 : blocks_.front().start;
     span_ = blocks_.empty() ? 0 : blocks_.back().end - lowest_;
-    pages_ = std::make_unique<Bits>(std::min(span_ / kPage + 2, kMaxPages));
+    pages_ = std::make_unique<Bits>(std::min(span_ / kSmallestPage + 2, kMaxPages));
     for (const MemoryRange& block : blocks_) {
-      for (uint64_t page = block.start / kPage; page <= (block.end - 1) / kPage; ++page) pages_->Set(BitOfPage(page));
+      for (uint64_t page = block.start / kSmallestPage; page <= (block.end - 1) / kSmallestPage; ++page)
+        pages_->Set(BitOfPage(page));
     }
     reached_.assign(blocks_.size(), false);
   }
@@ -43,7 +44,7 @@ class Candidates {
 
   static constexpr size_t kNone = SIZE_MAX;
   size_t Find(uint64_t word) const {
-    if (word - lowest_ >= span_ || !pages_->Get(BitOfPage(word / kPage))) return kNone;
+    if (word - lowest_ >= span_ || !pages_->Get(BitOfPage(word / kSmallestPage))) return kNone;
     const auto next = std::upper_bound(blocks_.begin(), blocks_.end(), word,
                                        [](uint64_t at, const MemoryRange& block) { return at < block.start; });
     if (next == blocks_.begin() || word >= std::prev(next)->end) return kNone;
@@ -82,7 +83,7 @@ class Candidates {
   std::vector<size_t> next_;
   // One bit for many pages if blocks are far apart, as in [heap] and in mappings: 512 KiB cover 16 GiB exactly.
   static constexpr uint64_t kMaxPages = uint64_t{1} << 22;
-  size_t BitOfPage(uint64_t page) const { return (page - lowest_ / kPage) % kMaxPages; }
+  size_t BitOfPage(uint64_t page) const { return (page - lowest_ / kSmallestPage) % kMaxPages; }
   std::unique_ptr<Bits> pages_;
   uint64_t lowest_ = 0, span_ = 0;
 };

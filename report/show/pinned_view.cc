@@ -13,6 +13,7 @@
 #include "report/analysis/profiles/plumbing.h"
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/json_text.h"
+#include "report/base/kernel_page.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/holders/holder_scan.h"
@@ -105,7 +106,7 @@ class PageOwners {
     for (const BlockMap::Heap& heap : scan_.heap().map.heaps()) {
       if (heap.single != 0) continue;
       ForEachUnused(heap, [&](const UnusedChunk& chunk) {
-        if (chunk.looks_used && chunk.mark >= kPage && marks.size() < kMaxMarks) ++marks[chunk.mark];
+        if (chunk.looks_used && chunk.mark >= kSmallestPage && marks.size() < kMaxMarks) ++marks[chunk.mark];
       });
     }
     const auto most = std::ranges::max_element(marks, {}, [](const auto& mark) { return mark.second; });
@@ -147,17 +148,18 @@ class PageOwners {
       const uint64_t held = cached == cached_.end() ? 0 : cached->second;
       const uint64_t kept = std::min(blocks.count, kCachedOfSize - std::min(kCachedOfSize, held));
       uint64_t& returned = owners_[key.first].returned;
-      returned -= std::min(returned, kept * blocks.pages / blocks.count * kPage);
+      returned -= std::min(returned, kept * blocks.pages / blocks.count * page_bytes_);
     }
   }
 
   void FindIn(const BlockMap::Heap& heap) {
     const MemoryMapping* mapping = process_.space().MappingAt(heap.range.start);
     const bool is_main = mapping != nullptr && mapping->name == "[heap]";
-    const uint64_t first = heap.range.start / kPage, pages = (heap.range.end + kPage - 1) / kPage - first;
+    const uint64_t first = heap.range.start / page_bytes_,
+                   pages = (heap.range.end + page_bytes_ - 1) / page_bytes_ - first;
     owner_of_page_.assign(pages, kNobody);
     const auto occupy = [&](uint64_t start, uint64_t end, uint32_t owner) {
-      for (uint64_t page = start / kPage - first; page <= (end - 1) / kPage - first && page < pages; ++page)
+      for (uint64_t page = start / page_bytes_ - first; page <= (end - 1) / page_bytes_ - first && page < pages; ++page)
         owner_of_page_[page] = owner_of_page_[page] == kNobody || owner_of_page_[page] == owner ? owner : kSeveral;
     };
     uint64_t begun = heap.range.end, top = heap.range.end;
@@ -187,18 +189,20 @@ class PageOwners {
     for (const auto& [range, owner] : small) {
       BlocksOfSize& blocks = of_size_[{owner, range.end - range.start}];
       ++blocks.count;
-      const uint64_t last = (range.end - 8 + kKeptOfFreeChunk - 1) / kPage;
-      for (uint64_t page = (range.start - kChunkHeadBytes) / kPage; page <= last && page - first < pages; ++page)
+      const uint64_t last = (range.end - 8 + kKeptOfFreeChunk - 1) / page_bytes_;
+      for (uint64_t page = (range.start - kChunkHeadBytes) / page_bytes_; page <= last && page - first < pages; ++page)
         blocks.pages += owner_of_page_[page - first] == owner ? 1 : 0;
     }
     for (uint64_t at = heap.range.start; at < heap.range.end;) {
       const MemoryRange run = process_.space().PopulatedRun(at, heap.range.end);
-      for (uint64_t page = run.start / kPage; page < run.end / kPage; ++page) {
+      for (uint64_t page = run.start / page_bytes_; page < run.end / page_bytes_; ++page) {
         const uint32_t owner = owner_of_page_[page - first];
-        pages_.resident += kPage;
-        (owner == kNobody ? pages_.trimmable : owner == kSeveral ? pages_.shared : owners_[owner].returned) += kPage;
+        pages_.resident += page_bytes_;
+        (owner == kNobody    ? pages_.trimmable
+         : owner == kSeveral ? pages_.shared
+                             : owners_[owner].returned) += page_bytes_;
       }
-      at = std::max(run.end, at + kPage);
+      at = std::max(run.end, at + page_bytes_);
     }
   }
 
@@ -207,6 +211,7 @@ class PageOwners {
   ObservedProcess& process_;
   HolderScan& scan_;
   const bool by_function_;
+  const uint64_t page_bytes_ = KernelPageBytes();
   uint64_t cache_mark_ = 0;
   std::vector<PinningOwner> owners_;
   std::map<std::string, uint32_t> numbers_;

@@ -115,5 +115,20 @@ TEST(PageTable, AGuardIsNothing) {
   EXPECT_FALSE(pages.has_failed());
 }
 
+// Kernels for arm64 may have pages of 16 or 64 KiB.
+TEST(PageTable, AnEntryStandsForAPageOfTheKernel) {
+  for (const uint64_t page : {uint64_t{16} << 10, uint64_t{64} << 10}) {
+    MadePagemap pagemap(page);
+    pagemap.Set(0x1000000, MadePagemap::kHere, 2);
+    pagemap.Set(0x1000000 + 3 * page, MadePagemap::kSwapped, 1);
+    PageTable pages = pagemap.Pages();
+    const PageTable::Share share = pages.Of(0x1000000 + page - 100, 4 * page);
+    EXPECT_EQ(share.resident, 100 + page);
+    EXPECT_EQ(share.swapped, page);
+    EXPECT_TRUE(pages.IsResident(0x1000000, 2 * page));
+    EXPECT_FALSE(pages.IsResident(0x1000000, 2 * page + 1));
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/base/kernel_page.h"
 #include "report/holders/block_map.h"
 #include "report/holders/copied_address_space.h"
 #include "report/holders/core_address_space.h"
@@ -30,6 +31,7 @@
 #include "report/observe/table/process_files.h"
 #include "sampler/contract/own_memory.h"
 #include "tests/support/made_address_space.h"
+#include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
 namespace {
@@ -296,10 +298,22 @@ TEST(PopulatedPages, ARunContinuesWhereTheLastReadEnded) {
   ASSERT_NE(memory, MAP_FAILED);
   const uint64_t start = reinterpret_cast<uint64_t>(memory);
   PopulatedPages pages(getpid());
-  EXPECT_EQ(pages.FirstRun(start, start + kPage).end, start + kPage);
-  EXPECT_EQ(pages.FirstRun(start + kPage / 2, start + 4 * kPage).end, start + 4 * kPage);
-  EXPECT_EQ(pages.FirstRun(start + 4 * kPage, start + kBytes).end, start + kBytes);
+  const uint64_t page = KernelPageBytes();
+  EXPECT_EQ(pages.FirstRun(start, start + page).end, start + page);
+  EXPECT_EQ(pages.FirstRun(start + page / 2, start + 4 * page).end, start + 4 * page);
+  EXPECT_EQ(pages.FirstRun(start + 4 * page, start + kBytes).end, start + kBytes);
   munmap(memory, kBytes);
+}
+
+// Kernels for arm64 may have pages of 16 or 64 KiB.
+TEST(PopulatedPages, AnEntryStandsForAPageOfTheKernel) {
+  constexpr uint64_t kLargePage = 64 << 10, kStart = 0x1000000;
+  MadePagemap made(kLargePage);
+  made.Set(kStart + kLargePage, MadePagemap::kHere, 2);
+  PopulatedPages pages(made.File(), PopulatedPages::Kind::kAll, kLargePage);
+  const MemoryRange run = pages.FirstRun(kStart + 100, kStart + 8 * kLargePage);
+  EXPECT_EQ(run.start, kStart + kLargePage);
+  EXPECT_EQ(run.end, kStart + 3 * kLargePage);
 }
 
 // A heap of glibc: 64 KiB of chunks, all in use and empty, and libc's data with the main arena.

@@ -148,7 +148,7 @@ std::string FreeMemoryText(const FreeMemory& free, uint64_t resident) {
   if (all < kMinFree || free.all() < resident / kNotable) return "";
   std::string text = fmt::format("\n  of it glibc has {} free:\n", FormatSize(all));
   const auto line = [&text](uint64_t bytes, std::string_view what) {
-    if (bytes >= kPage) text += fmt::format("  {:>10}  {}\n", FormatSize(static_cast<int64_t>(bytes)), what);
+    if (bytes >= kSmallestPage) text += fmt::format("  {:>10}  {}\n", FormatSize(static_cast<int64_t>(bytes)), what);
   };
   line(free.pages, "in whole pages between blocks: malloc_trim(0) returns them");
   line(free.main_top,

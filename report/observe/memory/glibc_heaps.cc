@@ -28,12 +28,12 @@ class Words {
   // Returns 0 if the word cannot be read.
   uint64_t At(uint64_t address) {
     if (address < start_ || address - start_ + sizeof(uint64_t) > bytes_) {
-      if (address / kPage == unread_page_) return 0;
+      if (address / kSmallestPage == unread_page_) return 0;
       start_ = address;
       // The heap may end within the window.
       for (bytes_ = kWindow; bytes_ >= sizeof(uint64_t) && !read_(address, window_.data(), bytes_);) bytes_ /= 2;
       if (bytes_ < sizeof(uint64_t)) {
-        unread_page_ = address / kPage;
+        unread_page_ = address / kSmallestPage;
         return bytes_ = 0;
       }
     }
@@ -79,7 +79,7 @@ class Walk {
 
   // Returns the first chunk of such a heap: after the heap's head, and after the arena's head if this heap contains it.
   std::optional<uint64_t> FirstChunk(uint64_t heap, uint64_t end, uint64_t arena) {
-    const uint64_t from = arena > heap && arena < heap + kPage ? arena : heap + sizeof(HeapHead);
+    const uint64_t from = arena > heap && arena < heap + kSmallestPage ? arena : heap + sizeof(HeapHead);
     for (uint64_t at = (from + kAlignment - 1) / kAlignment * kAlignment; at < from + kLargestArenaHead && at < end;
          at += kAlignment) {
       if ((words_.At(at + sizeof(uint64_t)) & kInUse) != 0 && IsTrusted(at, end)) return at;
@@ -112,7 +112,8 @@ class Walk {
 
   void AddFree(uint64_t at, uint64_t end) {
     free_.heads += kAlignment;
-    const uint64_t from = (at + kFreeHead + kPage - 1) / kPage * kPage, to = end / kPage * kPage;
+    const uint64_t page = pages_->page_bytes();
+    const uint64_t from = (at + kFreeHead + page - 1) / page * page, to = end / page * page;
     if (from < to) free_.pages += Resident(from, to);
     const uint64_t edges =
         from < to ? Resident(at + kAlignment, from) + Resident(to, end) : Resident(at + kAlignment, end);

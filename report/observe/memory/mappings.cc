@@ -110,13 +110,13 @@ PageTable::PageState PageTable::StateOf(uint64_t page) {
 // small ones. Since Linux 6.7 the kernel can tell them apart.
 void PageTable::LookForHuge() {
   ScannedPages regions[64];
-  const uint64_t end = (first_ + window_.size()) * kPage;
-  for (uint64_t from = first_ * kPage; from < end && scans_;) {
+  const uint64_t end = (first_ + window_.size()) * page_bytes_;
+  for (uint64_t from = first_ * page_bytes_; from < end && scans_;) {
     const PagemapScan scan = ScanPagemap(file_.get(), from, end, kZeroPages | kHugePages, regions);
     if (scan.count < 0) scans_ = false;
     if (scan.count < 0 || scan.end <= from) return;
     for (int i = 0; i < scan.count; ++i) {
-      for (uint64_t page = regions[i].start / kPage; page < regions[i].end / kPage; ++page) {
+      for (uint64_t page = regions[i].start / page_bytes_; page < regions[i].end / page_bytes_; ++page) {
         PageState& state = window_[page - first_];
         if (state == kHere) state = (regions[i].categories & kZeroPages) != 0 ? kAway : kHereHuge;
       }
@@ -128,15 +128,16 @@ void PageTable::LookForHuge() {
 uint64_t PageTable::FirstPopulated(uint64_t from, uint64_t end) {
   if (!scans_ || is_denied()) return from;
   ScannedPages region[1] = {};
-  const PagemapScan scan = ScanPagemap(file_.get(), from / kPage * kPage, (end + kPage - 1) / kPage * kPage,
-                                       kPresentPages | kSwappedPages, region, /*max_pages=*/1);
+  const PagemapScan scan =
+      ScanPagemap(file_.get(), from / page_bytes_ * page_bytes_, (end + page_bytes_ - 1) / page_bytes_ * page_bytes_,
+                  kPresentPages | kSwappedPages, region, /*max_pages=*/1);
   if (scan.count < 0) scans_ = false;
   return scan.count < 0 ? from : scan.count == 0 ? end : std::clamp(region[0].start, from, end);
 }
 
 bool PageTable::IsResident(uint64_t address, uint64_t bytes) {
   if (!file_.valid()) return false;
-  for (uint64_t page = address / kPage; page * kPage < address + bytes; ++page) {
+  for (uint64_t page = address / page_bytes_; page * page_bytes_ < address + bytes; ++page) {
     if (const PageState state = StateOf(page); window_.empty() || (state != kHere && state != kHereHuge)) return false;
   }
   return true;
@@ -147,12 +148,12 @@ PageTable::Share PageTable::Of(uint64_t address, uint64_t bytes) {
   if (!file_.valid() || bytes > UINT64_MAX - address) return share;
   const uint64_t end = address + bytes;
   for (uint64_t at = address; at < end;) {
-    if (end - at >= kLarge && (at / kPage < first_ || at / kPage - first_ >= window_.size())) {
+    if (end - at >= kLarge && (at / page_bytes_ < first_ || at / page_bytes_ - first_ >= window_.size())) {
       at = FirstPopulated(at, end);
       if (at == end) break;
     }
-    const uint64_t next = std::min((at / kPage + 1) * kPage, end);
-    const PageState state = StateOf(at / kPage);
+    const uint64_t next = std::min((at / page_bytes_ + 1) * page_bytes_, end);
+    const PageState state = StateOf(at / page_bytes_);
     if (window_.empty()) break;  // after the end of the address space
     if (state == kHere || state == kHereHuge) share.resident += next - at;
     if (state == kHereHuge) share.huge += next - at;

@@ -15,10 +15,9 @@
 
 #include "absl/status/statusor.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/kernel_page.h"
 
 namespace holdfast {
-
-inline constexpr uint64_t kPage = 4096;  // bytes; the page table's unit
 
 struct MemoryMapping {
   uint64_t start = 0, end = 0;
@@ -42,7 +41,9 @@ class PageTable {
  public:
   explicit PageTable(pid_t pid);
   // Reads another file with the kernel's layout.
-  explicit PageTable(FileDescriptor file) : file_(std::move(file)) {}
+  explicit PageTable(FileDescriptor file, uint64_t page_bytes = KernelPageBytes())
+      : page_bytes_(page_bytes), file_(std::move(file)) {}
+  uint64_t page_bytes() const { return page_bytes_; }
   bool is_denied() const { return !file_.valid(); }
   // A read failed: the process has ended, or the kernel refuses.
   bool has_failed() const { return failed_; }
@@ -65,6 +66,7 @@ class PageTable {
   PageState StateOf(uint64_t page);
   void LookForHuge();
 
+  const uint64_t page_bytes_ = KernelPageBytes();
   FileDescriptor file_;
   std::vector<uint64_t> entries_;  // as the kernel writes them
   std::vector<PageState> window_;
