@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "report/base/kernel_page.h"
 #include "report/observe/table/headers_of_module.h"
 #include "report/observe/table/thread_status.h"
 #include "sampler/contract/deep_stacks.h"
@@ -22,7 +23,6 @@ constexpr uint64_t kMaxTables = uint64_t{128} << 20;     // copied bytes of one 
 constexpr uint64_t kFarthestFrame = uint64_t{64} << 10;  // from sp, while the frame pointer is unknown
 constexpr uint64_t kUsualFrame = uint64_t{4} << 10;
 constexpr size_t kMaxCandidates = 32;  // candidate frames
-constexpr uint64_t kBytesOfPage = 4096;
 constexpr uint64_t kLargestStack = uint64_t{64} << 20;
 
 bool HoldsCode(const ModuleInfo& module, uint64_t pc) {
@@ -35,6 +35,34 @@ const ModuleInfo* ModuleOf(const std::vector<ModuleInfo>& modules, uint64_t pc) 
   return found == modules.end() ? nullptr : &*found;
 }
 
+#if defined(__aarch64__)
+constexpr size_t kDirectCallBytes = 4;
+
+// Returns whether the instruction before a return address is a call: bl, or blr in one of its forms.
+bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
+  uint32_t call;
+  if (!memory.Read(pc - sizeof call, &call, sizeof call)) return false;
+  return call >> 26 == 0x25 || (call & 0xfffffc1f) == 0xd63f0000 || (call & 0xfefff800) == 0xd63f0800;
+}
+
+// Returns where a direct call leads, if it is one.
+std::optional<uint64_t> TargetOfCall(const unsigned char* call, uint64_t to) {
+  uint32_t word;
+  memcpy(&word, call, sizeof word);
+  if (word >> 26 != 0x25) return std::nullopt;
+  const auto instructions = static_cast<int64_t>(uint64_t{word} << 38) >> 38;
+  return to - kDirectCallBytes + static_cast<uint64_t>(instructions) * 4;
+}
+
+bool IsPltStub(const unsigned char* code) {
+  uint32_t words[2];
+  memcpy(words, code, sizeof words);
+  constexpr uint32_t kBtiC = 0xd503245f;
+  return ((words[0] == kBtiC ? words[1] : words[0]) & 0x9f00001f) == 0x90000010;  // adrp x16
+}
+#else
+constexpr size_t kDirectCallBytes = 5;
+
 // Returns whether the instruction before a return address is a call: call rel32, or call through a register or memory.
 bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   unsigned char code[7];
@@ -43,23 +71,34 @@ bool ComesAfterCall(const ProcessMemory& memory, uint64_t pc) {
   return code[2] == 0xe8 || is_indirect(2) || is_indirect(3) || is_indirect(6) || is_indirect(7);
 }
 
+// Returns where a direct call leads, if it is one.
+std::optional<uint64_t> TargetOfCall(const unsigned char* call, uint64_t to) {
+  if (call[0] != 0xe8) return std::nullopt;
+  int32_t distance;
+  memcpy(&distance, call + 1, sizeof distance);
+  return to + static_cast<uint64_t>(static_cast<int64_t>(distance));
+}
+
+bool IsPltStub(const unsigned char* code) {
+  const unsigned char* at = code[0] == 0xf3 && code[1] == 0x0f ? code + 4 : code;  // endbr64
+  return (at[0] == 0xff && at[1] == 0x25) || (at[0] == 0xf2 && at[1] == 0xff) ||
+         at[0] == 0x68;  // jmp *, bnd jmp *, push
+}
+#endif
+
 // Checks the call before `to`, which should be the return address of the function at `pc`. Remains of earlier calls on
 // the stack also look like frames. Calls through a register or the PLT may go anywhere.
 enum class Call { kHere, kPerhaps, kElsewhere };
 Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
   constexpr uint64_t kUsualFunction = uint64_t{4} << 10, kLargestFunction = uint64_t{256} << 10;
-  unsigned char call[5], stub[8];
-  if (!memory.Read(to - sizeof call, call, sizeof call) || call[0] != 0xe8) return Call::kPerhaps;
-  int32_t distance;
-  memcpy(&distance, call + 1, sizeof distance);
-  const uint64_t target = to + static_cast<uint64_t>(static_cast<int64_t>(distance));
-  if (target <= pc && pc - target < kLargestFunction)
-    return pc - target < kUsualFunction ? Call::kHere : Call::kPerhaps;
-  if (!memory.Read(target, stub, sizeof stub)) return Call::kElsewhere;
-  const size_t at = stub[0] == 0xf3 && stub[1] == 0x0f ? 4 : 0;  // endbr64
-  const bool is_plt = (stub[at] == 0xff && stub[at + 1] == 0x25) || (stub[at] == 0xf2 && stub[at + 1] == 0xff) ||
-                      stub[at] == 0x68;  // jmp *, bnd jmp *, push
-  return is_plt ? Call::kPerhaps : Call::kElsewhere;
+  unsigned char call[kDirectCallBytes], stub[8];
+  if (!memory.Read(to - sizeof call, call, sizeof call)) return Call::kPerhaps;
+  const std::optional<uint64_t> target = TargetOfCall(call, to);
+  if (!target.has_value()) return Call::kPerhaps;
+  if (*target <= pc && pc - *target < kLargestFunction)
+    return pc - *target < kUsualFunction ? Call::kHere : Call::kPerhaps;
+  if (!memory.Read(*target, stub, sizeof stub)) return Call::kElsewhere;
+  return IsPltStub(stub) ? Call::kPerhaps : Call::kElsewhere;
 }
 
 // Returns how far the frame pointer is above the stack pointer at a call in a function, from the instructions with which
@@ -67,9 +106,11 @@ Call CallThatReturnsTo(const ProcessMemory& memory, uint64_t to, uint64_t pc) {
 //
 //    push %rbp;  mov %rsp, %rbp;  push of other registers;  sub $bytes, %rsp
 //
-// Nothing: the nearest such instructions before the call are too far, or the stack pointer is aligned afterwards. A
-// function that later reserves more is not recognized: the caller checks that a return address is there.
+// Nothing: the nearest such instructions before the call are too far, or the stack pointer is aligned afterwards, or the
+// code is not x86-64's. A function that later reserves more is not recognized: the caller checks that a return address
+// is there.
 std::optional<uint64_t> BytesBelowFramePointer(const ProcessMemory& memory, uint64_t pc) {
+  if (!kCallPushesReturn) return std::nullopt;
   constexpr uint64_t kFarthestStart = uint64_t{16} << 10, kLongestStart = 32;
   std::array<unsigned char, kFarthestStart> code;
   // The code before the call may begin with the page.
@@ -129,19 +170,22 @@ class Walker {
       case UnwindRow::kStep:
         return StepByRow(row);
       case UnwindRow::kFramePointer:
-        return FindFrame() && ReturnTo(*fp_ + 16, Word(*fp_));
+        return FindFrame() && ReturnTo(*fp_ + 16, *fp_ + 8, Word(*fp_));
       default:
         return false;
     }
   }
 
  private:
+  // arm64: a saved return address may be signed in the bits above user space.
+  static uint64_t WithoutSignature(uint64_t pc) { return kCallPushesReturn ? pc : pc & kPcMask; }
   std::optional<uint64_t> Word(uint64_t address) const {
     uint64_t word = 0;
     return memory_.Read(address, &word, sizeof word) ? std::optional(word) : std::nullopt;
   }
 
   bool StepByRow(UnwindRow row) {
+    if (row.returns_by_register()) return false;  // no file in /proc has that register
     if (row.from_fp() && !FindFrame()) return false;
     std::optional<uint64_t> cfa = (row.from_fp() ? *fp_ : sp_) + static_cast<uint64_t>(row.cfa_offset());
     if (row.loaded()) cfa = Word(*cfa);
@@ -152,11 +196,12 @@ class Walker {
     if (row.fp_rule() == UnwindRow::kAtCfa) fp = Word(*cfa + offset);
     if (row.fp_rule() == UnwindRow::kAtFp) fp = fp_.has_value() ? Word(*fp_ + offset) : std::nullopt;
     if (row.fp_rule() == UnwindRow::kAtSp) fp = Word(sp_ + offset);
-    return ReturnTo(*cfa, fp);
+    return ReturnTo(*cfa, row.ReturnPlace(*cfa), fp);
   }
 
-  bool ReturnTo(uint64_t cfa, std::optional<uint64_t> fp) {
-    const std::optional<uint64_t> pc = Word(cfa - 8);
+  bool ReturnTo(uint64_t cfa, uint64_t place, std::optional<uint64_t> fp) {
+    std::optional<uint64_t> pc = Word(place);
+    if (pc.has_value()) *pc = WithoutSignature(*pc);
     if (!pc.has_value() || *pc == 0) return false;
     pc_ = *pc;
     fp_ = fp;
@@ -193,20 +238,21 @@ class Walker {
     }
     if (!may_search_) return false;
     // At least to the end of the page, because main's stack may end there.
-    std::vector<uint64_t> words((kFarthestFrame + kBytesOfPage) / sizeof(uint64_t));
-    const size_t rest_of_page = kBytesOfPage - sp_ % kBytesOfPage;
+    const uint64_t page = KernelPageBytes();
+    std::vector<uint64_t> words((kFarthestFrame + page) / sizeof(uint64_t));
+    const size_t rest_of_page = page - sp_ % page;
     size_t more = kFarthestFrame;
     while (!memory_.Read(sp_, words.data(), rest_of_page + more)) {
       if (more == 0) return false;
-      more = more > kBytesOfPage ? more / 2 : 0;
+      more = more > kUsualFrame ? more / 2 : 0;
     }
     const size_t bytes = rest_of_page + more;
     std::array<std::vector<uint64_t>, 3> looks_like_one;  // indexed by Call; kElsewhere may be a tail call
     for (size_t i = 0; i + 1 < bytes / sizeof(uint64_t); ++i) {
-      const uint64_t at = sp_ + i * sizeof(uint64_t);
+      const uint64_t at = sp_ + i * sizeof(uint64_t), to = WithoutSignature(words[i + 1]);
       if (words[i] <= at || words[i] - at > kLargestStack) continue;
-      if (ModuleOf(modules_, words[i + 1]) == nullptr || !ComesAfterCall(memory_, words[i + 1])) continue;
-      Call call = CallThatReturnsTo(memory_, words[i + 1], pc_);
+      if (ModuleOf(modules_, to) == nullptr || !ComesAfterCall(memory_, to)) continue;
+      Call call = CallThatReturnsTo(memory_, to, pc_);
       if (call == Call::kHere && at - sp_ >= kUsualFrame) call = Call::kPerhaps;
       looks_like_one[static_cast<size_t>(call)].push_back(at);
       if (at - sp_ >= kUsualFrame && looks_like_one[0].size() + looks_like_one[1].size() > 0) break;

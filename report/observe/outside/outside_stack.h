@@ -6,6 +6,8 @@
 // address also looks like that, and waits save such pairs. The candidate that leads to the end of the stack wins,
 // otherwise the one that leads furthest.
 //
+// On arm64, the caller of a function without a frame, such as syscall(), is in a register, and the walk ends there.
+//
 // The process's memory is untrusted: all data is copied, and steps and sizes are bounded.
 #ifndef HOLDFAST_REPORT_OBSERVE_OUTSIDE_OUTSIDE_STACK_H_
 #define HOLDFAST_REPORT_OBSERVE_OUTSIDE_OUTSIDE_STACK_H_
