@@ -7,6 +7,7 @@
 #include "interpose/base/find_functions.h"
 #include "interpose/base/symbol_versions.h"
 #include "sampler/arch/processor.h"
+#include "sampler/arch/relocation_types.h"
 #include "sampler/capture/find_object.h"
 #include "sampler/capture/program_headers.h"
 #include "sampler/contract/dynamic_symbols.h"
@@ -148,8 +149,8 @@ void VisitEntries(const ImportingObject& object,
       const auto type = ELF64_R_TYPE(relocation.r_info);
       // The last case is a pointer in the object's own data: `free_function = mi_free`. It must equal the others, as
       // without us.
-      const bool is_data = type == R_X86_64_64 && relocation.r_addend == 0;
-      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && !is_data) continue;
+      const bool is_data = type == kPointer && relocation.r_addend == 0;
+      if (type != kCallSlot && type != kGlobalSlot && !is_data) continue;
       const auto symbol = static_cast<uint32_t>(ELF64_R_SYM(relocation.r_info));
       auto* entry = reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset);
       if (reinterpret_cast<uintptr_t>(entry) % sizeof *entry != 0) continue;

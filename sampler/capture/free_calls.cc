@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "sampler/arch/relocation_types.h"
 #include "sampler/capture/find_object.h"
 #include "sampler/contract/attributes.h"
 
@@ -116,7 +117,7 @@ const uintptr_t* FindWord(const Elf64_Rela* first, uint64_t bytes, uint32_t symb
   const uint64_t count = bytes / sizeof(Elf64_Rela);
   for (uint64_t i = 0; first != nullptr && i < count && i < kMaxRelocations; ++i) {
     const uint64_t type = ELF64_R_TYPE(first[i].r_info);
-    if (ELF64_R_SYM(first[i].r_info) != symbol || (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)) continue;
+    if (ELF64_R_SYM(first[i].r_info) != symbol || (type != kCallSlot && type != kGlobalSlot)) continue;
     const uint64_t word = bias + first[i].r_offset;
     if (word % sizeof(uintptr_t) == 0 && word >= module.start && word < module.end)
       return reinterpret_cast<const uintptr_t*>(word);

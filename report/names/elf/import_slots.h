@@ -18,7 +18,7 @@ namespace holdfast {
 
 struct ImportSlot {
   uint64_t address;  // without bias
-  uint32_t type;     // the relocation's type, R_X86_64_…
+  uint32_t type;     // the relocation's type, R_X86_64_… or R_AARCH64_…
   std::string name;
 };
 std::vector<ImportSlot> ImportSlotsOf(const ElfFile& elf, const std::vector<std::string_view>& names);
