@@ -135,16 +135,20 @@ BorrowingCost CostOf(pid_t pid, const BlockedCall& call) {
     case SYS_waitid:
     case SYS_flock:
       return BorrowingCost::kNothing;
+#if defined(__x86_64__)  // other processors have only the forms with more arguments
     case SYS_poll:
-    case SYS_ppoll:
     case SYS_select:
+    case SYS_pause:
+#endif
+    case SYS_ppoll:
     case SYS_pselect6:
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
-    case SYS_pause:
     case SYS_rt_sigsuspend:
       return BorrowingCost::kLonger;
+#if defined(__x86_64__)
     case SYS_epoll_wait:
+#endif
     case SYS_epoll_pwait:
     case SYS_accept:
     case SYS_accept4:

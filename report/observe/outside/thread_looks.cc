@@ -91,7 +91,9 @@ ThreadDoes DoesOf(int64_t call) {
       return ThreadDoes::kIo;
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
+#if defined(__x86_64__)  // other processors have ppoll for it
     case SYS_pause:
+#endif
       return ThreadDoes::kSleep;
     default:
       return ThreadDoes::kCall;
