@@ -12,12 +12,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "report/holders/library_memory.h"
 #include "report/names/elf/debug_file_finder.h"
 
 namespace holdfast {
 namespace {
 
 constexpr size_t kMaxSegments = 1 << 20, kMaxNotes = size_t{256} << 20, kMaxThreads = 1 << 20;
+constexpr size_t kMaxDataRuns = 1 << 16;  // of the core file, between its holes: 1 MiB
 constexpr uint64_t kUserEnd = uint64_t{1} << 56;
 #if defined(__x86_64__)
 constexpr uint16_t kMachine = EM_X86_64;
@@ -96,9 +98,42 @@ absl::Status CoreAddressSpace::ReadHeaders() {
     rights_.push_back(header.p_flags);
   }
   if (segments_.empty()) return absl::InvalidArgumentError("is a core file without memory");
+  FindDataRuns();
   AddMappings();
   OrderThreads();
   return absl::OkStatus();
+}
+
+// Pages that never existed are holes in the file. The end of the data is searched once for each run, not for each read:
+// on a tmpfs, the kernel searches page by page.
+void CoreAddressSpace::FindDataRuns() {
+  uint64_t smallest_hole = 0;
+  for (uint64_t at = 0; at < file_bytes_;) {
+    const off_t data = lseek(file_.get(), static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;
+    const off_t hole = data < 0 ? -1 : lseek(file_.get(), data, SEEK_HOLE);
+    const bool is_known = data >= 0 && hole > data;
+    const MemoryRange run{is_known ? static_cast<uint64_t>(data) : at,
+                          is_known ? static_cast<uint64_t>(hole) : file_bytes_};
+    at = run.end;
+    if (!data_runs_.empty() && run.start - data_runs_.back().end < smallest_hole) {
+      data_runs_.back().end = run.end;
+      continue;
+    }
+    data_runs_.push_back(run);
+    while (data_runs_.size() > kMaxDataRuns) {  // forgets the smallest holes, which only cost time
+      smallest_hole = std::max<uint64_t>(2 * smallest_hole, 2 * kSmallestPage);
+      size_t kept = 0;
+      for (const MemoryRange& one : data_runs_) {
+        if (kept > 0 && one.start - data_runs_[kept - 1].end < smallest_hole) {
+          data_runs_[kept - 1].end = one.end;
+        } else {
+          data_runs_[kept++] = one;
+        }
+      }
+      data_runs_.resize(kept);
+    }
+  }
 }
 
 void CoreAddressSpace::ReadNotes(std::string_view notes) {
@@ -175,7 +210,7 @@ void CoreAddressSpace::AddFiles(std::string_view files) {
     uint64_t words[3];
     const size_t end = paths.find('\0');
     if (!Take(&files, &words) || end == std::string_view::npos) return;
-    if (words[0] < words[1])
+    if (words[0] < words[1] && files_.size() < kMaxSegments)
       files_.push_back({{words[0], words[1]}, words[2] * page, std::string(paths.substr(0, end))});
     paths.remove_prefix(end + 1);
   }
@@ -200,6 +235,7 @@ void CoreAddressSpace::AddMappings() {
   }
   segments_ = std::move(segments);
   rights_ = std::move(rights);
+  AddLeftOutFiles();
   for (size_t i = 0; i < segments_.size(); ++i) {
     MemoryMapping mapping;
     mapping.start = segments_[i].range.start;
@@ -212,13 +248,47 @@ void CoreAddressSpace::AddMappings() {
     executable_.push_back((rights_[i] & PF_X) != 0);
   }
   const Segment* stack = SegmentAt(in_stack_);
-  if (stack == nullptr) return;
-  if (stack->bytes == 0) {  // the process had a filter that leaves out its memory
-    for (size_t i = 0; i < segments_.size(); ++i) {
-      if (mappings_[i].writable && segments_[i].bytes == 0) missing_bytes_ += mappings_[i].end - mappings_[i].start;
-    }
+  // The core lacks shared mappings of files, and with a filter all memory. Private memory that was never written is not
+  // in the core either, but has no pointers.
+  const bool lacks_all = stack != nullptr && stack->bytes == 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const bool may_be_shared =
+        mappings_[i].name.starts_with('/') && MayHoldPointers(mappings_[i]) && !IsHoldfastTable(mappings_[i]);
+    if (mappings_[i].writable && segments_[i].bytes == 0 && (lacks_all || may_be_shared))
+      missing_bytes_ += mappings_[i].end - mappings_[i].start;
   }
-  FindStackStart(stack->range.start);
+  if (stack != nullptr) FindStackStart(stack->range.start);
+}
+
+// Adds mappings of files that have no segment. The kernel writes one for each mapping; gcore leaves out those that the
+// process did not write, and shared ones.
+void CoreAddressSpace::AddLeftOutFiles() {
+  std::vector<std::pair<Segment, uint32_t>> all;
+  for (size_t i = 0; i < segments_.size(); ++i) all.emplace_back(segments_[i], rights_[i]);
+  uint64_t done = 0;
+  for (const FileMapping& file : files_) {
+    MemoryMapping mapping;
+    mapping.name = file.path;
+    const uint32_t rights = PF_R | (IsMemoryFile(mapping) ? PF_W : 0);
+    auto next = std::partition_point(segments_.begin(), segments_.end(),
+                                     [&](const Segment& one) { return one.range.end <= file.range.start; });
+    uint64_t from = std::max(done, file.range.start);
+    for (const uint64_t end = std::min(file.range.end, kUserEnd); from < end;) {
+      const bool is_last = next == segments_.end() || next->range.start >= end;
+      const uint64_t stop = is_last ? end : next->range.start;
+      if (from < stop) all.emplace_back(Segment{.range = {from, stop}}, rights);
+      from = is_last ? end : std::max(from, (next++)->range.end);
+    }
+    done = std::max(done, from);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.first.range.start < b.first.range.start; });
+  segments_.clear();
+  rights_.clear();
+  for (const auto& [segment, rights] : all) {
+    segments_.push_back(segment);
+    rights_.push_back(rights);
+  }
 }
 
 // On the stack are, in ascending order: argc, the arguments, 0, the environment, 0, the auxiliary vector.
@@ -318,16 +388,13 @@ MemoryRange CoreAddressSpace::PopulatedRun(uint64_t from, uint64_t end) {
   for (; segment != segments_.end() && segment->range.start < end; ++segment) {
     const uint64_t start = std::max(from, segment->range.start), offset = start - segment->range.start;
     if (offset >= segment->bytes) continue;
-    // Pages that never existed are holes in the file.
-    const auto place = static_cast<off_t>(segment->offset + offset);
-    const off_t data = lseek(file_.get(), place, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) continue;
-    uint64_t skipped = data > place ? static_cast<uint64_t>(data - place) & ~uint64_t{7} : 0;
-    if (skipped >= segment->bytes - offset) continue;
-    uint64_t stop = segment->bytes;
-    if (const off_t hole = data < 0 ? -1 : lseek(file_.get(), data, SEEK_HOLE); hole > data)
-      stop = std::min(stop, static_cast<uint64_t>(hole) - segment->offset);
-    const MemoryRange run{start + skipped, std::min(end, segment->range.start + stop)};
+    const uint64_t place = segment->offset + offset, last = segment->offset + segment->bytes;
+    const auto data = std::partition_point(data_runs_.begin(), data_runs_.end(),
+                                           [&](const MemoryRange& one) { return one.end <= place; });
+    if (data == data_runs_.end() || data->start >= last) continue;
+    const uint64_t skipped = (std::max(data->start, place) - place) & ~uint64_t{7};
+    const MemoryRange run{start + skipped,
+                          std::min(end, segment->range.start + (std::min(data->end, last) - segment->offset))};
     if (run.start < run.end) return run;
     if (run.start >= end) break;
   }

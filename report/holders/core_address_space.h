@@ -58,7 +58,9 @@ class CoreAddressSpace : public AddressSpace {
   void ReadNotes(std::string_view notes);
   void AddThread(std::string_view status);
   void AddFiles(std::string_view files);
+  void FindDataRuns();
   void AddMappings();
+  void AddLeftOutFiles();
   void FindStackStart(uint64_t lowest);
   void OrderThreads();
   const Segment* SegmentAt(uint64_t address) const;
@@ -69,6 +71,7 @@ class CoreAddressSpace : public AddressSpace {
   uint64_t file_bytes_ = 0;
   std::vector<Segment> segments_;                         // by address, without overlaps; as mappings_
   std::vector<uint32_t> rights_;                          // of the segments
+  std::vector<MemoryRange> data_runs_;                    // parts of the file that are not holes, in ascending order
   std::vector<FileMapping> files_;                        // by address
   mutable std::map<std::string, FileDescriptor> opened_;  // invalid: another file, or none
   pid_t pid_ = 0;

@@ -5,6 +5,8 @@
 #include <span>
 
 #include "report/base/base_name.h"
+#include "report/observe/table/process_info.h"
+#include "sampler/contract/layout.h"
 #include "sampler/contract/own_memory.h"
 
 namespace holdfast {
@@ -23,6 +25,11 @@ void AddRangesOf(AddressSpace* space, uint64_t list, std::vector<MemoryRange>* r
 }
 
 }  // namespace
+
+bool IsHoldfastTable(const MemoryMapping& mapping) {
+  const std::string_view file = BaseName(WithoutDeletedMark(mapping.name));
+  return file.starts_with("holdfast.") && file.ends_with(kTableSuffix);
+}
 
 std::vector<MemoryRange> FindLibraryMemory(AddressSpace* space) {
   std::vector<uint64_t> lists;

@@ -8,6 +8,9 @@
 
 namespace holdfast {
 
+// Whether a mapping is a file of Holdfast's tables.
+bool IsHoldfastTable(const MemoryMapping& mapping);
+
 // By address, without overlaps; empty: the process does not have the library, or one without such a list.
 std::vector<MemoryRange> FindLibraryMemory(AddressSpace* space);
 

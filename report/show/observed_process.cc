@@ -150,10 +150,8 @@ HeapBlocksInput ObservedProcess::PrepareUnchanged(bool may_guess) {
   // Remembered walks contain words of stacks, which are no pointers of the program.
   excluded_.clear();
   for (const MemoryMapping& mapping : space_->mappings()) {
-    const std::string_view file = BaseName(WithoutDeletedMark(mapping.name));
-    const bool is_table = file.starts_with("holdfast.") && file.ends_with(kTableSuffix);
-    if (is_table || (table_.has_value() && file == table_->table.name()))
-      excluded_.push_back({mapping.start, mapping.end});
+    const bool is_its_table = table_.has_value() && BaseName(WithoutDeletedMark(mapping.name)) == table_->table.name();
+    if (is_its_table || IsHoldfastTable(mapping)) excluded_.push_back({mapping.start, mapping.end});
   }
   for (const MemoryRange& range : FindLibraryMemory(space_.get())) excluded_.push_back(range);
   std::sort(excluded_.begin(), excluded_.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
