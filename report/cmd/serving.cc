@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <stop_token>
 #include <utility>
 
 #include "fmt/format.h"
@@ -63,8 +64,9 @@ absl::StatusOr<std::unique_ptr<Serving>> Serving::Start(const ServeOptions& opti
   const bool is_unix = listener->is_unix;
   const bool tls = server.rules.tls;
   const std::string not_served = UnservedUsers(*choice);
-  FindHolders find_holders = [tables = options.tables, memory = options.scan_memory](pid_t pid, const auto& progress) {
-    return SearchHolders(pid, tables, memory, progress);
+  FindHolders find_holders = [tables = options.tables, memory = options.scan_memory](pid_t pid, const auto& progress,
+                                                                                     std::stop_token stop) {
+    return SearchHolders(pid, tables, memory, progress, std::move(stop));
   };
   std::unique_ptr<Serving> serving(new Serving(*std::move(choice), address, std::move(find_holders)));
   server.handler = [service = &serving->service_](const HttpRequest& request) { return service->Answer(request); };

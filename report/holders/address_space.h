@@ -17,7 +17,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -66,6 +68,10 @@ class AddressSpace {
   virtual MemoryRange PopulatedRun(uint64_t from, uint64_t end) = 0;
   uint64_t PopulatedBytes(MemoryRange range);
 
+  // Once a stop is requested, ForEachPiece ends early, and so do searches in the heap: the caller drops the result.
+  void EndOn(std::stop_token stop) { stop_ = std::move(stop); }
+  bool IsEnding() const { return stop_.stop_requested(); }
+
   // Words of the program that only the kernel has (kernel_words.h).
   const std::vector<uint64_t>& kernel_words() const { return kernel_words_; }
 
@@ -84,6 +90,9 @@ class AddressSpace {
   std::vector<bool> executable_;  // by mapping
   std::vector<TargetThread> threads_;
   std::vector<uint64_t> kernel_words_;
+
+ private:
+  std::stop_token stop_;
 };
 
 // Called with the words that begin at `address`.
@@ -125,7 +134,7 @@ class ProcessAddressSpace : public AddressSpace {
 };
 
 // Passes all existing words of a range to `visit(address, words)`, in ascending order and in pieces of up to 1 MiB.
-// Pieces begin at multiples of 8. Skips pages that cannot be read.
+// Pieces begin at multiples of 8. Skips pages that cannot be read. Ends early on request (AddressSpace::EndOn).
 template <typename Visit>
 void ForEachPiece(AddressSpace* space, uint64_t from, uint64_t end, const Visit& visit) {
   constexpr uint64_t kPiece = uint64_t{1} << 20;
@@ -136,6 +145,7 @@ void ForEachPiece(AddressSpace* space, uint64_t from, uint64_t end, const Visit&
     const MemoryRange run = space->PopulatedRun(from, end);
     if (run.start >= run.end) return;
     for (uint64_t at = run.start; at < run.end;) {
+      if (space->IsEnding()) return;
       const uint64_t bytes = std::min(kPiece, run.end - at);
       if (space->Read(at, words.data(), bytes)) {
         visit(at, std::span<const uint64_t>(words.data(), bytes / sizeof(uint64_t)));

@@ -8,15 +8,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <stop_token>
 #include <utility>
 
 #include "report/base/huge_pages.h"
 
 namespace holdfast {
 
-// `--scan-memory`: how much memory a scan may use.
+// `--scan-memory`: how much memory a scan may use. `stop`: ends the scan early.
 struct ScanBudget {
   uint64_t most_bytes = UINT64_MAX, used_bytes = 0, highest_bytes = 0;
+  std::stop_token stop = {};
   bool Take(uint64_t bytes) {
     if (bytes > most_bytes - std::min(most_bytes, used_bytes)) return false;
     used_bytes += bytes;

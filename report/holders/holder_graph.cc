@@ -42,6 +42,15 @@ class ProcessedForest {
 
 }  // namespace
 
+absl::Status WhyIncomplete(const ScanBudget& budget, uint64_t blocks) {
+  if (budget.stop.stop_requested()) return absl::CancelledError("the search was ended");
+  return absl::ResourceExhaustedError(absl::StrCat("the scan needs more than ", budget.most_bytes >> 20, " MiB for ",
+                                                   blocks, " blocks. Allow more with --scan-memory"));
+}
+
+// Returns whether the scan must end. Asks once in kAskEvery steps.
+bool HolderGraph::IsEnding(uint64_t step) const { return step % kAskEvery == 0 && budget_->stop.stop_requested(); }
+
 bool HolderGraph::Begin(uint32_t blocks, uint64_t most_pointers, ScanBudget* budget) {
   blocks_ = blocks;
   budget_ = budget;
@@ -84,11 +93,6 @@ bool HolderGraph::End() {
   return start_.Add(static_cast<uint32_t>(to_.size()));
 }
 
-absl::Status HolderGraph::Status() const {
-  return absl::ResourceExhaustedError(absl::StrCat("the scan needs more than ", budget_->most_bytes >> 20, " MiB for ",
-                                                   blocks_, " blocks. Allow more with --scan-memory"));
-}
-
 bool HolderGraph::FindPaths(BigArray<uint32_t>* previous) const {
   BigArray<uint32_t> queue;
   const size_t nodes = size_t{root()} + 1;
@@ -98,6 +102,7 @@ bool HolderGraph::FindPaths(BigArray<uint32_t>* previous) const {
   (*previous)[root()] = root();
   for (size_t done = 0; done < queue.size(); ++done) {
     const uint32_t node = queue[done];
+    if (IsEnding(done)) return false;
     for (uint64_t i = StartOf(node); i < EndOf(node); ++i) {
       if ((*previous)[to_[i]] != kNone) continue;
       (*previous)[to_[i]] = node;
@@ -128,6 +133,8 @@ bool HolderGraph::Search(BigArray<uint32_t>* parent) {
       at = static_cast<uint32_t>(order_.size() - 1);
     } else if (at == 0) {
       return true;
+    } else if (IsEnding(at)) {
+      return false;
     } else {
       at = (*parent)[at];
     }
@@ -140,6 +147,7 @@ bool HolderGraph::CollectPredecessors(BigArray<uint32_t>* first, BigArray<uint32
   if (!first->Fill(reached + 1, budget_)) return false;
   uint64_t count = 0;
   for (size_t w = 0; w < reached; ++w) {
+    if (IsEnding(w)) return false;
     for (uint64_t i = StartOf(order_[w]); i < EndOf(order_[w]); ++i) {
       ++(*first)[number_[to_[i]]];
       ++count;
@@ -153,6 +161,7 @@ bool HolderGraph::CollectPredecessors(BigArray<uint32_t>* first, BigArray<uint32
   }
   (*first)[reached] = sum;
   for (size_t w = reached; w-- > 0;) {
+    if (IsEnding(w)) return false;
     for (uint64_t i = StartOf(order_[w]); i < EndOf(order_[w]); ++i)
       (*from)[--(*first)[number_[to_[i]]]] = static_cast<uint32_t>(w);
   }
@@ -174,6 +183,7 @@ absl::Status HolderGraph::FindDominators(const std::function<void(BigArray<uint6
   }
   ProcessedForest forest(&ancestor, &label, semi);
   for (uint32_t w = reached - 1; w > 0; --w) {
+    if (IsEnding(w)) return Status();
     uint32_t least = dominator[w];
     for (uint32_t i = first[w]; i < first[w + 1]; ++i) least = std::min(least, semi[forest.Evaluate(from[i], w + 1)]);
     semi[w] = least;

@@ -24,12 +24,15 @@
 
 namespace holdfast {
 
+// Says why a scan of this many blocks could not be completed: it was ended (ScanBudget::stop), or it needs more memory.
+absl::Status WhyIncomplete(const ScanBudget& budget, uint64_t blocks);
+
 class HolderGraph {
  public:
   static constexpr uint32_t kNone = 0xffffffff;
 
   // The pointers of each block are added together, blocks in ascending order. Functions that return false ran out of
-  // memory; Status() describes that.
+  // memory, or were ended; Status() says which.
   bool Begin(uint32_t blocks, uint64_t most_pointers, ScanBudget* budget);
   bool AddPointer(uint32_t block, uint32_t to);
   // After all blocks: the holders and their pointers. Returns false if there are too many.
@@ -57,11 +60,13 @@ class HolderGraph {
   uint64_t RetainedBy(uint32_t node) const { return retained_[node]; }
   uint32_t CountRetainedBy(uint32_t node) const { return retained_count_[node]; }
 
-  absl::Status Status() const;
+  absl::Status Status() const { return WhyIncomplete(*budget_, blocks_); }  // after Begin
 
  private:
   static constexpr uint32_t kMaxHolders = 1 << 22;
+  static constexpr uint64_t kAskEvery = 1 << 12;
 
+  bool IsEnding(uint64_t step) const;
   bool Search(BigArray<uint32_t>* parent);
   bool CollectPredecessors(BigArray<uint32_t>* first, BigArray<uint32_t>* from);
   uint64_t StartOf(uint32_t node) const { return start_[node]; }

@@ -10,7 +10,9 @@
 namespace holdfast {
 
 HolderScan::HolderScan(AddressSpace* space, NameSources sources, ScanBudget* budget)
-    : space_(*space), names_(space, std::move(sources)), budget_(*budget) {}
+    : space_(*space), names_(space, std::move(sources)), budget_(*budget) {
+  space_.EndOn(budget->stop);
+}
 
 absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths, const std::function<void(int)>& progress) {
   HeapBlocksInput limited = input;
@@ -18,7 +20,7 @@ absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths, con
   absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(&space_, limited);
   if (!heap.ok()) return heap.status();
   heap_ = *std::move(heap);
-  if (!budget_.Take(heap_.map.memory_bytes())) return graph_.Status();
+  if (space_.IsEnding() || !budget_.Take(heap_.map.memory_bytes())) return WhyIncomplete(budget_, heap_.map.size());
   roots_ = FindRoots(&space_, heap_, input);
   if (absl::Status status = ReadPointers(progress); !status.ok()) return status;
   if (wants_paths && !graph_.FindPaths(&previous_)) return graph_.Status();
@@ -59,7 +61,7 @@ absl::Status HolderScan::ReadPointers(const std::function<void(int)>& progress) 
     }
   });
   on_terminal.Clear();
-  if (!fits) return graph_.Status();
+  if (space_.IsEnding() || !fits) return graph_.Status();
   std::vector<std::vector<uint32_t>> held;  // by holder
   const auto add = [&](uint32_t holder, uint32_t block) {
     if (holder >= held.size()) held.resize(holder + 1);
@@ -79,6 +81,7 @@ absl::Status HolderScan::ReadPointers(const std::function<void(int)>& progress) 
     const BlockMap::Block block = map.Find(word);
     if (block.number != BlockMap::kNone && !block.unused) add(names_.HolderOfKernelWord(), block.number);
   }
+  if (space_.IsEnding()) return graph_.Status();
   held.resize(names_.holders().size());
   if (!LeaveToVariables(&held)) return graph_.Status();
   for (std::vector<uint32_t>& blocks : held) {
@@ -252,7 +255,7 @@ class TreeBuilder {
     }
     for (auto& [label, group] : groups) {
       const bool is_shown = group.row.retained >= least_;
-      while (!group.next.empty()) {
+      while (!group.next.empty() && !scan_.IsEnding()) {
         const uint32_t node = group.next.back();
         group.next.pop_back();
         const BlockMap::Block block = scan_.heap().map.Get(node);

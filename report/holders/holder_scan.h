@@ -29,10 +29,12 @@ class HolderScan {
   HolderScan(AddressSpace* space, NameSources sources, ScanBudget* budget);
 
   // `wants_paths`: for HolderOfBlock and PathTo; needs 4 more bytes for each block. `progress`: called with the percentage
-  // of the heap that has been read.
+  // of the heap that has been read. An error says what was missing, or that the budget's `stop` was requested.
   absl::Status Run(const HeapBlocksInput& input, bool wants_paths, const std::function<void(int)>& progress = nullptr);
 
   const HeapBlocks& heap() const { return heap_; }
+  // Whether a stop was requested (ScanBudget::stop): the caller drops the result.
+  bool IsEnding() const { return space_.IsEnding(); }
   const HolderGraph& graph() const { return graph_; }
   HolderNames& names() { return names_; }
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,12 @@
 
 namespace holdfast {
 
-// Returns what makes a profile of the kind `holders` of this search. `scan_memory`: as for BudgetFor. `progress`: called with the percentage of the
-// heap that has been read. Only for processes of our own user, because a server cannot change its user for one search.
+// Returns what makes a profile of the kind `holders` of this search. `scan_memory`: as for BudgetFor. `progress`: called
+// with the percentage of the heap that has been read. `stop`: ends the search early, with an error. Only for processes of
+// our own user, because a server cannot change its user for one search.
 absl::StatusOr<std::function<Profile()>> SearchHolders(pid_t pid, const std::vector<std::string>& tables,
                                                        const std::string& scan_memory,
-                                                       const std::function<void(int)>& progress);
+                                                       const std::function<void(int)>& progress, std::stop_token stop);
 
 }  // namespace holdfast
 

@@ -4,6 +4,7 @@ import os
 import random
 import select
 import shutil
+import signal
 import socket
 import ssl
 import stat
@@ -149,6 +150,16 @@ class Admission(FleetTest):
         client.sendall(b"GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertEqual(server.stop(), 0)
         client.close()
+
+    def test_it_ends_when_asked_to_also_while_it_searches_for_holders(self):
+        program = self.start()
+        program.map_zeros()
+        server = self.serve()
+        before = self.cpu_of_ended_children()
+        self.assertEqual(self.get(server, "/p/%d/holders" % program.pid, method="POST").status, 202)
+        self.assertEqual(server.stop(signal.SIGINT), 0)
+        # To read 64 GiB takes more than 5 s of CPU. Without huge pages there is less to read.
+        self.assertLess(self.cpu_of_ended_children() - before, 2)
 
     # ---- Bounds ----
 

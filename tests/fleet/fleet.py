@@ -5,6 +5,7 @@ an event, and an end of patience is a failure.
 """
 import http.client
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -72,6 +73,12 @@ class Stepper:
             self.process.stdin.flush()
             self.steps += 1
             assert self.process.stdout.readline() == b"done %d\n" % self.steps
+
+    def map_zeros(self):
+        """64 GiB to search, which need little memory."""
+        self.process.stdin.write(b"z\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == b"mapped\n"
 
     def end(self):
         if self.process.poll() is None:
@@ -221,6 +228,11 @@ class FleetTest(unittest.TestCase):
     def tool(self, *arguments, **more):
         self.tools.append(Tool(self, *arguments, **more))
         return self.tools[-1]
+
+    @staticmethod
+    def cpu_of_ended_children():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
 
     def what_tools_said(self):
         return "; ".join("`%s` (%s) said %r" % (" ".join(tool.process.args[1:]), tool.process.poll(), tool.said) for tool in self.tools)

@@ -1,10 +1,12 @@
 // For each line on standard input: allocates 100 blocks of 1,000 bytes, keeps 10, and waits once for a mutex that another thread
 // holds until the waiter sleeps. Answers "done N"; ends with the input. A line that begins with d starts a deadlock of two
-// other threads instead: "stuck" once both sleep in it. For tests that read a running program.
+// other threads instead: "stuck" once both sleep in it. A line that begins with z maps 64 GiB that are read and never written, so
+// that they need little memory. For tests that read a running program.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +72,17 @@ static void GetStuck(void) {
   fflush(stdout);
 }
 
+// Each huge page is the kernel's page of zeros. Without huge pages only a small part of the memory exists.
+static void MapZeros(void) {
+  const size_t bytes = (size_t)64 << 30, step = (size_t)2 << 20;
+  volatile char* at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) abort();
+  madvise((void*)at, bytes, MADV_HUGEPAGE);
+  for (size_t i = 0; i < bytes; i += step) (void)at[i];
+  printf("mapped\n");
+  fflush(stdout);
+}
+
 int main(void) {
   static char line[100];
   int lines = 0;
@@ -81,6 +94,10 @@ int main(void) {
   while (fgets(line, sizeof line, stdin)) {
     if (line[0] == 'd') {
       GetStuck();
+      continue;
+    }
+    if (line[0] == 'z') {
+      MapZeros();
       continue;
     }
     for (int i = 0; i < 100; ++i) {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <future>
+#include <stop_token>
 #include <thread>
 
 #include "tests/unit/process_table.h"
@@ -37,7 +38,8 @@ TEST_F(HolderSearchesTest, OneSearchRunsAtATimeAndOnlyOnRequest) {
   const ProcessTable process = TableOf(folder_, target), second = TableOf(folder_, other);
   std::promise<absl::Status> end;
   std::atomic<int> started{0};
-  HolderSearches searches([&](pid_t, const std::function<void(int)>& progress) -> absl::StatusOr<MakeHoldersProfile> {
+  HolderSearches searches([&](pid_t, const std::function<void(int)>& progress,
+                              const std::stop_token&) -> absl::StatusOr<MakeHoldersProfile> {
     ++started;
     progress(37);
     if (absl::Status status = end.get_future().get(); !status.ok()) return status;
@@ -66,6 +68,23 @@ TEST_F(HolderSearchesTest, OneSearchRunsAtATimeAndOnlyOnRequest) {
   WaitFor(searches, process, "\"state\":\"failed\"");
   EXPECT_THAT(Ask(searches, process).body, HasSubstr("\"message\":\"needs more\""));
   EXPECT_EQ(searches.Of(process.table.key()).number, found.number);
+}
+
+TEST_F(HolderSearchesTest, TheEndOfTheServerEndsARunningSearch) {
+  const FakeTarget target(folder_.path(), "/some/where");
+  const ProcessTable process = TableOf(folder_, target);
+  std::atomic<bool> was_ended{false};
+  {
+    HolderSearches searches(
+        [&](pid_t, const std::function<void(int)>&, std::stop_token stop) -> absl::StatusOr<MakeHoldersProfile> {
+          while (!stop.stop_requested()) std::this_thread::yield();
+          was_ended = true;
+          return absl::CancelledError("ended");
+        });
+    Ask(searches, process, "POST");
+    WaitFor(searches, process, "\"state\":\"running\"");
+  }
+  EXPECT_TRUE(was_ended);
 }
 
 }  // namespace

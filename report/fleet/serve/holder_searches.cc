@@ -9,10 +9,6 @@
 
 namespace holdfast {
 
-HolderSearches::~HolderSearches() {
-  if (worker_.joinable()) worker_.join();
-}
-
 HttpResponse HolderSearches::Answer(const ProcessTable& process, const HttpRequest& request) {
   if (find_ == nullptr) return PprofError(404, "this server does not search for holders");
   const std::string key = process.table.key();
@@ -55,14 +51,15 @@ void HolderSearches::Start(pid_t pid, const std::string& key) {
   search.percent = 0;
   search.error.clear();
   search.began_ms = NowNs(CLOCK_REALTIME) / 1'000'000;
-  worker_ = std::thread(&HolderSearches::Run, this, pid, key);
+  worker_ = std::jthread([this, pid, key](const std::stop_token& stop) { Run(pid, key, stop); });
 }
 
-void HolderSearches::Run(pid_t pid, const std::string& key) {
-  absl::StatusOr<MakeHoldersProfile> found = find_(pid, [&](int percent) {
+void HolderSearches::Run(pid_t pid, const std::string& key, const std::stop_token& stop) {
+  const auto show = [&](int percent) {
     const std::lock_guard lock(mutex_);
     searches_[key].percent = std::clamp(percent, 0, 100);
-  });
+  };
+  absl::StatusOr<MakeHoldersProfile> found = find_(pid, show, stop);
   const std::lock_guard lock(mutex_);
   Search& search = searches_[key];
   if (found.ok()) {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -30,16 +31,15 @@ namespace holdfast {
 
 // Makes a profile of the kind `holders` (report/show/holders_profile.h) of one search. Any thread.
 using MakeHoldersProfile = std::function<Profile()>;
-// Searches a process's memory. `progress` may be called with the percentage that has been read. An error says why the
-// memory was not searched.
-using FindHolders =
-    std::function<absl::StatusOr<MakeHoldersProfile>(pid_t pid, const std::function<void(int percent)>& progress)>;
+// Searches a process's memory. `progress` may be called with the percentage that has been read. `stop`: the result is
+// not wanted any more, so that the search ends early. An error says why the memory was not searched.
+using FindHolders = std::function<absl::StatusOr<MakeHoldersProfile>(
+    pid_t pid, const std::function<void(int percent)>& progress, std::stop_token stop)>;
 
 class HolderSearches {
  public:
-  // `find`: null: there is no search, and requests for one are refused.
+  // `find`: null: there is no search, and requests for one are refused. The destructor ends a running search.
   explicit HolderSearches(FindHolders find) : find_(std::move(find)) {}
-  ~HolderSearches();  // waits for the end of a running search
 
   HttpResponse Answer(const ProcessTable& process, const HttpRequest& request);
 
@@ -63,7 +63,7 @@ class HolderSearches {
   };
 
   void Start(pid_t pid, const std::string& key);
-  void Run(pid_t pid, const std::string& key);
+  void Run(pid_t pid, const std::string& key, const std::stop_token& stop);
   void DropOldest(const std::string& except);
 
   const FindHolders find_;
@@ -71,7 +71,7 @@ class HolderSearches {
   std::map<std::string, Search> searches_;  // by key
   uint64_t completed_ = 0;
   bool is_running_ = false;
-  std::thread worker_;
+  std::jthread worker_;  // last member: it uses the others
 };
 
 }  // namespace holdfast
