@@ -84,7 +84,7 @@ class WindowReader {
     const uint64_t most = is_next ? std::min(kWindowBytes, std::max(bytes_ * 2, kSmallWindow)) : kSmallWindow;
     start_ = address;
     bytes_ = 0;
-    if (budget_ < most || address > UINT64_MAX - kWindowBytes) return;
+    if (budget_ < most || address > UINT64_MAX - kWindowBytes || space_.IsEnding()) return;
     const MemoryRange run = space_.PopulatedRun(address, address + most);
     if (run.start != address) {
       budget_ -= std::min(budget_, kSmallWindow);
@@ -576,7 +576,9 @@ class GlibcBlocks::Walk {
   // program changes meanwhile leads to blocks that remain in doubt.
   void FollowMarkedList(const CacheEntry& entry) {
     uint64_t block = entry.block;
-    for (uint64_t i = 0; i < entry.count && block != 0; ++i) {
+    for (uint64_t i = 0; i < entry.count && block != 0; ++i, ++followed_) {
+      // Each block is in one list. Contents made on purpose have many lists that lead in circles.
+      if (followed_ > blocks_.size()) return;
       const auto marked = std::lower_bound(marked_.begin(), marked_.end(), std::pair(block, uint64_t{0}));
       if (marked != marked_.end() && marked->first == block) MarkCached(block, kLargestCached);
       uint64_t next = 0;
@@ -677,6 +679,7 @@ class GlibcBlocks::Walk {
   std::vector<std::pair<uint64_t, uint64_t>> marked_;  // blocks by address, and the numbers that mark them as cached
   uint64_t number_ = 0;                                // of all blocks in marked_ after the walk
   std::vector<uint64_t> may_be_caches_;                // blocks with the size of a cache
+  uint64_t followed_ = 0;                              // links of caches' lists
   bool is_ambiguous_ = false;                          // two numbers mark equally many blocks
   GlibcBlocks& found_;
 };

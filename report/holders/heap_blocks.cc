@@ -17,15 +17,31 @@ constexpr uint64_t kRedZone = 128;  // functions may use this much below the sta
 constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900;
 constexpr uint64_t kMaxThreadLocal = uint64_t{64} << 10;
 constexpr uint64_t kLongestStack = uint64_t{256} << 20;  // that is searched for its thread's control block
+// Of all threads together. A search usually ends after some pages; without control blocks, as in Go, it does not.
+constexpr uint64_t kMostSearchedStack = uint64_t{1} << 30;
+constexpr uint64_t kFirstSearched = uint64_t{64} << 10;
 // Between the main thread's outermost frame and the place where its stack began.
 constexpr uint64_t kMaxBeforeStart = 256;
 
 bool IsPrivateAnonymous(const MemoryMapping& mapping) { return mapping.is_anonymous() && !mapping.shared; }
 
-bool HasStackPointer(const AddressSpace& space, const MemoryRange& range) {
-  return std::any_of(space.threads().begin(), space.threads().end(),
-                     [&](const TargetThread& thread) { return thread.sp != 0 && range.Contains(thread.sp); });
-}
+// The stack pointers of all threads.
+class StackPointers {
+ public:
+  explicit StackPointers(const AddressSpace& space) {
+    for (const TargetThread& thread : space.threads()) {
+      if (thread.sp != 0) pointers_.push_back(thread.sp);
+    }
+    std::sort(pointers_.begin(), pointers_.end());
+  }
+  bool AnyIn(const MemoryRange& range) const {
+    const auto first = std::lower_bound(pointers_.begin(), pointers_.end(), range.start);
+    return first != pointers_.end() && range.Contains(*first);
+  }
+
+ private:
+  std::vector<uint64_t> pointers_;
+};
 
 // Returns the parts of a range that no hole covers. `holes`: by address, without overlaps.
 std::vector<MemoryRange> Without(MemoryRange range, const std::vector<MemoryRange>& holes) {
@@ -42,7 +58,8 @@ std::vector<MemoryRange> Without(MemoryRange range, const std::vector<MemoryRang
 
 class BlockFinder {
  public:
-  BlockFinder(AddressSpace* space, const HeapBlocksInput& input) : space_(*space), input_(input) {}
+  BlockFinder(AddressSpace* space, const HeapBlocksInput& input)
+      : space_(*space), input_(input), stack_pointers_(*space) {}
 
   absl::StatusOr<HeapBlocks> Run() {
     BlockMap& map = heap_.map;
@@ -89,7 +106,7 @@ class BlockFinder {
       // The kernel joins mappings: Holdfast's memory may be beside the program's, and glibc's large blocks between
       // another allocator's memory.
       for (const MemoryRange& range : Without({mapping.start, mapping.end}, input_.excluded)) {
-        if (HasStackPointer(space_, range)) continue;
+        if (stack_pointers_.AnyIn(range)) continue;
         const bool overlaps = OverlapsGlibc(range);
         if (!overlaps && HasRecorded(range)) {
           others_.push_back(range);
@@ -168,6 +185,7 @@ class BlockFinder {
 
   AddressSpace& space_;
   const HeapBlocksInput& input_;
+  const StackPointers stack_pointers_;
   HeapBlocks heap_;
   std::vector<MemoryRange> glibc_, others_;
   BlockSource source_of_others_ = BlockSource::kNone;
@@ -183,40 +201,46 @@ struct ThreadBlock {
 };
 
 // Returns the first control block in a range. A block begins with its own address and contains it a second time, and
-// has the address and size of the stack.
-std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, uint64_t end) {
+// has the address and size of the stack. `to_search`: the bytes that may still be read, from which those read are taken.
+std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, uint64_t end, uint64_t* to_search) {
   std::optional<ThreadBlock> found;
+  const auto search = [&](uint64_t at, std::span<const uint64_t> words) {
+    *to_search -= std::min<uint64_t>(*to_search, words.size_bytes());
+    const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
+    for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
+      const uint64_t address = at + i * 8;
+      if (words[i] != address || words[i + 2] != address) continue;
+      std::array<uint64_t, kMaxThreadBlock / 8> block;
+      size_t bytes = sizeof block;
+      while (bytes > kThreadIdOffset && !space->Read(address, block.data(), bytes)) bytes -= 64;
+      if (bytes <= kThreadIdOffset) continue;
+      ThreadBlock one{.address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
+      for (size_t k = 3; k + 1 < bytes / 8; ++k) {
+        const MemoryRange stack{block[k], block[k] + block[k + 1]};
+        if (stack.start % kSmallestPage != 0 || block[k + 1] % kSmallestPage != 0 || block[k + 1] < kSmallestPage || stack.end < stack.start ||
+            stack.start == 0 || !stack.Contains(address))
+          continue;
+        one.stack = stack;
+        break;
+      }
+      found = one;
+    }
+  };
   if (end > from && end - from > kLongestStack) end = from + kLongestStack;
-  ForEachPiece(
-      space, (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment, end,
-      [&](uint64_t at, std::span<const uint64_t> words) {
-        const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
-        for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
-          const uint64_t address = at + i * 8;
-          if (words[i] != address || words[i + 2] != address) continue;
-          std::array<uint64_t, kMaxThreadBlock / 8> block;
-          size_t bytes = sizeof block;
-          while (bytes > kThreadIdOffset && !space->Read(address, block.data(), bytes)) bytes -= 64;
-          if (bytes <= kThreadIdOffset) continue;
-          ThreadBlock one{.address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
-          for (size_t k = 3; k + 1 < bytes / 8; ++k) {
-            const MemoryRange stack{block[k], block[k] + block[k + 1]};
-            if (stack.start % kSmallestPage != 0 || block[k + 1] % kSmallestPage != 0 || block[k + 1] < kSmallestPage ||
-                stack.end < stack.start || stack.start == 0 || !stack.Contains(address))
-              continue;
-            one.stack = stack;
-            break;
-          }
-          found = one;
-        }
-      });
+  from = (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  // The block is usually near. Each piece is as large as all before it, and ends where a block may begin.
+  for (uint64_t piece = kFirstSearched; from < end && !found.has_value() && *to_search > 0; piece *= 2) {
+    const uint64_t stop = std::min(end, (from + piece) / kBlockAlignment * kBlockAlignment);
+    ForEachPiece(space, from, stop, search);
+    from = stop;
+  }
   return found;
 }
 
 class RootFinder {
  public:
   RootFinder(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input)
-      : space_(*space), heap_(heap), input_(input), excluded_(input.excluded) {}
+      : space_(*space), heap_(heap), input_(input), excluded_(input.excluded), stack_pointers_(*space) {}
 
   std::vector<RootRange> Run() {
     for (uint32_t i = 0; i < space_.threads().size(); ++i) AddStackOf(i);
@@ -243,7 +267,7 @@ class RootFinder {
       AddOfThread({std::max(live, mapping->start), mapping->end}, RootKind::kStack, index);
       return;
     }
-    const std::optional<ThreadBlock> block = FindThreadBlock(&space_, thread.sp, mapping->end);
+    const std::optional<ThreadBlock> block = FindThreadBlock(&space_, thread.sp, mapping->end, &to_search_);
     // Coroutines may have their stacks in the same mapping: nothing is known to be dead.
     if (!block.has_value() || block->stack.start == 0 || !block->stack.Contains(thread.sp)) return;
     if (block->id != thread.inner_id) return;
@@ -269,11 +293,11 @@ class RootFinder {
       const MemoryMapping& mapping = mappings[i];
       const MemoryRange range{mapping.start, mapping.end};
       const bool has_guard = mappings[i - 1].end == mapping.start && !mappings[i - 1].readable;
-      if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || HasStackPointer(space_, range) ||
+      if (!has_guard || !IsPrivateAnonymous(mapping) || !mapping.writable || stack_pointers_.AnyIn(range) ||
           heap_.map.HeapAt(mapping.end - 1) != nullptr)
         continue;
       const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMaxThreadLocal);
-      const std::optional<ThreadBlock> block = FindThreadBlock(&space_, from, mapping.end);
+      const std::optional<ThreadBlock> block = FindThreadBlock(&space_, from, mapping.end, &to_search_);
       if (!block.has_value() || block->id != 0 || block->stack.start == 0) continue;
       const uint64_t start = std::max(block->stack.start, mapping.start);
       if (start < block->address) dead_.push_back({start, block->address});
@@ -319,6 +343,8 @@ class RootFinder {
   const HeapBlocks& heap_;
   const HeapBlocksInput& input_;
   const std::vector<MemoryRange>& excluded_;
+  const StackPointers stack_pointers_;
+  uint64_t to_search_ = kMostSearchedStack;
   std::vector<MemoryRange> dead_, parts_of_threads_;
   std::vector<RootRange> roots_;
 };
