@@ -1,7 +1,9 @@
 // Marks all blocks to which pointers lead, from the roots on, in bounded memory: two bits for each block. Reads the
-// contents of many blocks at once, and whole pieces of the heap if many of their blocks are still to be read.
+// contents of many blocks at once, and whole pieces of the heap if many of their blocks are still to be read. Where the
+// pointers lead back and forth, as in a list that was sorted, each block would be read alone: then the heap is read once
+// in ascending order, and its pointers are kept, about 8 bytes for each block, if there is so much memory.
 //
-//    Marker marker(space, map);
+//    Marker marker(space, map, {}, most_bytes);
 //    for (const RootRange& root : roots) marker.MarkRoot(root);
 //    marker.Follow();
 //    marker.IsMarked(block.number)
@@ -108,10 +110,12 @@ struct OtherTargets {
 // other.
 class Marker {
  public:
-  Marker(AddressSpace* space, const BlockMap& map, OtherTargets others = {})
+  // `most_bytes`: for the pointers of the whole heap; 0: they are never kept.
+  Marker(AddressSpace* space, const BlockMap& map, OtherTargets others = {}, uint64_t most_bytes = 0)
       : space_(*space),
         map_(map),
         others_(std::move(others)),
+        most_bytes_(others_.visit ? 0 : most_bytes),
         marked_(map.size()),
         waiting_(map.size()),
         reader_(space) {
@@ -131,11 +135,7 @@ class Marker {
       if (others_.range.Contains(word)) others_.visit(word);
       return;
     }
-    if (marked_.Get(block.number)) return;
-    marked_.Set(block.number);
-    waiting_.Set(block.number);
-    any_waits_ = true;
-    if (next_.size() < kMaxNext) next_.push_back(block.number);
+    MarkBlock(block.number);
   }
   void MarkRoot(const RootRange& root) {
     ForEachRootWord(&space_, root, lowest_, span_, [this](uint64_t, uint64_t word) { Mark(word); });
@@ -146,6 +146,9 @@ class Marker {
       any_waits_ = false;
       for (const BlockMap::Heap& heap : map_.heaps()) Sweep(heap);
       FollowNext();
+      if (!ReadsTooMuchSingly() || FollowKept()) continue;
+      most_bytes_ = 0;
+      any_waits_ = true;
     }
   }
 
@@ -160,16 +163,30 @@ class Marker {
   static constexpr uint64_t kNearBytes = uint64_t{64} << 10;
   static constexpr int kMinNear = 8;
 
+  // Limits how many blocks are read singly. Each costs as much as 20 that are read in ascending order.
+  static constexpr uint64_t kMostSingly = 4096, kSinglyShare = 32;
+
+  void MarkBlock(uint32_t block) {
+    if (marked_.Get(block)) return;
+    marked_.Set(block);
+    waiting_.Set(block);
+    any_waits_ = true;
+    if (next_.size() < kMaxNext) next_.push_back(block);
+  }
+  bool ReadsTooMuchSingly() const { return most_bytes_ > 0 && read_singly_ > kMostSingly + map_.size() / kSinglyShare; }
   // Goes through a heap and searches waiting blocks, where there are many.
   void Sweep(const BlockMap::Heap& heap);
   // Reads one block. The nodes of a list are often close to each other: then their surroundings are read together.
   void FollowOne(const MemoryRange& block);
   // Follows pointers, many blocks at a time.
   void FollowNext();
+  // Reads the whole heap, keeps the pointers, and marks everything. Returns false if there is too little memory.
+  bool FollowKept();
 
   AddressSpace& space_;
   const BlockMap& map_;
   const OtherTargets others_;
+  uint64_t most_bytes_, read_singly_ = 0;
   uint64_t lowest_ = 0, span_ = 0;  // of words that may be pointers
   Bits marked_, waiting_;
   BlockReader reader_;

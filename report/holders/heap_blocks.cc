@@ -217,8 +217,8 @@ std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, u
       ThreadBlock one{.address = address, .id = static_cast<uint32_t>(block[kThreadIdOffset / 8]), .stack = {}};
       for (size_t k = 3; k + 1 < bytes / 8; ++k) {
         const MemoryRange stack{block[k], block[k] + block[k + 1]};
-        if (stack.start % kSmallestPage != 0 || block[k + 1] % kSmallestPage != 0 || block[k + 1] < kSmallestPage || stack.end < stack.start ||
-            stack.start == 0 || !stack.Contains(address))
+        if (stack.start % kSmallestPage != 0 || block[k + 1] % kSmallestPage != 0 || block[k + 1] < kSmallestPage ||
+            stack.end < stack.start || stack.start == 0 || !stack.Contains(address))
           continue;
         one.stack = stack;
         break;

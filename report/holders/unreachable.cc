@@ -162,6 +162,48 @@ size_t SearchAgain(AddressSpace* space, const HeapBlocks& heap, const std::vecto
   return candidates->DropReached(space);
 }
 
+// Reads the words of blocks in ascending order, near ones together.
+class NearBlocks {
+ public:
+  NearBlocks(AddressSpace* space, const std::vector<MemoryRange>& blocks) : space_(*space), blocks_(blocks) {}
+
+  // visit(word): for each word of block `i`. Call with ascending `i`.
+  template <typename Visit>
+  void ForEachWord(size_t i, const Visit& visit) {
+    const MemoryRange block{(blocks_[i].start + 7) & ~uint64_t{7}, blocks_[i].end & ~uint64_t{7}};
+    if (block.start >= block.end) return;
+    if (block.end - block.start > kNearBytes) {
+      ForEachPiece(&space_, block.start, block.end, [&](uint64_t, std::span<const uint64_t> words) {
+        for (const uint64_t word : words) visit(word);
+      });
+      return;
+    }
+    if (block.start < loaded_.start || block.end > loaded_.end) Load(i, block);
+    for (uint64_t at = block.start; at < block.end; at += sizeof(uint64_t))
+      visit(words_[(at - loaded_.start) / sizeof(uint64_t)]);
+  }
+
+ private:
+  static constexpr uint64_t kNearBytes = uint64_t{64} << 10;
+
+  // Reads up to the last block that ends within kNearBytes. What cannot be read is 0.
+  void Load(size_t i, const MemoryRange& block) {
+    loaded_ = block;
+    while (i + 1 < blocks_.size() && blocks_[i + 1].end - loaded_.start <= kNearBytes) ++i;
+    loaded_.end = std::max(loaded_.end, blocks_[i].end & ~uint64_t{7});
+    words_.assign((loaded_.end - loaded_.start) / sizeof(uint64_t), 0);
+    ForEachPiece(&space_, loaded_.start, loaded_.end, [&](uint64_t at, std::span<const uint64_t> words) {
+      std::copy(words.begin(), words.end(),
+                words_.begin() + static_cast<ptrdiff_t>((at - loaded_.start) / sizeof(uint64_t)));
+    });
+  }
+
+  AddressSpace& space_;
+  const std::vector<MemoryRange>& blocks_;
+  MemoryRange loaded_{0, 0};
+  std::vector<uint64_t> words_;
+};
+
 // Separates blocks that nothing leads to from those that other unreachable blocks lead to. Of a cycle one block is
 // direct.
 std::vector<UnreachableBlock> DirectFirst(AddressSpace* space, Candidates* candidates) {
@@ -169,10 +211,10 @@ std::vector<UnreachableBlock> DirectFirst(AddressSpace* space, Candidates* candi
   const std::vector<MemoryRange>& blocks = candidates->blocks();
   const size_t count = blocks.size();
   std::vector<uint32_t> start(count + 1), to;
-  BlockReader reader(space);
+  NearBlocks reader(space, blocks);
   for (size_t i = 0; i < count; ++i) {
     start[i] = static_cast<uint32_t>(to.size());
-    reader.ForEachWord({blocks[i]}, [&](uint64_t word) {
+    reader.ForEachWord(i, [&](uint64_t word) {
       const size_t found = candidates->Find(word);
       if (found == Candidates::kNone || found == i) return;
       if (to.size() == start[i] || to.back() != found) to.push_back(static_cast<uint32_t>(found));
@@ -269,7 +311,7 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
     if (result.scans > 1 && heap->map.size() == 0 && result.all_blocks > 0 && result.scans < kMaxScans) continue;
     result.all_blocks = result.all_bytes = 0;
     if (result.scans == 1) {
-      Marker marker(space, heap->map);
+      Marker marker(space, heap->map, {}, input->most_bytes - std::min(input->most_bytes, heap->map.memory_bytes()));
       for (const RootRange& root : roots) marker.MarkRoot(root);
       ForEachRegister(*space, [&](uint32_t, uint64_t word) { marker.Mark(word); });
       for (const uint64_t word : space->kernel_words()) marker.Mark(word);

@@ -1,4 +1,6 @@
 // The parts of the search for what holds memory: the map of blocks, dominators, and when repeated scans have settled.
+#include <elf.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,22 +11,26 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "report/base/kernel_page.h"
 #include "report/holders/block_map.h"
+#include "report/holders/block_marker.h"
 #include "report/holders/copied_address_space.h"
 #include "report/holders/core_address_space.h"
 #include "report/holders/glibc_blocks.h"
 #include "report/holders/holder_graph.h"
+#include "report/holders/holder_scan.h"
 #include "report/holders/kernel_words.h"
 #include "report/holders/library_memory.h"
 #include "report/holders/unreachable.h"
@@ -560,6 +566,83 @@ TEST(Roots, MemoryBelowTheStackPointerIsDeadOnlyOnTheThreadsOwnStack) {
   EXPECT_FALSE(covers(input));
 }
 
+// Counts what is read.
+class CountingSpace : public MadeAddressSpace {
+ public:
+  bool Read(uint64_t address, void* to, size_t bytes) const override {
+    bytes_read_ += bytes;
+    ++reads_;
+    return MadeAddressSpace::Read(address, to, bytes);
+  }
+  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t reads() const { return reads_; }
+
+ private:
+  mutable uint64_t bytes_read_ = 0, reads_ = 0;
+};
+
+// The nodes of a sorted list, of trees and of hash tables are anywhere: to read each when it is reached takes long.
+TEST(Marker, ScatteredBlocksAreReadTogether) {
+  constexpr uint64_t kRoot = 0x10000, kHeap = 0x10000000, kBlock = 32, kCount = 100'000, kLost = 1000;
+  std::mt19937_64 random(1);
+  std::vector<uint64_t> order(kCount);
+  for (uint64_t i = 0; i < kCount; ++i) order[i] = kHeap + i * kBlock;
+  std::shuffle(order.begin(), order.end(), random);
+  std::string heap_bytes(kCount * kBlock, '\0');
+  const auto set = [&](uint64_t address, uint64_t word) { memcpy(&heap_bytes[address - kHeap], &word, sizeof word); };
+  for (uint64_t i = 0; i < kCount; ++i) {  // a list of the first blocks, and one of the others, which nothing holds
+    set(order[i], i + 1 == kCount - kLost ? 0 : order[(i + 1) % kCount]);
+    set(order[i] + 8, i < kCount - kLost ? order[random() % (i + 1)] : order[random() % kCount]);
+  }
+  set(order[kCount - 1], order[kCount - kLost]);
+  BlockMap map;
+  map.AddHeap({kHeap, kHeap + kCount * kBlock}, 0);
+  map.Seal();
+  for (const uint64_t block : order) map.AddBlock(block);
+  map.Number();
+  for (const uint64_t most_bytes : {uint64_t{16} << 20, uint64_t{1000}}) {  // enough, and too little for the pointers
+    CountingSpace space;
+    space.Add(kRoot, kRoot + kSmallestPage, "/program", std::string(kSmallestPage, '\0'));
+    space.SetWord(kRoot, order[0]);
+    space.Add(kHeap, kHeap + heap_bytes.size(), "[heap]", heap_bytes);
+    Marker marker(&space, map, {}, most_bytes);
+    marker.MarkRoot({{kRoot, kRoot + kSmallestPage}, RootKind::kData, 0});
+    marker.Follow();
+    for (uint64_t i = 0; i < kCount; ++i)
+      ASSERT_EQ(marker.IsMarked(map.Find(order[i]).number), i < kCount - kLost) << i;
+    if (most_bytes > 1000) EXPECT_LT(space.reads(), kCount / 8);
+  }
+}
+
+// Stacks without guard pages are one mapping.
+TEST(Roots, TheSearchForAControlBlockEndsAtTheBlock) {
+  constexpr uint64_t kStacks = 0x7f0000000000, kStack = 16 << 10, kCount = 1000;
+  CountingSpace space;
+  space.Add(kStacks, kStacks + kCount * kStack, "", std::string(kCount * kStack, '\0'));
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const uint64_t stack = kStacks + i * kStack, block = stack + kStack - 0x900;
+    space.SetWord(block, block);
+    space.SetWord(block + 16, block);
+    space.SetWord(block + 64, stack);
+    space.SetWord(block + 72, kStack);
+    space.AddThread({.id = 1, .inner_id = 0, .number = 1, .name = "", .sp = stack + 0x1000, .registers = {}});
+  }
+  const std::vector<RootRange> roots = FindRoots(&space, HeapBlocks(), {});
+  EXPECT_GE(roots.size(), 2 * kCount);
+  EXPECT_LT(space.bytes_read(), kCount * (128 << 10));
+}
+
+// A runtime's own threads have no control blocks, and their stacks may be in a large heap.
+TEST(Roots, TheSearchForControlBlocksIsBounded) {
+  constexpr uint64_t kMapping = 0x7f0000000000, kBytes = 8 << 20, kThreads = 1000;
+  CountingSpace space;
+  space.Add(kMapping, kMapping + kBytes, "", std::string(kBytes, '\0'));
+  for (uint64_t i = 0; i < kThreads; ++i)
+    space.AddThread({.id = 1, .inner_id = 1, .number = 1, .name = "", .sp = kMapping + i * 64, .registers = {}});
+  EXPECT_FALSE(FindRoots(&space, HeapBlocks(), {}).empty());
+  EXPECT_LT(space.bytes_read(), uint64_t{2} << 30);
+}
+
 // The kernel joins neighbouring mappings, also the library's and the program's.
 TEST(Roots, MemoryBesideTheLibrarysHoldsBlocks) {
   constexpr uint64_t kMapping = 0x20000000, kLibrarys = 0x1000;
@@ -713,6 +796,204 @@ TEST(CoreAddressSpace, RefusesWhatIsNoCoreFile) {
   std::ifstream program("/proc/self/exe", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(program), {}};
   EXPECT_EQ(message_of(bytes), "is an ELF file, but no core file");
+}
+
+// The bytes of a core file.
+class MadeCore {
+ public:
+  // `bytes`: of the mapping from `start` on; the mapping has `size`.
+  void Add(uint64_t start, uint64_t size, uint32_t rights, const std::string& bytes) {
+    Elf64_Phdr header{.p_type = PT_LOAD,
+                      .p_flags = rights,
+                      .p_offset = contents_.size(),
+                      .p_vaddr = start,
+                      .p_paddr = 0,
+                      .p_filesz = bytes.size(),
+                      .p_memsz = size,
+                      .p_align = 1};
+    headers_.push_back(header);
+    contents_ += bytes;
+  }
+  void AddFile(uint64_t start, uint64_t end, uint64_t page, const std::string& path) {
+    for (const uint64_t word : {start, end, page}) files_.push_back(word);
+    paths_ += path + '\0';
+  }
+  // `first`: where the contents begin in the file.
+  std::string Bytes(size_t first = 4096) const {
+    const std::vector<uint64_t> counts = {files_.size() / 3, kSmallestPage};
+    std::string note = BytesOf(counts) + BytesOf(files_) + paths_;
+    const Elf64_Nhdr about{.n_namesz = 5, .n_descsz = static_cast<uint32_t>(note.size()), .n_type = 0x46494c45};
+    note = BytesOf(std::vector{about}) + std::string("CORE\0\0\0\0", 8) + note;
+    std::vector<Elf64_Phdr> headers = headers_;
+    for (Elf64_Phdr& header : headers) header.p_offset += first;
+    const Elf64_Phdr notes{.p_type = PT_NOTE,
+                           .p_flags = 0,
+                           .p_offset = first + contents_.size(),
+                           .p_vaddr = 0,
+                           .p_paddr = 0,
+                           .p_filesz = note.size(),
+                           .p_memsz = 0,
+                           .p_align = 1};
+    headers.push_back(notes);
+    Elf64_Ehdr head{};
+    memcpy(head.e_ident, ELFMAG, SELFMAG);
+    head.e_ident[EI_CLASS] = ELFCLASS64;
+    head.e_type = ET_CORE;
+    head.e_machine = MachineOfThisTest();
+    head.e_phoff = sizeof head;
+    head.e_phentsize = sizeof(Elf64_Phdr);
+    head.e_phnum = static_cast<uint16_t>(headers.size());
+    std::string bytes = BytesOf(std::vector{head}) + BytesOf(headers);
+    bytes.resize(first);
+    return bytes + contents_ + note;
+  }
+
+ private:
+  template <typename T>
+  static std::string BytesOf(const std::vector<T>& values) {
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+  }
+  static uint16_t MachineOfThisTest() {
+    Elf64_Ehdr head{};
+    std::ifstream("/proc/self/exe", std::ios::binary).read(reinterpret_cast<char*>(&head), sizeof head);
+    return head.e_machine;
+  }
+  std::vector<Elf64_Phdr> headers_;
+  std::string contents_, paths_;
+  std::vector<uint64_t> files_;
+};
+
+TEST(CoreAddressSpace, MappingsThatGcoreLeavesOutAreReadFromTheirFile) {
+  const std::string path = ::testing::TempDir() + "left_out_of_a_core";
+  const std::string first(kSmallestPage, 'f'), second(kSmallestPage, 's');
+  std::ofstream(path) << first << second << second;
+  constexpr uint64_t kStart = 0x10000;
+  MadeCore core;
+  core.Add(kStart, kSmallestPage, PF_R, first);
+  core.Add(kStart + 2 * kSmallestPage, kSmallestPage, PF_R | PF_W, std::string(kSmallestPage, 'w'));
+  for (uint64_t page = 0; page < 3; ++page)
+    core.AddFile(kStart + page * kSmallestPage, kStart + (page + 1) * kSmallestPage, page, path);
+  const auto space = CoreAddressSpace::Open(FileInMemory(core.Bytes()));
+  ASSERT_TRUE(space.ok()) << space.status();
+  ASSERT_EQ((*space)->mappings().size(), 3u);
+  const MemoryMapping* code = (*space)->MappingAt(kStart + kSmallestPage);
+  ASSERT_NE(code, nullptr);
+  EXPECT_EQ(code->name, path);
+  EXPECT_FALSE(code->writable);
+  std::string got(3 * kSmallestPage, '\0');
+  ASSERT_TRUE((*space)->Read(kStart, got.data(), got.size()));
+  EXPECT_EQ(got, first + second + std::string(kSmallestPage, 'w'));
+  EXPECT_EQ((*space)->missing_bytes(), 0u);
+  std::filesystem::remove(path);
+}
+
+// The kernel and gcore leave out shared mappings of files: the program may have written pointers into them.
+TEST(CoreAddressSpace, SharedMappingsOfFilesAreMissing) {
+  const auto missing_with = [](const std::string& path, bool has_segment) {
+    MadeCore core;
+    core.Add(0x10000, kSmallestPage, PF_R | PF_W, std::string(kSmallestPage, 'm'));
+    if (has_segment) core.Add(0x20000, kSmallestPage, PF_R | PF_W, "");
+    core.AddFile(0x20000, 0x20000 + kSmallestPage, 0, path);
+    const auto space = CoreAddressSpace::Open(FileInMemory(core.Bytes()));
+    return space.ok() ? (*space)->missing_bytes() : UINT64_MAX;
+  };
+  EXPECT_EQ(missing_with("/var/lib/some.db", true), kSmallestPage);
+  EXPECT_EQ(missing_with("/dev/shm/of_the_program", false), kSmallestPage);
+  EXPECT_EQ(missing_with("/usr/lib/locale/locale-archive", false), 0u);
+  EXPECT_EQ(missing_with("/dev/shm/holdfast.4242.1.table", true), 0u);
+}
+
+// On a tmpfs the kernel searches for the end of the data page by page. So this is asked when the file is opened, and not
+// for each read.
+TEST(CoreAddressSpace, HolesAreSearchedOnce) {
+  constexpr uint64_t kStart = 0x100000, kData = 64 << 10, kHole = 1 << 20;
+  MadeCore core;
+  core.Add(kStart, 2 * kData + kHole, PF_R | PF_W, std::string(2 * kData + kHole, 'd'));
+  FileDescriptor file = FileInMemory(core.Bytes(kData));
+  ASSERT_EQ(fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2 * kData, kHole), 0);
+  const FileDescriptor same(dup(file.get()));
+  const auto space = CoreAddressSpace::Open(std::move(file));
+  ASSERT_TRUE(space.ok()) << space.status();
+  ASSERT_EQ(fallocate(same.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * kData), 0);
+  constexpr uint64_t kEnd = kStart + 2 * kData + kHole;
+  const auto run = [&](uint64_t from) { return (*space)->PopulatedRun(from, kEnd); };
+  EXPECT_EQ(run(kStart).start, kStart);
+  EXPECT_EQ(run(kStart).end, kStart + kData);
+  EXPECT_EQ(run(kStart + kData).start, kStart + kData + kHole);
+  EXPECT_EQ(run(kStart + kData).end, kEnd);
+  EXPECT_EQ(run(kStart + kSmallestPage).start, kStart + kSmallestPage);
+  EXPECT_EQ((*space)->PopulatedRun(kStart + kData, kStart + kData + kHole).start, kStart + kData + kHole);
+}
+
+TEST(HolderScan, EndsEarlyOnRequest) {
+  // Requests the end when the heap is read for the first time, and counts what is read afterwards.
+  class Space : public MadeAddressSpace {
+   public:
+    explicit Space(std::stop_source stop) : stop_(std::move(stop)) {}
+    bool Read(uint64_t address, void* to, size_t bytes) const override {
+      read_after_stop_ += stop_.stop_requested() ? bytes : 0;
+      if (bytes > kSmallestPage) stop_.request_stop();
+      return MadeAddressSpace::Read(address, to, bytes);
+    }
+    uint64_t read_after_stop() const { return read_after_stop_; }
+
+   private:
+    mutable std::stop_source stop_;
+    mutable uint64_t read_after_stop_ = 0;
+  };
+  std::stop_source stop;
+  Space space(stop);
+  constexpr uint64_t kBytes = 32 << 20;
+  space.Add(0x10000, 0x10000 + kSmallestPage, "/program", std::string(kSmallestPage, '\0'));
+  space.Add(0x10000000, 0x10000000 + kBytes, "[heap]", std::string(kBytes, '\0'));
+  ScanBudget budget{.stop = stop.get_token()};
+  HolderScan scan(&space, {}, &budget);
+  HeapBlocksInput input;
+  input.may_guess = true;
+  const absl::Status status = scan.Run(input, false);
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_TRUE(stop.stop_requested());
+  EXPECT_LT(space.read_after_stop(), kBytes / 8);
+}
+
+TEST(HolderGraph, EndsEarlyOnRequest) {
+  std::stop_source stop;
+  ScanBudget budget{.stop = stop.get_token()};
+  HolderGraph graph;
+  ASSERT_TRUE(graph.Begin(2, 2, &budget) && graph.AddPointer(0, 1) && graph.AddHolder({0}) && graph.End());
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(graph.FindDominators([](BigArray<uint64_t>*) {})));
+}
+
+// Each of these caches claims 65,535 blocks in each of 64 lists, which lead in a circle.
+TEST(GlibcBlocks, ListsOfCachesThatLeadInCirclesAreFollowedOnce) {
+  class Space : public MadeHeap {
+   public:
+    using MadeHeap::MadeHeap;
+    bool Read(uint64_t address, void* to, size_t bytes) const override {
+      ++reads_;
+      return MadeHeap::Read(address, to, bytes);
+    }
+    uint64_t reads() const { return reads_; }
+
+   private:
+    mutable uint64_t reads_ = 0;
+  };
+  Space space("/lib/libc.so.6", 0x290);
+  space.SetVersion("2.36");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + 0x290 * 90);
+  space.SetWord(MadeHeap::kData + 0x1800, MadeHeap::kKey);
+  const uint64_t in_circle = space.Block(1), bin = (0x290 - 0x20) / 16;
+  space.SetWord(in_circle, in_circle ^ in_circle >> 12);
+  space.SetWord(in_circle + 8, MadeHeap::kKey);
+  for (uint64_t i = 2; i < 60; ++i) {
+    const uint64_t cache = space.Block(i);
+    space.SetWord(cache + bin / 4 * 8, uint64_t{0xffff} << bin % 4 * 16);
+    space.SetWord(cache + 0x80 + bin * 8, in_circle);
+  }
+  const HeapBlocks heap = space.Blocks();
+  EXPECT_TRUE(heap.map.Find(in_circle).unused);
+  EXPECT_LT(space.reads(), 10'000u);
 }
 
 TEST(GlibcBlocks, KnowsTheVersionFromTheText) {
