@@ -70,7 +70,7 @@ std::string ProfileText(const Profile& profile, int file) {
     const auto values = profile.ValuesOf(i);
     if (heap) {
       fmt::format_to(out, "{}: {} [{}: {}] @", values[of[0]], values[of[1]], values[of[2]], values[of[3]]);
-    } else if (counts) {
+    } else if (counts || values.size() == 1) {
       fmt::format_to(out, "{} @", values[largest_by]);
     } else {
       fmt::format_to(out, "{} {} @", values[1], values[0]);
