@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "report/base/printable.h"
 #include "report/base/utf8.h"
 #include "report/builder/code_segments.h"
 #include "report/builder/file_kinds.h"
@@ -24,7 +23,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kMaxThreadTimes = 1024, kMaxLanes = 256;
+// A value of the label `holder_state`: the lock changes hands.
+constexpr char kFreeLock[] = "free";
 
 class WallBuilder {
  public:
@@ -38,13 +38,13 @@ class WallBuilder {
     profile_.period = kWallPeriodNs;
     profile_.time_nanos = state_.table->wall_ns;
     // States that differ only in what no label says are one sample: others find samples by frames and labels.
-    std::map<std::tuple<uint32_t, ThreadDoes, WaitKind, int64_t, uint64_t, uint32_t>, double> sums;
+    std::map<std::tuple<uint32_t, ThreadDoes, WaitKind, int64_t, uint64_t, uint32_t, std::string>, double> sums;
     for (const ThreadTimeRow& row : times_.rows)
-      sums[{row.name, row.does, row.wait, row.call, row.does == ThreadDoes::kLock ? row.lock : 0, StackOf(row)}] +=
-          row.ns;
+      sums[{row.name, row.does, row.wait, row.call, row.does == ThreadDoes::kLock ? row.lock : 0, StackOf(row),
+            HolderText(row)}] += row.ns;
     for (const auto& [key, ns] : sums) {
-      const auto& [name, does, wait, call, lock, stack] = key;
-      Add({.name = name, .does = does, .wait = wait, .call = call, .lock = lock, .stack = stack, .ns = ns});
+      const auto& [name, does, wait, call, lock, stack, holder] = key;
+      Add({.name = name, .does = does, .wait = wait, .call = call, .lock = lock, .stack = stack, .ns = ns}, holder);
     }
     // Exact as a whole; scripts and the page show no interval for parts.
     const std::array<double, 1> variances = {0};
@@ -53,7 +53,7 @@ class WallBuilder {
     if (!profile_.samples.empty()) {
       AddThreadRecords(state_, frames, &profile_);
       AddLockRecords(state_, /*earlier=*/true, frames, &profile_);
-      AddThreadTimes();
+      AddThreadTimes(times_, &profile_);
     }
     segments_.AddMappings(&profile_);
     return std::move(profile_);
@@ -62,16 +62,28 @@ class WallBuilder {
  private:
   StringId Intern(std::string_view text) { return profile_.strings.Intern(text); }
 
+  static std::string StateText(ThreadDoes does, int64_t call) {
+    std::string state = kThreadDoesNames[static_cast<int>(does)];
+    if (does == ThreadDoes::kCall) state += ":" + SystemCallName(call);
+    return state;
+  }
+
+  // Returns the activity of a lock's holder; "": not known.
+  static std::string HolderText(const ThreadTimeRow& row) {
+    if (row.does != ThreadDoes::kLock) return "";
+    if (row.is_free) return kFreeLock;
+    return row.holder_does == ThreadDoes::kUnknown ? "" : StateText(row.holder_does, row.holder_call);
+  }
+
   // `row.stack`: of the profile.
-  void Add(const ThreadTimeRow& row) {
+  void Add(const ThreadTimeRow& row, const std::string& holder) {
     const std::array<int64_t, 1> values = {columns_.Value(0, row.ns)};
     if (values[0] == 0) return;
     labels_.clear();
     if (const std::string& name = times_.names[row.name]; !name.empty())
       labels_.push_back({.key = Intern("thread"), .text = Intern(RepairUtf8(name))});
-    std::string state = kThreadDoesNames[static_cast<int>(row.does)];
-    if (row.does == ThreadDoes::kCall) state += ":" + SystemCallName(row.call);
-    labels_.push_back({.key = Intern("state"), .text = Intern(state)});
+    labels_.push_back({.key = Intern("state"), .text = Intern(StateText(row.does, row.call))});
+    if (!holder.empty()) labels_.push_back({.key = Intern("holder_state"), .text = Intern(holder)});
     if (row.wait != WaitKind::kNone)
       labels_.push_back({.key = Intern("wait"), .text = Intern(kWaitKindNames[static_cast<int>(row.wait)])});
     if (row.lock != 0)
@@ -93,37 +105,6 @@ class WallBuilder {
       default:
         return stacks_.Intern(kNoStack);
     }
-  }
-
-  void AddThreadTimes() {
-    record::ThreadTimes times{.looks = times_.looks,
-                              .unseen_cpu_ns = Rounded(times_.unseen_cpu_ns),
-                              .lane_start_ns = times_.lane_start_wall_ns,
-                              .lane_step_ns = times_.lane_step_ns,
-                              .unknown = times_.unknown};
-    for (const ThreadTime& one : times_.threads) {
-      const auto ns = [&one](ThreadDoes does) { return Rounded(one.ns[static_cast<int>(does)]); };
-      times.thread.push_back({.name = Printable(times_.names[one.name]),
-                              .tid = one.id,
-                              .threads = one.threads,
-                              .began_ns = one.began_wall_ns,
-                              .lived_ns = Rounded(one.lived_ns),
-                              .cpu_ns = ns(ThreadDoes::kCpu),
-                              .runnable_ns = ns(ThreadDoes::kRunnable),
-                              .lock_ns = ns(ThreadDoes::kLock),
-                              .io_ns = ns(ThreadDoes::kIo),
-                              .sleep_ns = ns(ThreadDoes::kSleep),
-                              .call_ns = ns(ThreadDoes::kCall),
-                              .stopped_ns = ns(ThreadDoes::kStopped),
-                              .unknown_ns = ns(ThreadDoes::kUnknown),
-                              .lane = one.lane});
-    }
-    std::stable_sort(times.thread.begin(), times.thread.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.lived_ns, b.tid) > std::pair(b.lived_ns, a.tid);
-    });
-    times.thread.resize(std::min(times.thread.size(), kMaxThreadTimes));
-    for (size_t i = kMaxLanes; i < times.thread.size(); ++i) times.thread[i].lane.clear();
-    profile_.mutable_records()->thread_times = std::move(times);
   }
 
   const ProcessState& state_;

@@ -1,5 +1,5 @@
-// The names of threads that took samples, as records (message Threads of proto/holdfast.proto): those that differ from the
-// program's name, each with the outermost frames of a sample.
+// Writes what is known about threads as records of proto/holdfast.proto. AddThreadRecords: the names of threads that took samples
+// (message Threads), if they differ from the program's name, each with the outermost frames of a sample.
 #ifndef HOLDFAST_REPORT_BUILDER_WRITTEN_THREADS_H_
 #define HOLDFAST_REPORT_BUILDER_WRITTEN_THREADS_H_
 
@@ -10,6 +10,10 @@
 namespace holdfast {
 
 void AddThreadRecords(const ProcessState& state, const FramesOfStack& frames, Profile* profile);
+
+// The lifetimes of threads, and how they divide, as records (message ThreadTimes). At most 1,024: those with shorter lives
+// are sums by name.
+void AddThreadTimes(const ThreadTimes& times, Profile* profile);
 
 }  // namespace holdfast
 

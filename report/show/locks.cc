@@ -1,6 +1,7 @@
 #include "report/show/locks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -11,6 +12,7 @@
 #include "fmt/ranges.h"
 #include "report/analysis/how_to_name.h"
 #include "report/analysis/locks/lock_classes.h"
+#include "report/analysis/locks/lock_costs.h"
 #include "report/analysis/locks/lock_list.h"
 #include "report/analysis/locks/stuck.h"
 #include "report/analysis/profiles/filtered_stacks.h"
@@ -35,8 +37,9 @@ struct OneProfile {
   const ProfileFile* file;
   std::shared_ptr<Plumbing> plumbing;  // null: show functions as they are
   LockList list;
-  std::vector<std::string> names;  // per lock; a sum of locks has one for each
-  WaitTotals totals = {};          // including locks that are not in the list
+  std::vector<std::string> names;          // per lock; a sum of locks has one for each
+  WaitTotals totals = {};                  // including locks that are not in the list
+  bool has_cpu = false, has_wall = false;  // whether other profiles say what the locks cost beside waits
 };
 
 std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
@@ -49,6 +52,21 @@ Cell WaitTimeCell(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
 
 // Two digits suffice, because half a bucket of the histogram is 12 %.
 Cell LengthCell(int64_t ns) { return ns < 0 ? Cell::Real("-", std::nan("")) : Cell::Number(FormatRoughTimeNs(ns), ns); }
+
+// Waiting time by the state of the holder (label `holder_state`); the last part is not known.
+constexpr std::array<const char*, 7> kHolderParts = {"holder_cpu_ns",    "holder_runnable_ns", "holder_lock_ns",
+                                                     "holder_io_ns",     "holder_sleep_ns",    "holder_call_ns",
+                                                     "holder_unknown_ns"};
+int64_t HolderPart(const LockList::Lock& lock, size_t part) {
+  constexpr std::array<std::string_view, 5> kStates = {"cpu", "runnable", "lock", "io", "sleep"};
+  int64_t sum = 0;
+  for (const auto& [state, ns] : lock.holder_does) {
+    const size_t place = std::find(kStates.begin(), kStates.end(), state) - kStates.begin();
+    const bool is_call = state.starts_with("syscall:") || state == "stopped";
+    if (part == (place < kStates.size() ? place : is_call ? 5 : 6)) sum = WrappedSum(sum, ns);
+  }
+  return sum;
+}
 
 // Returns the lines under a row: the unabridged texts, and the lengths of waits and holds. The lengths are exact for
 // the lock, and estimates for the two call sites.
@@ -69,11 +87,14 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
     lines.push_back(fmt::format("readers the last reader was the only one for {} of {}", FormatTimeNs(lock.alone_ns),
                                 FormatTimeNs(lock.held_ns)));
   }
+  if (one.has_cpu)
+    lines.push_back(fmt::format("cpu     {} in calls that lock and unlock it", FormatTimeNs(lock.call_cpu_ns)));
   for (const LockSide side : {LockSide::kHolder, LockSide::kWaiter}) {
     const std::string function = Top(one, lock, side);
     lines.push_back(fmt::format("{}  {}", side == LockSide::kHolder ? "holder" : "waiter", function));
     const SiteLengths lengths = LengthsAtSites(profile, one.list, lock, side, function, one.plumbing.get());
     add(side == LockSide::kHolder ? "  held" : "  waits", lengths.times.LengthsText(lengths.longest_ns));
+    if (side == LockSide::kHolder) add("  is", HolderStatesText(lock.holder_does));
     if (lengths.alone_ns > 0) {
       lines.push_back(
           fmt::format("  alone it was the only reader for {:.0f} % of the waited time",
@@ -139,7 +160,9 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
                    {"hottest_ns", "", Column::kRight, 0, 2},
                    {"waiting", "", Column::kRight, 0, 2},
                    {"waiting_ns", "", Column::kRight, 0, 2},
-                   {"longest_waiting_ns", "", Column::kRight, 0, 2}};
+                   {"longest_waiting_ns", "", Column::kRight, 0, 2},
+                   {"call_cpu_ns", "", Column::kRight, 0, 2}};
+  for (const char* part : kHolderParts) table.columns.push_back({part, "", Column::kRight, 0, 2});
   std::vector<std::pair<const OneProfile*, const LockList::Lock*>> locks;
   double everything = 0;
   bool capped = false;
@@ -187,6 +210,9 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       return LengthCell(lock->hold_times.Percentile(share, lock->longest_held_ns));
     };
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
+    const auto of_holder = [one = one, lock = lock](size_t part) {
+      return one->has_wall ? Cell::Number("", HolderPart(*lock, part)) : Cell::Real("", std::nan(""));
+    };
     table.rows.push_back(
         {{Cell::Text(LockKindOf(*lock)),
           Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
@@ -212,7 +238,15 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
           WaitTimeCell(lock->locks > 1 ? lock->hottest_ns : lock->all_delay_ns()),
           Cell::Number("", lock->waiting),
           WaitTimeCell(lock->waiting_ns),
-          WaitTimeCell(lock->longest_waiting_ns)},
+          WaitTimeCell(lock->longest_waiting_ns),
+          one->has_cpu ? WaitTimeCell(lock->call_cpu_ns) : Cell::Real("", std::nan("")),
+          of_holder(0),
+          of_holder(1),
+          of_holder(2),
+          of_holder(3),
+          of_holder(4),
+          of_holder(5),
+          of_holder(6)},
          everything > 0 ? static_cast<double>(lock->all_delay_ns()) / everything : 0,
          Details(*one, *lock)});
   }
@@ -371,6 +405,14 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
         group.kind == "block" && file != nullptr && file->profile != nullptr && !group.process.empty())
       counts[group.process] = file;
   }
+  const auto of_kind = [&set](const std::string& process, std::string_view kind) -> const Profile* {
+    for (const ProfileGroup& group : set->groups) {
+      const ProfileFile* file = group.NewestCumulative();
+      if (group.kind == kind && group.process == process && file != nullptr && !process.empty())
+        return file->profile.get();
+    }
+    return nullptr;
+  };
   std::vector<OneProfile> profiles;
   std::set<std::string> seen;
   for (const ProfileGroup& group : set->groups) {
@@ -395,6 +437,14 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       single.locks = 1;
       one.names.insert(one.names.end(), static_cast<size_t>(std::clamp(lock.locks, 1, static_cast<int>(kMaxLocks))),
                        LockNameOf(*file->profile, one.list, single, one.plumbing.get()));
+    }
+    if (const Profile* cpu = of_kind(group.process, "cpu"); cpu != nullptr) {
+      one.has_cpu = true;
+      AddCpuOfCalls(*file->profile, *cpu, &one.list);
+    }
+    if (const Profile* wall = of_kind(group.process, "wall"); wall != nullptr) {
+      one.has_wall = true;
+      AddHolderStates(*wall, &one.list);
     }
     if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.plumbing.get());
     if (!added) {

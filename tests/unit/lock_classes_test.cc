@@ -1,9 +1,12 @@
-// Locks of one class in one line.
+// Locks of one class in one line, and what other profiles say that a lock costs.
 #include "report/analysis/locks/lock_classes.h"
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "fmt/format.h"
+#include "report/analysis/locks/lock_costs.h"
 #include "report/analysis/locks/waiting_list.h"
 #include "tests/unit/view_fixture.h"
 
@@ -149,6 +152,56 @@ TEST_F(LockClasses, ADeadlockThatIsThereTwiceIsOne) {
   EXPECT_EQ(list.deadlocks.size(), 1u);
   EXPECT_EQ(list.waits.at(0).delay_ns, 1);
   EXPECT_EQ(list.waits.at(1).delay_ns, 4'000'000'000) << "of all its slices";
+}
+
+// Of the sums, the one that is renamed is that of the bytes.
+Profile CpuProfile(const std::vector<Stack>& stacks) {
+  Profile cpu = StackProfile(stacks);
+  cpu.sample_types.back() = {cpu.strings.Intern("cpu"), cpu.strings.Intern("nanoseconds")};
+  return cpu;
+}
+
+TEST_F(LockClasses, CpuTimeInLibcsFunctionsIsThatOfTheCallersLock) {
+  AddLock(1, 3'000'000, "name: first (app)", 1);
+  AddLock(2, 1'000'000, "name: second (app)", 1);
+  AddLock(3, 1'000'000, "name: third (app)", 2);
+  const Profile profile = Translated();
+  const Profile cpu = CpuProfile({{"main;serve;std::mutex::lock();libc.so.6!pthread_mutex_lock", 1000},
+                                  {"main;serve;std::mutex::lock();libc.so.6!pthread_mutex_lock;libc.so.6!futex", 3000},
+                                  {"main;drain;std::mutex::lock();libc.so.6!memcpy", 5000},
+                                  {"main;other;libc.so.6!pthread_mutex_lock", 7000},
+                                  {"main;serve", 9000}});
+  LockList list = ReadLockList(profile, nullptr);
+  AddCpuOfCalls(profile, cpu, &list);
+  std::map<std::string, int64_t> found;
+  for (const LockList::Lock& lock : list.locks) found[lock.name] = lock.call_cpu_ns;
+  // Two locks share one call path, in proportion to their waits.
+  EXPECT_EQ(found, (std::map<std::string, int64_t>{{"first (app)", 3000}, {"second (app)", 1000}, {"third (app)", 0}}));
+}
+
+TEST_F(LockClasses, WhatTheHolderDoesIsThatOfTheLocksAddress) {
+  AddLock(1, 3'000'000, "name: first (app)", 1);
+  AddLock(2, 1'000'000, "name: second (app)", 1);
+  const Profile profile = Translated();
+  const std::vector<std::pair<std::string, std::string>> labels = {{"0x7f0000001000", "sleep"},
+                                                                   {"0x7f0000001000", "syscall:poll"},
+                                                                   {"0x7f0000001000", ""},
+                                                                   {"0x7f000000f000", "cpu"}};
+  LockList list = ReadLockList(profile, nullptr);
+  Profile wall;
+  wall.sample_types = {{wall.strings.Intern("wall"), wall.strings.Intern("nanoseconds")}};
+  const int64_t values[] = {700, 200, 100, 50};
+  for (size_t i = 0; i < labels.size(); ++i) {
+    std::vector<Profile::Label> of = {
+        {.key = wall.strings.Intern("lock_address"), .text = wall.strings.Intern(labels[i].first)}};
+    if (!labels[i].second.empty())
+      of.push_back({.key = wall.strings.Intern("holder_state"), .text = wall.strings.Intern(labels[i].second)});
+    wall.AddSample({}, {&values[i], 1}, of);
+  }
+  AddHolderStates(wall, &list);
+  ASSERT_EQ(list.locks.size(), 2u);
+  EXPECT_EQ(HolderStatesText(list.locks[0].holder_does), "asleep 70 %, in poll 20 %, not known 10 %");
+  EXPECT_EQ(HolderStatesText(list.locks[1].holder_does), "");
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ void AddLock(const LockList::Lock& lock, LockList::Lock* sum) {
   sum->hottest_ns = std::max(sum->hottest_ns, lock.hottest_ns);
   sum->wait_times.Add(lock.wait_times);
   sum->hold_times.Add(lock.hold_times);
+  AddValue(lock.call_cpu_ns, &sum->call_cpu_ns);
+  for (const auto& [state, ns] : lock.holder_does) AddValue(ns, &sum->holder_does[state]);
 }
 
 constexpr double kParkedShare = 0.95;

@@ -6,6 +6,7 @@
 #define HOLDFAST_REPORT_ANALYSIS_LOCKS_LOCK_LIST_H_
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ namespace holdfast {
 struct LockList {
   static constexpr int kUnknown = -1;
 
+  // By the label `holder_state`: how long threads waited while the holder did this; "": not known.
+  using HolderStates = std::map<std::string, int64_t>;
   struct Lock {
     int number = 0;  // in the file
     std::string kind, address;
@@ -48,6 +51,10 @@ struct LockList {
     int locks = 1;
     int64_t hottest_ns = 0;
     std::string class_name;
+    // From other profiles (report/analysis/locks/lock_costs.h): CPU time in the calls that lock and unlock it, and what its
+    // holder does.
+    int64_t call_cpu_ns = 0;
+    HolderStates holder_does = {};
 
     // Returns the total waiting time: finished waits and those in progress.
     int64_t all_delay_ns() const;

@@ -13,7 +13,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "report/base/base_name.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/ongoing_reader.h"
@@ -39,12 +38,6 @@ uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
     return memory.Read(block + kId, &id, sizeof id) ? id : 0;
   }
   return 0;
-}
-
-// musl's C library is its dynamic linker, which every executable names.
-bool UsesMusl(const std::vector<ModuleInfo>& modules) {
-  return std::any_of(modules.begin(), modules.end(),
-                     [](const ModuleInfo& module) { return BaseName(module.path).starts_with("ld-musl"); });
 }
 
 class Look {

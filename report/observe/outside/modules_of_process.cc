@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/names/elf/elf_file.h"
 #include "report/observe/table/headers_of_module.h"
@@ -78,6 +79,11 @@ void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo
     first_pages.emplace_back(start, std::string(line.substr(path)));
   }
   AddModulesAt(first_pages, memory, modules);
+}
+
+bool UsesMusl(const std::vector<ModuleInfo>& modules) {
+  return std::any_of(modules.begin(), modules.end(),
+                     [](const ModuleInfo& module) { return BaseName(module.path).starts_with("ld-musl"); });
 }
 
 }  // namespace holdfast

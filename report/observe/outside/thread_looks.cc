@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/outside/outside_stack.h"
@@ -49,6 +51,8 @@ constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
 constexpr size_t kMaxStacks = 1 << 14;         // further ones have no stack
 constexpr int kMaxDescriptors = 8192;          // of all processes
 constexpr size_t kMaxEnded = 512;              // threads that are kept apart after their end
+constexpr size_t kMaxWholeNames = 4096;        // further names lose their numbers
+constexpr size_t kMaxNames = 8192;             // further threads have one name
 constexpr size_t kMaxBins = 240;               // of a lane
 constexpr int64_t kFirstBin = 50 * kMs;        // width
 constexpr double kWholeBin = 1000;             // in units of a bin's counts
@@ -141,6 +145,8 @@ class ThreadLooks::Looker {
     if (looks_++ == 0) first_look_ns_ = now_ns;
     table_ = &table;
     waits_.reset();
+    holders_.clear();
+    may_be_stopped_.reset();
     bool any_gone = false;
     for (auto& [id, thread] : threads_) {
       if (thread.skip > 0 && !now_or_never) {
@@ -196,7 +202,10 @@ class ThreadLooks::Looker {
                              .call = what.call,
                              .lock = what.lock,
                              .stack = stack_of(what),
-                             .ns = ns});
+                             .ns = ns,
+                             .holder_does = what.holder.does,
+                             .holder_call = what.holder.call,
+                             .is_free = what.holder.is_free});
     }
     std::sort(times->rows.begin(), times->rows.end(), [](const ThreadTimeRow& a, const ThreadTimeRow& b) {
       return std::tuple(a.name, a.does, a.call, a.lock, a.stack) < std::tuple(b.name, b.does, b.call, b.lock, b.stack);
@@ -235,7 +244,16 @@ class ThreadLooks::Looker {
     bool operator==(const Schedule&) const = default;
   };
 
+  // The activity of a lock's holder; kUnknown: not known, or nobody holds the lock.
+  struct HolderDoes {
+    ThreadDoes does = ThreadDoes::kUnknown;
+    int64_t call = -1;
+    bool is_free = false;
+  };
+
   using Bin = std::array<uint16_t, kThreadDoes>;
+  using StateKey =
+      std::tuple<ThreadDoes, WaitKind, int64_t, uint64_t, uint32_t, uint64_t, std::tuple<ThreadDoes, int64_t, bool>>;
   struct State {
     ThreadDoes does;
     WaitKind wait;
@@ -243,7 +261,10 @@ class ThreadLooks::Looker {
     uint64_t lock;
     uint32_t stack;    // walked from outside
     uint64_t row = 0;  // of the table, which has the stack of a recorded wait; 0: none
-    auto Key() const { return std::tuple(does, wait, call, lock, stack, row); }
+    HolderDoes holder = {};
+    StateKey Key() const {
+      return {does, wait, call, lock, stack, row, std::tuple(holder.does, holder.call, holder.is_free)};
+    }
   };
   struct Walked {
     uint64_t pc = 0, sp = 0, bytes = 0;
@@ -268,7 +289,9 @@ class ThreadLooks::Looker {
     Schedule schedule;
     int64_t began_ns = 0, last_ns = 0;
     uint32_t looks = 0, unchanged = 0, skip = 0;
-    uint32_t state = kRan;  // at the last look: index into states_
+    uint32_t state = kRan;        // at the last look: index into states_
+    uint32_t with_holder = kRan;  // the same state; for a wait for a lock, with the holder's activity
+    double share_on_cpu = 1;      // of the time that the thread ran or waited for a CPU, between the last two looks
     bool is_gone = false;
     // The open period: by state, not yet scaled.
     std::vector<std::pair<uint32_t, double>> credits;
@@ -301,8 +324,14 @@ class ThreadLooks::Looker {
   // An empty name keeps the earlier one.
   uint32_t NameIndex(const std::string& name, std::optional<uint32_t> before = std::nullopt) {
     if (name.empty() && before.has_value()) return *before;
-    const auto [place, added] = name_index_.emplace(name, static_cast<uint32_t>(names_.size()));
-    if (added) names_.push_back(name);
+    const auto known = name_index_.find(name);
+    if (known != name_index_.end()) return known->second;
+    // A thread of its own for each request may have a name of its own, too.
+    const std::string kept = names_.size() < kMaxWholeNames ? name
+                             : names_.size() < kMaxNames    ? FoldedThreadName(name)
+                                                            : kOtherThreads;
+    const auto [place, added] = name_index_.emplace(kept, static_cast<uint32_t>(names_.size()));
+    if (added) names_.push_back(kept);
     return place->second;
   }
 
@@ -392,7 +421,10 @@ class ThreadLooks::Looker {
     }
     const bool is_first = thread->looks++ == 0;
     const Schedule before = std::exchange(thread->schedule, *schedule);
-    const uint32_t state_before = thread->state;
+    const uint32_t state_before = thread->state, with_holder_before = thread->with_holder;
+    if (const uint64_t cpu_ns = schedule->cpu_ns - before.cpu_ns, waited_ns = schedule->waited_ns - before.waited_ns;
+        cpu_ns + waited_ns > 0)
+      thread->share_on_cpu = static_cast<double>(cpu_ns) / static_cast<double>(cpu_ns + waited_ns);
     ++thread->looks_of_period;
     if (!is_first && state_before != kRan && before == *schedule) {
       ++thread->unchanged;
@@ -401,6 +433,7 @@ class ThreadLooks::Looker {
       thread->state = Observe(thread);
       if (thread->looks == 2) thread->time.name = NameIndex(ThreadName(pid_, thread->id), thread->time.name);
     }
+    thread->with_holder = WithHolder(thread->state);
     thread->skip = thread->unchanged >= kVeryQuiet ? 7 : thread->unchanged >= kQuiet ? 3 : 0;
     if (is_first) {
       // The thread has lived at least as long as it ran and waited: its start is known only to a hundredth of a second.
@@ -415,13 +448,13 @@ class ThreadLooks::Looker {
         thread->cpu_ns = schedule->cpu_ns;
         thread->waited_ns = schedule->waited_ns;
       } else {
-        Credit(thread, thread->state, static_cast<double>(now_ns - thread->began_ns) / 2);
+        Credit(thread, thread->with_holder, static_cast<double>(now_ns - thread->began_ns) / 2);
       }
       return true;
     }
     const auto passed = static_cast<double>(now_ns - thread->last_ns);
-    Credit(thread, state_before, passed / 2);
-    Credit(thread, thread->state, passed / 2);
+    Credit(thread, with_holder_before, passed / 2);
+    Credit(thread, thread->with_holder, passed / 2);
     AddToLane(thread, now_ns, static_cast<double>(schedule->cpu_ns - before.cpu_ns),
               static_cast<double>(schedule->waited_ns - before.waited_ns), state_before);
     thread->last_ns = now_ns;
@@ -477,7 +510,7 @@ class ThreadLooks::Looker {
     const int64_t longest = ended_process_ ? kSecond : INT64_MAX;
     thread->tail_ns = static_cast<double>(std::min(now_ns - thread->last_ns, longest)) / 2;
     if (thread->state != kRan) {
-      Credit(thread, thread->state, thread->tail_ns);
+      Credit(thread, thread->with_holder, thread->tail_ns);
     } else {
       Give(thread, unknown_state_, thread->tail_ns);
       thread->blocked_ns += thread->tail_ns;
@@ -534,36 +567,112 @@ class ThreadLooks::Looker {
   // ---- One look at a thread that has run ----
 
   uint32_t Observe(Thread* thread) {
-    const char* text = ReadOfTask(*thread, thread->syscall, "syscall");
-    if (*text == '\0') {
-      if (errno == ESRCH) return thread->state;
+    const Doing doing = WhatDoes(*thread);
+    if (doing.fails == ESRCH) return thread->state;
+    if (doing.fails != 0) {
       if (unknown_.empty() && !LacksDescriptors()) unknown_ = WhyUnreadable(LookRightsFor(pid_), pid_, "threads");
       return unknown_state_;
     }
-    if (*text == 'r') return kRan;  // "running"
+    if (doing.runs) return kRan;
+    State state = doing.state;
+    if (state.does == ThreadDoes::kUnknown) return unknown_state_;
+    if (state.row == 0) state.stack = StackAt(thread, doing.pc, doing.sp);
+    return StateIndex(state);
+  }
+
+  struct Doing {
+    int fails = 0;  // errno: it cannot be read
+    bool runs = false;
+    State state = {ThreadDoes::kUnknown, WaitKind::kNone, -1, 0, kNoStack};
+    uint64_t sp = 0, pc = 0;
+  };
+  // Reads the activity of a thread, without its stack.
+  Doing WhatDoes(const Thread& thread) {
+    Doing doing;
+    const char* text = ReadOfTask(thread, thread.syscall, "syscall");
+    if (*text == '\0') {
+      doing.fails = errno != 0 ? errno : ESRCH;
+      return doing;
+    }
+    doing.runs = *text == 'r';  // "running"
+    if (doing.runs) return doing;
     char* next = nullptr;
     std::array<uint64_t, 8> words = {};
-    State state{ThreadDoes::kUnknown, WaitKind::kNone, strtoll(text, &next, 10), 0, kNoStack};
+    State& state = doing.state;
+    state.call = strtoll(text, &next, 10);
     const bool in_call = state.call >= 0;
     for (size_t i = in_call ? 0 : 6; i < words.size(); ++i) words[i] = strtoull(next, &next, 16);
+    doing.sp = words[6];
+    doing.pc = words[7];
+    const char letter = in_call && !MayBeStopped() ? 'S' : StateLetter(thread);
+    const bool is_stopped = letter == 'T' || letter == 't';
     if (in_call) {
-      state.does = DoesOf(state.call);
-      if (const char letter = StateLetter(*thread); letter == 'T' || letter == 't') {
-        state.does = ThreadDoes::kStopped;  // during the call
-      } else if (state.call == SYS_futex) {
-        FindWait(*thread, &state);
-      }
-      if (state.does != ThreadDoes::kCall) state.call = -1;
-    } else {
-      // Stopped, waits for a page, or has ended while other threads still run.
-      const char letter = StateLetter(*thread);
-      if (letter == 'R') return kRan;
-      if (letter == 'Z' || letter == 'X') return unknown_state_;
-      state.does = letter == 'T' || letter == 't' ? ThreadDoes::kStopped : ThreadDoes::kIo;
-      state.call = -1;
+      state.does = is_stopped ? ThreadDoes::kStopped : DoesOf(state.call);  // during the call
+      if (!is_stopped && state.call == SYS_futex) FindWait(thread, &state);
+    } else if (letter == 'R') {
+      doing.runs = true;
+    } else if (letter != 'Z' && letter != 'X') {  // waits for a page, or has ended while other threads still run
+      state.does = is_stopped ? ThreadDoes::kStopped : ThreadDoes::kIo;
     }
-    if (state.row == 0) state.stack = StackAt(thread, words[7], words[6]);
+    if (state.does != ThreadDoes::kCall) state.call = -1;
+    return doing;
+  }
+
+  // ---- Holders of locks ----
+
+  // Adds what the holder does to the state of a thread that waits for a lock.
+  uint32_t WithHolder(uint32_t index) {
+    if (index == kRan || states_[index].does != ThreadDoes::kLock) return index;
+    State state = states_[index];
+    const auto [known, is_new] = holders_.emplace(std::pair(state.lock, state.wait), HolderDoes());
+    if (is_new) known->second = LookAtHolder(state.lock, state.wait);
+    state.holder = known->second;
     return StateIndex(state);
+  }
+
+  // Reads the owner before and after the look at its thread: if the lock changes hands meanwhile, nothing is known.
+  HolderDoes LookAtHolder(uint64_t lock, WaitKind kind) {
+    const std::optional<LockState> before = ReadLock(lock, kind);
+    if (!before.has_value()) return {};
+    if (before->owner == 0) return {.is_free = before->readers == 0};
+    const auto holder = threads_.find(IdAsWeSee(before->owner));
+    if (holder == threads_.end()) return {};
+    const Doing doing = WhatDoes(holder->second);
+    const std::optional<LockState> after = ReadLock(lock, kind);
+    if (doing.fails != 0 || !after.has_value() || after->owner != before->owner) return {};
+    if (!doing.runs) return {.does = doing.state.does, .call = doing.state.call};
+    // The kernel does not distinguish the two: choose one of them in proportion to their times.
+    const double share = holder->second.share_on_cpu;
+    const bool on_cpu = std::uniform_real_distribution<double>(0, 1)(random_) < share;
+    return {.does = on_cpu ? ThreadDoes::kCpu : ThreadDoes::kRunnable};
+  }
+
+  std::optional<LockState> ReadLock(uint64_t lock, WaitKind kind) {
+    if (kind != WaitKind::kMutex && !IsRwlock(kind)) return std::nullopt;
+    KnowModules();
+    char bytes[kLockBytes] = {};
+    // A mutex may be at the end of a page, and it is shorter than a reader-writer lock.
+    if (!memory_.Read(lock, bytes, kLockBytes) && !memory_.Read(lock, bytes, sizeof(pthread_mutex_t)))
+      return std::nullopt;
+    return StateOfLock(kind, bytes, is_musl_);
+  }
+
+  pid_t IdAsWeSee(uint32_t id) const {
+    if (!other_namespace_) return static_cast<pid_t>(id);
+    const auto found =
+        std::find_if(threads_.begin(), threads_.end(), [id](const auto& entry) { return entry.second.time.id == id; });
+    return found != threads_.end() ? found->first : 0;
+  }
+
+  // Signals and debuggers stop all threads, so one read is enough for all of them.
+  bool MayBeStopped() {
+    if (!may_be_stopped_.has_value()) {
+      Thread first;
+      first.id = pid_;
+      const char letter = StateLetter(first);
+      may_be_stopped_ = letter != 'R' && letter != 'S' && letter != 'D';
+    }
+    return *may_be_stopped_;
   }
 
   char StateLetter(const Thread& thread) {
@@ -660,6 +769,7 @@ class ThreadLooks::Looker {
     };
     if (walker_ == nullptr || !std::ranges::equal(now, modules_, is_same)) {
       modules_ = std::move(now);
+      is_musl_ = UsesMusl(modules_);
       walker_ = std::make_unique<OutsideStacks>();
       for (auto& [id, thread] : threads_) thread.walks.clear();
     }
@@ -773,16 +883,18 @@ class ThreadLooks::Looker {
   bool ended_process_ = false;
   std::string unknown_;
   absl::flat_hash_map<pid_t, Thread> threads_;
-  const TableFile* table_ = nullptr;                                     // during a look
-  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;  // by thread, of this look
+  const TableFile* table_ = nullptr;                                        // during a look
+  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;     // by thread, of this look
+  absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this look
+  std::optional<bool> may_be_stopped_;                                      // of this look
   std::array<char, 1024> text_ = {};
   std::vector<char> copy_;
   std::vector<ModuleInfo> modules_;
   std::unique_ptr<OutsideStacks> walker_;
   int64_t modules_read_ns_ = 0;
-  bool has_left_modules_ = false;
+  bool has_left_modules_ = false, is_musl_ = false;
   std::vector<State> states_;
-  absl::flat_hash_map<std::tuple<ThreadDoes, WaitKind, int64_t, uint64_t, uint32_t, uint64_t>, uint32_t> state_index_;
+  absl::flat_hash_map<StateKey, uint32_t> state_index_;
   uint32_t on_cpu_ = 0, wants_cpu_ = 0, unknown_state_ = 0;
   std::vector<Stack> stacks_;
   absl::flat_hash_map<Stack, uint32_t> stack_index_;

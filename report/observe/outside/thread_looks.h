@@ -4,6 +4,7 @@
 //     schedstat   ns on a CPU, ns waiting for a CPU: exact                      cpu, runnable
 //     syscall     the call in which the thread sleeps, and its stack pointer    io, sleep, syscall:NAME
 //     the table   the thread's ongoing wait                                     lock
+//     the lock    its holder, and what the holder does at this moment           what locks are held for
 //
 // The time that schedstat leaves is the time blocked, exact as a whole. The looks divide it: each look gives its state half
 // of the time since the last look and half of the time to the next one, and the sum is scaled to the time blocked. Time
@@ -54,6 +55,10 @@ struct ThreadTimeRow {
   uint64_t lock = 0;                // address
   uint32_t stack = kNoStack;        // of the state
   double ns = 0;
+  // What the lock's holder did meanwhile; kUnknown: not known. `is_free`: nobody held it.
+  ThreadDoes holder_does = ThreadDoes::kUnknown;
+  int64_t holder_call = -1;
+  bool is_free = false;
 };
 
 // One live thread, or the sum of ended threads of one name.
