@@ -185,7 +185,11 @@ class Builder {
     AddComments(state_, kFileKinds[peak_ != nullptr ? kPeakFile : static_cast<int>(kind_)], variances_,
                 columns_.full_sums(), &profile_);
     const FramesOfStack frames = [&stacks](uint32_t stack) { return stacks.Frames(stacks.Intern(stack)); };
-    if (!profile_.samples.empty()) AddThreadRecords(state_, frames, &profile_);
+    if (!profile_.samples.empty()) {
+      AddThreadRecords(state_, frames, &profile_);
+      if (state_.thread_lives != nullptr && (kind_ == ProfileKind::kBlock || kind_ == ProfileKind::kThreads))
+        AddThreadTimes(*state_.thread_lives, &profile_);
+    }
     if (IsLockKind(kind_) && (!profile_.samples.empty() || only_waiting_)) {
       AddLockRecords(state_, /*earlier=*/!only_waiting_, frames, &profile_);
       AddWaitRecords(state_, frames, &profile_, only_waiting_ ? state_.waits.ongoing.size() : kMaxWaitsWritten);

@@ -14,7 +14,7 @@ void AddThreadsCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* threads =
       app.add_subcommand("threads", "Show where the time of each thread went: CPU, locks, system calls");
   threads->footer(
-      "Needs wall profiles: holdfast run --wall, or holdfast set PID wall=on. Prints first what holds threads up most, then\n"
+      "With wall profiles (holdfast run --wall, or holdfast set PID wall=on): prints first what holds threads up most, then\n"
       "one line per thread or group of like-named threads (worker-1 and worker-2 are worker-*). The parts of a line add up\n"
       "to the lifetime:\n"
       "  on CPU       the threads ran; exact\n"
@@ -25,13 +25,14 @@ void AddThreadsCommand(CLI::App& app, Invocation* invocation) {
       "  other calls  other system calls, such as epoll_wait, or futex for conditions and semaphores\n"
       "  stopped      by a signal or a debugger\n"
       "  not seen     before the first look at the thread, or the kernel does not show it\n"
+      "Without wall profiles: names, lifetimes, CPU time and waits for locks at the last snapshot, and how to get the rest.\n"
       "The parts other than CPU are estimates from 20 looks a second. A part of 40 % of a minute is within 3 points.\n"
       "\n"
       "  holdfast threads holdfast.server.4242            all threads of the processes in the folder\n"
       "  holdfast threads 4242                            a running process, from a snapshot taken now\n"
       "  holdfast threads --each holdfast.server.4242     each thread in a line of its own\n"
       "  holdfast top --kind wall holdfast.server.4242    the same times by function\n");
-  threads->add_option("DIR", options->files, "Wall profiles, folders of them, or process ids")->required();
+  threads->add_option("DIR", options->files, "Profiles, folders of them, or process ids")->required();
   threads->add_flag("--each", options->each, "One line per thread [default: one for like-named threads]");
   threads->add_flag("--wide", options->wide, "Do not shorten names, even if lines become wider than the terminal");
   AddCount(threads, &options->count, "Show at most N lines; 0 = all");

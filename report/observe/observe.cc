@@ -44,7 +44,7 @@ void ProcessObserver::Observe(const TableFile& table, const Wanted& wanted, Proc
   if (wanted.waits) LookAtWaits(table, *state->table, wanted.other_threads, &state->waits);
   if (wanted.threads == ThreadsWanted::kYes ||
       (wanted.threads == ThreadsWanted::kIfAnyIsLive && !state->table->live_threads.empty())) {
-    ObserveThreads(table, state);
+    ObserveThreads(table, wanted.threads == ThreadsWanted::kYes && !table.WantsWall(), state);
   }
   if (wanted.mappings) ObserveMappings(table, state);
   if (wanted.residency) ObserveResidency(table, state);
@@ -58,7 +58,7 @@ void ProcessObserver::Observe(const TableFile& table, const Wanted& wanted, Proc
   }
 }
 
-void ProcessObserver::ObserveThreads(const TableFile& table, ProcessState* state) {
+void ProcessObserver::ObserveThreads(const TableFile& table, bool reads_lives, ProcessState* state) {
   const TableSnapshot& snapshot = *state->table;
   const TableOwner& owner = table.owner();
   const pid_t pid = table.liveness() == Liveness::kDead ? 0 : FindProcess(owner).value_or(0);
@@ -66,6 +66,7 @@ void ProcessObserver::ObserveThreads(const TableFile& table, ProcessState* state
   std::string of_main;
   if (pid != 0) {
     state->resident_bytes = ResidentBytes(pid).value_or(0);
+    if (reads_lives) lives_.Read(pid, !owner.IsOfOurNamespace());
     if (!snapshot.noted_threads.empty() || !snapshot.live_threads.empty()) {
       for (const auto& [id, inner] : ThreadsOf(pid, !owner.IsOfOurNamespace())) as_we_see.emplace(inner, id);
       of_main = ThreadName(pid, pid);
@@ -84,6 +85,7 @@ void ProcessObserver::ObserveThreads(const TableFile& table, ProcessState* state
       state->thread_is_gone[i] = true;
     if (state->thread_is_gone[i]) gone.insert(known);
   }
+  if (reads_lives) state->thread_lives = lives_.times();
   if (pid != 0) gone_ = std::move(gone);
   const int64_t now_ns = NowNs();
   const std::string of_program = snapshot.process.program.substr(0, kMaxNameLength);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "report/observe/outside/thread_lives.h"
 #include "report/observe/process_state.h"
 #include "report/observe/table/snapshot.h"
 #include "report/observe/table/table_folder.h"
@@ -35,7 +36,8 @@ struct Wanted {
   bool waits = false;        // holders, deadlocks, and waits that libc's functions do not see
   size_t other_threads = 0;  // with `waits`: for how many threads that do not wait to report what they do
   // Names of threads that took samples, which threads have ended without reporting it, and the process's resident
-  // bytes. kIfAnyIsLive: only if the table lists live threads.
+  // bytes. kIfAnyIsLive: only if the table lists live threads. kYes: also the lifetimes of all threads, unless somebody
+  // looks at what they do.
   ThreadsWanted threads = ThreadsWanted::kNo;
   bool mappings = false;                      // libc's mappings; the last known ones if the process has ended
   bool residency = false;                     // if the table requests it
@@ -70,7 +72,7 @@ class ProcessObserver {
   void set_max_by_libc(const MaxByLibc& most);
 
  private:
-  void ObserveThreads(const TableFile& table, ProcessState* state);
+  void ObserveThreads(const TableFile& table, bool reads_lives, ProcessState* state);
   void ObserveMappings(const TableFile& table, ProcessState* state);
   void ObserveResidency(const TableFile& table, ProcessState* state);
 
@@ -81,6 +83,7 @@ class ProcessObserver {
   using GoneThread = std::pair<uint32_t, int64_t>;  // id and start time
   std::set<GoneThread> gone_;                       // threads that ended without reporting it
   std::map<uint32_t, Seen> seen_;                   // by id; only threads noted in the table
+  ThreadLives lives_;
   std::array<LibcMapping, kMappingKinds> libc_mappings_ = {};
   int64_t next_residency_ns_ = 0;
 };

@@ -63,6 +63,8 @@ struct ProcessState {
   std::optional<FreeMemory> free_memory;            // of glibc's heaps
   std::vector<LabelledBlocks> labelled_blocks;      // empty: not requested
   std::shared_ptr<const ThreadTimes> thread_times;  // null: nobody looks
+  std::shared_ptr<const ThreadTimes>
+      thread_lives;  // names, lifetimes and CPU times, without looks; null: not requested
 
   // Known to an exporter, which watches the process between snapshots. Others have what the table says.
   std::vector<std::string> reasons;  // why it was taken, apart from the regular interval: "inuse>2GiB at 2.01GiB"

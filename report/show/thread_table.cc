@@ -1,7 +1,6 @@
 #include "report/show/thread_table.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iostream>
 #include <map>
 #include <numeric>
@@ -12,13 +11,16 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "report/analysis/locks/lock_costs.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
+#include "report/base/thread_name.h"
 #include "report/base/value_units.h"
 #include "report/profile/typed_records.h"
 #include "report/show/text_table.h"
+#include "report/show/threads_without_looks.h"
 
 namespace holdfast {
 namespace {
@@ -35,6 +37,8 @@ struct Group {
   int64_t ns[kStates] = {};
   std::map<std::pair<std::string, std::string>, int64_t> locks;  // by lock and holder
   std::map<std::string, int64_t> calls;                          // by "io", "sleep" or the call's name
+  // What the holder did meanwhile, by lock and holder.
+  std::map<std::pair<std::string, std::string>, LockList::HolderStates> holder_does;
 
   int64_t lived_ns() const { return std::accumulate(std::begin(ns), std::end(ns), int64_t{0}); }
   double ShareOf(int64_t part) const {
@@ -50,12 +54,6 @@ State StateNamed(std::string_view name) {
   return name.starts_with("syscall:") ? kInCall : kNotSeen;
 }
 
-std::string WithCall(std::string_view function) {
-  std::string text(ShortName(function));
-  if (!text.empty() && text.find('(') == std::string::npos && text.find('[') == std::string::npos) text += "()";
-  return text;
-}
-
 std::string NameOfGroup(std::string_view thread, bool each) {
   return each ? Printable(thread) : FoldedThreadName(Printable(thread));
 }
@@ -65,11 +63,12 @@ void AddSamplesOf(const ProfileFile& file, bool each, std::map<std::pair<std::st
   const Profile& profile = *file.profile;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     std::string thread, lock, holder, address;
-    std::string_view state;
+    std::string_view state, holder_state;
     for (const Profile::Label& label : profile.LabelsOf(profile.samples[i])) {
       const std::string_view key = profile.strings[label.key], text = profile.strings[label.text];
       if (key == "thread") thread = text;
       if (key == "state") state = text;
+      if (key == "holder_state") holder_state = text;
       if (key == "lock") lock = text;
       if (key == "holder") holder = text;
       if (key == "lock_address") address = text;
@@ -81,7 +80,11 @@ void AddSamplesOf(const ProfileFile& file, bool each, std::map<std::pair<std::st
     const int64_t ns = profile.ValuesOf(i)[0];
     const State what = StateNamed(state);
     group.ns[what] += ns;
-    if (what == kForLock) group.locks[{lock.empty() ? address : lock, holder}] += ns;
+    if (what == kForLock) {
+      const std::pair place(lock.empty() ? address : lock, holder);
+      group.locks[place] += ns;
+      group.holder_does[place][std::string(holder_state)] += ns;
+    }
     if (what == kInCall && state.size() > 8) group.calls[std::string(state.substr(8))] += ns;
   }
   if (!profile.records().thread_times.has_value()) return;
@@ -128,8 +131,19 @@ std::string LockText(const Group& group) {
   const auto* lock = LargestOf(group.locks);
   if (lock == nullptr) return "";
   const auto& [name, holder] = lock->first;
-  return holder.empty() ? std::string(ShortName(name))
-                        : fmt::format("{}, held by {}", ShortName(name), WithCall(holder));
+  return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
+}
+
+// ", which is asleep for 93 % of that"; "" if the holder does nothing for long, or if not known.
+std::string WhatHolderDoes(const Group& group) {
+  constexpr double kLong = 0.3;
+  const auto* lock = LargestOf(group.locks);
+  const auto known = lock != nullptr ? group.holder_does.find(lock->first) : group.holder_does.end();
+  if (known == group.holder_does.end() || lock->first.second.empty()) return "";
+  const auto* most = LargestOf(known->second);
+  const double share = static_cast<double>(most->second) / static_cast<double>(std::max<int64_t>(1, lock->second));
+  if (share < kLong || most->first.empty() || most->first == "free") return "";
+  return fmt::format(", which is {} for {:.0f} % of that", HolderStateText(most->first), 100 * share);
 }
 
 std::string CallShares(const Group& group) {
@@ -177,7 +191,7 @@ std::string MostImportant(const std::vector<Group>& groups, bool calls_known) {
         fmt::format("{:.0f} % of {} time", 100 * share_of(*most, choice.state), several ? "their" : "its");
     switch (choice.state) {
       case kForLock:
-        return fmt::format("{} {} waiting for {}", who, share, LockText(*most));
+        return fmt::format("{} {} waiting for {}{}", who, share, LockText(*most), WhatHolderDoes(*most));
       case kWantsCpu:
         return fmt::format("{} {} waiting for a CPU: more threads are ready to run than there are CPUs", who, share);
       case kInIo:
@@ -261,12 +275,6 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
 
 }  // namespace
 
-std::string FoldedThreadName(std::string_view name) {
-  size_t end = name.size();
-  while (end > 0 && std::isdigit(static_cast<unsigned char>(name[end - 1])) != 0) --end;
-  return end == name.size() || end == 0 ? std::string(name) : fmt::format("{}*", name.substr(0, end));
-}
-
 int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& err) {
   const auto wrong = [&err](const absl::Status& status, int code) {
     SayTo(err, std::string(status.message()));
@@ -292,14 +300,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
         unknown = Printable(times->unknown);
     }
   }
-  if (files.empty()) {
-    return wrong(
-        absl::NotFoundError(fmt::format(
-            "{}: no wall profile, which says where the time of threads goes. Run the program with holdfast run "
-            "--wall, or switch it on: holdfast set PID wall=on.",
-            options.files[0])),
-        kCouldNot);
-  }
+  if (files.empty()) return ShowThreadsWithoutLooks(*set, *style, options, out, err);
   std::vector<Group> groups;
   if (options.each) {
     for (const ProfileFile* file : files) {

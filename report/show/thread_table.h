@@ -1,4 +1,4 @@
-// `holdfast threads`: where the time of each thread went.
+// `holdfast threads`: where the time of each thread went. Without wall profiles: what else is known (threads_without_looks.h).
 #ifndef HOLDFAST_REPORT_SHOW_THREAD_TABLE_H_
 #define HOLDFAST_REPORT_SHOW_THREAD_TABLE_H_
 
@@ -18,11 +18,8 @@ struct ThreadsOptions {
   bool pager = true;
 };
 
-// Returns the exit code: 0, 2 (wrong usage), or 3 (a file could not be read, or there is nothing about threads).
+// Returns the exit code: 0, 2 (wrong usage), or 3 (a file could not be read, or says nothing about threads).
 int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& err);
-
-// "io-12" → "io-*"; a name without a number at its end stays.
-std::string FoldedThreadName(std::string_view name);
 
 }  // namespace holdfast
 

@@ -2,7 +2,9 @@
 // parts of random length. Prints what the clocks and the kernel say that the workers did, as sums in nanoseconds:
 // `wall PART NANOSECONDS`.
 //
-//     known_wall SECONDS WORKERS [SHORT_THREADS]      0 seconds: until a line is read; prints `ready` before
+//     known_wall SECONDS WORKERS [SHORT_THREADS [closed]]      0 seconds: until a line is read; prints `ready` before
+//
+// `closed`: nobody but root may look into the process.
 //
 // Each worker has a helper that keeps the worker waiting: Evict holds the worker's lock, Feed writes late into the pipe.
 // Each short thread sleeps for 30 to 130 ms and ends.
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,6 +159,7 @@ static void* Short(void* argument) {
 int main(int count, char** arguments) {
   const int64_t ns = (int64_t)(1e9 * (count > 1 ? atof(arguments[1]) : 1));
   const int workers = count > 2 ? atoi(arguments[2]) : 1, threads = count > 3 ? atoi(arguments[3]) : 0;
+  if (count > 4 && strcmp(arguments[4], "closed") == 0) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   struct Worker* all = calloc((size_t)workers, sizeof *all);
   pthread_t* ids = calloc((size_t)(workers + threads), sizeof *ids);
   until_ns = ns == 0 ? INT64_MAX : Now(CLOCK_MONOTONIC) + ns;

@@ -136,7 +136,7 @@ export interface Merged {
 }
 
 export interface ThreadTimes {
-  thread?: ThreadTime[]; // the longest lifetimes first, at most 1024
+  thread?: ThreadTime[]; // the longest lifetimes first; at most 1024: the shorter ones are sums
   looks?: number; // at all threads, since the start
   unseen_cpu_ns?: number; // CPU time of threads after their last look, and of threads between two looks
   lane_start_ns?: number; // since 1970

@@ -1,0 +1,93 @@
+#include "report/observe/outside/thread_lives.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "report/base/thread_name.h"
+#include "report/base/time_budget.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/thread_status.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kMaxLives = 4096;       // threads that are read
+constexpr size_t kMaxEndedNames = 1024;  // further ended threads have one name
+constexpr int64_t kStartMayDiffer = 20 * kMs;
+
+struct CpuAndWait {
+  double cpu_ns = 0, waited_ns = 0;
+};
+// Some kernels have no such file, or zeros.
+CpuAndWait CpuAndWaitOf(pid_t pid, pid_t thread) {
+  const std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/schedstat"));
+  const std::vector<absl::string_view> words = absl::StrSplit(text, ' ');
+  CpuAndWait read;
+  if (words.size() < 2 || !absl::SimpleAtod(words[0], &read.cpu_ns) || !absl::SimpleAtod(words[1], &read.waited_ns))
+    return {};
+  return read;
+}
+
+ThreadTime SumOf(uint32_t threads) {
+  ThreadTime sum;
+  sum.threads = threads;
+  return sum;
+}
+
+void AddTo(const ThreadTime& one, ThreadTime* sum) {
+  sum->began_wall_ns = sum->threads == 0 ? one.began_wall_ns : std::min(sum->began_wall_ns, one.began_wall_ns);
+  sum->threads += one.threads;
+  sum->lived_ns += one.lived_ns;
+  for (int i = 0; i < kThreadDoes; ++i) sum->ns[i] += one.ns[i];
+}
+
+}  // namespace
+
+void ThreadLives::Read(pid_t pid, bool other_namespace) {
+  const int64_t now_ns = NowNs(), wall_ns = NowNs(CLOCK_REALTIME);
+  std::map<pid_t, Life> alive;
+  uint32_t left_out = 0;
+  for (const auto& [thread, id] : ThreadsOf(pid, other_namespace)) {
+    if (alive.size() == kMaxLives) {
+      ++left_out;
+      continue;
+    }
+    const std::optional<int64_t> began = ThreadBegan(pid, thread);
+    if (!began.has_value()) continue;  // has ended
+    Life life{.name = ThreadName(pid, thread), .began_ns = *began, .time = {}};
+    const CpuAndWait used = CpuAndWaitOf(pid, thread);
+    life.time.id = id;
+    life.time.lived_ns = std::max(static_cast<double>(now_ns - *began), used.cpu_ns + used.waited_ns);
+    life.time.began_wall_ns = wall_ns - (now_ns - *began);
+    life.time.ns[static_cast<int>(ThreadDoes::kCpu)] = used.cpu_ns;
+    life.time.ns[static_cast<int>(ThreadDoes::kRunnable)] = used.waited_ns;
+    life.time.ns[static_cast<int>(ThreadDoes::kUnknown)] = life.time.lived_ns - used.cpu_ns - used.waited_ns;
+    alive.emplace(thread, std::move(life));
+  }
+  if (alive.empty()) return;  // the process has ended: what was read last is the last that is known
+  for (const auto& [thread, life] : alive_) {
+    const auto now = alive.find(thread);
+    if (now != alive.end() && std::abs(now->second.began_ns - life.began_ns) <= kStartMayDiffer) continue;
+    const bool has_room = ended_.size() < kMaxEndedNames || ended_.contains(life.name);
+    ThreadTime& sum = ended_.try_emplace(has_room ? life.name : kOtherThreads, SumOf(0)).first->second;
+    AddTo(life.time, &sum);
+  }
+  alive_ = std::move(alive);
+  auto times = std::make_shared<ThreadTimes>();
+  const auto add = [&](const std::string& name, ThreadTime time) {
+    time.name = static_cast<uint32_t>(times->names.size());
+    times->names.push_back(name);
+    times->threads.push_back(std::move(time));
+  };
+  for (const auto& [thread, life] : alive_) add(life.name, life.time);
+  for (const auto& [name, sum] : ended_) add(name, sum);
+  if (left_out > 0) add(kOtherThreads, SumOf(left_out));
+  times_ = std::move(times);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,41 @@
+// The names, lifetimes and CPU times of a process's threads, without looks at what they do (thread_looks.h). Reads three small
+// files in /proc for each thread.
+//
+//     snapshot 1   worker-1 lived 20 s, worker-2 lived 20 s
+//     snapshot 2   worker-1 lived 80 s                        worker-2 has ended: it lived at least 20 s
+#ifndef HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LIVES_H_
+#define HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LIVES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "report/observe/outside/thread_looks.h"
+
+namespace holdfast {
+
+class ThreadLives {
+ public:
+  // Reads the threads of a live process. Threads that an earlier call has seen, and that have ended since, are sums by name.
+  // Everything but CPU times is `kUnknown`.
+  void Read(pid_t pid, bool other_namespace);
+  // The result of the last call; null: the process had ended before the first one.
+  std::shared_ptr<const ThreadTimes> times() const { return times_; }
+
+ private:
+  struct Life {
+    std::string name;
+    int64_t began_ns = 0;  // CLOCK_MONOTONIC, to a hundredth of a second
+    ThreadTime time;
+  };
+  std::map<pid_t, Life> alive_;
+  std::map<std::string, ThreadTime> ended_;  // by name
+  std::shared_ptr<const ThreadTimes> times_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_OBSERVE_OUTSIDE_THREAD_LIVES_H_
