@@ -100,6 +100,34 @@ class Profiles(PushTest):
         self.assertEqual(one.types, ["inuse_objects/count", "inuse_space/bytes", "resident_space/bytes", "swapped_space/bytes"])
         self.assertGreater(one.duration_nanos, 0)
 
+    def test_cpu_time_and_the_time_of_threads_where_they_are_asked_for(self):
+        server = StandIn(self)
+        burner = self.burn()
+        start = time.monotonic_ns()
+        self.push(server)
+
+        def switch(value):
+            ran = self.run_tool("set", "--tables", self.tables, str(burner.pid), "wall=" + value)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+
+        def more_arrive():
+            before = len(server.of("wall"))
+            eventually(lambda: len(server.of("wall")) > before + 2, "more of it")
+
+        eventually(lambda: server.total("process_cpu", "cpu") > 0, "CPU time")
+        self.assertEqual(server.of("process_cpu")[-1].profile.types, ["samples/count", "cpu/nanoseconds"])
+        self.assertEqual(server.of("wall"), [])
+        switch("on")
+        more_arrive()
+        self.assertEqual(server.of("wall")[-1].profile.types, ["wall/nanoseconds"])
+        switch("off")
+        pushed = len(server.of("process_cpu"))
+        eventually(lambda: len(server.of("process_cpu")) > pushed + 2, "pushes without it")
+        # New looks begin at zero. Their time arrives, and none of it twice: two threads live.
+        switch("on")
+        more_arrive()
+        self.assertLess(server.total("wall", "wall"), 2 * 1.05 * (time.monotonic_ns() - start))
+
     def test_types_are_those_of_go(self):
         server = StandIn(self)
         self.start().step()

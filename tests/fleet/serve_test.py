@@ -80,6 +80,26 @@ class Pprof(FleetTest):
         self.assertEqual(change.status, 200)
         self.assertEqual(change.profile.sum("resident_space", leaf="step_allocates"), 0, "nothing happened meanwhile")
 
+    def test_wall_is_where_the_time_of_threads_goes_once_it_is_asked_for(self):
+        program = self.start()
+        program.step()
+        server = self.serve()
+        answer = self.get(server, "/debug/pprof/wall")
+        self.assertEqual((answer.status, answer.headers["X-Go-Pprof"]), (404, "1"))
+        self.assertIn("set %d wall=on" % program.pid, answer.text)
+        ran = self.run_tool("set", "--tables", self.tables, str(program.pid), "wall=on")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(self.get(server, "/debug/pprof/wall").status, 200)
+        profile = self.get(server, "/debug/pprof/wall?seconds=1").profile
+        self.assertEqual((profile.types, profile.default_type), (["wall/nanoseconds"], "wall"))
+        # The only thread waits for its next line. Its states are those of the time between the two snapshots.
+        self.assertGreater(sum(one.values[0] for one in profile.samples if one.labels["state"] == "io"), 0)
+        self.assertLess(profile.sum("wall"), profile.duration_nanos * 1.1)
+        text = self.get(server, "/debug/pprof/wall?debug=1").text
+        total = int(re.match(r"wall profile: (\d+) nanoseconds\n", text).group(1))
+        self.assertEqual(sum(int(ns) for ns in re.findall(r"(?m)^(\d+) @", text)), total)
+        self.assertEqual(re.findall(r"(?m)^\d+ \d+ @", text), [], "one number for each sample")
+
     def test_map_has_what_libc_has_mapped(self):
         self.start().step()
         profile = self.get(self.serve(), "/debug/pprof/map").profile

@@ -193,7 +193,9 @@ void Collector::ReportResident(Watched* watched, const ProcessState& state) {
 void Collector::ReportWall(Watched* watched, ProcessState* state) {
   if (watched->ended || !ticker_.AddTo(watched->table, state).ok()) return;
   Profile now = BuildWallProfile(*state);
-  const bool is_first = watched->wall.time_nanos() == 0;
+  // New looks begin at zero: what the earlier ones had seen is no base for them.
+  const int64_t since_ns = state->thread_times->lane_start_wall_ns;
+  const bool is_first = std::exchange(watched->wall_since_ns, since_ns) != since_ns;
   Profile increase = IncreaseSince(watched->wall, now);
   watched->wall = CumulativeValues(now);
   if (is_first) return;

@@ -76,11 +76,12 @@ class Collector {
     ReportedProcess reported;
     IdleProcess idle;
     ProcessObserver observer;
-    CumulativeValues wall;   // what was reported of the time of its threads
-    PlaceOfProcess place;    // stored while it runs: the first report may come after its exit
-    FileDescriptor process;  // pidfd; invalid if the process is not visible
-    int64_t found_ns = 0;    // wall clock
-    bool ended = false;      // has exited; its last state is still to be reported
+    CumulativeValues wall;      // what was reported of the time of its threads
+    int64_t wall_since_ns = 0;  // when the looks at its threads began
+    PlaceOfProcess place;       // stored while it runs: the first report may come after its exit
+    FileDescriptor process;     // pidfd; invalid if the process is not visible
+    int64_t found_ns = 0;       // wall clock
+    bool ended = false;         // has exited; its last state is still to be reported
     explicit Watched(ProcessTable found);
     // Asks only the kernel, so it does not notice an exec.
     bool HasExited() const;
