@@ -22,6 +22,7 @@
 #include "report/observe/table/memory_room.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/table_folder.h"
+#include "report/observe/table/thread_status.h"
 #include "report/run/orphan_parent.h"
 #include "sampler/contract/cpu_sampling.h"
 
@@ -103,6 +104,18 @@ std::string NoCpuSamples(CpuState why) {
   return fmt::format("--cpu takes no samples: {}", kCpuStateTexts[static_cast<int>(why)]);
 }
 
+// Reports what --wall does not see here.
+void DescribeThreadLooks(Findings* findings) {
+  const LookRights rights = LookRightsFor(getpid());
+  if (const std::string counts = ReadWhole("/proc/self/schedstat"); counts.empty() || counts.starts_with("0 0 ")) {
+    findings->Note("wall", "--wall records nothing: this kernel does not count when threads run (/proc/PID/schedstat)");
+  } else if (rights.yama_scope > 0 && !rights.may_trace_all) {
+    findings->Note("wall", fmt::format("--wall sees CPU time and waits for a CPU, but no system calls and locks: "
+                                       "kernel.yama.ptrace_scope is {}, and must be 0",
+                                       rights.yama_scope));
+  }
+}
+
 void DescribeKernel(const std::string& process, Findings* findings) {
   utsname names;
   uname(&names);
@@ -116,6 +129,7 @@ void DescribeKernel(const std::string& process, Findings* findings) {
     findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
   if (const CpuState why = CpuHindrance(process); why != CpuState::kOn)
     findings->Note("cpu", fmt::format("{} (see --cpu=HZ,force)", NoCpuSamples(why)));
+  DescribeThreadLooks(findings);
   const std::string filter = StatusField(process, "Seccomp");
   if (filter == "1")
     findings->Note("kernel", "seccomp strict mode: its table cannot grow, and its children are not recorded");

@@ -466,3 +466,24 @@ test("A wait is named by the calls that the tool gives it, not by what it stands
   const summary = core.waitingSummary({ deadlocks: [{ since_ns: 1e9, threads: [1, 2] }], waits: [wait(1, "a", "bank::transfer_ab", "bank::run"), wait(2, "b", "bank::transfer_ba")] });
   assert.deepEqual(summary.deadlocks[0].threads.map(({ calls }) => calls), [["bank::transfer_ab", "bank::run"], ["bank::transfer_ba"]]);
 });
+
+test("A lane has a run for each time in one state, and threads that run or wait for a lock come first", () => {
+  const thread = (name, lane, times) => ({ name, lane, lived_ns: 100, ...times });
+  const wall = (process, threads, more = {}) => ({ kind: "wall", base: false, process, records: { thread_times: { lane_start_ns: 5e9, lane_step_ns: 1e9, thread: threads } }, ...more });
+  const series = [
+    wall("a", [thread("idle", [5, 5, 5], { sleep_ns: 100 }), thread("busy", [0, 1, 1, 3, 0, 1], { cpu_ns: 60, lock_ns: 20 }), thread("never seen", [], {})]),
+    wall("b", [thread("other", [4], { io_ns: 100 })]),
+    wall("a", [thread("before", [1], { cpu_ns: 100 })], { base: true }),
+    { kind: "block", base: false, process: "a", records: { thread_times: { looks: 0, thread: [thread("no lane", [], {})] } } },
+  ];
+  const lanes = core.allLanes({ series }, "a");
+  assert.deepEqual(lanes.map(({ name }) => name), ["busy", "idle"]);
+  assert.deepEqual(lanes[0].runs, [
+    { state: 1, from: 6000, to: 8000 },
+    { state: 3, from: 8000, to: 9000 },
+    { state: 1, from: 10000, to: 11000 },
+  ]);
+  assert.deepEqual(lanes[0].shares.slice(0, 3), [0.6, 0, 0.2]);
+  assert.deepEqual(lanes[1].runs, [{ state: 5, from: 5000, to: 8000 }]);
+  assert.equal(core.allLanes({ series }, "").length, 3);
+});

@@ -8,6 +8,7 @@ export * from "./functions";
 export * from "./graph";
 export * from "./exact";
 export * from "./label_keys";
+export * from "./lanes";
 export * from "./leaks";
 export * from "./lines";
 export * from "./match";
