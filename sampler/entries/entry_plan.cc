@@ -6,6 +6,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "sampler/contract/attributes.h"
+
 namespace holdfast {
 namespace {
 
@@ -22,24 +24,6 @@ constexpr int kMaxParts = 128;
 constexpr uintptr_t kLargestParts = 128 << 10;
 
 // ---- Names ----
-
-// The first three characters of all names, as a small Bloom filter: most symbols fail it.
-constexpr uint32_t FilterBit(const char* name) {
-  uint32_t hash = 0;
-  for (int i = 0; i < 3 && name[i] != '\0'; ++i) hash = hash * 61 + static_cast<uint8_t>(name[i]);
-  return hash % 1024;
-}
-struct NameFilter {
-  uint32_t words[32] = {};
-  constexpr NameFilter() {
-    for (const NamedCall& call : kNamedCalls) words[FilterBit(call.text) / 32] |= 1u << FilterBit(call.text) % 32;
-  }
-  constexpr bool MayHave(const char* name) const {
-    const uint32_t bit = FilterBit(name);
-    return (words[bit / 32] >> bit % 32 & 1) != 0;
-  }
-};
-constexpr NameFilter kNameFilter;
 
 // Finds names by their hash: a jemalloc has a thousand functions that begin with "je_".
 constexpr uint32_t HashOfName(const char* name) {
@@ -62,7 +46,6 @@ struct NameTable {
 constexpr NameTable kNameTable;
 
 int NumberOf(const char* name) {
-  if (!kNameFilter.MayHave(name)) return -1;
   for (uint32_t at = HashOfName(name) % NameTable::kSlots; kNameTable.slots[at] != 0;
        at = (at + 1) % NameTable::kSlots) {
     const int number = kNameTable.slots[at] - 1;
@@ -100,6 +83,24 @@ constexpr char kRevealing[][40] = {"mallctl",
                                    "sn_malloc"};
 constexpr char kRevealingScopes[][20] = {"_ZN8snmalloc", "_ZNK8snmalloc", "_ZN8tcmalloc"};
 
+// What a name may be, by its first three characters: most symbols are nothing.
+struct NameFilter {
+  static constexpr uint8_t kMayBeCall = 1, kMayReveal = 2;
+  static constexpr uint32_t kSlots = 1024;
+  uint8_t slots[kSlots] = {};
+  constexpr NameFilter() {
+    for (const NamedCall& call : kNamedCalls) slots[SlotOf(call.text)] |= kMayBeCall;
+    for (const auto& name : kRevealing) slots[SlotOf(name)] |= kMayReveal;
+    for (const auto& scope : kRevealingScopes) slots[SlotOf(scope)] |= kMayReveal;
+  }
+  static constexpr uint32_t SlotOf(const char* name) {
+    uint32_t hash = 0;
+    for (int i = 0; i < 3 && name[i] != '\0'; ++i) hash = hash * 61 + static_cast<uint8_t>(name[i]);
+    return hash % kSlots;
+  }
+};
+constexpr NameFilter kNameFilter;
+
 int FamilyOf(int name) {
   for (const auto& prefix : kPrivatePrefixes) {
     if (StartsWith(kNamedCalls[name].text, prefix.text)) return prefix.family;
@@ -113,7 +114,6 @@ bool IsPrivateName(int name) { return FamilyOf(name) != kPlainFamily; }
 // The function that this name is a copy of ("free.part.0"), which a compiler makes for some of its callers. −1: none. A
 // part that is only jumped to ("free.cold") is no copy.
 int NumberOfOriginal(const char* name) {
-  if (!kNameFilter.MayHave(name)) return -1;
   static constexpr char kCopies[][16] = {".part.", ".constprop.", ".isra.", ".specialized."};
   const char* dot = strchr(name, '.');
   if (dot == nullptr || strstr(dot, ".cold") != nullptr) return -1;
@@ -291,7 +291,10 @@ class Planner {
     const Elf64_Sym& symbol = list.symbols[index];
     if (!IsFunction(symbol)) return;
     const char* text = list.NameOf(symbol);
+    const uint8_t kinds = kNameFilter.slots[NameFilter::SlotOf(text)];
+    if (LIKELY(kinds == 0)) return;
     if (!plan_.is_listed) plan_.is_listed = RevealsListedAllocator(text);
+    if ((kinds & NameFilter::kMayBeCall) == 0) return;
     const int name = NumberOf(text);
     if (name < 0) return ConsiderCopy(symbol, NumberOfOriginal(text), plain);
     const bool is_private = IsPrivateName(name);

@@ -204,9 +204,10 @@ TEST_F(Costs, TheStartOfAProgramTakesFewInstructions) {
   }
 }
 
-// A server or compiler with jemalloc linked in decodes and searches 700 KB of code. Ten million instructions took 2 ms.
+// A server or compiler with jemalloc linked in decodes and searches 700 KB of code, and looks at 60,000 names. Ten million
+// instructions took 2 ms.
 TEST_F(Costs, TheRedirectionOfAnAllocatorTakesFewInstructions) {
-  const std::string program = ProgramPath("linked_pairs_jemalloc");
+  const std::string program = ProgramPath("linked_symbols");
   if (!Has("valgrind") || access(program.c_str(), X_OK) != 0) GTEST_SKIP() << "needs valgrind and libjemalloc.a";
   std::map<std::string, double> total;
   for (const std::string entries : {"no", "auto"}) {
@@ -220,7 +221,7 @@ TEST_F(Costs, TheRedirectionOfAnAllocatorTakesFewInstructions) {
     total[entries] = NumberAfter(r.err, "Collected : ");
   }
   EXPECT_GT(total["auto"] - total["no"], 100'000) << "is it redirected at all?";
-  EXPECT_LT(total["auto"] - total["no"], 8'500'000);
+  EXPECT_LT(total["auto"] - total["no"], 13'500'000);
 }
 
 // The exporter reads the table file, and is stopped wherever it is just then: what the program would wait for, it would wait
