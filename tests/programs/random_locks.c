@@ -1,5 +1,5 @@
 // Threads that do random things with a few locks of several kinds. Each wait must have one holder, or none.
-//     random_locks SEED THREADS MILLISECONDS
+//     random_locks SEED THREADS MILLISECONDS    on a busy machine longer: each thread does at least 200 things
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "clocks.h"
 #include "known.h"
 
-enum { kLocks = 3 };
+enum { kLocks = 3, kLeast = 200 };
 static pthread_mutex_t plain[kLocks], recursive[kLocks], adaptive[kLocks];
 static pthread_rwlock_t rwlocks[kLocks];
 static pthread_spinlock_t spins[kLocks];
@@ -63,7 +63,7 @@ static void Mutex(pthread_mutex_t* mutex, uint64_t* state) {
 static void* Run(void* number) {
   uint64_t state = seed * 1000 + (uint64_t)(uintptr_t)number;
   for (int i = 0; i < 10; ++i) Random(&state);
-  while (Now() < end_ns) {
+  for (int done = 0; done < kLeast || Now() < end_ns; ++done) {
     const size_t which = Random(&state) % kLocks;
     struct timespec deadline;
     switch (Random(&state) % 8) {

@@ -52,11 +52,18 @@ bool AnyLockIsHeld(const std::string& folder) {
 // The mappings of an allocator in the executable are the program's, and would add a file to each process.
 constexpr char kAllButMappings[] = "heap,mutex,block,threads,exceptions";
 bool ConcernsMappings() {
-  static constexpr const char* kSuites[] = {"Maps",     "MappedPages", "Memory",
-                                            "Resident", "Consumers",   "GrowingPrograms"};
+  static constexpr const char* kTests[] = {"Maps.",
+                                           "MappedPages.",
+                                           "Memory.",
+                                           "Resident.",
+                                           "Consumers.",
+                                           "GrowingPrograms.",
+                                           "Snapshots.FilesAreNamedForProgramProcessAndKind",
+                                           "BothWays/OptionsIn.SnapshotEveryZeroWritesOnlyAtTheEnd"};
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return std::any_of(std::begin(kSuites), std::end(kSuites),
-                     [test](const char* suite) { return std::strcmp(test->test_suite_name(), suite) == 0; });
+  const std::string name = std::string(test->test_suite_name()) + "." + test->name();
+  return std::any_of(std::begin(kTests), std::end(kTests),
+                     [&name](const char* beginning) { return name.starts_with(beginning); });
 }
 
 }  // namespace
