@@ -114,7 +114,8 @@ struct Object {
   DynamicNames file;
 };
 
-void DescribeAllocator(const std::vector<Object>& objects, const std::string& root, bool is_described,
+// Returns whether the executable's own allocator is redirected.
+bool DescribeAllocator(const std::vector<Object>& objects, const std::string& root, bool is_described,
                        Findings* findings) {
   const LinkedAllocator linked =
       objects.empty() ? LinkedAllocator() : LinkedAllocatorOf(root + objects[0].path, objects[0].file, EntriesWanted());
@@ -154,6 +155,7 @@ void DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
                                  BaseName(object.path)));
     }
   }
+  return linked.is_redirected;
 }
 
 void DescribeRuntime(const std::vector<Object>& objects, Findings* findings) {
@@ -306,7 +308,7 @@ void DescribeDeepPlugins(const std::vector<Object>& objects, const std::string& 
 
 }  // namespace
 
-void DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
+bool DescribeObjects(const std::vector<std::string>& paths, const std::string& root, const std::string& library,
                      const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
@@ -323,12 +325,13 @@ void DescribeObjects(const std::vector<std::string>& paths, const std::string& r
     return IsLibc(object.path) && object.file.defines.contains("puts");
   });
   if (libc != objects.end()) DescribeLibc(root + libc->path, findings);
-  DescribeAllocator(objects, root, allocator_is_described, findings);
+  const bool is_redirected = DescribeAllocator(objects, root, allocator_is_described, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
   DescribeExceptions(objects, findings);
   DescribeDeepPlugins(objects, root, findings);
   DescribeSymbols(objects, root, findings);
+  return is_redirected;
 }
 
 namespace {

@@ -13,8 +13,8 @@ namespace holdfast {
 
 // `objects`: paths of the program and its libraries in the dynamic loader's search order. `root` is prepended to each
 // path. `library`: our own library; its exports determine what can be seen. `unbound`: what OpenMpUsersUnseen returns. `allocator_is_described`: the process's table
-// has already described the executable's allocator.
-void DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
+// has already described the executable's allocator. Returns whether the file's own allocator is redirected when it starts.
+bool DescribeObjects(const std::vector<std::string>& objects, const std::string& root, const std::string& library,
                      const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described = false);
 
 // Returns the modules of a running process that call an OpenMP runtime without the library's wrappers: the library sets

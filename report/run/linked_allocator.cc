@@ -183,7 +183,7 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
   EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes);
   if (!outcome.has_allocator() && names.has_hidden_malloc) outcome = {EntryReason::kHidden, kName_malloc + 1, 1};
   allocator.is_there = true;
-  allocator.is_seen = outcome.is_redirected();
+  allocator.is_seen = allocator.is_redirected = outcome.is_redirected();
   const std::string name = by_text.empty() ? "an allocator" : by_text;
   if (allocator.is_seen) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));

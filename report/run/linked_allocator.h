@@ -16,6 +16,7 @@ namespace holdfast {
 struct LinkedAllocator {
   bool is_there = false;
   bool is_seen = false;          // all of it, unless the process finds a reason against it
+  bool is_redirected = false;    // its functions are changed when it starts
   bool may_lack = false;         // it is, but functions without names may not be
   bool replaces_malloc = false;  // the executable defines malloc and free themselves
   std::string text = {};         // what is seen, or what is not and what to do; one line

@@ -45,6 +45,7 @@ TEST_F(LinkedAllocators, TheirBlocksAreFreedByNamesThatOnlyTheLibraryHas) {
 TEST_F(LinkedAllocators, AMallocThatPassesCallsOnIsSeenBelow) {
   const RunResult doctor = RunTool({"doctor", "--", ProgramPath("passes_malloc_on")});
   EXPECT_THAT(doctor.out, HasSubstr("ok    allocator   passes_malloc_on defines malloc and free itself"));
+  EXPECT_THAT(doctor.out, HasSubstr("expected: +8 instructions for malloc and free"));
   EXPECT_THAT(doctor.out, Not(HasSubstr("not seen: the allocator")));
   const RunResult run = RunTool({"run", "--heap-interval", "1", "-o", out(), "--", ProgramPath("passes_malloc_on")});
   EXPECT_TRUE(run.exited(0)) << run.Describe();
@@ -338,6 +339,7 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
                                  GetParam() + " linked in; all "));
     EXPECT_THAT(r.out, HasSubstr("functions of the executable's allocator are redirected at their entry"));
     EXPECT_EQ(r.out.find("direct calls of the allocator's other functions") == std::string::npos, knows) << r.out;
+    EXPECT_THAT(r.out, HasSubstr("expected: up to +12 instructions for malloc and free"));
   }
 }
 
