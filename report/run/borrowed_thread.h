@@ -7,7 +7,8 @@
 //
 //     the thread's stack                       its memory, mapped for the call
 //     ├ its own frames                         ├ code: dlopen, dlsym, the function, wait for the tracer, rt_sigreturn
-//     ├ red zone                               ├ what the call needs: texts, results, another such frame
+//     ├ red zone                               ├ what the call needs: texts, results, another such frame, and in a
+//     │                                        │ container the library, which the code puts into a file in memory
 //     └ frame ◄── mmap, ret to rt_sigreturn    └ a stack
 //
 // Usually the tracer is there when the call has returned. It unmaps the memory and restores the thread itself, because only
@@ -37,10 +38,16 @@ struct CodeAddresses {
   uint64_t return_from_signal = 0;  // "mov $15, %rax; syscall"
 };
 
+// The library as a file in memory: "/memfd:libholdfast.so (deleted)" in the memory map. A library that is loaded is found by
+// this name as well, because the name is its SONAME.
+inline constexpr char kMemoryFileName[] = "libholdfast.so";
+
 struct LibraryCall {
-  std::string library;
+  std::string library;  // as dlopen takes it
+  std::string image;    // its bytes, for a process that does not see the file; else ""
   AttachAction action = AttachAction::kAttach;
   std::vector<std::string> variables;  // "HOLDFAST_OUT=/tmp/out"
+  FolderId out_id{};                   // see AttachCall
 };
 struct LibraryAnswer {
   AttachResult result = AttachResult::kNone;
@@ -49,8 +56,9 @@ struct LibraryAnswer {
 
 class BorrowedThread {
  public:
-  // Seizes and stops the thread. Fails without consequences if the kernel forbids it, or if the thread cannot be stopped
-  // within `patience_ms` (it waits for a disk, or for its vfork child).
+  // Seizes and stops the thread. Fails without consequences if the kernel forbids it. The error is Aborted if the thread
+  // cannot be stopped within `patience_ms` (it waits for a disk, or for its vfork child): the kernel then lets go of the
+  // thread only when this process ends.
   static absl::StatusOr<std::unique_ptr<BorrowedThread>> Stop(pid_t pid, pid_t thread, int patience_ms);
   // Lets the thread continue where it was.
   ~BorrowedThread();

@@ -113,8 +113,15 @@ bool MaySleepIn(std::string_view function) {
   return functions.contains(function);
 }
 
-// A system call that waits in the kernel, and what a stop does to it.
-BorrowingCost CostOf(pid_t pid, const BlockedCall& call) {
+std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
+
+}  // namespace
+
+bool IsHoldfastLibrary(std::string_view path) {
+  return BaseName(path).starts_with("libholdfast.so") || path.starts_with(fmt::format("/memfd:{}", kMemoryFileName));
+}
+
+BorrowingCost CostOfStop(pid_t pid, const BlockedCall& call) {
   const auto is_socket = [&](uint64_t descriptor) {
     char target[64];
     const ssize_t bytes = readlink(fmt::format("/proc/{}/fd/{}", pid, descriptor).c_str(), target, sizeof target);
@@ -165,10 +172,6 @@ BorrowingCost CostOf(pid_t pid, const BlockedCall& call) {
   }
 }
 
-std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
-
-}  // namespace
-
 ProcessCode::ProcessCode(pid_t pid) : pid_(pid), memory_(pid), entry_(AuxiliaryValue(pid, AT_ENTRY)) {}
 
 absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
@@ -187,7 +190,7 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
     } else if (name.starts_with("ld-linux") || name.starts_with("ld-2.")) {
       part = Part::kLinker;
     } else if (const auto names = ReadDynamicNames(FileOf(pid, module.path));
-               names.ok() && names->defines.contains("malloc") && !name.starts_with("libholdfast.so")) {
+               names.ok() && names->defines.contains("malloc") && !IsHoldfastLibrary(module.path)) {
       part = Part::kAllocator;
     }
     code->parts_.push_back(part);
@@ -312,9 +315,10 @@ std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
       choice.cost = activity.text == "runs" ? BorrowingCost::kNothing : BorrowingCost::kImpossible;
       if (choice.cost == BorrowingCost::kImpossible) choice.why = activity.text;
     } else {
-      choice.cost = CostOf(pid, *call);
+      choice.cost = CostOfStop(pid, *call);
       choice.why = code->WhyUnsafe(call->pc, call->sp, 0, true);
-      if (choice.cost == BorrowingCost::kImpossible && choice.why != kCalledByLinker) choice.why = activity.text;
+      const bool is_stoppable = choice.cost != BorrowingCost::kImpossible && RunStateOf(thread) != 'D';
+      if (!is_stoppable && choice.why != kCalledByLinker) choice.why = activity.text;
     }
     choices.push_back(std::move(choice));
   }

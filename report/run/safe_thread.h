@@ -25,12 +25,16 @@
 #include "absl/status/statusor.h"
 #include "report/names/elf/elf_symbols.h"
 #include "report/observe/outside/outside_stack.h"
+#include "report/observe/table/thread_status.h"
 #include "report/run/borrowed_thread.h"
 
 namespace holdfast {
 
 // Why a thread that loads a library may not be borrowed, and no other thread of its process either.
 inline constexpr std::string_view kCalledByLinker = "was called by the dynamic linker";
+
+// Whether the path, as a process's memory map has it, is that of our library. In a container it is a file in memory.
+bool IsHoldfastLibrary(std::string_view path);
 
 class ProcessCode {
  public:
@@ -72,6 +76,8 @@ enum class BorrowingCost : uint8_t {
   kReturns,  // its system call returns EINTR, as after SIGSTOP and SIGCONT
   kImpossible
 };
+// What a stop does to a system call that waits in the kernel.
+BorrowingCost CostOfStop(pid_t pid, const BlockedCall& call);
 struct ThreadChoice {
   pid_t thread = 0;
   BorrowingCost cost = BorrowingCost::kImpossible;

@@ -1,0 +1,50 @@
+// What the seccomp filters of a running process do to the system calls that `holdfast attach` causes: those of dlopen and
+// those of the library. A filter may end the process, so each call is evaluated before anything is changed.
+//
+//     mmap(0, _, PROT_READ | PROT_EXEC, MAP_PRIVATE, …)  ──►  every filter of the thread  ──►  allowed, denied, or fatal
+//
+// Arguments that are not known in advance take both branches of a test. Only root outside of a container may read filters.
+#ifndef HOLDFAST_REPORT_RUN_SECCOMP_FILTER_H_
+#define HOLDFAST_REPORT_RUN_SECCOMP_FILTER_H_
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace holdfast {
+
+using SeccompFilter = std::vector<sock_filter>;
+
+enum class FilterEffect : uint8_t {
+  kAllowed,
+  kDenied,  // may return an error
+  kFatal    // may end the process, send it a signal, or ask another process; or cannot be evaluated
+};
+
+struct FilteredCall {
+  const char* name;
+  int number;
+  bool is_needed;                                         // attach is impossible if the call is denied
+  std::array<std::optional<uint64_t>, 6> arguments = {};  // nothing: any value
+};
+
+// The worst effect that the filters together may have on the call.
+FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredCall& call);
+
+// Returns why these filters forbid to attach; "": they do not.
+std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters);
+
+// Reads the filters of one thread, which is stopped for a moment. An error says why they are not known. The other threads
+// must have as many.
+absl::StatusOr<std::vector<SeccompFilter>> ReadFilters(pid_t pid);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_RUN_SECCOMP_FILTER_H_
