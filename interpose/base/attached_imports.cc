@@ -86,6 +86,13 @@ void NoteUnbound(uintptr_t* at) {
   if (unbound != nullptr && unbound_count < kMaxUnbound) unbound[unbound_count++] = {at, *at};
 }
 
+// Another object may have been at this address, and is unloaded.
+void ForgetUnbound(const uintptr_t* at) {
+  for (uint32_t i = 0; i < unbound_count; ++i) {
+    if (unbound[i].at == at) unbound[i--] = unbound[--unbound_count];
+  }
+}
+
 uintptr_t ValueBefore(const uintptr_t* at, uintptr_t real_function) {
   for (uint32_t i = 0; i < unbound_count; ++i) {
     if (unbound[i].at == at) return unbound[i].was;
@@ -114,6 +121,7 @@ void ChangeEntry(const ImportingObject& object, const ImportEntry& entry, void* 
       return;
     }
     if (!LeadsTo(object, entry, reinterpret_cast<const void*>(real_function))) continue;
+    ForgetUnbound(entry.at);
     if (*entry.at != real_function) NoteUnbound(entry.at);
     if (StoreEntry(object, entry.at, wrapper)) ++pass->changed;
     return;
@@ -160,9 +168,9 @@ uint64_t ChangeImports(bool restores) {
 
 }  // namespace
 
-uint64_t RedirectImports() {
+uint64_t RedirectImports(bool again) {
   FindWrappers();
-  unbound_count = 0;
+  if (!again) unbound_count = 0;
   return ChangeImports(false);
 }
 

@@ -26,22 +26,27 @@ AttachResult Begin(const AttachCall& call) {
     StartLate(call.variables);
     if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   }
+  if (call.out_id.known()) GiveOutFolder(call.out_id);
   if (was_attached && ExactBegun()) return AttachResult::kEveryBlock;
   return BeginAttached() ? AttachResult::kDone : AttachResult::kNoTable;
 }
 
 AttachResult Attach(AttachCall* call) {
-  if (is_attached) return AttachResult::kAlready;
+  if (is_attached) {
+    call->redirected = RedirectImports(true);
+    return AttachResult::kAlready;
+  }
   const AttachResult begun = Begin(*call);
   if (begun != AttachResult::kDone) return begun;
   was_attached = is_attached = true;
-  call->redirected = RedirectImports();
+  call->redirected = RedirectImports(false);
   return AttachResult::kDone;
 }
 
 AttachResult Detach(AttachCall* call) {
   if (!is_attached) return AttachResult::kAlready;
   call->redirected = RestoreImports();
+  EndAttached();
   is_attached = false;
   return AttachResult::kDone;
 }

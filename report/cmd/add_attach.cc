@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/signals.h"
@@ -22,9 +23,11 @@
 #include "report/daemon/installation.h"
 #include "report/observe/table/process_files.h"
 #include "report/run/attach_check.h"
+#include "report/run/doctor_surroundings.h"
 #include "report/run/library_call.h"
 #include "report/run/run_options.h"
 #include "report/run/search_order.h"
+#include "report/show/tracing_rights.h"
 #include "sampler/contract/exporter_service.h"
 #include "sampler/contract/options.h"
 
@@ -92,19 +95,27 @@ bool WriteLastSnapshot(const ProcessTable& process) {
   return false;
 }
 
-int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet) {
+int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const FilterAnswer& filters) {
+  const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) return CouldNotAttach(std::string(status.message()));
+  rights.Use();
   const std::string name = NameOf(pid);
-  const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
-  if (!table.ok()) return CouldNotAttach(std::string(table.status().message()));
   const absl::StatusOr<std::string> own_path = OwnPath();
   const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
   if (!library.ok()) return Failed(library.status());
-  const AttachCheck check = CheckAttach(pid, *library, "");
+  const AttachCheck check = CheckDetach(pid, *library, filters);
+  if (check.is_preloaded) {
+    return CouldNotAttach(fmt::format(
+        "{}: not detached: it was started with the library, and is profiled until it ends. To pause recording: "
+        "holdfast set {} heap=off lock=off",
+        name, pid));
+  }
   if (!check.refused.empty()) return CouldNotAttach(fmt::format("{}: not detached: {}.", name, check.refused));
   if (!check.has_library) return CouldNotAttach(fmt::format("{}: is not attached.", name));
+  const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
+  if (!table.ok()) return CouldNotAttach(std::string(table.status().message()));
   const absl::StatusOr<CallOutcome> outcome =
-      CallLibrary(pid, {check.loaded_library, AttachAction::kDetach, {}}, kBorrowPatienceMs);
+      CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}}, kBorrowPatienceMs);
   if (!outcome.ok())
     return CouldNotAttach(
         fmt::format("{}: not detached: {}. Try again.", name, std::string(outcome.status().message())));
@@ -126,29 +137,29 @@ class Attacher {
   Attacher(pid_t pid, const AttachOptions& options, uint64_t for_ns) : pid_(pid), options_(options), for_ns_(for_ns) {}
 
   int Run() {
+    filters_ = ReadFilterAnswer(pid_, true);
+    const TracingRights rights(true);
     if (const absl::Status status = BecomeUserOf(pid_); !status.ok())
       return CouldNotAttach(std::string(status.message()));
+    rights.Use();
     name_ = NameOf(pid_);
     const absl::StatusOr<std::string> own_path = OwnPath();
     const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
     if (!library.ok()) return Failed(library.status());
-    if (!options_.run.tables.empty()) {
-      const absl::StatusOr<std::string> tables = TablesFolder(options_.run.tables);
-      if (!tables.ok()) return Failed(tables.status());
-      tables_ = *tables;
-    }
-    const AttachCheck check = CheckAttach(pid_, *library, tables_);
+    const AttachCheck check = CheckAttach(pid_, *library, options_.run.tables, filters_);
     if (!check.refused.empty()) {
       return CouldNotAttach(
           fmt::format("{}: not attached: {}. holdfast doctor {} --attach shows everything that was checked.", name_,
                       check.refused, pid_));
     }
+    tables_ = check.root + check.tables;
     if (const std::optional<int> failed = PrepareFolder(*own_path, check.has_library)) return *failed;
-    const absl::StatusOr<CallOutcome> outcome = CallLibrary(
-        pid_, {check.has_library ? check.loaded_library : *library, AttachAction::kAttach, Variables(*own_path)},
-        kBorrowPatienceMs);
+    LibraryCall call = {check.loaded_library, "", AttachAction::kAttach, Variables(*own_path, check), {}};
+    if (call.library.empty()) call.image = ReadWhole(*library);
+    if (!check.root.empty()) call.out_id = FolderIdOf(out_.path());
+    const absl::StatusOr<CallOutcome> outcome = CallLibrary(pid_, call, kBorrowPatienceMs);
     if (!outcome.ok()) return Undone(std::string(outcome.status().message()));
-    if (outcome->answer.result == AttachResult::kAlready) return Undone("it is attached already");
+    if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome);
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
     Announce(*outcome);
     return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
@@ -158,6 +169,17 @@ class Attacher {
   int Undone(const std::string& why) {
     out_.RemoveIfEmpty();
     return CouldNotAttach(fmt::format("{}: not attached: {}.", name_, why));
+  }
+
+  // Another attach finds the libraries that were loaded since the first one.
+  int AttachedAlready(const CallOutcome& outcome) {
+    if (outcome.answer.redirected == 0) return Undone("it is attached already");
+    out_.RemoveIfEmpty();
+    if (!options_.run.quiet) {
+      Say(fmt::format("{}: is attached already. {} entries of libraries that were loaded since are redirected now; {}.",
+                      name_, outcome.answer.redirected, StopText(outcome)));
+    }
+    return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
   }
 
   // The second attach continues the table of the first one, and so its folder.
@@ -182,7 +204,6 @@ class Attacher {
       path = *given;
     }
     if (const absl::Status made = out_.Make(path); !made.ok()) return Failed(made);
-    if (tables_.empty()) tables_ = UsualTablesFolder(path);
     uint64_t max_disk_bytes = Options().max_disk_bytes;
     const auto& variables = options_.run.variables;
     if (const auto given = variables.find("HOLDFAST_MAX_DISK"); given != variables.end())
@@ -198,12 +219,14 @@ class Attacher {
     return std::nullopt;
   }
 
-  std::vector<std::string> Variables(const std::string& own_path) const {
+  std::vector<std::string> Variables(const std::string& own_path, const AttachCheck& check) const {
     std::map<std::string, std::string> set = options_.run.variables;
     set["HOLDFAST_OUT"] = out_.path();
-    set["HOLDFAST_ROOT"] = std::to_string(pid_);
-    set["HOLDFAST_EXPORTER"] = own_path;
-    set["HOLDFAST_TABLES"] = tables_;
+    // "NSpid: 4242 1": the last number is the pid as the process sees it.
+    const std::string pids = StatusField(std::to_string(pid_), "NSpid");
+    set["HOLDFAST_ROOT"] = pids.empty() ? std::to_string(pid_) : pids.substr(pids.find_last_of("\t ") + 1);
+    set["HOLDFAST_EXPORTER"] = check.starts_exporter ? own_path : "no";
+    set["HOLDFAST_TABLES"] = check.tables;
     std::vector<std::string> variables;
     for (const auto& [name, value] : set) variables.push_back(name + "=" + value);
     return variables;
@@ -232,12 +255,13 @@ class Attacher {
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
       if (signals.AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
     }
-    return Detach(pid_, {tables_}, options_.run.quiet);
+    return Detach(pid_, {tables_}, options_.run.quiet, filters_);
   }
 
   const pid_t pid_;
   const AttachOptions& options_;
   const uint64_t for_ns_;
+  FilterAnswer filters_;
   std::string name_, tables_;
   OutFolder out_;
 };
@@ -267,10 +291,19 @@ void AddAttachCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("TIME")
       ->take_last();
   AddRunOptions(*attach, &options->run);
-  // These need the program's start, its parent or its environment.
-  for (const char* name : {"--exec", "--html", "--leak-check", "--suppressions", "--scan-memory", "--snapshot-holders",
-                           "--cpu", "--wall", "--signal", "--entries", "--push"}) {
+  // These need the program's start, its parent or its environment. The ones that users may expect say what to do instead.
+  for (const char* name :
+       {"--exec", "--html", "--leak-check", "--suppressions", "--scan-memory", "--snapshot-holders", "--entries"}) {
     if (CLI::Option* option = attach->get_option_no_throw(name)) attach->remove_option(option);
+  }
+  for (const auto& [name, instead] :
+       {std::pair("--cpu", "a program that was attached takes no CPU samples. Start it with holdfast run --cpu"),
+        {"--signal", "attach installs no signal handler. holdfast dump PID writes a snapshot"},
+        {"--push", "the variables of a running program cannot be set. Start holdfast push URL beside it"}}) {
+    CLI::Option* option = attach->get_option_no_throw(name);
+    if (option == nullptr) continue;
+    option->group("");  // not in the help
+    option->check([text = std::string(instead)](const std::string&) { return text; }, "");
   }
   attach->callback([options, invocation] {
     uint64_t for_ns = 0;
@@ -300,7 +333,10 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
   detach->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
   detach->add_flag("-q,--quiet", *quiet, "Print only errors");
-  detach->callback([=] { invocation->exit_code = Detach(PidOrThrow(*pid), *folders, *quiet); });
+  detach->callback([=] {
+    const pid_t process = PidOrThrow(*pid);
+    invocation->exit_code = Detach(process, *folders, *quiet, ReadFilterAnswer(process, true));
+  });
 }
 
 }  // namespace holdfast

@@ -34,6 +34,7 @@
 #include "report/run/program_check.h"
 #include "report/run/search_order.h"
 #include "report/run/started_programs.h"
+#include "report/show/tracing_rights.h"
 #include "sampler/contract/exporter_service.h"
 
 namespace holdfast {
@@ -240,7 +241,8 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
   }
   std::set<std::string> noted;
   for (const auto& [path, sum] : snapshot->frees_not_seen) noted.insert(path);
-  if (process.pid.has_value()) DescribeFreesElsewhere(*process.pid, process.root, noted, findings);
+  if (process.pid.has_value())
+    DescribeFreesElsewhere(*process.pid, fmt::format("/proc/{}/root", *process.pid), noted, findings);
   findings->Ok("tables", fmt::format("{}/{}, {} of at most {}", process.folder, process.table.name(),
                                      FormatSize(static_cast<int64_t>(snapshot->table_bytes)),
                                      FormatSize(static_cast<int64_t>(snapshot->max_memory_bytes))));
@@ -278,11 +280,14 @@ int AboutAttach(pid_t pid, const std::string& library, const std::vector<std::st
     Say(fmt::format("process {}: no such process.", pid));
     return kCouldNot;
   }
+  const FilterAnswer filters = ReadFilterAnswer(pid, false);
+  const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
     Say(std::string(status.message()));
     return kCouldNot;
   }
-  const AttachCheck check = CheckAttach(pid, library, folders.empty() ? "" : folders[0]);
+  rights.Use();
+  const AttachCheck check = CheckAttach(pid, library, folders.empty() ? "" : folders[0], filters);
   std::cout << Printable(fmt::format("{} (pid {})", ExecutableOfProcess(pid), pid)) << "\n" << check.findings.Text();
   return Finished(check.refused.empty() ? kFine : kFinding);
 }

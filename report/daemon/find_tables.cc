@@ -28,6 +28,7 @@
 #include "report/base/time_budget.h"
 #include "report/daemon/served_users.h"
 #include "report/observe/table/process_files.h"
+#include "sampler/contract/attach_call.h"
 #include "sampler/contract/layout.h"
 
 namespace holdfast {
@@ -102,8 +103,9 @@ std::vector<pid_t> ProcessesOfThisUser() {
 // Returns the root through which the process's output folder is reached if its path is not valid here. The process may
 // share only the folder of tables with us.
 std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::string& root) {
-  if (!root.empty() || !pid.has_value() || !table.out_id().known() || FolderIdOf(table.out()) == table.out_id())
-    return root;
+  // Its profiles may go to a folder of ours, which only holdfast attach has named.
+  if (table.out_id().known() && FolderIdOf(table.out()) == table.out_id()) return "";
+  if (!root.empty() || !pid.has_value() || !table.out_id().known()) return root;
   const std::string own = fmt::format("/proc/{}/root", *pid);
   return FolderIdOf(own + table.out()) == table.out_id() ? own : root;
 }
@@ -152,7 +154,17 @@ pid_t ProcessOfThread(pid_t pid) {
   return process > 0 ? process : pid;
 }
 
-bool HasLibrary(pid_t pid) { return ReadOfProcess(pid, "maps").find("/libholdfast.so") != std::string::npos; }
+bool HasLibrary(pid_t pid) {
+  const std::string maps = ReadOfProcess(pid, "maps");
+  return maps.find("/libholdfast.so") != std::string::npos || maps.find("/memfd:libholdfast.so") != std::string::npos;
+}
+
+// Whether `holdfast detach` has restored its entries.
+bool IsDetached(const TableFile& table) {
+  uint32_t profiles = 0;
+  return pread(table.descriptor(), &profiles, sizeof profiles, offsetof(TableHeader, profiles)) == sizeof profiles &&
+         (profiles & kDetachedBit) != 0;
+}
 
 }  // namespace
 
@@ -332,7 +344,8 @@ std::string ProcessStateOf(const ProcessTable& table) {
   if (table.liveness == Liveness::kDead) return "ended";
   if (!table.pid.has_value() || table.liveness == Liveness::kUnknown) return "unknown";
   const char state = RunStateOf(*table.pid);
-  return state == 'T' || state == 't' ? "stopped" : "running";
+  if (state == 'T' || state == 't') return "stopped";
+  return IsDetached(table.table) ? "detached" : "running";
 }
 
 }  // namespace holdfast

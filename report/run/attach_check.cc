@@ -2,13 +2,17 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -19,7 +23,9 @@
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
 #include "report/names/elf/dynamic_names.h"
+#include "report/names/elf/elf_symbols.h"
 #include "report/names/elf/executable_kind.h"
+#include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/doctor_objects.h"
@@ -27,30 +33,35 @@
 #include "report/run/linked_allocator.h"
 #include "report/run/safe_thread.h"
 #include "report/run/search_order.h"
+#include "report/run/seccomp_filter.h"
 
 namespace holdfast {
 namespace {
 
 class Checker {
  public:
-  Checker(pid_t pid, const std::string& library, const std::string& tables)
+  Checker(pid_t pid, const std::string& library, const std::string& tables, const FilterAnswer& filters)
       : pid_(pid),
         process_(fmt::format("{}", pid)),
         root_(fmt::format("/proc/{}/root", pid)),
         library_(library),
         tables_(tables),
+        filters_(filters),
         objects_(ObjectsOfProcess(pid)) {}
 
-  AttachCheck Run() {
+  AttachCheck Run(bool detaches) {
     if (objects_.empty()) {
       Refuse("program", "its executable cannot be read: it has ended, or belongs to another user");
       return std::move(check_);
     }
+    Tracing();
+    if (!check_.refused.empty()) return std::move(check_);
     Executable();
     User();
     Surroundings();
-    Tracing();
+    Filters();
     Library();
+    if (detaches) return std::move(check_);
     Allocator();
     Tables();
     if (check_.refused.empty()) Threads();
@@ -116,31 +127,59 @@ class Checker {
     }
   }
 
-  void Surroundings() {
-    for (const auto& [name, what] : {std::pair("mnt", "mount"), {"pid", "pid"}, {"user", "user"}}) {
-      struct stat own, its;
-      if (stat(fmt::format("/proc/self/ns/{}", name).c_str(), &own) != 0 ||
-          stat(fmt::format("/proc/{}/ns/{}", pid_, name).c_str(), &its) != 0 ||
-          (own.st_ino == its.st_ino && own.st_dev == its.st_dev))
-        continue;
-      Refuse("namespace", fmt::format("has another {} namespace (a container, or a unit of systemd with a sandbox). "
-                                      "Run holdfast attach inside it",
-                                      what));
-    }
+  bool IsElsewhere(const char* name) const {
     struct stat own, its;
-    if (stat("/", &own) == 0 && stat((root_ + "/").c_str(), &its) == 0 &&
-        (own.st_ino != its.st_ino || own.st_dev != its.st_dev))
-      Refuse("namespace", "has another root directory (chroot), so it does not see the library");
-    if (const std::string filter = StatusField(process_, "Seccomp"); !filter.empty() && filter != "0") {
-      Refuse("seccomp",
-             "has a seccomp filter, which may kill it when the library is loaded. Start it with holdfast run");
-    } else {
-      Ok("seccomp", "no filter");
+    return stat(fmt::format("/proc/self/ns/{}", name).c_str(), &own) == 0 &&
+           stat(fmt::format("/proc/{}/ns/{}", pid_, name).c_str(), &its) == 0 &&
+           (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
+  }
+
+  void Surroundings() {
+    struct stat own, its;
+    const bool has_other_root = stat("/", &own) == 0 && stat((root_ + "/").c_str(), &its) == 0 &&
+                                (own.st_ino != its.st_ino || own.st_dev != its.st_dev);
+    if (IsElsewhere("user")) {
+      Refuse(
+          "namespace",
+          "has another user namespace (a rootless container), so its tables belong to a user that differs inside and "
+          "outside. Run holdfast attach inside it");
+    } else if (has_other_root || IsElsewhere("mnt")) {
+      check_.root = root_;
+      check_.starts_exporter = false;
+      struct stat self;
+      if (lstat((root_ + "/proc/self").c_str(), &self) != 0) {
+        Refuse("namespace", "sees no /proc, through which the library is handed over (chroot)");
+      } else {
+        Ok("namespace",
+           "sees other files (a container, or a sandbox of systemd): the library is handed over in memory");
+      }
+    } else if (IsElsewhere("pid")) {
+      check_.starts_exporter = false;
+      Ok("namespace", "has another pid namespace");
     }
-    if (StatusField(process_, "NoNewPrivs") == "1")
-      check_.findings.Note("seccomp", "no_new_privs is set: it may install a filter later");
     if (StatusField(process_, "x86_Thread_features").find("shstk") != std::string::npos)
       Refuse("processor", "uses a shadow stack, which allows no borrowed thread");
+  }
+
+  void Filters() {
+    const std::string filter = StatusField(process_, "Seccomp");
+    check_.starts_exporter = check_.starts_exporter && (filter.empty() || filter == "0");
+    if (filter.empty() || filter == "0") {
+      Ok("seccomp", "no filter");
+    } else if (filter == "1") {
+      Refuse("seccomp", "is in seccomp's strict mode, which ends it when the library is loaded");
+    } else if (!filters_.is_known) {
+      check_.findings.Note(
+          "seccomp",
+          "has a filter. Attach stops a thread for a moment to read it, which only root may do, and refuses "
+          "if the filter may end the program");
+    } else if (!filters_.forbidden.empty()) {
+      Refuse("seccomp", filters_.forbidden);
+    } else {
+      Ok("seccomp", "its filter allows all calls of the library");
+    }
+    if (StatusField(process_, "NoNewPrivs") == "1")
+      check_.findings.Note("seccomp", "no_new_privs is set: it may install another filter later");
   }
 
   void Tracing() {
@@ -151,28 +190,67 @@ class Checker {
     const std::string state = StatusField(process_, "State");
     if (!state.empty() && std::string_view("TtZX").find(state[0]) != std::string_view::npos)
       Refuse("tracing", fmt::format("is not running (state {}). Continue it first", state));
-    const FileDescriptor memory(open(fmt::format("/proc/{}/mem", pid_).c_str(), O_RDWR | O_CLOEXEC));
-    if (memory.valid()) return Ok("tracing", "is permitted");
+    // No such address is mapped, and the kernel checks the rights first.
+    char byte = 0;
+    const iovec ours = {&byte, 1}, its = {nullptr, 1};
+    if (process_vm_readv(pid_, &ours, 1, &its, 1, 0) == 1 || errno == EFAULT) return Ok("tracing", "is permitted");
+    const int error = errno;
     const LookRights rights = LookRightsFor(pid_);
-    Refuse("tracing", fmt::format("the kernel does not permit it ({}): {}", strerror(errno),
+    Refuse("tracing", fmt::format("the kernel does not permit it ({}): {}", strerror(error),
                                   WhyUnreadable(rights, pid_, "attach")));
   }
 
-  void Library() {
+  // The library that an earlier attach has loaded: its path, or "" for a file in memory. Nothing: none is loaded.
+  std::optional<std::string> LoadedLibrary() const {
     for (const std::string& object : objects_) {
-      if (!BaseName(object).starts_with("libholdfast.so")) continue;
-      check_.has_library = true;
-      check_.loaded_library = object;
+      if (IsHoldfastLibrary(object)) return object;
+    }
+    std::istringstream lines(ReadOfProcess(pid_, "maps"));
+    for (std::string line; std::getline(lines, line);) {
+      if (const size_t path = line.find('/'); path != std::string::npos && IsHoldfastLibrary(line.substr(path)))
+        return "";
+    }
+    return std::nullopt;
+  }
+
+  bool IsOurs(const std::string& loaded) const {
+    if (loaded.empty()) {
+      const FileDescriptor file(open(library_.c_str(), O_RDONLY | O_CLOEXEC));
+      return file.valid() && ElfSymbols::Load(file.get(), BuildIdInMemory()).ok();
     }
     struct stat own, its;
-    if (!check_.has_library) {
-      Ok("library", library_);
-    } else if (VariableOf(process_, "LD_PRELOAD").find("libholdfast.so") != std::string::npos) {
+    return stat(library_.c_str(), &own) == 0 && stat((root_ + loaded).c_str(), &its) == 0 && own.st_ino == its.st_ino &&
+           own.st_dev == its.st_dev;
+  }
+
+  std::string BuildIdInMemory() const {
+    std::vector<ModuleInfo> modules;
+    AddModulesOf(pid_, ProcessMemory(pid_), &modules);
+    for (const ModuleInfo& module : modules) {
+      if (IsHoldfastLibrary(module.path)) return module.build_id;
+    }
+    return "?";
+  }
+
+  void Library() {
+    const std::optional<std::string> loaded = LoadedLibrary();
+    check_.has_library = loaded.has_value();
+    struct stat own, its;
+    if (!loaded.has_value()) {
+      // In a mount namespace that has the same file, nothing need be handed over.
+      const bool is_seen = stat(library_.c_str(), &own) == 0 && stat((root_ + library_).c_str(), &its) == 0 &&
+                           own.st_ino == its.st_ino && own.st_dev == its.st_dev;
+      check_.loaded_library = is_seen ? library_ : "";
+      return Ok("library", library_);
+    }
+    // Its SONAME, by which dlopen finds a loaded object.
+    check_.loaded_library = loaded->empty() ? kMemoryFileName : *loaded;
+    if (VariableOf(process_, "LD_PRELOAD").find("libholdfast.so") != std::string::npos) {
+      check_.is_preloaded = true;
       Refuse("library", "was started with the library, and is profiled already");
-    } else if (stat(library_.c_str(), &own) != 0 || stat((root_ + check_.loaded_library).c_str(), &its) != 0 ||
-               own.st_ino != its.st_ino || own.st_dev != its.st_dev) {
-      Refuse("library",
-             fmt::format("has another library loaded: {}. Use the holdfast that it belongs to", check_.loaded_library));
+    } else if (!IsOurs(*loaded)) {
+      Refuse("library", fmt::format("has another library loaded: {}. Use the holdfast that it belongs to",
+                                    loaded->empty() ? "a file in memory" : *loaded));
     } else {
       Ok("library", "is loaded from an earlier attach");
     }
@@ -204,7 +282,7 @@ class Checker {
     bool found = false;
     for (const std::string& object : objects_) {
       const std::string_view name = BaseName(object);
-      if (name.starts_with("libholdfast.so") || name.starts_with("ld-")) continue;
+      if (IsHoldfastLibrary(object) || name.starts_with("ld-")) continue;
       const auto names = ReadDynamicNames(root_ + object);
       if (!names.ok() || !names->defines.contains("malloc")) continue;
       const bool is_libc = name.starts_with("libc.so.") || name.starts_with("libc-2.");
@@ -215,13 +293,31 @@ class Checker {
   }
 
   void Tables() {
+    if (!check_.root.empty()) return TablesElsewhere();
     const std::string folder = tables_.empty() ? UsualTablesFolder(".") : tables_;
-    if (const auto known = TablesFolder(folder); !known.ok()) {
+    const auto known = TablesFolder(folder);
+    check_.tables = known.ok() ? *known : folder;
+    if (!known.ok()) {
       Refuse("tables", std::string(known.status().message()));
     } else if (const std::string why = WhyNoTable(folder); !why.empty()) {
       Refuse("tables", why);
     } else {
       Ok("tables", fmt::format("in {}", *known));
+    }
+  }
+
+  // The process makes its table in its own folder, which is reached through /proc/PID/root.
+  void TablesElsewhere() {
+    check_.tables = tables_.empty() ? "/dev/shm" : tables_;
+    const std::string here = check_.root + check_.tables;
+    struct statfs kind;
+    if (check_.tables[0] != '/' || statfs(here.c_str(), &kind) != 0 ||
+        (kind.f_type != TMPFS_MAGIC && kind.f_type != RAMFS_MAGIC)) {
+      Refuse("tables", fmt::format("{} is no folder in memory there. Name one with --tables", check_.tables));
+    } else if (const std::string why = WhyNoTable(here); !why.empty()) {
+      Refuse("tables", why);
+    } else {
+      Ok("tables", fmt::format("in its own {}", check_.tables));
     }
   }
 
@@ -246,14 +342,33 @@ class Checker {
 
   const pid_t pid_;
   const std::string process_, root_, library_, tables_;
+  const FilterAnswer filters_;
   std::vector<std::string> objects_;
   AttachCheck check_;
 };
 
 }  // namespace
 
-AttachCheck CheckAttach(pid_t pid, const std::string& library, const std::string& tables) {
-  return Checker(pid, library, tables).Run();
+FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop) {
+  if (StatusField(fmt::format("{}", pid), "Seccomp") != "2") return {};
+  if (geteuid() != 0) {
+    return {.is_known = true,
+            .forbidden =
+                "has a seccomp filter, which only root may read: it might end the program. Run holdfast as root, "
+                "or start the program with holdfast run"};
+  }
+  if (!may_stop) return {};
+  const absl::StatusOr<std::vector<SeccompFilter>> filters = ReadFilters(pid);
+  return {.is_known = true,
+          .forbidden = filters.ok() ? WhyFiltersForbid(*filters) : std::string(filters.status().message())};
+}
+
+AttachCheck CheckAttach(pid_t pid, const std::string& library, const std::string& tables, const FilterAnswer& filters) {
+  return Checker(pid, library, tables, filters).Run(false);
+}
+
+AttachCheck CheckDetach(pid_t pid, const std::string& library, const FilterAnswer& filters) {
+  return Checker(pid, library, "", filters).Run(true);
 }
 
 }  // namespace holdfast

@@ -15,11 +15,26 @@ struct AttachCheck {
   Findings findings;
   std::string refused;         // the first reason against it; "": it can be done
   bool has_library = false;    // loaded already, at the start or by an earlier attach
-  std::string loaded_library;  // its path then
+  bool is_preloaded = false;   // at the start
+  std::string loaded_library;  // the name by which dlopen finds it then
+  // The process may see other files than we do: "/proc/4242/root", else "". The file of the library is then handed over.
+  std::string root;
+  std::string tables;           // the folder of tables, as the process names it
+  bool starts_exporter = true;  // it may, if ours ends: it sees the tool, and no filter is in the way
 };
 
-// `library`: our own. `tables`: where the table will be; "": the default folder.
-AttachCheck CheckAttach(pid_t pid, const std::string& library, const std::string& tables);
+// What the seccomp filters of the process do. Only root can read them, and only by a stop of a thread.
+struct FilterAnswer {
+  bool is_known = false;
+  std::string forbidden;  // why these filters, or the lack of knowledge about them, forbid to attach; "": they do not
+};
+// Call before this process gives up root's rights. `may_stop`: false leaves the answer open where it needs a stop.
+FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop);
+
+// `library`: our own. `tables`: where the table will be, as the process names it; "": the default folder.
+AttachCheck CheckAttach(pid_t pid, const std::string& library, const std::string& tables, const FilterAnswer& filters);
+// The checks that a detach needs: nothing is loaded or allocated.
+AttachCheck CheckDetach(pid_t pid, const std::string& library, const FilterAnswer& filters);
 
 }  // namespace holdfast
 

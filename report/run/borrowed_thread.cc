@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +18,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "report/base/file_descriptor.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -34,10 +32,59 @@ holdfast_borrowed_code:
   call *0(%rbx)
   mov %rax, %r12
   mov (%rax), %r13d
+  mov $-1, %r14
+  mov 120(%rbx), %r15
+  test %r15, %r15
+  jz 5f
+  mov 128(%rbx), %rdi
+  mov $9, %esi
+  mov $319, %eax
+  syscall
+  cmp $-22, %rax
+  jne 3f
+  mov 128(%rbx), %rdi
+  mov $1, %esi
+  mov $319, %eax
+  syscall
+3:
+  test %rax, %rax
+  js 7f
+  mov %rax, %r14
+  mov 112(%rbx), %rbp
+4:
+  mov %r14, %rdi
+  mov %rbp, %rsi
+  mov %r15, %rdx
+  mov $1, %eax
+  syscall
+  test %rax, %rax
+  jle 7f
+  add %rax, %rbp
+  sub %rax, %r15
+  jnz 4b
+  mov %r14d, %eax
+  mov 136(%rbx), %rdi
+  mov $10, %ecx
+6:
+  xor %edx, %edx
+  div %ecx
+  add $48, %dl
+  dec %rdi
+  mov %dl, (%rdi)
+  test %eax, %eax
+  jnz 6b
+5:
   mov 32(%rbx), %rdi
   mov $2, %esi
   call *8(%rbx)
   mov %rax, 56(%rbx)
+  test %r14, %r14
+  js 8f
+  mov %r14, %rdi
+  mov $3, %eax
+  syscall
+8:
+  mov 56(%rbx), %rax
   test %rax, %rax
   jz 1f
   mov %rax, %rdi
@@ -52,6 +99,14 @@ holdfast_borrowed_code:
 1:
   call *24(%rbx)
   mov %rax, 72(%rbx)
+  jmp 2f
+7:
+  mov %rax, 144(%rbx)
+  test %r14, %r14
+  js 2f
+  mov %r14, %rdi
+  mov $3, %eax
+  syscall
 2:
   mov %r13d, (%r12)
   movq $1, 80(%rbx)
@@ -81,7 +136,9 @@ namespace {
 constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kCodePageBytes = 4096;
 // Most of the memory is a stack. The kernel provides only the pages that are used.
-constexpr uint64_t kDataBytes = 64 << 10, kCallStackBytes = 512 << 10, kMappedBytes = kDataBytes + kCallStackBytes;
+constexpr uint64_t kDataBytes = 64 << 10, kCallStackBytes = 512 << 10;
+// The number of the file is written over the slashes, from the right.
+constexpr std::string_view kMemoryFilePath = "/proc/self/fd////////////";
 constexpr int kCallPatienceMs = 30'000;
 constexpr int64_t kTracerPatienceNs = 2'000'000'000;  // for how long the thread waits for us after the call
 
@@ -92,9 +149,14 @@ struct CallBlock {
   uint64_t done;                                    // 80
   timespec patience;                                // 88: of ppoll, which leaves the call to be restarted as it is
   uint64_t frame;                                   // 104
+  uint64_t image, image_bytes, memory_name;         // 112
+  uint64_t path_end;                                // 136: where the number of the file in memory ends
+  int64_t memory_error;                             // 144: a result
 };
 static_assert(offsetof(CallBlock, path) == 32 && offsetof(CallBlock, handle) == 56 && offsetof(CallBlock, done) == 80 &&
-              offsetof(CallBlock, patience) == 88 && offsetof(CallBlock, frame) == 104);
+              offsetof(CallBlock, patience) == 88 && offsetof(CallBlock, frame) == 104 &&
+              offsetof(CallBlock, image) == 112 && offsetof(CallBlock, path_end) == 136 &&
+              offsetof(CallBlock, memory_error) == 144);
 
 // The frame that rt_sigreturn reads, as the kernel's headers lay it out.
 struct SignalFrame {
@@ -153,7 +215,6 @@ absl::Status TraceFailed(std::string_view what) {
 
 struct BorrowedThread::State {
   pid_t pid = 0, thread = 0;
-  FileDescriptor memory;
   user_regs_struct registers{};
   uint64_t mask = 0;
   std::vector<unsigned char> vectors;
@@ -194,11 +255,24 @@ struct BorrowedThread::State {
 
   bool SetRegisters(const user_regs_struct& to) const { return ptrace(PTRACE_SETREGS, thread, nullptr, &to) == 0; }
   bool SetMask(uint64_t to) const { return ptrace(PTRACE_SETSIGMASK, thread, sizeof to, &to) == 0; }
+  // Not through /proc/PID/mem, which only root may open after the process has changed its user.
   bool Write(uint64_t address, const void* from, size_t bytes) const {
-    return pwrite(memory.get(), from, bytes, static_cast<off_t>(address)) == static_cast<ssize_t>(bytes);
+    const iovec ours = {const_cast<void*>(from), bytes}, its = {reinterpret_cast<void*>(address), bytes};
+    return bytes == 0 || process_vm_writev(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
   }
   bool Read(uint64_t address, void* to, size_t bytes) const {
-    return PreadAll(memory.get(), static_cast<char*>(to), bytes, address) == bytes;
+    const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
+    return process_vm_readv(thread, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
+  }
+  // Also where the process itself may not write.
+  bool WriteCode(uint64_t address, const unsigned char* from, size_t bytes) const {
+    for (size_t at = 0; at < bytes; at += sizeof(long)) {
+      long word = 0;
+      memcpy(&word, from + at, std::min(sizeof word, bytes - at));
+      if (ptrace(PTRACE_POKEDATA, thread, reinterpret_cast<void*>(address + at), reinterpret_cast<void*>(word)) != 0)
+        return false;
+    }
+    return true;
   }
 
   // Whether the thread is in a system call that the kernel makes again.
@@ -335,8 +409,6 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
   auto state = std::make_unique<State>();
   state->pid = pid;
   state->thread = thread;
-  state->memory = FileDescriptor(open(fmt::format("/proc/{}/mem", thread).c_str(), O_RDWR | O_CLOEXEC));
-  if (!state->memory.valid()) return TraceFailed("open its memory");
   if (ptrace(PTRACE_SEIZE, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0) return TraceFailed("trace it");
   auto borrowed = std::unique_ptr<BorrowedThread>(new BorrowedThread(std::move(state)));
   State& s = *borrowed->state_;
@@ -350,7 +422,7 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
       if (*stopped) break;
       ptrace(PTRACE_CONT, thread, nullptr, std::exchange(s.pending_signal, 0));
     } else if (TracerNowMs() > end) {
-      return absl::UnavailableError("its thread cannot be stopped now");
+      return absl::AbortedError("cannot be stopped now");
     }
     constexpr timespec kPause = {0, 100'000};
     nanosleep(&kPause, nullptr);
@@ -404,11 +476,12 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     if (!s.is_gone) s.Restore().IgnoreError();
     return status;
   };
+  const uint64_t mapped_bytes = kDataBytes + (call.image.size() + 4095) / 4096 * 4096 + kCallStackBytes;
   const absl::StatusOr<uint64_t> page = s.Map(code, kCodePageBytes, PROT_READ | PROT_EXEC, "code");
   if (!page.ok()) return fail(page.status());
-  const absl::StatusOr<uint64_t> data = s.Map(code, kMappedBytes, PROT_READ | PROT_WRITE, "a stack");
+  const absl::StatusOr<uint64_t> data = s.Map(code, mapped_bytes, PROT_READ | PROT_WRITE, "a stack");
   const auto unmap = [&] {
-    if (data.ok()) s.MakeCall(code, SYS_munmap, {*data, kMappedBytes}).IgnoreError();
+    if (data.ok()) s.MakeCall(code, SYS_munmap, {*data, mapped_bytes}).IgnoreError();
     s.MakeCall(code, SYS_munmap, {*page, kCodePageBytes}).IgnoreError();
   };
   if (!data.ok()) {
@@ -427,13 +500,18 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   CallBlock block{};
   block.errno_location = code.errno_location, block.dlopen = code.dlopen, block.dlsym = code.dlsym;
   block.dlerror = code.dlerror;
-  block.path = add(call.library.c_str(), call.library.size() + 1);
+  const std::string path(call.image.empty() ? call.library : kMemoryFilePath);
+  block.path = add(path.c_str(), path.size() + 1);
+  block.path_end = block.path + path.size();
+  block.memory_name = add(kMemoryFileName, sizeof kMemoryFileName);
+  block.image = *data + kDataBytes, block.image_bytes = call.image.size();
   block.name = add(kAttachFunction, sizeof kAttachFunction);
   std::vector<uint64_t> variables;
   for (const std::string& variable : call.variables) variables.push_back(add(variable.c_str(), variable.size() + 1));
   variables.push_back(0);
   const uint64_t list = add(variables.data(), variables.size() * sizeof variables[0]);
-  const AttachCall request = {call.action, AttachResult::kNone, reinterpret_cast<const char* const*>(list), 0};
+  const AttachCall request = {call.action, AttachResult::kNone, reinterpret_cast<const char* const*>(list), 0,
+                              call.out_id};
   block.call = add(&request, sizeof request);
   block.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
   bytes.resize((bytes.size() + 63) & ~size_t{63});
@@ -446,7 +524,8 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     return fail(absl::InvalidArgumentError("the options are longer than 48 KiB"));
   }
   const auto code_bytes = static_cast<size_t>(holdfast_borrowed_code_end - holdfast_borrowed_code);
-  if (!s.Write(*data, bytes.data(), bytes.size()) || !s.Write(*page, holdfast_borrowed_code, code_bytes)) {
+  if (!s.Write(*data, bytes.data(), bytes.size()) || !s.Write(block.image, call.image.data(), call.image.size()) ||
+      !s.WriteCode(*page, holdfast_borrowed_code, code_bytes)) {
     const absl::Status status = TraceFailed("write to its memory");
     unmap();
     return fail(status);
@@ -454,7 +533,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
 
   user_regs_struct calling = s.registers;
   calling.rip = *page;
-  calling.rsp = *data + kMappedBytes;
+  calling.rsp = *data + mapped_bytes;
   calling.rbx = *data;
   calling.rbp = 0;
   calling.eflags &= ~uint64_t{0x500};  // direction and trap
@@ -510,6 +589,10 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   if (now.rip >= *page && now.rip < *page + kCodePageBytes) {
     unmap();
     if (!s.is_gone) s.Restore().IgnoreError();
+  }
+  if (block.memory_error != 0) {
+    return absl::UnavailableError(
+        fmt::format("it may not make a file in memory ({})", strerror(static_cast<int>(-block.memory_error))));
   }
   if (block.handle == 0) return absl::UnavailableError(error.empty() ? "the library cannot be loaded" : error);
   if (block.function == 0) return absl::UnavailableError("the loaded library is of another version of holdfast");

@@ -9,11 +9,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/thread_status.h"
 #include "report/run/safe_thread.h"
 
 namespace holdfast {
@@ -29,35 +34,52 @@ int64_t CallerNowUs() {
   return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
 }
 
+// The first pages of all files that are mapped, as /proc/PID/maps lists them.
+std::string MappedFiles(pid_t pid) {
+  std::istringstream maps(ReadOfProcess(pid, "maps"));
+  std::string files;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" 00000000 ") != std::string::npos && line.find('/') != std::string::npos) files += line + '\n';
+  }
+  return files;
+}
+
 // The child writes this into the pipe.
 struct ChildAnswer {
   CallOutcome outcome;
-  int code;  // of the status
+  pid_t unstoppable;  // a thread that the child must let go of by its end; 0: none
+  int code;           // of the status
   char message[1024];
 };
 static_assert(std::is_trivially_copyable_v<ChildAnswer>);
 
 class Caller {
  public:
-  Caller(pid_t pid, const LibraryCall& call, int patience_ms)
-      : pid_(pid), call_(call), end_us_(CallerNowUs() + int64_t{patience_ms} * 1000) {}
+  // `avoided`: threads that could not be stopped. `begun`: what happened before.
+  Caller(pid_t pid, const LibraryCall& call, int64_t begun_us, int64_t end_us, const std::set<pid_t>& avoided,
+         const CallOutcome& begun)
+      : pid_(pid), call_(call), begun_us_(begun_us), end_us_(end_us), avoided_(avoided), outcome_(begun) {}
 
   absl::StatusOr<CallOutcome> Run() {
-    const int64_t begun_us = CallerNowUs();
     while (true) {
-      // Modules may be loaded meanwhile.
-      const absl::StatusOr<std::unique_ptr<ProcessCode>> code = ProcessCode::Read(pid_);
-      if (!code.ok()) return code.status();
-      const bool is_patient = CallerNowUs() - begun_us < kHarmlessMs * 1000;
-      const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code->get());
+      // Modules may be loaded meanwhile. To read all their names takes 0.1 s for a large program.
+      if (std::string files = MappedFiles(pid_); files != files_) {
+        code_ = ProcessCode::Read(pid_);
+        files_ = std::move(files);
+      }
+      if (!code_.ok()) return code_.status();
+      const bool is_patient = CallerNowUs() - begun_us_ < kHarmlessMs * 1000;
+      const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code_->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");
       // A thread that loads a library holds the dynamic linker's lock, and may wait for the thread that would be borrowed.
       const bool loads = std::any_of(choices.begin(), choices.end(),
                                      [](const ThreadChoice& choice) { return choice.why == kCalledByLinker; });
       for (const ThreadChoice& choice : choices) {
-        if (loads || !choice.why.empty() || (is_patient && choice.cost != BorrowingCost::kNothing)) continue;
-        absl::StatusOr<bool> called = Try(choice, code->get());
-        if (!called.ok()) return called.status();
+        if (loads || !choice.why.empty() || avoided_.contains(choice.thread) ||
+            (is_patient && choice.cost != BorrowingCost::kNothing))
+          continue;
+        absl::StatusOr<bool> called = Try(choice, code_->get());
+        if (unstoppable_ != 0 || !called.ok()) return called.status();
         if (*called) return outcome_;
       }
       if (CallerNowUs() > end_us_) return absl::UnavailableError(WhyNone(choices));
@@ -65,6 +87,8 @@ class Caller {
       nanosleep(&kPause, nullptr);
     }
   }
+  const CallOutcome& outcome() const { return outcome_; }
+  pid_t unstoppable() const { return unstoppable_; }
 
  private:
   // False: this thread cannot be borrowed now.
@@ -73,7 +97,9 @@ class Caller {
     absl::StatusOr<std::unique_ptr<BorrowedThread>> thread = BorrowedThread::Stop(pid_, choice.thread, kStopPatienceMs);
     if (!thread.ok()) {
       why_ = std::string(thread.status().message());
-      return false;
+      if (!absl::IsAborted(thread.status())) return false;
+      unstoppable_ = choice.thread;
+      return thread.status();
     }
     ++outcome_.stops;
     if ((*thread)->is_call_lost()) ++outcome_.lost_calls;
@@ -101,38 +127,53 @@ class Caller {
 
   const pid_t pid_;
   const LibraryCall& call_;
-  const int64_t end_us_;
+  const int64_t begun_us_, end_us_;
+  const std::set<pid_t>& avoided_;
+  std::string files_;
+  absl::StatusOr<std::unique_ptr<ProcessCode>> code_;
   CallOutcome outcome_;
+  pid_t unstoppable_ = 0;
   std::string why_;
 };
 
 }  // namespace
 
 absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
-  FileDescriptor read_end(ends[0]), write_end(ends[1]);
-  const pid_t child = fork();
-  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (child == 0) {
+  const int64_t begun_us = CallerNowUs(), end_us = begun_us + int64_t{patience_ms} * 1000;
+  std::set<pid_t> avoided;
+  CallOutcome begun;
+  while (true) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+    FileDescriptor read_end(ends[0]), write_end(ends[1]);
+    const pid_t child = fork();
+    if (child < 0) return absl::ErrnoToStatus(errno, "fork");
+    if (child == 0) {
+      ChildAnswer answer{};
+      Caller caller(pid, call, begun_us, end_us, avoided, begun);
+      const absl::StatusOr<CallOutcome> outcome = caller.Run();
+      answer.outcome = caller.outcome();
+      answer.unstoppable = caller.unstoppable();
+      answer.code = static_cast<int>(outcome.status().code());
+      const std::string message(outcome.status().message());
+      memcpy(answer.message, message.data(), std::min(message.size(), sizeof answer.message - 1));
+      [[maybe_unused]] const ssize_t written = write(write_end.get(), &answer, sizeof answer);
+      _exit(0);
+    }
+    write_end.Close();
+    const std::string bytes = ReadWhole(read_end);
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
     ChildAnswer answer{};
-    const absl::StatusOr<CallOutcome> outcome = Caller(pid, call, patience_ms).Run();
-    if (outcome.ok()) answer.outcome = *outcome;
-    answer.code = static_cast<int>(outcome.status().code());
-    const std::string message(outcome.status().message());
-    memcpy(answer.message, message.data(), std::min(message.size(), sizeof answer.message - 1));
-    [[maybe_unused]] const ssize_t written = write(write_end.get(), &answer, sizeof answer);
-    _exit(0);
+    if (bytes.size() != sizeof answer) return absl::InternalError("the process that traces it has ended");
+    memcpy(&answer, bytes.data(), sizeof answer);
+    if (answer.code == 0) return answer.outcome;
+    if (answer.unstoppable == 0) return absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message);
+    begun = answer.outcome;
+    // Where every thread was avoided once, each gets another try.
+    if (!avoided.insert(answer.unstoppable).second || avoided.size() >= ThreadsOf(pid, false).size()) avoided.clear();
+    if (CallerNowUs() > end_us) return absl::UnavailableError("none of its threads can be stopped now");
   }
-  write_end.Close();
-  const std::string bytes = ReadWhole(read_end);
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  ChildAnswer answer{};
-  if (bytes.size() != sizeof answer) return absl::InternalError("the process that traces it has ended");
-  memcpy(&answer, bytes.data(), sizeof answer);
-  if (answer.code != 0) return absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message);
-  return answer.outcome;
 }
 
 }  // namespace holdfast

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "sampler/contract/layout.h"
+
 namespace holdfast {
 
 inline constexpr char kAttachFunction[] = "holdfast_attach_v1";
@@ -22,12 +24,17 @@ enum class AttachResult : uint32_t {
   kThreadIsBusy  // this thread is inside the library: choose another one
 };
 
+// In TableHeader::profiles, beside the bits of kinds: the process is detached.
+inline constexpr uint32_t kDetachedBit = uint32_t{1} << 31;
+
 struct AttachCall {
   AttachAction action;
   AttachResult result;
   // kAttach: the options, "HOLDFAST_OUT=/tmp/out" …, as an environment; a null pointer ends the list.
   const char* const* variables;
   uint64_t redirected;  // entries that were changed
+  // kAttach: the output folder as the tool sees it, because the process may not see it; inode 0: the same for both.
+  FolderId out_id;
 };
 
 }  // namespace holdfast

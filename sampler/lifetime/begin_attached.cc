@@ -1,3 +1,4 @@
+#include "sampler/contract/attach_call.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
@@ -9,6 +10,18 @@
 #include "sampler/table/shared_table.h"
 
 namespace holdfast {
+
+// A tool may switch kinds of profiles on meanwhile.
+static void NoteDetached(bool is_detached) {
+  SharedTable* table = CurrentTable();
+  if (table == nullptr) return;
+  uint32_t* profiles = &table->header()->profiles;
+  if (is_detached) {
+    __atomic_fetch_or(profiles, kDetachedBit, __ATOMIC_RELAXED);
+  } else {
+    __atomic_fetch_and(profiles, ~kDetachedBit, __ATOMIC_RELAXED);
+  }
+}
 
 bool BeginAttached() {
   ThreadState& thread = thread_state;
@@ -25,7 +38,12 @@ bool BeginAttached() {
   ForgetSamples();
   if (RecordsMappings()) RecordUnmapped(0, size_t{1} << 47, TakeMappingTicket());
   Unmute(thread);
+  NoteDetached(false);
   return true;
 }
+
+void EndAttached() { NoteDetached(true); }
+
+void GiveOutFolder(FolderId id) { UseOutFolderId(id); }
 
 }  // namespace holdfast

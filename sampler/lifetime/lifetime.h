@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "sampler/contract/layout.h"
+
 namespace holdfast {
 
 // Reads the options and decides whether to sample at all. `environment` as the kernel gave it. Called once, before any
@@ -19,6 +21,10 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
 // time, forgets the blocks and mappings in it, because their frees were not seen meanwhile. False: there is no table.
 // All signals are blocked.
 bool BeginAttached();
+// No call reaches the library any more: notes that in the table.
+void EndAttached();
+// Identifies the output folder of an attached process, which may not see that folder. Call before BeginAttached.
+void GiveOutFolder(FolderId id);
 // Gives the calling thread its CPU timer, and other threads theirs later, if CPU samples are requested. Call once, when the
 // library is ready.
 void BeginCpuSamples();

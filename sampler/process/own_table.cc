@@ -19,6 +19,7 @@ constexpr int kSleeps = 1000;  // while another thread makes it: 100 ms or so
 // The table's mapping, and how much of it is ours; a forked child maps its own over it.
 constinit SharedTable* table_address = nullptr;
 constinit uint64_t table_bytes = 0;
+constinit FolderId given_out_id{};
 
 // With HOLDFAST_VERBOSE: one line when recording begins.
 void PrintStart() {
@@ -61,7 +62,8 @@ SharedTable* MakeTableNow() {
   NoTable why;
   why.reason = nullptr;
   if (sampled_filter.counters.load(std::memory_order_relaxed) != nullptr) {
-    process.out_id = OutFolderId(process.options.out, process.exporter[0] != '\0');
+    process.out_id =
+        given_out_id.known() ? given_out_id : OutFolderId(process.options.out, process.exporter[0] != '\0');
     made =
         MakeTable(process.options, table_address, table_bytes, process.forked, process.out_id, &process.location, &why);
   }
@@ -136,6 +138,8 @@ SharedTable* GetTable() {
 void AwaitTableMade() {
   AwaitBounded(kSleeps, [] { return table_state.load(std::memory_order_acquire) != kBeingMade; });
 }
+
+void UseOutFolderId(FolderId id) { given_out_id = id; }
 
 void AllowNewTable() { table_state.store(kNone, std::memory_order_relaxed); }
 

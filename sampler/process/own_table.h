@@ -22,6 +22,8 @@ SharedTable* GetTable();
 SharedTable* GetTableMuted(ThreadState& thread);
 // Waits, about 100 ms at most, for another thread that is making the table and starting the exporter.
 void AwaitTableMade();
+// The id of the output folder, in a process that does not see the folder. Holds for this table and for those of children.
+void UseOutFolderId(FolderId id);
 // For a child of fork: lets it make its own table, in the place of its parent's.
 void AllowNewTable();
 
