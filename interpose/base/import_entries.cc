@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <initializer_list>
+
 #include "interpose/base/defined_names.h"
 #include "interpose/base/find_functions.h"
 #include "interpose/base/symbol_versions.h"

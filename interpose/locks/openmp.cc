@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <atomic>
+#include <initializer_list>
 
 #include "interpose/base/defined_names.h"
 #include "interpose/base/find_functions.h"
@@ -272,7 +273,9 @@ int LlvmCancelBarrier(void* place, int thread) {
 
 // ---- Binding ----
 
-constinit void* const wrappers[kNames] = {
+// Not constinit: a reinterpret_cast is no constant expression, and g++ 14 enforces that. The linker initializes the array
+// all the same.
+void* const wrappers[kNames] = {
 #define HOLDFAST_OPENMP(name, wrapper) reinterpret_cast<void*>(&wrapper<k_##name>),
 #define HOLDFAST_OPENMP_BARRIER(name, wrapper) reinterpret_cast<void*>(&wrapper<k_##name>),
 #define HOLDFAST_OPENMP_TASK(name) nullptr,

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 
 #include "sampler/arch/relocation_types.h"
 #include "sampler/capture/find_object.h"
