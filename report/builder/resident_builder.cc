@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "report/base/libc_names.h"
 #include "report/builder/code_segments.h"
 #include "report/builder/file_kinds.h"
 #include "report/builder/profile_builder.h"
@@ -75,7 +76,7 @@ class ResidentBuilder {
     for (const ResidentRow& row : state_.residency.rows) {
       if (row.libc == nullptr) continue;
       // As in the kind `map`, which has all of libc's mappings.
-      const auto kind = std::string_view(row.libc) == kGlibcHeap ? MappingKind::kBrk : MappingKind::kArena;
+      const auto kind = std::string_view(row.libc) == kGlibcArenas ? MappingKind::kArena : MappingKind::kBrk;
       groups.push_back({stacks_.InternNamed(static_cast<uint32_t>(kind), row.libc), 0, false,
                         row.has_blocks ? MappingKind::kArena : kind, 0});
       Sum(row, &groups.back());

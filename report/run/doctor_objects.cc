@@ -18,6 +18,7 @@
 #include "report/analysis/profiles/spinning_locks.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/libc_names.h"
 #include "report/base/split.h"
 #include "report/names/elf/call_arguments.h"
 #include "report/names/elf/dynamic_names.h"
@@ -60,18 +61,13 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
   return functions;
 }
 
-bool IsMusl(const std::string& path) {
-  const std::string_view name = BaseName(path);
-  return name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so";
-}
-
 bool IsGlibc(const std::string& path) {
   const std::string_view name = BaseName(path);
   return name.starts_with("libc.so.") || name.starts_with("ld-linux") || name.starts_with("libc-2") ||
          name.starts_with("ld-2");
 }
 
-bool IsLibc(const std::string& path) { return IsGlibc(path) || IsMusl(path); }
+bool IsLibc(const std::string& path) { return IsGlibc(path) || IsFileOfMusl(path); }
 
 bool HasDebugFile(const std::string& root, const std::string& build_id) {
   return build_id.size() > 2 &&
@@ -129,7 +125,7 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
   std::string from;
   for (const Object& object : objects) {
     if (!from.empty() || !object.file.defines.contains("malloc") || !object.file.defines.contains("free")) continue;
-    from = IsGlibc(object.path) ? "glibc" : IsMusl(object.path) ? "musl" : object.path;
+    from = IsGlibc(object.path) ? "glibc" : IsFileOfMusl(object.path) ? "musl" : object.path;
   }
   if (from.empty()) {
     findings->Note("allocator", "no object defines malloc and free: it may be linked in under other names");

@@ -98,6 +98,16 @@ TEST_F(MuslRuns, AnOldMuslIsLeftAlone) {
   EXPECT_THAT(doctor.out, HasSubstr("uses a musl before 1.2.2"));
 }
 
+// Threads make the map profile, which also has the memory of brk.
+TEST_F(MuslRuns, ItsHeapHasItsName) {
+  const RunResult r = RunAs(Launch::kExec, {"musl_program"}, kAll);
+  ASSERT_TRUE(r.exited(5)) << r.Describe();
+  const std::vector<Decoded> maps = Newest(out(), "map");
+  ASSERT_EQ(maps.size(), 1u) << AllSummaries();
+  EXPECT_GT(maps[0].SumLeafWhere("[musl heap]", "mapping", "brk").at("alloc_space"), 0) << maps[0].Summary();
+  EXPECT_FALSE(maps[0].Names("[glibc heap]")) << maps[0].Summary();
+}
+
 TEST_F(MuslRuns, DoctorNamesItsAllocator) {
   const RunResult r = RunTool({"doctor", "--", ProgramPath("musl_program")});
   EXPECT_THAT(r.out, HasSubstr("malloc and free are those of musl"));

@@ -85,8 +85,10 @@ TEST_F(ProcessCommands, DumpTakesASnapshotOfADeadlockedProgram) {
   EXPECT_TRUE(RunTool({"collect", out() + "/no", "--tables", tables()}).exited(0));
 }
 
+// Without peak profiles: a process has one after its first second, whether or not it samples anything meanwhile.
 TEST_F(ProcessCommands, DumpSaysWhenThereIsNothingNewAndNamesTheLastFile) {
-  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"},
+                             {{"heap-interval", "1"}, {"snapshot-every", "0"}, {"peak", "no"}, {"lifetimes", "no"}}));
   int done = 0;
   Lines(running, 1, &done);
   const RunResult first = Tool({"dump", Pid(running)}), second = Tool({"dump", Pid(running)});
@@ -393,8 +395,10 @@ TEST_F(ProcessCommands, DoctorKnowsPluginsThatFreeElsewhere) {
                                   "sys.stdin.read()\n"},
                              kEvery));
   ASSERT_TRUE(running.WaitForOutput("ready"));
-  EXPECT_THAT(Tool({"doctor", Pid(running)}).out,
-              HasSubstr(plugin + " calls the free of libc.so.6 (RTLD_DEEPBIND, or its own free): its own allocations"));
+  // Before glibc 2.34 the file is libc-2.31.so.
+  const std::string doctor = Tool({"doctor", Pid(running)}).out;
+  EXPECT_THAT(doctor, HasSubstr(plugin + " calls the free of libc"));
+  EXPECT_THAT(doctor, HasSubstr(" (RTLD_DEEPBIND, or its own free): its own allocations"));
   const std::string opens = " opens plugins with RTLD_DEEPBIND: their own allocations and frees are not seen";
   EXPECT_THAT(Tool({"doctor", "--", ProgramPath("loads_deep")}).out, HasSubstr("loads_deep" + opens));
   EXPECT_THAT(Tool({"doctor", "--", ProgramPath("loads_plugins")}).out, ::testing::Not(HasSubstr(opens)));

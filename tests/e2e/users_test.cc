@@ -426,8 +426,9 @@ TEST_F(Users, FilesOfRootBelongToTheOwnerOfTheFolder) {
 
 // To thin them by --keep, whoever writes the next one reads the earlier ones: files that somebody may have put there.
 TEST_F(Users, FilesOfAnEarlierExporterAreReadAsNobody) {
-  Command command = CommandFor(Launch::kPreload, {"waits_for_input"},
-                               {{"heap-interval", "1"}, {"keep", "2"}, {"snapshot-every", "0"}});
+  Command command =
+      CommandFor(Launch::kPreload, {"waits_for_input"},
+                 {{"heap-interval", "1"}, {"keep", "2"}, {"snapshot-every", "0"}, {"peak", "no"}, {"lifetimes", "no"}});
   command.env["HOLDFAST_EXPORTER"] = "no";  // each `dump` writes, and knows nothing of those before it
   Running running(command);
   ASSERT_TRUE(running.WaitForOutput("ready"));

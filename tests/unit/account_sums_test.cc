@@ -77,6 +77,18 @@ TEST(Account, NoMoreIsFreeThanTheHeapsHave) {
   EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
 }
 
+// musl keeps its own data there, and blocks elsewhere.
+TEST(Account, TheHeapOfMuslIsNotGlibcs) {
+  Made made;
+  made.input.mappings.push_back({.start = 0x4000000, .end = 0x4001000, .name = "/lib/ld-musl-x86_64.so.1"});
+  made.input.blocks = {{0x1000100, 1000, 1}, {0x2000100, 64 * kPage, 1}};
+  const MemoryAccount account = made.Account();
+  EXPECT_EQ(account.allocator_name, "musl");
+  EXPECT_EQ(account.glibc_heaps, 0u);
+  EXPECT_EQ(account.rounding.value, 0) << "musl's size classes are not known";
+  EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
 TEST(Account, WithJemallocRoundingToSizeClassesIsALine) {
   Made made;
   made.input.mappings = ParseMappings(

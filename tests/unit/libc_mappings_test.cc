@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <string>
+#include <string_view>
+
 #include "report/observe/memory/arenas.h"
 #include "tests/unit/made_pagemap.h"
 
@@ -30,6 +33,18 @@ TEST(LibcMappings, AreWhatTheProgramHasNotMapped) {
   EXPECT_EQ(found[1].kind, MappingKind::kArena);
   EXPECT_EQ(found[1].bytes, 0x200000u);
   EXPECT_EQ(found[1].mappings, 1u);
+}
+
+TEST(LibcMappings, TheHeapIsNamedAfterTheCLibrary) {
+  const auto name_with = [](const char* library) {
+    const std::string line = std::string("7f0010000000-7f0010001000 r-xp 00000000 08:01 13 ") + library + "\n";
+    return std::string_view(LibcMappingsOf(ParseMappings(kMap + line), {}, {}).at(0).name);
+  };
+  EXPECT_EQ(name_with("/usr/lib/x86_64-linux-gnu/libc.so.6"), "[glibc heap]");
+  EXPECT_EQ(name_with("/usr/lib64/libc-2.17.so"), "[glibc heap]");
+  EXPECT_EQ(name_with("/lib/ld-musl-x86_64.so.1"), "[musl heap]");
+  EXPECT_EQ(name_with("/usr/lib/x86_64-linux-musl/libc.so"), "[musl heap]");
+  EXPECT_EQ(name_with("/usr/lib/x86_64-linux-musl/libc.so (deleted)"), "[musl heap]");
 }
 
 TEST(LibcMappings, ThereAreNoneIfTheProgramMappedEverything) {

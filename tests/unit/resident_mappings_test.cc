@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "report/base/libc_names.h"
 #include "report/observe/memory/resident_rows.h"
 #include "tests/unit/made_pagemap.h"
 

@@ -11,6 +11,7 @@
 #include "report/analysis/profiles/metric.h"
 #include "report/analysis/variance.h"
 #include "report/base/base_name.h"
+#include "report/base/libc_names.h"
 #include "report/profile/typed_records.h"
 
 namespace holdfast {
@@ -22,8 +23,6 @@ constexpr size_t kMaxCoursePoints = 100, kMaxPoints = 1'000'000;
 constexpr int64_t kMuchInOneRun = 64 << 10;  // bytes; a stack in one run must grow by this, or by …
 constexpr double kMuchOfInUse = 0.01;        // … this part of the bytes in use
 constexpr double kKnownAges = 0.5;           // the least part of the bytes in use with a known age
-
-bool IsOfLibcHeaps(std::string_view leaf) { return leaf == "[glibc heap]" || leaf == "[glibc arenas]"; }
 
 // Whether the leaf maps memory for the blocks of an allocator.
 bool IsOfAllocator(const Profile& profile, const FrameNode& leaf) {
@@ -128,7 +127,7 @@ absl::Status ProcessSeries::Add(const ProfileFile& file) {
     bool known = suppressions_->Matches(node.name) || suppressions_->Matches(profile.strings[node.file]);
     for (const StringId object : node.objects) known = known || suppressions_->Matches(profile.strings[object]);
     suppressed.push_back(!suppressions_->empty() && known);
-    left_out.push_back(IsOfLibcHeaps(node.name) || (has_heap && IsOfAllocator(profile, node)));
+    left_out.push_back(IsLibcHeap(node.name) || (has_heap && IsOfAllocator(profile, node)));
   }
   const bool any_suppressed = std::ranges::find(suppressed, true) != suppressed.end();
   totals_.emplace_back(snapshot, Point());

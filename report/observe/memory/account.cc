@@ -8,6 +8,7 @@
 
 #include "report/base/base_name.h"
 #include "report/observe/memory/arenas.h"
+#include "report/observe/memory/libc_mappings.h"
 #include "report/observe/memory/table_reader.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr uint64_t kLargestGuard = uint64_t{64} << 10;  // below a thread's stack
 constexpr double kSigmas = 1.96;
-constexpr const char* kGlibc = "glibc";
+constexpr const char *kGlibc = "glibc", *kMusl = "musl";
 
 enum class Use {
   kAllocator,
@@ -238,7 +239,7 @@ class Account {
   }
 
   bool IsGlibcHeap(size_t i) const {
-    return account_.allocator_name != "jemalloc" &&
+    return account_.allocator_name != "jemalloc" && account_.allocator_name != kMusl &&
            (input_.mappings[i].name == "[heap]" || input_.arenas.contains(input_.mappings[i].start));
   }
 
@@ -261,6 +262,7 @@ class Account {
         if (BaseName(mapping.name).starts_with(file)) return std::string(name);
       }
     }
+    if (UsesMusl(input_.mappings)) return kMusl;
     for (const LiveBlock& block : input_.blocks) {
       if (has_glibc_heap) break;
       const auto mapping = MappingAt(block.address);

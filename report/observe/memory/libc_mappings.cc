@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/base/libc_names.h"
 #include "report/observe/memory/arenas.h"
 
 namespace holdfast {
@@ -26,9 +27,14 @@ std::vector<OwnRange> Outside(const MemoryMapping& mapping, const std::vector<Ow
 
 }  // namespace
 
+bool UsesMusl(const std::vector<MemoryMapping>& mappings) {
+  return std::any_of(mappings.begin(), mappings.end(),
+                     [](const MemoryMapping& mapping) { return IsFileOfMusl(mapping.name); });
+}
+
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,
                                      const std::set<uint64_t>& arenas) {
-  LibcRanges heap{.name = kGlibcHeap, .kind = MappingKind::kBrk};
+  LibcRanges heap{.name = UsesMusl(mappings) ? kMuslHeap : kGlibcHeap, .kind = MappingKind::kBrk};
   LibcRanges threads{.name = kGlibcArenas, .kind = MappingKind::kArena};
   for (const MemoryMapping& mapping : mappings) {
     LibcRanges* to = mapping.name == "[heap]" ? &heap : arenas.contains(mapping.start) ? &threads : nullptr;

@@ -1,4 +1,5 @@
-// Finds mappings that glibc makes for itself by calls that no wrapper sees: its heap and the arenas of its threads.
+// Finds mappings that the C library makes for its own malloc by calls that no wrapper sees: glibc's heap and the arenas
+// of its threads, and musl's heap.
 // Reads /proc/PID/maps and subtracts what the program has mapped itself.
 //
 // Sizes are those of writable memory: an arena reserves 64 MiB and makes it writable step by step. A large block that
@@ -21,9 +22,6 @@
 
 namespace holdfast {
 
-// The frame for these mappings, instead of a stack.
-inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]";
-
 // All mappings of one kind, without what the program has mapped: where they are.
 struct LibcRanges {
   const char* name;
@@ -31,6 +29,9 @@ struct LibcRanges {
   uint64_t mappings = 0;              // how many, not counting those that the program has mapped completely
   std::vector<OwnRange> ranges = {};  // by address
 };
+// Whether the process has mapped musl, and not glibc.
+bool UsesMusl(const std::vector<MemoryMapping>& mappings);
+
 // Return at most one element for each of the two kinds, none for a kind without mappings. LibcRangesOf has the addresses,
 // LibcMappingsOf only the number of mappings and the sum of their bytes. `own`: what the program has mapped, by address.
 // `arenas`: as in MapOfProcess.

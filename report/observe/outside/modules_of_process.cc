@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/libc_names.h"
 #include "report/names/elf/elf_file.h"
 #include "report/observe/table/headers_of_module.h"
 #include "report/observe/table/process_info.h"
@@ -83,7 +83,7 @@ void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo
 
 bool UsesMusl(const std::vector<ModuleInfo>& modules) {
   return std::any_of(modules.begin(), modules.end(),
-                     [](const ModuleInfo& module) { return BaseName(module.path).starts_with("ld-musl"); });
+                     [](const ModuleInfo& module) { return IsFileOfMusl(module.path); });
 }
 
 }  // namespace holdfast

@@ -21,7 +21,7 @@ void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo
 // The same from the addresses where first pages of files are mapped, with their paths.
 void AddModulesAt(const std::vector<std::pair<uint64_t, std::string>>& first_pages, const ProcessMemory& memory,
                   std::vector<ModuleInfo>* modules);
-// Returns whether the C library is musl, which is its own dynamic linker and is named by every executable.
+// Returns whether the C library is musl.
 bool UsesMusl(const std::vector<ModuleInfo>& modules);
 
 }  // namespace holdfast

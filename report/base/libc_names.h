@@ -1,0 +1,28 @@
+// Names of C libraries: the files of musl, and the frames of memory that a C library maps for its own malloc.
+#ifndef HOLDFAST_REPORT_BASE_LIBC_NAMES_H_
+#define HOLDFAST_REPORT_BASE_LIBC_NAMES_H_
+
+#include <string_view>
+
+#include "report/base/base_name.h"
+
+namespace holdfast {
+
+// The only frame of such memory, in place of a stack.
+inline constexpr char kGlibcHeap[] = "[glibc heap]", kGlibcArenas[] = "[glibc arenas]", kMuslHeap[] = "[musl heap]";
+
+inline bool IsLibcHeap(std::string_view frame) {
+  return frame == kGlibcHeap || frame == kGlibcArenas || frame == kMuslHeap;
+}
+
+// Whether this is the file of musl, which is one for the C library and the dynamic linker. Accepts the names in
+// /proc/PID/maps, also of a file that was replaced: "/usr/lib/x86_64-linux-musl/libc.so (deleted)".
+inline bool IsFileOfMusl(std::string_view path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so" ||
+         name.starts_with("libc.so ");
+}
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_BASE_LIBC_NAMES_H_
