@@ -2,6 +2,8 @@
 #include <sys/resource.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <sstream>
 
 #include "tests/support/profiled.h"
@@ -51,6 +53,18 @@ TEST_F(Cpu, IsThatOfEachFunctionAndOfShortThreads) {
   EXPECT_EQ(all.at("cpu"), all.at("samples") * 1'000'000);
   // Also counted: starting threads, and the last interval of each, which is drawn at random.
   EXPECT_NEAR(static_cast<double>(all.at("cpu")), total, 0.1 * total + 6 * 1e6 * std::sqrt(200)) << profile.Summary();
+}
+
+TEST_F(Cpu, OfASpinningThreadIsThatOfTheLock) {
+  const RunResult result = RunAs(Launch::kPreload, {"spins_for_lock"}, {{"cpu", "1000"}, {"lock-interval", "1ns"}});
+  ASSERT_TRUE(result.exited(0)) << result.Describe();
+  double spun_ns = 0;
+  ASSERT_EQ(sscanf(result.out.c_str(), "spun %lf", &spun_ns), 1) << result.Describe();
+  const RunResult locks = RunTool({"locks", "--format", "json", out()});
+  const size_t at = locks.out.find("\"call_cpu_ns\":");
+  ASSERT_NE(at, std::string::npos) << locks.Describe();
+  // The thread does nothing else. The first sample comes after a random part of a tick.
+  EXPECT_NEAR(atof(locks.out.c_str() + at + 14), spun_ns, 4 * kTickNs) << locks.Describe();
 }
 
 TEST_F(Cpu, IsNotSampledUnlessItIsRequested) {

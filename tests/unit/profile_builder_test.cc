@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "report/builder/written_locks.h"
+#include "report/builder/written_threads.h"
 #include "report/profile/pprof.h"
 #include "report/profile/typed_records.h"
 
@@ -140,6 +143,38 @@ TEST(ThreadsProfile, EndedThreadsAreNotAlive) {
   EXPECT_THAT(TypesOf(p), ElementsAre("created/count", "alive/count"));
   EXPECT_EQ(p.strings[p.default_sample_type], "alive");
   EXPECT_THAT(ValuesOf(p, 0), ElementsAre(9, 3));
+}
+
+TEST(ThreadTimesRecord, ManyThreadsBecomeSumsOfLikeNames) {
+  ThreadTimes times;
+  constexpr uint32_t kThreads = 5000;
+  double lived_ns = 0;
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    times.names.push_back((i % 2 == 0 ? "worker-" : "io-") + std::to_string(i));
+    ThreadTime one;
+    one.name = one.id = i;
+    one.lived_ns = one.ns[static_cast<int>(ThreadDoes::kCpu)] = 1000 + i;
+    lived_ns += one.lived_ns;
+    times.threads.push_back(one);
+  }
+  Profile profile;
+  AddThreadTimes(times, &profile);
+  const std::vector<record::ThreadTime>& written = profile.records().thread_times->thread;
+  EXPECT_LE(written.size(), 1024u);
+  uint64_t threads = 0;
+  int64_t lived = 0, cpu = 0;
+  std::set<std::string> sums;
+  for (const record::ThreadTime& one : written) {
+    threads += one.threads;
+    lived += one.lived_ns;
+    cpu += one.cpu_ns;
+    if (one.tid == 0 && one.threads > 1) sums.insert(one.name);
+  }
+  EXPECT_EQ(threads, kThreads);
+  EXPECT_EQ(lived, static_cast<int64_t>(lived_ns));
+  EXPECT_EQ(cpu, lived);
+  EXPECT_EQ(sums, (std::set<std::string>{"io-*", "worker-*"}));
+  EXPECT_EQ(written[0].name, "io-4999") << "the longest life";
 }
 
 TEST(ExceptionsProfile, AreKeptApartByTypeAndRethrow) {
