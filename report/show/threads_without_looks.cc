@@ -194,10 +194,14 @@ class Known {
   uint64_t unlisted_ = 0;
 };
 
-std::string LockOf(const KnownThreads& group) {
+// The lock that the threads waited for most, and its holder; "": none.
+std::pair<std::string, std::string> MostWaitedFor(const KnownThreads& group) {
   const auto most = std::ranges::max_element(group.locks, {}, [](const auto& lock) { return lock.second; });
-  if (most == group.locks.end()) return "";
-  const auto& [name, holder] = most->first;
+  return most != group.locks.end() ? most->first : std::pair<std::string, std::string>();
+}
+
+std::string LockOf(const KnownThreads& group) {
+  const auto [name, holder] = MostWaitedFor(group);
   return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
 }
 
@@ -208,9 +212,10 @@ std::string FirstSentence(const std::vector<KnownThreads>& groups, bool records_
   if (groups.empty() || groups[0].waited_ns <= 0) return records_waits ? "No thread waited for a lock" : "";
   const KnownThreads& most = groups[0];
   const bool several = most.threads > 1 || most.name.ends_with('*');
-  const std::string who = most.threads > 1 ? fmt::format("{} threads {}", most.threads, most.name)
-                          : several        ? fmt::format("Threads {}", most.name)
-                                           : fmt::format("Thread {}", most.name);
+  const std::string who = most.threads > 1            ? fmt::format("{} threads {}", most.threads, most.name)
+                          : most.name.ends_with("()") ? fmt::format("Threads that begin with {}", most.name)
+                          : several                   ? fmt::format("Threads {}", most.name)
+                                                      : fmt::format("Thread {}", most.name);
   return fmt::format("{} waited {} for locks, most for {}", who, FormatTimeNs(Nanoseconds(most.waited_ns)),
                      LockOf(most));
 }
@@ -233,6 +238,7 @@ TextTable KnownTable(std::vector<KnownThreads> groups, bool records_waits, uint6
                    {"waits", "waits", Column::kRight, 0, 2},
                    {"waited_ns", "for locks", Column::kRight, 0, 2},
                    {"lock", "waits most for", Column::kLeft, 0, 2, 0, true},
+                   {"holder", "", Column::kLeft, 0, 2},
                    {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
   if (const std::string sentence = FirstSentence(groups, records_waits); !sentence.empty()) {
     table.header.push_back(sentence);
@@ -248,13 +254,15 @@ TextTable KnownTable(std::vector<KnownThreads> groups, bool records_waits, uint6
   }
   const auto time = [](int64_t ns) { return Cell::Number(ns == 0 ? "-" : FormatTimeNs(ns), ns); };
   for (const KnownThreads& group : groups) {
+    const auto [lock, holder] = MostWaitedFor(group);
     table.rows.push_back(
         {{Cell::Text(group.name), Cell::Number(group.tid != 0 ? fmt::format("{}", group.tid) : "-", group.tid),
           Cell::Number(group.threads != 0 ? fmt::format("{}", group.threads) : "-",
                        static_cast<int64_t>(group.threads)),
           time(group.lived_ns), time(group.cpu_ns), time(group.runnable_ns),
           Cell::Real(group.waits > 0 ? fmt::format("{:.0f}", group.waits) : "-", group.waits),
-          time(Nanoseconds(group.waited_ns)), Cell::Text(LockOf(group)), Cell::Text(group.program)},
+          time(Nanoseconds(group.waited_ns)), Cell::Text(LockOf(group), lock), Cell::Text(holder),
+          Cell::Text(group.program)},
          everything > 0 ? group.waited_ns / everything : 0});
   }
   return table;

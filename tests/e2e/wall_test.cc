@@ -1,5 +1,6 @@
 // Where the time of each thread goes, from looks from outside: what is exact, and that every part has its state, its stack,
 // its lock and its holder.
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -126,7 +127,12 @@ TEST_F(Wall, StatesAddUpToTheLifetimeAndAreThoseOfTheFunctions) {
 TEST_F(Wall, OnOneCpuTheWaitForItIsShown) {
   const auto is_seen = [](const Decoded& profile) { return SumOf(profile, "worker-", "runnable") > 20e6; };
   const auto pin = [](pid_t pid) {
-    EXPECT_TRUE(Execute({.argv = {"taskset", "-a", "-p", "1", std::to_string(pid)}}).exited(0));
+    cpu_set_t allowed;
+    ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+    const RunResult pinned = Execute({.argv = {"taskset", "-a", "-c", "-p", std::to_string(cpu), std::to_string(pid)}});
+    EXPECT_TRUE(pinned.exited(0)) << pinned.Describe();
   };
   const RunResult result = RunUntil(is_seen, pin);
   ASSERT_TRUE(result.exited(0)) << result.Describe();
@@ -252,6 +258,7 @@ TEST_F(Wall, WithoutItThreadsHaveNamesLifetimesAndWaitsForLocks) {
   const RunResult each = RunTool({"threads", "--each", "--json", out()});
   EXPECT_THAT(each.out, HasSubstr("\"worker-2\""));
   EXPECT_THAT(each.out, HasSubstr("\"not_recorded\""));
+  EXPECT_THAT(each.out, HasSubstr("\"holder\": \"Evict\""));
   running.Write("\n");
   ASSERT_TRUE(running.Wait().exited(0));
   ASSERT_TRUE(Settled());
