@@ -58,6 +58,7 @@ bool ConcernsMappings() {
                                            "Resident.",
                                            "Consumers.",
                                            "GrowingPrograms.",
+                                           "Ways/PoolUsers.",
                                            "Snapshots.FilesAreNamedForProgramProcessAndKind",
                                            "BothWays/OptionsIn.SnapshotEveryZeroWritesOnlyAtTheEnd"};
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
