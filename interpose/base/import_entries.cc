@@ -156,7 +156,10 @@ void VisitEntries(const ImportingObject& object,
       const auto symbol = static_cast<uint32_t>(ELF64_R_SYM(relocation.r_info));
       auto* entry = reinterpret_cast<uintptr_t*>(object.map->l_addr + relocation.r_offset);
       if (reinterpret_cast<uintptr_t>(entry) % sizeof *entry != 0) continue;
-      visit(object, {entry, object.names + object.symbols[symbol].st_name, is_data ? 0 : symbol}, given);
+      // Only slots for calls are bound late. Another slot that leads into its own object has the address of a stub there,
+      // because the program compares such pointers. The stub's slot for calls leads to us.
+      const uint32_t unbound = type == kCallSlot ? symbol : 0;
+      visit(object, {entry, object.names + object.symbols[symbol].st_name, unbound}, given);
     }
   }
 }
