@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -322,7 +323,14 @@ class Checker {
   }
 
   void Threads() {
-    const absl::StatusOr<std::unique_ptr<ProcessCode>> code = ProcessCode::Read(pid_);
+    absl::StatusOr<std::unique_ptr<ProcessCode>> code = ProcessCode::Read(pid_);
+    // A program that has just begun has not mapped its libraries yet.
+    constexpr int kLooks = 20;
+    for (int i = 0; i < kLooks && !code.ok(); ++i) {
+      constexpr timespec kPause = {0, 5'000'000};
+      nanosleep(&kPause, nullptr);
+      code = ProcessCode::Read(pid_);
+    }
     if (!code.ok()) return Refuse("threads", std::string(code.status().message()));
     const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code->get());
     if (choices.empty() || !choices[0].why.empty()) {

@@ -27,6 +27,8 @@ namespace {
 constexpr int kStopPatienceMs = 100;
 // For so long only threads are stopped that lose nothing by it.
 constexpr int64_t kHarmlessMs = 300;
+// A program that has just begun has not mapped its libraries yet. A guess, for a busy machine.
+constexpr int64_t kLoadsWithinUs = 100'000;
 
 int64_t CallerNowUs() {
   timespec now{};
@@ -67,7 +69,13 @@ class Caller {
         code_ = ProcessCode::Read(pid_);
         files_ = std::move(files);
       }
-      if (!code_.ok()) return code_.status();
+      if (!code_.ok()) {
+        if (CallerNowUs() - begun_us_ > kLoadsWithinUs) return code_.status();
+        files_.clear();
+        constexpr timespec kLittle = {0, 5'000'000};
+        nanosleep(&kLittle, nullptr);
+        continue;
+      }
       const bool is_patient = CallerNowUs() - begun_us_ < kHarmlessMs * 1000;
       const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code_->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");

@@ -192,77 +192,78 @@ class FilterRun {
   uint32_t steps_ = 0;
 };
 
-// The calls of dlopen, of the thread that makes it, and of the library. docs/limitations.md lists those of the library. It
-// starts no exporter in a process with a filter.
 constexpr uint64_t kRead = PROT_READ, kReadWrite = PROT_READ | PROT_WRITE, kReadExecute = PROT_READ | PROT_EXEC;
 #define HOLDFAST_CALL(name, needed) \
   {                                 \
 #name, SYS_##name, needed, {}   \
   }
-const FilteredCall kCausedCalls[] = {
-    {"mmap", SYS_mmap, true, {{{}, {}, kReadExecute, MAP_PRIVATE | MAP_ANONYMOUS}}},
-    {"mmap", SYS_mmap, true, {{{}, {}, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS}}},
-    {"mmap", SYS_mmap, true, {{{}, {}, kRead}}},
-    {"mmap", SYS_mmap, true, {{{}, {}, kReadExecute, MAP_PRIVATE | MAP_DENYWRITE}}},
-    {"mmap", SYS_mmap, true, {{{}, {}, kReadExecute, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE}}},
-    {"mmap", SYS_mmap, true, {{{}, {}, kReadWrite}}},
-    {"mmap", SYS_mmap, true, {{{}, {}, PROT_NONE}}},
-    {"mprotect", SYS_mprotect, true, {{{}, {}, kRead}}},
-    {"mprotect", SYS_mprotect, true, {{{}, {}, kReadWrite}}},
-    {"mprotect", SYS_mprotect, true, {{{}, {}, PROT_NONE}}},
-    {"close", SYS_close, true, {}},
-    {"ftruncate", SYS_ftruncate, true, {}},
-    {"memfd_create", SYS_memfd_create, true, {}},
-    {"munmap", SYS_munmap, true, {}},
-    {"newfstatat", SYS_newfstatat, true, {}},
-    {"openat", SYS_openat, true, {}},
-    {"ppoll", SYS_ppoll, true, {}},
-    {"read", SYS_read, true, {}},
-    {"renameat", SYS_renameat, true, {}},
-    {"rt_sigreturn", SYS_rt_sigreturn, true, {}},
-    {"write", SYS_write, true, {}},
-    HOLDFAST_CALL(brk, false),
-    HOLDFAST_CALL(clock_gettime, false),
-    HOLDFAST_CALL(faccessat, false),
-    HOLDFAST_CALL(fallocate, false),
-    HOLDFAST_CALL(fchmod, false),
-    HOLDFAST_CALL(fchmodat, false),
-    HOLDFAST_CALL(fchown, false),
-    HOLDFAST_CALL(flock, false),
-    HOLDFAST_CALL(fstat, false),
-    HOLDFAST_CALL(futex, false),
-    HOLDFAST_CALL(getcwd, false),
-    HOLDFAST_CALL(getdents64, false),
-    HOLDFAST_CALL(geteuid, false),
-    HOLDFAST_CALL(getpid, false),
-    HOLDFAST_CALL(getppid, false),
-    HOLDFAST_CALL(getrandom, false),
-    HOLDFAST_CALL(getresuid, false),
-    HOLDFAST_CALL(gettid, false),
-    HOLDFAST_CALL(lseek, false),
-    HOLDFAST_CALL(madvise, false),
-    HOLDFAST_CALL(mkdirat, false),
-    HOLDFAST_CALL(mremap, false),
-    HOLDFAST_CALL(munlock, false),
-    HOLDFAST_CALL(nanosleep, false),
-    HOLDFAST_CALL(prctl, false),
-    HOLDFAST_CALL(pread64, false),
-    HOLDFAST_CALL(prlimit64, false),
-    HOLDFAST_CALL(process_vm_readv, false),
-    HOLDFAST_CALL(pwrite64, false),
-    HOLDFAST_CALL(readlink, false),
-    HOLDFAST_CALL(restart_syscall, false),
-    HOLDFAST_CALL(rt_sigaction, false),
-    HOLDFAST_CALL(rt_sigprocmask, false),
-    HOLDFAST_CALL(sched_yield, false),
-    HOLDFAST_CALL(shmctl, false),
-    HOLDFAST_CALL(sigaltstack, false),
-    HOLDFAST_CALL(statfs, false),
-    HOLDFAST_CALL(tgkill, false),
-    HOLDFAST_CALL(uname, false),
-    HOLDFAST_CALL(unlinkat, false),
-    HOLDFAST_CALL(utimensat, false),
-};
+const std::vector<FilteredCall>& AllCausedCalls() {
+  static const auto& calls = *new std::vector<FilteredCall>{
+      {"mmap", SYS_mmap, true, {{{}, {}, kReadExecute, MAP_PRIVATE | MAP_ANONYMOUS}}},
+      {"mmap", SYS_mmap, true, {{{}, {}, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS}}},
+      {"mmap", SYS_mmap, true, {{{}, {}, kRead}}},
+      {"mmap", SYS_mmap, true, {{{}, {}, kReadExecute, MAP_PRIVATE | MAP_DENYWRITE}}},
+      {"mmap", SYS_mmap, true, {{{}, {}, kReadExecute, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE}}},
+      {"mmap", SYS_mmap, true, {{{}, {}, kReadWrite}}},
+      {"mmap", SYS_mmap, true, {{{}, {}, PROT_NONE}}},
+      {"mprotect", SYS_mprotect, true, {{{}, {}, kRead}}},
+      {"mprotect", SYS_mprotect, true, {{{}, {}, kReadWrite}}},
+      {"mprotect", SYS_mprotect, true, {{{}, {}, PROT_NONE}}},
+      {"close", SYS_close, true, {}},
+      {"ftruncate", SYS_ftruncate, true, {}},
+      {"memfd_create", SYS_memfd_create, true, {}},
+      {"munmap", SYS_munmap, true, {}},
+      {"newfstatat", SYS_newfstatat, true, {}},
+      {"openat", SYS_openat, true, {}},
+      {"ppoll", SYS_ppoll, true, {}},
+      {"read", SYS_read, true, {}},
+      {"renameat", SYS_renameat, true, {}},
+      {"rt_sigreturn", SYS_rt_sigreturn, true, {}},
+      {"write", SYS_write, true, {}},
+      HOLDFAST_CALL(brk, false),
+      HOLDFAST_CALL(clock_gettime, false),
+      HOLDFAST_CALL(faccessat, false),
+      HOLDFAST_CALL(fallocate, false),
+      HOLDFAST_CALL(fchmod, false),
+      HOLDFAST_CALL(fchmodat, false),
+      HOLDFAST_CALL(fchown, false),
+      HOLDFAST_CALL(flock, false),
+      HOLDFAST_CALL(fstat, false),
+      HOLDFAST_CALL(futex, false),
+      HOLDFAST_CALL(getcwd, false),
+      HOLDFAST_CALL(getdents64, false),
+      HOLDFAST_CALL(geteuid, false),
+      HOLDFAST_CALL(getpid, false),
+      HOLDFAST_CALL(getppid, false),
+      HOLDFAST_CALL(getrandom, false),
+      HOLDFAST_CALL(getresuid, false),
+      HOLDFAST_CALL(gettid, false),
+      HOLDFAST_CALL(lseek, false),
+      HOLDFAST_CALL(madvise, false),
+      HOLDFAST_CALL(mkdirat, false),
+      HOLDFAST_CALL(mremap, false),
+      HOLDFAST_CALL(munlock, false),
+      HOLDFAST_CALL(nanosleep, false),
+      HOLDFAST_CALL(prctl, false),
+      HOLDFAST_CALL(pread64, false),
+      HOLDFAST_CALL(prlimit64, false),
+      HOLDFAST_CALL(process_vm_readv, false),
+      HOLDFAST_CALL(pwrite64, false),
+      HOLDFAST_CALL(readlink, false),
+      HOLDFAST_CALL(restart_syscall, false),
+      HOLDFAST_CALL(rt_sigaction, false),
+      HOLDFAST_CALL(rt_sigprocmask, false),
+      HOLDFAST_CALL(sched_yield, false),
+      HOLDFAST_CALL(shmctl, false),
+      HOLDFAST_CALL(sigaltstack, false),
+      HOLDFAST_CALL(statfs, false),
+      HOLDFAST_CALL(tgkill, false),
+      HOLDFAST_CALL(uname, false),
+      HOLDFAST_CALL(unlinkat, false),
+      HOLDFAST_CALL(utimensat, false),
+  };
+  return calls;
+}
 #undef HOLDFAST_CALL
 
 #endif
@@ -301,6 +302,15 @@ std::string FieldOfThread(pid_t pid, pid_t thread, const char* field) {
 
 }  // namespace
 
+const std::vector<FilteredCall>& CausedCalls() {
+#if defined(__x86_64__)
+  return AllCausedCalls();
+#else
+  static const auto& none = *new std::vector<FilteredCall>;
+  return none;
+#endif
+}
+
 FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredCall& call) {
   FilterEffect worst = FilterEffect::kAllowed;
 #if defined(__x86_64__)
@@ -313,7 +323,7 @@ FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredC
 
 std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters) {
 #if defined(__x86_64__)
-  for (const FilteredCall& call : kCausedCalls) {
+  for (const FilteredCall& call : CausedCalls()) {
     const FilterEffect effect = EffectOf(filters, call);
     if (effect == FilterEffect::kFatal)
       return fmt::format("has a seccomp filter that may end it at a call of {}, which the library makes", call.name);

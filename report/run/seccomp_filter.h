@@ -35,6 +35,10 @@ struct FilteredCall {
   std::array<std::optional<uint64_t>, 6> arguments = {};  // nothing: any value
 };
 
+// The calls of dlopen, of the thread that makes it, and of the library, which starts no exporter in a process with a filter.
+// docs/limitations.md lists those of the library; a test compares.
+const std::vector<FilteredCall>& CausedCalls();
+
 // The worst effect that the filters together may have on the call.
 FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredCall& call);
 

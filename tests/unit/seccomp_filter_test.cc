@@ -6,6 +6,10 @@
 #include <sys/syscall.h>
 
 #include <cstddef>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,6 +52,31 @@ TEST(SeccompFilter, AnArgumentThatIsKnownDecides) {
   EXPECT_EQ(EffectOf(kills, unknown), FilterEffect::kFatal);
   EXPECT_EQ(EffectOf({NoWritableCode(SECCOMP_RET_ERRNO | 1)}, unknown), FilterEffect::kDenied);
   EXPECT_EQ(WhyFiltersForbid(kills), "");
+}
+
+// The calls of the library in this row of docs/limitations.md.
+std::vector<std::string> CallsInRow(const std::string& row) {
+  std::ifstream file(std::string(HOLDFAST_SOURCE) + "/docs/limitations.md");
+  std::vector<std::string> calls;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| " + row)) continue;
+    const size_t second = line.find("| `", 1);
+    for (size_t at = line.find('`', second); at != std::string::npos;) {
+      const size_t end = line.find('`', at + 1);
+      calls.push_back(line.substr(at + 1, end - at - 1));
+      at = line.find('`', end + 1);
+    }
+  }
+  return calls;
+}
+
+TEST(SeccompFilter, EveryCallOfTheLibraryIsEvaluated) {
+  std::set<std::string> evaluated = {"clone", "exit_group", "wait4"};  // only the start of an exporter makes these
+  for (const FilteredCall& call : CausedCalls()) evaluated.insert(call.name);
+  for (const char* row : {"the library, in the program", "after `shmat`", "seldom", "when root becomes another user"}) {
+    EXPECT_FALSE(CallsInRow(row).empty()) << row;
+    for (const std::string& call : CallsInRow(row)) EXPECT_TRUE(evaluated.contains(call)) << call;
+  }
 }
 
 TEST(SeccompFilter, OneOfSeveralIsEnough) {
