@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,11 +55,15 @@ absl::StatusOr<std::unique_ptr<CoreAddressSpace>> CoreAddressSpace::Open(FileDes
 
 absl::Status CoreAddressSpace::ReadHeaders() {
   Elf64_Ehdr head;
-  constexpr unsigned char kZstd[] = {0x28, 0xb5, 0x2f, 0xfd}, kLz4[] = {0x04, 0x22, 0x4d, 0x18};
-  char magic[4] = {};
+  // zstd, lz4, gzip, xz, bzip2
+  constexpr std::string_view kCompressed[] = {"\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18", "\x1f\x8b", "\3757zXZ", "BZh"};
+  char magic[5] = {};
   if (!ReadAt(file_, 0, magic, sizeof magic)) return absl::InvalidArgumentError("is no core file");
-  if (memcmp(magic, kZstd, 4) == 0 || memcmp(magic, kLz4, 4) == 0) {
-    return absl::InvalidArgumentError("is compressed. Unpack it first: coredumpctl dump -o core, zstd -d or lz4 -d");
+  const std::string_view first(magic, sizeof magic);
+  if (std::any_of(std::begin(kCompressed), std::end(kCompressed),
+                  [&](std::string_view magic_of) { return first.starts_with(magic_of); })) {
+    return absl::InvalidArgumentError(
+        "is compressed. Unpack it first: coredumpctl dump -o core, zstd -d, lz4 -d, gzip -d, xz -d or bzip2 -d");
   }
   if (!ReadAt(file_, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
     return absl::InvalidArgumentError("is neither a process id nor a core file");
