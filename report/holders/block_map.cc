@@ -8,6 +8,31 @@ namespace {
 
 constexpr int kNear = 4;  // words to look at one by one; large blocks have more
 
+// std::popcount without the call of a library function, which x86-64 needs without its newer instructions.
+uint32_t OnesIn(uint64_t word) {
+  word -= word >> 1 & 0x5555555555555555;
+  word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
+  return static_cast<uint32_t>(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+
+// Returns the last place of ascending `ranks` with a value of at most `index`. The first rank is 0. Blocks are usually spread
+// evenly, so the search begins near the place where they would be then.
+size_t RankPlaceOf(const std::vector<uint32_t>& ranks, uint32_t index, uint32_t count) {
+  size_t low = 0, high = ranks.size();  // ranks[low] <= index, and ranks[high] > index or high is the end
+  const size_t guess = static_cast<size_t>(uint64_t{index} * ranks.size() / std::max(count, index + 1));
+  for (size_t step = 1, at = guess; low < at && at < high; step *= 4) {
+    if (ranks[at] <= index) {
+      low = at;
+      at += step;
+    } else {
+      high = at;
+      at -= std::min(at, step);
+    }
+  }
+  const auto begin = ranks.begin() + static_cast<ptrdiff_t>(low), end = ranks.begin() + static_cast<ptrdiff_t>(high);
+  return static_cast<size_t>(std::upper_bound(begin, end, index) - ranks.begin()) - 1;
+}
+
 }  // namespace
 
 void BlockMap::AddHeap(MemoryRange range, uint64_t tail, uint64_t single) {
@@ -54,7 +79,7 @@ void BlockMap::Number() {
     heap.ranks.assign((heap.starts.size() + kRanked - 1) / kRanked, 0);
     for (size_t i = 0; i < heap.starts.size(); ++i) {
       if (i % kRanked == 0) heap.ranks[i / kRanked] = heap.count;
-      heap.count += static_cast<uint32_t>(std::popcount(heap.starts[i]));
+      heap.count += OnesIn(heap.starts[i]);
     }
     number += heap.count;
   }
@@ -75,10 +100,10 @@ const BlockMap::Heap* BlockMap::HeapAfter(uint64_t address) const {
 }
 
 uint64_t BlockMap::StartOf(const Heap& heap, uint32_t index) {
-  const auto rank = std::upper_bound(heap.ranks.begin(), heap.ranks.end(), index);
-  uint64_t word = static_cast<uint64_t>(rank - heap.ranks.begin() - 1) * kRanked;
-  index -= *std::prev(rank);
-  for (uint32_t here; index >= (here = static_cast<uint32_t>(std::popcount(heap.starts[word]))); ++word) index -= here;
+  const size_t place = RankPlaceOf(heap.ranks, index, heap.count);
+  uint64_t word = place * kRanked;
+  index -= heap.ranks[place];
+  for (uint32_t here; index >= (here = OnesIn(heap.starts[word])); ++word) index -= here;
   uint64_t bits = heap.starts[word];
   for (; index > 0; --index) bits &= bits - 1;
   return heap.range.start + (word * 64 + static_cast<uint64_t>(std::countr_zero(bits))) * kGrain;
@@ -110,9 +135,8 @@ BlockMap::Block BlockMap::Find(uint64_t address) const {
   uint64_t word = bit / 64;
   uint64_t bits = heap->starts[word] & (~uint64_t{0} >> (63 - bit % 64));
   uint32_t before = heap->ranks[word / kRanked];
-  for (uint64_t i = word / kRanked * kRanked; i < word; ++i)
-    before += static_cast<uint32_t>(std::popcount(heap->starts[i]));
-  before += static_cast<uint32_t>(std::popcount(bits));
+  for (uint64_t i = word / kRanked * kRanked; i < word; ++i) before += OnesIn(heap->starts[i]);
+  before += OnesIn(bits);
   if (before == 0) return {};
   for (int i = 0; i < kNear && bits == 0 && word > 0; ++i) bits = heap->starts[--word];
   const uint64_t start =
@@ -137,9 +161,8 @@ uint32_t BlockMap::FirstFrom(const Heap& heap, uint64_t address) {
   const uint64_t bit = (address - heap.range.start + kGrain - 1) / kGrain, word = bit / 64;
   if (word >= heap.starts.size()) return heap.first + heap.count;
   uint32_t number = heap.first + heap.ranks[word / kRanked];
-  for (uint64_t i = word / kRanked * kRanked; i < word; ++i)
-    number += static_cast<uint32_t>(std::popcount(heap.starts[i]));
-  return number + static_cast<uint32_t>(std::popcount(heap.starts[word] & ~(~uint64_t{0} << bit % 64)));
+  for (uint64_t i = word / kRanked * kRanked; i < word; ++i) number += OnesIn(heap.starts[i]);
+  return number + OnesIn(heap.starts[word] & ~(~uint64_t{0} << bit % 64));
 }
 
 void BlockMap::MarkUnused(uint64_t start) {
