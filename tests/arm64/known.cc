@@ -1,6 +1,6 @@
 // A program with known sums for scripts/arm64: 1,000 blocks of 1,000 bytes below Outer, 300 of 200 by new, 100 exceptions, a
 // block of 3,000 in a signal handler that interrupts a function without a frame, one of 5,000 in a child, one of 7,000 in an
-// inlined function, and one of 9,000 by a tail call.
+// inlined function, one of 9,000 by a tail call, and one of 11,000 from another allocator (own_names.cc).
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <stdexcept>
+
+extern "C" void* mi_malloc(size_t bytes);
 
 namespace {
 
@@ -41,6 +43,7 @@ __attribute__((always_inline)) inline void* Inlined() {
 __attribute__((noinline)) void HasInlined() { Keep(Inlined()); }
 __attribute__((noinline)) void* LeavesByJump(size_t size) { return malloc(size); }
 __attribute__((noinline)) void CallsOneThatLeaves() { Keep(LeavesByJump(9000)); }
+__attribute__((noinline)) void FromAnother() { Keep(mi_malloc(11000)); }
 void OnFault(int, siginfo_t*, void* context) {
   Keep(malloc(3000));
   static_cast<ucontext_t*>(context)->uc_mcontext.pc += 4;
@@ -59,6 +62,7 @@ int main() {
   Catch();
   HasInlined();
   CallsOneThatLeaves();
+  FromAnother();
   Fault(nowhere);
   const pid_t child = fork();
   if (child == 0) {
