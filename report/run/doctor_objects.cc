@@ -154,6 +154,15 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
   return linked.is_redirected;
 }
 
+// The executable's own functions come before every preloaded library's.
+void DescribeMappings(const std::vector<Object>& objects, Findings* findings) {
+  if (objects.empty() || !objects[0].file.defines.contains("mmap")) return;
+  findings->Note(
+      "mappings",
+      fmt::format("{} defines mmap itself, as tcmalloc of gperftools does: calls of it are not in map profiles",
+                  BaseName(objects[0].path)));
+}
+
 void DescribeRuntime(const std::vector<Object>& objects, Findings* findings) {
   for (const Object& object : objects) {
     for (const Runtime& runtime : kRuntimes) {
@@ -322,6 +331,7 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   });
   if (libc != objects.end()) DescribeLibc(root + libc->path, findings);
   const bool is_redirected = DescribeAllocator(objects, root, allocator_is_described, findings);
+  DescribeMappings(objects, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
   DescribeExceptions(objects, findings);

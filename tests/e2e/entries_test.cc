@@ -340,6 +340,8 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
     EXPECT_THAT(r.out, HasSubstr("functions of the executable's allocator are redirected at their entry"));
     EXPECT_EQ(r.out.find("direct calls of the allocator's other functions") == std::string::npos, knows) << r.out;
     EXPECT_THAT(r.out, HasSubstr("expected: up to +12 instructions for malloc and free"));
+    // The executable's mmap is called instead of the library's.
+    EXPECT_EQ(r.out.find("defines mmap itself") != std::string::npos, std::string(GetParam()) == "tcmalloc") << r.out;
   }
 }
 
