@@ -37,8 +37,8 @@ struct PagemapScan {
 inline PagemapScan ScanPagemap(int pagemap, uint64_t start, uint64_t end, uint64_t categories,
                                std::span<ScannedPages> found, uint64_t max_pages = 0, uint64_t also_reported = 0) {
   struct Arguments {
-    uint64_t size, flags, start, end, walk_end, regions, regions_length, max_pages;
-    uint64_t inverted, must_have, any_of, reported;
+    uint64_t size = 0, flags = 0, start = 0, end = 0, walk_end = 0, regions = 0, regions_length = 0, max_pages = 0;
+    uint64_t inverted = 0, must_have = 0, any_of = 0, reported = 0;
   };
   Arguments scan = {.size = sizeof scan,
                     .start = start,

@@ -17,7 +17,7 @@ struct RowSums {
 
 struct HeapMoment {
   int64_t elapsed_ns = 0;  // since the process began, as TableSnapshot::elapsed_ns
-  std::vector<RowSums> rows;
+  std::vector<RowSums> rows = {};
 };
 
 }  // namespace holdfast
