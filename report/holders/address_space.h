@@ -144,7 +144,8 @@ void ForEachPiece(AddressSpace* space, uint64_t from, uint64_t end, const Visit&
   while (from < end) {
     const MemoryRange run = space->PopulatedRun(from, end);
     if (run.start >= run.end) return;
-    for (uint64_t at = run.start; at < run.end;) {
+    // A run of a core file may begin and end within a word.
+    for (uint64_t at = (run.start + 7) & ~uint64_t{7}; at < run.end;) {
       if (space->IsEnding()) return;
       const uint64_t bytes = std::min(kPiece, run.end - at);
       if (space->Read(at, words.data(), bytes)) {
@@ -159,7 +160,7 @@ void ForEachPiece(AddressSpace* space, uint64_t from, uint64_t end, const Visit&
       }
       at += bytes;
     }
-    from = run.end;
+    from = (run.end + 7) & ~uint64_t{7};
   }
 }
 

@@ -397,9 +397,11 @@ MemoryRange CoreAddressSpace::PopulatedRun(uint64_t from, uint64_t end) {
     const auto data = std::partition_point(data_runs_.begin(), data_runs_.end(),
                                            [&](const MemoryRange& one) { return one.end <= place; });
     if (data == data_runs_.end() || data->start >= last) continue;
-    const uint64_t skipped = (std::max(data->start, place) - place) & ~uint64_t{7};
-    const MemoryRange run{start + skipped,
-                          std::min(end, segment->range.start + (std::min(data->end, last) - segment->offset))};
+    // Holes begin and end at blocks of the file, which may be within words of the process: gcore places memory anywhere in
+    // the file. Holes are zeros, so these words can be read.
+    const auto address_of = [&](uint64_t in_file) { return segment->range.start + (in_file - segment->offset); };
+    const MemoryRange run{std::max(start, address_of(std::max(data->start, place)) & ~uint64_t{7}),
+                          std::min({end, (address_of(data->end) + 7) & ~uint64_t{7}, address_of(last)})};
     if (run.start < run.end) return run;
     if (run.start >= end) break;
   }

@@ -928,6 +928,31 @@ TEST(CoreAddressSpace, HolesAreSearchedOnce) {
   EXPECT_EQ((*space)->PopulatedRun(kStart + kData, kStart + kData + kHole).start, kStart + kData + kHole);
 }
 
+// gcore places memory anywhere in the file, so holes may begin and end within words of the process.
+TEST(CoreAddressSpace, HolesMayBeginWithinWords) {
+  constexpr uint64_t kStart = 0x100000, kData = 64 << 10, kHole = 256 << 10, kBytes = 2 * (kData + kHole) + kData;
+  for (const uint64_t shift : {0, 4}) {
+    MadeCore core;
+    core.Add(kStart, kBytes, PF_R | PF_W, std::string(kBytes, 'd'));
+    FileDescriptor file = FileInMemory(core.Bytes(kData + shift));
+    for (const uint64_t hole : {2 * kData, 3 * kData + kHole})
+      ASSERT_EQ(fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(hole), kHole), 0);
+    std::vector<uint64_t> expected(kBytes / 8);
+    ASSERT_EQ(pread(file.get(), expected.data(), kBytes, kData + shift), static_cast<ssize_t>(kBytes));
+    const auto space = CoreAddressSpace::Open(std::move(file));
+    ASSERT_TRUE(space.ok()) << space.status();
+    std::vector<uint64_t> words(kBytes / 8);  // holes are zeros
+    uint64_t visited = 0;
+    ForEachPiece(space->get(), kStart, kStart + kBytes, [&](uint64_t at, std::span<const uint64_t> piece) {
+      ASSERT_EQ(at % 8, 0u);
+      std::copy(piece.begin(), piece.end(), words.begin() + static_cast<ptrdiff_t>((at - kStart) / 8));
+      visited += piece.size();
+    });
+    EXPECT_EQ(words, expected) << shift;
+    EXPECT_LE(visited, (3 * kData + 16) / 8);
+  }
+}
+
 TEST(HolderScan, EndsEarlyOnRequest) {
   // Requests the end when the heap is read for the first time, and counts what is read afterwards.
   class Space : public MadeAddressSpace {
