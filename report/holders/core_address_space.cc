@@ -275,9 +275,9 @@ void CoreAddressSpace::AddLeftOutFiles() {
     MemoryMapping mapping;
     mapping.name = file.path;
     const uint32_t rights = PF_R | (IsMemoryFile(mapping) ? PF_W : 0);
-    auto next = std::partition_point(segments_.begin(), segments_.end(),
-                                     [&](const Segment& one) { return one.range.end <= file.range.start; });
     uint64_t from = std::max(done, file.range.start);
+    auto next = std::partition_point(segments_.begin(), segments_.end(),
+                                     [&](const Segment& one) { return one.range.end <= from; });
     for (const uint64_t end = std::min(file.range.end, kUserEnd); from < end;) {
       const bool is_last = next == segments_.end() || next->range.start >= end;
       const uint64_t stop = is_last ? end : next->range.start;

@@ -953,6 +953,22 @@ TEST(CoreAddressSpace, HolesMayBeginWithinWords) {
   }
 }
 
+// A core may claim as many mappings as fit into its notes.
+TEST(CoreAddressSpace, OverlappingFilesAreOneMapping) {
+  constexpr uint64_t kStart = 0x10000;
+  MadeCore core;
+  for (uint64_t i = 0; i < 8; i += 2) core.Add(kStart + i * kSmallestPage, kSmallestPage, PF_R, "");
+  for (uint64_t i = 0; i < 8; ++i) core.AddFile(kStart + i, kStart + 8 * kSmallestPage + i, 0, "/lib/x.so");
+  const auto space = CoreAddressSpace::Open(FileInMemory(core.Bytes()));
+  ASSERT_TRUE(space.ok()) << space.status();
+  uint64_t at = kStart;
+  for (const MemoryMapping& mapping : (*space)->mappings()) {
+    EXPECT_EQ(mapping.start, at);
+    at = mapping.end;
+  }
+  EXPECT_EQ(at, kStart + 8 * kSmallestPage + 7);
+}
+
 TEST(HolderScan, EndsEarlyOnRequest) {
   // Requests the end when the heap is read for the first time, and counts what is read afterwards.
   class Space : public MadeAddressSpace {
