@@ -351,6 +351,7 @@ class GlibcBlocks::Walk {
     std::vector<MemoryRange> rest;
     uint64_t from = mapping.start;
     for (uint64_t at = (mapping.start + kArenaHeap - 1) / kArenaHeap * kArenaHeap; at < mapping.end && at >= from;) {
+      if (space_.IsEnding()) return;
       const MemoryRange run = space_.PopulatedRun(at, mapping.end);
       if (run.start > at) {
         at = (run.start + kArenaHeap - 1) / kArenaHeap * kArenaHeap;
@@ -394,7 +395,7 @@ class GlibcBlocks::Walk {
   // other memory may look like one of them by chance.
   void FindMappedChunks(const MemoryRange& range) {
     uint64_t at = AddChain(range.start, ChainEnd(range.start, range.end));
-    while (at < range.end) {
+    while (at < range.end && !space_.IsEnding()) {
       const MemoryRange run = space_.PopulatedRun(at, range.end);
       if (run.start >= range.end) return;
       at = run.start / kSmallestPage * kSmallestPage;

@@ -969,6 +969,32 @@ TEST(CoreAddressSpace, OverlappingFilesAreOneMapping) {
   EXPECT_EQ(at, kStart + 8 * kSmallestPage + 7);
 }
 
+// A mapping of many pages that contain no heap.
+TEST(GlibcBlocks, TheSearchForLargeBlocksEndsOnRequest) {
+  constexpr uint64_t kMapping = 0x20000000, kBytes = uint64_t{1} << 30;
+  class Space : public MadeHeap {
+   public:
+    using MadeHeap::MadeHeap;
+    MemoryRange PopulatedRun(uint64_t from, uint64_t end) override {
+      if (from < kMapping || from >= kMapping + kBytes) return MadeHeap::PopulatedRun(from, end);
+      if (++searches_ == 1000) stop.request_stop();
+      return {from, end};
+    }
+    uint64_t searches() const { return searches_; }
+    std::stop_source stop;
+
+   private:
+    uint64_t searches_ = 0;
+  };
+  Space space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  space.Add(kMapping, kMapping + kBytes, "", "");
+  space.EndOn(space.stop.get_token());
+  space.Blocks();
+  EXPECT_TRUE(space.stop.stop_requested());
+  EXPECT_LT(space.searches(), 2000u);
+}
+
 TEST(HolderScan, EndsEarlyOnRequest) {
   // Requests the end when the heap is read for the first time, and counts what is read afterwards.
   class Space : public MadeAddressSpace {
