@@ -17,8 +17,6 @@ constexpr uint64_t kRedZone = 128;  // functions may use this much below the sta
 constexpr uint64_t kBlockAlignment = 64, kMaxThreadBlock = 0x900;
 constexpr uint64_t kMaxThreadLocal = uint64_t{64} << 10;
 constexpr uint64_t kLongestStack = uint64_t{256} << 20;  // that is searched for its thread's control block
-// Of all threads together. A search usually ends after some pages; without control blocks, as in Go, it does not.
-constexpr uint64_t kMostSearchedStack = uint64_t{1} << 30;
 constexpr uint64_t kFirstSearched = uint64_t{64} << 10;
 // Between the main thread's outermost frame and the place where its stack began.
 constexpr uint64_t kMaxBeforeStart = 256;
@@ -200,14 +198,45 @@ struct ThreadBlock {
   MemoryRange stack;  // empty: unknown
 };
 
-// Returns the first control block in a range. A block begins with its own address and contains it a second time, and
-// has the address and size of the stack. `to_search`: the bytes that may still be read, from which those read are taken.
-std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, uint64_t end, uint64_t* to_search) {
-  std::optional<ThreadBlock> found;
-  const auto search = [&](uint64_t at, std::span<const uint64_t> words) {
-    *to_search -= std::min<uint64_t>(*to_search, words.size_bytes());
+// What all searches for control blocks together may still read. A search usually ends in its first piece; without control
+// blocks, as in Go, it does not.
+struct SearchLimit {
+  uint64_t first_bytes = uint64_t{8} << 30;  // of first pieces: 131,072 threads
+  uint64_t more_bytes = uint64_t{1} << 30;   // of all later ones
+};
+
+// Searches a range for the first control block, piece by piece. A block begins with its own address and contains it a
+// second time, and has the address and size of the stack.
+class ThreadBlockSearch {
+ public:
+  // `thread`: which one is expected to have the block.
+  ThreadBlockSearch(uint64_t from, uint64_t end, uint32_t thread = 0)
+      : from_((from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment),
+        end_(end > from && end - from > kLongestStack ? from + kLongestStack : end),
+        thread_(thread) {}
+
+  uint32_t thread() const { return thread_; }
+  const std::optional<ThreadBlock>& found() const { return found_; }
+  bool IsDone() const { return found_.has_value() || from_ >= end_; }
+
+  // Searches a piece as large as all before it, which ends where a block may begin. Returns false if the limit is reached.
+  bool SearchNext(AddressSpace* space, SearchLimit* limit) {
+    uint64_t* const rest = piece_ == kFirstSearched ? &limit->first_bytes : &limit->more_bytes;
+    if (*rest == 0) return false;
+    const uint64_t stop = std::min(end_, (from_ + piece_) / kBlockAlignment * kBlockAlignment);
+    ForEachPiece(space, from_, stop, [&](uint64_t at, std::span<const uint64_t> words) {
+      *rest -= std::min<uint64_t>(*rest, words.size_bytes());
+      SearchIn(space, at, words);
+    });
+    from_ = stop;
+    piece_ *= 2;
+    return true;
+  }
+
+ private:
+  void SearchIn(AddressSpace* space, uint64_t at, std::span<const uint64_t> words) {
     const size_t first = (kBlockAlignment - at % kBlockAlignment) % kBlockAlignment / 8;
-    for (size_t i = first; i + 2 < words.size() && !found.has_value(); i += kBlockAlignment / 8) {
+    for (size_t i = first; i + 2 < words.size() && !found_.has_value(); i += kBlockAlignment / 8) {
       const uint64_t address = at + i * 8;
       if (words[i] != address || words[i + 2] != address) continue;
       std::array<uint64_t, kMaxThreadBlock / 8> block;
@@ -223,19 +252,16 @@ std::optional<ThreadBlock> FindThreadBlock(AddressSpace* space, uint64_t from, u
         one.stack = stack;
         break;
       }
-      found = one;
+      found_ = one;
     }
-  };
-  if (end > from && end - from > kLongestStack) end = from + kLongestStack;
-  from = (from + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-  // The block is usually near. Each piece is as large as all before it, and ends where a block may begin.
-  for (uint64_t piece = kFirstSearched; from < end && !found.has_value() && *to_search > 0; piece *= 2) {
-    const uint64_t stop = std::min(end, (from + piece) / kBlockAlignment * kBlockAlignment);
-    ForEachPiece(space, from, stop, search);
-    from = stop;
   }
-  return found;
-}
+
+  uint64_t from_;
+  const uint64_t end_;
+  const uint32_t thread_;
+  uint64_t piece_ = kFirstSearched;
+  std::optional<ThreadBlock> found_;
+};
 
 class RootFinder {
  public:
@@ -244,6 +270,7 @@ class RootFinder {
 
   std::vector<RootRange> Run() {
     for (uint32_t i = 0; i < space_.threads().size(); ++i) AddStackOf(i);
+    SearchForBlocks();
     FindEndedThreads();
     for (std::vector<MemoryRange>* ranges : {&dead_, &parts_of_threads_})
       std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.start < b.start; });
@@ -253,13 +280,14 @@ class RootFinder {
               [](const RootRange& a, const RootRange& b) { return a.range.start < b.range.start; });
     return std::move(roots_);
   }
+  uint32_t unknown_stacks() const { return unknown_stacks_; }
 
  private:
   void AddStackOf(uint32_t index) {
     const TargetThread& thread = space_.threads()[index];
     const MemoryMapping* mapping = thread.sp == 0 ? nullptr : space_.MappingAt(thread.sp);
     if (mapping == nullptr || heap_.map.HeapAt(thread.sp) != nullptr) return;
-    const uint64_t live = (thread.sp - std::min(kRedZone, thread.sp)) & ~uint64_t{7};
+    const uint64_t live = LiveFrom(thread);
     if (mapping->name == "[stack]") {
       const uint64_t start = space_.stack_start();
       if (thread.number == 1 && WalkEndsIn(thread, {start - kMaxBeforeStart, start + kMaxBeforeStart}))
@@ -267,14 +295,35 @@ class RootFinder {
       AddOfThread({std::max(live, mapping->start), mapping->end}, RootKind::kStack, index);
       return;
     }
-    const std::optional<ThreadBlock> block = FindThreadBlock(&space_, thread.sp, mapping->end, &to_search_);
+    searches_.emplace_back(thread.sp, mapping->end, index);
+  }
+  // Searches the next piece of each stack in turn, so that threads without a block do not use up the limit before others
+  // are searched.
+  void SearchForBlocks() {
+    for (bool is_any_left = true; is_any_left;) {
+      is_any_left = false;
+      for (ThreadBlockSearch& search : searches_) {
+        if (!search.IsDone() && search.SearchNext(&space_, &limit_)) is_any_left = true;
+      }
+    }
+    for (const ThreadBlockSearch& search : searches_) {
+      if (!search.IsDone()) ++unknown_stacks_;
+      if (search.found().has_value()) AddStackBelow(*search.found(), search.thread());
+    }
+  }
+  void AddStackBelow(const ThreadBlock& block, uint32_t index) {
+    const TargetThread& thread = space_.threads()[index];
+    const uint64_t live = LiveFrom(thread);
     // Coroutines may have their stacks in the same mapping: nothing is known to be dead.
-    if (!block.has_value() || block->stack.start == 0 || !block->stack.Contains(thread.sp)) return;
-    if (block->id != thread.inner_id) return;
-    if (WalkEndsIn(thread, {block->address - kMaxThreadLocal, block->address}))
-      dead_.push_back({block->stack.start, live});
-    AddOfThread({live, block->address}, RootKind::kStack, index);
-    AddOfThread({block->address, block->stack.end}, RootKind::kThreadBlock, index);
+    if (block.stack.start == 0 || !block.stack.Contains(thread.sp)) return;
+    if (block.id != thread.inner_id) return;
+    if (WalkEndsIn(thread, {block.address - kMaxThreadLocal, block.address}))
+      dead_.push_back({block.stack.start, live});
+    AddOfThread({live, block.address}, RootKind::kStack, index);
+    AddOfThread({block.address, block.stack.end}, RootKind::kThreadBlock, index);
+  }
+  static uint64_t LiveFrom(const TargetThread& thread) {
+    return (thread.sp - std::min(kRedZone, thread.sp)) & ~uint64_t{7};
   }
   bool WalkEndsIn(const TargetThread& thread, const MemoryRange& expected) const {
     const std::optional<uint64_t> end = input_.outermost_end ? input_.outermost_end(thread) : std::nullopt;
@@ -297,7 +346,10 @@ class RootFinder {
           heap_.map.HeapAt(mapping.end - 1) != nullptr)
         continue;
       const uint64_t from = mapping.end - std::min(mapping.end - mapping.start, kMaxThreadLocal);
-      const std::optional<ThreadBlock> block = FindThreadBlock(&space_, from, mapping.end, &to_search_);
+      ThreadBlockSearch search(from, mapping.end);
+      while (!search.IsDone() && search.SearchNext(&space_, &limit_)) {
+      }
+      const std::optional<ThreadBlock>& block = search.found();
       if (!block.has_value() || block->id != 0 || block->stack.start == 0) continue;
       const uint64_t start = std::max(block->stack.start, mapping.start);
       if (start < block->address) dead_.push_back({start, block->address});
@@ -344,7 +396,9 @@ class RootFinder {
   const HeapBlocksInput& input_;
   const std::vector<MemoryRange>& excluded_;
   const StackPointers stack_pointers_;
-  uint64_t to_search_ = kMostSearchedStack;
+  SearchLimit limit_;
+  std::vector<ThreadBlockSearch> searches_;
+  uint32_t unknown_stacks_ = 0;
   std::vector<MemoryRange> dead_, parts_of_threads_;
   std::vector<RootRange> roots_;
 };
@@ -355,8 +409,12 @@ absl::StatusOr<HeapBlocks> FindHeapBlocks(AddressSpace* space, const HeapBlocksI
   return BlockFinder(space, input).Run();
 }
 
-std::vector<RootRange> FindRoots(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input) {
-  return RootFinder(space, heap, input).Run();
+std::vector<RootRange> FindRoots(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input,
+                                 uint32_t* unknown_stacks) {
+  RootFinder finder(space, heap, input);
+  std::vector<RootRange> roots = finder.Run();
+  if (unknown_stacks != nullptr) *unknown_stacks = finder.unknown_stacks();
+  return roots;
 }
 
 }  // namespace holdfast

@@ -72,7 +72,10 @@ struct RootRange {
 // pointer on, thread-local variables, other mappings. Without Holdfast's own memory, and without the stacks of threads
 // that have ended. The memory below a stack pointer counts as dead only if the walk of the stack ends where the thread's
 // stack begins: the stacks of other coroutines may be below that of a running one.
-std::vector<RootRange> FindRoots(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input);
+// `unknown_stacks`: how many threads have a stack that was not found because the search reached its limit. These stacks
+// are parts of mappings. May be null.
+std::vector<RootRange> FindRoots(AddressSpace* space, const HeapBlocks& heap, const HeapBlocksInput& input,
+                                 uint32_t* unknown_stacks = nullptr);
 
 }  // namespace holdfast
 

@@ -21,7 +21,7 @@ absl::Status HolderScan::Run(const HeapBlocksInput& input, bool wants_paths, con
   if (!heap.ok()) return heap.status();
   heap_ = *std::move(heap);
   if (space_.IsEnding() || !budget_.Take(heap_.map.memory_bytes())) return WhyIncomplete(budget_, heap_.map.size());
-  roots_ = FindRoots(&space_, heap_, input);
+  roots_ = FindRoots(&space_, heap_, input, &unknown_stacks_);
   if (absl::Status status = ReadPointers(progress); !status.ok()) return status;
   if (wants_paths && !graph_.FindPaths(&previous_)) return graph_.Status();
   absl::Status status = graph_.FindDominators([this](BigArray<uint64_t>* bytes) {

@@ -43,6 +43,7 @@ class HolderScan {
   // Of blocks that no pointer leads to. One scan of a running process says this approximately; see unreachable.h.
   uint64_t unreached_blocks() const { return unreached_blocks_; }
   uint64_t unreached_bytes() const { return unreached_bytes_; }
+  uint32_t unknown_stacks() const { return unknown_stacks_; }  // see FindRoots
 
   uint16_t ClassOf(uint32_t block) const { return classes_[block]; }
 
@@ -71,6 +72,7 @@ class HolderScan {
   BigArray<uint16_t> classes_;
   BigArray<uint32_t> previous_;
   uint64_t used_blocks_ = 0, used_bytes_ = 0, unreached_blocks_ = 0, unreached_bytes_ = 0;
+  uint32_t unknown_stacks_ = 0;
 };
 
 // The dominator tree for people: nodes with the same label below the same parent are one row, and so are chains of

@@ -305,7 +305,7 @@ absl::StatusOr<Unreachable> FindUnreachable(AddressSpace* space,
     }
     const absl::StatusOr<HeapBlocks> heap = FindHeapBlocks(space, *input);
     if (!heap.ok()) return heap.status();
-    const std::vector<RootRange> roots = FindRoots(space, *heap, *input);
+    const std::vector<RootRange> roots = FindRoots(space, *heap, *input, &result.unknown_stacks);
     ++result.scans;
     // The allocator's state was being changed while it was read: this scan says nothing.
     if (result.scans > 1 && heap->map.size() == 0 && result.all_blocks > 0 && result.scans < kMaxScans) continue;

@@ -47,6 +47,7 @@ struct Unreachable {
   BlockSource source = BlockSource::kNone;
   bool knows_free = true;
   uint64_t heap_bytes = 0, unknown_bytes = 0;  // see HeapBlocks
+  uint32_t unknown_stacks = 0;                 // see FindRoots
 };
 
 // `prepare`: called before each scan; renews the address space and returns what is known of the process. `asleep`: see

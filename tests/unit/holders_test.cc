@@ -645,6 +645,48 @@ TEST(Roots, TheSearchForControlBlocksIsBounded) {
   EXPECT_LT(space.bytes_read(), uint64_t{2} << 30);
 }
 
+// Each thread is searched as deep as the others.
+TEST(Roots, ThreadsWithoutBlocksLeaveTheSearchToOthers) {
+  constexpr uint64_t kHeaps = 0x7f0000000000, kHeap = 256 << 20, kThreads = 8;
+  constexpr uint64_t kStack = 0x7f8000000000, kBytes = 1 << 20, kBlock = kStack + kBytes - 0x900;
+  // All of the heaps is 0, and needs no memory here.
+  class Space : public MadeAddressSpace {
+   public:
+    bool Read(uint64_t address, void* to, size_t bytes) const override {
+      if (address >= kStack) return MadeAddressSpace::Read(address, to, bytes);
+      bytes_read_ += bytes;
+      memset(to, 0, bytes);
+      return true;
+    }
+    MemoryRange PopulatedRun(uint64_t from, uint64_t end) override {
+      return from >= kStack ? MadeAddressSpace::PopulatedRun(from, end) : MemoryRange{from, end};
+    }
+    uint64_t bytes_read() const { return bytes_read_; }
+
+   private:
+    mutable uint64_t bytes_read_ = 0;
+  };
+  Space space;
+  for (uint64_t i = 0; i < kThreads; ++i) {
+    const uint64_t heap = kHeaps + 2 * i * kHeap;
+    space.Add(heap, heap + kHeap, "", "");
+    space.AddThread({.id = 1, .inner_id = 1, .number = 1, .name = "", .sp = heap, .registers = {}});
+  }
+  space.Add(kStack, kStack + kBytes, "", std::string(kBytes, '\0'));
+  space.SetWord(kBlock, kBlock);
+  space.SetWord(kBlock + 16, kBlock);
+  space.SetWord(kBlock + 64, kStack);
+  space.SetWord(kBlock + 72, kBytes);
+  space.AddThread({.id = 2, .inner_id = 0, .number = 2, .name = "", .sp = kStack + 0x1000, .registers = {}});
+  uint32_t unknown_stacks = 0;
+  const std::vector<RootRange> roots = FindRoots(&space, HeapBlocks(), {}, &unknown_stacks);
+  EXPECT_TRUE(std::any_of(roots.begin(), roots.end(), [](const RootRange& root) {
+    return root.kind == RootKind::kThreadBlock && root.range.start == kBlock;
+  }));
+  EXPECT_EQ(unknown_stacks, kThreads);
+  EXPECT_LT(space.bytes_read(), uint64_t{2} << 30);
+}
+
 // The kernel joins neighbouring mappings, also the library's and the program's.
 TEST(Roots, MemoryBesideTheLibrarysHoldsBlocks) {
   constexpr uint64_t kMapping = 0x20000000, kLibrarys = 0x1000;
