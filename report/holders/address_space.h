@@ -77,6 +77,8 @@ class AddressSpace {
 
   // Bytes that the process had and this copy lacks: a core file may be truncated or filtered.
   virtual uint64_t missing_bytes() const { return 0; }
+  // Those of them that the process has perhaps never written, so that they contain no pointers.
+  virtual uint64_t unclear_bytes() const { return 0; }
 
   const MemoryMapping* MappingAt(uint64_t address) const;
   // Returns whether a mapping (by its index) contains code.

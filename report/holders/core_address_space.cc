@@ -93,6 +93,7 @@ absl::Status CoreAddressSpace::ReadHeaders() {
       continue;
     Segment segment{.range = {header.p_vaddr, header.p_vaddr + header.p_memsz}, .offset = header.p_offset};
     segment.bytes = std::min(header.p_filesz, header.p_memsz);
+    segment.is_left_out = segment.bytes == 0;
     if (segment.offset >= file_bytes_) {
       segment.bytes = 0;
     } else {
@@ -253,14 +254,16 @@ void CoreAddressSpace::AddMappings() {
     executable_.push_back((rights_[i] & PF_X) != 0);
   }
   const Segment* stack = SegmentAt(in_stack_);
-  // The core lacks shared mappings of files, and with a filter all memory. Private memory that was never written is not
-  // in the core either, but has no pointers.
-  const bool lacks_all = stack != nullptr && stack->bytes == 0;
+  // The kernel leaves out shared mappings of files, and with a filter all memory. It also leaves out private memory that
+  // was never written and has no pointers. Nothing in a core distinguishes such a private mapping of a file from a shared
+  // one, so it counts as missing, too.
+  const bool lacks_all = stack != nullptr && stack->is_left_out;
   for (size_t i = 0; i < segments_.size(); ++i) {
     const bool may_be_shared =
         mappings_[i].name.starts_with('/') && MayHoldPointers(mappings_[i]) && !IsHoldfastTable(mappings_[i]);
-    if (mappings_[i].writable && segments_[i].bytes == 0 && (lacks_all || may_be_shared))
-      missing_bytes_ += mappings_[i].end - mappings_[i].start;
+    if (!mappings_[i].writable || !segments_[i].is_left_out || (!lacks_all && !may_be_shared)) continue;
+    missing_bytes_ += mappings_[i].end - mappings_[i].start;
+    if (!lacks_all) unclear_bytes_ += mappings_[i].end - mappings_[i].start;
   }
   if (stack != nullptr) FindStackStart(stack->range.start);
 }

@@ -36,6 +36,7 @@ class CoreAddressSpace : public AddressSpace {
   bool Read(uint64_t address, void* to, size_t bytes) const override;
   MemoryRange PopulatedRun(uint64_t from, uint64_t end) override;
   uint64_t missing_bytes() const override { return missing_bytes_; }
+  uint64_t unclear_bytes() const override { return unclear_bytes_; }
 
   pid_t pid() const { return pid_; }                       // 0: unknown
   const std::string& program() const { return program_; }  // "server"; "": unknown
@@ -47,6 +48,8 @@ class CoreAddressSpace : public AddressSpace {
     MemoryRange range;
     uint64_t offset = 0;  // in the core
     uint64_t bytes = 0;   // that are in the core
+    // The core was written without this memory. Otherwise missing bytes are after the end of a truncated core.
+    bool is_left_out = true;
   };
   struct FileMapping {
     MemoryRange range;
@@ -76,7 +79,7 @@ class CoreAddressSpace : public AddressSpace {
   mutable std::map<std::string, FileDescriptor> opened_;  // invalid: another file, or none
   pid_t pid_ = 0;
   std::string program_;
-  uint64_t missing_bytes_ = 0, in_stack_ = 0;
+  uint64_t missing_bytes_ = 0, unclear_bytes_ = 0, in_stack_ = 0;
   std::string auxv_;
 };
 

@@ -237,10 +237,9 @@ class HoldersView {
     if (stopped_ns_ > 0) out << fmt::format("; stopped for {}", FormatRoughTimeNs(stopped_ns_));
     out << "\n";
     if (const std::string note = Note(); !note.empty()) out << "  " << note << "\n";
-    if (const uint64_t missing = process_.space().missing_bytes(); missing > 0) {
-      out << fmt::format("  {} of memory are missing in the core file: what only they hold looks unreachable\n",
-                         FormatSize(static_cast<int64_t>(missing)));
-    }
+    const AddressSpace& space = process_.space();
+    const SearchLimits limits{space.missing_bytes(), space.unclear_bytes(), scan_.unknown_stacks()};
+    out << limits.Lines("what only they hold looks unreachable");
   }
 
  private:

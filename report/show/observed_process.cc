@@ -273,6 +273,25 @@ absl::StatusOr<StoppedCopy> CopyStopped(ObservedProcess* process, uint64_t most_
   return stopped;
 }
 
+std::string SearchLimits::Lines(std::string_view effect) const {
+  std::string text;
+  if (missing_bytes > 0) {
+    text += fmt::format("  {} of memory are missing in the core file: {}\n",
+                        FormatSize(static_cast<int64_t>(missing_bytes)), effect);
+  }
+  if (unclear_bytes > 0) {
+    text += fmt::format(
+        "  {} of them are mappings of files, shared with other processes, or private and never written: a core file cannot tell\n",
+        FormatSize(static_cast<int64_t>(unclear_bytes)));
+  }
+  if (unknown_stacks > 0) {
+    text += fmt::format(
+        "  the search for stacks of threads ended at its limit: stale words in {} of them may hold memory\n",
+        unknown_stacks);
+  }
+  return text;
+}
+
 absl::StatusOr<ScanBudget> BudgetFor(const std::string& requested) {
   ScanBudget budget;
   const uint64_t available = AvailableBytes();

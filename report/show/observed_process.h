@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,15 @@ class ObservedProcess {
 };
 
 // The memory of a process while it was stopped, and what its table knew at that moment.
+// What limits a search for pointers, for its answer.
+struct SearchLimits {
+  uint64_t missing_bytes = 0, unclear_bytes = 0;  // see AddressSpace
+  uint32_t unknown_stacks = 0;                    // see FindRoots
+
+  // One line for each limit. `effect`: "pointers in them are not found".
+  std::string Lines(std::string_view effect) const;
+};
+
 struct StoppedCopy {
   std::unique_ptr<CopiedAddressSpace> space;
   HeapBlocksInput input;  // `space` must outlive it

@@ -152,7 +152,7 @@ int UnreachableReport::ExitCode() const {
     any_suppressed = any_suppressed || row.is_suppressed;
     if (row.is_suppressed) suppressed_bytes += row.bytes + static_cast<double>(row.ErrorBytes());
     if (row.is_suppressed) continue;
-    if (row.is_certain && missing_bytes == 0) return kFinding;
+    if (row.is_certain && limits.missing_bytes == 0) return kFinding;
     any_uncertain = true;
   }
   // Blocks that were not sampled are in no row. They may be of a suppressed stack.
@@ -164,12 +164,12 @@ int UnreachableReport::ExitCode() const {
   const bool may_be_suppressed = any_suppressed && found_bytes <= suppressed_bytes;
   if (found.settled && others > found.hidden_registers && has_suppressions) {
     any_uncertain = any_uncertain || !may_be_suppressed;
-  } else if (found.settled && others > found.hidden_registers && Understands() && missing_bytes == 0) {
+  } else if (found.settled && others > found.hidden_registers && Understands() && limits.missing_bytes == 0) {
     return kFinding;
   } else if (others > 0 && !may_be_suppressed) {
     any_uncertain = true;
   }
-  if (any_uncertain || !Understands() || KnowsLittle() || missing_bytes > 0) return kUnreachableUnknown;
+  if (any_uncertain || !Understands() || KnowsLittle() || limits.missing_bytes > 0) return kUnreachableUnknown;
   return kFine;
 }
 
@@ -180,11 +180,7 @@ std::string UnreachableReport::Limits() const {
         "  {} of memory may hold blocks of an allocator that is not understood: searched for pointers, but not checked\n",
         FormatSize(static_cast<int64_t>(found.unknown_bytes)));
   }
-  if (missing_bytes > 0) {
-    text += fmt::format("  {} of memory are missing in the core file: pointers in it are not found\n",
-                        FormatSize(static_cast<int64_t>(missing_bytes)));
-  }
-  return text;
+  return text + limits.Lines("pointers in it are not found");
 }
 
 bool UnreachableReport::StopDecides() const {
@@ -259,7 +255,7 @@ std::string UnreachableJson(const UnreachableReport& report) {
   json.Key("all_blocks").Number(static_cast<int64_t>(report.found.all_blocks));
   json.Key("all_bytes").Number(static_cast<int64_t>(report.found.all_bytes));
   json.Key("unknown_bytes").Number(static_cast<int64_t>(report.found.unknown_bytes));
-  json.Key("missing_bytes").Number(static_cast<int64_t>(report.missing_bytes)).Key("unreachable").Open('[');
+  json.Key("missing_bytes").Number(static_cast<int64_t>(report.limits.missing_bytes)).Key("unreachable").Open('[');
   for (const UnreachableRow& row : report.rows) {
     json.Open('{').Key("allocated_by").String(row.label).Key("bytes").Number(row.WholeBytes());
     json.Key("error").Number(row.ErrorBytes()).Key("blocks").Number(row.WholeBlocks());
@@ -332,7 +328,7 @@ absl::StatusOr<UnreachableReport> FindUnreachableOf(ObservedProcess* process, co
     KeepKnown(*process, before, &*found);
   }
   report.found = *std::move(found);
-  report.missing_bytes = process->space().missing_bytes();
+  report.limits = {process->space().missing_bytes(), process->space().unclear_bytes(), report.found.unknown_stacks};
   // Memory that a forked child inherited belongs to the parent, which reports it.
   if (process->is_forked()) {
     std::erase_if(report.found.blocks,

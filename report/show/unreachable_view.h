@@ -69,7 +69,7 @@ struct UnreachableReport {
   bool has_table = false;
   bool is_core = false;
   bool has_suppressions = false;
-  uint64_t missing_bytes = 0;  // that a core file lacks
+  SearchLimits limits = {};
 
   bool FoundNoBlocks() const;
   bool Understands() const;

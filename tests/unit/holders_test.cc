@@ -863,17 +863,18 @@ class MadeCore {
     for (const uint64_t word : {start, end, page}) files_.push_back(word);
     paths_ += path + '\0';
   }
-  // `first`: where the contents begin in the file.
+  void AddRandomBytes(uint64_t address) {
+    for (const uint64_t word : {uint64_t{AT_RANDOM}, address}) auxv_.push_back(word);
+  }
+  // `first`: where the contents begin in the file, after the headers and the notes.
   std::string Bytes(size_t first = 4096) const {
     const std::vector<uint64_t> counts = {files_.size() / 3, kSmallestPage};
-    std::string note = BytesOf(counts) + BytesOf(files_) + paths_;
-    const Elf64_Nhdr about{.n_namesz = 5, .n_descsz = static_cast<uint32_t>(note.size()), .n_type = 0x46494c45};
-    note = BytesOf(std::vector{about}) + std::string("CORE\0\0\0\0", 8) + note;
+    const std::string note = Note(NT_AUXV, BytesOf(auxv_)) + Note(NT_FILE, BytesOf(counts) + BytesOf(files_) + paths_);
     std::vector<Elf64_Phdr> headers = headers_;
     for (Elf64_Phdr& header : headers) header.p_offset += first;
     const Elf64_Phdr notes{.p_type = PT_NOTE,
                            .p_flags = 0,
-                           .p_offset = first + contents_.size(),
+                           .p_offset = sizeof(Elf64_Ehdr) + (headers.size() + 1) * sizeof(Elf64_Phdr),
                            .p_vaddr = 0,
                            .p_paddr = 0,
                            .p_filesz = note.size(),
@@ -888,15 +889,22 @@ class MadeCore {
     head.e_phoff = sizeof head;
     head.e_phentsize = sizeof(Elf64_Phdr);
     head.e_phnum = static_cast<uint16_t>(headers.size());
-    std::string bytes = BytesOf(std::vector{head}) + BytesOf(headers);
+    std::string bytes = BytesOf(std::vector{head}) + BytesOf(headers) + note;
+    EXPECT_LE(bytes.size(), first);
     bytes.resize(first);
-    return bytes + contents_ + note;
+    return bytes + contents_;
   }
 
  private:
   template <typename T>
   static std::string BytesOf(const std::vector<T>& values) {
     return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+  }
+  static std::string Note(uint32_t type, const std::string& body) {
+    const Elf64_Nhdr head{.n_namesz = 5, .n_descsz = static_cast<uint32_t>(body.size()), .n_type = type};
+    std::string note = BytesOf(std::vector{head}) + std::string("CORE\0\0\0\0", 8) + body;
+    note.resize((note.size() + 3) / 4 * 4);
+    return note;
   }
   static uint16_t MachineOfThisTest() {
     Elf64_Ehdr head{};
@@ -905,7 +913,7 @@ class MadeCore {
   }
   std::vector<Elf64_Phdr> headers_;
   std::string contents_, paths_;
-  std::vector<uint64_t> files_;
+  std::vector<uint64_t> files_, auxv_;
 };
 
 TEST(CoreAddressSpace, MappingsThatGcoreLeavesOutAreReadFromTheirFile) {
@@ -940,12 +948,34 @@ TEST(CoreAddressSpace, SharedMappingsOfFilesAreMissing) {
     if (has_segment) core.Add(0x20000, kSmallestPage, PF_R | PF_W, "");
     core.AddFile(0x20000, 0x20000 + kSmallestPage, 0, path);
     const auto space = CoreAddressSpace::Open(FileInMemory(core.Bytes()));
-    return space.ok() ? (*space)->missing_bytes() : UINT64_MAX;
+    if (!space.ok()) return UINT64_MAX;
+    EXPECT_EQ((*space)->unclear_bytes(), (*space)->missing_bytes());  // or private, and never written
+    return (*space)->missing_bytes();
   };
   EXPECT_EQ(missing_with("/var/lib/some.db", true), kSmallestPage);
   EXPECT_EQ(missing_with("/dev/shm/of_the_program", false), kSmallestPage);
   EXPECT_EQ(missing_with("/usr/lib/locale/locale-archive", false), 0u);
   EXPECT_EQ(missing_with("/dev/shm/holdfast.4242.1.table", true), 0u);
+}
+
+TEST(CoreAddressSpace, WhatATruncatedCoreLacksIsMissingOnce) {
+  constexpr uint64_t kData = 0x20000, kStack = 0x30000;
+  MadeCore core;
+  core.Add(0x10000, kSmallestPage, PF_R | PF_W, std::string(kSmallestPage, 'm'));
+  core.Add(0x18000, kSmallestPage, PF_R | PF_W, "");  // no page was ever written
+  core.AddFile(kData, kData + 2 * kSmallestPage, 0, "/lib/x.so");
+  core.AddRandomBytes(kStack + 0x100);
+  core.Add(kData, 2 * kSmallestPage, PF_R | PF_W, std::string(2 * kSmallestPage, 'd'));
+  core.Add(kStack, kSmallestPage, PF_R | PF_W, std::string(kSmallestPage, 's'));
+  for (const uint64_t cut : {uint64_t{0}, kSmallestPage / 2, 2 * kSmallestPage}) {
+    const std::string bytes = core.Bytes();
+    const size_t data = bytes.find(std::string(kSmallestPage, 'd'));
+    ASSERT_NE(data, std::string::npos);
+    const auto space = CoreAddressSpace::Open(FileInMemory(bytes.substr(0, data + cut)));
+    ASSERT_TRUE(space.ok()) << space.status();
+    EXPECT_EQ((*space)->missing_bytes(), 3 * kSmallestPage - cut) << cut;
+    EXPECT_EQ((*space)->unclear_bytes(), 0u) << cut;
+  }
 }
 
 // On a tmpfs the kernel searches for the end of the data page by page. So this is asked when the file is opened, and not
