@@ -58,6 +58,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   }
   // The child opens files with that user's rights, which may permit less.
   LookAtModules();
+  if (thread_looks_ == nullptr) observer_.ReadLives(table_);
   if (rights.has_value()) modules_.KeepReadableBy(rights->user, &keep);
   const auto build = [&] {
     adopted_ = true;  // the child may not read the folder's files

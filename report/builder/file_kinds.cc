@@ -1,16 +1,25 @@
 #include "report/builder/file_kinds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
 
 #include "absl/hash/hash.h"
+#include "report/base/time_budget.h"
 #include "report/builder/profile_builder.h"
 #include "report/observe/observe.h"
 #include "report/profile/lock_record_limits.h"
 
 namespace holdfast {
 namespace {
+
+// The CPU time of all threads in steps of an eighth of a second, so that nearly idle threads are unchanged.
+int64_t CpuSteps(const ThreadTimes& times) {
+  double cpu_ns = 0;
+  for (const ThreadTime& one : times.threads) cpu_ns += one.ns[static_cast<int>(ThreadDoes::kCpu)];
+  return std::llround(std::floor(cpu_ns / (125 * kMs)));
+}
 
 // Identifies the state of this kind: every counter only grows, so a change changes the hash.
 uint64_t Fingerprint(const ProcessState& state, ProfileKind kind) {
@@ -25,6 +34,9 @@ uint64_t Fingerprint(const ProcessState& state, ProfileKind kind) {
     for (size_t i = 0; i < state.thread_is_gone.size(); ++i)
       hash = absl::HashOf(hash, state.table->live_threads[i].id, static_cast<bool>(state.thread_is_gone[i]));
   }
+  // Its file has the CPU times of threads, which change without samples.
+  if (kind == ProfileKind::kThreads && hash != 0 && state.thread_lives != nullptr)
+    hash = absl::HashOf(hash, CpuSteps(*state.thread_lives));
   if (kind != ProfileKind::kBlock) return hash;
   for (const OngoingWaitInfo& wait : state.waits.ongoing) {
     // Idle threads sleep unchanged; a thread that still waits for a lock has waited longer.

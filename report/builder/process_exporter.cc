@@ -230,8 +230,12 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
   LookAtModules();
   const HeldFiles held(&symbolizer, &modules_.files());
   const bool all = !occasion.lean;
-  ProcessState state = observer_.Observe(
-      table_, std::move(taken), {.waits = all, .threads = ThreadsWanted::kYes, .mappings = all, .residency = all});
+  ProcessState state = observer_.Observe(table_, std::move(taken),
+                                         {.waits = all,
+                                          .threads = ThreadsWanted::kYes,
+                                          .has_looks = thread_looks_ != nullptr,
+                                          .mappings = all,
+                                          .residency = all});
   const TableSnapshot& snapshot = *state.table;
   const bool is_last = occasion.is_last || snapshot.exit_request != 0;
   state.reasons = occasion.reasons;

@@ -44,7 +44,7 @@ void ProcessObserver::Observe(const TableFile& table, const Wanted& wanted, Proc
   if (wanted.waits) LookAtWaits(table, *state->table, wanted.other_threads, &state->waits);
   if (wanted.threads == ThreadsWanted::kYes ||
       (wanted.threads == ThreadsWanted::kIfAnyIsLive && !state->table->live_threads.empty())) {
-    ObserveThreads(table, wanted.threads == ThreadsWanted::kYes && !table.WantsWall(), state);
+    ObserveThreads(table, wanted.threads == ThreadsWanted::kYes && !wanted.has_looks, state);
   }
   if (wanted.mappings) ObserveMappings(table, state);
   if (wanted.residency) ObserveResidency(table, state);
@@ -56,6 +56,13 @@ void ProcessObserver::Observe(const TableFile& table, const Wanted& wanted, Proc
       state->account = absl::NotFoundError("the process has ended");
     }
   }
+}
+
+void ProcessObserver::ReadLives(const TableFile& table) {
+  const TableOwner& owner = table.owner();
+  if (table.liveness() == Liveness::kDead) return;
+  if (const std::optional<pid_t> pid = FindProcess(owner); pid.has_value())
+    lives_.Read(*pid, !owner.IsOfOurNamespace());
 }
 
 void ProcessObserver::ObserveThreads(const TableFile& table, bool reads_lives, ProcessState* state) {

@@ -36,9 +36,10 @@ struct Wanted {
   bool waits = false;        // holders, deadlocks, and waits that libc's functions do not see
   size_t other_threads = 0;  // with `waits`: for how many threads that do not wait to report what they do
   // Names of threads that took samples, which threads have ended without reporting it, and the process's resident
-  // bytes. kIfAnyIsLive: only if the table lists live threads. kYes: also the lifetimes of all threads, unless somebody
-  // looks at what they do.
+  // bytes. kIfAnyIsLive: only if the table lists live threads. kYes: also the lifetimes of all threads, unless
+  // `has_looks`: the caller looks at what they do.
   ThreadsWanted threads = ThreadsWanted::kNo;
+  bool has_looks = false;
   bool mappings = false;                      // libc's mappings; the last known ones if the process has ended
   bool residency = false;                     // if the table requests it
   bool account = false, free_memory = false;  // free_memory: with the account, and reads glibc's heaps (0.5 s a GiB)
@@ -63,6 +64,10 @@ class ProcessObserver {
 
   // CLOCK_MONOTONIC; no earlier call examines resident memory.
   int64_t next_residency_ns() const { return next_residency_ns_; }
+
+  // Reads the lifetimes of threads, so that later calls know those that have ended. For a parent, before its child
+  // observes the process: what the child remembers is lost.
+  void ReadLives(const TableFile& table);
 
   struct Max {
     uint64_t mappings, bytes;

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -104,15 +105,26 @@ std::string NoCpuSamples(CpuState why) {
   return fmt::format("--cpu takes no samples: {}", kCpuStateTexts[static_cast<int>(why)]);
 }
 
+std::string WhyNoCallsAreSeen(const LookRights& rights) {
+  if (rights.yama_scope >= 3) return WhyUnreadable(rights, 0, "threads");
+  if (rights.yama_scope == 0 || rights.may_trace_all) return "";
+  return fmt::format(
+      "kernel.yama.ptrace_scope is {}; run as root with CAP_SYS_PTRACE, or sysctl -w kernel.yama.ptrace_scope=0",
+      rights.yama_scope);
+}
+
 // Reports what --wall does not see here.
-void DescribeThreadLooks(Findings* findings) {
-  const LookRights rights = LookRightsFor(getpid());
+void DescribeThreadLooks(const std::string& process, Findings* findings) {
+  pid_t pid = getpid();
+  const bool is_other = absl::SimpleAtoi(process, &pid);
+  const LookRights rights = LookRightsFor(pid);
+  // An ended process has no threads to look at.
+  const bool is_denied = is_other && ReadOfProcess(pid, "syscall").empty() && (errno == EACCES || errno == EPERM);
+  const std::string why = is_denied ? WhyUnreadable(rights, pid, "threads") : is_other ? "" : WhyNoCallsAreSeen(rights);
   if (const std::string counts = ReadWhole("/proc/self/schedstat"); counts.empty() || counts.starts_with("0 0 ")) {
     findings->Note("wall", "--wall records nothing: this kernel does not count when threads run (/proc/PID/schedstat)");
-  } else if (rights.yama_scope > 0 && !rights.may_trace_all) {
-    findings->Note("wall", fmt::format("--wall sees CPU time and waits for a CPU, but no system calls and locks: "
-                                       "kernel.yama.ptrace_scope is {}, and must be 0",
-                                       rights.yama_scope));
+  } else if (!why.empty()) {
+    findings->Note("wall", "--wall sees CPU time and waits for a CPU, but no system calls and locks: " + why);
   }
 }
 
@@ -129,7 +141,7 @@ void DescribeKernel(const std::string& process, Findings* findings) {
     findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
   if (const CpuState why = CpuHindrance(process); why != CpuState::kOn)
     findings->Note("cpu", fmt::format("{} (see --cpu=HZ,force)", NoCpuSamples(why)));
-  DescribeThreadLooks(findings);
+  DescribeThreadLooks(process, findings);
   const std::string filter = StatusField(process, "Seccomp");
   if (filter == "1")
     findings->Note("kernel", "seccomp strict mode: its table cannot grow, and its children are not recorded");

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "report/observe/table/thread_status.h"
 #include "report/run/findings.h"
 #include "sampler/contract/cpu_sampling.h"
 
@@ -13,6 +14,9 @@ namespace holdfast {
 // What in the surroundings prevents CPU samples, unless they are forced; kOn: nothing. `process` as below.
 CpuState CpuHindrance(const std::string& process);
 std::string NoCpuSamples(CpuState why);
+
+// Why --wall would not see the system calls of programs that are started from here; "": it would.
+std::string WhyNoCallsAreSeen(const LookRights& rights);
 
 // `process`: a pid, or "self" for what a program started from here would find.
 void DescribeKernel(const std::string& process, Findings* findings);

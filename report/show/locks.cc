@@ -37,9 +37,8 @@ struct OneProfile {
   const ProfileFile* file;
   std::shared_ptr<Plumbing> plumbing;  // null: show functions as they are
   LockList list;
-  std::vector<std::string> names;          // per lock; a sum of locks has one for each
-  WaitTotals totals = {};                  // including locks that are not in the list
-  bool has_cpu = false, has_wall = false;  // whether other profiles say what the locks cost beside waits
+  std::vector<std::string> names;  // per lock; a sum of locks has one for each
+  WaitTotals totals = {};          // including locks that are not in the list
 };
 
 std::string Top(const OneProfile& one, const LockList::Lock& lock, LockSide side) {
@@ -54,16 +53,16 @@ Cell WaitTimeCell(int64_t ns) { return Cell::Number(FormatTimeNs(ns), ns); }
 Cell LengthCell(int64_t ns) { return ns < 0 ? Cell::Real("-", std::nan("")) : Cell::Number(FormatRoughTimeNs(ns), ns); }
 
 // Waiting time by the state of the holder (label `holder_state`); the last part is not known.
-constexpr std::array<const char*, 7> kHolderParts = {"holder_cpu_ns",    "holder_runnable_ns", "holder_lock_ns",
-                                                     "holder_io_ns",     "holder_sleep_ns",    "holder_call_ns",
-                                                     "holder_unknown_ns"};
+constexpr std::array<const char*, 8> kHolderParts = {"holder_cpu_ns",     "holder_runnable_ns", "holder_lock_ns",
+                                                     "holder_io_ns",      "holder_sleep_ns",    "holder_call_ns",
+                                                     "holder_stopped_ns", "holder_unknown_ns"};
 int64_t HolderPart(const LockList::Lock& lock, size_t part) {
   constexpr std::array<std::string_view, 5> kStates = {"cpu", "runnable", "lock", "io", "sleep"};
   int64_t sum = 0;
   for (const auto& [state, ns] : lock.holder_does) {
     const size_t place = std::find(kStates.begin(), kStates.end(), state) - kStates.begin();
-    const bool is_call = state.starts_with("syscall:") || state == "stopped";
-    if (part == (place < kStates.size() ? place : is_call ? 5 : 6)) sum = WrappedSum(sum, ns);
+    const size_t other = state.starts_with("syscall:") ? 5 : state == "stopped" ? 6 : 7;
+    if (part == (place < kStates.size() ? place : other)) sum = WrappedSum(sum, ns);
   }
   return sum;
 }
@@ -87,14 +86,19 @@ std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lo
     lines.push_back(fmt::format("readers the last reader was the only one for {} of {}", FormatTimeNs(lock.alone_ns),
                                 FormatTimeNs(lock.held_ns)));
   }
-  if (one.has_cpu)
-    lines.push_back(fmt::format("cpu     {} in calls that lock and unlock it", FormatTimeNs(lock.call_cpu_ns)));
+  if (lock.call_cpu_ns.has_value())
+    lines.push_back(fmt::format("cpu     {} in calls that lock and unlock it", FormatTimeNs(*lock.call_cpu_ns)));
+  // Of whichever thread held it: the function below may be another's.
+  if (const std::string does = HolderStatesText(lock.holder_does); !does.empty()) {
+    int64_t looked_at_ns = 0;
+    for (const auto& [state, ns] : lock.holder_does) looked_at_ns = WrappedSum(looked_at_ns, ns);
+    add("holders", fmt::format("{}; of {} of waits", does, FormatTimeNs(looked_at_ns)));
+  }
   for (const LockSide side : {LockSide::kHolder, LockSide::kWaiter}) {
     const std::string function = Top(one, lock, side);
     lines.push_back(fmt::format("{}  {}", side == LockSide::kHolder ? "holder" : "waiter", function));
     const SiteLengths lengths = LengthsAtSites(profile, one.list, lock, side, function, one.plumbing.get());
     add(side == LockSide::kHolder ? "  held" : "  waits", lengths.times.LengthsText(lengths.longest_ns));
-    if (side == LockSide::kHolder) add("  is", HolderStatesText(lock.holder_does));
     if (lengths.alone_ns > 0) {
       lines.push_back(
           fmt::format("  alone it was the only reader for {:.0f} % of the waited time",
@@ -210,8 +214,8 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       return LengthCell(lock->hold_times.Percentile(share, lock->longest_held_ns));
     };
     const int64_t mean = lock->contentions > 0 ? lock->delay_ns / lock->contentions : 0;
-    const auto of_holder = [one = one, lock = lock](size_t part) {
-      return one->has_wall ? Cell::Number("", HolderPart(*lock, part)) : Cell::Real("", std::nan(""));
+    const auto of_holder = [lock = lock](size_t part) {
+      return lock->holder_does.empty() ? Cell::Real("", std::nan("")) : Cell::Number("", HolderPart(*lock, part));
     };
     table.rows.push_back(
         {{Cell::Text(LockKindOf(*lock)),
@@ -239,14 +243,15 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
           Cell::Number("", lock->waiting),
           WaitTimeCell(lock->waiting_ns),
           WaitTimeCell(lock->longest_waiting_ns),
-          one->has_cpu ? WaitTimeCell(lock->call_cpu_ns) : Cell::Real("", std::nan("")),
+          lock->call_cpu_ns.has_value() ? WaitTimeCell(*lock->call_cpu_ns) : Cell::Real("", std::nan("")),
           of_holder(0),
           of_holder(1),
           of_holder(2),
           of_holder(3),
           of_holder(4),
           of_holder(5),
-          of_holder(6)},
+          of_holder(6),
+          of_holder(7)},
          everything > 0 ? static_cast<double>(lock->all_delay_ns()) / everything : 0,
          Details(*one, *lock)});
   }
@@ -438,13 +443,11 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       one.names.insert(one.names.end(), static_cast<size_t>(std::clamp(lock.locks, 1, static_cast<int>(kMaxLocks))),
                        LockNameOf(*file->profile, one.list, single, one.plumbing.get()));
     }
-    if (const Profile* cpu = of_kind(group.process, "cpu"); cpu != nullptr) {
-      one.has_cpu = true;
-      AddCpuOfCalls(*file->profile, *cpu, &one.list);
-    }
-    if (const Profile* wall = of_kind(group.process, "wall"); wall != nullptr) {
-      one.has_wall = true;
-      AddHolderStates(*wall, &one.list);
+    // These are of the whole life of the process, and a difference is of an interval.
+    if (file->cumulative()) {
+      if (const Profile* cpu = of_kind(group.process, "cpu"); cpu != nullptr)
+        AddCpuOfCalls(*file->profile, *cpu, &one.list);
+      if (const Profile* wall = of_kind(group.process, "wall"); wall != nullptr) AddHolderStates(*wall, &one.list);
     }
     if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.plumbing.get());
     if (!added) {

@@ -134,7 +134,7 @@ std::string LockText(const Group& group) {
   return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
 }
 
-// ", which is asleep for 93 % of that"; "" if the holder does nothing for long, or if not known.
+// "; whoever holds it is asleep for 93 % of that": the holder of the text is only the most frequent one. "" if the holder does nothing for long, or if not known.
 std::string WhatHolderDoes(const Group& group) {
   constexpr double kLong = 0.3;
   const auto* lock = LargestOf(group.locks);
@@ -143,7 +143,7 @@ std::string WhatHolderDoes(const Group& group) {
   const auto* most = LargestOf(known->second);
   const double share = static_cast<double>(most->second) / static_cast<double>(std::max<int64_t>(1, lock->second));
   if (share < kLong || most->first.empty() || most->first == "free") return "";
-  return fmt::format(", which is {} for {:.0f} % of that", HolderStateText(most->first), 100 * share);
+  return fmt::format("; whoever holds it is {} for {:.0f} % of that", HolderStateText(most->first), 100 * share);
 }
 
 std::string CallShares(const Group& group) {
@@ -290,7 +290,9 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   std::map<std::pair<std::string, std::string>, Group> by_name;
   std::vector<const ProfileFile*> files;
   std::string unknown;
+  std::set<std::string> processes, with_looks;
   for (const ProfileGroup& group : set->groups) {
+    if (!group.process.empty()) (group.kind == "wall" ? with_looks : processes).insert(group.process);
     if (group.kind != "wall") continue;
     for (const ProfileFile& file : group.files) {
       if (file.profile == nullptr || !group.Counts(file)) continue;
@@ -312,6 +314,14 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   }
   TextTable table = TableOf(std::move(groups), unknown, options);
   if (!unknown.empty()) table.header.push_back("calls    not known: " + unknown);
+  std::erase_if(processes, [&with_looks](const std::string& process) { return with_looks.contains(process); });
+  if (const size_t others = processes.size(); others > 0) {
+    table.header.push_back(
+        fmt::format("note     {} process{} without a wall profile {} not shown: give only {} files to see {} threads",
+                    others, others == 1 ? "" : "es", others == 1 ? "is" : "are", others == 1 ? "its" : "their",
+                    others == 1 ? "its" : "their"));
+    table.members.push_back({"processes_without_wall", fmt::format("{}", others)});
+  }
   Print(table, *style, out);
   return kFine;
 }

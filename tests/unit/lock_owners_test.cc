@@ -11,6 +11,7 @@
 #include "report/analysis/locks/calls_text.h"
 #include "report/observe/outside/look_at_waits.h"
 #include "report/observe/table/thread_status.h"
+#include "sampler/contract/lock_words.h"
 
 namespace holdfast {
 namespace {
@@ -86,6 +87,23 @@ TEST(LookAtWaits, AReaderWriterLockNamesItsWriterAndCountsItsReaders) {
   EXPECT_EQ(StateOf(WaitKind::kRwlockWrite, lock).readers, 2u);
   pthread_rwlock_unlock(&lock);
   pthread_rwlock_unlock(&lock);
+}
+
+// musl does not write down who holds these, so a held lock without an owner is not free.
+TEST(LookAtWaits, MuslLocksThatNameNobodyAreHeldAllTheSame) {
+  const auto is_held = [](WaitKind kind, const auto& lock) {
+    char bytes[kLockBytes] = {};
+    memcpy(bytes, &lock, sizeof lock);
+    return StateOfLock(kind, bytes, /*is_musl=*/true).is_held_by_unknown;
+  };
+  MuslRwlock readers_and_writer = {};
+  EXPECT_FALSE(is_held(WaitKind::kRwlockRead, readers_and_writer));
+  readers_and_writer.lock = MuslRwlock::kCount;
+  EXPECT_TRUE(is_held(WaitKind::kRwlockRead, readers_and_writer));
+  MuslMutex mutex = {};
+  EXPECT_FALSE(is_held(WaitKind::kMutex, mutex));
+  mutex.lock = EBUSY | MuslMutex::kWaiters;
+  EXPECT_TRUE(is_held(WaitKind::kMutex, mutex));
 }
 
 TEST(LookAtWaits, MissingPermissionsAreExplained) {

@@ -57,8 +57,14 @@ void AddLock(const LockList::Lock& lock, LockList::Lock* sum) {
   sum->hottest_ns = std::max(sum->hottest_ns, lock.hottest_ns);
   sum->wait_times.Add(lock.wait_times);
   sum->hold_times.Add(lock.hold_times);
-  AddValue(lock.call_cpu_ns, &sum->call_cpu_ns);
+  if (lock.call_cpu_ns.has_value()) {
+    if (!sum->call_cpu_ns.has_value()) sum->call_cpu_ns = 0;
+    AddValue(*lock.call_cpu_ns, &*sum->call_cpu_ns);
+  }
   for (const auto& [state, ns] : lock.holder_does) AddValue(ns, &sum->holder_does[state]);
+  // A part would look like the whole.
+  sum->lacks_holders |= lock.lacks_holders;
+  if (sum->lacks_holders) sum->holder_does.clear();
 }
 
 constexpr double kParkedShare = 0.95;

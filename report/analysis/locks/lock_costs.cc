@@ -52,6 +52,13 @@ std::span<const uint32_t> CallerOfLock(const Profile& profile, std::span<const u
   return is_lock ? frames : std::span<const uint32_t>();
 }
 
+// The kind of the lock: "rwlock" for "rwlock-read".
+std::string KindOfWait(std::string_view wait) {
+  LockList::Lock lock;
+  lock.kind = wait;
+  return LockKindOf(lock);
+}
+
 }  // namespace
 
 void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list) {
@@ -61,11 +68,18 @@ void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list) {
   const auto add = [&](int stack, int lock, double delay_ns) {
     if (stack == LockList::kUnknown) return;
     const Addresses addresses = AddressesOf(locks, list->stacks[static_cast<size_t>(stack)]);
-    if (!addresses.empty()) locks_of_stack[addresses][lock] += std::max(0.0, delay_ns) + 1;
+    // A file may contain any number.
+    constexpr double kMaxDelay = 1e18;
+    if (!addresses.empty()) locks_of_stack[addresses][lock] += (delay_ns > 0 ? std::min(delay_ns, kMaxDelay) : 0) + 1;
   };
   for (const LockList::Pair& pair : list->pairs) {
     add(pair.holder, pair.lock, pair.delay_ns);
-    add(pair.waiter, pair.lock, pair.delay_ns);
+    // Pairs with a holder repeat a part of the delay of pairs without.
+    if (pair.holder == LockList::kUnknown) {
+      add(pair.waiter, pair.lock, pair.delay_ns);
+    } else {
+      add(pair.waiter, pair.lock, 0);
+    }
   }
   std::map<int, double> cpu_of_lock;
   for (size_t i = 0; i < cpu.samples.size(); ++i) {
@@ -80,27 +94,28 @@ void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list) {
   }
   for (LockList::Lock& lock : list->locks) {
     const auto found = cpu_of_lock.find(lock.number);
-    lock.call_cpu_ns = found != cpu_of_lock.end() ? std::llround(found->second) : 0;
+    if (found != cpu_of_lock.end()) lock.call_cpu_ns = std::llround(found->second);
   }
 }
 
 void AddHolderStates(const Profile& wall, LockList* list) {
-  std::map<std::string, LockList::HolderStates, std::less<>> by_address;
+  std::map<std::pair<std::string, std::string>, LockList::HolderStates> by_lock;  // by address and kind
   for (size_t i = 0; i < wall.samples.size(); ++i) {
-    std::string_view address, state;
+    std::string_view address, state, kind;
     for (const Profile::Label& label : wall.LabelsOf(wall.samples[i])) {
       const std::string_view key = wall.strings[label.key];
       if (key == "lock_address") address = wall.strings[label.text];
       if (key == "holder_state") state = wall.strings[label.text];
+      if (key == "wait") kind = wall.strings[label.text];
     }
     if (address.empty()) continue;
-    int64_t& ns = by_address[std::string(address)][std::string(state)];
+    int64_t& ns = by_lock[{std::string(address), KindOfWait(kind)}][std::string(state)];
     ns = WrappedSum(ns, wall.ValuesOf(i)[0]);
   }
   for (LockList::Lock& lock : list->locks) {
-    const auto found = by_address.find(lock.address);
-    // Of a sum of several locks, no single address is known.
-    if (found != by_address.end() && lock.locks <= 1) lock.holder_does = found->second;
+    lock.lacks_holders = lock.locks > 1;  // its address is that of one of them
+    const auto found = by_lock.find({lock.address, LockKindOf(lock)});
+    if (found != by_lock.end() && !lock.lacks_holders) lock.holder_does = found->second;
   }
 }
 

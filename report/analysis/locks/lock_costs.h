@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// Sets Lock::call_cpu_ns. `locks`: the profile that the list was read from; `cpu`: a cpu profile of the same process.
+// Sets Lock::call_cpu_ns of the locks that samples belong to. `locks`: the profile that the list was read from; `cpu`: a cpu profile of the same process.
 void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list);
 // Sets Lock::holder_does. `wall`: a wall profile of the same process.
 void AddHolderStates(const Profile& wall, LockList* list);

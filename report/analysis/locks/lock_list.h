@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,9 +53,10 @@ struct LockList {
     int64_t hottest_ns = 0;
     std::string class_name;
     // From other profiles (report/analysis/locks/lock_costs.h): CPU time in the calls that lock and unlock it, and what its
-    // holder does.
-    int64_t call_cpu_ns = 0;
+    // holder does. Nothing: not known.
+    std::optional<int64_t> call_cpu_ns = {};
     HolderStates holder_does = {};
+    bool lacks_holders = false;  // the file has this sum of locks without their addresses
 
     // Returns the total waiting time: finished waits and those in progress.
     int64_t all_delay_ns() const;

@@ -50,10 +50,11 @@ class LiveFeeds::Feed {
     if (answer_.data != nullptr && held.number == held_ && Clock::now() < asked_ + answer_.pace * 4 / 5) return answer_;
     const Clock::time_point asked = Clock::now();
     const int64_t begin = NowNs(CLOCK_THREAD_CPUTIME_ID);
-    absl::StatusOr<ProcessState> state =
-        observer_.Observe(process.table, {.waits = true, .threads = ThreadsWanted::kYes, .mappings = true});
+    const bool has_looks = process.table.WantsWall();
+    absl::StatusOr<ProcessState> state = observer_.Observe(
+        process.table, {.waits = true, .threads = ThreadsWanted::kYes, .has_looks = has_looks, .mappings = true});
     if (!state.ok()) return state.status();
-    if (process.table.WantsWall()) (void)ticker_.AddTo(process, &*state);  // a failure leaves the kind out
+    if (has_looks) (void)ticker_.AddTo(process, &*state);  // a failure leaves the kind out
     uint64_t growth_version = 0;
     const std::vector<WatchedGrowth> growths =
         growth_ == nullptr ? std::vector<WatchedGrowth>() : growth_->OfOne(process, &growth_version);

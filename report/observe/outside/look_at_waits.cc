@@ -289,6 +289,7 @@ LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes], bool is_mu
     MuslRwlock lock;
     memcpy(&lock, bytes, sizeof lock);
     state.readers = lock.Readers();
+    state.is_held_by_unknown = lock.HasWriter();
     return state;
   }
   if (is_musl) {
@@ -296,6 +297,7 @@ LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes], bool is_mu
     memcpy(&mutex, bytes, sizeof mutex);
     state.owner = mutex.Owner();
     state.owner_died = (mutex.lock & MuslMutex::kOwnerDied) != 0;
+    state.is_held_by_unknown = state.owner == 0 && !mutex.IsFree();
     return state;
   }
   if (IsRwlock(kind)) {

@@ -53,12 +53,18 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
   std::map<pid_t, Life> alive;
   uint32_t left_out = 0;
   for (const auto& [thread, id] : ThreadsOf(pid, other_namespace)) {
-    if (alive.size() == kMaxLives) {
-      ++left_out;
+    const auto before = alive_.find(thread);
+    const bool has_room = alive.size() < kMaxLives;
+    const std::optional<int64_t> began = has_room ? ThreadBegan(pid, thread) : std::nullopt;
+    if (!began.has_value()) {
+      // It has just ended, or we lack descriptors: the next call tells. Its last times are the last that are known.
+      if (before != alive_.end()) {
+        alive.insert(*before);
+      } else if (!has_room) {
+        ++left_out;
+      }
       continue;
     }
-    const std::optional<int64_t> began = ThreadBegan(pid, thread);
-    if (!began.has_value()) continue;  // has ended
     Life life{.name = ThreadName(pid, thread), .began_ns = *began, .time = {}};
     const CpuAndWait used = CpuAndWaitOf(pid, thread);
     life.time.id = id;
@@ -73,8 +79,8 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
   for (const auto& [thread, life] : alive_) {
     const auto now = alive.find(thread);
     if (now != alive.end() && std::abs(now->second.began_ns - life.began_ns) <= kStartMayDiffer) continue;
-    const bool has_room = ended_.size() < kMaxEndedNames || ended_.contains(life.name);
-    ThreadTime& sum = ended_.try_emplace(has_room ? life.name : kOtherThreads, SumOf(0)).first->second;
+    const bool may_be_added = ended_.size() < kMaxEndedNames || ended_.contains(life.name);
+    ThreadTime& sum = ended_.try_emplace(may_be_added ? life.name : kOtherThreads, SumOf(0)).first->second;
     AddTo(life.time, &sum);
   }
   alive_ = std::move(alive);

@@ -634,7 +634,7 @@ class ThreadLooks::Looker {
   HolderDoes LookAtHolder(uint64_t lock, WaitKind kind) {
     const std::optional<LockState> before = ReadLock(lock, kind);
     if (!before.has_value()) return {};
-    if (before->owner == 0) return {.is_free = before->readers == 0};
+    if (before->owner == 0) return {.is_free = before->readers == 0 && !before->is_held_by_unknown};
     const auto holder = threads_.find(IdAsWeSee(before->owner));
     if (holder == threads_.end()) return {};
     const Doing doing = WhatDoes(holder->second);

@@ -1,0 +1,123 @@
+// `holdfast threads` without wall profiles: each wait counts once, and nothing is invented where no file says it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/run/doctor_surroundings.h"
+#include "report/show/thread_table.h"
+#include "tests/unit/view_fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint32_t kPid = 42;
+
+class ThreadsView : public ::testing::Test {
+ protected:
+  // A wait of work() for a lock of the given kind, with and without its holder, as a block profile has them.
+  static Profile WaitsFor(const char* kind) {
+    Profile p = StackProfile({{"work;load;std::mutex::lock()", 1}, {"work;evict;std::mutex::unlock()", 1}});
+    for (size_t i = 0; i < p.samples.size(); ++i) {
+      std::string text;
+      for (const uint32_t frame : p.FramesOf(p.samples[i])) text += fmt::format(" 0x{:x}", p.locations[frame].address);
+      p.AddComment(fmt::format("lock stack {}:{}", i + 1, text));
+    }
+    p.AddComment(
+        fmt::format("lock 1: {} 0x7f0000001000 contentions 10 delay_ns 3000000000 longest_ns 1 holds 1 hold_ns 1", kind));
+    p.AddComment("lock pair 1: lock 1 holder - waiter 1 contentions 10 delay_ns 3000000000");
+    p.AddComment("lock pair 2: lock 1 holder 2 waiter 1 contentions 10 delay_ns 3000000000");
+    return p;
+  }
+  std::string Write(Profile p, const std::string& process, const std::string& kind,
+                    const std::vector<record::ThreadTime>& threads = {}) {
+    std::erase(p.comments, p.strings.Intern("kind: heap"));
+    p.AddComment("kind: " + kind);
+    p.AddComment("process: " + process);
+    p = WithRecords(p);
+    p.mutable_process()->pid = kPid;
+    p.mutable_process()->profiled = {"block", "threads"};
+    if (!threads.empty()) p.mutable_records()->thread_times = record::ThreadTimes{.thread = threads};
+    return folder_.Write(fmt::format("app.{}.0001.{}.pb.gz", process, kind), EncodePprof(p));
+  }
+  std::string Threads(ThreadsOptions options) {
+    options.files = {folder_.path()};
+    options.color = "never";
+    options.wide = true;
+    const Result r = Catch([&](auto& out, auto& err) { return RunThreads(options, out, err); });
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    return r.out;
+  }
+  static size_t Count(const std::string& text, const std::string& part) {
+    size_t count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  }
+  Folder folder_;
+};
+
+TEST_F(ThreadsView, AWaitWithItsHolderCountsOnce) {
+  Write(WaitsFor("mutex"), "1", "block",
+        {{.name = "app", .tid = kPid, .threads = 1, .lived_ns = 5, .cpu_ns = 1},
+         {.name = "worker-1", .tid = 43, .threads = 1, .lived_ns = 5, .cpu_ns = 1}});
+  const std::string json = Threads({.format = "json"});
+  EXPECT_THAT(json, HasSubstr("\"waited_ns\": 3000000000"));
+  EXPECT_THAT(json, HasSubstr("\"waits\": 10"));
+  EXPECT_THAT(Threads({}), HasSubstr("Threads that begin with work() waited 3s for locks"));
+}
+
+TEST_F(ThreadsView, EachThreadHasOneRow) {
+  Write(WaitsFor("mutex"), "1", "block", {{.name = "app", .tid = kPid, .threads = 1, .lived_ns = 5, .cpu_ns = 1}});
+  const std::string json = Threads({.format = "json", .each = true});
+  EXPECT_EQ(Count(json, "\"thread\":"), 1u) << json;  // all threads have the program's name
+  EXPECT_THAT(json, HasSubstr("\"tid\": 42"));
+  EXPECT_THAT(json, HasSubstr("\"waited_ns\": 3000000000"));
+}
+
+TEST_F(ThreadsView, WithoutAListNoThreadIsInvented) {
+  Write(WaitsFor("mutex"), "1", "block");
+  const std::string json = Threads({.format = "json"});
+  EXPECT_THAT(json, HasSubstr("\"threads\": null"));
+  EXPECT_THAT(json, HasSubstr("\"lived_ns\": null"));
+  EXPECT_THAT(json, HasSubstr("\"cpu_ns\": null"));
+  EXPECT_THAT(json, Not(HasSubstr("\"threads\": 1")));
+  // The waits are not those of the program's name: nobody knows which names its threads had.
+  EXPECT_THAT(Threads({}), HasSubstr("begin with work()"));
+}
+
+TEST_F(ThreadsView, ThatNobodyWaitedNeedsProof) {
+  const std::string claim = "No thread waited for a lock";
+  const std::vector<record::ThreadTime> threads = {{.name = "app", .tid = kPid, .threads = 1, .lived_ns = 5}};
+  Write(StackProfile({{"work;load", 1}}), "1", "threads", threads);
+  EXPECT_THAT(Threads({}), Not(HasSubstr(claim)));
+  Write(WaitsFor("condition"), "1", "block", threads);
+  EXPECT_THAT(Threads({}), HasSubstr(claim));
+  Write(StackProfile({{"work;load", 1}}), "2", "threads", threads);
+  EXPECT_THAT(Threads({}), Not(HasSubstr(claim))) << "of another process nothing is known";
+  std::filesystem::remove(folder_.File("app.2.0001.threads.pb.gz"));
+  Profile lossy = WaitsFor("condition");
+  lossy.AddComment("lost lock-table-full: 407");
+  Write(std::move(lossy), "1", "block", threads);
+  EXPECT_THAT(Threads({}), Not(HasSubstr(claim)));
+}
+
+TEST_F(ThreadsView, ProcessesWithoutAWallProfileAreMentioned) {
+  Write(StackProfile({{"work;load", 1}}), "1", "wall");
+  Write(StackProfile({{"work;load", 1}}), "2", "heap");
+  EXPECT_THAT(Threads({}), HasSubstr("1 process without a wall profile is not shown"));
+}
+
+TEST(Surroundings, WhoMayNotLookIsSaid) {
+  EXPECT_EQ(WhyNoCallsAreSeen({}), "");
+  EXPECT_EQ(WhyNoCallsAreSeen({.is_root = true, .may_trace_all = true, .yama_scope = 2}), "");
+  EXPECT_THAT(WhyNoCallsAreSeen({.is_same_user = true, .yama_scope = 1}), HasSubstr("run as root"));
+  EXPECT_THAT(WhyNoCallsAreSeen({.is_root = true, .may_trace_all = true, .yama_scope = 3}), HasSubstr("next boot"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
