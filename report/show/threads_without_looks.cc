@@ -99,6 +99,9 @@ class Known {
   void Add(const OfProcess& of) {
     AddLives(of);
     if (of.waits != nullptr) AddWaits(of);
+    const std::string& process = of.newest->process;
+    const auto first = groups_.lower_bound({process, "", 0});
+    if (first == groups_.end() || std::get<0>(first->first) != process) Group(of, ProgramName(*of.newest->profile), 0);
   }
 
   std::vector<KnownThreads> Take() {
@@ -131,10 +134,7 @@ class Known {
 
   void AddLives(const OfProcess& of) {
     const Profile& newest = *of.newest->profile;
-    if (newest.records().merged.has_value()) {  // a sum of processes has no list
-      Group(of, ProgramName(newest), 0);
-      return;
-    }
+    if (newest.records().merged.has_value()) return;  // a sum of processes has no list
     uint64_t listed = 0;
     const auto add = [&](const std::string& name, uint32_t tid, uint64_t threads, int64_t lived_ns, int64_t cpu_ns,
                          int64_t runnable_ns) {
@@ -164,7 +164,6 @@ class Known {
             ns(ThreadDoes::kCpu), ns(ThreadDoes::kRunnable));
       }
     }
-    if (listed == 0) Group(of, ProgramName(newest), 0);
     if (of.threads == nullptr) return;
     const auto created = FindMetric(*of.threads->profile, "created");
     const int64_t all = WrappedSum(1, created.ok() ? of.threads->profile->Total(*created) : 0);
