@@ -9,6 +9,7 @@
 #include "interpose/base/attached_imports.h"
 #include "interpose/base/readiness.h"
 #include "sampler/contract/attach_call.h"
+#include "sampler/contract/text.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
@@ -31,7 +32,15 @@ AttachResult Begin(const AttachCall& call) {
   return BeginAttached() ? AttachResult::kDone : AttachResult::kNoTable;
 }
 
+// The process may have installed a filter since the first attach, which would end it at the clone that starts an exporter.
+void KeepFromExporter(const char* const* variables) {
+  for (; *variables != nullptr; ++variables) {
+    if (TextEquals(*variables, "HOLDFAST_EXPORTER=no")) process.exporter[0] = '\0';
+  }
+}
+
 AttachResult Attach(AttachCall* call) {
+  if (was_attached) KeepFromExporter(call->variables);
   if (is_attached) {
     call->redirected = RedirectImports(true);
     return AttachResult::kAlready;

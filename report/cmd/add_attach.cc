@@ -1,6 +1,9 @@
 // `holdfast attach` and `holdfast detach`.
+#include <errno.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <map>
@@ -95,6 +98,34 @@ bool WriteLastSnapshot(const ProcessTable& process) {
   return false;
 }
 
+// The filters are read only if nothing else forbids it, because that stops threads. A child checks, which has the rights
+// of the process's user.
+template <typename Check>
+FilterAnswer FiltersUnlessRefused(pid_t pid, Check check) {
+  FilterAnswer answer = ReadFilterAnswer(pid, false);
+  if (!answer.is_left_open) return answer;
+  const pid_t child = fork();
+  if (child == 0) {
+    const TracingRights rights(true);
+    if (!BecomeUserOf(pid).ok()) _exit(1);
+    rights.Use();
+    const absl::StatusOr<std::string> own_path = OwnPath();
+    const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
+    _exit(library.ok() && check(*library, answer).refused.empty() ? 0 : 1);
+  }
+  int status = 1;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status == 0) return ReadFilterAnswer(pid, true);
+  answer.is_left_open = false;
+  return answer;
+}
+
+void AddStops(const FilterAnswer& filters, CallOutcome* outcome) {
+  outcome->stops += filters.stops;
+  outcome->lost_calls += filters.lost_calls;
+}
+
 int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const FilterAnswer& filters) {
   const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) return CouldNotAttach(std::string(status.message()));
@@ -114,11 +145,12 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   if (!check.has_library) return CouldNotAttach(fmt::format("{}: is not attached.", name));
   const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
   if (!table.ok()) return CouldNotAttach(std::string(table.status().message()));
-  const absl::StatusOr<CallOutcome> outcome =
-      CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}}, kBorrowPatienceMs);
+  absl::StatusOr<CallOutcome> outcome =
+      CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}, filters.counts}, kBorrowPatienceMs);
   if (!outcome.ok())
     return CouldNotAttach(
         fmt::format("{}: not detached: {}. Try again.", name, std::string(outcome.status().message())));
+  AddStops(filters, &*outcome);
   if (outcome->answer.result == AttachResult::kAlready)
     return CouldNotAttach(fmt::format("{}: is not attached.", name));
   if (outcome->answer.result != AttachResult::kDone)
@@ -137,7 +169,9 @@ class Attacher {
   Attacher(pid_t pid, const AttachOptions& options, uint64_t for_ns) : pid_(pid), options_(options), for_ns_(for_ns) {}
 
   int Run() {
-    filters_ = ReadFilterAnswer(pid_, true);
+    filters_ = FiltersUnlessRefused(pid_, [this](const std::string& library, const FilterAnswer& filters) {
+      return CheckAttach(pid_, library, options_.run.tables, filters);
+    });
     const TracingRights rights(true);
     if (const absl::Status status = BecomeUserOf(pid_); !status.ok())
       return CouldNotAttach(std::string(status.message()));
@@ -154,11 +188,15 @@ class Attacher {
     }
     tables_ = check.root + check.tables;
     if (const std::optional<int> failed = PrepareFolder(*own_path, check.has_library)) return *failed;
-    LibraryCall call = {check.loaded_library, "", AttachAction::kAttach, Variables(*own_path, check), {}};
+    LibraryCall call = {check.loaded_library,        "", AttachAction::kAttach,
+                        Variables(*own_path, check), {}, filters_.counts};
     if (call.library.empty()) call.image = ReadWhole(*library);
     if (!check.root.empty()) call.out_id = FolderIdOf(out_.path());
-    const absl::StatusOr<CallOutcome> outcome = CallLibrary(pid_, call, kBorrowPatienceMs);
+    absl::StatusOr<CallOutcome> outcome = CallLibrary(pid_, call, kBorrowPatienceMs);
     if (!outcome.ok()) return Undone(std::string(outcome.status().message()));
+    AddStops(filters_, &*outcome);
+    filters_.stops = filters_.lost_calls = 0;  // a later detach reports its own
+    if (call.out_id.known()) NoteOutFolder(tables_, out_.path());
     if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome);
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
     Announce(*outcome);
@@ -173,11 +211,13 @@ class Attacher {
 
   // Another attach finds the libraries that were loaded since the first one.
   int AttachedAlready(const CallOutcome& outcome) {
-    if (outcome.answer.redirected == 0) return Undone("it is attached already");
+    if (outcome.answer.redirected == 0) return Undone("it is attached already, with the options of that attach");
     out_.RemoveIfEmpty();
     if (!options_.run.quiet) {
       Say(fmt::format("{}: is attached already. {} entries of libraries that were loaded since are redirected now; {}.",
                       name_, outcome.answer.redirected, StopText(outcome)));
+      if (!options_.run.variables.empty())
+        Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));
     }
     return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
   }
@@ -335,7 +375,11 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
   detach->add_flag("-q,--quiet", *quiet, "Print only errors");
   detach->callback([=] {
     const pid_t process = PidOrThrow(*pid);
-    invocation->exit_code = Detach(process, *folders, *quiet, ReadFilterAnswer(process, true));
+    const FilterAnswer filters =
+        FiltersUnlessRefused(process, [process](const std::string& library, const FilterAnswer& answer) {
+          return CheckDetach(process, library, answer);
+        });
+    invocation->exit_code = Detach(process, *folders, *quiet, filters);
   });
 }
 

@@ -100,11 +100,26 @@ std::vector<pid_t> ProcessesOfThisUser() {
   return found;
 }
 
+// Only a process that can write to the output folder can make the note.
+std::string OutNote(const std::string& tables, const std::string& out) {
+  const FolderId id = FolderIdOf(tables);
+  return fmt::format("{}/.holdfast.tables.{}.{}", out, id.device, id.inode);
+}
+
+bool HasOutNote(const std::string& tables, const std::string& out) {
+  struct stat info;
+  return lstat(OutNote(tables, out).c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         (info.st_uid == geteuid() || info.st_uid == 0);
+}
+
 // Returns the root through which the process's output folder is reached if its path is not valid here. The process may
 // share only the folder of tables with us.
-std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const std::string& root) {
-  // Its profiles may go to a folder of ours, which only holdfast attach has named.
-  if (table.out_id().known() && FolderIdOf(table.out()) == table.out_id()) return "";
+std::string RootOf(const TableFile& table, std::optional<pid_t> pid, const Place& place) {
+  const std::string& root = place.root;
+  // Its profiles may go to a folder of ours. A forged table names any folder, so holdfast attach has left a note there.
+  if (table.out_id().known() && FolderIdOf(table.out()) == table.out_id() &&
+      (root.empty() || HasOutNote(place.folder, table.out())))
+    return "";
   if (!root.empty() || !pid.has_value() || !table.out_id().known()) return root;
   const std::string own = fmt::format("/proc/{}/root", *pid);
   return FolderIdOf(own + table.out()) == table.out_id() ? own : root;
@@ -126,7 +141,7 @@ FoundTables Read(const std::set<Place>& places, uid_t user = geteuid()) {
       const Liveness liveness = table->liveness();
       const std::optional<pid_t> pid =
           liveness == Liveness::kDead ? std::optional<pid_t>() : FindProcess(table->owner());
-      const std::string root = RootOf(*table, pid, place.root);
+      const std::string root = RootOf(*table, pid, place);
       found.tables.push_back({place.folder, root, *std::move(table), pid, liveness});
     }
   }
@@ -180,6 +195,10 @@ std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& 
                                       alike.size(), first, reason));
   }
   return lines;
+}
+
+void NoteOutFolder(const std::string& tables, const std::string& out) {
+  const FileDescriptor made(open(OutNote(tables, out).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
 }
 
 std::string ProcessTable::Name() const {

@@ -57,6 +57,10 @@ std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& fol
 // the table. Root may name another user; see TableFile::ReadWith for how to read the table then.
 absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user = geteuid());
 
+// Notes in the output folder of an attached process that a table in `tables`, a folder of the process, goes there. Without
+// the note a table that is reached through /proc/PID/root names only folders below it.
+void NoteOutFolder(const std::string& tables, const std::string& out);
+
 // For root: returns the user that the process has become for good, unless that is root.
 std::optional<uid_t> OtherUserOf(pid_t pid);
 

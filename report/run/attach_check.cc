@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
@@ -34,7 +35,6 @@
 #include "report/run/linked_allocator.h"
 #include "report/run/safe_thread.h"
 #include "report/run/search_order.h"
-#include "report/run/seccomp_filter.h"
 
 namespace holdfast {
 namespace {
@@ -60,11 +60,15 @@ class Checker {
     Executable();
     User();
     Surroundings();
-    Filters();
     Library();
-    if (detaches) return std::move(check_);
+    if (detaches) {
+      Filters();
+      return std::move(check_);
+    }
+    FileSize();
     Allocator();
     Tables();
+    Filters();
     if (check_.refused.empty()) Threads();
     if (check_.refused.empty()) {
       check_.findings.Note("unseen",
@@ -163,19 +167,24 @@ class Checker {
   }
 
   void Filters() {
-    const std::string filter = StatusField(process_, "Seccomp");
-    check_.starts_exporter = check_.starts_exporter && (filter.empty() || filter == "0");
-    if (filter.empty() || filter == "0") {
-      Ok("seccomp", "no filter");
-    } else if (filter == "1") {
+    const FilterCounts now = CountFilters(pid_);
+    const bool has_filter = HasMode(now, '2');
+    check_.starts_exporter = check_.starts_exporter && !has_filter;
+    if (HasMode(now, '1')) {
       Refuse("seccomp", "is in seccomp's strict mode, which ends it when the library is loaded");
-    } else if (!filters_.is_known) {
+    } else if (!has_filter) {
+      Ok("seccomp", "no filter");
+    } else if (filters_.is_left_open) {
       check_.findings.Note(
           "seccomp",
-          "has a filter. Attach stops a thread for a moment to read it, which only root may do, and refuses "
+          "has a filter. Attach stops each thread for a moment to read it, which only root may do, and refuses "
           "if the filter may end the program");
     } else if (!filters_.forbidden.empty()) {
       Refuse("seccomp", filters_.forbidden);
+    } else if (!filters_.is_known || FiltersChanged(filters_.counts, now)) {
+      Refuse(
+          "seccomp",
+          "has installed a seccomp filter since its filters were read. Run holdfast again as root, which reads them");
     } else {
       Ok("seccomp", "its filter allows all calls of the library");
     }
@@ -257,6 +266,35 @@ class Checker {
     }
   }
 
+  // A write beyond the limit sends SIGXFSZ, which ends the program.
+  void FileSize() {
+    if (check_.has_library || !check_.loaded_library.empty()) return;
+    struct stat own;
+    uint64_t limit = 0;
+    std::istringstream lines(ReadOfProcess(pid_, "limits"));
+    for (std::string line; std::getline(lines, line);) {
+      constexpr std::string_view kTitle = "Max file size";
+      if (!line.starts_with(kTitle)) continue;
+      std::istringstream words(line.substr(kTitle.size()));
+      std::string soft;
+      words >> soft;
+      if (soft == "unlimited" || (absl::SimpleAtoi(soft, &limit) && stat(library_.c_str(), &own) == 0 &&
+                                  limit >= static_cast<uint64_t>(own.st_size)))
+        return;
+    }
+    Refuse("limits",
+           "may not make a file as large as the library, which is handed over in one (RLIMIT_FSIZE). Raise it with "
+           "prlimit --fsize");
+  }
+
+  // The exporter has the rights of the process's user. The kernel denies /proc/PID/root of such a process to this user.
+  bool IsHiddenFromItsUser() const {
+    struct stat info;
+    const bool belongs_to_root = stat(fmt::format("/proc/{}", pid_).c_str(), &info) == 0 && info.st_uid == 0;
+    const bool has_capability = StatusField(process_, "CapPrm").find_first_not_of('0') != std::string::npos;
+    return !StatusField(process_, "Uid").starts_with("0") && (belongs_to_root || has_capability);
+  }
+
   void Allocator() {
     const auto names = ReadDynamicNames(root_ + objects_[0]);
     if (!names.ok()) return;
@@ -311,6 +349,12 @@ class Checker {
   void TablesElsewhere() {
     check_.tables = tables_.empty() ? "/dev/shm" : tables_;
     const std::string here = check_.root + check_.tables;
+    if (IsHiddenFromItsUser()) {
+      return Refuse(
+          "tables",
+          "has other files and has changed its user or has capabilities: the exporter, which runs as that user, "
+          "cannot reach its table. Start it with holdfast run");
+    }
     struct statfs kind;
     if (check_.tables[0] != '/' || statfs(here.c_str(), &kind) != 0 ||
         (kind.f_type != TMPFS_MAGIC && kind.f_type != RAMFS_MAGIC)) {
@@ -358,17 +402,29 @@ class Checker {
 }  // namespace
 
 FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop) {
-  if (StatusField(fmt::format("{}", pid), "Seccomp") != "2") return {};
+  FilterAnswer answer;
+  answer.counts = CountFilters(pid);
+  if (!HasMode(answer.counts, '2')) return answer;
+  answer.is_known = geteuid() != 0 || may_stop;
+  answer.is_left_open = !answer.is_known;
   if (geteuid() != 0) {
-    return {.is_known = true,
-            .forbidden =
-                "has a seccomp filter, which only root may read: it might end the program. Run holdfast as root, "
-                "or start the program with holdfast run"};
+    answer.forbidden =
+        "has a seccomp filter, which only root may read: it might end the program. Run holdfast as root, or start the "
+        "program with holdfast run";
   }
-  if (!may_stop) return {};
-  const absl::StatusOr<std::vector<SeccompFilter>> filters = ReadFilters(pid);
-  return {.is_known = true,
-          .forbidden = filters.ok() ? WhyFiltersForbid(*filters) : std::string(filters.status().message())};
+  if (geteuid() != 0 || !may_stop) return answer;
+  const absl::StatusOr<ProcessFilters> filters = ReadFilters(pid);
+  if (!filters.ok()) {
+    answer.forbidden = std::string(filters.status().message());
+    return answer;
+  }
+  answer.counts = filters->counts;
+  answer.stops = filters->stops;
+  answer.lost_calls = filters->lost_calls;
+  for (const std::vector<SeccompFilter>& of_thread : filters->of_threads) {
+    if (answer.forbidden.empty()) answer.forbidden = WhyFiltersForbid(of_thread);
+  }
+  return answer;
 }
 
 AttachCheck CheckAttach(pid_t pid, const std::string& library, const std::string& tables, const FilterAnswer& filters) {

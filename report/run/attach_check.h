@@ -8,6 +8,7 @@
 #include <string>
 
 #include "report/run/findings.h"
+#include "report/run/seccomp_filter.h"
 
 namespace holdfast {
 
@@ -23,10 +24,13 @@ struct AttachCheck {
   bool starts_exporter = true;  // it may, if ours ends: it sees the tool, and no filter is in the way
 };
 
-// What the seccomp filters of the process do. Only root can read them, and only by a stop of a thread.
+// What the seccomp filters of the process do. Only root can read them, and only by a stop of each thread.
 struct FilterAnswer {
   bool is_known = false;
+  bool is_left_open = false;  // there are filters, and root may read them
   std::string forbidden;  // why these filters, or the lack of knowledge about them, forbid to attach; "": they do not
+  FilterCounts counts;    // the answer is about these
+  uint32_t stops = 0, lost_calls = 0;
 };
 // Call before this process gives up root's rights. `may_stop`: false leaves the answer open where it needs a stop.
 FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop);

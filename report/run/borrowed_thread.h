@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ struct LibraryCall {
   AttachAction action = AttachAction::kAttach;
   std::vector<std::string> variables;  // "HOLDFAST_OUT=/tmp/out"
   FolderId out_id{};                   // see AttachCall
+  // The seccomp filters that were examined (CountFilters). The call is made only if no thread has installed another one.
+  std::map<pid_t, std::string> filters = {};
 };
 struct LibraryAnswer {
   AttachResult result = AttachResult::kNone;

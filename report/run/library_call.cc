@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <type_traits>
@@ -20,6 +21,7 @@
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/safe_thread.h"
+#include "report/run/seccomp_filter.h"
 
 namespace holdfast {
 namespace {
@@ -65,13 +67,13 @@ class Caller {
   absl::StatusOr<CallOutcome> Run() {
     while (true) {
       // Modules may be loaded meanwhile. To read all their names takes 0.1 s for a large program.
-      if (std::string files = MappedFiles(pid_); files != files_) {
+      if (std::optional<std::string> files = MappedFiles(pid_); files != files_) {
         code_ = ProcessCode::Read(pid_);
         files_ = std::move(files);
       }
       if (!code_.ok()) {
         if (CallerNowUs() - begun_us_ > kLoadsWithinUs) return code_.status();
-        files_.clear();
+        files_.reset();
         constexpr timespec kLittle = {0, 5'000'000};
         nanosleep(&kLittle, nullptr);
         continue;
@@ -115,6 +117,10 @@ class Caller {
     if (why_.empty())
       why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
     if (!why_.empty()) return false;
+    if (FiltersChanged(call_.filters, CountFilters(pid_))) {
+      return absl::FailedPreconditionError(
+          "has installed a seccomp filter since its filters were read. Run holdfast again as root, which reads them");
+    }
     const absl::StatusOr<LibraryAnswer> answer = (*thread)->Call(code->addresses(), call_);
     thread->reset();
     outcome_.stopped_us = CallerNowUs() - begun_us;
@@ -137,7 +143,7 @@ class Caller {
   const LibraryCall& call_;
   const int64_t begun_us_, end_us_;
   const std::set<pid_t>& avoided_;
-  std::string files_;
+  std::optional<std::string> files_;  // nothing: code_ is to be read
   absl::StatusOr<std::unique_ptr<ProcessCode>> code_;
   CallOutcome outcome_;
   pid_t unstoppable_ = 0;

@@ -1,12 +1,14 @@
 #include "report/run/seccomp_filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,10 +16,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/run/safe_thread.h"
@@ -90,8 +94,8 @@ class FilterRun {
         return *a - *b;
       case BPF_MUL:
         return *a * *b;
-      case BPF_DIV:
-        return *b == 0 ? 0 : *a / *b;
+      case BPF_DIV:  // Step has looked at the divisor
+        return *b == 0 ? std::nullopt : Word(*a / *b);
       case BPF_AND:
         return *a & *b;
       case BPF_OR:
@@ -99,9 +103,9 @@ class FilterRun {
       case BPF_XOR:
         return *a ^ *b;
       case BPF_LSH:
-        return *b < 32 ? *a << *b : 0;
+        return *b < 32 ? Word(*a << *b) : std::nullopt;  // differs between processors
       case BPF_RSH:
-        return *b < 32 ? *a >> *b : 0;
+        return *b < 32 ? Word(*a >> *b) : std::nullopt;
       default:
         return std::nullopt;
     }
@@ -157,6 +161,8 @@ class FilterRun {
         if (line.k < BPF_MEMWORDS) state->memory[line.k] = kind == BPF_ST ? state->a : state->x;
         return true;
       case BPF_ALU:
+        // The kernel ends a filter that divides by 0, and with it the thread.
+        if (BPF_OP(line.code) == BPF_DIV && other.value_or(0) == 0) return End(std::nullopt), false;
         state->a = Compute(BPF_OP(line.code), state->a, other);
         return true;
       case BPF_MISC:
@@ -268,19 +274,39 @@ const std::vector<FilteredCall>& AllCausedCalls() {
 
 #endif
 
-constexpr size_t kMaxFilters = 64;
+constexpr size_t kMaxFilters = 64, kMaxFilteredThreads = 256;
 constexpr int kStopWithinMs = 200;
 
+// Whether the stop makes the thread's system call return EINTR.
+bool LosesCall(pid_t thread) {
+#if defined(__x86_64__)
+  user_regs_struct registers{};
+  return ptrace(PTRACE_GETREGS, thread, nullptr, &registers) == 0 && static_cast<int64_t>(registers.orig_rax) >= 0 &&
+         static_cast<int64_t>(registers.rax) == -EINTR;
+#else
+  (void)thread;
+  return false;
+#endif
+}
+
 // In a child, so that the kernel lets go of the thread whatever happens. The filters follow each other in `to`.
-int CopyFilters(pid_t thread, std::vector<SeccompFilter>* to) {
+int CopyFilters(pid_t thread, std::vector<SeccompFilter>* to, bool* is_call_lost) {
   constexpr auto kGetFilter = static_cast<__ptrace_request>(0x420c);
   if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return errno;
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return errno;
-  for (int waited = 0, status = 0; waitpid(thread, &status, __WALL | WNOHANG) != thread; ++waited) {
+  for (int waited = 0; true; ++waited) {
+    int status = 0;
+    if (waitpid(thread, &status, __WALL | WNOHANG) == thread) {
+      if (!WIFSTOPPED(status)) return ESRCH;
+      if (status >> 16 == PTRACE_EVENT_STOP) break;
+      // A signal comes first: the thread gets it. The stop that was asked for follows.
+      ptrace(PTRACE_CONT, thread, nullptr, WSTOPSIG(status));
+    }
     if (waited == kStopWithinMs * 10) return EAGAIN;
     constexpr timespec kPause = {0, 100'000};
     nanosleep(&kPause, nullptr);
   }
+  *is_call_lost = LosesCall(thread);
   int error = 0;
   for (size_t i = 0; i < kMaxFilters && error == 0; ++i) {
     const long length = ptrace(kGetFilter, thread, reinterpret_cast<void*>(i), nullptr);
@@ -296,8 +322,64 @@ int CopyFilters(pid_t thread, std::vector<SeccompFilter>* to) {
   return error == ENOENT ? 0 : error == 0 ? E2BIG : error;
 }
 
-std::string FieldOfThread(pid_t pid, pid_t thread, const char* field) {
-  return StatusField(fmt::format("{}/task/{}", pid, thread), field);
+// The value of a line of /proc/PID/status; "": there is none.
+std::string ValueIn(const std::string& status, std::string_view field) {
+  const size_t at = status.find(fmt::format("\n{}:\t", field));
+  if (at == std::string::npos) return "";
+  const size_t from = at + field.size() + 3;
+  return status.substr(from, status.find('\n', from) - from);
+}
+
+// Returns an error number; 0: the filters are known.
+int ReadFiltersOfThread(pid_t thread, ProcessFilters* to) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+  FileDescriptor read_end(ends[0]), write_end(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) return errno;
+  if (child == 0) {
+    std::vector<SeccompFilter> filters;
+    bool is_call_lost = false;
+    const int error = CopyFilters(thread, &filters, &is_call_lost);
+    std::string bytes(reinterpret_cast<const char*>(&error), sizeof error);
+    bytes += is_call_lost ? '1' : '0';
+    for (const SeccompFilter& filter : filters) {
+      const auto length = static_cast<uint32_t>(filter.size());
+      bytes.append(reinterpret_cast<const char*>(&length), sizeof length);
+      bytes.append(reinterpret_cast<const char*>(filter.data()), filter.size() * sizeof filter[0]);
+    }
+    for (size_t at = 0; at < bytes.size();) {
+      const ssize_t put = write(write_end.get(), bytes.data() + at, bytes.size() - at);
+      if (put <= 0) break;
+      at += static_cast<size_t>(put);
+    }
+    _exit(0);
+  }
+  write_end.Close();
+  const std::string bytes = ReadWhole(read_end);
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  int error = EAGAIN;
+  char lost = '0';
+  size_t at = 0;
+  const auto take = [&](void* into, size_t count) {
+    if (bytes.size() - at < count) return false;
+    memcpy(into, bytes.data() + at, count);
+    at += count;
+    return true;
+  };
+  if (!take(&error, sizeof error) || !take(&lost, sizeof lost)) return EAGAIN;
+  if (error == 0) ++to->stops;
+  if (lost == '1') ++to->lost_calls;
+  std::vector<SeccompFilter> filters;
+  for (uint32_t length = 0; error == 0 && take(&length, sizeof length);) {
+    SeccompFilter filter(std::min<size_t>(length, BPF_MAXINSNS));
+    if (!take(filter.data(), filter.size() * sizeof filter[0])) error = EAGAIN;
+    filters.push_back(std::move(filter));
+  }
+  if (error == 0 && filters.empty()) error = EAGAIN;
+  if (error == 0) to->of_threads.push_back(std::move(filters));
+  return error;
 }
 
 }  // namespace
@@ -334,66 +416,69 @@ std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters) {
   return "";
 }
 
-absl::StatusOr<std::vector<SeccompFilter>> ReadFilters(pid_t pid) {
-  const auto threads = ThreadsOf(pid, false);
-  std::set<std::string> counts;
-  std::vector<std::pair<BorrowingCost, pid_t>> order;
-  for (const auto& [thread, inside] : threads) {
-    counts.insert(FieldOfThread(pid, thread, "Seccomp") + " " + FieldOfThread(pid, thread, "Seccomp_filters"));
-    const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
-    order.emplace_back(call.has_value() ? CostOfStop(pid, *call) : BorrowingCost::kNothing, thread);
+FilterCounts CountFilters(pid_t pid) {
+  FilterCounts counts;
+  for (const auto& [thread, inside] : ThreadsOf(pid, false)) {
+    const std::string status = ReadOfProcess(pid, fmt::format("task/{}/status", thread).c_str());
+    const std::string state = ValueIn(status, "State");
+    if (state.empty() || state[0] == 'Z' || state[0] == 'X') continue;  // runs no more
+    counts[thread] = ValueIn(status, "Seccomp") + " " + ValueIn(status, "Seccomp_filters");
   }
-  if (counts.size() > 1)
-    return absl::FailedPreconditionError("has threads with different seccomp filters, and only one filter is examined");
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  int ends[2];
-  if (order.empty() || pipe2(ends, O_CLOEXEC) != 0) return absl::NotFoundError("it has ended");
-  FileDescriptor read_end(ends[0]), write_end(ends[1]);
-  const pid_t child = fork();
-  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (child == 0) {
-    std::vector<SeccompFilter> filters;
-    const int error = CopyFilters(order[0].second, &filters);
-    std::string bytes(reinterpret_cast<const char*>(&error), sizeof error);
-    for (const SeccompFilter& filter : filters) {
-      const auto length = static_cast<uint32_t>(filter.size());
-      bytes.append(reinterpret_cast<const char*>(&length), sizeof length);
-      bytes.append(reinterpret_cast<const char*>(filter.data()), filter.size() * sizeof filter[0]);
+  return counts;
+}
+
+bool HasMode(const FilterCounts& counts, char mode) {
+  return std::any_of(counts.begin(), counts.end(), [mode](const auto& one) { return one.second[0] == mode; });
+}
+
+bool FiltersChanged(const FilterCounts& before, const FilterCounts& now) {
+  std::set<std::string> known;
+  for (const auto& [thread, count] : before) known.insert(count);
+  return std::any_of(now.begin(), now.end(), [&](const auto& one) {
+    const auto same = before.find(one.first);
+    return same != before.end() ? same->second != one.second : !known.contains(one.second);
+  });
+}
+
+absl::StatusOr<ProcessFilters> ReadFilters(pid_t pid) {
+  constexpr int kTries = 50;
+  ProcessFilters found;
+  found.counts = CountFilters(pid);
+  std::set<pid_t> done;
+  for (int tries = 0; true; ++tries) {
+    std::string why;  // a thread is missing
+    for (const auto& [thread, count] : CountFilters(pid)) {
+      if (count[0] != '2' || done.contains(thread)) continue;
+      if (done.size() == kMaxFilteredThreads) {
+        return absl::FailedPreconditionError(fmt::format(
+            "has a seccomp filter and more than {} threads, and attach would stop each of them to read its filter",
+            kMaxFilteredThreads));
+      }
+      const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
+      const std::string state = StatusField(fmt::format("{}/task/{}", pid, thread), "State");
+      if (state.starts_with('D') || (call.has_value() && CostOfStop(pid, *call) == BorrowingCost::kImpossible)) {
+        why = fmt::format("thread {} is in a system call that cannot be interrupted without harm", thread);
+        continue;
+      }
+      const int error = ReadFiltersOfThread(thread, &found);
+      if (error == EACCES || error == EPERM) {
+        return absl::PermissionDeniedError(
+            "has a seccomp filter, which only root outside of containers may read: it might end the program. Run holdfast "
+            "there, or start the program with holdfast run");
+      }
+      why = fmt::format("thread {}: {}", thread, strerror(error));
+      if (error == 0) done.insert(thread);
     }
-    for (size_t at = 0; at < bytes.size();) {
-      const ssize_t put = write(write_end.get(), bytes.data() + at, bytes.size() - at);
-      if (put <= 0) break;
-      at += static_cast<size_t>(put);
-    }
-    _exit(0);
+    if (why.empty()) break;
+    if (tries == kTries)
+      return absl::UnavailableError(fmt::format("has a seccomp filter that cannot be read ({})", why));
+    constexpr timespec kPause = {0, 10'000'000};
+    nanosleep(&kPause, nullptr);
   }
-  write_end.Close();
-  const std::string bytes = ReadWhole(read_end);
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  int error = EAGAIN;
-  size_t at = 0;
-  const auto take = [&](void* to, size_t count) {
-    if (bytes.size() - at < count) return false;
-    memcpy(to, bytes.data() + at, count);
-    at += count;
-    return true;
-  };
-  take(&error, sizeof error);
-  if (error == EACCES || error == EPERM) {
-    return absl::PermissionDeniedError(
-        "has a seccomp filter, which only root outside of containers may read: it might end the program. Run holdfast there, "
-        "or start the program with holdfast run");
-  }
-  std::vector<SeccompFilter> filters;
-  for (uint32_t length = 0; error == 0 && take(&length, sizeof length);) {
-    SeccompFilter filter(std::min<size_t>(length, BPF_MAXINSNS));
-    if (!take(filter.data(), filter.size() * sizeof filter[0])) error = EAGAIN;
-    filters.push_back(std::move(filter));
-  }
-  if (error != 0 || filters.empty())
-    return absl::UnavailableError(fmt::format("has a seccomp filter that cannot be read ({})", strerror(error)));
-  return filters;
+  if (found.of_threads.empty()) return absl::NotFoundError("it has ended");
+  if (FiltersChanged(found.counts, CountFilters(pid)))
+    return absl::UnavailableError("changes its seccomp filters at this moment. Try again");
+  return found;
 }
 
 }  // namespace holdfast

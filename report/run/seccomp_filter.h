@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,9 +46,21 @@ FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredC
 // Returns why these filters forbid to attach; "": they do not.
 std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters);
 
-// Reads the filters of one thread, which is stopped for a moment. An error says why they are not known. The other threads
-// must have as many.
-absl::StatusOr<std::vector<SeccompFilter>> ReadFilters(pid_t pid);
+// Of each thread that has not ended: seccomp's mode and the number of filters, "2 1". Mode 0 is none, mode 1 is strict.
+using FilterCounts = std::map<pid_t, std::string>;
+FilterCounts CountFilters(pid_t pid);
+bool HasMode(const FilterCounts& counts, char mode);
+// Whether a thread has installed a filter since, or a new thread has a number of filters that no thread had before.
+bool FiltersChanged(const FilterCounts& before, const FilterCounts& now);
+
+struct ProcessFilters {
+  std::vector<std::vector<SeccompFilter>> of_threads;
+  FilterCounts counts;
+  uint32_t stops = 0;       // threads that were stopped
+  uint32_t lost_calls = 0;  // system calls that returned EINTR because of it
+};
+// Reads the filters of each thread. Each is stopped for a moment. An error says why they are not known.
+absl::StatusOr<ProcessFilters> ReadFilters(pid_t pid);
 
 }  // namespace holdfast
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -193,7 +194,7 @@ TEST_F(Attach, KilledAtAnyStepLeavesTheProgramRunning) {
   int lines = 0, kills = 0;
   // Each step is a beginning or an end of a call. The others come with HOLDFAST_TEST_FULL=1.
   // It also makes fewer where no thread is at a safe place in time.
-  for (int step = 1, misses = 0; step < 400 && misses < (Full() ? 3 : 1);) {
+  for (int step = 1, misses = 0; step < 400 && misses < (Full() || kills < 4 ? 5 : 1);) {
     const bool killed = KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables(), "-q"}, step);
     ExpectWorks(running, &lines);
     DetachFrom(running);  // the killed one may have been late enough
@@ -211,6 +212,11 @@ TEST_F(Attach, KilledAtAnyStepLeavesTheProgramRunning) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+// Whether we can make a container as below.
+bool CanMakeNamespaces() {
+  return Execute({.argv = {"unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"}}).exited(0);
+}
+
 // In a container: the program sees neither the library, nor our /dev/shm, nor our process ids.
 TEST_F(Attach, HandsTheLibraryOverToAContainer) {
   const std::string library = Library();
@@ -226,7 +232,7 @@ TEST_F(Attach, HandsTheLibraryOverToAContainer) {
       "-c",
       "mount -t tmpfs -o noexec tmpfs /dev/shm && mount -t tmpfs tmpfs \"$0\" && exec \"$@\"",
       library.substr(0, library.rfind('/'))};
-  if (!Execute({.argv = {"unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"}}).exited(0))
+  if (!CanMakeNamespaces())
     GTEST_SKIP() << "no namespaces can be made here (it needs root, and a container that allows it)";
   command.argv.insert(command.argv.begin(), isolated.begin(), isolated.end());
   Running running(command);
@@ -241,6 +247,16 @@ TEST_F(Attach, HandsTheLibraryOverToAContainer) {
   EXPECT_EQ(ReadFile("/proc/" + program + "/environ").find("HOLDFAST_"), std::string::npos);
   EXPECT_TRUE(RunTool({"detach", program}).exited(0));
   EXPECT_THAT(RunTool({"ls"}).out, HasSubstr(program + "  detached"));
+  // The table names a folder outside. It is believed because attach has left a note there.
+  const std::string inside = "/root" + out();
+  EXPECT_THAT(RunTool({"ls"}).out, Not(HasSubstr(inside)));
+  std::string note;
+  for (const auto& entry : std::filesystem::directory_iterator(out())) {
+    if (entry.path().filename().string().starts_with(".holdfast.tables.")) note = entry.path();
+  }
+  ASSERT_EQ(rename(note.c_str(), (note + ".away").c_str()), 0) << note;
+  EXPECT_THAT(RunTool({"ls"}).out, HasSubstr(inside));
+  ASSERT_EQ(rename((note + ".away").c_str(), note.c_str()), 0);
   Line(running, 2);
   const RunResult again = attach();
   ASSERT_TRUE(again.exited(0)) << again.Describe();
@@ -252,6 +268,30 @@ TEST_F(Attach, HandsTheLibraryOverToAContainer) {
   const auto sums = NewestHeap()[0].SumLeaf("for_each_line");
   EXPECT_EQ(sums.at("alloc_objects"), 200);
   EXPECT_EQ(sums.at("inuse_objects"), 10);  // of the second attach, which forgets those of the first
+}
+
+// A write of the library beyond the limit would send SIGXFSZ.
+TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
+  if (!CanMakeNamespaces()) GTEST_SKIP() << "no namespaces can be made here";
+  const std::string library = Library();
+  Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+  const std::vector<std::string> isolated = {"unshare",
+                                             "--mount",
+                                             "--fork",
+                                             "--kill-child",
+                                             "/bin/sh",
+                                             "-c",
+                                             "mount -t tmpfs tmpfs \"$0\" && ulimit -f 100 && exec \"$@\"",
+                                             library.substr(0, library.rfind('/'))};
+  command.argv.insert(command.argv.begin(), isolated.begin(), isolated.end());
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult attached = RunTool({"attach", ChildOf(running), "-o", out()});
+  if (attached.err.find("the kernel does not permit it") != std::string::npos)
+    GTEST_SKIP() << "the system forbids to trace processes";
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("RLIMIT_FSIZE"));
+  Line(running, 1);
 }
 
 TEST_F(Attach, ReadsFiltersBeforeAnythingIsChanged) {
@@ -279,6 +319,33 @@ TEST_F(Attach, ReadsFiltersBeforeAnythingIsChanged) {
   EXPECT_TRUE(attached.exited(3)) << attached.Describe();
   EXPECT_THAT(attached.err, HasSubstr("has a seccomp filter that may end it at a call of renameat"));
   Line(running, 1);
+}
+
+TEST_F(Attach, ExaminesTheFiltersOfEachThread) {
+  Running running(CommandFor(Launch::kBare, {"filters_of_threads", "at_start", std::to_string(SYS_renameat)}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult attached = AttachTo(running);
+  if (attached.err.find("only root") != std::string::npos || !IsPermitted(running))
+    GTEST_SKIP() << "only root outside of containers may read filters";
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("has a seccomp filter that may end it at a call of renameat"));
+  Line(running, 1);
+}
+
+// The detach at the end of --for would be the first to call ppoll.
+TEST_F(Attach, DetachesNoProgramThatGotAnotherFilterMeanwhile) {
+  Running running(CommandFor(Launch::kBare, {"filters_of_threads", "later", std::to_string(SYS_ppoll)}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Running tool({.argv = {"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", Tool(), "attach", Pid(running), "-o", out(),
+                         "--tables", tables(), "--for", "1h"}});
+  ASSERT_TRUE(tool.WaitForOutput("profiles go to "));
+  Line(running, 1);
+  tool.Signal(SIGINT);
+  const RunResult detached = tool.Wait();
+  EXPECT_TRUE(detached.exited(3)) << detached.Describe();
+  EXPECT_THAT(detached.out, HasSubstr("not detached: has installed a seccomp filter since"));
+  Line(running, 2);
 }
 
 // The kernel lets only root trace a process that was root: nginx's workers, mariadbd --user.

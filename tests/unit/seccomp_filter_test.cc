@@ -116,6 +116,33 @@ TEST(SeccompFilter, WhatCannotBeEvaluatedIsFatal) {
   EXPECT_EQ(EffectOf({wide}, call), FilterEffect::kFatal);
 }
 
+// The kernel ends the thread at a division by 0, and what a shift by 32 does depends on the processor.
+TEST(SeccompFilter, ADivisionBy0AndAWideShiftAreFatal) {
+  const FilteredCall call = {"read", SYS_read, true, {{0, 32}}};
+  const auto with = [](uint16_t operation, int argument) {
+    return SeccompFilter{LoadArgument(argument), BPF_STMT(BPF_MISC | BPF_TAX, 0), BPF_STMT(BPF_LD | BPF_W | BPF_IMM, 1),
+                         BPF_STMT(static_cast<uint16_t>(BPF_ALU | operation | BPF_X), 0), Return(SECCOMP_RET_ALLOW)};
+  };
+  EXPECT_EQ(EffectOf({with(BPF_DIV, 0)}, call), FilterEffect::kFatal);
+  EXPECT_EQ(EffectOf({with(BPF_DIV, 1)}, call), FilterEffect::kAllowed);
+  EXPECT_EQ(EffectOf({with(BPF_DIV, 2)}, call), FilterEffect::kFatal);  // may be 0
+  SeccompFilter shift = with(BPF_LSH, 1);
+  shift.back() = BPF_STMT(BPF_RET | BPF_A, 0);
+  EXPECT_EQ(EffectOf({shift}, call), FilterEffect::kFatal);
+}
+
+TEST(SeccompFilter, AThreadThatInstallsAnotherIsNoticed) {
+  const FilterCounts before = {{1, "0 0"}, {2, "2 1"}};
+  EXPECT_FALSE(FiltersChanged(before, before));
+  EXPECT_FALSE(FiltersChanged(before, {{2, "2 1"}}));                          // one has ended
+  EXPECT_FALSE(FiltersChanged(before, {{1, "0 0"}, {2, "2 1"}, {3, "2 1"}}));  // one has begun
+  EXPECT_TRUE(FiltersChanged(before, {{1, "2 1"}, {2, "2 1"}}));
+  EXPECT_TRUE(FiltersChanged(before, {{1, "0 0"}, {2, "2 2"}}));
+  EXPECT_TRUE(FiltersChanged(before, {{1, "0 0"}, {3, "2 2"}}));
+  EXPECT_TRUE(HasMode(before, '2'));
+  EXPECT_FALSE(HasMode(before, '1'));
+}
+
 TEST(SeccompFilter, OtherInstructionsCompute) {
   const FilteredCall call = {"read", SYS_read, true, {{7}}};
   // ((7 + 5) * 2) >> 3, by way of memory and the index register, is 3.
