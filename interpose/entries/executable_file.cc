@@ -2,6 +2,7 @@
 
 #include <link.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sampler/arch/processor.h"
 #include "sampler/capture/module_path.h"
@@ -28,6 +29,17 @@ bool ReadAt(long file, uint64_t offset, void* to, size_t count) {
     count -= static_cast<size_t>(got);
   }
   return true;
+}
+
+// 0: unknown.
+uint64_t BytesOf(long file) {
+  struct stat info;
+  return SyscallFailed(RawSyscall(SYS_fstat, file, &info)) ? 0 : static_cast<uint64_t>(info.st_size);
+}
+
+// A truncated file, or one with damaged headers, has sections beyond its end.
+bool IsWithin(const Elf64_Shdr& section, uint64_t file_bytes) {
+  return section.sh_offset <= file_bytes && section.sh_size <= file_bytes - section.sh_offset;
 }
 
 // The section headers of a file, in memory of their own.
@@ -112,8 +124,12 @@ bool ExecutableFile::Open(const Elf64_Phdr* segments, size_t count, uintptr_t st
 
 void ExecutableFile::Close() {
   if (is_open_) RawSyscall(SYS_close, file_);
-  if (memory_ != nullptr) RawSyscall(SYS_munmap, memory_, memory_bytes_);
+  ReleaseMemory();
   is_open_ = false;
+}
+
+void ExecutableFile::ReleaseMemory() {
+  if (memory_ != nullptr) RawSyscall(SYS_munmap, memory_, memory_bytes_);
   memory_ = nullptr;
 }
 
@@ -137,13 +153,17 @@ bool ExecutableFile::ReadSymbolsOf(long file, bool has_plain_names, Entries want
         names.sh_size > kLargestSection || symbols.sh_size > kLargestSection ||
         !MayReadSymbols(symbols.sh_size, names.sh_size, has_plain_names, wanted))
       return false;
+    const uint64_t file_bytes = BytesOf(file);
+    if (!IsWithin(symbols, file_bytes) || !IsWithin(names, file_bytes)) return false;
     memory_bytes_ = symbols.sh_size + names.sh_size + 1;  // ends with a zero
     memory_ = MapAnonymous(memory_bytes_, kPopulate);
     if (memory_ == nullptr) return false;
     auto* text = static_cast<char*>(memory_) + symbols.sh_size;
     if (!ReadAt(file, symbols.sh_offset, memory_, symbols.sh_size) ||
-        !ReadAt(file, names.sh_offset, text, names.sh_size))
+        !ReadAt(file, names.sh_offset, text, names.sh_size)) {
+      ReleaseMemory();
       return false;
+    }
     list->symbols = static_cast<const Elf64_Sym*>(memory_);
     list->count = symbols.sh_size / sizeof(Elf64_Sym);
     list->names = text;

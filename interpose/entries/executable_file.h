@@ -30,6 +30,7 @@ class ExecutableFile {
  private:
   static constexpr int kMaxPrograms = 32;
   bool ReadSymbolsOf(long file, bool has_plain_names, Entries wanted, SymbolList* list);
+  void ReleaseMemory();
   long OpenDebugFile(uintptr_t bias) const;
 
   long file_ = -1;

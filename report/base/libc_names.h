@@ -23,6 +23,25 @@ inline bool IsFileOfMusl(std::string_view path) {
          name.starts_with("libc.so ");
 }
 
+// Whether this is glibc's file: "libc.so.6", or "libc-2.17.so" before glibc 2.34.
+inline bool IsFileOfGlibc(std::string_view path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+}
+
+// Whether one of the files is musl's, and none is glibc's. A linker maps libraries as data, also those of the other C
+// library: leave out files without an executable mapping.
+template <typename Files, typename NameOf>
+bool HasCodeOfMusl(const Files& files, NameOf name_of) {
+  bool has_musl = false;
+  for (const auto& file : files) {
+    const std::string_view name = name_of(file);
+    if (IsFileOfGlibc(name)) return false;
+    has_musl = has_musl || IsFileOfMusl(name);
+  }
+  return has_musl;
+}
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_REPORT_BASE_LIBC_NAMES_H_

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/base/holdfast_library.h"
 #include "report/observe/process_state.h"
 #include "report/observe/table/process_info.h"
 #include "report/profile/profile.h"
@@ -50,7 +51,7 @@ class Segments {
   // stack but is not one of the program's frames.
   bool IsOurs(uint64_t address) const {
     const uint32_t segment = Find(address);
-    return segment != Profile::kNone && segments_[segment].module->path.ends_with("/libholdfast.so");
+    return segment != Profile::kNone && IsHoldfastLibrary(segments_[segment].module->path);
   }
 
   // Adds the mappings, and replaces segment numbers in locations by mapping indices.

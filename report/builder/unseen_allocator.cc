@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/names/elf/private_allocator.h"
@@ -44,7 +45,8 @@ std::string DescribeUnseen(const std::string& path) {
 
 std::string DescribeLibrary(const std::string& path, int fd) {
   const std::string_view name = BaseName(path);
-  for (const std::string_view own : {"libc.so", "libc-", "ld-", "libholdfast"}) {
+  if (IsHoldfastLibrary(path)) return "";
+  for (const std::string_view own : {"libc.so", "libc-", "ld-"}) {
     if (name.starts_with(own)) return "";
   }
   const std::string file = fmt::format("/proc/self/fd/{}", fd);

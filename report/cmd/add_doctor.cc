@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/cmd/commands.h"
@@ -313,7 +315,8 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   }
   Findings findings;
   bool allocator_is_described = false;
-  if (!HasObject(objects, "libholdfast.so")) {
+  const bool is_bound = std::any_of(objects.begin(), objects.end(), IsHoldfastLibrary);
+  if (!is_bound) {
     WhyNotLoaded(pid, root, objects, &findings);
   } else if (const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders); table.ok()) {
     allocator_is_described = AboutTable(*table, &findings);
@@ -321,7 +324,6 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     WhyProcessHasNoTable(process, objects, &findings);
   }
   const std::string files = access((root + objects[0]).c_str(), R_OK) == 0 ? root : "";
-  const bool is_bound = HasObject(objects, "libholdfast.so");
   DescribeObjects(objects, files, library, is_bound ? OpenMpUsersUnseen(pid, files) : std::set<std::string>(),
                   &findings, allocator_is_described);
   DescribeKernel(process, &findings);

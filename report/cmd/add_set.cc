@@ -8,13 +8,12 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
-#include "report/base/file_descriptor.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/cmd/commands.h"
 #include "report/daemon/find_tables.h"
-#include "report/observe/table/process_files.h"
+#include "sampler/contract/attach_call.h"
 #include "sampler/contract/cpu_sampling.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/options.h"
@@ -97,20 +96,12 @@ std::string ShownCpu(uint64_t interval_ns) {
   return interval_ns == 0 ? "off" : fmt::format("{} Hz", 1'000'000'000 / interval_ns);
 }
 
-// Whether the library was loaded by holdfast attach, not at the start.
-bool WasAttached(const ProcessTable& process) {
-  if (!process.pid.has_value()) return false;
-  const std::string environment = ReadOfProcess(*process.pid, "environ");
-  return environment.find("libholdfast") == std::string::npos &&
-         ReadWhole(std::string("/etc/ld.so.preload")).find("libholdfast") == std::string::npos;
-}
-
 // The process applies the change in its next slow path, if there is one.
 absl::Status SendCpuWish(const ProcessTable& process, uint64_t interval_ns) {
-  if (interval_ns != 0 && WasAttached(process))
-    return absl::UnavailableError("holdfast attach takes no CPU samples. Start it with holdfast run --cpu");
   absl::StatusOr<TableSnapshot> snapshot = process.table.TakeSnapshot();
   if (!snapshot.ok()) return snapshot.status();
+  if (interval_ns != 0 && (snapshot->profiles & kAttachedBit) != 0)
+    return absl::UnavailableError("holdfast attach takes no CPU samples. Start it with holdfast run --cpu");
   const uint64_t before = snapshot->cpu_intervals.back().interval;
   const absl::StatusOr<bool> changed =
       process.table.ChangeInterval(TableFile::IntervalOf::kCpu, interval_ns, KindBit(ProfileKind::kCpu));

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/printable.h"
 #include "report/base/time_budget.h"
 #include "report/daemon/served_users.h"
@@ -169,10 +170,7 @@ pid_t ProcessOfThread(pid_t pid) {
   return process > 0 ? process : pid;
 }
 
-bool HasLibrary(pid_t pid) {
-  const std::string maps = ReadOfProcess(pid, "maps");
-  return maps.find("/libholdfast.so") != std::string::npos || maps.find("/memfd:libholdfast.so") != std::string::npos;
-}
+bool HasLibrary(pid_t pid) { return MapsHoldfastLibrary(ReadOfProcess(pid, "maps")); }
 
 // Whether `holdfast detach` has restored its entries.
 bool IsDetached(const TableFile& table) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 #include "report/observe/table/process_info.h"
 #include "sampler/contract/layout.h"
 #include "sampler/contract/own_memory.h"
@@ -34,8 +35,7 @@ bool IsHoldfastTable(const MemoryMapping& mapping) {
 std::vector<MemoryRange> FindLibraryMemory(AddressSpace* space) {
   std::vector<uint64_t> lists;
   for (const MemoryMapping& mapping : space->mappings()) {
-    if (!mapping.writable || mapping.end - mapping.start > kMaxLibraryData ||
-        !BaseName(mapping.name).starts_with("libholdfast.so"))
+    if (!mapping.writable || mapping.end - mapping.start > kMaxLibraryData || !IsHoldfastLibrary(mapping.name))
       continue;
     ForEachPiece(space, mapping.start, mapping.end, [&](uint64_t at, std::span<const uint64_t> words) {
       for (size_t i = 0; i + 1 < words.size(); ++i) {

@@ -18,6 +18,7 @@
 #include "report/analysis/profiles/spinning_locks.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/libc_names.h"
 #include "report/base/split.h"
 #include "report/names/elf/call_arguments.h"
@@ -317,7 +318,7 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
                      const std::set<std::string>& unbound, Findings* findings, bool allocator_is_described) {
   std::vector<Object> objects;
   for (const std::string& path : paths) {
-    if (BaseName(path) == "libholdfast.so") continue;
+    if (IsHoldfastLibrary(path)) continue;
     absl::StatusOr<DynamicNames> file = ReadDynamicNames(root + path);
     if (!file.ok()) {
       findings->Note("symbols", fmt::format("{}: {}", path, std::string(file.status().message())));
@@ -398,7 +399,7 @@ void DescribeFreesElsewhere(int pid, const std::string& root, const std::set<std
       continue;
     for (const std::string& target : TargetsOfSlots(module, root, {"free"}, memory, modules)) {
       // The slot still points into the module itself: not bound yet.
-      if (target == module.path || BaseName(target) == "libholdfast.so") continue;
+      if (target == module.path || IsHoldfastLibrary(target)) continue;
       findings->Note(
           "frees",
           fmt::format(
@@ -417,8 +418,7 @@ std::set<std::string> OpenMpUsersUnseen(int pid, const std::string& root) {
   std::set<std::string> unseen;
   for (const Mapped& module : modules) {
     const std::vector<std::string> targets = TargetsOfSlots(module, root, names, memory, modules);
-    const auto leads_to_us = [](const std::string& target) { return BaseName(target) == "libholdfast.so"; };
-    if (!targets.empty() && std::none_of(targets.begin(), targets.end(), leads_to_us)) unseen.insert(module.path);
+    if (!targets.empty() && std::none_of(targets.begin(), targets.end(), IsHoldfastLibrary)) unseen.insert(module.path);
   }
   return unseen;
 }

@@ -16,6 +16,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/split.h"
 #include "report/names/elf/call_arguments.h"
 #include "report/names/elf/elf_file.h"
@@ -131,7 +132,7 @@ bool LibraryMayCall(int pid, const std::vector<std::string>& code, Asked* asked)
   return std::any_of(code.begin(), code.end(), [&](const std::string& mapped) {
     const std::string_view path = WithoutDeletedMark(mapped);
     const std::string_view name = BaseName(path);
-    if (name == "libholdfast.so") return false;  // calls it only for our own processes
+    if (IsHoldfastLibrary(path)) return false;  // calls it only for our own processes
     for (const std::string_view foreign : kForeignCalls) {
       if (name.find(foreign) != std::string_view::npos) return true;
     }

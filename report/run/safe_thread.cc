@@ -117,10 +117,6 @@ std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/pr
 
 }  // namespace
 
-bool IsHoldfastLibrary(std::string_view path) {
-  return BaseName(path).starts_with("libholdfast.so") || path.starts_with(fmt::format("/memfd:{}", kMemoryFileName));
-}
-
 BorrowingCost CostOfStop(pid_t pid, const BlockedCall& call) {
   const auto is_socket = [&](uint64_t descriptor) {
     char target[64];

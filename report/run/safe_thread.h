@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "report/base/holdfast_library.h"
 #include "report/names/elf/elf_symbols.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/thread_status.h"
@@ -32,9 +33,6 @@ namespace holdfast {
 
 // Why a thread that loads a library may not be borrowed, and no other thread of its process either.
 inline constexpr std::string_view kCalledByLinker = "was called by the dynamic linker";
-
-// Whether the path, as a process's memory map has it, is that of our library. In a container it is a file in memory.
-bool IsHoldfastLibrary(std::string_view path);
 
 class ProcessCode {
  public:

@@ -14,6 +14,7 @@
 #include "fmt/ranges.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/say.h"
 #include "report/base/split.h"
 #include "report/base/value_units.h"
@@ -84,7 +85,7 @@ std::vector<std::string> ProgramsWithoutLibrary(pid_t root) {
     if (maps.empty() || error || program.ends_with("/holdfast")) continue;
     // While the loader works, libc is not mapped yet.
     const bool is_starting = maps.find("/ld-linux") != std::string::npos && maps.find("/libc.so") == std::string::npos;
-    if (!is_starting && maps.find("/libholdfast.so") == std::string::npos &&
+    if (!is_starting && !MapsHoldfastLibrary(maps) &&
         std::find(programs.begin(), programs.end(), program) == programs.end())
       programs.push_back(program);
   }

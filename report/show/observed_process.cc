@@ -10,6 +10,7 @@
 #include "report/analysis/profiles/plumbing.h"
 #include "report/analysis/profiles/short_name.h"
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
@@ -237,7 +238,7 @@ const ObservedProcess::Calls& ObservedProcess::CallsOf(const LiveBlock& block) {
   for (const TaggedPc pc : snapshot_->stacks[stack].frames) {
     if (pc == kOmittedFrames) continue;
     const Call& call = CallAt(pc);
-    if (!call.function.empty() && !call.object.starts_with("libholdfast.so")) place->second.push_back(call);
+    if (!call.function.empty() && !IsHoldfastLibrary(call.object)) place->second.push_back(call);
   }
   return place->second;
 }

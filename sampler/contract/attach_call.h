@@ -24,8 +24,9 @@ enum class AttachResult : uint32_t {
   kThreadIsBusy  // this thread is inside the library: choose another one
 };
 
-// In TableHeader::profiles, beside the bits of kinds: the process is detached.
-inline constexpr uint32_t kDetachedBit = uint32_t{1} << 31;
+// In TableHeader::profiles, beside the bits of kinds: the process is detached; the library came by `holdfast attach`, to
+// this process or to the one that forked it.
+inline constexpr uint32_t kDetachedBit = uint32_t{1} << 31, kAttachedBit = uint32_t{1} << 30;
 
 struct AttachCall {
   AttachAction action;

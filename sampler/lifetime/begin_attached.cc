@@ -25,6 +25,7 @@ static void NoteDetached(bool is_detached) {
 
 bool BeginAttached() {
   ThreadState& thread = thread_state;
+  process.options.profiles |= kAttachedBit;  // for the table, and for those of forked children
   if (CurrentTable() == nullptr) {
     if (!EnterSlow(thread)) return false;
     Mute(thread);

@@ -89,6 +89,8 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   Line(running, 2);
   EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("waits_for_input"));
   EXPECT_THAT(AttachTo(running).err, HasSubstr("it is attached already"));
+  EXPECT_THAT(RunTool({"set", Pid(running), "cpu=100", "--tables", tables()}).err,
+              HasSubstr("holdfast attach takes no CPU samples"));
 
   const RunResult detached = DetachFrom(running);
   ASSERT_TRUE(detached.exited(0)) << detached.Describe();

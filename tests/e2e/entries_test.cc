@@ -1,10 +1,13 @@
 // Allocators that are linked into the executable: what is said of them.
+#include <elf.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -108,6 +111,39 @@ TEST_F(LinkedAllocators, RunNamesItsOwnOption) {
   const RunResult r = RunTool({"run", "--entries", "yes", "-o", out(), "--", ProgramPath("entry_cases_short")});
   EXPECT_THAT(r.err, HasSubstr("free is too short for a jump"));
   EXPECT_THAT(r.err, Not(HasSubstr("--entries yes tries it")));
+}
+
+// The library reads the table at the start of the program, and would make its size resident at once.
+TEST_F(LinkedAllocators, ASymbolTableBeyondTheEndOfItsFileIsNotRead) {
+  std::string file = ReadFile(ProgramPath("own_malloc"));
+  Elf64_Ehdr head;
+  std::memcpy(&head, file.data(), sizeof head);
+  bool is_changed = false;
+  for (size_t i = 0; i < head.e_shnum; ++i) {
+    char* const at = file.data() + head.e_shoff + i * sizeof(Elf64_Shdr);
+    Elf64_Shdr section;
+    std::memcpy(&section, at, sizeof section);
+    if (section.sh_type != SHT_SYMTAB) continue;
+    section.sh_size = (uint64_t{256} << 20) / sizeof(Elf64_Sym) * sizeof(Elf64_Sym);
+    std::memcpy(at, &section, sizeof section);
+    is_changed = true;
+  }
+  ASSERT_TRUE(is_changed);
+  const std::string program = out() + "-own_malloc", preload = "LD_PRELOAD=" + Library();
+  std::ofstream(program, std::ios::binary) << file;
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const pid_t child = fork();
+  if (child == 0) {
+    execle(program.c_str(), program.c_str(), nullptr,
+           std::array<const char*, 3>{preload.c_str(), "HOLDFAST_EXPORTER=no", nullptr}.data());
+    _exit(127);
+  }
+  int status = 0;
+  struct rusage usage {};
+  ASSERT_EQ(wait4(child, &status, 0, &usage), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_LT(usage.ru_maxrss, 128 << 10);  // KiB
+  std::filesystem::remove(program);
 }
 
 // The tool looks for messages of allocators, and must not find its own.

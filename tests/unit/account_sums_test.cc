@@ -80,13 +80,22 @@ TEST(Account, NoMoreIsFreeThanTheHeapsHave) {
 // musl keeps its own data there, and blocks elsewhere.
 TEST(Account, TheHeapOfMuslIsNotGlibcs) {
   Made made;
-  made.input.mappings.push_back({.start = 0x4000000, .end = 0x4001000, .name = "/lib/ld-musl-x86_64.so.1"});
+  made.input.mappings.push_back(
+      {.start = 0x4000000, .end = 0x4001000, .executable = true, .name = "/lib/ld-musl-x86_64.so.1"});
   made.input.blocks = {{0x1000100, 1000, 1}, {0x2000100, 64 * kPage, 1}};
   const MemoryAccount account = made.Account();
   EXPECT_EQ(account.allocator_name, "musl");
   EXPECT_EQ(account.glibc_heaps, 0u);
   EXPECT_EQ(account.rounding.value, 0) << "musl's size classes are not known";
   EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
+// A container has the library as a file in memory.
+TEST(Account, TheLibraryInMemoryIsNotThePrograms) {
+  Made made;
+  made.input.mappings.push_back(
+      {.start = 0x4000000, .end = 0x4001000, .name = "/memfd:libholdfast.so (deleted)", .resident = kPage});
+  EXPECT_EQ(made.Account().shared, kMib / 2);
 }
 
 TEST(Account, WithJemallocRoundingToSizeClassesIsALine) {

@@ -736,6 +736,10 @@ TEST(LibraryMemory, IsListedInTheLibrarysData) {
                            0x8000,
                            0xa000};
   for (size_t i = 0; i < std::size(list); ++i) space.SetWord(kData + 0x48 + i * 8, list[i]);
+  MadeAddressSpace in_memory;
+  in_memory.Add(kData, kData + 0x1000, "/memfd:libholdfast.so (deleted)", std::string(0x1000, '\0'));
+  for (size_t i = 0; i < std::size(list); ++i) in_memory.SetWord(kData + 0x48 + i * 8, list[i]);
+  EXPECT_EQ(FindLibraryMemory(&in_memory).size(), 3u);
   const std::vector<MemoryRange> ranges = FindLibraryMemory(&space);
   ASSERT_EQ(ranges.size(), 3u);
   EXPECT_EQ(ranges[0].start, 0x1000u);

@@ -1,14 +1,20 @@
 // What of the memory map is libc's and not the program's.
 #include "report/observe/memory/libc_mappings.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
+#include "report/base/holdfast_library.h"
 #include "report/observe/memory/arenas.h"
+#include "report/observe/outside/modules_of_process.h"
 #include "tests/unit/made_pagemap.h"
 
 namespace holdfast {
@@ -45,6 +51,61 @@ TEST(LibcMappings, TheHeapIsNamedAfterTheCLibrary) {
   EXPECT_EQ(name_with("/lib/ld-musl-x86_64.so.1"), "[musl heap]");
   EXPECT_EQ(name_with("/usr/lib/x86_64-linux-musl/libc.so"), "[musl heap]");
   EXPECT_EQ(name_with("/usr/lib/x86_64-linux-musl/libc.so (deleted)"), "[musl heap]");
+}
+
+// A linker maps the libraries that it links, and linker scripts such as glibc's libc.so.
+TEST(LibcMappings, AFileThatIsMappedAsDataIsNoCLibrary) {
+  constexpr char kGlibc[] = "/usr/lib/x86_64-linux-gnu/libc.so.6\n", kMusl[] = "/lib/ld-musl-x86_64.so.1\n";
+  const std::string code = "7f0010000000-7f0010001000 r-xp 00000000 08:01 13 ",
+                    data = "7f0020000000-7f0020001000 r--p 00000000 08:01 14 ";
+  const auto uses_musl = [](const std::string& lines) { return UsesMusl(ParseMappings(lines)); };
+  EXPECT_FALSE(uses_musl(code + kGlibc + data + "/usr/lib/x86_64-linux-gnu/libc.so\n"));
+  EXPECT_FALSE(uses_musl(code + kGlibc + data + kMusl));
+  EXPECT_FALSE(uses_musl(data + kMusl));
+  EXPECT_FALSE(uses_musl(code + kMusl + code + kGlibc));
+  EXPECT_TRUE(uses_musl(code + kMusl + data + kGlibc));
+}
+
+// This process has glibc, and has mapped a library of this name.
+TEST(ModulesOfProcess, HaveCode) {
+  char folder[] = "/tmp/modules_of_process.XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/libc.so";
+  std::string head(kPage, '\0');
+  std::ifstream("/proc/self/exe", std::ios::binary).read(head.data(), kPage);
+  std::ofstream(path, std::ios::binary) << head;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const data = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file, 0);
+  ASSERT_NE(data, MAP_FAILED);
+  std::vector<ModuleInfo> modules;
+  AddModulesOf(getpid(), ProcessMemory(getpid()), &modules);
+  EXPECT_GE(modules.size(), 2u);
+  for (const ModuleInfo& module : modules) EXPECT_NE(module.path, path);
+  EXPECT_FALSE(UsesMusl(modules));
+  munmap(data, kPage);
+  close(file);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ModulesOfProcess, OfGlibcAndAFileOfMuslAreGlibcs) {
+  ModuleInfo musl{}, glibc{};
+  musl.path = "/opt/musl/lib/libc.so";
+  glibc.path = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+  EXPECT_TRUE(UsesMusl(std::vector<ModuleInfo>{musl}));
+  EXPECT_FALSE(UsesMusl(std::vector<ModuleInfo>{musl, glibc}));
+}
+
+// A container has the library as a file in memory; profiles have the last part of its path.
+TEST(HoldfastLibrary, IsRecognizedByItsFile) {
+  for (const char* path :
+       {"/lib/holdfast/libholdfast.so", "/lib/holdfast/libholdfast.so (deleted)", "libholdfast.so",
+        "/memfd:libholdfast.so (deleted)", "/memfd:libholdfast.so", "memfd:libholdfast.so (deleted)"})
+    EXPECT_TRUE(IsHoldfastLibrary(path)) << path;
+  for (const char* path : {"", "/usr/lib/libc.so.6", "/lib/libholdfast.so/other.so", "/memfd:other (deleted)"})
+    EXPECT_FALSE(IsHoldfastLibrary(path)) << path;
+  EXPECT_TRUE(
+      MapsHoldfastLibrary(std::string(kMap) + "7f00-7f01 r-xp 00000000 00:01 9 /memfd:libholdfast.so (deleted)"));
+  EXPECT_FALSE(MapsHoldfastLibrary(kMap));
 }
 
 TEST(LibcMappings, ThereAreNoneIfTheProgramMappedEverything) {

@@ -12,14 +12,15 @@
 #include "report/analysis/profiles/metric.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 #include "report/profile/profile_kind.h"
 
 namespace holdfast {
 namespace {
 
-constexpr std::array<std::string_view, 13> kObjects = {
-    "libabsl_",    "libboost_", "libfolly",  "libglib-2.0", "libgobject-2.0", "libjemalloc", "libtcmalloc",
-    "libmimalloc", "libtbb",    "libstdc++", "libc++",      "libholdfast",    "libstd-"};
+constexpr std::array<std::string_view, 12> kObjects = {"libabsl_",       "libboost_",   "libfolly",    "libglib-2.0",
+                                                       "libgobject-2.0", "libjemalloc", "libtcmalloc", "libmimalloc",
+                                                       "libtbb",         "libstdc++",   "libc++",      "libstd-"};
 
 // Parts of the path of a source file.
 constexpr std::array<std::string_view, 9> kFiles = {"/include/c++/",  "/c++/v1/",        "/rustc/",
@@ -252,7 +253,8 @@ bool IsOfPackage(std::string_view function) {
 }  // namespace
 
 bool IsPlumbing(std::string_view function, std::string_view file, std::string_view object) {
-  if (IsSystemFrame(function, object) || AnyStarts(kObjects, BaseName(object))) return true;
+  if (IsSystemFrame(function, object) || AnyStarts(kObjects, BaseName(object)) || IsHoldfastLibrary(object))
+    return true;
   if (function.starts_with(kJitCode) || IsOperatorNew(function)) return true;
   if (std::any_of(kFiles.begin(), kFiles.end(),
                   [&](std::string_view part) { return file.find(part) != std::string_view::npos; })) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 #include "report/observe/memory/arenas.h"
 #include "report/observe/memory/libc_mappings.h"
 #include "report/observe/memory/table_reader.h"
@@ -164,7 +165,7 @@ class Account {
     if (mapping.name == "[heap]") return Use::kAllocator;
     if (mapping.name == "[stack]") return Use::kStack;
     if (!input_.table_name.empty() && mapping.name.find(input_.table_name) != std::string::npos) return Use::kOwn;
-    if (BaseName(mapping.name).starts_with("libholdfast.so")) return Use::kOwn;
+    if (IsHoldfastLibrary(mapping.name)) return Use::kOwn;
     if (mapping.shared || mapping.name.starts_with("/dev/shm/") || mapping.name.starts_with("/memfd:") ||
         mapping.name.starts_with("/SYSV") || mapping.name.starts_with("/dev/zero")) {
       return Use::kShared;

@@ -28,8 +28,9 @@ std::vector<OwnRange> Outside(const MemoryMapping& mapping, const std::vector<Ow
 }  // namespace
 
 bool UsesMusl(const std::vector<MemoryMapping>& mappings) {
-  return std::any_of(mappings.begin(), mappings.end(),
-                     [](const MemoryMapping& mapping) { return IsFileOfMusl(mapping.name); });
+  return HasCodeOfMusl(mappings, [](const MemoryMapping& mapping) {
+    return mapping.executable ? std::string_view(mapping.name) : std::string_view();
+  });
 }
 
 std::vector<LibcRanges> LibcRangesOf(const std::vector<MemoryMapping>& mappings, const std::vector<OwnRange>& own,

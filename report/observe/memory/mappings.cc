@@ -30,6 +30,7 @@ bool ParseHead(const std::string& line, MemoryMapping* mapping) {
     return false;
   mapping->readable = rights[0] == 'r';
   mapping->writable = rights[1] == 'w';
+  mapping->executable = rights[2] == 'x';
   mapping->shared = rights[3] == 's';
   mapping->name = line.substr(std::min(static_cast<size_t>(name), line.size()));
   return true;

@@ -21,7 +21,7 @@ namespace holdfast {
 
 struct MemoryMapping {
   uint64_t start = 0, end = 0;
-  bool readable = false, writable = false, shared = false;
+  bool readable = false, writable = false, executable = false, shared = false;
   std::string name;  // a path, "[heap]", "[stack]", "[anon:…]"; "" = none
   // Bytes.
   uint64_t resident = 0, swapped = 0, huge = 0;

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -66,24 +68,27 @@ void AddModulesAt(const std::vector<std::pair<uint64_t, std::string>>& first_pag
 
 void AddModulesOf(pid_t pid, const ProcessMemory& memory, std::vector<ModuleInfo>* modules) {
   std::vector<std::pair<uint64_t, std::string>> first_pages;
+  std::set<absl::string_view> have_code;  // a linker maps whole libraries as data
   const std::string map = ReadWhole(absl::StrCat("/proc/", ThreadWithMemory(pid), "/maps"));
   for (const absl::string_view line : absl::StrSplit(map, '\n')) {
     // 7f00a000-7f00b000 r-xp 00001000 fe:00 1234   /usr/lib/libc.so.6
     const size_t path = line.find('/');
     const std::vector<absl::string_view> words = absl::StrSplit(line.substr(0, path), ' ', absl::SkipEmpty());
     uint64_t start = 0;
+    if (path != absl::string_view::npos && words.size() >= 5 && words[1].size() > 2 && words[1][2] == 'x')
+      have_code.insert(line.substr(path));
     if (path == absl::string_view::npos || words.size() < 5 || words[2] != "00000000" || words[1][0] != 'r' ||
         !absl::SimpleHexAtoi(words[0].substr(0, words[0].find('-')), &start)) {
       continue;
     }
     first_pages.emplace_back(start, std::string(line.substr(path)));
   }
+  std::erase_if(first_pages, [&](const auto& page) { return !have_code.contains(page.second); });
   AddModulesAt(first_pages, memory, modules);
 }
 
 bool UsesMusl(const std::vector<ModuleInfo>& modules) {
-  return std::any_of(modules.begin(), modules.end(),
-                     [](const ModuleInfo& module) { return IsFileOfMusl(module.path); });
+  return HasCodeOfMusl(modules, [](const ModuleInfo& module) { return std::string_view(module.path); });
 }
 
 }  // namespace holdfast
