@@ -1,6 +1,7 @@
 // `holdfast attach` and `holdfast detach`.
 #include <errno.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,17 +99,29 @@ bool WriteLastSnapshot(const ProcessTable& process) {
   return false;
 }
 
+// As the process's user: keeps the right to trace only if that user lacks it for this process.
+void UseIfNeeded(const TracingRights& rights, pid_t pid) {
+  // No such address is mapped, and the kernel checks the rights first.
+  char byte = 0;
+  const iovec ours = {&byte, 1}, its = {nullptr, 1};
+  if (process_vm_readv(pid, &ours, 1, &its, 1, 0) == 1 || errno == EFAULT) {
+    rights.GiveUp();
+  } else {
+    rights.Use();
+  }
+}
+
 // The filters are read only if nothing else forbids it, because that stops threads. A child checks, which has the rights
 // of the process's user.
 template <typename Check>
-FilterAnswer FiltersUnlessRefused(pid_t pid, Check check) {
+FilterAnswer FiltersUnlessRefused(pid_t pid, bool detaches, Check check) {
   FilterAnswer answer = ReadFilterAnswer(pid, false);
   if (!answer.is_left_open) return answer;
   const pid_t child = fork();
   if (child == 0) {
     const TracingRights rights(true);
     if (!BecomeUserOf(pid).ok()) _exit(1);
-    rights.Use();
+    UseIfNeeded(rights, pid);
     const absl::StatusOr<std::string> own_path = OwnPath();
     const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
     _exit(library.ok() && check(*library, answer).refused.empty() ? 0 : 1);
@@ -116,7 +129,7 @@ FilterAnswer FiltersUnlessRefused(pid_t pid, Check check) {
   int status = 1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status == 0) return ReadFilterAnswer(pid, true);
+  if (status == 0) return ReadFilterAnswer(pid, true, detaches);
   answer.is_left_open = false;
   return answer;
 }
@@ -129,7 +142,7 @@ void AddStops(const FilterAnswer& filters, CallOutcome* outcome) {
 int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const FilterAnswer& filters) {
   const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) return CouldNotAttach(std::string(status.message()));
-  rights.Use();
+  UseIfNeeded(rights, pid);
   const std::string name = NameOf(pid);
   const absl::StatusOr<std::string> own_path = OwnPath();
   const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
@@ -169,13 +182,13 @@ class Attacher {
   Attacher(pid_t pid, const AttachOptions& options, uint64_t for_ns) : pid_(pid), options_(options), for_ns_(for_ns) {}
 
   int Run() {
-    filters_ = FiltersUnlessRefused(pid_, [this](const std::string& library, const FilterAnswer& filters) {
+    filters_ = FiltersUnlessRefused(pid_, false, [this](const std::string& library, const FilterAnswer& filters) {
       return CheckAttach(pid_, library, options_.run.tables, filters);
     });
     const TracingRights rights(true);
     if (const absl::Status status = BecomeUserOf(pid_); !status.ok())
       return CouldNotAttach(std::string(status.message()));
-    rights.Use();
+    UseIfNeeded(rights, pid_);
     name_ = NameOf(pid_);
     const absl::StatusOr<std::string> own_path = OwnPath();
     const absl::StatusOr<std::string> library = own_path.ok() ? FindLibrary(*own_path) : own_path;
@@ -376,7 +389,7 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
   detach->callback([=] {
     const pid_t process = PidOrThrow(*pid);
     const FilterAnswer filters =
-        FiltersUnlessRefused(process, [process](const std::string& library, const FilterAnswer& answer) {
+        FiltersUnlessRefused(process, true, [process](const std::string& library, const FilterAnswer& answer) {
           return CheckDetach(process, library, answer);
         });
     invocation->exit_code = Detach(process, *folders, *quiet, filters);

@@ -401,7 +401,7 @@ class Checker {
 
 }  // namespace
 
-FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop) {
+FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop, bool detaches) {
   FilterAnswer answer;
   answer.counts = CountFilters(pid);
   if (!HasMode(answer.counts, '2')) return answer;
@@ -422,7 +422,7 @@ FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop) {
   answer.stops = filters->stops;
   answer.lost_calls = filters->lost_calls;
   for (const std::vector<SeccompFilter>& of_thread : filters->of_threads) {
-    if (answer.forbidden.empty()) answer.forbidden = WhyFiltersForbid(of_thread);
+    if (answer.forbidden.empty()) answer.forbidden = WhyFiltersForbid(of_thread, detaches);
   }
   return answer;
 }

@@ -33,7 +33,7 @@ struct FilterAnswer {
   uint32_t stops = 0, lost_calls = 0;
 };
 // Call before this process gives up root's rights. `may_stop`: false leaves the answer open where it needs a stop.
-FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop);
+FilterAnswer ReadFilterAnswer(pid_t pid, bool may_stop, bool detaches = false);
 
 // `library`: our own. `tables`: where the table will be, as the process names it; "": the default folder.
 AttachCheck CheckAttach(pid_t pid, const std::string& library, const std::string& tables, const FilterAnswer& filters);

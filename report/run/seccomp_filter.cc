@@ -403,15 +403,24 @@ FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredC
   return worst;
 }
 
-std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters) {
+std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters, bool detaches) {
 #if defined(__x86_64__)
-  for (const FilteredCall& call : CausedCalls()) {
+  // dlopen finds the loaded library, by its name or by the identity of its file. Its caller may allocate.
+  static constexpr std::array kNeededByDetach = {SYS_mmap, SYS_mprotect, SYS_munmap, SYS_ppoll, SYS_rt_sigreturn};
+  static constexpr std::array kAttachOnly = {SYS_memfd_create, SYS_ftruncate, SYS_renameat, SYS_write,  SYS_pwrite64,
+                                             SYS_fallocate,    SYS_fchmod,    SYS_fchmodat, SYS_fchown, SYS_mkdirat,
+                                             SYS_unlinkat,     SYS_utimensat, SYS_flock};
+  for (FilteredCall call : CausedCalls()) {
+    if (detaches && std::count(kAttachOnly.begin(), kAttachOnly.end(), call.number) != 0) continue;
+    if (detaches) call.is_needed = std::count(kNeededByDetach.begin(), kNeededByDetach.end(), call.number) != 0;
     const FilterEffect effect = EffectOf(filters, call);
     if (effect == FilterEffect::kFatal)
       return fmt::format("has a seccomp filter that may end it at a call of {}, which the library makes", call.name);
     if (effect == FilterEffect::kDenied && call.is_needed)
       return fmt::format("has a seccomp filter that denies {}, which the library needs", call.name);
   }
+#else
+  (void)detaches;
 #endif
   return "";
 }

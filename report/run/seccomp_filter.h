@@ -43,8 +43,8 @@ const std::vector<FilteredCall>& CausedCalls();
 // The worst effect that the filters together may have on the call.
 FilterEffect EffectOf(const std::vector<SeccompFilter>& filters, const FilteredCall& call);
 
-// Returns why these filters forbid to attach; "": they do not.
-std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters);
+// Returns why these filters forbid to attach, or to detach; "": they do not. A detach makes fewer calls.
+std::string WhyFiltersForbid(const std::vector<SeccompFilter>& filters, bool detaches = false);
 
 // Of each thread that has not ended: seccomp's mode and the number of filters, "2 1". Mode 0 is none, mode 1 is strict.
 using FilterCounts = std::map<pid_t, std::string>;

@@ -90,6 +90,19 @@ TEST(SeccompFilter, OneOfSeveralIsEnough) {
   EXPECT_THAT(WhyFiltersForbid({denies, harmless}), HasSubstr("denies renameat"));
 }
 
+// A program may close itself in after the attach.
+TEST(SeccompFilter, ADetachNeedsFewerCalls) {
+  const auto with = [](int number, uint32_t action) {
+    return SeccompFilter{LoadNumber(), SkipUnless(number, 1), Return(action), Return(SECCOMP_RET_ALLOW)};
+  };
+  constexpr uint32_t kDenies = SECCOMP_RET_ERRNO | 1;
+  EXPECT_NE(WhyFiltersForbid({with(SYS_openat, kDenies)}), "");
+  EXPECT_EQ(WhyFiltersForbid({with(SYS_openat, kDenies)}, true), "");
+  EXPECT_EQ(WhyFiltersForbid({with(SYS_memfd_create, SECCOMP_RET_KILL_PROCESS)}, true), "");
+  EXPECT_NE(WhyFiltersForbid({with(SYS_openat, SECCOMP_RET_KILL_PROCESS)}, true), "");
+  EXPECT_NE(WhyFiltersForbid({with(SYS_mprotect, kDenies)}, true), "");
+}
+
 TEST(SeccompFilter, CallsThatMayFailMayBeDenied) {
   const SeccompFilter denies = {LoadNumber(), SkipUnless(SYS_madvise, 1), Return(SECCOMP_RET_ERRNO | 1),
                                 Return(SECCOMP_RET_ALLOW)};
