@@ -14,6 +14,7 @@
 #include "fmt/ranges.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/base/base_name.h"
+#include "report/base/holdfast_library.h"
 
 namespace holdfast {
 namespace {
@@ -30,7 +31,7 @@ bool IsInLibc(const Profile& profile, const Profile::Location& location) {
   if (location.mapping == Profile::kNone) return false;
   const std::string_view file = BaseName(profile.strings[profile.mappings[location.mapping].file]);
   return file.starts_with("libc.so") || file.starts_with("libc-2.") || file.starts_with("libpthread") ||
-         file.starts_with("ld-musl") || file.starts_with("libholdfast.so");
+         file.starts_with("ld-musl") || IsHoldfastLibrary(file);
 }
 
 bool LocksOrUnlocks(const Profile& profile, const Profile::Location& location) {
