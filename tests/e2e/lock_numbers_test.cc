@@ -34,7 +34,8 @@ class LockNumbers : public Profiled {
       std::vector<std::string> found;
       std::string line, field;
       std::getline(csv, line);
-      for (std::istringstream words(line); std::getline(words, field, ',');) found.push_back(field);
+      // The comma at the end keeps an empty last column.
+      for (std::istringstream words(line + ','); std::getline(words, field, ',');) found.push_back(field);
       return found;
     };
     std::map<std::string, std::map<std::string, std::string>> locks;
