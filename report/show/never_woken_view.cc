@@ -36,6 +36,15 @@ bool WaitsForever(const AddressSpace& space, const BlockedCall& call) {
   return waits && call.arguments[3] == 0 && mapping != nullptr && !mapping->shared;
 }
 
+// Returns whether the futex still has the value for which the call waits. Otherwise the call, which a stop interrupts,
+// returns at once when it is resumed: another thread changed the value, and its wake-up found nobody in the kernel's queue.
+bool StillWaits(AddressSpace& space, const BlockedCall& call) {
+  const uint64_t operation = call.arguments[1] & FUTEX_CMD_MASK;
+  if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) return true;  // no value to compare
+  uint32_t value = 0;
+  return !space.Read(call.arguments[0], &value, sizeof value) || value == static_cast<uint32_t>(call.arguments[2]);
+}
+
 std::string ThreadLabel(const TargetThread& thread) {
   return fmt::format("T{} {}", thread.number, Printable(thread.name));
 }
@@ -71,12 +80,12 @@ class WokenSearch {
   using Sleepers = std::map<pid_t, Sleeper>;  // by thread
   using LostThreads = std::map<pid_t, LostThread>;
 
-  Sleepers SleepersNow() const {
+  Sleepers SleepersNow() {
     Sleepers sleepers;
     for (const TargetThread& thread : space_.threads()) {
       const std::optional<BlockedCall> call = BlockedCallOf(space_.pid(), thread.id);
       const std::optional<ThreadSwitches> switches = SwitchesOf(space_.pid(), thread.id);
-      if (call.has_value() && switches.has_value() && WaitsForever(space_, *call))
+      if (call.has_value() && switches.has_value() && WaitsForever(space_, *call) && StillWaits(space_, *call))
         sleepers.emplace(thread.id, Sleeper{call->arguments[0], switches->count});
     }
     return sleepers;
