@@ -7,9 +7,9 @@
 // In this order no block is recorded while its free may still pass by unseen. operator new and delete are left alone:
 // the C++ library's call malloc and free through its own entries.
 //
-// Not redirected: libraries that are loaded later, until the tool asks again; the dynamic linker's own allocations, and pointers to functions that
-// the program has stored. Pointers to wrappers that it stores while attached stay valid, because the library is never
-// unloaded.
+// Not redirected: libraries that are loaded later, until the tool asks again; the dynamic linker's own allocations, and
+// pointers to functions that the program has stored. Pointers to wrappers that it stores while attached stay valid,
+// because the library is never unloaded.
 //
 // Under the dynamic linker's lock that guards the list of objects (dl_iterate_phdr). One thread at a time.
 #ifndef HOLDFAST_INTERPOSE_BASE_ATTACHED_IMPORTS_H_
@@ -21,7 +21,8 @@
 
 namespace holdfast {
 
-// Call when `real` is filled. Returns how many entries were changed. `again`: the entries of objects that were loaded since.
+// Call when `real` is filled. Returns how many entries were changed. `again`: the entries of objects that were loaded
+// since.
 HOLDFAST_HIDDEN uint64_t RedirectImports(bool again);
 // Restores every entry that still leads to a wrapper. Returns how many.
 HOLDFAST_HIDDEN uint64_t RestoreImports();

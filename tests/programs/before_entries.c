@@ -1,5 +1,6 @@
 // Preloaded after the library, so that its constructor runs before: with DISTURB=thread it creates a thread; with
-// DISTURB=unseen_thread it does so past the library, by libc's own function; with DISTURB=byte it changes an instruction of the executable's free, as a breakpoint does, without a change of its effect.
+// DISTURB=unseen_thread it does so past the library, by libc's own function; with DISTURB=byte it changes an
+// instruction of the executable's free, as a breakpoint does, without a change of its effect.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
