@@ -39,13 +39,6 @@ ThreadTime SumOf(uint32_t threads) {
   return sum;
 }
 
-void AddTo(const ThreadTime& one, ThreadTime* sum) {
-  sum->began_wall_ns = sum->threads == 0 ? one.began_wall_ns : std::min(sum->began_wall_ns, one.began_wall_ns);
-  sum->threads += one.threads;
-  sum->lived_ns += one.lived_ns;
-  for (int i = 0; i < kThreadDoes; ++i) sum->ns[i] += one.ns[i];
-}
-
 }  // namespace
 
 void ThreadLives::Read(pid_t pid, bool other_namespace) {
@@ -80,8 +73,7 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
     const auto now = alive.find(thread);
     if (now != alive.end() && std::abs(now->second.began_ns - life.began_ns) <= kStartMayDiffer) continue;
     const bool may_be_added = ended_.size() < kMaxEndedNames || ended_.contains(life.name);
-    ThreadTime& sum = ended_.try_emplace(may_be_added ? life.name : kOtherThreads, SumOf(0)).first->second;
-    AddTo(life.time, &sum);
+    ended_.try_emplace(may_be_added ? life.name : kOtherThreads, SumOf(0)).first->second.Add(life.time);
   }
   alive_ = std::move(alive);
   auto times = std::make_shared<ThreadTimes>();

@@ -527,17 +527,7 @@ class ThreadLooks::Looker {
   }
 
   void AddToSum(const ThreadTime& one) {
-    const auto [place, added] = sums_.emplace(one.name, one);
-    ThreadTime& sum = place->second;
-    if (added) {
-      sum.id = 0;
-      sum.lane.clear();
-      return;
-    }
-    sum.threads += one.threads;
-    sum.lived_ns += one.lived_ns;
-    sum.began_wall_ns = std::min(sum.began_wall_ns, one.began_wall_ns);
-    for (int i = 0; i < kThreadDoes; ++i) sum.ns[i] += one.ns[i];
+    sums_.try_emplace(one.name, ThreadTime{.name = one.name, .threads = 0}).first->second.Add(one);
   }
 
   // The process's clock counts all threads, also those that ended.
@@ -910,6 +900,13 @@ class ThreadLooks::Looker {
   const int64_t lane_start_ns_, lane_start_wall_ns_;
   int64_t bin_ns_ = kFirstBin;
 };
+
+void ThreadTime::Add(const ThreadTime& one) {
+  began_wall_ns = threads == 0 ? one.began_wall_ns : std::min(began_wall_ns, one.began_wall_ns);
+  threads += one.threads;
+  lived_ns += one.lived_ns;
+  for (int i = 0; i < kThreadDoes; ++i) ns[i] += one.ns[i];
+}
 
 ThreadLooks::ThreadLooks(pid_t pid, bool other_namespace) : looker_(std::make_unique<Looker>(pid, other_namespace)) {}
 ThreadLooks::~ThreadLooks() = default;

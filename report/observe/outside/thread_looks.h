@@ -71,7 +71,10 @@ struct ThreadTime {
   double ns[kThreadDoes] = {};  // add up to lived_ns
   // What the thread did in each part of the process's time, `ThreadTimes::lane_step_ns` long: one more than ThreadDoes; 0:
   // it did not exist.
-  std::vector<uint32_t> lane;
+  std::vector<uint32_t> lane = {};
+
+  // Adds the threads of another one to this sum, which has no lane.
+  void Add(const ThreadTime& one);
 };
 
 struct ThreadTimes {

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/kernel_page.h"
 #include "report/observe/table/process_files.h"
 
 namespace holdfast {
@@ -230,7 +231,7 @@ std::optional<uint64_t> ResidentBytes(pid_t pid) {
       absl::StrSplit(ReadProc(ThreadWithMemory(pid), "statm"), ' ');  // total, resident, …
   uint64_t resident = 0;
   if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident) || resident == 0) return std::nullopt;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return resident * KernelPageBytes();
 }
 
 bool IsDescendant(const TableOwner& owner, uid_t user, const std::vector<TableOwner>& ancestors) {
