@@ -315,7 +315,7 @@ void ReportBuilder::AddLocks(const FilteredStacks& stacks, const std::vector<uin
     series->locks.push_back({
         .number = lock.number,
         .name = WithVisibleDirections(ShortName(LockNameOf(profile, list, lock, plumbing))),
-        .kind = LockKindOf(lock),
+        .kind = LockKindOf(lock.kind),
         .contentions = lock.contentions,
         .delay_ns = lock.delay_ns,
         .longest_ns = lock.longest_ns,

@@ -72,7 +72,7 @@ int64_t HolderPart(const LockList::Lock& lock, size_t part) {
 std::vector<std::string> Details(const OneProfile& one, const LockList::Lock& lock) {
   const Profile& profile = *one.file->profile;
   std::vector<std::string> lines = {
-      fmt::format("lock    {}, {}", LockKindOf(lock), LockNameOf(profile, one.list, lock, one.plumbing.get()))};
+      fmt::format("lock    {}, {}", LockKindOf(lock.kind), LockNameOf(profile, one.list, lock, one.plumbing.get()))};
   const auto add = [&](const char* what, const std::string& lengths) {
     if (!lengths.empty()) lines.push_back(fmt::format("{:<8}{}", what, lengths));
   };
@@ -218,7 +218,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
       return lock->holder_does.empty() ? Cell::Real("", std::nan("")) : Cell::Number("", HolderPart(*lock, part));
     };
     table.rows.push_back(
-        {{Cell::Text(LockKindOf(*lock)),
+        {{Cell::Text(LockKindOf(lock->kind)),
           Cell::Number(fmt::format("{}", lock->contentions), lock->contentions),
           WaitTimeCell(lock->delay_ns),
           lock->waiting > 0 ? Cell::Number(fmt::format("{}", lock->waiting), lock->waiting) : Cell::Number("-", 0),

@@ -134,7 +134,8 @@ std::string LockText(const Group& group) {
   return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
 }
 
-// "; whoever holds it is asleep for 93 % of that": the holder of the text is only the most frequent one. "" if the holder does nothing for long, or if not known.
+// "; whoever holds it is asleep for 93 % of that": the holder of the text is only the most frequent one. "" if the
+// holder does nothing for long, or if not known.
 std::string WhatHolderDoes(const Group& group) {
   constexpr double kLong = 0.3;
   const auto* lock = LargestOf(group.locks);
@@ -227,22 +228,18 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
     everything += group.lived_ns();
   }
   TextTable table;
-  table.columns = {{"thread", "thread", Column::kLeft, 0, 1, 0, true},
-                   {"tid", options.each ? "tid" : "", Column::kRight, 0, 2},
-                   {"threads", options.each ? "" : "threads", Column::kRight, 0, 2},
-                   {"lived_ns", "lived", Column::kRight, 0, 2},
-                   {"cpu_ns", "on CPU", Column::kRight, 0, 2},
-                   {"runnable_ns", "wants CPU", Column::kRight, 0, 2},
-                   {"lock_ns", "lock", Column::kRight, 0, 2},
-                   {"io_ns", "io", Column::kRight, 0, 2},
-                   {"sleep_ns", "sleep", Column::kRight, 0, 2},
-                   {"syscall_ns", "other calls", Column::kRight, 0, 2},
-                   {"stopped_ns", any_stopped ? "stopped" : "", Column::kRight, 0, 2},
-                   {"unknown_ns", any_unseen ? "not seen" : "", Column::kRight, 0, 2},
-                   {"lock", "waits most for", Column::kLeft, 0, 2, 0, true},
-                   {"holder", "", Column::kLeft, 0, 2},
-                   {"calls", "calls", Column::kLeft, 0, 2, 120, true},
-                   {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
+  table.columns = FirstThreadColumns(options.each);
+  table.columns.insert(table.columns.end(),
+                       {{"lock_ns", "lock", Column::kRight, 0, 2},
+                        {"io_ns", "io", Column::kRight, 0, 2},
+                        {"sleep_ns", "sleep", Column::kRight, 0, 2},
+                        {"syscall_ns", "other calls", Column::kRight, 0, 2},
+                        {"stopped_ns", any_stopped ? "stopped" : "", Column::kRight, 0, 2},
+                        {"unknown_ns", any_unseen ? "not seen" : "", Column::kRight, 0, 2},
+                        {"lock", "waits most for", Column::kLeft, 0, 2, 0, true},
+                        {"holder", "", Column::kLeft, 0, 2},
+                        {"calls", "calls", Column::kLeft, 0, 2, 120, true},
+                        {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}});
   const std::string sentence = MostImportant(groups, unknown.empty());
   if (!sentence.empty()) {
     table.header.push_back(sentence);
@@ -274,6 +271,15 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
 }
 
 }  // namespace
+
+std::vector<Column> FirstThreadColumns(bool each) {
+  return {{"thread", "thread", Column::kLeft, 0, 1, 0, true},
+          {"tid", each ? "tid" : "", Column::kRight, 0, 2},
+          {"threads", each ? "" : "threads", Column::kRight, 0, 2},
+          {"lived_ns", "lived", Column::kRight, 0, 2},
+          {"cpu_ns", "on CPU", Column::kRight, 0, 2},
+          {"runnable_ns", "wants CPU", Column::kRight, 0, 2}};
+}
 
 int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& err) {
   const auto wrong = [&err](const absl::Status& status, int code) {

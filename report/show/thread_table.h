@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "report/show/text_table.h"
+
 namespace holdfast {
 
 struct ThreadsOptions {
@@ -17,6 +19,9 @@ struct ThreadsOptions {
   size_t width = 0;   // 0: the terminal's
   bool pager = true;
 };
+
+// The columns with which every table of threads begins, from the name to "wants CPU".
+std::vector<Column> FirstThreadColumns(bool each);
 
 // Returns the exit code: 0, 2 (wrong usage), or 3 (a file could not be read, or says nothing about threads).
 int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& err);

@@ -283,18 +283,14 @@ TextTable KnownTable(Known* known, bool nobody_waited, const ThreadsOptions& opt
     any_waiting |= group.waiting > 0;
   }
   TextTable table;
-  table.columns = {{"thread", "thread", Column::kLeft, 0, 1, 0, true},
-                   {"tid", options.each ? "tid" : "", Column::kRight, 0, 2},
-                   {"threads", options.each ? "" : "threads", Column::kRight, 0, 2},
-                   {"lived_ns", "lived", Column::kRight, 0, 2},
-                   {"cpu_ns", "on CPU", Column::kRight, 0, 2},
-                   {"runnable_ns", "wants CPU", Column::kRight, 0, 2},
-                   {"waits", "waits", Column::kRight, 0, 2},
-                   {"waiting", any_waiting ? "now" : "", Column::kRight, 0, 2},
-                   {"waited_ns", "for locks", Column::kRight, 0, 2},
-                   {"lock", "waits most for", Column::kLeft, 0, 2, 0, true},
-                   {"holder", "", Column::kLeft, 0, 2},
-                   {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}};
+  table.columns = FirstThreadColumns(options.each);
+  table.columns.insert(table.columns.end(),
+                       {{"waits", "waits", Column::kRight, 0, 2},
+                        {"waiting", any_waiting ? "now" : "", Column::kRight, 0, 2},
+                        {"waited_ns", "for locks", Column::kRight, 0, 2},
+                        {"lock", "waits most for", Column::kLeft, 0, 2, 0, true},
+                        {"holder", "", Column::kLeft, 0, 2},
+                        {"program", programs.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140}});
   if (const std::string sentence = FirstSentence(groups, nobody_waited); !sentence.empty()) {
     table.header.push_back(sentence);
     table.members.push_back({"summary", JsonString(sentence)});

@@ -124,7 +124,7 @@ std::map<int, std::string> ArraysOf(const Profile& profile, const LockList& list
     const std::string name =
         fmt::format("blocks of {} from {}", FormatSize(lock.block_bytes),
                     FunctionOf(profile, list.stacks[static_cast<size_t>(lock.block_stack)], plumbing));
-    Array& array = arrays[{LockKindOf(lock), lock.rank, name, sides}];
+    Array& array = arrays[{LockKindOf(lock.kind), lock.rank, name, sides}];
     array.offsets.insert(lock.block_offset);
     array.locks.push_back(lock.number);
     array.name = name;
@@ -149,7 +149,7 @@ LockList GroupByClass(const Profile& profile, LockList list, Plumbing* plumbing)
     std::string name = array != arrays.end() ? array->second : LockClassOf(profile, list, lock, plumbing);
     std::string key = name.empty() ? SidesOf(profile, list, lock, plumbing) : name;
     if (key.empty()) key = lock.address;  // nothing else is known
-    const auto [place, added] = places.try_emplace({LockKindOf(lock), lock.rank, key}, classes.size());
+    const auto [place, added] = places.try_emplace({LockKindOf(lock.kind), lock.rank, key}, classes.size());
     if (lock.locks == 1) lock.hottest_ns = lock.all_delay_ns();
     if (added) {
       numbers[lock.number] = lock.number;

@@ -15,6 +15,7 @@
 #include "report/analysis/profiles/metric.h"
 #include "report/base/base_name.h"
 #include "report/base/holdfast_library.h"
+#include "report/base/libc_names.h"
 
 namespace holdfast {
 namespace {
@@ -29,9 +30,9 @@ Addresses AddressesOf(const Profile& profile, std::span<const uint32_t> frames) 
 
 bool IsInLibc(const Profile& profile, const Profile::Location& location) {
   if (location.mapping == Profile::kNone) return false;
-  const std::string_view file = BaseName(profile.strings[profile.mappings[location.mapping].file]);
-  return file.starts_with("libc.so") || file.starts_with("libc-2.") || file.starts_with("libpthread") ||
-         file.starts_with("ld-musl") || IsHoldfastLibrary(file);
+  const std::string_view file = profile.strings[profile.mappings[location.mapping].file];
+  return IsFileOfGlibc(file) || IsFileOfMusl(file) || BaseName(file).starts_with("libpthread") ||
+         IsHoldfastLibrary(file);
 }
 
 bool LocksOrUnlocks(const Profile& profile, const Profile::Location& location) {
@@ -53,13 +54,6 @@ std::span<const uint32_t> CallerOfLock(const Profile& profile, std::span<const u
   return is_lock ? frames : std::span<const uint32_t>();
 }
 
-// The kind of the lock: "rwlock" for "rwlock-read".
-std::string KindOfWait(std::string_view wait) {
-  LockList::Lock lock;
-  lock.kind = wait;
-  return LockKindOf(lock);
-}
-
 }  // namespace
 
 void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list) {
@@ -76,11 +70,7 @@ void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list) {
   for (const LockList::Pair& pair : list->pairs) {
     add(pair.holder, pair.lock, pair.delay_ns);
     // Pairs with a holder repeat a part of the delay of pairs without.
-    if (pair.holder == LockList::kUnknown) {
-      add(pair.waiter, pair.lock, pair.delay_ns);
-    } else {
-      add(pair.waiter, pair.lock, 0);
-    }
+    add(pair.waiter, pair.lock, pair.holder == LockList::kUnknown ? pair.delay_ns : 0);
   }
   std::map<int, double> cpu_of_lock;
   for (size_t i = 0; i < cpu.samples.size(); ++i) {
@@ -110,12 +100,12 @@ void AddHolderStates(const Profile& wall, LockList* list) {
       if (key == "wait") kind = wall.strings[label.text];
     }
     if (address.empty()) continue;
-    int64_t& ns = by_lock[{std::string(address), KindOfWait(kind)}][std::string(state)];
+    int64_t& ns = by_lock[{std::string(address), LockKindOf(kind)}][std::string(state)];
     ns = WrappedSum(ns, wall.ValuesOf(i)[0]);
   }
   for (LockList::Lock& lock : list->locks) {
     lock.lacks_holders = lock.locks > 1;  // its address is that of one of them
-    const auto found = by_lock.find({lock.address, LockKindOf(lock)});
+    const auto found = by_lock.find({lock.address, LockKindOf(lock.kind)});
     if (found != by_lock.end() && !lock.lacks_holders) lock.holder_does = found->second;
   }
 }

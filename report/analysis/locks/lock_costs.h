@@ -4,9 +4,9 @@
 //     block  serve ← run waits for queue_lock    ┴ that of a waiter: CPU time of queue_lock
 //     wall   state: lock, lock_address: 0x55d0c0de4080, holder_state: io     what a holder does while others wait
 //
-// CPU time in a lock's functions is spinning, and the kernel's work for putting threads to sleep and waking them. If one
-// stack waits for several locks, they share its CPU time in proportion to the waits. Call paths that are in no recorded pair
-// are not found.
+// CPU time in a lock's functions is spinning, and the kernel's work for putting threads to sleep and waking them. If
+// one stack waits for several locks, they share its CPU time in proportion to the waits. Call paths that are in no
+// recorded pair are not found.
 #ifndef HOLDFAST_REPORT_ANALYSIS_LOCKS_LOCK_COSTS_H_
 #define HOLDFAST_REPORT_ANALYSIS_LOCKS_LOCK_COSTS_H_
 
@@ -18,7 +18,8 @@
 
 namespace holdfast {
 
-// Sets Lock::call_cpu_ns of the locks that samples belong to. `locks`: the profile that the list was read from; `cpu`: a cpu profile of the same process.
+// Sets Lock::call_cpu_ns of the locks that samples belong to. `locks`: the profile that the list was read from; `cpu`:
+// a cpu profile of the same process.
 void AddCpuOfCalls(const Profile& locks, const Profile& cpu, LockList* list);
 // Sets Lock::holder_does. `wall`: a wall profile of the same process.
 void AddHolderStates(const Profile& wall, LockList* list);

@@ -187,7 +187,7 @@ SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const L
   return lengths;
 }
 
-std::string LockKindOf(const LockList::Lock& lock) { return lock.kind.starts_with("rwlock") ? "rwlock" : lock.kind; }
+std::string LockKindOf(std::string_view wait) { return std::string(wait.starts_with("rwlock") ? "rwlock" : wait); }
 
 bool IsUnheldKind(std::string_view name) {
   for (int kind = 0; kind < kWaitKinds; ++kind) {

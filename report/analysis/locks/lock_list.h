@@ -135,7 +135,7 @@ SiteLengths LengthsAtSites(const Profile& profile, const LockList& list, const L
                            const std::string& function, Plumbing* plumbing);
 
 // Returns "rwlock" for "rwlock-read" and "rwlock-write": a lock has one kind, its waits may have several.
-std::string LockKindOf(const LockList::Lock& lock);
+std::string LockKindOf(std::string_view wait);
 // Returns whether nobody can hold objects of a kind (condition, semaphore, barrier, join …). False for futexes, which may
 // be locks.
 bool IsUnheldKind(std::string_view kind);
