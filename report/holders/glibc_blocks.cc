@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "report/base/base_name.h"
+#include "report/base/libc_names.h"
 
 namespace holdfast {
 namespace {
@@ -215,8 +216,7 @@ class GlibcBlocks::Walk {
       }
       if (data.end - data.start > kMaxLibcData) continue;
       if (!FindMainArenaIn(data)) continue;
-      const std::string_view name = BaseName(mapping.name);
-      if (name.starts_with("libc.so.6") || name.starts_with("libc-2.")) return true;
+      if (IsFileOfGlibc(mapping.name)) return true;
       // A second libc (dlmopen, or linked into a library) would be possible: prefer libc.so.6, which comes later.
       if (!HasMapping("libc.so.6")) return true;
     }
@@ -473,9 +473,7 @@ class GlibcBlocks::Walk {
 
   std::string LibcVersion() {
     for (const MemoryMapping& mapping : space_.mappings()) {
-      const std::string_view name = BaseName(mapping.name);
-      if ((!name.starts_with("libc.so.6") && !name.starts_with("libc-2.")) || mapping.writable || !mapping.readable)
-        continue;
+      if (!IsFileOfGlibc(mapping.name) || mapping.writable || !mapping.readable) continue;
       std::string text(std::min<uint64_t>(mapping.end - mapping.start, 4 << 20), '\0');
       if (!space_.Read(mapping.start, text.data(), text.size())) continue;
       if (std::string version = GlibcVersionIn(text); !version.empty()) return version;

@@ -22,6 +22,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/libc_names.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
 #include "report/names/elf/dynamic_names.h"
@@ -320,12 +321,10 @@ class Checker {
   std::string SecondAllocator() const {
     bool found = false;
     for (const std::string& object : objects_) {
-      const std::string_view name = BaseName(object);
-      if (IsHoldfastLibrary(object) || name.starts_with("ld-")) continue;
+      if (IsHoldfastLibrary(object) || BaseName(object).starts_with("ld-")) continue;
       const auto names = ReadDynamicNames(root_ + object);
       if (!names.ok() || !names->defines.contains("malloc")) continue;
-      const bool is_libc = name.starts_with("libc.so.") || name.starts_with("libc-2.");
-      if (found && !is_libc) return object;
+      if (found && !IsFileOfGlibc(object)) return object;
       found = true;
     }
     return "";

@@ -18,9 +18,11 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/libc_names.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/search_order.h"
 #include "sampler/contract/records.h"
@@ -180,7 +182,7 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
     module.tag = tag++;
     const std::string_view name = BaseName(module.path);
     Part part = Part::kProgram;
-    if (name.starts_with("libc.so.") || name.starts_with("libc-2.")) {
+    if (IsFileOfGlibc(module.path)) {
       part = Part::kLibc;
       libc = &module;
     } else if (name.starts_with("ld-linux") || name.starts_with("ld-2.")) {
