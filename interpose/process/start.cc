@@ -240,6 +240,8 @@ void DecideEntries() {
 HOLDFAST_COLD bool ReadySlow() {
   if (stage == Stage::kReady) return true;
   if (stage == Stage::kResolving || !Relocated() || (loaded_late && late_variables == nullptr)) return false;
+  // musl 1.1.20 to 1.1.22 allocate the first thread's TLS by calloc, before the list of objects is published.
+  if (IsMusl() && FirstObject() == nullptr) return false;
   // There is one thread now, or the program's first threads all wait for their creator's first allocation. Loaded late:
   // no thread reaches the library yet.
   stage = Stage::kResolving;
