@@ -141,6 +141,25 @@ TEST_F(Stuck, MainThatJoinsAThreadThatWaitsForMainIsADeadlock) {
   KillAndSettle(program.get());
 }
 
+// musl's normal mutexes do not name their holders, and a join waits for a number that is no thread's id.
+TEST_F(Stuck, MuslsMutexIsHeldAndTheJoinedThreadIsFound) {
+  const auto program = Start({"musl_stuck", "joins_last"});
+  const RunResult answer = Ask(*program, "want_accounts");
+  EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_THAT(answer.out, HasSubstr("its holder is not known"));
+  EXPECT_THAT(answer.out, Not(HasSubstr("not held")));
+  EXPECT_THAT(Ask(*program, "the end of", {"--json"}).out, HasSubstr("the end of T3 sleeper"));
+  KillAndSettle(program.get());
+}
+
+TEST_F(Stuck, TheLastOfThreeThreadsIsTheJoinedOne) {
+  const auto program = Start({"stuck", "joins_last"});
+  const RunResult answer = Ask(*program, "the end of");
+  EXPECT_TRUE(answer.exited(0)) << answer.Describe();
+  EXPECT_THAT(answer.out, ContainsRegex("the end of T3 sleeper \\(tid [0-9]+\\): 1 thread waits"));
+  KillAndSettle(program.get());
+}
+
 TEST_F(Stuck, AReaderWaitsForAWriterThatWaitsForACondition) {
   const auto program = Start({"stuck", "chain"});
   const RunResult answer = Ask(*program, "look_up");

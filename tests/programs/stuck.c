@@ -9,6 +9,7 @@
 //   robust       a robust mutex: its owner died, the next one does not make it consistent, and others wait
 //   orphan       a plain mutex; its owner died
 //   joins        main joins a thread that waits for a mutex of main's
+//   joins_last   main joins the last of its three threads; the first one waits for a mutex of main's
 //   recursive, errorcheck, inherit    abba, with mutexes of that kind
 //   many N       N threads wait for one mutex, which main holds
 //   ends         a wait that goes on until a line arrives on standard input
@@ -48,7 +49,8 @@ static int AllAsleep(int expected) {
     if (file == NULL) continue;  // it has ended
     int got = fscanf(file, "%15s", call);
     fclose(file);
-    if (got != 1 || (atoi(call) != SYS_futex && atoi(call) != SYS_clock_nanosleep)) return 0;
+    if (got != 1 || (atoi(call) != SYS_futex && atoi(call) != SYS_clock_nanosleep && atoi(call) != SYS_nanosleep))
+      return 0;
   }
   return 1;
 }
@@ -255,6 +257,11 @@ static void AbbaStays(void) {
 }
 
 KEPT static void wait_for_workers(pthread_t worker) { pthread_join(worker, NULL); }
+static void* sleep_for_long(void* unused) {
+  Named("sleeper");
+  flush_log();
+  return unused;
+}
 static void* say_ready(void* unused) {
   SayReady(2);
   return unused;
@@ -327,6 +334,14 @@ int main(int argc, char** argv) {
     pthread_t worker = Start(wait_at_once);
     Start(say_ready);
     wait_for_workers(worker);
+  }
+  if (strcmp(how, "joins_last") == 0) {
+    Named("joins");
+    pthread_mutex_lock(&accounts_mutex);
+    Start(wait_at_once);
+    pthread_t last = Start(sleep_for_long);
+    Start(say_ready);
+    wait_for_workers(last);
   }
   if (strcmp(how, "many") == 0) {
     pthread_mutex_lock(&accounts_mutex);

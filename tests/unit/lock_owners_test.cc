@@ -89,6 +89,28 @@ TEST(LookAtWaits, AReaderWriterLockNamesItsWriterAndCountsItsReaders) {
   pthread_rwlock_unlock(&lock);
 }
 
+// A thread was suspended between its two stores: the lock is not free.
+TEST(LookAtWaits, LocksWithAnOwnerThatIsNotYetWrittenAreHeld) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  mutex.__data.__lock = 2;
+  EXPECT_TRUE(StateOf(WaitKind::kMutex, mutex).is_held_by_unknown);
+  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+  lock.__data.__readers = 3 | 2 << 3;  // a writer holds it, and two readers wait
+  EXPECT_TRUE(StateOf(WaitKind::kRwlockRead, lock).is_held_by_unknown);
+  EXPECT_EQ(StateOf(WaitKind::kRwlockRead, lock).readers, 0u);
+}
+
+// Such a mutex has its ceiling in the lock word, also while it is free.
+TEST(LookAtWaits, AFreeMutexThatProtectsPrioritiesIsNotHeld) {
+  constexpr int kProtects = 0x40, kCeiling = 5 << 19;
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  mutex.__data.__kind = kProtects;
+  mutex.__data.__lock = kCeiling;
+  EXPECT_FALSE(StateOf(WaitKind::kMutex, mutex).is_held_by_unknown);
+  mutex.__data.__lock = kCeiling | 1;
+  EXPECT_TRUE(StateOf(WaitKind::kMutex, mutex).is_held_by_unknown);
+}
+
 // musl does not write down who holds these, so a held lock without an owner is not free.
 TEST(LookAtWaits, MuslLocksThatNameNobodyAreHeldAllTheSame) {
   const auto is_held = [](WaitKind kind, const auto& lock) {

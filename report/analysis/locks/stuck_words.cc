@@ -99,8 +99,10 @@ std::string StuckWords::HolderText(const record::Wait& wait) const {
                              : fmt::format("held by {} readers; the lock does not record which", wait.readers);
   }
   if (wait.holder == 0) {
-    return wait.kind == "futex" || wait.kind == "spin" || wait.kind == "custom" ? "the lock does not record its holder"
-                                                                                : "";
+    if (wait.kind == "futex" || wait.kind == "spin" || wait.kind == "custom")
+      return "the lock does not record its holder";
+    // It cannot be read, or, with musl, does not record its holder either.
+    return wait.kind == "mutex" || wait.kind.starts_with("rwlock") ? "its holder is not known" : "";
   }
   std::string text =
       wait.kind == "join" ? fmt::format("that thread {}", DoingText(wait.holder, 0))

@@ -13,6 +13,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "report/base/libc_names.h"
+#include "report/observe/memory/libc_mappings.h"
+#include "report/observe/memory/mappings.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/ongoing_reader.h"
@@ -40,10 +43,24 @@ uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
   return 0;
 }
 
+// Returns the id of the thread that a call of futex(2) in pthread_join waits for; 0: not known. The call waits for a word
+// of that thread's control block to change: the id, or since glibc 2.43 and in musl a small number for the thread's state,
+// which is also a valid id in a pid namespace.
+uint32_t ThreadJoinedBy(const ProcessMemory& memory, const BlockedCall& call, bool is_musl) {
+  constexpr uint64_t kIdToState = 8, kLargestState = 8;
+  if (is_musl) {  // int tid, errno_val, detach_state
+    uint32_t id = 0;
+    return memory.Read(call.arguments[0] - kIdToState, &id, sizeof id) ? id : 0;
+  }
+  if (const uint32_t id = ThreadOfBlock(memory, call.arguments[0]); id != 0) return id;
+  // arm64's blocks do not contain their own address.
+  return call.arguments[2] > kLargestState ? static_cast<uint32_t>(call.arguments[2]) : 0;
+}
+
 class Look {
  public:
   Look(const TableFile& table, const std::vector<LastGotInfo>& last_got, WaitGraph* state)
-      : table_(table), last_got_(last_got), state_(*state), is_musl_(UsesMusl(state->modules)) {}
+      : table_(table), last_got_(last_got), state_(*state) {}
 
   void Run(size_t others, int64_t now_ns) {
     const TableOwner& owner = table_.owner();
@@ -52,6 +69,7 @@ class Look {
     if (memory_.has_value() && memory_->is_denied()) {
       state_.unknown = WhyUnreadable(LookRightsFor(*pid_), *pid_, "stuck");
     }
+    if (memory_.has_value()) is_musl_ = IsOfMusl();
     if (pid_.has_value()) alive_ = ThreadsOf(*pid_, !owner.IsOfOurNamespace());
     for (size_t i = 0; i < alive_.size(); ++i) place_.emplace(alive_[i].second, i);
     if (!alive_.empty()) {
@@ -103,6 +121,14 @@ class Look {
   std::optional<BlockedCall> CallOf(uint32_t thread_id) const {
     const auto place = place_.find(thread_id);
     return place == place_.end() ? std::nullopt : BlockedCallOf(*pid_, alive_[place->second].first);
+  }
+
+  // The table has the C library only if a stack led through it, which musl's stacks rarely do.
+  bool IsOfMusl() const {
+    const auto is_glibc = [](const ModuleInfo& module) { return IsFileOfGlibc(module.path); };
+    if (std::any_of(state_.modules.begin(), state_.modules.end(), is_glibc)) return false;
+    const absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(*pid_);
+    return mappings.ok() && UsesMusl(*mappings);
   }
 
   bool ReadLock(uint64_t address, char (&bytes)[kLockBytes]) {
@@ -171,9 +197,10 @@ class Look {
       const LockState& state = found->second;
       wait->owner_died = state.owner_died;
       wait->readers = state.readers;
-      wait->source = state.owner != 0     ? OngoingWaitInfo::kNow
-                     : state.readers != 0 ? OngoingWaitInfo::kReaders
-                                          : OngoingWaitInfo::kFree;
+      wait->source = state.owner != 0           ? OngoingWaitInfo::kNow
+                     : state.is_held_by_unknown ? OngoingWaitInfo::kNotKept
+                     : state.readers != 0       ? OngoingWaitInfo::kReaders
+                                                : OngoingWaitInfo::kFree;
       if (state.owner != 0) wait->holder = Thread(state.owner);
     } else if (wait->noted_holder != 0) {
       wait->source = OngoingWaitInfo::kAtStart;
@@ -181,21 +208,19 @@ class Look {
     }
   }
 
-  // The waiter was signalled and is still in the same call: it sleeps for the mutex.
+  // The waiter was signalled and is still in the same call: it sleeps for the mutex. musl's futex is its second word.
   void FindWokenWaiter(OngoingWaitInfo* wait) const {
     const std::optional<BlockedCall> call = CallOf(wait->thread_id);
-    if (!call.has_value() || call->number != SYS_futex || call->arguments[0] != wait->mutex) return;
+    if (!call.has_value() || call->number != SYS_futex || call->arguments[0] - wait->mutex >= sizeof(pthread_mutex_t))
+      return;
     wait->kind = WaitKind::kMutex;
     wait->lock = wait->mutex;
   }
 
-  // glibc sleeps until the id in the joined thread's control block differs from the argument of the call. Since 2.43 it
-  // waits for another word of the block, which reports the thread's end.
   void FindJoined(OngoingWaitInfo* wait) {
     const std::optional<BlockedCall> call = CallOf(wait->thread_id);
-    if (!call.has_value() || call->number != SYS_futex) return;
-    auto id = static_cast<uint32_t>(call->arguments[2]);
-    if (!place_.contains(id) && memory_.has_value()) id = ThreadOfBlock(*memory_, call->arguments[0]);
+    if (!call.has_value() || call->number != SYS_futex || !memory_.has_value()) return;
+    const uint32_t id = ThreadJoinedBy(*memory_, *call, is_musl_);
     if (!place_.contains(id)) return;
     wait->holder = Thread(id);
     wait->source = OngoingWaitInfo::kNow;
@@ -270,7 +295,7 @@ class Look {
   const TableFile& table_;
   const std::vector<LastGotInfo>& last_got_;
   WaitGraph& state_;
-  const bool is_musl_;
+  bool is_musl_ = false;
   std::optional<pid_t> pid_;
   std::optional<ProcessMemory> memory_;
   std::vector<std::pair<pid_t, uint32_t>> alive_;    // by age: ids as we see them, and as the process sees them
@@ -304,16 +329,21 @@ LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes], bool is_mu
     pthread_rwlock_t lock;
     memcpy(&lock, bytes, sizeof lock);
     constexpr int kReaderShift = 3;
+    constexpr uint32_t kWriterHolds = 3;  // the phase of writers, and a writer in it
     state.owner = static_cast<uint32_t>(lock.__data.__cur_writer);
-    state.readers = state.owner != 0 ? 0 : lock.__data.__readers >> kReaderShift;
+    state.is_held_by_unknown = state.owner == 0 && (lock.__data.__readers & kWriterHolds) == kWriterHolds;
+    state.readers = state.owner != 0 || state.is_held_by_unknown ? 0 : lock.__data.__readers >> kReaderShift;
     return state;
   }
   pthread_mutex_t mutex;
   memcpy(&mutex, bytes, sizeof mutex);
   constexpr int kRobust = 0x10, kInherits = 0x20;
+  constexpr uint32_t kPriorityCeiling = 0xfff80000;  // of a mutex that protects priorities, also while it is free
   const auto word = static_cast<uint32_t>(mutex.__data.__lock);
   if ((mutex.__data.__kind & (kRobust | kInherits)) == 0) {
-    state.owner = word == 0 ? 0 : static_cast<uint32_t>(mutex.__data.__owner);
+    const bool is_held = (word & ~kPriorityCeiling) != 0;
+    state.owner = is_held ? static_cast<uint32_t>(mutex.__data.__owner) : 0;
+    state.is_held_by_unknown = is_held && state.owner == 0;
     return state;
   }
   state.owner = word & FUTEX_TID_MASK;

@@ -87,7 +87,7 @@ struct LockState {
   uint32_t owner = 0;  // thread id; 0: none
   uint32_t readers = 0;
   bool owner_died = false;
-  bool is_held_by_unknown = false;  // musl's normal mutexes and writers of reader-writer locks: held, `owner` is 0
+  bool is_held_by_unknown = false;  // held, `owner` is 0: musl's normal mutexes and writers; glibc's for an instant
 };
 inline constexpr size_t kLockBytes = 56;  // size of the largest, pthread_rwlock_t
 LockState StateOfLock(WaitKind kind, const char (&bytes)[kLockBytes], bool is_musl = false);
