@@ -159,6 +159,9 @@ std::string CallShares(const Group& group) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// CPU time of threads that lived too shortly to be seen has this instead of a thread's name.
+constexpr std::string_view kBetweenLooks = "[between looks]";
+
 // "8 threads worker-* spend 61 % of their time waiting for cache_mutex, held by evict()". What holds threads up comes
 // first: locks, then CPUs, then input and output. If the calls are known, the shares are of the time that was seen;
 // otherwise nearly all time is unknown.
@@ -180,7 +183,7 @@ std::string MostImportant(const std::vector<Group>& groups, bool calls_known) {
                                {kOnCpu, kWorthSaying}}) {
     const Group* most = nullptr;
     for (const Group& group : groups) {
-      if (group.name.starts_with('[') || share_of(group, choice.state) < choice.least) continue;  // [between looks]
+      if (group.name == kBetweenLooks || share_of(group, choice.state) < choice.least) continue;
       if (most == nullptr || most->ns[choice.state] < group.ns[choice.state]) most = &group;
     }
     if (most == nullptr) continue;

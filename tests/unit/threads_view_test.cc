@@ -106,6 +106,17 @@ TEST_F(ThreadsView, ThatNobodyWaitedNeedsProof) {
   EXPECT_THAT(Threads({}), Not(HasSubstr(claim)));
 }
 
+TEST_F(ThreadsView, AThreadWithANameInBracketsMayBeTheMostImportantOne) {
+  Profile p = StackProfile({{"work;load", 1}});
+  const std::vector<Profile::Label> labels = {
+      {.key = p.strings.Intern("thread"), .text = p.strings.Intern("[worker]")},
+      {.key = p.strings.Intern("state"), .text = p.strings.Intern("lock")},
+      {.key = p.strings.Intern("lock"), .text = p.strings.Intern("cache_mutex")}};
+  p.SetLabels(0, labels);
+  Write(std::move(p), "1", "wall", {{.name = "[worker]", .tid = kPid, .threads = 1, .lived_ns = 1, .lock_ns = 1}});
+  EXPECT_THAT(Threads({}), HasSubstr("Thread [worker] spends 100 % of its time waiting for cache_mutex"));
+}
+
 TEST_F(ThreadsView, ProcessesWithoutAWallProfileAreMentioned) {
   Write(StackProfile({{"work;load", 1}}), "1", "wall");
   Write(StackProfile({{"work;load", 1}}), "2", "heap");
