@@ -188,6 +188,10 @@ bool UnreachableReport::StopDecides() const {
 }
 
 std::string UnreachableReport::Sentence() const {
+  if (FoundNoBlocks() && limits.missing_bytes > 0) {
+    return fmt::format("cannot tell: no heap is found, and {} of memory are missing in the core file",
+                       FormatSize(static_cast<int64_t>(limits.missing_bytes)));
+  }
   if (FoundNoBlocks()) {
     return "cannot tell: the allocator is not understood. Holdfast knows every block if the program is started with holdfast run --exact";
   }
@@ -205,7 +209,8 @@ std::string UnreachableReport::Sentence() const {
 
 std::string UnreachableText(const UnreachableReport& report, size_t most_rows) {
   std::string text = fmt::format("{}: {}\n", report.process, report.Sentence());
-  if (!report.Understands()) return text;
+  if (report.FoundNoBlocks()) return text;
+  if (!report.Understands()) return text + report.Limits();
   if (report.found.blocks.empty()) return text + report.Limits();
   if (!report.found.settled) {
     return text +
