@@ -24,6 +24,13 @@ using ::testing::Not;
 
 class Attach : public Profiled {
  protected:
+  void SetUp() override {
+    Profiled::SetUp();
+    Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (RunTool({"doctor", Pid(running), "--attach"}).out.find("glibc is older than 2.35") != std::string::npos)
+      GTEST_SKIP() << "attach needs glibc 2.35 or newer";
+  }
   RunResult AttachTo(const Running& running, std::vector<std::string> options = {}) {
     options.insert(options.begin(), {"attach", Pid(running), "-o", out(), "--tables", tables()});
     return RunTool(std::move(options));
