@@ -269,6 +269,30 @@ TEST(Symbolizer, AStrippedLibraryHasItsDynamicNames) {
   ExpectNamesOfNm("-DC", library, &symbolizer, 3000);
 }
 
+// As musl's memset, which is followed by the hidden function in which threads sleep.
+TEST(Symbolizer, AFunctionWithoutASizeDoesNotNameHiddenOnesOfAStrippedFile) {
+  Folder folder;
+  const std::string source = folder.Write("a.s",
+                                          ".text\n.globl known\n.type known,@function\nknown:\n.zero 100\nret\n"
+                                          "hidden:\n.zero 400\nret\n");
+  const std::string library = folder.File("liba.so");
+  const auto built = Command("gcc -shared -Wl,--build-id -o " + library + " " + source);
+  ASSERT_EQ(built.status, 0) << built.output;
+  std::smatch match;
+  const std::string symbols = Command("readelf -sW " + library).output;
+  ASSERT_TRUE(std::regex_search(symbols, match, std::regex("([0-9a-f]{16}) +0 FUNC .* known")));
+  const uint64_t known = std::stoull(match[1], nullptr, 16);
+  const auto name_at = [&](uint64_t address) {
+    ModuleSymbolizer symbolizer(NoDebugFiles());
+    return (*symbolizer.Find(library, BuildIdOf(library)))->NameAt(address).name;
+  };
+  EXPECT_EQ(name_at(known + 50), "known");
+  EXPECT_EQ(name_at(known + 450), "hidden");
+  ASSERT_EQ(Command("strip " + library).status, 0);
+  EXPECT_EQ(name_at(known + 50), "known");
+  EXPECT_THAT(name_at(known + 450), Not(HasSubstr("known")));
+}
+
 TEST(Symbolizer, AStrippedFileIsCompletedFromItsDebugFile) {
   Folder folder;
   const std::string id = BuildIdOf(SelfPath());

@@ -16,6 +16,9 @@
 namespace holdfast {
 namespace {
 
+// Of a function without a size that .dynsym alone names: hidden functions may follow, which only .symtab has. The longest
+// known one, musl's memset, has 196 bytes.
+constexpr uint64_t kLongestUnsized = 200;
 constexpr uint64_t kPageOfFile = 4096;  // the page size for which the linker lays out segments
 
 }  // namespace
@@ -47,7 +50,7 @@ class ElfReader {
       }
       const std::unique_ptr<ElfFile> embedded = OpenEmbedded();
       const Elf64_Shdr* symtab = embedded == nullptr ? nullptr : FirstOf(*embedded, SHT_SYMTAB);
-      if (symtab != nullptr) (void)AddTable(*embedded, *symtab, &tables);
+      lacks_hidden_ = symtab == nullptr || !AddTable(*embedded, *symtab, &tables).ok();
       MakeRanges(tables);
     }
     return std::move(result_);
@@ -139,6 +142,8 @@ class ElfReader {
     } else if (type == STT_NOTYPE) {
       return;  // a label in data
     }
+    if (lacks_hidden_ && symbol.st_size == 0 && limit - symbol.st_value > kLongestUnsized)
+      limit = symbol.st_value + kLongestUnsized;
     const char* name = result_->names_.data() + table.names + symbol.st_name;
     if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$')) return;  // the assembler's own labels
     const int binding = ELF64_ST_BIND(symbol.st_info);
@@ -162,6 +167,7 @@ class ElfReader {
   static absl::Status Damaged() { return absl::DataLossError("damaged symbol table"); }
 
   const std::unique_ptr<ElfFile> elf_;
+  bool lacks_hidden_ = false;  // functions that are not exported have no names here
   std::unique_ptr<ElfSymbols> result_ = std::make_unique<ElfSymbols>();
 };
 

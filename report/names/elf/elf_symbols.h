@@ -4,7 +4,7 @@
 // and STT_GNU_IFUNC in executable segments, and untyped labels in executable sections (hand-written assembler). If
 // several symbols contain an address, the innermost wins. Among symbols with one address the order is: has a size, is
 // not weak, is global, fewest leading underscores, shortest, alphabetical. A symbol without a size covers addresses
-// that no other symbol covers, up to the next symbol or the end of its section.
+// that no other symbol covers, up to the next symbol or the end of its section, or 200 bytes if there is only .dynsym.
 //
 // The file is untrusted: it is read as in elf_file.h and must be a regular file. Tables above the limits below are
 // rejected, and longer names are ignored. The largest known table, Chromium's, has 2 million symbols: 48 MB, and 200 MB
