@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxSections = 4096;
 constexpr size_t kLargestSection = 1 << 30;
-constexpr int kPopulate = 0x8000;  // MAP_POPULATE: all of it will be written, and each page fault would take 0.5 µs
+constexpr int kPopulate = 0x8000;  // MAP_POPULATE: all of it will be used, and each page fault would take 0.5 µs
 
 bool ReadAt(long file, uint64_t offset, void* to, size_t count) {
   auto* at = static_cast<char*>(to);
@@ -104,7 +104,8 @@ bool ExecutableFile::Open(const Elf64_Phdr* segments, size_t count, uintptr_t st
   segment_count_ = count;
   start_ = start;
   file_ = RawSyscall(SYS_openat, AT_FDCWD, "/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  if (SyscallFailed(file_) || !HasSegments(file_, segments, count)) {
+  is_running_ = !SyscallFailed(file_) && HasSegments(file_, segments, count);
+  if (!is_running_) {
     if (!SyscallFailed(file_)) RawSyscall(SYS_close, file_);
     size_t length;
     const char* path = FindMappedPath(start & ~(kPageBytes - 1), &length);
@@ -155,6 +156,7 @@ bool ExecutableFile::ReadSymbolsOf(long file, bool has_plain_names, Entries want
       return false;
     const uint64_t file_bytes = BytesOf(file);
     if (!IsWithin(symbols, file_bytes) || !IsWithin(names, file_bytes)) return false;
+    if (file == file_ && is_running_ && MapTables(symbols, names, list)) return true;
     memory_bytes_ = symbols.sh_size + names.sh_size + 1;  // ends with a zero
     memory_ = MapAnonymous(memory_bytes_, kPopulate);
     if (memory_ == nullptr) return false;
@@ -171,6 +173,30 @@ bool ExecutableFile::ReadSymbolsOf(long file, bool has_plain_names, Entries want
     return true;
   }
   return false;
+}
+
+bool ExecutableFile::MapTables(const Elf64_Shdr& symbols, const Elf64_Shdr& names, SymbolList* list) {
+  const uint64_t symbols_end = symbols.sh_offset + symbols.sh_size, names_end = names.sh_offset + names.sh_size;
+  const uint64_t first = symbols.sh_offset < names.sh_offset ? symbols.sh_offset : names.sh_offset;
+  const uint64_t end = symbols_end > names_end ? symbols_end : names_end;
+  if (names.sh_size == 0 || symbols.sh_offset % alignof(Elf64_Sym) != 0 ||
+      end - first > symbols.sh_size + names.sh_size + kPageBytes)
+    return false;
+  const uint64_t start = first & ~(uint64_t{kPageBytes} - 1);
+  const long made = RawSyscall(SYS_mmap, 0, end - start, PROT_READ, MAP_PRIVATE | kPopulate, file_, start);
+  if (SyscallFailed(made)) return false;
+  memory_ = reinterpret_cast<void*>(made);
+  memory_bytes_ = end - start;
+  const auto* at = static_cast<const char*>(memory_);
+  if (at[names_end - 1 - start] != '\0') {
+    ReleaseMemory();
+    return false;
+  }
+  list->symbols = reinterpret_cast<const Elf64_Sym*>(at + (symbols.sh_offset - start));
+  list->count = symbols.sh_size / sizeof(Elf64_Sym);
+  list->names = at + (names.sh_offset - start);
+  list->name_bytes = names.sh_size;
+  return true;
 }
 
 long ExecutableFile::OpenDebugFile(uintptr_t bias) const {

@@ -1,6 +1,7 @@
 // The library's costs that can be counted instead of timed: shared memory, system calls, instructions,
 // memory.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -222,6 +223,24 @@ TEST_F(Costs, TheRedirectionOfAnAllocatorTakesFewInstructions) {
   }
   EXPECT_GT(total["auto"] - total["no"], 100'000) << "is it redirected at all?";
   EXPECT_LT(total["auto"] - total["no"], 13'500'000);
+}
+
+// The symbols are mapped from the running file. New memory for these 3 MB would be 760 page faults, and 1 ms.
+TEST_F(Costs, TheSymbolsOfAnExecutableTakeNoNewMemory) {
+  const std::string program = ProgramPath("linked_symbols");
+  if (access(program.c_str(), X_OK) != 0) GTEST_SKIP() << "needs libjemalloc.a";
+  std::map<std::string, long> faults;
+  for (const std::string entries : {"no", "auto"}) {
+    Command command = CommandFor(Launch::kPreload, {program}, {{"entries", entries}, {"seed", "1"}});
+    command.env["HOLDFAST_EXPORTER"] = "no";
+    rusage before, after;
+    getrusage(RUSAGE_CHILDREN, &before);
+    ASSERT_TRUE(Execute(command).exited(0));
+    getrusage(RUSAGE_CHILDREN, &after);
+    faults[entries] = after.ru_minflt - before.ru_minflt;
+  }
+  EXPECT_GT(faults["auto"] - faults["no"], 20) << "is it redirected at all?";
+  EXPECT_LT(faults["auto"] - faults["no"], 400);
 }
 
 // The exporter reads the table file, and is stopped wherever it is just then: what the program would wait for, it would wait
