@@ -42,8 +42,9 @@ void LeaveInheritedBounds() {
   SetBadness(kBadnessAtRest);
 }
 
-// Not before the answer: a program waits for it.
-void YieldToPrograms() { setpriority(PRIO_PROCESS, 0, 5); }
+// Not before the answer: a program waits for it. Relative to the program's own priority: far below it, the exporter would run
+// only when the program sleeps, and looks at threads would find what they do after they have computed.
+void YieldToPrograms() { [[maybe_unused]] const int now = nice(5); }
 
 void IgnoreSignalsAndStandardStreams() {
   for (const int number :
