@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/support/profiled.h"
@@ -123,6 +124,21 @@ TEST_P(CpuCases, AreNotChanged) {
   double samples = 0;
   for (const Decoded& file : Newest(out(), "cpu")) samples += static_cast<double>(file.SumAny("BurnCpu")["samples"]);
   EXPECT_GT(samples, 10) << AllSummaries();
+}
+
+// Go installs handlers of its own for all signals, also for this one.
+TEST_F(Cpu, ChangesNothingInGoAndTheCThatItCalls) {
+  if (!std::filesystem::exists(ProgramPath("go_with_cgo"))) GTEST_SKIP() << "go was not installed at the build";
+  const RunResult result = RunAs(Launch::kPreload, {"go_with_cgo"}, {{"cpu", "1000"}});
+  EXPECT_TRUE(result.exited(0)) << result.Describe();
+  EXPECT_EQ(result.out, "") << result.Describe();
+  EXPECT_EQ(result.err, "") << result.Describe();
+  Values samples;  // the children that it starts have files of their own
+  for (const Decoded& file : Newest(out(), "cpu")) {
+    for (const char* function : {"BurnCpu", "main.compute"}) samples[function] += file.SumAny(function)["samples"];
+  }
+  EXPECT_GT(samples["BurnCpu"], 10) << AllSummaries();
+  EXPECT_GT(samples["main.compute"], 10) << AllSummaries();
 }
 
 // The program's signal and the timer's are due at the same time, which is rare: the program arranges it.
