@@ -58,9 +58,15 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
   }
   // The child opens files with that user's rights, which may permit less.
   LookAtModules();
-  if (thread_looks_ == nullptr) observer_.ReadLives(table_);
+  LookAtThreads();
+  if (thread_looks_ != nullptr) {
+    thread_looks_->ClosePeriod(table_);
+  } else {
+    observer_.ReadLives(table_);
+  }
   if (rights.has_value()) modules_.KeepReadableBy(rights->user, &keep);
   const auto build = [&] {
+    is_child_ = true;
     adopted_ = true;  // the child may not read the folder's files
     const OutputFolder into =
         OutputFolder::Into([&](const ProfileName& name, const auto& write) -> absl::StatusOr<ProfileName> {

@@ -117,12 +117,20 @@ void ProcessExporter::LookAtCourse() {
 
 // The memory of another user's program is not read with our rights.
 void ProcessExporter::LookAtThreads() {
+  if (is_child_) return;  // what a child sees would be lost
   if (const int64_t now_ns = NowNs(); now_ns >= next_wall_wish_ns_) {
     next_wall_wish_ns_ = now_ns + kSecond;
-    const bool is_wanted = table_.WantsWall() && !table_.ReadWith().has_value();
+    const bool is_wanted = table_.WantsWall();
     if (!is_wanted) thread_looks_.reset();
+    const std::optional<TableFile::Rights> rights = is_wanted ? table_.ReadWith() : std::nullopt;
+    const auto user = rights.has_value() ? std::optional(rights->user) : std::nullopt;
     const std::optional<pid_t> pid = is_wanted && thread_looks_ == nullptr ? FindProcess(table_.owner()) : std::nullopt;
-    if (pid.has_value()) thread_looks_ = std::make_unique<ThreadLooks>(*pid, !table_.owner().IsOfOurNamespace());
+    if (pid.has_value()) {
+      thread_looks_ =
+          std::make_unique<ThreadLooks>(LookedAtProcess::Of(*pid, !table_.owner().IsOfOurNamespace(), user));
+    } else if (thread_looks_ != nullptr && user.has_value()) {
+      thread_looks_->ReadNoMoreMemory(*user);
+    }
   }
   if (thread_looks_ != nullptr) thread_looks_->Look(table_);
 }
@@ -240,8 +248,10 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::Write(TableSnapshot ta
   const bool is_last = occasion.is_last || snapshot.exit_request != 0;
   state.reasons = occasion.reasons;
   if (before_exit_.has_value()) state.exit_moment = ExitMoment::kAsked;
-  if (thread_looks_ != nullptr && all)
-    state.thread_times = thread_looks_->TimesUpToNow(table_, state.table->rows, &state.waits);
+  if (thread_looks_ != nullptr && all) {
+    if (!is_child_) thread_looks_->ClosePeriod(table_);
+    state.thread_times = thread_looks_->Times(state.table->rows, &state.waits);
+  }
   KeepPeak(&state);
   if (NeedsCourse()) state.course = course_.moments();
   if (label_blocks_ && all) label_blocks_(&state);

@@ -154,7 +154,7 @@ class ProcessExporter {
   ProcessObserver observer_;
   std::array<Kind, kFileKindCount> kinds_;  // as kFileKinds
   int64_t next_account_ns_ = 0;
-  bool adopted_ = false;
+  bool adopted_ = false, is_child_ = false;
   std::optional<TableSnapshot> before_exit_;
   std::optional<uint64_t> exported_records_;  // at the normal end, with no ongoing wait
   uint64_t failed_writes_ = 0, removed_snapshots_ = 0, put_off_ = 0;

@@ -179,6 +179,42 @@ TEST_F(Wall, WhereTheKernelForbidsToLookTheCpuTimeIsKnown) {
   running.Wait();
 }
 
+// Root's exporter looks without reading the program's memory.
+TEST_F(Wall, OfAProgramThatRootRunsAsAnotherUserIsKnown) {
+  if (!IsRoot()) GTEST_SKIP() << "needs root to become another user";
+  chmod(tables().c_str(), 01777);
+  Command command = CommandFor(Launch::kPreload, {"known_wall", "0", "2", "1"}, {{"wall", "yes"}});
+  command.argv.insert(command.argv.begin(), {"setpriv", "--reuid", "65534", "--clear-groups"});
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  Decoded profile;
+  const auto is_seen = [&] {
+    RunTool({"dump", std::to_string(running.pid()), "--tables", tables()});
+    for (const Decoded& file : Newest(out(), "wall")) {
+      if (SumOf(file, "worker-", "") > 0) profile = file;  // not setpriv's own
+    }
+    return SumOf(profile, "worker-", "lock") > 0 && SumOf(profile, "worker-", "io") > 0 &&
+           SumOf(profile, "worker-", "sleep") > 0;
+  };
+  ASSERT_TRUE(Eventually(is_seen, 60)) << AllSummaries();
+  for (const DecodedSample& sample : profile.samples) {
+    if (!LabelOf(sample, "thread").starts_with("worker-")) continue;
+    const std::string state = LabelOf(sample, "state");
+    // The table has the stacks of waits for locks; others are in memory that root does not read.
+    EXPECT_EQ(sample.Has("LookUp"), state == "lock") << state << "\n" << profile.Summary();
+    if (state == "lock") {
+      EXPECT_EQ(LabelOf(sample, "holder"), "Evict") << profile.Summary();
+      EXPECT_EQ(LabelOf(sample, "holder_state"), "") << profile.Summary();
+    }
+  }
+  const RunResult table = RunTool({"threads", out(), "--color", "never"});
+  EXPECT_THAT(table.out, ::testing::Not(HasSubstr("not known: "))) << table.Describe();
+  EXPECT_THAT(table.out.substr(0, table.out.find('\n')), HasSubstr("held by Evict()")) << table.Describe();
+  running.Write("\n");
+  running.Wait();
+  EXPECT_TRUE(Settled());
+}
+
 TEST_F(Wall, ThreadsBeginsWithWhatMatters) {
   const RunResult result = RunUntilSeen();
   ASSERT_TRUE(result.exited(0)) << result.Describe();

@@ -43,7 +43,8 @@ absl::Status ThreadTicker::AddTo(const ProcessTable& process, ProcessState* stat
     watched = std::make_unique<Watched>(*std::move(table), *process.pid);
   }
   watched->asked_ns = NowNs();
-  state->thread_times = watched->looks.TimesUpToNow(watched->table, state->table->rows, &state->waits);
+  watched->looks.ClosePeriod(watched->table);
+  state->thread_times = watched->looks.Times(state->table->rows, &state->waits);
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.notify_all();
   return absl::OkStatus();

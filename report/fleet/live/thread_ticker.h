@@ -35,7 +35,7 @@ class ThreadTicker {
  private:
   struct Watched {
     Watched(TableFile its_table, pid_t pid)
-        : table(std::move(its_table)), looks(pid, !table.owner().IsOfOurNamespace()) {}
+        : table(std::move(its_table)), looks(LookedAtProcess::Of(pid, !table.owner().IsOfOurNamespace())) {}
     TableFile table;
     ThreadLooks looks;
     int64_t asked_ns = 0;

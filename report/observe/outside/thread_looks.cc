@@ -22,9 +22,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "report/base/file_descriptor.h"
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
 #include "report/observe/outside/modules_of_process.h"
@@ -123,13 +123,11 @@ bool IsForLock(WaitKind kind) {
 
 class ThreadLooks::Looker {
  public:
-  Looker(pid_t pid, bool other_namespace)
-      : pid_(pid),
-        other_namespace_(other_namespace),
-        tasks_(open(absl::StrCat("/proc/", pid, "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-        memory_(pid),
-        random_(static_cast<uint32_t>(NowNs())),
-        lane_start_ns_(NowNs()),
+  explicit Looker(LookedAtProcess process)
+      : process_(std::move(process)),
+        pid_(process_.pid),
+        random_(static_cast<uint32_t>(process_.now_ns())),
+        lane_start_ns_(process_.now_ns()),
         lane_start_wall_ns_(NowNs(CLOCK_REALTIME)) {
     on_cpu_ = StateIndex({ThreadDoes::kCpu, WaitKind::kNone, -1, 0, kNoStack});
     wants_cpu_ = StateIndex({ThreadDoes::kRunnable, WaitKind::kNone, -1, 0, kNoStack});
@@ -138,8 +136,13 @@ class ThreadLooks::Looker {
 
   int64_t next_ns() const { return next_ns_; }
 
+  void ReadNoMoreMemory(uid_t of_user) {
+    process_.memory.reset();
+    process_.of_user = of_user;
+  }
+
   void Look(const TableFile& table, bool now_or_never) {
-    const int64_t now_ns = NowNs();
+    const int64_t now_ns = process_.now_ns();
     if ((now_ns < next_ns_ && !now_or_never) || ended_process_) return;
     const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
     if (looks_++ == 0) first_look_ns_ = now_ns;
@@ -157,7 +160,7 @@ class ThreadLooks::Looker {
     }
     struct stat info;
     // The directory has a link for each thread, and two more.
-    const bool is_there = fstat(tasks_.get(), &info) == 0;
+    const bool is_there = fstat(process_.tasks.get(), &info) == 0;
     if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List(now_ns);
     if (!unseen_before_.has_value() && !threads_.empty()) FindUnseen();
     const int64_t cost = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
@@ -166,14 +169,16 @@ class ThreadLooks::Looker {
     if (ended_process_) next_ns_ = INT64_MAX;
   }
 
-  std::shared_ptr<const ThreadTimes> TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
-                                                  WaitGraph* state) {
+  void ClosePeriod(const TableFile& table) {
     Look(table, /*now_or_never=*/true);
     for (auto& [id, thread] : threads_) {
-      thread.time.name = NameIndex(ThreadName(pid_, id), thread.time.name);
+      thread.time.name = NameIndex(NameOf(thread), thread.time.name);
       Close(&thread, /*ended=*/false);
     }
     FindUnseen();
+  }
+
+  std::shared_ptr<const ThreadTimes> Times(const std::vector<RowInfo>& rows, WaitGraph* state) {
     auto times = std::make_shared<ThreadTimes>();
     times->names = names_;
     times->looks = looks_;
@@ -340,12 +345,12 @@ class ThreadLooks::Looker {
   void List(int64_t now_ns) {
     absl::flat_hash_set<pid_t> alive;
     std::vector<pid_t> added;
-    const int copy = openat(tasks_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int copy = openat(process_.tasks.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), [](DIR* directory) {
       return directory != nullptr ? closedir(directory) : 0;
     });
     if (listing == nullptr && copy >= 0) close(copy);
-    if (listing == nullptr && tasks_.valid() && LacksDescriptors()) return;
+    if (listing == nullptr && process_.tasks.valid() && LacksDescriptors()) return;
     while (const dirent* entry = listing != nullptr ? readdir(listing.get()) : nullptr) {
       pid_t id = 0;
       if (!absl::SimpleAtoi(entry->d_name, &id)) continue;
@@ -359,30 +364,30 @@ class ThreadLooks::Looker {
     }
     absl::erase_if(threads_, [&](const auto& entry) { return entry.second.is_gone || !alive.contains(entry.first); });
     absl::flat_hash_map<pid_t, uint32_t> inner;
-    if (other_namespace_ && !added.empty()) {
+    if (process_.other_namespace && !added.empty()) {
       for (const auto& [id, as_process_sees] : ThreadsOf(pid_, true)) inner.emplace(id, as_process_sees);
     }
     static const int most_descriptors = MostDescriptors();
     for (const pid_t id : added) {
       Thread thread;
       thread.id = id;
-      thread.time.id = other_namespace_ ? inner[id] : static_cast<uint32_t>(id);
+      thread.time.id = process_.other_namespace ? inner[id] : static_cast<uint32_t>(id);
       if (descriptors + 2 <= most_descriptors) {
         thread.schedstat = CountedFile(OpenOfTask(id, "schedstat"));
         thread.syscall = CountedFile(OpenOfTask(id, "syscall"));
       }
-      const std::optional<int64_t> began = ThreadBegan(pid_, id);
+      const std::optional<int64_t> began = BeganOf(ReadOfTask(thread, CountedFile(), "stat"));
       if (!began.has_value()) continue;  // has ended
-      thread.time.name = NameIndex(ThreadName(pid_, id));
+      thread.time.name = NameIndex(NameOf(thread));
       thread.began_ns = std::min(*began + kHalfTick, now_ns);
-      thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (NowNs() - thread.began_ns);
+      thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (process_.now_ns() - thread.began_ns);
       LookAt(&threads_.emplace(id, std::move(thread)).first->second, now_ns);
     }
     absl::erase_if(threads_, [](const auto& entry) { return entry.second.looks == 0; });
   }
 
   int OpenOfTask(pid_t id, const char* name) const {
-    return openat(tasks_.get(), absl::StrCat(id, "/", name).c_str(), O_RDONLY | O_CLOEXEC);
+    return openat(process_.tasks.get(), absl::StrCat(id, "/", name).c_str(), O_RDONLY | O_CLOEXEC);
   }
   // Returns the text in `buffer_`; empty: it cannot be read, and errno says why.
   const char* ReadOfTask(const Thread& thread, const CountedFile& kept, const char* name) {
@@ -393,6 +398,10 @@ class ThreadLooks::Looker {
     const ssize_t got = fd < 0 ? -1 : pread(fd, text_.data(), text_.size() - 1, 0);
     text_[static_cast<size_t>(std::max<ssize_t>(got, 0))] = '\0';
     return text_.data();
+  }
+
+  std::string NameOf(const Thread& thread) {
+    return std::string(absl::StripTrailingAsciiWhitespace(ReadOfTask(thread, CountedFile(), "comm")));
   }
 
   std::optional<Schedule> ReadSchedule(const Thread& thread) {
@@ -431,7 +440,7 @@ class ThreadLooks::Looker {
     } else {
       thread->unchanged = 0;
       thread->state = Observe(thread);
-      if (thread->looks == 2) thread->time.name = NameIndex(ThreadName(pid_, thread->id), thread->time.name);
+      if (thread->looks == 2) thread->time.name = NameIndex(NameOf(*thread), thread->time.name);
     }
     thread->with_holder = WithHolder(thread->state);
     thread->skip = thread->unchanged >= kVeryQuiet ? 7 : thread->unchanged >= kQuiet ? 3 : 0;
@@ -532,20 +541,15 @@ class ThreadLooks::Looker {
 
   // The process's clock counts all threads, also those that ended.
   void FindUnseen() {
-    // As clock_getcpuclockid gives it, which asks the kernel once more.
-    constexpr clockid_t kOfProcess = 2;
-    const clockid_t clock = ~pid_ * 8 | kOfProcess;
-    if (ended_process_) return;
-    timespec all;
-    if (clock_gettime(clock, &all) != 0) return;
-    const int64_t of_process = all.tv_sec * kSecond + all.tv_nsec;
+    const std::optional<int64_t> of_process = ended_process_ ? std::nullopt : process_.cpu_ns();
+    if (!of_process.has_value()) return;
     auto seen = static_cast<int64_t>(static_cast<double>(ended_cpu_ns_) + unknown_tails_ns_);
     for (const auto& [id, thread] : threads_) {
       seen += static_cast<int64_t>(thread.schedule.cpu_ns);
       // The kernel brings schedstat up to date at ticks.
       if (thread.state == kRan) seen += kLongestTick;
     }
-    const auto unseen = static_cast<double>(of_process - seen);
+    const auto unseen = static_cast<double>(*of_process - seen);
     if (!unseen_before_.has_value()) {
       const auto first = threads_.find(pid_);
       const bool since_start = first != threads_.end() && first->second.began_ns >= first_look_ns_ - kUnseenPast;
@@ -560,7 +564,10 @@ class ThreadLooks::Looker {
     const Doing doing = WhatDoes(*thread);
     if (doing.fails == ESRCH) return thread->state;
     if (doing.fails != 0) {
-      if (unknown_.empty() && !LacksDescriptors()) unknown_ = WhyUnreadable(LookRightsFor(pid_), pid_, "threads");
+      if (unknown_.empty() && !LacksDescriptors()) {
+        unknown_ = IsOfItsUser(*thread) ? WhyUnreadable(LookRightsFor(pid_), pid_, "threads")
+                                        : "the program is no longer the user that its table belongs to";
+      }
       return unknown_state_;
     }
     if (doing.runs) return kRan;
@@ -579,6 +586,10 @@ class ThreadLooks::Looker {
   // Reads the activity of a thread, without its stack.
   Doing WhatDoes(const Thread& thread) {
     Doing doing;
+    if (!IsOfItsUser(thread)) {
+      doing.fails = errno = EPERM;
+      return doing;
+    }
     const char* text = ReadOfTask(thread, thread.syscall, "syscall");
     if (*text == '\0') {
       doing.fails = errno != 0 ? errno : ESRCH;
@@ -606,6 +617,14 @@ class ThreadLooks::Looker {
     }
     if (state.does != ThreadDoes::kCall) state.call = -1;
     return doing;
+  }
+
+  // A process that executes a program of another user keeps its id and its start time.
+  bool IsOfItsUser(const Thread& thread) const {
+    struct stat info;
+    return !process_.of_user.has_value() ||
+           (fstatat(process_.tasks.get(), absl::StrCat(thread.id).c_str(), &info, 0) == 0 &&
+            info.st_uid == *process_.of_user);
   }
 
   // ---- Holders of locks ----
@@ -638,17 +657,17 @@ class ThreadLooks::Looker {
   }
 
   std::optional<LockState> ReadLock(uint64_t lock, WaitKind kind) {
-    if (kind != WaitKind::kMutex && !IsRwlock(kind)) return std::nullopt;
+    if (!process_.memory.has_value() || (kind != WaitKind::kMutex && !IsRwlock(kind))) return std::nullopt;
     KnowModules();
     char bytes[kLockBytes] = {};
     // A mutex may be at the end of a page, and it is shorter than a reader-writer lock.
-    if (!memory_.Read(lock, bytes, kLockBytes) && !memory_.Read(lock, bytes, sizeof(pthread_mutex_t)))
+    if (!process_.memory->Read(lock, bytes, kLockBytes) && !process_.memory->Read(lock, bytes, sizeof(pthread_mutex_t)))
       return std::nullopt;
     return StateOfLock(kind, bytes, is_musl_);
   }
 
   pid_t IdAsWeSee(uint32_t id) const {
-    if (!other_namespace_) return static_cast<pid_t>(id);
+    if (!process_.other_namespace) return static_cast<pid_t>(id);
     const auto found =
         std::find_if(threads_.begin(), threads_.end(), [id](const auto& entry) { return entry.second.time.id == id; });
     return found != threads_.end() ? found->first : 0;
@@ -688,7 +707,7 @@ class ThreadLooks::Looker {
   }
 
   uint32_t StackAt(Thread* thread, uint64_t pc, uint64_t sp) {
-    if (memory_.is_denied()) return kNoStack;
+    if (!process_.memory.has_value() || process_.memory->is_denied()) return kNoStack;
     for (const Walked& walk : thread->walks) {
       if (walk.pc == pc && walk.sp == sp && IsAsBefore(walk)) return walk.stack;
     }
@@ -697,14 +716,14 @@ class ThreadLooks::Looker {
     constexpr uint64_t kAtOnce = 16 << 10;
     copy_.resize(kMaxExtent);
     uint64_t bytes = kAtOnce;
-    while (bytes >= 512 && !memory_.Read(sp, copy_.data(), bytes)) bytes /= 2;
+    while (bytes >= 512 && !process_.memory->Read(sp, copy_.data(), bytes)) bytes /= 2;
     if (bytes < 512) bytes = 0;
     const ProcessMemory copied([&](uint64_t address, void* to, size_t size) {
       if (address >= sp && address - sp <= bytes && size <= bytes - (address - sp)) {
         memcpy(to, copy_.data() + (address - sp), size);
         return true;
       }
-      return memory_.Read(address, to, size);
+      return process_.memory->Read(address, to, size);
     });
     std::vector<uint64_t> ends;
     StackInfo walked = walker_->Walk(copied, modules_, pc, sp, &ends);
@@ -737,7 +756,7 @@ class ThreadLooks::Looker {
   // Whether all return addresses are where the walk found them.
   bool IsAsBefore(const Walked& walk) {
     copy_.resize(kMaxExtent);
-    if (!memory_.Read(walk.sp, copy_.data(), walk.bytes)) return false;
+    if (!process_.memory->Read(walk.sp, copy_.data(), walk.bytes)) return false;
     return std::all_of(walk.words.begin(), walk.words.end(), [this](const auto& word) {
       return memcmp(copy_.data() + word.first, &word.second, sizeof word.second) == 0;
     });
@@ -753,7 +772,7 @@ class ThreadLooks::Looker {
     const int64_t now_ns = NowNs();
     if (walker_ != nullptr && (!has_left_modules_ || now_ns - modules_read_ns_ < kModulesBelieved)) return;
     std::vector<ModuleInfo> now;
-    AddModulesOf(pid_, memory_, &now);
+    AddModulesOf(pid_, *process_.memory, &now);
     const auto is_same = [](const ModuleInfo& a, const ModuleInfo& b) {
       return a.start == b.start && a.path == b.path && a.build_id == b.build_id;
     };
@@ -781,7 +800,8 @@ class ThreadLooks::Looker {
 
   // Returns the index in the state of each of our stacks.
   std::vector<uint32_t> AddStacks(WaitGraph* state) {
-    if (!memory_.is_denied() && !ended_process_) AddModulesOf(pid_, memory_, &state->modules);
+    if (process_.memory.has_value() && !process_.memory->is_denied() && !ended_process_)
+      AddModulesOf(pid_, *process_.memory, &state->modules);
     absl::flat_hash_map<uint64_t, TaggedPc> tagged;
     const auto tag = [&](uint64_t pc) {
       const auto [place, added] = tagged.emplace(pc, pc);
@@ -863,10 +883,8 @@ class ThreadLooks::Looker {
     return lane;
   }
 
+  LookedAtProcess process_;
   const pid_t pid_;
-  const bool other_namespace_;
-  FileDescriptor tasks_;
-  const ProcessMemory memory_;
   std::minstd_rand random_;
   int64_t next_ns_ = 0, first_look_ns_ = 0;
   uint64_t looks_ = 0;
@@ -908,13 +926,32 @@ void ThreadTime::Add(const ThreadTime& one) {
   for (int i = 0; i < kThreadDoes; ++i) ns[i] += one.ns[i];
 }
 
-ThreadLooks::ThreadLooks(pid_t pid, bool other_namespace) : looker_(std::make_unique<Looker>(pid, other_namespace)) {}
+LookedAtProcess LookedAtProcess::Of(pid_t pid, bool other_namespace, std::optional<uid_t> of_user) {
+  // As clock_getcpuclockid gives it, which asks the kernel once more.
+  constexpr clockid_t kOfProcess = 2;
+  const clockid_t clock = ~pid * 8 | kOfProcess;
+  return {
+      .pid = pid,
+      .other_namespace = other_namespace,
+      .tasks = FileDescriptor(open(absl::StrCat("/proc/", pid, "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+      .memory = of_user.has_value() ? std::nullopt : std::optional<ProcessMemory>(std::in_place, pid),
+      .of_user = of_user,
+      .now_ns = [] { return NowNs(); },
+      .cpu_ns = [clock]() -> std::optional<int64_t> {
+        timespec all;
+        if (clock_gettime(clock, &all) != 0) return std::nullopt;
+        return all.tv_sec * kSecond + all.tv_nsec;
+      }};
+}
+
+ThreadLooks::ThreadLooks(LookedAtProcess process) : looker_(std::make_unique<Looker>(std::move(process))) {}
 ThreadLooks::~ThreadLooks() = default;
 void ThreadLooks::Look(const TableFile& table) { looker_->Look(table, /*now_or_never=*/false); }
 int64_t ThreadLooks::next_ns() const { return looker_->next_ns(); }
-std::shared_ptr<const ThreadTimes> ThreadLooks::TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
-                                                             WaitGraph* state) {
-  return looker_->TimesUpToNow(table, rows, state);
+void ThreadLooks::ReadNoMoreMemory(uid_t of_user) { looker_->ReadNoMoreMemory(of_user); }
+void ThreadLooks::ClosePeriod(const TableFile& table) { looker_->ClosePeriod(table); }
+std::shared_ptr<const ThreadTimes> ThreadLooks::Times(const std::vector<RowInfo>& rows, WaitGraph* state) {
+  return looker_->Times(rows, state);
 }
 
 }  // namespace holdfast

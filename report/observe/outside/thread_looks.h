@@ -21,12 +21,16 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "report/base/file_descriptor.h"
 #include "report/observe/outside/look_at_waits.h"
 #include "report/observe/table/table_folder.h"
+#include "report/observe/table/thread_status.h"
 #include "sampler/contract/records.h"
 
 namespace holdfast {
@@ -88,20 +92,38 @@ struct ThreadTimes {
   std::string unknown;  // why system calls cannot be read; "": they can
 };
 
+// What the looks read of a process. Tests make their own.
+struct LookedAtProcess {
+  pid_t pid = 0;
+  bool other_namespace = false;
+  FileDescriptor tasks;                 // the folder /proc/PID/task
+  std::optional<ProcessMemory> memory;  // nothing: do not read it
+  // Only while the threads are this user's: for root, if the program is another user.
+  std::optional<uid_t> of_user = {};
+  std::function<int64_t()> now_ns;                 // CLOCK_MONOTONIC
+  std::function<std::optional<int64_t>()> cpu_ns;  // of all threads, also of those that have ended
+
+  // A process, as we see it. With `of_user` its memory is not read: states and locks are known, and the stacks of waits that
+  // the table records. Other stacks and what a lock's holder does are not.
+  static LookedAtProcess Of(pid_t pid, bool other_namespace, std::optional<uid_t> of_user = {});
+};
+
 class ThreadLooks {
  public:
-  // The process of a table, as we see it.
-  ThreadLooks(pid_t pid, bool other_namespace);
+  explicit ThreadLooks(LookedAtProcess process);
   ~ThreadLooks();
 
   // Looks if it is time.
   void Look(const TableFile& table);
   // When the next look is due: CLOCK_MONOTONIC.
   int64_t next_ns() const;
-  // Closes a period, and returns what is known. `rows`: of a snapshot that was just taken. Adds stacks to its `state`, so that
-  // ThreadTimeRow::stack is an index there.
-  std::shared_ptr<const ThreadTimes> TimesUpToNow(const TableFile& table, const std::vector<RowInfo>& rows,
-                                                  WaitGraph* state);
+  // From now on as with LookedAtProcess::of_user: the program has become another user.
+  void ReadNoMoreMemory(uid_t of_user);
+  // Looks, and closes a period.
+  void ClosePeriod(const TableFile& table);
+  // Returns what is known up to the end of the last period. `rows`: of a snapshot that was just taken. Adds stacks to its
+  // `state`, so that ThreadTimeRow::stack is an index there.
+  std::shared_ptr<const ThreadTimes> Times(const std::vector<RowInfo>& rows, WaitGraph* state);
 
  private:
   class Looker;

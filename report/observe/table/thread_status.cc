@@ -197,13 +197,15 @@ std::string SystemCallName(int64_t number) {
 
 std::string ThreadName(pid_t pid, pid_t thread) { return ReadOfThread(pid, thread, "comm"); }
 
-std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) {
+std::optional<int64_t> ThreadBegan(pid_t pid, pid_t thread) { return BeganOf(ReadOfThread(pid, thread, "stat")); }
+
+std::optional<int64_t> BeganOf(std::string_view stat) {
   constexpr size_t kStartTime = 22 - 3;  // fields of proc(5) after the name and a space
   constexpr int64_t kSecond = 1'000'000'000;
-  const std::string stat = ReadOfThread(pid, thread, "stat");
   const size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return std::nullopt;
-  const std::vector<absl::string_view> words = absl::StrSplit(absl::string_view(stat).substr(name_end + 2), ' ');
+  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return std::nullopt;
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(absl::string_view(stat.data(), stat.size()).substr(name_end + 2), ' ');
   int64_t ticks = 0;
   timespec since_boot{}, monotonic{};
   if (words.size() <= kStartTime || !absl::SimpleAtoi(words[kStartTime], &ticks) ||

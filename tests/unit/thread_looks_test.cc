@@ -1,0 +1,573 @@
+// Looks at the threads of a process that is made of files. Its truth is known to the nanosecond, and 60 s take no time.
+#include "report/observe/outside/thread_looks.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "report/base/thread_name.h"
+#include "report/base/time_budget.h"
+#include "report/builder/written_threads.h"
+#include "report/profile/typed_records.h"
+#include "tests/unit/fake_target.h"
+
+namespace holdfast {
+namespace {
+
+using testing::MadeTable;
+using testing::MappedTable;
+using testing::TablesFolder;
+
+constexpr pid_t kPid = 5'000'000;  // no process has so high a number
+constexpr uint64_t kLock = 0x7f0000001000;
+
+const std::string kRuns = "running\n";
+std::string InCall(int64_t number) { return fmt::format("{} 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffc0000 0x401000\n", number); }
+
+class ThreadLooksTest : public ::testing::Test {
+ protected:
+  ThreadLooksTest() {
+    std::filesystem::create_directory(tasks());
+    MadeTable made;
+    while (made.size() % alignof(OngoingWait) != 0) made.Allocate(kUnit);
+    made.head().ongoing_segments[0] = made.Allocate(kOngoingSlots0 * sizeof(OngoingWait));
+    made.head().pid = static_cast<uint32_t>(getpid());
+    made.head().uid = geteuid();
+    made.head().start_ticks = testing::StartTicksOf(getpid());
+    struct stat info;
+    if (stat("/proc/self/ns/pid", &info) == 0) made.head().pid_ns = info.st_ino;
+    const std::string name =
+        fmt::format("holdfast.{}.{}.{}.0000000000000001.table", geteuid(), getpid(), made.head().start_ticks);
+    made.WriteTo(folder_.File(name));
+    mapped_.emplace(folder_.File(name));
+    absl::StatusOr<TableFile> table = TableFile::Open(*OpenFolder(folder_.path()), name);
+    table_.emplace(*std::move(table));
+    Begin(kPid, "main");
+    Set(kPid, 0, 0, 1, InCall(SYS_futex));
+  }
+
+  std::string tasks() const { return folder_.File("task"); }
+  std::string FileOf(pid_t id, const char* name) const { return fmt::format("{}/{}/{}", tasks(), id, name); }
+  static void Write(const std::string& path, const std::string& text) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) abort();
+    close(fd);
+  }
+  void SetStat(pid_t id, char letter) {
+    Write(FileOf(id, "stat"),
+          fmt::format("{} (a b) c) {} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n", id, letter, began_ticks_[id]));
+  }
+
+  // What the kernel does.
+  void Begin(pid_t id, const std::string& name) {
+    timespec since_boot, monotonic;
+    clock_gettime(CLOCK_BOOTTIME, &since_boot);
+    clock_gettime(CLOCK_MONOTONIC, &monotonic);
+    const int64_t asleep_ns = (since_boot.tv_sec - monotonic.tv_sec) * kSecond + since_boot.tv_nsec - monotonic.tv_nsec;
+    began_ticks_[id] = (now_ns_ + asleep_ns) / (kSecond / sysconf(_SC_CLK_TCK));
+    std::filesystem::create_directory(fmt::format("{}/{}", tasks(), id));
+    Write(FileOf(id, "comm"), name + "\n");
+    SetStat(id, 'S');
+    Write(FileOf(id, "schedstat"), "0 0 0\n");
+    Write(FileOf(id, "syscall"), kRuns);
+  }
+  void Set(pid_t id, int64_t cpu_ns, int64_t waited_ns, int64_t turns, const std::string& call) {
+    cpu_of_[id] = cpu_ns;
+    Write(FileOf(id, "schedstat"), fmt::format("{} {} {}\n", cpu_ns, waited_ns, turns));
+    Write(FileOf(id, "syscall"), call);
+  }
+  // The open files of a thread that has ended have nothing.
+  void End(pid_t id) {
+    ended_cpu_ns_ += std::exchange(cpu_of_[id], 0);
+    for (const char* name : {"schedstat", "syscall", "stat", "comm"}) Write(FileOf(id, name), "");
+    std::filesystem::remove_all(fmt::format("{}/{}", tasks(), id));
+  }
+  // What the library does.
+  void Waits(uint32_t slot, uint32_t thread, WaitKind kind, uint64_t lock) {
+    auto* slots = reinterpret_cast<OngoingWait*>(reinterpret_cast<char*>(mapped_->header()) +
+                                                 uint64_t{mapped_->header()->ongoing_segments[0]} * kUnit);
+    slots[slot].lock = lock;
+    slots[slot].kind = static_cast<uint8_t>(kind);
+    slots[slot].start_ns = now_ns_;
+    slots[slot].owner = uint64_t{thread} << kOngoingThreadShift | (thread != 0 ? kWaiting : kNobodys);
+  }
+
+  LookedAtProcess Process() {
+    LookedAtProcess process;
+    process.pid = kPid;
+    process.tasks = FileDescriptor(open(tasks().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    process.memory.emplace([this](uint64_t address, void* to, size_t bytes) {
+      ++memory_reads_;
+      if (address != kLock || owners_.empty()) return false;
+      pthread_mutex_t mutex = {};
+      mutex.__data.__owner = owners_[memory_reads_ % owners_.size()];
+      mutex.__data.__lock = mutex.__data.__owner != 0 ? 2 : 0;
+      memset(to, 0, bytes);
+      memcpy(to, &mutex, std::min(bytes, sizeof mutex));
+      return true;
+    });
+    process.now_ns = [this] { return now_ns_; };
+    process.cpu_ns = [this]() -> std::optional<int64_t> {
+      int64_t sum = ended_cpu_ns_;
+      for (const auto& [id, cpu_ns] : cpu_of_) sum += cpu_ns;
+      return sum;
+    };
+    return process;
+  }
+  void MakeLooks(std::optional<uid_t> of_user = {}) {
+    LookedAtProcess process = Process();
+    process.of_user = of_user;
+    if (of_user.has_value()) process.memory.reset();
+    looks_.emplace(std::move(process));
+  }
+  // Goes on to the next look. `before`: sets the files to that time.
+  template <typename Before>
+  void LookAt(const Before& before) {
+    now_ns_ = std::max(now_ns_, looks_->next_ns());
+    before();
+    looks_->Look(*table_);
+  }
+  void Look() {
+    LookAt([] {});
+  }
+  const ThreadTimes& Times() {
+    looks_->ClosePeriod(*table_);
+    const TableSnapshot snapshot{};
+    WaitGraph state(snapshot);
+    times_ = looks_->Times({}, &state);
+    return *times_;
+  }
+  // The sum of the threads with such a name.
+  static ThreadTime SumOf(const ThreadTimes& times, const std::string& name) {
+    ThreadTime sum{.threads = 0};
+    for (const ThreadTime& one : times.threads) {
+      if (times.names[one.name].starts_with(name)) sum.Add(one);
+    }
+    return sum;
+  }
+  static double Of(const ThreadTime& one, ThreadDoes does) { return one.ns[static_cast<int>(does)]; }
+  static double AllOf(const ThreadTime& one) {
+    double sum = 0;
+    for (const double ns : one.ns) sum += ns;
+    return sum;
+  }
+  static double RowsOf(const ThreadTimes& times, const std::string& name) {
+    double sum = 0;
+    for (const ThreadTimeRow& row : times.rows) sum += times.names[row.name].starts_with(name) ? row.ns : 0;
+    return sum;
+  }
+
+  TablesFolder folder_;
+  std::optional<MappedTable> mapped_;
+  std::optional<TableFile> table_;
+  int64_t now_ns_ = 1000 * kSecond;
+  std::map<pid_t, int64_t> began_ticks_, cpu_of_;
+  int64_t ended_cpu_ns_ = 0;
+  size_t memory_reads_ = 0;
+  std::vector<int> owners_;  // that one read of the lock after the other finds
+  std::optional<ThreadLooks> looks_;
+  std::shared_ptr<const ThreadTimes> times_;
+};
+
+// A thread that computes for 30 % of its time, wants a CPU for 5, reads for 20, waits for a lock for 35 and sleeps for 10.
+class KnownThread {
+ public:
+  enum Part { kCompute, kWant, kRead, kWaitForLock, kSleep };
+  static constexpr std::array<double, 5> kShares = {0.30, 0.05, 0.20, 0.35, 0.10};
+
+  KnownThread(pid_t id, uint32_t seed, int64_t now_ns) : id_(id), random_(seed), until_ns_(now_ns) {}
+
+  void GoTo(int64_t now_ns) {
+    for (; at_ns_ < now_ns; at_ns_ = std::min(until_ns_, now_ns)) {
+      if (at_ns_ == 0) at_ns_ = until_ns_;
+      if (at_ns_ == until_ns_) {
+        part_ = static_cast<Part>((part_ + 1) % 5);
+        turns_ += part_ != kWant;  // between two calls the thread runs, if only for a moment
+        // Half to one and a half of the mean, as known_wall has it.
+        until_ns_ += static_cast<int64_t>(120e6 * kShares[part_] * std::uniform_real_distribution<>(0.5, 1.5)(random_));
+      }
+      ns_[part_] += std::min(until_ns_, now_ns) - at_ns_;
+    }
+  }
+  pid_t id() const { return id_; }
+  Part part() const { return part_; }
+  int64_t ns(Part part) const { return ns_[part]; }
+  int64_t turns() const { return turns_; }
+
+ private:
+  const pid_t id_;
+  std::minstd_rand random_;
+  Part part_ = kSleep;
+  std::array<int64_t, 5> ns_ = {};
+  int64_t until_ns_, at_ns_ = 0, turns_ = 1;
+};
+
+TEST_F(ThreadLooksTest, PartsOfKnownThreadsAreWithinTheErrorOfTheLooks) {
+  constexpr int kThreads = 10;
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  std::vector<KnownThread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    Begin(kPid + 1 + i, fmt::format("worker-{}", i + 1));
+    threads.emplace_back(kPid + 1 + i, 1 + i, now_ns_);
+  }
+  owners_ = {kPid};
+  const auto go = [&] {
+    for (size_t i = 0; i < threads.size(); ++i) {
+      KnownThread& one = threads[i];
+      one.GoTo(now_ns_);
+      const std::array<std::string, 5> texts = {kRuns, kRuns, InCall(SYS_read), InCall(SYS_futex),
+                                                InCall(SYS_clock_nanosleep)};
+      Set(one.id(), one.ns(KnownThread::kCompute), one.ns(KnownThread::kWant), one.turns(), texts[one.part()]);
+      SetStat(one.id(), one.part() <= KnownThread::kWant ? 'R' : 'S');
+      const bool waits = one.part() == KnownThread::kWaitForLock;
+      Waits(static_cast<uint32_t>(i), waits ? static_cast<uint32_t>(one.id()) : 0, WaitKind::kMutex, kLock);
+    }
+  };
+  while (now_ns_ < start_ns + 60 * kSecond) LookAt(go);
+  const ThreadTimes& times = Times();
+  const ThreadTime sum = SumOf(times, "worker-");
+  EXPECT_EQ(sum.threads, kThreads);
+  // The start of a thread is known to a hundredth of a second.
+  const auto lived = static_cast<double>(kThreads * (now_ns_ - start_ns));
+  EXPECT_NEAR(sum.lived_ns, lived, kThreads * 10e6);
+  EXPECT_NEAR(AllOf(sum), sum.lived_ns, 1e3);
+  EXPECT_NEAR(RowsOf(times, "worker-"), sum.lived_ns, 1e3);
+  std::array<double, 5> truth = {};
+  for (const KnownThread& one : threads) {
+    for (int i = 0; i < 5; ++i) truth[i] += static_cast<double>(one.ns(static_cast<KnownThread::Part>(i)));
+  }
+  EXPECT_NEAR(Of(sum, ThreadDoes::kCpu), truth[KnownThread::kCompute], 1e3);
+  EXPECT_NEAR(Of(sum, ThreadDoes::kRunnable), truth[KnownThread::kWant], 1e3);
+  const double looks = 20.0 * 60 * kThreads;
+  const std::pair<ThreadDoes, KnownThread::Part> parts[] = {{ThreadDoes::kIo, KnownThread::kRead},
+                                                            {ThreadDoes::kLock, KnownThread::kWaitForLock},
+                                                            {ThreadDoes::kSleep, KnownThread::kSleep}};
+  for (const auto& [does, part] : parts) {
+    const double share = truth[part] / lived;
+    // Four standard errors of the looks; the seeds are fixed.
+    EXPECT_NEAR(Of(sum, does) / lived, share, 4 * std::sqrt(share * (1 - share) / looks))
+        << kThreadDoesNames[int(does)];
+  }
+  // The holder of the lock is the first thread, in a call all the time.
+  for (const ThreadTimeRow& row : times.rows) {
+    if (row.does != ThreadDoes::kLock) continue;
+    EXPECT_EQ(row.lock, kLock);
+    EXPECT_EQ(row.holder_does, ThreadDoes::kCall);
+    EXPECT_EQ(row.holder_call, SYS_futex);
+  }
+}
+
+struct Case {
+  std::string name, syscall;
+  char letter;
+  ThreadDoes does;
+  int64_t call = -1;
+};
+std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
+class StateOf : public ThreadLooksTest, public ::testing::WithParamInterface<Case> {};
+
+TEST_P(StateOf, AThread) {
+  MakeLooks();
+  Begin(kPid + 1, "one");
+  SetStat(kPid + 1, GetParam().letter);
+  if (GetParam().letter == 'T') SetStat(kPid, 'T');
+  Set(kPid + 1, 1000, 1000, 1, GetParam().syscall);
+  for (int i = 0; i < 20; ++i) Look();
+  const ThreadTimes& times = Times();
+  const ThreadTime one = SumOf(times, "one");
+  EXPECT_NEAR(Of(one, GetParam().does), one.lived_ns - 2000, 1e3);
+  EXPECT_NEAR(AllOf(one), one.lived_ns, 1e3);
+  for (const ThreadTimeRow& row : times.rows) {
+    if (times.names[row.name] == "one" && row.does == GetParam().does) {
+      EXPECT_EQ(row.call, GetParam().call);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ThreadLooks, StateOf,
+    ::testing::Values(Case{"Reads", InCall(SYS_read), 'S', ThreadDoes::kIo},
+                      Case{"Sends", InCall(SYS_sendto), 'S', ThreadDoes::kIo},
+                      Case{"Synchronizes", InCall(SYS_fsync), 'D', ThreadDoes::kIo},
+                      Case{"Sleeps", InCall(SYS_nanosleep), 'S', ThreadDoes::kSleep},
+                      Case{"WaitsForEvents", InCall(SYS_epoll_pwait), 'S', ThreadDoes::kCall, SYS_epoll_pwait},
+                      Case{"WaitsInAFutexThatIsNoLock", InCall(SYS_futex), 'S', ThreadDoes::kCall, SYS_futex},
+                      Case{"WaitsForAPage", "-1 0x7ffc0000 0x401000\n", 'D', ThreadDoes::kIo},
+                      Case{"IsStopped", "-1 0x7ffc0000 0x401000\n", 'T', ThreadDoes::kStopped},
+                      Case{"IsStoppedInACall", InCall(SYS_read), 'T', ThreadDoes::kStopped},
+                      Case{"HasEndedBeforeTheOthers", "-1 0x0 0x0\n", 'Z', ThreadDoes::kUnknown}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(ThreadLooksTest, AnIdThatIsUsedAgainIsAnotherThread) {
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  Begin(kPid + 1, "first");
+  Set(kPid + 1, 2'000'000, 0, 1, InCall(SYS_read));
+  for (int i = 0; i < 10; ++i) Look();
+  const int64_t last_ns = now_ns_;
+  now_ns_ += 10 * kMs;
+  End(kPid + 1);
+  now_ns_ += 10 * kMs;
+  const int64_t again_ns = now_ns_;
+  Begin(kPid + 1, "second");
+  Set(kPid + 1, 9'000'000, 0, 1, InCall(SYS_nanosleep));  // more than the first one had
+  for (int i = 0; i < 10; ++i) Look();
+  const ThreadTimes& times = Times();
+  const ThreadTime first = SumOf(times, "first"), second = SumOf(times, "second");
+  EXPECT_EQ(first.threads, 1u);
+  EXPECT_EQ(second.threads, 1u);
+  EXPECT_EQ(Of(first, ThreadDoes::kCpu), 2e6);
+  EXPECT_EQ(Of(second, ThreadDoes::kCpu), 9e6);
+  EXPECT_EQ(Of(first, ThreadDoes::kSleep), 0);
+  EXPECT_EQ(Of(second, ThreadDoes::kIo), 0);
+  // The end was between two looks, which are at most 75 ms apart.
+  EXPECT_GE(first.lived_ns, static_cast<double>(last_ns - start_ns) - 10e6);
+  EXPECT_LE(first.lived_ns, static_cast<double>(last_ns - start_ns) + 10e6 + 75e6 / 2);
+  EXPECT_NEAR(second.lived_ns, static_cast<double>(now_ns_ - again_ns), 10e6);
+}
+
+// A process with more threads than we may keep files open for.
+TEST_F(ThreadLooksTest, WithoutOpenFilesAnIdThatIsUsedAgainIsKnownByItsTimes) {
+  MakeLooks();
+  Look();
+  Begin(kPid + 1, "first");
+  Set(kPid + 1, 9'000'000, 0, 7, InCall(SYS_read));
+  for (int i = 0; i < 10; ++i) Look();
+  Write(FileOf(kPid + 1, "comm"), "second\n");
+  Set(kPid + 1, 2'000'000, 0, 1, InCall(SYS_nanosleep));
+  for (int i = 0; i < 10; ++i) Look();
+  const ThreadTimes& times = Times();
+  EXPECT_EQ(Of(SumOf(times, "first"), ThreadDoes::kCpu), 9e6);
+  EXPECT_EQ(Of(SumOf(times, "second"), ThreadDoes::kCpu), 2e6);
+}
+
+TEST_F(ThreadLooksTest, HalfOfTheTimeAfterTheLastLookIsAThreadsOwn) {
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  Begin(kPid + 1, "sleeps");
+  Begin(kPid + 2, "runs");
+  for (int i = 0; i < 5; ++i) {
+    LookAt([&] {
+      Set(kPid + 1, 1000, 0, 1, InCall(SYS_nanosleep));
+      Set(kPid + 2, now_ns_ - start_ns, 0, 1 + i, kRuns);
+      SetStat(kPid + 2, 'R');
+    });
+  }
+  const int64_t last_ns = now_ns_;
+  End(kPid + 1);
+  End(kPid + 2);
+  Look();
+  const double tail = static_cast<double>(now_ns_ - last_ns) / 2;
+  const ThreadTimes& times = Times();
+  const ThreadTime sleeps = SumOf(times, "sleeps"), runs = SumOf(times, "runs");
+  EXPECT_NEAR(sleeps.lived_ns, static_cast<double>(last_ns - start_ns) + tail, 10e6);
+  EXPECT_NEAR(Of(sleeps, ThreadDoes::kSleep), sleeps.lived_ns - 1000, 1e3);
+  // Nobody knows how much of the rest it ran.
+  EXPECT_EQ(Of(runs, ThreadDoes::kCpu), static_cast<double>(last_ns - start_ns));
+  EXPECT_NEAR(Of(runs, ThreadDoes::kUnknown), tail, 10e6);
+  EXPECT_NEAR(AllOf(runs), runs.lived_ns, 1e3);
+}
+
+TEST_F(ThreadLooksTest, CpuTimeOfThreadsBetweenTwoLooksIsCounted) {
+  MakeLooks();
+  Look();
+  Begin(kPid + 1, "unseen");
+  Set(kPid + 1, 30'000'000, 0, 1, kRuns);
+  End(kPid + 1);
+  Look();
+  const ThreadTimes& times = Times();
+  EXPECT_EQ(SumOf(times, "unseen").threads, 0u);
+  EXPECT_NEAR(times.unseen_cpu_ns, 30e6, 1e3);
+}
+
+TEST_F(ThreadLooksTest, AHolderIsKnownIfTheLockIsTheSameBeforeAndAfterTheLook) {
+  struct {
+    std::vector<int> owners;
+    ThreadDoes does;
+    bool is_free;
+  } const cases[] = {{{kPid + 2, kPid + 2}, ThreadDoes::kSleep, false},
+                     {{kPid + 2, kPid}, ThreadDoes::kUnknown, false},      // changes hands
+                     {{kPid + 9, kPid + 9}, ThreadDoes::kUnknown, false},  // a thread that is not there
+                     {{0, 0}, ThreadDoes::kUnknown, true},
+                     {{}, ThreadDoes::kUnknown, false}};  // cannot be read
+  Begin(kPid + 1, "waits");
+  Set(kPid + 1, 1000, 0, 1, InCall(SYS_futex));
+  Begin(kPid + 2, "holds");
+  Set(kPid + 2, 1000, 0, 1, InCall(SYS_nanosleep));
+  Waits(0, kPid + 1, WaitKind::kMutex, kLock);
+  for (const auto& one : cases) {
+    owners_ = one.owners;
+    MakeLooks();
+    for (int i = 0; i < 10; ++i) Look();
+    int rows = 0;
+    for (const ThreadTimeRow& row : Times().rows) {
+      if (row.does != ThreadDoes::kLock) continue;
+      ++rows;
+      EXPECT_EQ(row.holder_does, one.does);
+      EXPECT_EQ(row.is_free, one.is_free);
+      EXPECT_EQ(row.wait, WaitKind::kMutex);
+    }
+    EXPECT_EQ(rows, 1);
+  }
+}
+
+TEST_F(ThreadLooksTest, EveryPartOnlyGrows) {
+  std::mt19937 random(44);
+  MakeLooks();
+  Look();
+  Begin(kPid + 1, "one");
+  int64_t cpu_ns = 0, waited_ns = 0, turns = 1, last_ns = now_ns_;
+  const std::array<int64_t, 4> calls = {SYS_read, SYS_nanosleep, SYS_futex, SYS_epoll_pwait};
+  std::map<std::pair<ThreadDoes, int64_t>, double> before;
+  for (int i = 0; i < 500; ++i) {
+    LookAt([&] {
+      const int64_t passed_ns = now_ns_ - std::exchange(last_ns, now_ns_);
+      if (random() % 2 == 0) cpu_ns += passed_ns / 4;
+      if (random() % 3 == 0) waited_ns += passed_ns / 4;
+      Set(kPid + 1, cpu_ns, waited_ns, ++turns, random() % 4 == 0 ? kRuns : InCall(calls[random() % 4]));
+    });
+    if (i % 7 != 0) continue;
+    const ThreadTimes& times = Times();
+    std::map<std::pair<ThreadDoes, int64_t>, double> now;
+    for (const ThreadTimeRow& row : times.rows) {
+      if (times.names[row.name] == "one") now[{row.does, row.call}] += row.ns;
+    }
+    for (const auto& [what, ns] : before)
+      EXPECT_GE(now[what], ns - 1) << kThreadDoesNames[static_cast<int>(what.first)];
+    before = std::move(now);
+    const ThreadTime one = SumOf(times, "one");
+    EXPECT_NEAR(one.lived_ns, static_cast<double>(now_ns_ - 1000 * kSecond), 80e6);
+    // The last part of a thread that has only run is divided by the next looks.
+    EXPECT_LE(AllOf(one), one.lived_ns + 1e3);
+  }
+}
+
+TEST_F(ThreadLooksTest, WhatRootSeesOfAnothersProgramNeedsNoMemory) {
+  Begin(kPid + 1, "waits");
+  Set(kPid + 1, 1000, 0, 1, InCall(SYS_futex));
+  Begin(kPid + 2, "reads");
+  Set(kPid + 2, 1000, 0, 1, InCall(SYS_read));
+  Waits(0, kPid + 1, WaitKind::kMutex, kLock);
+  owners_ = {kPid + 2};
+  MakeLooks(geteuid());
+  for (int i = 0; i < 10; ++i) Look();
+  EXPECT_EQ(memory_reads_, 0u);
+  EXPECT_GT(Of(SumOf(Times(), "waits"), ThreadDoes::kLock), 0);
+  EXPECT_GT(Of(SumOf(Times(), "reads"), ThreadDoes::kIo), 0);
+  EXPECT_EQ(Times().unknown, "");
+  // Its program has become somebody else.
+  looks_->ReadNoMoreMemory(geteuid() + 1);
+  const double before = Of(SumOf(Times(), "reads"), ThreadDoes::kIo);
+  for (int i = 0; i < 10; ++i) LookAt([&] { Set(kPid + 2, 2000 + i, 0, 2 + i, InCall(SYS_read)); });
+  const ThreadTime reads = SumOf(Times(), "reads");
+  EXPECT_LT(Of(reads, ThreadDoes::kIo), before + 80e6);  // to the middle of two looks
+  EXPECT_GT(Of(reads, ThreadDoes::kUnknown), 10 * 25e6 - 80e6);
+  EXPECT_THAT(Times().unknown, ::testing::HasSubstr("no longer the user"));
+}
+
+TEST_F(ThreadLooksTest, NamesAreBoundedAndNoTimeIsLost) {
+  constexpr int kThreads = 8500, kAtOnce = 500;
+  MakeLooks();
+  Look();
+  double lived = 0;
+  for (int i = 0; i < kThreads; i += kAtOnce) {
+    const int64_t start_ns = now_ns_;
+    for (int j = 0; j < kAtOnce; ++j) {
+      Begin(kPid + 1 + j, fmt::format("job-{}{}", i + j, i + j >= 6000 ? "a" : ""));
+      Set(kPid + 1 + j, 1'000'000, 0, 1, InCall(SYS_read));
+    }
+    Look();
+    Look();
+    for (int j = 0; j < kAtOnce; ++j) End(kPid + 1 + j);
+    const int64_t last_ns = now_ns_;
+    Look();
+    lived += kAtOnce * (static_cast<double>(last_ns - start_ns) + static_cast<double>(now_ns_ - last_ns) / 2);
+  }
+  const ThreadTimes& times = Times();
+  EXPECT_LE(times.names.size(), 8193u);
+  EXPECT_THAT(times.names, ::testing::Contains("job-3999"));
+  EXPECT_THAT(times.names, ::testing::Contains("job-*"));  // without their numbers
+  const ThreadTime jobs = SumOf(times, "job-");
+  EXPECT_EQ(jobs.threads, kThreads);
+  EXPECT_NEAR(jobs.lived_ns, lived, kThreads * 10e6);
+  EXPECT_NEAR(Of(jobs, ThreadDoes::kCpu), kThreads * 1e6, 1e3);
+  EXPECT_NEAR(RowsOf(times, "job-"), jobs.lived_ns, 1e4);
+
+  // In a file, the shortest lives are sums.
+  Profile profile;
+  AddThreadTimes(times, &profile);
+  const std::vector<record::ThreadTime>& written = profile.records().thread_times->thread;
+  EXPECT_LE(written.size(), 1024u);
+  ThreadTime sum{.threads = 0};
+  for (const record::ThreadTime& one : written) {
+    if (one.name == "main") continue;
+    sum.threads += one.threads;
+    sum.lived_ns += static_cast<double>(one.lived_ns);
+    sum.ns[0] += static_cast<double>(one.cpu_ns);
+    sum.ns[1] += static_cast<double>(one.io_ns);
+    const int64_t parts = one.cpu_ns + one.runnable_ns + one.lock_ns + one.io_ns + one.sleep_ns + one.call_ns +
+                          one.stopped_ns + one.unknown_ns;
+    EXPECT_NEAR(static_cast<double>(one.lived_ns), static_cast<double>(parts), kThreads)
+        << one.name;  // each is rounded
+  }
+  EXPECT_EQ(sum.threads, kThreads);
+  EXPECT_NEAR(sum.lived_ns, jobs.lived_ns, 1e5);
+  EXPECT_NEAR(sum.ns[0], kThreads * 1e6, 1e5);
+  EXPECT_NEAR(sum.ns[1], Of(jobs, ThreadDoes::kIo), 1e5);
+}
+
+TEST(WrittenThreads, BeyondManyNamesTheRestHasOne) {
+  ThreadTimes times;
+  for (uint32_t i = 0; i < 2000; ++i) {
+    times.names.push_back(fmt::format("n{}x", i));
+    ThreadTime one{.name = i, .id = i + 1, .began_wall_ns = 7000 - i, .lived_ns = 1000.0 + i};
+    one.ns[static_cast<int>(ThreadDoes::kLock)] = 400;
+    one.ns[static_cast<int>(ThreadDoes::kSleep)] = 600.0 + i;
+    one.lane = {1, 2};
+    times.threads.push_back(one);
+  }
+  Profile profile;
+  AddThreadTimes(times, &profile);
+  const std::vector<record::ThreadTime>& written = profile.records().thread_times->thread;
+  ASSERT_EQ(written.size(), 1024u);
+  int64_t threads = 0, lived = 0, lock = 0, lanes = 0, others = 0;
+  for (const record::ThreadTime& one : written) {
+    threads += one.threads;
+    lived += one.lived_ns;
+    lock += one.lock_ns;
+    lanes += one.lane.empty() ? 0 : 1;
+    if (one.name == kOtherThreads) others += one.threads;
+  }
+  EXPECT_EQ(threads, 2000);
+  EXPECT_EQ(lived, 2000 * 1000 + 1999 * 1000);
+  EXPECT_EQ(lock, 2000 * 400);
+  EXPECT_EQ(lanes, 256);
+  EXPECT_EQ(others, 2000 - 768 - 255);
+  EXPECT_EQ(written[0].name, "n1999x");  // the longest life has a row of its own
+}
+
+}  // namespace
+}  // namespace holdfast
