@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -55,15 +56,19 @@ uint64_t ThreadLocalBytes(const ProcessMemory& memory, const std::vector<ModuleI
   return bytes;
 }
 
-// Returns how far the address is below its thread's control block; 0: there is none within `most` bytes. A thread's
-// static thread-local variables end where its control block (glibc's struct pthread) begins, and the block contains its
-// own address twice.
+// Returns how far the address is below its thread's control block; 0: there is none within `most` bytes, or 1 MiB. A
+// thread's static thread-local variables end where its control block (glibc's struct pthread) begins, and the block contains
+// its own address twice.
 uint64_t BelowThreadBlock(const ProcessMemory& memory, uint64_t address, uint64_t most) {
-  constexpr uint64_t kAlignment = 64;
-  for (uint64_t block = (address / kAlignment + 1) * kAlignment; block - address <= most; block += kAlignment) {
-    uint64_t head[3];
-    if (!memory.Read(block, head, sizeof head)) return 0;
-    if (head[0] == block && head[2] == block) return block - address;
+  constexpr uint64_t kAlignment = 64, kPage = 4096, kFarthest = uint64_t{1} << 20;
+  most = std::min(most, kFarthest);
+  std::array<uint64_t, kPage / sizeof(uint64_t)> words;
+  for (uint64_t block = (address / kAlignment + 1) * kAlignment; block - address <= most;) {
+    const uint64_t bytes = kPage - block % kPage;
+    if (!memory.Read(block, words.data(), bytes)) return 0;
+    for (uint64_t i = 0; i < bytes / sizeof(uint64_t); i += kAlignment / sizeof(uint64_t), block += kAlignment) {
+      if (words[i] == block && words[i + 2] == block) return block - address <= most ? block - address : 0;
+    }
   }
   return 0;
 }
