@@ -8,6 +8,7 @@
 #include "interpose/base/find_functions.h"
 #include "interpose/base/import_entries.h"
 #include "interpose/base/late_functions.h"
+#include "interpose/base/readiness.h"
 #include "sampler/contract/loaded_objects.h"
 #include "sampler/contract/syscalls.h"
 
@@ -60,6 +61,8 @@ void FindWrappers() {
   for (int i = 0; i < kRealFunctions; ++i) {
     const RealName& name = kRealNames[i];
     void* real_function = *RealFunction(i);
+    // Calls of an allocator in the executable are seen at its entries.
+    if (!owns_malloc && (TurnOf(name.name.text) != Turn::kOthers || ObjectOf(real_function) == FirstObject())) continue;
     void* wrapper = IsFound(real_function) ? own.Find(name.name, name.version) : nullptr;
     if (wrapper == nullptr) continue;
     int& bucket = buckets[BucketOf(name.name.text)];

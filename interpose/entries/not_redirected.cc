@@ -21,4 +21,13 @@ void RedirectEntries(void (*)()) {
   SetExecutableFlags(ToModuleFlags({EntryReason::kOtherProcessor, 0, 0}));
 }
 
+bool PrepareEntryPatches(EntryPatches* patches, EntryOutcome* outcome) {
+  *patches = {};
+  *outcome = {};
+  return true;
+}
+bool AreAllWritten(const EntryPatches&) { return true; }
+bool AreAllUndone(const EntryPatches&) { return true; }
+void NoteEntryOutcome() {}
+
 }  // namespace holdfast

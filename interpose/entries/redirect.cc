@@ -32,6 +32,7 @@ struct Work {
   EntryPlan plan;
   ExecutableFile file;
   Stub stubs[EntryPlan::kMaxSites];
+  EntryPatch patches[kMaxEntryPatches];
   uint8_t page[kStubBytes];
 };
 
@@ -100,14 +101,15 @@ bool HasShadowStack() {
 // ---- The filter ----
 
 // Stubs name the counters by an address of 4 bytes. A sample of a mapping may have made them elsewhere already: they
-// move, as there is one thread.
-bool MakeLowFilter(uint32_t* address) {
+// move, if there is one thread.
+bool MakeLowFilter(bool has_threads, uint32_t* address) {
   uint8_t* const before = sampled_filter.counters.load(std::memory_order_relaxed);
   const auto at = reinterpret_cast<uintptr_t>(before);
   if (before != nullptr && at + kFilterBytes <= INT32_MAX) {
     *address = static_cast<uint32_t>(at);
     return true;
   }
+  if (before != nullptr && has_threads) return false;
   constexpr int kPrivateAnonymous32BitNoReserve = 0x4062;
   const long made = RawSyscall(SYS_mmap, 0, kFilterBytes, PROT_NONE, kPrivateAnonymous32BitNoReserve, -1, 0);
   if (SyscallFailed(made)) return false;
@@ -131,7 +133,8 @@ bool MakeLowFilter(uint32_t* address) {
 
 // ---- All of it ----
 
-EntryReason WriteAll(Work* work) {
+// Makes the stubs, to which nothing leads yet. `page` is where they are.
+EntryReason MakeStubs(Work* work, bool has_threads, uintptr_t* page) {
   EntryPlan& plan = work->plan;
   StubSettings settings;
   uintptr_t low = UINTPTR_MAX, high = 0;
@@ -140,49 +143,90 @@ EntryReason WriteAll(Work* work) {
     if (segment.start < low) low = segment.start;
     if (segment.end > high) high = segment.end;
   }
-  const uintptr_t page = ReserveNear(low, high, kStubBytes);
-  if (page == 0) return EntryReason::kNoRoom;
-  if (!MakeLowFilter(&settings.filter)) {
-    ReleaseNear(page, kStubBytes);
+  *page = ReserveNear(low, high, kStubBytes);
+  if (*page == 0) return EntryReason::kNoRoom;
+  if (!MakeLowFilter(has_threads, &settings.filter)) {
+    ReleaseNear(*page, kStubBytes);
     return EntryReason::kNoRoom;
   }
   settings.countdown = static_cast<int32_t>(OffsetOfCountdown());
   settings.slow_path = reinterpret_cast<uintptr_t>(HoldfastEntrySlow);
   settings.asks_always = process.options.heap_interval == 1;
-  const size_t used = WriteStubs(plan, settings, work->page, sizeof work->page, page, work->stubs);
+  const size_t used = WriteStubs(plan, settings, work->page, sizeof work->page, *page, work->stubs);
   if (used == 0) {
-    ReleaseNear(page, kStubBytes);
+    ReleaseNear(*page, kStubBytes);
     return EntryReason::kTooFar;
   }
   for (int i = 0; i < plan.site_count; ++i) redirected_entries[i] = {work->stubs[i].trampoline, plan.sites[i].shape()};
   ChooseEntrySave();
+  CodePatches writer;
+  if (writer.WriteNew(*page, work->page, used)) return EntryReason::kRedirected;
+  ReleaseNear(*page, kStubBytes);
+  return EntryReason::kNotWritable;
+}
 
-  CodePatches patches;
-  if (!patches.WriteNew(page, work->page, used)) {
-    ReleaseNear(page, kStubBytes);
-    return EntryReason::kNotWritable;
+// Functions that free come before those that allocate, as in attached_imports.h.
+int TurnOf(Effect effect) {
+  switch (effect) {
+    case Effect::kAllocates:
+    case Effect::kAllocatesInto:
+    case Effect::kCopies:
+    case Effect::kCopiesPath:
+      return 2;
+    case Effect::kReallocates:
+    case Effect::kReallocatesOrFrees:
+    case Effect::kResizes:
+      return 1;
+    default:
+      return 0;
   }
-  bool written = true;
-  for (int i = 0; i < plan.call_count && written; ++i) {
+}
+
+// Lists the changes that lead to the stubs. False: a distance is too large.
+bool ListPatches(const Work& work, EntryPatch* patches, uint32_t* count) {
+  const EntryPlan& plan = work.plan;
+  *count = 0;
+  const auto add = [&](uintptr_t at, const uint8_t* now, uint8_t bytes, uint8_t moved) {
+    EntryPatch& patch = patches[(*count)++];
+    patch.address = at, patch.count = bytes, patch.moved = moved;
+    memcpy(patch.was, reinterpret_cast<const void*>(at), bytes);
+    memcpy(patch.now, now, bytes);
+  };
+  for (int i = 0; i < plan.call_count; ++i) {
     const uintptr_t at = plan.calls[i].distance_at;
-    const auto distance = static_cast<int64_t>(work->stubs[plan.calls[i].to].trampoline - (at + 4));
+    const auto distance = static_cast<int64_t>(work.stubs[plan.calls[i].to].trampoline - (at + 4));
     const auto word = static_cast<int32_t>(distance);
-    written = word == distance && patches.Write(at, &word, sizeof word);
+    if (word != distance) return false;
+    uint8_t bytes[sizeof word];
+    memcpy(bytes, &word, sizeof word);
+    add(at, bytes, sizeof word, 0);
   }
-  for (int i = 0; i < plan.site_count && written; ++i) {
-    if (!plan.IsChanged(i)) continue;
-    const uintptr_t at = plan.sites[i].jump;
-    const auto distance = static_cast<int32_t>(work->stubs[i].hot - (at + 5));
-    uint8_t jump[5] = {0xe9};
-    memcpy(jump + 1, &distance, sizeof distance);
-    written = patches.Write(at, jump, sizeof jump);
+  for (int turn = 0; turn <= 2; ++turn) {
+    for (int i = 0; i < plan.site_count; ++i) {
+      if (!plan.IsChanged(i) || TurnOf(plan.sites[i].shape().effect) != turn) continue;
+      const uintptr_t at = plan.sites[i].jump;
+      const auto distance = static_cast<int32_t>(work.stubs[i].hot - (at + 5));
+      uint8_t jump[5] = {0xe9};
+      memcpy(jump + 1, &distance, sizeof distance);
+      add(at, jump, sizeof jump, plan.sites[i].moved);
+    }
   }
-  if (!written) {
-    patches.Undo();
-    ReleaseNear(page, kStubBytes);
-    return EntryReason::kNotWritable;
-  }
-  return EntryReason::kRedirected;
+  return true;
+}
+static_assert(EntryPlan::kMaxCalls + EntryPlan::kMaxSites <= kMaxEntryPatches);
+
+EntryReason WriteAll(Work* work) {
+  uintptr_t page = 0;
+  if (const EntryReason made = MakeStubs(work, false, &page); made != EntryReason::kRedirected) return made;
+  uint32_t count = 0;
+  bool written = ListPatches(*work, work->patches, &count);
+  CodePatches writer;
+  for (uint32_t i = 0; i < count && written; ++i)
+    written = writer.Write(work->patches[i].address, work->patches[i].now, work->patches[i].count);
+  if (written) return EntryReason::kRedirected;
+  writer.Undo();
+  ReleaseNear(page, kStubBytes);
+  return EntryReason::kNotWritable;
 }
 
 // Whether the bytes in memory are those of the file. A breakpoint or another tool's jump would be moved, and run twice
@@ -200,7 +244,22 @@ int FirstChanged(const Work& work) {
   return -1;
 }
 
-void Redirect(Work* work, void (*before)()) {
+// A tracer that is killed would leave half of such a change.
+bool CrossesPage(const EntryPlan& plan) {
+  constexpr uintptr_t kJumpBytes = 5, kDistanceBytes = 4;
+  const auto crosses = [](uintptr_t at, uintptr_t bytes) { return at / kPageBytes != (at + bytes - 1) / kPageBytes; };
+  for (int i = 0; i < plan.site_count; ++i) {
+    if (plan.IsChanged(i) && crosses(plan.sites[i].jump, kJumpBytes)) return true;
+  }
+  for (int i = 0; i < plan.call_count; ++i) {
+    if (crosses(plan.calls[i].distance_at, kDistanceBytes)) return true;
+  }
+  return false;
+}
+
+// `write`: makes the changes.
+template <typename Write>
+void Redirect(Work* work, bool has_threads, Write write) {
   EntryPlan& plan = work->plan;
   const link_map* map = FirstObject();
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
@@ -228,26 +287,24 @@ void Redirect(Work* work, void (*before)()) {
   for (int i = 0; i < plan.site_count; ++i) {
     if (plan.sites[i].moves_call && HasShadowStack()) return refuse(EntryReason::kCalls, i);
   }
-  before();
-  if (!HasOneThread()) return refuse(EntryReason::kThreads, -1);
-  const SignalsBlocked blocked;
-  const EntryReason redirected = plan.outcome.reason, written = WriteAll(work);
+  if (has_threads && CrossesPage(plan)) return refuse(EntryReason::kNotWritable, -1);
+  const EntryReason redirected = plan.outcome.reason, written = write(work);
   plan.outcome.reason = written == EntryReason::kRedirected ? redirected : written;
   if (plan.outcome.is_redirected()) SetAllocatorCode(plan.ranges, plan.range_count);
 }
 
-}  // namespace
-
-void RedirectEntries(void (*before)()) {
-  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
+// `write` gets the Work when nothing else speaks against the changes. Nothing changes if the result is not redirected.
+template <typename Write>
+EntryOutcome RedirectBy(bool has_threads, Write write) {
+  if (!process.recording.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return {};
   // Most executables have no allocator: a look at their imports.
   const link_map* map = FirstObject();
-  if (map == nullptr) return;
+  if (map == nullptr) return {};
   const DynamicSymbols symbols = SymbolsAt(map->l_ld, map->l_addr);
   SymbolList imported = ExportedBy(symbols);
   if (symbols.hash != nullptr) imported.count = symbols.hash[1];  // those that are not hashed
   const bool plain = FindSymbol(symbols, "malloc", IsDefinition) != nullptr;
-  if (!plain && !MayHaveOwnAllocator(imported)) return;
+  if (!plain && !MayHaveOwnAllocator(imported)) return {};
   const auto imports = [&imported](const char* name) {
     for (size_t i = 0; i < imported.count; ++i) {
       const Elf64_Sym& symbol = imported.symbols[i];
@@ -255,16 +312,76 @@ void RedirectEntries(void (*before)()) {
     }
     return false;
   };
-  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return;
+  if (plain && process.options.entries != Entries::kYes && PassesCallsOn(imports)) return {};
   auto* work = static_cast<Work*>(MapAnonymous(sizeof(Work)));
-  if (work == nullptr) return;
-  Redirect(work, before);
+  if (work == nullptr) return {};
+  Redirect(work, has_threads, write);
   const EntryOutcome outcome = work->plan.outcome;
   work->file.Close();
   RawSyscall(SYS_munmap, work, sizeof(Work));
   // The short path of exact.h has samples that only the shadow map knows: stubs look at the filter.
   if (outcome.is_redirected() && process.options.heap_interval != 1) process.samples_need_counters = true;
+  return outcome;
+}
+
+// ---- A library that was loaded late ----
+
+constinit EntryPatch* prepared = nullptr;
+constinit uint32_t prepared_count = 0;
+constinit EntryOutcome prepared_outcome{};
+
+EntryReason Prepare(Work* work) {
+  auto* list = static_cast<EntryPatch*>(MapAnonymous(sizeof work->patches));
+  if (list == nullptr) return EntryReason::kNoRoom;
+  uintptr_t page = 0;
+  EntryReason made = MakeStubs(work, true, &page);
+  uint32_t count = 0;
+  if (made == EntryReason::kRedirected && !ListPatches(*work, list, &count)) {
+    ReleaseNear(page, kStubBytes);
+    made = EntryReason::kTooFar;
+  }
+  if (made != EntryReason::kRedirected) {
+    RawSyscall(SYS_munmap, list, sizeof work->patches);
+    return made;
+  }
+  prepared = list, prepared_count = count;
+  return made;
+}
+
+bool Have(const EntryPatches& patches, const uint8_t (EntryPatch::*bytes)[5]) {
+  for (uint32_t i = 0; i < patches.count; ++i) {
+    const EntryPatch& patch = patches.list[i];
+    if (memcmp(reinterpret_cast<const void*>(patch.address), patch.*bytes, patch.count) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void RedirectEntries(void (*before)()) {
+  const EntryOutcome outcome = RedirectBy(false, [before](Work* work) {
+    before();
+    if (!HasOneThread()) return EntryReason::kThreads;
+    const SignalsBlocked blocked;
+    return WriteAll(work);
+  });
   if (outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(outcome));
+}
+
+bool PrepareEntryPatches(EntryPatches* patches, EntryOutcome* outcome) {
+  if (prepared == nullptr) prepared_outcome = RedirectBy(true, Prepare);
+  *patches = {prepared, prepared_count};
+  *outcome = prepared_outcome;
+  const link_map* map = FirstObject();
+  const bool is_wanted = outcome->reason != EntryReason::kSwitchedOff && outcome->reason != EntryReason::kHeapIsOff;
+  return prepared != nullptr || !outcome->has_allocator() || !is_wanted ||
+         FindSymbol(SymbolsAt(map->l_ld, map->l_addr), "malloc", IsDefinition) == nullptr;
+}
+
+bool AreAllWritten(const EntryPatches& patches) { return Have(patches, &EntryPatch::now); }
+bool AreAllUndone(const EntryPatches& patches) { return Have(patches, &EntryPatch::was); }
+void NoteEntryOutcome() {
+  if (prepared_outcome.has_allocator()) SetExecutableFlags(ToModuleFlags(prepared_outcome));
 }
 
 }  // namespace holdfast

@@ -8,7 +8,9 @@
 
 #include "interpose/base/attached_imports.h"
 #include "interpose/base/readiness.h"
+#include "interpose/entries/redirect.h"
 #include "sampler/contract/attach_call.h"
+#include "sampler/contract/module_flags.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
@@ -18,18 +20,35 @@
 namespace holdfast {
 namespace {
 
-constinit bool is_attached = false, was_attached = false;
+// Attaching, detaching: until the tool has written the patches and calls again.
+enum class Step : uint8_t { kDetached, kAttaching, kAttached, kDetaching };
+constinit Step step = Step::kDetached;
+constinit bool was_attached = false;
+constinit uint64_t restored = 0;
+constinit EntryPatches patches{};
 // A tool that gave up may have left a call that still waits for the dynamic linker.
 constinit std::atomic<bool> is_busy{false};
 
-AttachResult Begin(const AttachCall& call) {
+AttachResult Begin(AttachCall* call) {
   if (!was_attached) {
-    StartLate(call.variables);
+    StartLate(call->variables);
     if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   }
-  if (call.out_id.known()) GiveOutFolder(call.out_id);
+  if (call->out_id.known()) GiveOutFolder(call->out_id);
   if (was_attached && ExactBegun()) return AttachResult::kEveryBlock;
+  // Before a first sample makes the counters that stubs use.
+  EntryOutcome outcome;
+  if (!PrepareEntryPatches(&patches, &outcome)) {
+    call->entries = ToModuleFlags(outcome);
+    return AttachResult::kNoEntries;
+  }
   return BeginAttached() ? AttachResult::kDone : AttachResult::kNoTable;
+}
+
+AttachResult AskForPatches(AttachCall* call) {
+  call->patches = patches.list;
+  call->patch_count = patches.count;
+  return AttachResult::kPatch;
 }
 
 // The process may have installed a filter since the first attach, which would end it at the clone that starts an exporter.
@@ -41,22 +60,32 @@ void KeepFromExporter(const char* const* variables) {
 
 AttachResult Attach(AttachCall* call) {
   if (was_attached) KeepFromExporter(call->variables);
-  if (is_attached) {
+  if (step == Step::kAttached) {
     call->redirected = RedirectImports(true);
     return AttachResult::kAlready;
   }
-  const AttachResult begun = Begin(*call);
-  if (begun != AttachResult::kDone) return begun;
-  was_attached = is_attached = true;
-  call->redirected = RedirectImports(false);
+  if (step != Step::kAttaching) {
+    const AttachResult begun = Begin(call);
+    if (begun != AttachResult::kDone) return begun;
+    was_attached = true;
+    step = Step::kAttaching;
+    restored = 0;
+  }
+  if (!AreAllWritten(patches)) return AskForPatches(call);
+  NoteEntryOutcome();
+  call->redirected = RedirectImports(false) + patches.count;
+  step = Step::kAttached;
   return AttachResult::kDone;
 }
 
 AttachResult Detach(AttachCall* call) {
-  if (!is_attached) return AttachResult::kAlready;
-  call->redirected = RestoreImports();
+  if (step == Step::kDetached) return AttachResult::kAlready;
+  if (step == Step::kAttached) restored = RestoreImports();
+  step = Step::kDetaching;
+  if (!AreAllUndone(patches)) return AskForPatches(call);
+  call->redirected = restored + patches.count;
   EndAttached();
-  is_attached = false;
+  step = Step::kDetached;
   return AttachResult::kDone;
 }
 

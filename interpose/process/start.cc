@@ -116,6 +116,8 @@ void ForgetOurVariables(const char** environment) {
 
 const link_map* ObjectOfFunction(auto* function) { return ObjectOf(reinterpret_cast<const void*>(function)); }
 
+bool IsAllocatorInExecutable() { return ObjectOfFunction(real.malloc) == FirstObject(); }
+
 // A sampled block may only be put at a tagged address, and parked, if memalign and malloc_usable_size belong to the
 // same allocator as malloc and free.
 bool AllocatorCanAlign() {
@@ -248,7 +250,7 @@ HOLDFAST_COLD bool ReadySlow() {
   NoteInitialStack();
   FindRealFunctions();
   FindThrowFunctions();
-  owns_malloc = loaded_late || ReachedByAll();
+  owns_malloc = loaded_late ? !IsAllocatorInExecutable() : ReachedByAll();
   if (!loaded_late && !Reached("free")) others_free = reinterpret_cast<void (*)(void*)>(FindFunction("free"));
   clock_is_interposed = ClockIsInterposed();
   process.libc = Glibc() != nullptr ? Libc::kGlibc : IsMusl() ? Libc::kMusl : Libc::kOther;

@@ -25,6 +25,7 @@
 #include "report/cmd/commands.h"
 #include "report/daemon/find_tables.h"
 #include "report/daemon/installation.h"
+#include "report/observe/table/entry_text.h"
 #include "report/observe/table/process_files.h"
 #include "report/run/attach_check.h"
 #include "report/run/doctor_surroundings.h"
@@ -73,6 +74,8 @@ std::string WhyResult(AttachResult result) {
 std::string StopText(const CallOutcome& outcome) {
   std::string text = fmt::format("{} thread{} stopped{} for {}", outcome.stops, outcome.stops == 1 ? " was" : "s were",
                                  outcome.stops == 1 ? "" : ", the last", FormatTimeNs(outcome.stopped_us * 1000));
+  if (outcome.all_stopped_us != 0)
+    text += fmt::format("; all at once for {}", FormatTimeNs(outcome.all_stopped_us * 1000));
   if (outcome.lost_calls != 0)
     text += fmt::format("; {} system call{} returned EINTR", outcome.lost_calls, outcome.lost_calls == 1 ? "" : "s");
   return text;
@@ -211,6 +214,8 @@ class Attacher {
     filters_.stops = filters_.lost_calls = 0;  // a later detach reports its own
     if (call.out_id.known()) NoteOutFolder(tables_, out_.path());
     if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome);
+    if (outcome->answer.result == AttachResult::kNoEntries)
+      return Undone("its executable's allocator: " + EntryText(EntryOutcomeIn(outcome->answer.entries)));
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
     Announce(*outcome);
     return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
@@ -275,6 +280,7 @@ class Attacher {
   std::vector<std::string> Variables(const std::string& own_path, const AttachCheck& check) const {
     std::map<std::string, std::string> set = options_.run.variables;
     set["HOLDFAST_OUT"] = out_.path();
+    if (const char* entries = getenv("HOLDFAST_ENTRIES"); entries != nullptr) set["HOLDFAST_ENTRIES"] = entries;
     // "NSpid: 4242 1": the last number is the pid as the process sees it.
     const std::string pids = StatusField(std::to_string(pid_), "NSpid");
     set["HOLDFAST_ROOT"] = pids.empty() ? std::to_string(pid_) : pids.substr(pids.find_last_of("\t ") + 1);
@@ -332,9 +338,10 @@ void AddAttachCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* attach = app.add_subcommand("attach", "Start profiling a program that is already running");
   attach->footer(
       "Loads the library into the process and redirects the calls of all its objects. Recording begins there: blocks and\n"
-      "locks from before are unknown. One thread is stopped for some ms, at a place where it holds no lock; no debugger is\n"
-      "needed. If anything speaks against it, nothing is changed and the reason is printed (exit status 3). Profiles are\n"
-      "written as with holdfast run, and ls, top, locks, set and dump work. Linux on x86-64 with glibc 2.35 or newer.\n"
+      "locks from before are unknown. One thread is stopped for some ms, at a place where it holds no lock, and all threads\n"
+      "if the executable has an allocator of its own; no debugger is needed. If anything speaks against it, nothing is changed\n"
+      "and the reason is printed (exit status 3). Profiles are written as with holdfast run, and ls, top, locks, set and dump\n"
+      "work. Linux on x86-64 with glibc 2.35 or newer.\n"
       "\n"
       "  holdfast doctor 4242 --attach           only check whether it can be done\n"
       "  holdfast attach 4242                    profiles go to ./holdfast.<program>.4242\n"

@@ -53,7 +53,9 @@ class Checker {
 
   AttachCheck Run(bool detaches) {
     if (objects_.empty()) {
-      Refuse("program", "its executable cannot be read: it has ended, or belongs to another user");
+      Refuse("program",
+             "its executable cannot be read: it has ended, belongs to another user, or is not dumpable (prctl "
+             "PR_SET_DUMPABLE; run holdfast as root)");
       return std::move(check_);
     }
     Tracing();
@@ -300,15 +302,20 @@ class Checker {
     const auto names = ReadDynamicNames(root_ + objects_[0]);
     if (!names.ok()) return;
     const LinkedAllocator linked = LinkedAllocatorOf(root_ + objects_[0], *names, EntriesWanted());
-    if (linked.replaces_malloc || names->defines.contains("malloc") || names->has_hidden_malloc) {
-      Refuse("allocator",
-             "its executable has an allocator of its own, which can only be redirected at the start. Start it with "
-             "holdfast run");
+    const bool has_own = linked.replaces_malloc || names->defines.contains("malloc") || names->has_hidden_malloc;
+    if (has_own && !linked.is_redirected) {
+      Refuse("allocator", linked.text.empty() ? "its executable has an allocator of its own, which cannot be redirected"
+                                              : "its executable's allocator cannot be redirected: " + linked.text);
     } else if (const std::string second = SecondAllocator(); !second.empty()) {
       Refuse("allocator",
              fmt::format("{} has an allocator beside the one that the program uses: blocks of one must not "
                          "be freed by the other",
                          second));
+    } else if (linked.is_redirected) {
+      Ok("allocator",
+         fmt::format("{}. All threads are stopped at once for some ms, and system calls such as epoll_wait "
+                     "return EINTR, as after SIGSTOP and SIGCONT",
+                     linked.text));
     } else if (linked.is_there) {
       check_.findings.Note("allocator", "its executable has an allocator of its own beside malloc, which is not seen");
     } else {

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -237,7 +238,7 @@ struct BorrowedThread::State {
     int status = 0;
     pid_t got;
     do {
-      got = waitpid(thread, &status, __WALL);
+      got = AwaitTraced(thread, &status, 0);
     } while (got < 0 && errno == EINTR);
     return got == thread ? Classify(status, until) : TraceFailed("wait");
   }
@@ -415,7 +416,7 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return TraceFailed("stop it");
   for (const int64_t end = TracerNowMs() + patience_ms; true;) {
     int status = 0;
-    const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
+    const pid_t got = AwaitTraced(thread, &status, WNOHANG);
     if (got == thread) {
       const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
       if (!stopped.ok()) return stopped.status();
@@ -510,8 +511,10 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   for (const std::string& variable : call.variables) variables.push_back(add(variable.c_str(), variable.size() + 1));
   variables.push_back(0);
   const uint64_t list = add(variables.data(), variables.size() * sizeof variables[0]);
-  const AttachCall request = {call.action, AttachResult::kNone, reinterpret_cast<const char* const*>(list), 0,
-                              call.out_id};
+  AttachCall request{};
+  request.action = call.action;
+  request.variables = reinterpret_cast<const char* const*>(list);
+  request.out_id = call.out_id;
   block.call = add(&request, sizeof request);
   block.patience = {kTracerPatienceNs / 1'000'000'000, kTracerPatienceNs % 1'000'000'000};
   bytes.resize((bytes.size() + 63) & ~size_t{63});
@@ -547,7 +550,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   const int64_t end = TracerNowMs() + kCallPatienceMs;
   while (true) {
     int status = 0;
-    if (waitpid(s.thread, &status, __WALL | WNOHANG) == s.thread) {
+    if (AwaitTraced(s.thread, &status, WNOHANG) == s.thread) {
       const absl::StatusOr<bool> stopped = s.Classify(status, State::Until::kStop);
       if (!stopped.ok()) return stopped.status();
       ptrace(PTRACE_CONT, s.thread, nullptr, std::exchange(s.pending_signal, 0));
@@ -596,7 +599,8 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
   }
   if (block.handle == 0) return absl::UnavailableError(error.empty() ? "the library cannot be loaded" : error);
   if (block.function == 0) return absl::UnavailableError("the loaded library is of another version of holdfast");
-  return LibraryAnswer{answered.result, answered.redirected};
+  return LibraryAnswer{answered.result, answered.redirected, reinterpret_cast<uint64_t>(answered.patches),
+                       answered.patch_count, answered.entries};
 }
 
 #else

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "report/base/file_descriptor.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
+#include "report/run/entry_patches.h"
 #include "report/run/safe_thread.h"
 #include "report/run/seccomp_filter.h"
 
@@ -52,6 +54,7 @@ std::string MappedFiles(pid_t pid) {
 struct ChildAnswer {
   CallOutcome outcome;
   pid_t unstoppable;  // a thread that the child must let go of by its end; 0: none
+  bool has_begun;     // the library has begun, and waits for changes of the code
   int code;           // of the status
   char message[1024];
 };
@@ -90,7 +93,10 @@ class Caller {
           continue;
         absl::StatusOr<bool> called = Try(choice, code_->get());
         if (unstoppable_ != 0 || !called.ok()) return called.status();
-        if (*called) return outcome_;
+        if (!*called) continue;
+        if (outcome_.answer.result != AttachResult::kPatch) return outcome_;
+        if (const absl::Status status = Patch(); !status.ok()) return status;
+        break;  // to call again
       }
       if (CallerNowUs() > end_us_) return absl::UnavailableError(WhyNone(choices));
       constexpr timespec kPause = {0, 2'000'000};
@@ -99,6 +105,7 @@ class Caller {
   }
   const CallOutcome& outcome() const { return outcome_; }
   pid_t unstoppable() const { return unstoppable_; }
+  bool has_begun() const { return has_begun_; }
 
  private:
   // False: this thread cannot be borrowed now.
@@ -133,6 +140,21 @@ class Caller {
     return true;
   }
 
+  absl::Status Patch() {
+    has_begun_ = true;
+    const absl::StatusOr<std::vector<EntryPatch>> patches =
+        ReadEntryPatches(pid_, outcome_.answer.patches, outcome_.answer.patch_count);
+    if (!patches.ok()) return patches.status();
+    PatchStops stops;
+    const absl::Status status =
+        WriteEntryPatches(pid_, *patches, call_.action == AttachAction::kDetach, end_us_, &stops);
+    outcome_.stops += stops.stops;
+    outcome_.lost_calls += stops.lost_calls;
+    outcome_.all_stopped_us = stops.stopped_us;
+    unstoppable_ = stops.unstoppable;
+    return status;
+  }
+
   std::string WhyNone(const std::vector<ThreadChoice>& choices) const {
     std::string why = why_.empty() ? choices[0].why : why_;
     return fmt::format("none of its {} threads was at a place where the library can be loaded; the last one {}",
@@ -147,15 +169,25 @@ class Caller {
   absl::StatusOr<std::unique_ptr<ProcessCode>> code_;
   CallOutcome outcome_;
   pid_t unstoppable_ = 0;
+  bool has_begun_ = false;
   std::string why_;
 };
 
 }  // namespace
 
-absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms) {
+static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call, int patience_ms) {
   const int64_t begun_us = CallerNowUs(), end_us = begun_us + int64_t{patience_ms} * 1000;
   std::set<pid_t> avoided;
   CallOutcome begun;
+  bool has_begun = false;
+  const auto fail = [&](const absl::Status& status) -> absl::Status {
+    if (!has_begun || call.action != AttachAction::kAttach) return status;
+    LibraryCall undo = call;
+    undo.action = AttachAction::kDetach;
+    if (CallAlone(pid, undo, patience_ms).ok()) return status;
+    return absl::UnavailableError(
+        fmt::format("{}; holdfast detach {} undoes what was begun", std::string(status.message()), pid));
+  };
   while (true) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
@@ -168,6 +200,7 @@ absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int 
       const absl::StatusOr<CallOutcome> outcome = caller.Run();
       answer.outcome = caller.outcome();
       answer.unstoppable = caller.unstoppable();
+      answer.has_begun = caller.has_begun();
       answer.code = static_cast<int>(outcome.status().code());
       const std::string message(outcome.status().message());
       memcpy(answer.message, message.data(), std::min(message.size(), sizeof answer.message - 1));
@@ -179,15 +212,29 @@ absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int 
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
     ChildAnswer answer{};
-    if (bytes.size() != sizeof answer) return absl::InternalError("the process that traces it has ended");
+    if (bytes.size() != sizeof answer) return fail(absl::InternalError("the process that traces it has ended"));
     memcpy(&answer, bytes.data(), sizeof answer);
     if (answer.code == 0) return answer.outcome;
-    if (answer.unstoppable == 0) return absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message);
+    has_begun = has_begun || answer.has_begun;
+    if (answer.unstoppable == 0) return fail(absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message));
     begun = answer.outcome;
     // Where every thread was avoided once, each gets another try.
     if (!avoided.insert(answer.unstoppable).second || avoided.size() >= ThreadsOf(pid, false).size()) avoided.clear();
-    if (CallerNowUs() > end_us) return absl::UnavailableError("none of its threads can be stopped now");
+    if (CallerNowUs() > end_us) return fail(absl::UnavailableError("its threads cannot be stopped now"));
   }
+}
+
+absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms) {
+  // Two tools could undo each other's steps. The kernel unlocks the folder when the tool and its child have ended.
+  const FileDescriptor folder(open(fmt::format("/proc/{}", pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return absl::NotFoundError("it has ended");
+  for (const int64_t end_us = CallerNowUs() + int64_t{patience_ms} * 1000;
+       flock(folder.get(), LOCK_EX | LOCK_NB) != 0;) {
+    if (CallerNowUs() > end_us) return absl::UnavailableError("another holdfast attaches to it or detaches");
+    constexpr timespec kPause = {0, 5'000'000};
+    nanosleep(&kPause, nullptr);
+  }
+  return CallAlone(pid, call, patience_ms);
 }
 
 }  // namespace holdfast

@@ -115,6 +115,20 @@ bool MaySleepIn(std::string_view function) {
   return functions.contains(function);
 }
 
+// Functions in which an allocator may wait, with a lock of its own. It waits for no input and no event. Background threads
+// of jemalloc wait for a condition, and hold nothing then.
+bool MayBeAllocatorsWait(std::string_view function) {
+  for (const std::string_view prefix : {"__pthread_", "pthread_", "__"}) {
+    if (!function.starts_with(prefix)) continue;
+    function.remove_prefix(prefix.size());
+    break;
+  }
+  for (const std::string_view part : {"mutex", "mtx", "rwlock", "sleep", "syscall", "write", "flock", "sem", "spin"}) {
+    if (function.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 std::string FileOf(pid_t pid, const std::string& path) { return fmt::format("/proc/{}/root{}", pid, path); }
 
 }  // namespace
@@ -189,7 +203,12 @@ absl::StatusOr<std::unique_ptr<ProcessCode>> ProcessCode::Read(pid_t pid) {
       part = Part::kLinker;
     } else if (const auto names = ReadDynamicNames(FileOf(pid, module.path));
                names.ok() && names->defines.contains("malloc") && !IsHoldfastLibrary(module.path)) {
-      part = Part::kAllocator;
+      // The first module is the executable.
+      if (&module == &code->modules_[0]) {
+        code->has_allocator_in_program_ = true;
+      } else {
+        part = Part::kAllocator;
+      }
     }
     code->parts_.push_back(part);
   }
@@ -263,6 +282,7 @@ bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
 
 std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
   if (!in_call) {
+    if (has_allocator_in_program_) return "runs, and may be inside the allocator of its executable";
     switch (PartOf(pc)) {
       case Part::kLibc:
         return "is inside the C library";
@@ -291,6 +311,10 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_poi
   if (first != 0) {
     const std::string_view function = libc_names_->Find((frames[first - 1] & kPcMask) - 1 - libc_bias_);
     if (!MaySleepIn(function)) return fmt::format("is inside the C library ({})", function.empty() ? "?" : function);
+    if (has_allocator_in_program_ && MayBeAllocatorsWait(function))
+      return fmt::format("waits in {}, and may be inside the allocator of its executable", function);
+  } else if (has_allocator_in_program_) {
+    return "makes system calls itself, and may be inside the allocator of its executable";
   }
   size_t last = parts.size();
   while (last > first && parts[last - 1] == Part::kLibc) --last;

@@ -9,6 +9,9 @@
 //     …, on_signal, __restore_rt, malloc, …              unsafe: the same, in a signal handler
 //     …, dlopen, constructor, sleep                      unsafe: the dynamic linker is further out
 //
+// If the executable has an allocator of its own, the program's code may hold this allocator's locks. Then a thread is only
+// safe while it waits in a call in which no allocator waits: for input, for a condition, for another process.
+//
 // The process is untrusted: only data is read, with bounds.
 #ifndef HOLDFAST_REPORT_RUN_SAFE_THREAD_H_
 #define HOLDFAST_REPORT_RUN_SAFE_THREAD_H_
@@ -64,6 +67,7 @@ class ProcessCode {
   std::unique_ptr<ElfSymbols> libc_names_;
   uint64_t libc_bias_ = 0;
   std::string libc_path_;
+  bool has_allocator_in_program_ = false;
   CodeAddresses addresses_;
 };
 

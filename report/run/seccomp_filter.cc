@@ -25,6 +25,7 @@
 #include "report/observe/table/thread_status.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/run/safe_thread.h"
+#include "report/run/traced_stop.h"
 
 namespace holdfast {
 namespace {
@@ -296,7 +297,7 @@ int CopyFilters(pid_t thread, std::vector<SeccompFilter>* to, bool* is_call_lost
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return errno;
   for (int waited = 0; true; ++waited) {
     int status = 0;
-    if (waitpid(thread, &status, __WALL | WNOHANG) == thread) {
+    if (AwaitTraced(thread, &status, WNOHANG) == thread) {
       if (!WIFSTOPPED(status)) return ESRCH;
       if (status >> 16 == PTRACE_EVENT_STOP) break;
       // A signal comes first: the thread gets it. The stop that was asked for follows.

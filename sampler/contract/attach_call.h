@@ -14,15 +14,27 @@ inline constexpr char kAttachFunction[] = "holdfast_attach_v1";
 enum class AttachAction : uint32_t { kAttach = 1, kDetach = 2 };
 
 enum class AttachResult : uint32_t {
-  kNone,         // the library has not answered
-  kDone,         // every entry is redirected, or restored
-  kPreloaded,    // the library was loaded at the start of the program, which is profiled anyway
-  kAlready,      // attached, or detached, before
-  kDormant,      // the library records nothing in this program: a sanitizer, valgrind
-  kNoTable,      // no table could be created
-  kEveryBlock,   // the first attach recorded every allocation, so its blocks cannot be forgotten
-  kThreadIsBusy  // this thread is inside the library: choose another one
+  kNone,          // the library has not answered
+  kDone,          // every entry is redirected, or restored
+  kPreloaded,     // the library was loaded at the start of the program, which is profiled anyway
+  kAlready,       // attached, or detached, before
+  kDormant,       // the library records nothing in this program: a sanitizer, valgrind
+  kNoTable,       // no table could be created
+  kEveryBlock,    // the first attach recorded every allocation, so its blocks cannot be forgotten
+  kThreadIsBusy,  // this thread is inside the library: choose another one
+  kPatch,         // write, or undo, the patches while all threads are stopped; then call again
+  kNoEntries      // the executable's allocator cannot be redirected: `entries` says why. Nothing has changed
 };
+
+// A change of the executable's code, which redirects an entry of its own allocator. The library cannot make it where other
+// threads run, so the tool does, in this order, and undoes it in the opposite one: functions that free come first.
+struct EntryPatch {
+  uint64_t address;
+  uint8_t count;  // bytes that change; all in one page
+  uint8_t moved;  // bytes of the instructions that run elsewhere from then on: no thread may be between two of them
+  uint8_t was[5], now[5];
+};
+inline constexpr uint32_t kMaxEntryPatches = 1024;
 
 // In TableHeader::profiles, beside the bits of kinds: the process is detached; the library came by `holdfast attach`, to
 // this process or to the one that forked it.
@@ -34,6 +46,9 @@ struct AttachCall {
   // kAttach: the options, "HOLDFAST_OUT=/tmp/out" …, as an environment; a null pointer ends the list.
   const char* const* variables;
   uint64_t redirected;  // entries that were changed
+  const EntryPatch* patches;  // kPatch
+  uint32_t patch_count;
+  uint32_t entries;  // kNoEntries: the EntryOutcome, as in a module's flags
   // kAttach: the output folder as the tool sees it, because the process may not see it; inode 0: the same for both.
   FolderId out_id;
 };

@@ -22,6 +22,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// checked_threads, and the same with these allocators in the executable, where their archives are installed.
+constexpr const char* kCheckedThreads[] = {"checked_threads", "linked_threads_jemalloc", "linked_threads_tcmalloc",
+                                           "linked_threads_mimalloc"};
+
 class Attach : public Profiled {
  protected:
   void SetUp() override {
@@ -114,19 +118,64 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   EXPECT_EQ(sums.at("inuse_objects"), 10);
 }
 
+TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
+  if (access(ProgramPath("linked_waits_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"linked_waits_jemalloc"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Line(running, 1);  // 10 blocks stay
+  const std::string before = ReadOnlyBytes(running);
+  for (int i = 0; i < 2; ++i) {
+    const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
+    if (i == 1) {
+      EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+      EXPECT_THAT(attached.err, HasSubstr("its first attach recorded every allocation"));
+      EXPECT_EQ(ReadOnlyBytes(running), before);
+      break;
+    }
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    EXPECT_THAT(attached.err, HasSubstr("; all at once for "));
+    EXPECT_NE(ReadOnlyBytes(running), before);
+    Line(running, 2);
+    const RunResult detached = DetachFrom(running);
+    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+    EXPECT_EQ(ReadOnlyBytes(running), before);
+  }
+  Line(running, 3);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  const auto sums = NewestHeap()[0].SumLeaf("for_each_line");
+  EXPECT_EQ(sums.at("alloc_objects"), 100);
+  EXPECT_EQ(sums.at("inuse_objects"), 10);
+}
+
+class AttachUnderLoad : public Attach, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    if (access(ProgramPath(GetParam()).c_str(), X_OK) != 0) GTEST_SKIP() << "its allocator has no archive here";
+    Attach::SetUp();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Programs, AttachUnderLoad, ::testing::ValuesIn(kCheckedThreads),
+                         [](const auto& info) { return std::string(info.param); });
+
 // Blocks that are freed between two attaches are not in use afterwards, wherever their addresses were.
-TEST_F(Attach, ManyTimesUnderLoad) {
-  Running running(CommandFor(Launch::kBare, {"checked_threads"}));
+TEST_P(AttachUnderLoad, ManyTimes) {
+  Running running(CommandFor(Launch::kBare, {GetParam()}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   int lines = 0;
   const int times = Full() ? 100 : 4;
+  const std::string before = ReadOnlyBytes(running);
   for (int i = 0; i < times; ++i) {
     const RunResult attached = AttachTo(running, {"--heap-interval", "4KiB"});
     ASSERT_TRUE(attached.exited(0)) << attached.Describe();
     ExpectWorks(running, &lines);
     const RunResult detached = DetachFrom(running);
     ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+    ASSERT_EQ(ReadOnlyBytes(running), before);
   }
   ExpectWorks(running, &lines);
   running.CloseInput();
@@ -196,14 +245,14 @@ bool KilledAtStep(const std::vector<std::string>& arguments, int step) {
   }
 }
 
-TEST_F(Attach, KilledAtAnyStepLeavesTheProgramRunning) {
-  Running running(CommandFor(Launch::kBare, {"checked_threads"}));
+TEST_P(AttachUnderLoad, KilledAtAnyStepLeavesTheProgramRunning) {
+  Running running(CommandFor(Launch::kBare, {GetParam()}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
   if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   int lines = 0, kills = 0;
   // Each step is a beginning or an end of a call. The others come with HOLDFAST_TEST_FULL=1.
   // It also makes fewer where no thread is at a safe place in time.
-  for (int step = 1, misses = 0; step < 400 && misses < (Full() || kills < 4 ? 5 : 1);) {
+  for (int step = 1, misses = 0; step < 2000 && misses < (Full() || kills < 4 ? 5 : 1);) {
     const bool killed = KilledAtStep({Tool(), "attach", Pid(running), "-o", out(), "--tables", tables(), "-q"}, step);
     ExpectWorks(running, &lines);
     DetachFrom(running);  // the killed one may have been late enough

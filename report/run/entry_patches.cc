@@ -1,0 +1,211 @@
+#include "report/run/entry_patches.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "report/observe/table/process_files.h"
+#include "report/observe/table/thread_status.h"
+#include "report/run/traced_stop.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kStopWithinUs = 200'000;
+
+int64_t PatcherNowUs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
+}
+
+void PauseUs(long us) {
+  const timespec pause = {0, us * 1000};
+  nanosleep(&pause, nullptr);
+}
+
+bool ReadOfTraced(pid_t pid, uint64_t address, void* to, size_t bytes) {
+  const iovec ours = {to, bytes}, its = {reinterpret_cast<void*>(address), bytes};
+  return process_vm_readv(pid, &ours, 1, &its, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+#if defined(__x86_64__)
+
+// All threads of a process, stopped until the end of this object.
+class StoppedProcess {
+ public:
+  explicit StoppedProcess(pid_t pid) : pid_(pid) {}
+  StoppedProcess(const StoppedProcess&) = delete;
+  StoppedProcess& operator=(const StoppedProcess&) = delete;
+  ~StoppedProcess() {
+    for (const auto& [thread, signal] : stopped_) ptrace(PTRACE_DETACH, thread, nullptr, signal);
+  }
+
+  // Threads that start meanwhile are stopped as well: those that are stopped start no more.
+  absl::Status Stop(PatchStops* stops) {
+    const int64_t end_us = PatcherNowUs() + kStopWithinUs;
+    for (bool found = true; found;) {
+      found = false;
+      std::vector<pid_t> seized;
+      for (const auto& [thread, name] : ThreadsOf(pid_, false)) {
+        if (stopped_.contains(thread)) continue;
+        if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
+          const int error = errno;
+          const char state = RunStateOf(thread);
+          if (error == ESRCH || state == 'Z' || state == 'X' || state == '\0') continue;  // has ended
+          return absl::UnavailableError(fmt::format("thread {} cannot be traced: {}", thread, strerror(error)));
+        }
+        ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+        seized.push_back(thread);
+      }
+      for (const pid_t thread : seized) {
+        if (!Await(thread, end_us)) {
+          stops->unstoppable = thread;
+          return absl::AbortedError("cannot be stopped now");
+        }
+        found = true;
+      }
+    }
+    if (stopped_.empty()) return absl::NotFoundError("it has ended");
+    stops->stops += static_cast<uint32_t>(stopped_.size());
+    return absl::OkStatus();
+  }
+
+  // Whether no thread would continue within a patch, now or after a signal handler.
+  absl::StatusOr<bool> IsOutside(const std::vector<EntryPatch>& patches, PatchStops* stops) const {
+    const auto is_inside = [&patches](uint64_t address) {
+      return std::any_of(patches.begin(), patches.end(), [address](const EntryPatch& patch) {
+        return address > patch.address && address < patch.address + std::max(patch.moved, patch.count);
+      });
+    };
+    bool is_outside = true;
+    const std::string maps = ReadOfProcess(pid_, "maps");
+    for (const auto& [thread, signal] : stopped_) {
+      user_regs_struct registers{};
+      if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) {
+        if (errno == ESRCH) continue;  // was killed
+        return absl::UnavailableError(fmt::format("read registers: {}", strerror(errno)));
+      }
+      const bool in_call = static_cast<int64_t>(registers.orig_rax) >= 0;
+      if (in_call && static_cast<int64_t>(registers.rax) == -EINTR) ++stops->lost_calls;
+      if (is_inside(registers.rip)) is_outside = false;
+      // The place where a handler returns to is on the stack. No call returns into a patch.
+      const std::vector<uint64_t> words = StackFrom(registers.rsp, maps);
+      if (words.empty() || std::any_of(words.begin(), words.end(), is_inside)) is_outside = false;
+    }
+    return is_outside;
+  }
+
+  // 8 bytes at a time, all in one page: the kernel copies them without a stop.
+  absl::Status Write(const std::vector<EntryPatch>& patches, bool undo) const {
+    std::vector<EntryPatch> ordered = patches;
+    if (undo) std::reverse(ordered.begin(), ordered.end());
+    const pid_t thread = stopped_.begin()->first;
+    for (const EntryPatch& patch : ordered) {
+      const uint8_t* to = undo ? patch.was : patch.now;
+      const uint64_t at = std::min(patch.address, (patch.address | (kPage - 1)) + 1 - sizeof(long));
+      errno = 0;
+      long word = ptrace(PTRACE_PEEKDATA, thread, reinterpret_cast<void*>(at), nullptr);
+      if (errno != 0) return absl::UnavailableError(fmt::format("read its code: {}", strerror(errno)));
+      auto* bytes = reinterpret_cast<uint8_t*>(&word) + (patch.address - at);
+      if (memcmp(bytes, to, patch.count) == 0) continue;
+      if (memcmp(bytes, undo ? patch.now : patch.was, patch.count) != 0) {
+        return absl::FailedPreconditionError(
+            "the entries of its allocator were changed meanwhile: a breakpoint, a uprobe or another tool is there");
+      }
+      memcpy(bytes, to, patch.count);
+      if (ptrace(PTRACE_POKEDATA, thread, reinterpret_cast<void*>(at), reinterpret_cast<void*>(word)) != 0)
+        return absl::UnavailableError(fmt::format("change its code: {}", strerror(errno)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr uint64_t kPage = 4096, kMaxStackBytes = 1 << 20;
+
+  bool Await(pid_t thread, int64_t end_us) {
+    while (true) {
+      int status = 0;
+      const pid_t got = AwaitTraced(thread, &status, WNOHANG);
+      if (got < 0 && errno != EINTR) return true;  // has ended
+      if (got == thread) {
+        if (!WIFSTOPPED(status)) return true;
+        // It is stopped as well where a signal is about to reach it, which then does so.
+        stopped_[thread] = status >> 16 == kStopEvent ? 0 : WSTOPSIG(status);
+        return true;
+      }
+      if (PatcherNowUs() > end_us) return false;
+      PauseUs(50);
+    }
+  }
+
+  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read.
+  std::vector<uint64_t> StackFrom(uint64_t sp, const std::string& maps) const {
+    std::istringstream lines(maps);
+    for (std::string line; std::getline(lines, line);) {
+      uint64_t start = 0, end = 0;
+      if (sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2 || sp < start || sp >= end) continue;
+      const uint64_t from = (sp + 7) & ~uint64_t{7};
+      std::vector<uint64_t> words(std::min(end - from, kMaxStackBytes) / sizeof(uint64_t));
+      if (!ReadOfTraced(pid_, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
+      return words;
+    }
+    return {};
+  }
+
+  const pid_t pid_;
+  std::map<pid_t, int> stopped_;  // with the signal that each gets
+};
+
+#endif
+
+}  // namespace
+
+absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t address, uint32_t count) {
+  std::vector<EntryPatch> patches(std::min(count, kMaxEntryPatches));
+  if (patches.empty() || count > kMaxEntryPatches ||
+      !ReadOfTraced(pid, address, patches.data(), patches.size() * sizeof patches[0]))
+    return absl::UnavailableError("the library's list of entries cannot be read");
+  for (const EntryPatch& patch : patches) {
+    if (patch.count > sizeof patch.now || patch.count == 0)
+      return absl::UnavailableError("the library's list of entries is damaged");
+  }
+  return patches;
+}
+
+absl::Status WriteEntryPatches(pid_t pid, const std::vector<EntryPatch>& patches, bool undo, int64_t end_us,
+                               PatchStops* stops) {
+#if defined(__x86_64__)
+  for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 20'000L)) {
+    {
+      StoppedProcess process(pid);
+      const int64_t begun_us = PatcherNowUs();
+      if (const absl::Status status = process.Stop(stops); !status.ok()) return status;
+      const absl::StatusOr<bool> is_outside = process.IsOutside(patches, stops);
+      if (!is_outside.ok()) return is_outside.status();
+      const absl::Status status = *is_outside ? process.Write(patches, undo) : absl::OkStatus();
+      stops->stopped_us = PatcherNowUs() - begun_us;
+      if (*is_outside) return status;
+    }
+    if (PatcherNowUs() > end_us) return absl::UnavailableError("a thread was within an entry each time it was stopped");
+    PauseUs(pause_us);
+  }
+#else
+  (void)pid, (void)patches, (void)undo, (void)end_us, (void)stops;
+  return absl::UnimplementedError("only possible on x86-64");
+#endif
+}
+
+}  // namespace holdfast
