@@ -21,15 +21,28 @@ constexpr TestedSystem kSystems[] = {
      "end-to-end tests (the others need tools or headers that are missing there)",
      "2026-11-27"},
     {"glibc built from its sources", "glibc 2.28",
-     "heap, mutexes, conditions, late threads, fork, exec, C++ with exceptions and plugins, start through ld.so; run, top, "
-     "locks, doctor; the files of the .rpm",
+     "heap, mutexes, conditions, late threads, fork, exec, C++ with exceptions and plugins, start through ld.so; "
+     "run, top, locks, doctor; the files of the .rpm",
      "2026-11-27"},
-    {"Alpine 3.23", "musl 1.2.5",
-     "the library: heap, locks of every kind, busybox, curl; profiles written from outside; with its linker also C++ "
-     "(libstdc++) and Rust: heap, locks, threads, exceptions, panics",
-     "2026-11-27"},
-    {"Debian 11's musl-tools", "musl 1.2.2", "heap, mutexes, fork, child of a script", "2026-11-26"},
-    {"Debian 12's musl-tools", "musl 1.2.3", "heap, locks of every kind, fork, child of a script", "every commit"},
+    {"Alpine 3.20, 3.21, 3.23", "musl 1.2.5",
+     "3.20, 3.21: scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles "
+     "written from outside; 3.23: also curl; with its linker C++ (libstdc++) and Rust: heap, locks, threads, "
+     "exceptions, panics",
+     "2026-11-28; 2026-11-27"},
+    {"Alpine 3.18, 3.19", "musl 1.2.4",
+     "scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles written from "
+     "outside",
+     "2026-11-28"},
+    {"Debian 12's musl-tools; Alpine 3.16, 3.17", "musl 1.2.3",
+     "heap, locks of every kind, fork, child of a script; Alpine: scripts/systems musl", "every commit; 2026-11-28"},
+    {"Alpine 3.13 to 3.15", "musl 1.2.2",
+     "scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles written from "
+     "outside",
+     "2026-11-28"},
+    {"Alpine 3.6 to 3.12", "musl 1.1.16 to 1.1.24",
+     "scripts/systems musl: its own shell starts with the library preloaded, and its heap is recorded; `run` starts "
+     "programs without the library",
+     "2026-11-28"},
 };
 
 constexpr int kOldestMinor = 17;  // of glibc
@@ -44,12 +57,13 @@ std::string_view NumberAt(std::string_view text) {
   return number;
 }
 
-// musl has its version as a string of its own: "\0" "1.2.3\0".
+// musl has its version as a string of its own: "\0" "1.2.3\0"; Alpine 3.19 "\0" "1.2.4_git20230717\0".
 std::string_view VersionOfMusl(std::string_view bytes) {
   for (size_t at = 0; (at = bytes.find('\0', at)) != std::string_view::npos;) {
     const std::string_view number = NumberAt(bytes.substr(++at, 16));
     if (std::count(number.begin(), number.end(), '.') == 2 && at + number.size() < bytes.size() &&
-        bytes[at + number.size()] == '\0' && IsDigit(number[0]))
+        (bytes[at + number.size()] == '\0' || bytes.substr(at + number.size()).starts_with("_git")) &&
+        IsDigit(number[0]))
       return number;
   }
   return "";

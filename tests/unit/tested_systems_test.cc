@@ -38,6 +38,9 @@ TEST(TestedSystems, TheCLibraryTellsItsVersion) {
                    "1.2.3\0musl libc (x86_64)\nVersion %s\n"s),
             "musl 1.2.3");
   EXPECT_EQ(LibcIn("\0"
+                   "1.2.4_git20230717\0musl libc (x86_64)\n"s),
+            "musl 1.2.4");
+  EXPECT_EQ(LibcIn("\0"
                    "1.2\0musl libc (x86_64)\n"s),
             "");
   EXPECT_EQ(LibcIn("release version 2."), "");
