@@ -12,6 +12,7 @@
 #include "report/base/holdfast_library.h"
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/dynamic_names.h"
+#include "report/names/elf/own_mappings.h"
 #include "report/names/elf/private_allocator.h"
 #include "report/observe/table/entry_text.h"
 #include "report/profile/typed_records.h"
@@ -55,7 +56,7 @@ std::string DescribeLibrary(const std::string& path, int fd) {
   return names.ok() ? PrivateAllocatorText(name, file, *names) : "";
 }
 
-// Returns describe(file), from an earlier call if there was one.
+// Returns describe(file), from an earlier call of the same function if there was one.
 template <typename Describe>
 const std::string& Remembered(const LoadedFiles::Key& key, Describe describe) {
   constexpr size_t kMaxKnown = 4096;
@@ -73,9 +74,10 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
   const Profile::Mapping& program = profile->mappings[0];
   const LoadedFiles::Key executable(profile->strings[program.file], profile->strings[program.build_id]);
   std::vector<std::string> texts;
-  if (!profile->records().allocator.has_value()) {
-    if (const std::string path = PathOfExecutable(files, executable.first, executable.second); !path.empty())
+  if (const std::string path = PathOfExecutable(files, executable.first, executable.second); !path.empty()) {
+    if (!profile->records().allocator.has_value())
       texts.push_back(Remembered(executable, [&path] { return DescribeUnseen(path); }));
+    texts.push_back(Remembered(executable, [&] { return OwnMappingsText(BaseName(executable.first), path); }));
   }
   for (const auto& [key, file] : files.all()) {
     if (key.first == executable.first || !file->program.valid()) continue;
@@ -86,7 +88,7 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
   std::optional<record::Allocator>& allocator = profile->mutable_records()->allocator;
   if (!allocator.has_value()) allocator.emplace();
   for (const std::string& text : texts) {
-    allocator->outcome += (allocator->outcome.empty() ? "" : "; ") + text;
+    for (std::string* part : {&allocator->outcome, &allocator->not_seen}) *part += (part->empty() ? "" : "; ") + text;
     profile->AddComment("allocator: " + text);
   }
 }

@@ -1,7 +1,7 @@
-// Names allocators that the process itself has not found: in the executable, if the file has no names or too many, and
-// in shared libraries that keep one for themselves.
+// Names what the process itself has not found: an allocator in the executable, if the file has no names or too many;
+// allocators that shared libraries keep for themselves; an mmap of the executable's own.
 //
-// Blocks of such an allocator are in no profile, so each profile has to say so. Reads each file once, also where
+// Their blocks and mappings are in no profile, so each profile has to say so. Reads each file once, also where
 // thousands of processes use it. One thread.
 #ifndef HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_
 #define HOLDFAST_REPORT_BUILDER_UNSEEN_ALLOCATOR_H_

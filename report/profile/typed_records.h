@@ -582,6 +582,7 @@ struct Allocator {
   std::string outcome = {};
   bool is_seen = false;
   std::string incomplete = {};
+  std::string not_seen = {};
 
   bool operator==(const Allocator&) const = default;
   template <typename Self, typename Visit>
@@ -589,6 +590,7 @@ struct Allocator {
     visit(1, "outcome", self.outcome);
     visit(2, "is_seen", self.is_seen);
     visit(3, "incomplete", self.incomplete);
+    visit(4, "not_seen", self.not_seen);
   }
 };
 

@@ -26,6 +26,7 @@
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/executable_kind.h"
 #include "report/names/elf/import_slots.h"
+#include "report/names/elf/own_mappings.h"
 #include "report/names/elf/private_allocator.h"
 #include "report/names/elf/processors.h"
 #include "report/observe/table/process_files.h"
@@ -155,13 +156,10 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
   return linked.is_redirected;
 }
 
-// The executable's own functions come before every preloaded library's.
-void DescribeMappings(const std::vector<Object>& objects, Findings* findings) {
-  if (objects.empty() || !objects[0].file.defines.contains("mmap")) return;
-  findings->Note(
-      "mappings",
-      fmt::format("{} defines mmap itself, as tcmalloc of gperftools does: calls of it are not in map profiles",
-                  BaseName(objects[0].path)));
+void DescribeMappings(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
+  if (objects.empty()) return;
+  const std::string text = OwnMappingsText(BaseName(objects[0].path), root + objects[0].path);
+  if (!text.empty()) findings->Note("mappings", text);
 }
 
 void DescribeRuntime(const std::vector<Object>& objects, Findings* findings) {
@@ -332,7 +330,7 @@ bool DescribeObjects(const std::vector<std::string>& paths, const std::string& r
   });
   if (libc != objects.end()) DescribeLibc(root + libc->path, findings);
   const bool is_redirected = DescribeAllocator(objects, root, allocator_is_described, findings);
-  DescribeMappings(objects, findings);
+  DescribeMappings(objects, root, findings);
   DescribeRuntime(objects, findings);
   DescribeLocks(objects, own.ok() ? *own : DynamicNames(), unbound, findings);
   DescribeExceptions(objects, findings);

@@ -272,7 +272,8 @@ std::string AboutAllocator(const FinishedRun& run, const ProcessFiles& process) 
     const std::optional<record::Allocator>& allocator = profile->records().allocator;
     if (!allocator.has_value()) return "";
     if (!allocator->incomplete.empty())
-      return fmt::format("the heap profile is incomplete: {}.", allocator->incomplete);
+      return fmt::format("the heap profile is incomplete: {}.{}{}", allocator->incomplete,
+                         allocator->not_seen.empty() ? "" : " Not seen either: ", allocator->not_seen);
     return fmt::format("{}.", allocator->outcome);
   }
   return "";

@@ -381,6 +381,22 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
   }
 }
 
+// Mappings are missing from profiles of every kind, and an allocator that is recorded does not hide that.
+TEST_F(LinkedAllocators, AnOwnMmapIsNamedInTheProfiles) {
+  const std::string path = ProgramPath("linked_calls_tcmalloc_full");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "that archive is not installed";
+  const RunResult run = RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", path});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  const std::string text =
+      "linked_calls_tcmalloc_full defines mmap itself, as gperftools' tcmalloc does: calls of it are not in map profiles";
+  EXPECT_THAT(run.err, HasSubstr("are redirected at their entry; " + text));
+  EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("allocator: " + text));
+  EXPECT_THAT(RunTool({"top", out()}).out, HasSubstr(text));
+  const std::string page = folder() + "/page.html";
+  EXPECT_TRUE(RunTool({"html", out(), "-o", page}).exited(0));
+  EXPECT_THAT(PageData(page), HasSubstr(text));
+}
+
 // Its first allocation, in libstdc++'s constructor, creates the thread.
 TEST_F(LinkedAllocators, JemallocMayHaveBackgroundThreads) {
   if (!std::filesystem::exists(ProgramPath("linked_calls_jemalloc_full")))

@@ -206,7 +206,8 @@ std::vector<std::string> LossesOf(const Profile& profile) {
   }
   if (const auto& allocator = profile.records().allocator; allocator.has_value()) {
     if (!allocator->incomplete.empty()) losses.push_back(allocator->incomplete);
-    if (!allocator->is_seen) losses.push_back(allocator->outcome);
+    if (const std::string& unseen = allocator->is_seen ? allocator->not_seen : allocator->outcome; !unseen.empty())
+      losses.push_back(unseen);
   }
   return losses;
 }

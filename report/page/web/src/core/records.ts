@@ -65,6 +65,7 @@ export interface Allocator {
   outcome?: string; // in words
   is_seen?: boolean; // its functions are redirected at their entry
   incomplete?: string; // why not all of it is seen, in words
+  not_seen?: string; // what else is not seen, in words: allocators of libraries, mappings; also in `outcome`
 }
 
 export interface Loss {

@@ -1,0 +1,19 @@
+// An executable that maps memory by functions of its own, which come before every preloaded library's: their calls are
+// not recorded. gperftools' tcmalloc brings such functions.
+//
+// The file is untrusted: it is read as in elf_file.h. Any thread.
+#ifndef HOLDFAST_REPORT_NAMES_ELF_OWN_MAPPINGS_H_
+#define HOLDFAST_REPORT_NAMES_ELF_OWN_MAPPINGS_H_
+
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+// "server defines mmap itself, as gperftools' tcmalloc does: calls of it are not in map profiles". "": it defines none
+// of these functions. `executable`: its name in the text. Reads .dynsym alone.
+std::string OwnMappingsText(std::string_view executable, const std::string& path);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_REPORT_NAMES_ELF_OWN_MAPPINGS_H_
