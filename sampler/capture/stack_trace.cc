@@ -134,7 +134,9 @@ HOLDFAST_COLD UnwindRow FindRowSlow(uintptr_t pc, Walk* walk, UnwindRow doubted)
   if (module_found == Found::kMayGo) return kNoRow;
   if (module_found == Found::kNothing) {
     // Not cached: a library may be loaded here later, without notice.
-    if (ReturnsFromSignal(pc)) return UnwindRow::Of(UnwindRow::kSignal).WithTag(kNoModuleTag);
+    // Not in a page that this walk has met: a compiler's code may have hundreds of frames there, and each check probes.
+    if (!IsPlainPage(inside, *walk) && ReturnsFromSignal(pc))
+      return UnwindRow::Of(UnwindRow::kSignal).WithTag(kNoModuleTag);
     const bool code = no_system_calls.load(std::memory_order_relaxed) || IsPlainMemory(inside, walk);
     return (code ? UnwindRow::Of(UnwindRow::kFramePointer) : kNoRow).WithTag(kNoModuleTag);
   }
