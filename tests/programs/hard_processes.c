@@ -95,7 +95,11 @@ static void Raw(void) {
     _exit(3);
   }
   printf("_Fork: %d\n", Status(child, 0));
+#ifdef SYS_fork  // arm64 has none
   child = (pid_t)syscall(SYS_fork);
+#else
+  child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
   if (child == 0) {
     Work();
     _exit(4);

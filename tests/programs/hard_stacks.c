@@ -137,6 +137,17 @@ static void StackBounds(void) {
 
 // The frame pointer holds anything; a return address on the stack leads nowhere.
 __attribute__((noinline)) static void* WithFramePointer(uintptr_t value, void* (*allocate)(size_t)) {
+#if defined(__aarch64__)
+  register void* result __asm__("x0") = (void*)77;
+  register void* (*called)(size_t) __asm__("x9") = allocate;
+  register uintptr_t frame __asm__("x10") = value;
+  __asm__ volatile("stp x29, x30, [sp, #-16]!\n mov x29, x10\n blr x9\n ldp x29, x30, [sp], #16\n"
+                   : "+r"(result), "+r"(called), "+r"(frame)
+                   :
+                   : "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
+                     "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
+                     "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");
+#else
   void* result;
   __asm__ volatile(
       "push %%rbp\n push %%rbx\n push %%r12\n mov %%rsp, %%r12\n and $-16, %%rsp\n mov %1, %%rbp\n"
@@ -144,6 +155,7 @@ __attribute__((noinline)) static void* WithFramePointer(uintptr_t value, void* (
       : "=a"(result)
       : "D"(value), "S"(allocate)
       : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
+#endif
   return result;
 }
 

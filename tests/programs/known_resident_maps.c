@@ -225,6 +225,12 @@ KNOWN static void start_threads(pthread_t* threads) {
   }
 }
 
+// The call that pause() makes.
+#ifdef SYS_pause
+#define CALL_OF_PAUSE SYS_pause
+#else  // arm64
+#define CALL_OF_PAUSE SYS_ppoll
+#endif
 // Whether it is in pause().
 static int Sleeps(pid_t thread) {
   char path[64], call[16] = "";
@@ -232,7 +238,7 @@ static int Sleeps(pid_t thread) {
   const int file = open(path, O_RDONLY);
   const ssize_t got = read(file, call, sizeof call - 1);
   close(file);
-  return got > 0 && atoi(call) == SYS_pause && call[0] != 'r';
+  return got > 0 && atoi(call) == CALL_OF_PAUSE && call[0] != 'r';
 }
 
 static void Stacks(void) {

@@ -137,7 +137,11 @@ static int warm;
 
 __attribute__((noinline)) static void CallWithLittle(void (*function)(void)) {
   char* here;
+#if defined(__aarch64__)
+  __asm__ volatile("mov %0, sp" : "=r"(here));
+#else
   __asm__ volatile("mov %%rsp, %0" : "=r"(here));
+#endif
   volatile char* rest = alloca((size_t)(here - stack) - left);
   __asm__ volatile("" : : "r"(rest) : "memory");
   function();

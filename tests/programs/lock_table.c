@@ -45,9 +45,14 @@ static struct timespec real_deadline, deadline, how_long;
 int old_cond_wait(pthread_cond_t*, pthread_mutex_t*);
 int old_cond_timedwait(pthread_cond_t*, pthread_mutex_t*, const struct timespec*);
 int old_cond_signal(pthread_cond_t*);
-__asm__(".symver old_cond_wait, pthread_cond_wait@GLIBC_2.2.5");
-__asm__(".symver old_cond_timedwait, pthread_cond_timedwait@GLIBC_2.2.5");
-__asm__(".symver old_cond_signal, pthread_cond_signal@GLIBC_2.2.5");
+#if defined(__aarch64__)  // has one version of each
+#define OLDEST "GLIBC_2.17"
+#else
+#define OLDEST "GLIBC_2.2.5"
+#endif
+__asm__(".symver old_cond_wait, pthread_cond_wait@" OLDEST);
+__asm__(".symver old_cond_timedwait, pthread_cond_timedwait@" OLDEST);
+__asm__(".symver old_cond_signal, pthread_cond_signal@" OLDEST);
 #endif
 
 static struct timespec In(clockid_t clock, long ms) {

@@ -166,6 +166,7 @@ TEST_F(Conditions, KeepTheirSlotAsLongAsASignalIsLeft) {
 
 // The waiter runs out of time and its slot becomes another condition's, at whatever point of the signal.
 TEST_F(Conditions, LosingTheSlotDuringASignalLeavesNobodyWaiting) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   const std::vector<const void*> others = InSetOf(&condition_);
   int steps_without_slot = 0;
   for (SingleSteps steps(3);; steps.Next()) {

@@ -21,7 +21,7 @@ template <typename Inner>
 // With a frame pointer, which outer frames are found by.
 template <typename Inner>
 [[gnu::noinline]] void WithFramePointer(int bytes, const Inner& inner) {
-  auto* of_unknown_size = static_cast<volatile char*>(__builtin_alloca(static_cast<size_t>(bytes)));
+  auto* of_unknown_size = static_cast<volatile char*>(__builtin_alloca(static_cast<size_t>(bytes) + 1));
   of_unknown_size[0] = 1;
   inner();
   StayInFrame();

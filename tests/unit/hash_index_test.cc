@@ -174,6 +174,7 @@ struct Known {
 // While a thread stands still, after any of its instructions, others make the index grow: more than once, and some of them add what it is
 // about to add.
 TEST(HashIndex, AStoppedThreadLosesAndDuplicatesNothing) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   constexpr uint64_t kBytes = 8 << 20, kOwn = 0x7e57'0000'1111'2222;
   const std::vector<uint64_t> hashes = Hashes(20'000);
   for (const bool in_growth : {false, true}) {
@@ -209,6 +210,7 @@ TEST(HashIndex, AStoppedThreadLosesAndDuplicatesNothing) {
 
 // What another thread has added meanwhile may have been the last for which there was room in the smaller window.
 TEST(HashIndex, AStoppedThreadRefusesNothingThatFits) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   constexpr uint64_t kBytes = 128 << 10;  // allows only the first generation
   const auto hash = [](uint64_t i) { return i << 32 | uint64_t{0xffe} << 52; };
   for (SingleSteps steps(997);; steps.Next()) {
@@ -226,6 +228,7 @@ TEST(HashIndex, AStoppedThreadRefusesNothingThatFits) {
 
 // Of a signal handler.
 TEST(HashIndex, AJumpOutOfItLosesNothing) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   constexpr uint64_t kBytes = 8 << 20, kOwn = 0x7e57'0000'1111'2222;
   const std::vector<uint64_t> hashes = Hashes(20'000);
   size_t left_behind = 0;

@@ -95,6 +95,7 @@ TEST_F(IdleSlots, AreKeptWhileSomethingIsLeftToBeAttributed) {
 }
 
 TEST_F(IdleSlots, AJumpOutOfAVisitLeavesTheSlotsUsable) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
@@ -109,6 +110,7 @@ TEST_F(IdleSlots, AJumpOutOfAVisitLeavesTheSlotsUsable) {
 
 // Another thread may begin to wait at any moment.
 TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);
@@ -130,6 +132,7 @@ TEST_F(IdleSlots, AWaiterThatComesMeanwhileIsSeenByItsHolder) {
 
 // And may have given up a moment later.
 TEST_F(IdleSlots, AWaiterThatComesAndGoesMeanwhileIsAttributed) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     WaitedFor(2 * kIdleNs);

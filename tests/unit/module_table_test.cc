@@ -21,6 +21,7 @@
 #include "sampler/capture/stack_trace.h"
 #include "sampler/contract/syscalls.h"
 #include "tests/unit/anonymous_table.h"
+#include "tests/unit/compiled_call.h"
 
 namespace holdfast {
 namespace {
@@ -367,16 +368,13 @@ TEST_F(ModuleTable, CodeAtTheAddressOfAnUnloadedPluginIsNotThePlugins) {
   const auto page = reinterpret_cast<uintptr_t>(plugin.call) & ~uintptr_t{4095};
   EXPECT_EQ(TagInTrace(plugin), 0);
   plugin.Close();
-  // push %rbp; mov %rsp,%rbp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; pop %rbp; ret
-  constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8,
-                                     0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
   void* const made = mmap(reinterpret_cast<void*>(page), 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (made != reinterpret_cast<void*>(page)) GTEST_SKIP() << "something else is mapped there already";
-  memcpy(made, kCode, sizeof kCode);
+  WriteCompiledCall(made);
   static StackTrace trace;
   reinterpret_cast<void (*)(void (*)(void*), void*)>(made)(CaptureCaller, &trace);
-  EXPECT_EQ(trace.frames[0] & kPcMask, page + 12);
+  EXPECT_EQ(trace.frames[0] & kPcMask, page + kReturnOfCompiledCall);
   EXPECT_EQ(trace.frames[0] >> kPcTagShift, kNoModuleTag);
   munmap(made, 4096);
 }

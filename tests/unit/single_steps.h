@@ -13,6 +13,7 @@
 #ifndef HOLDFAST_TESTS_UNIT_SINGLE_STEPS_H_
 #define HOLDFAST_TESTS_UNIT_SINGLE_STEPS_H_
 
+#include <gtest/gtest.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -21,6 +22,13 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+
+// At the beginning of a test that needs them.
+#if defined(__x86_64__)
+#define HOLDFAST_NEEDS_SINGLE_STEPS()
+#else
+#define HOLDFAST_NEEDS_SINGLE_STEPS() GTEST_SKIP() << "only x86-64 has a trap flag"
+#endif
 
 namespace holdfast {
 
@@ -44,15 +52,18 @@ class SingleSteps {
   template <typename Work>
   void Run(Work work, std::function<void()> break_in) {
     break_in_ = std::move(break_in);
+#if defined(__x86_64__)
     asm volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
     work();
     asm volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
+#endif
   }
 
   sigjmp_buf out;
 
  private:
   static void OnTrap(int, siginfo_t*, void* context) {
+#if defined(__x86_64__)
     auto* at = static_cast<ucontext_t*>(context);
     auto& registers = at->uc_mcontext.gregs;
     // A trap that is blocked would be the end of the process.
@@ -64,6 +75,7 @@ class SingleSteps {
     if (current_->left_ == 0 || sigismember(&at->uc_sigmask, SIGUSR1) == 1 || --current_->left_ != 0) return;
     registers[REG_EFL] &= ~0x100L;
     current_->break_in_();
+#endif
   }
 
   inline static SingleSteps* current_;

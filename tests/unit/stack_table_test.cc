@@ -367,6 +367,7 @@ TEST(StackTable, AFullTableSearchesOnlyTheList) {
 // Interrupts the code that finds or makes a child after each of its instructions, beside this number of other children: another
 // thread makes more, among them the same one, or the thread jumps out of a signal handler.
 TEST(StackTable, AStoppedOrEscapedThreadDuplicatesNoChild) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer's own code cannot be stopped at each instruction";
 #endif

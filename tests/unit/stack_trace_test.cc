@@ -23,6 +23,7 @@
 #include "sampler/contract/syscalls.h"
 #include "tests/unit/anonymous_table.h"
 #include "tests/unit/both_traces.h"
+#include "tests/unit/compiled_call.h"
 
 void CallRealigned(void (*inner)(void*), void* argument, size_t bytes);  // realigned.cc
 
@@ -175,6 +176,7 @@ TEST_F(StackTraceTest, SignalHandlersInAThreadAreWalkedToItsStart) {
   EXPECT_TRUE(SameFrames(traces));
 }
 
+#if defined(__x86_64__)  // has a trap flag
 // Each instruction of what follows: prologues, epilogues, PLT entries, the loader's lazy binding.
 struct Stepped {
   int instructions = 0, whole = 0, cut = 0, wrong = 0;
@@ -232,6 +234,7 @@ TEST_F(StackTraceTest, EachInstructionOfACallIsWalked) {
   // The start and the end of a function that realigns its stack count from r10: 14 instructions here.
   EXPECT_LE(stepped.cut, 20);
 }
+#endif
 
 // ---- Strange stacks ----
 
@@ -319,7 +322,12 @@ void* RecurseInThread(void* test) {
 TEST_F(StackTraceTest, ThreadsWithTheSmallestStackAreWalked) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 16 << 10), 0);
+#if defined(__aarch64__)
+  constexpr size_t kSmallest = 128 << 10;
+#else
+  constexpr size_t kSmallest = 16 << 10;
+#endif
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kSmallest), 0);
   pthread_t thread;
   ASSERT_EQ(pthread_create(&thread, &attributes, RecurseInThread, this), 0);
   pthread_join(thread, nullptr);
@@ -417,9 +425,7 @@ TEST_F(StackTraceTest, NoiseIsSurvived) {
 
 TEST_F(StackTraceTest, CodeOutsideOfModulesIsSteppedOverByItsFramePointer) {
   Mapping mapping(kPage);
-  // push %rbp; mov %rsp,%rbp; mov %rdi,%rax; mov %rsi,%rdi; call *%rax; pop %rbp; ret
-  const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
-  memcpy(mapping.start, code, sizeof(code));
+  WriteCompiledCall(mapping.start);
   mprotect(mapping.start, kPage, PROT_READ | PROT_EXEC);
   using Compiled = void (*)(void (*)(void*), void*);
   reinterpret_cast<Compiled>(mapping.start)([](void* test) { static_cast<StackTraceTest*>(test)->Capture(); }, this);
@@ -434,9 +440,7 @@ TEST_F(StackTraceTest, CodeOutsideOfModulesIsSteppedOverByItsFramePointer) {
 // A JIT compiler's code that calls itself.
 TEST_F(StackTraceTest, APageOfCodeOutsideOfModulesIsProbedOnceInAWalk) {
   Mapping mapping(kPage);
-  // As above.
-  const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
-  memcpy(mapping.start, code, sizeof(code));
+  WriteCompiledCall(mapping.start);
   mprotect(mapping.start, kPage, PROT_READ | PROT_EXEC);
   struct Nested {
     StackTraceTest* test;

@@ -201,7 +201,11 @@ TEST_F(TableFolder, SnapshotsOfATableThatGrowsAreWhole) {
         head->modules.store(module, std::memory_order_release);
         module += sizeof(Module) / kUnit;
       }
+#if defined(__aarch64__)
+      for (int pause = 0; pause < 150; ++pause) asm volatile("yield");
+#else
       for (int pause = 0; pause < 150; ++pause) asm volatile("pause");
+#endif
     }
   });
   const absl::StatusOr<TableFile> table = Open(path);

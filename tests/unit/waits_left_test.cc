@@ -105,6 +105,7 @@ TEST_F(LeftWaits, AreNotCapturedInAChildOfFork) {
 // But for a few instructions around the moments when a wait is registered and when that ends: where these are not one.
 class LeftAnywhere : public LeftWaits {
  protected:
+  void SetUp() override { HOLDFAST_NEEDS_SINGLE_STEPS(); }
   // How often something stayed.
   template <typename Prepare, typename Work>
   int LeaveAndWaitAgain(int stride, Prepare prepare, Work work) {
@@ -148,6 +149,7 @@ TEST_F(LeftAnywhere, AtTheirEndLeaveNothingBehind) {
 
 // No lock would get a slot any more, or this one would not.
 TEST_F(Waits, AJumpOutOfTheClaimOfASlotLeavesItsLocksNothingInTheWay) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   const std::vector<const void*> others = InSetOf(&lock_);
   for (SingleSteps steps(3);; steps.Next()) {
     ForgetLockSlots();
@@ -163,6 +165,7 @@ TEST_F(Waits, AJumpOutOfTheClaimOfASlotLeavesItsLocksNothingInTheWay) {
 }
 
 TEST_F(Waits, AJumpOutOfTheEndOfASlotLeavesItsLockNothingInTheWay) {
+  HOLDFAST_NEEDS_SINGLE_STEPS();
   for (SingleSteps steps;; steps.Next()) {
     ForgetLockSlots();
     LockSlot* slot = ClaimSlotAndCount(table_, thread_state, &lock_, kHeldTable);
