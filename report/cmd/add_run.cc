@@ -339,7 +339,8 @@ void RunCommand::WarnAboutSettings() const {
   uint64_t cpu_interval_ns = 0;
   bool is_forced = false;
   if (ParseCpu(Setting("HOLDFAST_CPU").c_str(), &cpu_interval_ns, &is_forced) && cpu_interval_ns != 0) {
-    const CpuState surroundings = is_forced ? CpuState::kOn : CpuHindrance("self");
+    CpuState surroundings = CpuHindrance("self");
+    if (is_forced && surroundings != CpuState::kOtherProcessor) surroundings = CpuState::kOn;
     const CpuState why = ReadExecutableKind(check_.path).is_musl ? CpuState::kOtherLibc : surroundings;
     if (why != CpuState::kOn) Say(NoCpuSamples(why));
   }

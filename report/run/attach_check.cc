@@ -28,6 +28,7 @@
 #include "report/names/elf/dynamic_names.h"
 #include "report/names/elf/elf_symbols.h"
 #include "report/names/elf/executable_kind.h"
+#include "report/names/elf/processors.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
@@ -95,14 +96,12 @@ class Checker {
         return BaseName(object).find(part) != std::string_view::npos;
       });
     };
-#if !defined(__x86_64__)
-    Refuse("program", "attach is only possible on x86-64");
-#endif
+    if (!kHasAttach) Refuse("program", "attach is only possible on x86-64. Start it with holdfast run");
     if (file.kind != ExecutableKind::Kind::kElf) {
       Refuse("program",
              fmt::format("{} cannot be read as an executable: it was replaced or deleted meanwhile", objects_[0]));
     } else if (!file.is_64_bit || !file.machine.empty()) {
-      Refuse("program", "is not a 64-bit x86 program");
+      Refuse("program", fmt::format("is not a {} program", kOwnPrograms));
     } else if (file.interpreter.empty()) {
       Refuse("program", "is linked statically, so no library can be loaded");
     } else if (file.is_musl) {

@@ -12,6 +12,13 @@
 
 namespace holdfast {
 
+// Whether a running process can be attached to on this processor: a call of its own code is borrowed.
+#if defined(__x86_64__)
+inline constexpr bool kHasAttach = true;
+#else
+inline constexpr bool kHasAttach = false;
+#endif
+
 struct AttachCheck {
   Findings findings;
   std::string refused;         // the first reason against it; "": it can be done

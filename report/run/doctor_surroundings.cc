@@ -20,6 +20,7 @@
 #include "report/base/value_units.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
+#include "report/names/elf/processors.h"
 #include "report/observe/table/memory_room.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/table_folder.h"
@@ -94,6 +95,7 @@ std::string VariableOf(const std::string& process, const std::string& name) {
 }
 
 CpuState CpuHindrance(const std::string& process) {
+  if (kOwnMachine != EM_X86_64) return CpuState::kOtherProcessor;  // as sampler/arch/call_on_stack.h
   utsname names;
   uname(&names);
   if (!DefersCpuTimers(names.release)) return CpuState::kOldKernel;
@@ -140,7 +142,7 @@ void DescribeKernel(const std::string& process, Findings* findings) {
   if (!AtLeast(names, 4, 14))
     findings->Note("kernel", "before 4.14 each sample calls getpid, to recognize forked children");
   if (const CpuState why = CpuHindrance(process); why != CpuState::kOn)
-    findings->Note("cpu", fmt::format("{} (see --cpu=HZ,force)", NoCpuSamples(why)));
+    findings->Note("cpu", NoCpuSamples(why) + (why != CpuState::kOtherProcessor ? " (see --cpu=HZ,force)" : ""));
   DescribeThreadLooks(process, findings);
   const std::string filter = StatusField(process, "Seccomp");
   if (filter == "1")

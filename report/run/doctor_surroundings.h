@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// What in the surroundings prevents CPU samples, unless they are forced; kOn: nothing. `process` as below.
+// What in the surroundings prevents CPU samples; kOn: nothing. Where the processor has them, they can be forced. `process` as below.
 CpuState CpuHindrance(const std::string& process);
 std::string NoCpuSamples(CpuState why);
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "fmt/format.h"
+#include "report/names/elf/processors.h"
 
 namespace holdfast {
 namespace {
@@ -43,7 +44,20 @@ constexpr TestedSystem kSystems[] = {
      "scripts/systems musl: its own shell starts with the library preloaded, and its heap is recorded; `run` starts "
      "programs without the library",
      "2026-11-28"},
+    {"arm64 under emulators: qemu-user; qemu-system with pages of 16 KiB (Linux 6.12)", "glibc 2.36",
+     "the library: heap, locks, threads, exceptions, signal handlers, fork, exec, SIGKILL; with 16 KiB not locks, exec, "
+     "SIGKILL",
+     "2026-11-27"},
+    {"arm64 under qemu-user", "glibc 2.36",
+     "scripts/systems arm64: heap, locks, exceptions, plugins, late threads; .deb and tree; the wheel in a venv: heap; "
+     "run, collect, top, tree, info, leaks, diff, html, doctor. No exporter, stuck or holders: processes seem to run the "
+     "emulator",
+     "2026-11-27"},
 };
+
+bool IsOfThisProcessor(const TestedSystem& tested) {
+  return tested.system.starts_with("arm64") == (kOwnMachine == EM_AARCH64);
+}
 
 constexpr int kOldestMinor = 17;  // of glibc
 
@@ -91,7 +105,7 @@ void DescribeLibc(const std::string& path, Findings* findings) {
   const std::string libc = LibcIn(bytes);
   if (libc.empty()) return;
   for (const TestedSystem& tested : kSystems) {
-    if (tested.libc == libc)
+    if (tested.libc == libc && IsOfThisProcessor(tested))
       return findings->Ok("system",
                           fmt::format("{}: tested on {}: {} ({})", libc, tested.system, tested.what, tested.when));
   }

@@ -108,6 +108,17 @@ TEST_F(MuslRuns, ItsHeapHasItsName) {
   EXPECT_FALSE(maps[0].Names("[glibc heap]")) << maps[0].Summary();
 }
 
+// attach needs glibc.
+TEST_F(MuslRuns, DoctorDoesNotProposeAttach) {
+  for (const bool is_musl : {true, false}) {
+    Running running(CommandFor(Launch::kBare, {is_musl ? "musl_waits_for_input" : "waits_for_input"}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    const RunResult r = RunTool({"doctor", std::to_string(running.pid())});
+    EXPECT_THAT(r.out, HasSubstr("was started without the library. Start it with holdfast run"));
+    EXPECT_EQ(r.out.find("holdfast attach") == std::string::npos, is_musl) << r.Describe();
+  }
+}
+
 TEST_F(MuslRuns, DoctorNamesItsAllocator) {
   const RunResult r = RunTool({"doctor", "--", ProgramPath("musl_program")});
   EXPECT_THAT(r.out, HasSubstr("malloc and free are those of musl"));

@@ -1,6 +1,7 @@
 // The table of tested systems exists twice: in the README and in the tool.
 #include "report/run/tested_systems.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,8 +21,7 @@ TEST(TestedSystems, EqualTheReadmes) {
   const std::regex link(R"(\[([^\]]*)\]\([^)]*\))");
   for (std::string line; std::getline(readme, line);) {
     inside = line.starts_with("| system |") || (inside && line.starts_with("|"));
-    // The tool runs on x86-64 only.
-    if (inside && !line.starts_with("| arm64")) rows.push_back(std::regex_replace(line, link, "$1"));
+    if (inside) rows.push_back(std::regex_replace(line, link, "$1"));
   }
   ASSERT_GT(rows.size(), 3u);
   rows.erase(rows.begin(), rows.begin() + 2);  // the head
@@ -29,6 +29,18 @@ TEST(TestedSystems, EqualTheReadmes) {
   for (const TestedSystem& one : TestedSystems())
     known.push_back(fmt::format("| {} | {} | {} | {} |", one.system, one.libc, one.what, one.when));
   EXPECT_EQ(rows, known);
+}
+
+TEST(TestedSystems, AreThoseOfTheProcessor) {
+  const std::string path = ::testing::TempDir() + "/libc.so.6";
+  std::ofstream(path) << "GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n";
+  Findings findings;
+  DescribeLibc(path, &findings);
+#if defined(__aarch64__)
+  EXPECT_THAT(findings.Text(), ::testing::HasSubstr("tested on arm64"));
+#else
+  EXPECT_THAT(findings.Text(), ::testing::HasSubstr("tested on Debian 12"));
+#endif
 }
 
 TEST(TestedSystems, TheCLibraryTellsItsVersion) {
