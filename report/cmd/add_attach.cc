@@ -208,17 +208,19 @@ class Attacher {
                         Variables(*own_path, check), {}, filters_.counts};
     if (call.library.empty()) call.image = ReadWhole(*library);
     if (!check.root.empty()) call.out_id = FolderIdOf(out_.path());
+    // Ctrl-C detaches from the first moment on.
+    const auto signals = for_ns_ == 0 ? nullptr : std::make_unique<HeldSignals>();
     absl::StatusOr<CallOutcome> outcome = CallLibrary(pid_, call, kBorrowPatienceMs);
     if (!outcome.ok()) return Undone(std::string(outcome.status().message()));
     AddStops(filters_, &*outcome);
     filters_.stops = filters_.lost_calls = 0;  // a later detach reports its own
     if (call.out_id.known()) NoteOutFolder(tables_, out_.path());
-    if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome);
+    if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome, signals.get());
     if (outcome->answer.result == AttachResult::kNoEntries)
       return Undone("its executable's allocator: " + EntryText(EntryOutcomeIn(outcome->answer.entries)));
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
     Announce(*outcome);
-    return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
+    return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals.get());
   }
 
  private:
@@ -228,7 +230,7 @@ class Attacher {
   }
 
   // Another attach finds the libraries that were loaded since the first one.
-  int AttachedAlready(const CallOutcome& outcome) {
+  int AttachedAlready(const CallOutcome& outcome, HeldSignals* signals) {
     if (outcome.answer.redirected == 0) return Undone("it is attached already, with the options of that attach");
     out_.RemoveIfEmpty();
     if (!options_.run.quiet) {
@@ -237,7 +239,7 @@ class Attacher {
       if (!options_.run.variables.empty())
         Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));
     }
-    return for_ns_ == 0 ? static_cast<int>(kFine) : AwaitEnd();
+    return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals);
   }
 
   // The second attach continues the table of the first one, and so its folder.
@@ -299,8 +301,7 @@ class Attacher {
   }
 
   // Until the time is over, or we are asked to end.
-  int AwaitEnd() const {
-    HeldSignals signals;
+  int AwaitEnd(HeldSignals* signals) const {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     const auto now_ns = [&now] {
@@ -312,7 +313,7 @@ class Attacher {
     while (now_ns() < end_ns) {
       if (stat(fmt::format("/proc/{}", pid_).c_str(), &info) != 0)
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
-      if (signals.AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
+      if (signals->AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
     }
     return Detach(pid_, {tables_}, options_.run.quiet, filters_);
   }
