@@ -486,4 +486,8 @@ test("A lane has a run for each time in one state, and threads that run or wait 
   assert.deepEqual(lanes[0].shares.slice(0, 3), [0.6, 0, 0.2]);
   assert.deepEqual(lanes[1].runs, [{ state: 5, from: 5000, to: 8000 }]);
   assert.equal(core.allLanes({ series }, "").length, 3);
+  assert.equal(core.threadsWithoutLane({ series }, "a"), 1);
+  series.push(wall("c", [thread("pool", [1]), thread("worker", undefined, { threads: 1 }), thread("[other]", [], { threads: 743 })]));
+  assert.equal(core.threadsWithoutLane({ series }, "c"), 744);
+  assert.equal(core.threadsWithoutLane({ series }, ""), 745);
 });

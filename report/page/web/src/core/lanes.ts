@@ -32,11 +32,21 @@ function lanesOf(series: Series): Lane[] {
   });
 }
 
+const wallOf = (report: Report, process: string) => report.series.filter((series) => series.kind === "wall" && !series.base && (process === "" || series.process === process));
+
+/** Returns how many threads have no lane: a profile has lanes for the 256 that lived longest, and none for sums of ended threads. */
+export function threadsWithoutLane(report: Report, process: string): number {
+  return wallOf(report, process).reduce((sum, { records: { thread_times: times } }) => {
+    if ((times?.lane_step_ns ?? 0) <= 0) return sum;
+    const without = (times?.thread ?? []).filter(({ lane }) => (lane ?? []).every((state) => state === 0));
+    return without.reduce((all, { threads }) => all + (threads ?? 1), sum);
+  }, 0);
+}
+
 /** Returns the lanes of all threads of the chosen process ("": of all), those first that run or wait for a lock for the longest part. */
 export function allLanes(report: Report, process: string): Lane[] {
   const busy = ({ shares: [cpu = 0, runnable = 0, lock = 0, io = 0] }: Lane) => cpu + runnable + lock + io;
-  return report.series
-    .filter((series) => series.kind === "wall" && !series.base && (process === "" || series.process === process))
+  return wallOf(report, process)
     .flatMap(lanesOf)
     .sort((a, b) => busy(b) - busy(a) || a.name.localeCompare(b.name, undefined, { numeric: true }));
 }

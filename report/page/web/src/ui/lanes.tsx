@@ -1,6 +1,6 @@
 // One lane per thread over time, coloured by what the thread did. A range can be brushed, as on the timeline.
 import { useState } from "preact/hooks";
-import { allLanes, laneStates } from "../core/lanes";
+import { allLanes, laneStates, threadsWithoutLane } from "../core/lanes";
 import type { App } from "./app_api";
 import { clockText } from "./plot";
 
@@ -11,6 +11,7 @@ export function Lanes({ app }: { app: App }) {
   const [drag, setDrag] = useState<[from: number, to: number] | null>(null); // parts of the width
   const lanes = allLanes(app.model.report, app.state.process);
   if (lanes.length === 0) return null;
+  const without = threadsWithoutLane(app.model.report, app.state.process);
   const first = Math.min(...lanes.map(({ runs }) => runs[0]!.from));
   const last = Math.max(...lanes.map(({ runs }) => runs[runs.length - 1]!.to));
   const x = (ms: number) => (100 * (ms - first)) / Math.max(1, last - first);
@@ -73,8 +74,13 @@ export function Lanes({ app }: { app: App }) {
       </div>
       {lanes.length > mostAtOnce && (
         <button class="quiet" onClick={() => setAll(!all)}>
-          {all ? `Show ${mostAtOnce} threads` : `Show all ${lanes.length} threads`}
+          {all ? `Show ${mostAtOnce} threads` : `Show all ${lanes.length} threads${without > 0 ? " that have lanes" : ""}`}
         </button>
+      )}
+      {without > 0 && (
+        <p class="lanes-key">
+          {without} more {without === 1 ? "thread has" : "threads have"} no lane: holdfast keeps lanes of the threads that lived longest.
+        </p>
       )}
     </section>
   );
