@@ -164,8 +164,8 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   absl::StatusOr<CallOutcome> outcome =
       CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}, filters.counts}, kBorrowPatienceMs);
   if (!outcome.ok())
-    return CouldNotAttach(
-        fmt::format("{}: not detached: {}. Try again.", name, std::string(outcome.status().message())));
+    return CouldNotAttach(fmt::format("{}: not detached: {}.{}", name, std::string(outcome.status().message()),
+                                      absl::IsFailedPrecondition(outcome.status()) ? "" : " Try again."));
   AddStops(filters, &*outcome);
   if (outcome->answer.result == AttachResult::kAlready)
     return CouldNotAttach(fmt::format("{}: is not attached.", name));
@@ -314,6 +314,12 @@ class Attacher {
       if (stat(fmt::format("/proc/{}", pid_).c_str(), &info) != 0)
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
       if (signals->AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
+    }
+    if (HasUncountedFilters(filters_.counts)) {
+      return CouldNotAttach(fmt::format(
+          "{}: not detached: before Linux 5.9, whether it has installed another seccomp filter since cannot be "
+          "seen. Run holdfast detach {} as root, which reads its filters.",
+          name_, pid_));
     }
     return Detach(pid_, {tables_}, options_.run.quiet, filters_);
   }

@@ -88,7 +88,7 @@ class Caller {
       const bool loads = std::any_of(choices.begin(), choices.end(),
                                      [](const ThreadChoice& choice) { return choice.why == kCalledByLinker; });
       for (const ThreadChoice& choice : choices) {
-        if (loads || !choice.why.empty() || avoided_.contains(choice.thread) ||
+        if (loads || !choice.why.empty() || avoided_.contains(choice.thread) || unexamined_.contains(choice.thread) ||
             (is_patient && choice.cost != BorrowingCost::kNothing))
           continue;
         absl::StatusOr<bool> called = Try(choice, code_->get());
@@ -98,7 +98,10 @@ class Caller {
         if (const absl::Status status = Patch(); !status.ok()) return status;
         break;  // to call again
       }
-      if (CallerNowUs() > end_us_) return absl::UnavailableError(WhyNone(choices));
+      if (CallerNowUs() > end_us_) {
+        const std::string why = WhyNone(choices);
+        return unexamined_.empty() ? absl::UnavailableError(why) : absl::FailedPreconditionError(why);
+      }
       constexpr timespec kPause = {0, 2'000'000};
       nanosleep(&kPause, nullptr);
     }
@@ -124,9 +127,14 @@ class Caller {
     if (why_.empty())
       why_ = code->WhyUnsafe((*thread)->pc(), (*thread)->sp(), (*thread)->thread_pointer(), (*thread)->call() >= 0);
     if (!why_.empty()) return false;
-    if (FiltersChanged(call_.filters, CountFilters(pid_))) {
+    const FilterCounts filters = CountFilters(pid_);
+    if (FiltersChanged(call_.filters, filters)) {
       return absl::FailedPreconditionError(
           "has installed a seccomp filter since its filters were read. Run holdfast again as root, which reads them");
+    }
+    if (IsUnexamined(call_.filters, filters, choice.thread)) {
+      unexamined_.insert(choice.thread);
+      return false;
     }
     const absl::StatusOr<LibraryAnswer> answer = (*thread)->Call(code->addresses(), call_);
     thread->reset();
@@ -156,6 +164,12 @@ class Caller {
   }
 
   std::string WhyNone(const std::vector<ThreadChoice>& choices) const {
+    if (!unexamined_.empty()) {
+      return fmt::format(
+          "thread {} has a seccomp filter that was not read, and no other thread can be used now. Run holdfast {} {} as "
+          "root, which reads the filters",
+          *unexamined_.begin(), call_.action == AttachAction::kDetach ? "detach" : "attach", pid_);
+    }
     std::string why = why_.empty() ? choices[0].why : why_;
     return fmt::format("none of its {} threads was at a place where the library can be loaded; the last one {}",
                        choices.size(), why.empty() ? "was running" : why);
@@ -171,6 +185,7 @@ class Caller {
   pid_t unstoppable_ = 0;
   bool has_begun_ = false;
   std::string why_;
+  std::set<pid_t> unexamined_;  // threads with a filter, which began after the filters were read
 };
 
 }  // namespace

@@ -450,6 +450,15 @@ bool FiltersChanged(const FilterCounts& before, const FilterCounts& now) {
   });
 }
 
+bool IsUnexamined(const FilterCounts& before, const FilterCounts& now, pid_t thread) {
+  const auto found = now.find(thread);
+  return found != now.end() && found->second[0] == '2' && !before.contains(thread);
+}
+
+bool HasUncountedFilters(const FilterCounts& counts) {
+  return std::any_of(counts.begin(), counts.end(), [](const auto& one) { return one.second == "2 "; });
+}
+
 absl::StatusOr<ProcessFilters> ReadFilters(pid_t pid) {
   constexpr int kTries = 50;
   ProcessFilters found;

@@ -52,6 +52,10 @@ FilterCounts CountFilters(pid_t pid);
 bool HasMode(const FilterCounts& counts, char mode);
 // Whether a thread has installed a filter since, or a new thread has a number of filters that no thread had before.
 bool FiltersChanged(const FilterCounts& before, const FilterCounts& now);
+// Whether the thread has a filter and began after the filters were read: it may be another filter, although it is as many.
+bool IsUnexamined(const FilterCounts& before, const FilterCounts& now, pid_t thread);
+// Kernels before 5.9 do not tell how many filters a thread has: another filter is not noticed.
+bool HasUncountedFilters(const FilterCounts& counts);
 
 struct ProcessFilters {
   std::vector<std::vector<SeccompFilter>> of_threads;

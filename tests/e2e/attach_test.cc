@@ -407,6 +407,27 @@ TEST_F(Attach, DetachesNoProgramThatGotAnotherFilterMeanwhile) {
   Line(running, 2);
 }
 
+// Both threads have one filter, but the filter of the new thread kills.
+TEST_F(Attach, DoesNotDetachWithANewThreadWhoseFilterWasNotExamined) {
+  Running running(CommandFor(Launch::kBare, {"filters_of_threads", "replaced", std::to_string(SYS_ppoll)}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  Running tool({.argv = {"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", Tool(), "attach", Pid(running), "-o", out(),
+                         "--tables", tables(), "--for", "1h"}});
+  if (!tool.WaitForOutput("profiles go to ")) {
+    const RunResult attached = tool.Wait();
+    if (attached.out.find("only root") != std::string::npos || !IsPermitted(running))
+      GTEST_SKIP() << "only root outside of containers may read filters";
+    FAIL() << attached.Describe();
+  }
+  Line(running, 1);
+  tool.Signal(SIGINT);
+  const RunResult detached = tool.Wait();
+  EXPECT_TRUE(detached.exited(3)) << detached.Describe();
+  EXPECT_THAT(detached.out, HasSubstr("has a seccomp filter that was not read"));
+  EXPECT_THAT(detached.out, HasSubstr("Run holdfast detach " + Pid(running) + " as root"));
+  Line(running, 2);
+}
+
 // The kernel lets only root trace a process that was root: nginx's workers, mariadbd --user.
 TEST_F(Attach, OfAProgramThatGaveUpRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";

@@ -156,6 +156,16 @@ TEST(SeccompFilter, AThreadThatInstallsAnotherIsNoticed) {
   EXPECT_FALSE(HasMode(before, '1'));
 }
 
+TEST(SeccompFilter, ANewThreadsFilterWasNotExamined) {
+  const FilterCounts before = {{1, "0 0"}, {2, "2 1"}}, now = {{1, "0 0"}, {2, "2 1"}, {3, "2 1"}, {4, "0 0"}};
+  EXPECT_FALSE(IsUnexamined(before, now, 1));
+  EXPECT_FALSE(IsUnexamined(before, now, 2));
+  EXPECT_TRUE(IsUnexamined(before, now, 3));
+  EXPECT_FALSE(IsUnexamined(before, now, 4));
+  EXPECT_FALSE(HasUncountedFilters(now));
+  EXPECT_TRUE(HasUncountedFilters({{1, "0 "}, {2, "2 "}}));
+}
+
 TEST(SeccompFilter, OtherInstructionsCompute) {
   const FilteredCall call = {"read", SYS_read, true, {{7}}};
   // ((7 + 5) * 2) >> 3, by way of memory and the index register, is 3.
