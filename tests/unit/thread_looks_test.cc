@@ -27,6 +27,8 @@
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
 #include "report/builder/written_threads.h"
+#include "report/observe/outside/thread_lives.h"
+#include "report/observe/table/thread_status.h"
 #include "report/profile/typed_records.h"
 #include "tests/unit/fake_target.h"
 
@@ -537,6 +539,57 @@ TEST_F(ThreadLooksTest, NamesAreBoundedAndNoTimeIsLost) {
   EXPECT_NEAR(sum.lived_ns, jobs.lived_ns, 1e5);
   EXPECT_NEAR(sum.ns[0], kThreads * 1e6, 1e5);
   EXPECT_NEAR(sum.ns[1], Of(jobs, ThreadDoes::kIo), 1e5);
+}
+
+// The files of this process's only thread, as one that ends while they are read.
+TEST(ThreadLives, TimesOfAThreadThatEndsWhileItIsReadRemain) {
+  int64_t start_ticks = 1000, cpu_ns = 5 * kSecond;
+  int readable = 3;  // further files are empty
+  ThreadLives lives([&](pid_t /*pid*/, pid_t /*thread*/, const std::string& name) -> std::string {
+    if (readable-- <= 0) return "";
+    if (name == "comm") return "worker";
+    if (name == "schedstat") return fmt::format("{} 1000000 7", cpu_ns);
+    return fmt::format("1 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0", start_ticks);
+  });
+  const auto cpu_of_worker = [&lives] {
+    double sum = 0;
+    for (const ThreadTime& one : lives.times()->threads) {
+      if (lives.times()->names[one.name] == "worker") sum += one.ns[static_cast<int>(ThreadDoes::kCpu)];
+    }
+    return sum;
+  };
+  ASSERT_EQ(ThreadsOf(getpid(), false).size(), 1u);
+  lives.Read(getpid(), false);
+  EXPECT_EQ(cpu_of_worker(), 5e9);
+  for (int read = 0; read < 3; ++read) {
+    readable = read;
+    lives.Read(getpid(), false);
+    EXPECT_EQ(cpu_of_worker(), 5e9) << read << " files could be read";
+  }
+  // The next thread has the same id.
+  readable = 3;
+  start_ticks = 2000;
+  cpu_ns = kSecond;
+  lives.Read(getpid(), false);
+  EXPECT_EQ(cpu_of_worker(), 6e9);
+}
+
+// This process lacks descriptors for a moment.
+TEST(ThreadLives, CpuTimesDoNotShrinkIfOneFileCannotBeRead) {
+  std::string missing;
+  ThreadLives lives([&](pid_t /*pid*/, pid_t /*thread*/, const std::string& name) -> std::string {
+    if (name == missing) return "";
+    if (name == "comm") return "worker";
+    if (name == "schedstat") return "5000000000 1000000 7";
+    return "1 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0";
+  });
+  for (const char* name : {"", "comm", "schedstat", "stat"}) {
+    missing = name;
+    lives.Read(getpid(), false);
+    ASSERT_EQ(lives.times()->threads.size(), 1u) << name;
+    EXPECT_EQ(lives.times()->names[lives.times()->threads[0].name], "worker") << name;
+    EXPECT_EQ(lives.times()->threads[0].ns[static_cast<int>(ThreadDoes::kCpu)], 5e9) << name;
+  }
 }
 
 TEST(WrittenThreads, BeyondManyNamesTheRestHasOne) {

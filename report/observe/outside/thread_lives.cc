@@ -1,16 +1,15 @@
 #include "report/observe/outside/thread_lives.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
-#include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 
 namespace holdfast {
@@ -18,14 +17,15 @@ namespace {
 
 constexpr size_t kMaxLives = 4096;       // threads that are read
 constexpr size_t kMaxEndedNames = 1024;  // further ended threads have one name
-constexpr int64_t kStartMayDiffer = 20 * kMs;
+
+// Each reading of a start may differ by a hundredth of a second.
+bool IsSameStart(int64_t a_ns, int64_t b_ns) { return std::abs(a_ns - b_ns) <= 20 * kMs; }
 
 struct CpuAndWait {
   double cpu_ns = 0, waited_ns = 0;
 };
 // Some kernels have no such file, or zeros.
-CpuAndWait CpuAndWaitOf(pid_t pid, pid_t thread) {
-  const std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/schedstat"));
+CpuAndWait CpuAndWaitOf(const std::string& text) {
   const std::vector<absl::string_view> words = absl::StrSplit(text, ' ');
   CpuAndWait read;
   if (words.size() < 2 || !absl::SimpleAtod(words[0], &read.cpu_ns) || !absl::SimpleAtod(words[1], &read.waited_ns))
@@ -48,8 +48,18 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
   for (const auto& [thread, id] : ThreadsOf(pid, other_namespace)) {
     const auto before = alive_.find(thread);
     const bool has_room = alive.size() < kMaxLives;
-    const std::optional<int64_t> began = has_room ? ThreadBegan(pid, thread) : std::nullopt;
-    if (!began.has_value()) {
+    std::string name;
+    CpuAndWait used;
+    std::optional<int64_t> began;
+    if (has_room) {
+      // The start is read last: if it can be read, the thread had not ended before the other two.
+      name = read_(pid, thread, "comm");
+      used = CpuAndWaitOf(read_(pid, thread, "schedstat"));
+      began = BeganOf(read_(pid, thread, "stat"));
+    }
+    // CPU times only grow. If the known one is greater, the file could not be read.
+    const bool is_same = before != alive_.end() && began.has_value() && IsSameStart(*began, before->second.began_ns);
+    if (!began.has_value() || (is_same && used.cpu_ns < before->second.time.ns[static_cast<int>(ThreadDoes::kCpu)])) {
       // It has just ended, or we lack descriptors: the next call tells. Its last times are the last that are known.
       if (before != alive_.end()) {
         alive.insert(*before);
@@ -58,8 +68,8 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
       }
       continue;
     }
-    Life life{.name = ThreadName(pid, thread), .began_ns = *began, .time = {}};
-    const CpuAndWait used = CpuAndWaitOf(pid, thread);
+    if (name.empty() && is_same) name = before->second.name;
+    Life life{.name = std::move(name), .began_ns = *began, .time = {}};
     life.time.id = id;
     life.time.lived_ns = std::max(static_cast<double>(now_ns - *began), used.cpu_ns + used.waited_ns);
     life.time.began_wall_ns = wall_ns - (now_ns - *began);
@@ -71,7 +81,7 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
   if (alive.empty()) return;  // the process has ended: what was read last is the last that is known
   for (const auto& [thread, life] : alive_) {
     const auto now = alive.find(thread);
-    if (now != alive.end() && std::abs(now->second.began_ns - life.began_ns) <= kStartMayDiffer) continue;
+    if (now != alive.end() && IsSameStart(now->second.began_ns, life.began_ns)) continue;
     const bool may_be_added = ended_.size() < kMaxEndedNames || ended_.contains(life.name);
     ended_.try_emplace(may_be_added ? life.name : kOtherThreads, SumOf(0)).first->second.Add(life.time);
   }

@@ -9,16 +9,23 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "report/observe/outside/thread_looks.h"
+#include "report/observe/table/thread_status.h"
 
 namespace holdfast {
 
 class ThreadLives {
  public:
+  // Reads a file of a thread. Tests have their own.
+  using ReadFile = std::function<std::string(pid_t pid, pid_t thread, const char* name)>;
+  explicit ThreadLives(ReadFile read = ReadOfThread) : read_(std::move(read)) {}
+
   // Reads the threads of a live process. Threads that an earlier call has seen, and that have ended since, are sums by name.
   // Everything but CPU times is `kUnknown`.
   void Read(pid_t pid, bool other_namespace);
@@ -31,6 +38,7 @@ class ThreadLives {
     int64_t began_ns = 0;  // CLOCK_MONOTONIC, to a hundredth of a second
     ThreadTime time;
   };
+  const ReadFile read_;
   std::map<pid_t, Life> alive_;
   std::map<std::string, ThreadTime> ended_;  // by name
   std::shared_ptr<const ThreadTimes> times_;

@@ -24,12 +24,6 @@
 namespace holdfast {
 namespace {
 
-std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
-  std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/", name));
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
 // System calls in which threads typically sleep.
 struct NamedCall {
   int64_t number;
@@ -165,6 +159,12 @@ bool WaitsForEvents(int64_t call) {
 }
 
 }  // namespace
+
+std::string ReadOfThread(pid_t pid, pid_t thread, const char* name) {
+  std::string text = ReadOfProcess(pid, absl::StrCat("task/", thread, "/", name));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
 
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace) {
   std::vector<std::pair<pid_t, uint32_t>> threads;

@@ -20,6 +20,9 @@ namespace holdfast {
 // Returns the live threads of a process, oldest first: their ids as we see them and as the process sees them.
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace);
 
+// Reads a file of a thread, such as "comm", without the last newline; "" if it cannot be read.
+std::string ReadOfThread(pid_t pid, pid_t thread, const char* name);
+
 // "worker"; "" if it cannot be read.
 std::string ThreadName(pid_t pid, pid_t thread);
 
