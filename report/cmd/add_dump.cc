@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <map>
@@ -144,7 +145,9 @@ class Dumper {
       files.push_back(path + "/" + file.ToString());
       const auto old = before.find(kind);
       any_new = any_new || old == before.end() || old->second.seq != file.seq;
-      std::cout << Printable(path + "/" + file.ToString()) << "\n";
+      // A script needs the path as it is.
+      const std::string file_path = path + "/" + file.ToString();
+      std::cout << (isatty(STDOUT_FILENO) != 0 ? Printable(file_path) : file_path) << "\n";
     }
     SayLines(DeadlocksIn(files));  // standard output holds only file names
     if (after.empty()) {

@@ -82,6 +82,18 @@ std::string FirstMessage(std::string_view text) {
   return std::string(text);
 }
 
+// Returns the first path that dump printed, one a line. Folders may have a newline in their name.
+std::string FirstFile(const std::string& text) {
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
+    const std::filesystem::path path(text.substr(0, end));
+    struct stat info;
+    if (ParseProfileName(path.filename().string()).has_value() && stat(path.c_str(), &info) == 0 &&
+        S_ISREG(info.st_mode))
+      return path.string();
+  }
+  return text.substr(0, text.find('\n'));
+}
+
 // Returns the wall-clock start time of the process in ns. Older files belong to an earlier process with the same pid.
 int64_t BeganNs(pid_t pid) {
   const std::optional<int64_t> began = ThreadBegan(pid, pid);
@@ -98,7 +110,7 @@ absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid) {
   if (is_new) {
     const absl::StatusOr<DumpOutput> said = RunDump(pid);
     if (!said.ok()) return said.status();
-    place->second = said->out.substr(0, said->out.find('\n'));
+    place->second = FirstFile(said->out);
     if (place->second.empty()) {
       known.erase(place);
       return absl::NotFoundError(FirstMessage(said->err));

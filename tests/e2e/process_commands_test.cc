@@ -44,6 +44,20 @@ class ProcessCommands : public Profiled {
 
 // ---- dump ----
 
+TEST_F(ProcessCommands, AnOutputFolderMayHaveANewlineInItsName) {
+  Options options = kEvery;
+  options["out"] = out() + "/two\nlines";
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, options));
+  int done = 0;
+  Lines(running, 1, &done);
+  const RunResult dumped = Tool({"dump", Pid(running)});
+  EXPECT_EQ(dumped.out, out() + "/two\nlines/waits_for_input." + Pid(running) + ".0001.heap.pb.gz\n");
+  const RunResult top = RunTool({"top", Pid(running)});
+  EXPECT_TRUE(top.exited(0)) << top.Describe();
+  EXPECT_THAT(top.out, HasSubstr("waits_for_input (pid " + Pid(running)));
+  running.Wait();
+}
+
 TEST_F(ProcessCommands, DumpTakesASnapshotOfAStoppedProgram) {
   Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
   int done = 0;
