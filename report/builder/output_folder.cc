@@ -1,6 +1,5 @@
 #include "report/builder/output_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "report/base/folder_names.h"
 #include "report/observe/table/folder_owner.h"
 #include "sampler/contract/layout.h"
 
@@ -121,14 +121,6 @@ OutputFolder OutputFolder::Into(Place place) {
   return output;
 }
 
-template <typename Function>
-void OutputFolder::ForEachName(Function function) const {
-  const int copy = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) function(entry->d_name);
-}
-
 FolderId OutputFolder::id() const {
   struct stat info;
   if (fstat(folder_.get(), &info) != 0) return {};
@@ -208,7 +200,7 @@ OutputFolder::Listing& OutputFolder::Current() const {
                         IN_CREATE | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0) {
     listing_->changes = std::move(changes);
   }
-  ForEachName([&](const char* file) { Update(listing_.get(), file); });
+  ForEachName(folder_.get(), [&](const char* file) { Update(listing_.get(), file); });
   return *listing_;
 }
 
@@ -232,7 +224,7 @@ std::vector<OutputFolder::Entry> OutputFolder::ListOf(const std::string& program
 }
 
 void OutputFolder::RemoveStaleTemporaries() const {
-  ForEachName([&](const char* file) {
+  ForEachName(folder_.get(), [&](const char* file) {
     struct stat info;
     if (absl::StartsWith(file, kTemporaryPrefix) && absl::EndsWith(file, kTemporarySuffix) &&
         fstatat(folder_.get(), file, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&

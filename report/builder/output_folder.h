@@ -135,8 +135,6 @@ class OutputFolder {
     Entry Unpack(const std::string& program, const File& file) const;
   };
 
-  template <typename Function>
-  void ForEachName(Function function) const;
   // Returns the folder's current listing.
   Listing& Current() const;
   // Adds a file, or what has changed of it, or removes it from the listing if it no longer exists.

@@ -1,6 +1,5 @@
 #include "report/daemon/served_tables.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/inotify.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "report/base/folder_names.h"
 #include "report/daemon/exporter_lock.h"
 #include "report/observe/table/table_destination.h"
 #include "sampler/contract/exporter_service.h"
@@ -36,18 +36,10 @@ bool HasProcessEnded(const FileDescriptor& process) {
   return process.valid() && poll(&entry, 1, 0) == 1;
 }
 
-template <typename Function>
-void ForEachName(const FileDescriptor& folder, Function function) {
-  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) function(entry->d_name);
-}
-
 // Returns the names of tables that begin with "holdfast.<uid>.", without a look at the files.
 std::vector<std::string> TableNamesOf(uid_t user, const FileDescriptor& folder) {
   std::vector<std::string> names;
-  ForEachName(folder, [&names, prefix = absl::StrCat(kTablePrefix, user, ".")](const char* name) {
+  ForEachName(folder.get(), [&names, prefix = absl::StrCat(kTablePrefix, user, ".")](const char* name) {
     if (absl::StartsWith(name, prefix) && absl::EndsWith(name, kTableSuffix)) names.emplace_back(name);
   });
   return names;
@@ -129,7 +121,7 @@ bool ServedTables::HasNewStrangers() {
   folder_changed_ns_ = changed_ns;
   listed_ns_ = NowNs(CLOCK_REALTIME);
   std::set<std::string> there;
-  ForEachName(folder_, [&](const char* name) {
+  ForEachName(folder_.get(), [&](const char* name) {
     const bool is_ours = absl::StartsWith(name, own_prefix_) || !absl::StartsWith(name, kTablePrefix);
     if (!is_ours && (absl::EndsWith(name, kTableSuffix) || absl::EndsWith(name, ".lock"))) there.insert(name);
   });

@@ -1,6 +1,5 @@
 #include "report/daemon/served_users.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/base/folder_names.h"
 #include "report/observe/table/table_destination.h"
 #include "report/observe/table/table_folder.h"
 #include "sampler/contract/exporter_service.h"
@@ -62,22 +62,19 @@ void RemoveMarks(const std::string& tables, const std::string& out, FolderId id,
 std::map<uid_t, uint32_t> ServedUsers::MarksThere(const FileDescriptor& folder) const {
   std::map<uid_t, uint32_t> there;
   const std::string own = EndOfMark(out_, id_), shared = EndOfMark(out_, FolderId{});
-  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return there;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
-    absl::string_view name = entry->d_name;
+  ForEachName(folder.get(), [&](absl::string_view name) {
+    const std::string file(name);
     uid_t user = 0;
     struct stat info;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, ".lock")) continue;
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, ".lock")) return;
     const size_t end = std::min(name.find('.'), name.size());
     if (!absl::SimpleAtoi(name.substr(0, end), &user) || user == 0 ||
-        fstatat(folder.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !IsMark(info)) {
-      continue;
+        fstatat(folder.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !IsMark(info)) {
+      return;
     }
     name.remove_prefix(end);
     there[user] |= name == own ? kOwn : name == shared ? kShared : kOfAnotherFolder;
-  }
+  });
   return there;
 }
 

@@ -1,6 +1,5 @@
 #include "report/fleet/live/kept_values.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/folder_names.h"
 #include "report/builder/output_folder.h"
 
 namespace holdfast {
@@ -42,16 +42,13 @@ FileDescriptor OpenDeltaFolder(const std::string& out, bool make) {
 }
 
 void RemoveForgotten(const FileDescriptor& folder) {
-  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
+  ForEachName(folder.get(), [&](const char* name) {
     struct stat info;
-    if (fstatat(folder.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+    if (fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
         info.st_mtim.tv_sec < time(nullptr) - kForgottenS) {
-      unlinkat(folder.get(), entry->d_name, 0);
+      unlinkat(folder.get(), name, 0);
     }
-  }
+  });
 }
 
 }  // namespace

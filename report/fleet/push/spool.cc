@@ -1,6 +1,5 @@
 #include "report/fleet/push/spool.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -17,6 +16,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "report/base/folder_names.h"
 #include "report/base/printable.h"
 #include "report/base/split.h"
 #include "report/base/time_budget.h"
@@ -71,15 +71,12 @@ absl::StatusOr<FileDescriptor> OpenSubfolder(int above, const std::string& name,
 
 template <typename Function>
 void ForEachFile(int folder, Function function) {
-  const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
+  ForEachName(folder, [&](const char* name) {
     struct stat info;
-    if (fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
-      function(std::string(entry->d_name), static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec);
+    if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
+      function(std::string(name), static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec);
     }
-  }
+  });
 }
 
 std::string ReadFileAt(int folder, const std::string& name) {
@@ -235,23 +232,19 @@ void Spool::TakeOverOthers(int all, const std::string& own) {
   refused_ = ours.size() > 2 && ours[2] == kRefused;
   taken_ = ours.size() > 2 && ours[2] == kTaken;
   if (text.empty()) WriteServer();
-  const int copy = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
-    const std::string name = entry->d_name;
-    if (name == own || name.starts_with('.')) continue;
+  ForEachName(all, [&](const std::string& name) {
+    if (name == own || name.starts_with('.')) return;
     const FileDescriptor other(openat(all, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info;
-    if (!other.valid() || fstat(other.get(), &info) != 0 || info.st_uid != geteuid()) continue;
+    if (!other.valid() || fstat(other.get(), &info) != 0 || info.st_uid != geteuid()) return;
     const std::string its_text = ReadFileAt(other.get(), kServer);
     const std::vector<std::string_view> its = Split(its_text, "\n");
-    if (its.size() < 3 || its[0] != url_ || its[2] != kRefused) continue;
+    if (its.size() < 3 || its[0] != url_ || its[2] != kRefused) return;
     const FileDescriptor its_lock(openat(other.get(), "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-    if (!its_lock.valid() || flock(its_lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!its_lock.valid() || flock(its_lock.get(), LOCK_EX | LOCK_NB) != 0) return;
     TakeOver(other.get());
     unlinkat(all, name.c_str(), AT_REMOVEDIR);  // profiles set aside remain there
-  }
+  });
 }
 
 // Entries get new numbers, after all of ours. `reported` is written before the entries are moved: if the pusher is killed

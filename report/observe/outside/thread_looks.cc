@@ -1,6 +1,5 @@
 #include "report/observe/outside/thread_looks.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "report/base/folder_names.h"
 #include "report/base/thread_name.h"
 #include "report/base/time_budget.h"
 #include "report/observe/outside/modules_of_process.h"
@@ -345,19 +345,14 @@ class ThreadLooks::Looker {
   void List(int64_t now_ns) {
     absl::flat_hash_set<pid_t> alive;
     std::vector<pid_t> added;
-    const int copy = openat(process_.tasks.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), [](DIR* directory) {
-      return directory != nullptr ? closedir(directory) : 0;
-    });
-    if (listing == nullptr && copy >= 0) close(copy);
-    if (listing == nullptr && process_.tasks.valid() && LacksDescriptors()) return;
-    while (const dirent* entry = listing != nullptr ? readdir(listing.get()) : nullptr) {
+    const bool is_listed = ForEachName(process_.tasks.get(), [&](const char* name) {
       pid_t id = 0;
-      if (!absl::SimpleAtoi(entry->d_name, &id)) continue;
+      if (!absl::SimpleAtoi(name, &id)) return;
       alive.insert(id);
       const auto known = threads_.find(id);
       if (known == threads_.end() || known->second.is_gone) added.push_back(id);
-    }
+    });
+    if (!is_listed && process_.tasks.valid() && LacksDescriptors()) return;
     ended_process_ = alive.empty();
     for (auto& [id, thread] : threads_) {
       if (thread.is_gone || !alive.contains(id)) End(&thread, now_ns);

@@ -1,12 +1,10 @@
 // The part of table_folder.h that lists the tables in a folder.
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "report/base/folder_names.h"
 #include "report/observe/table/table_folder.h"
 #include "sampler/contract/layout.h"
 
@@ -34,20 +33,16 @@ absl::StatusOr<FileDescriptor> OpenFolder(const std::string& path) {
 
 std::vector<std::string> ListTableNames(const FileDescriptor& folder, const char* suffix, uid_t user) {
   std::vector<std::string> names;
-  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (copy < 0) return names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
   const std::string prefix = absl::StrCat(kTablePrefix, user, ".");
-  while (const dirent* entry = readdir(listing.get())) {
-    const char* name = entry->d_name;
-    if (!absl::StartsWith(name, kTablePrefix) || !absl::EndsWith(name, suffix)) continue;
+  ForEachName(folder.get(), [&](const char* name) {
+    if (!absl::StartsWith(name, kTablePrefix) || !absl::EndsWith(name, suffix)) return;
     struct stat info;
     if (absl::StartsWith(name, prefix) ||
         (user == geteuid() && fstatat(folder.get(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
          info.st_uid == user)) {
       names.emplace_back(name);
     }
-  }
+  });
   return names;
 }
 
@@ -59,15 +54,12 @@ FolderId FolderIdOf(const std::string& path) {
 
 std::vector<uid_t> OtherUsersOfTables(const FileDescriptor& folder) {
   std::set<uid_t> users;
-  const int copy = geteuid() == 0 ? openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  if (copy < 0) return {};
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(copy), closedir);
-  while (const dirent* entry = readdir(listing.get())) {
-    absl::string_view name = entry->d_name;
+  if (geteuid() != 0) return {};
+  ForEachName(folder.get(), [&users](absl::string_view name) {
     uid_t user = 0;
-    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, kTableSuffix)) continue;
+    if (!absl::ConsumePrefix(&name, kTablePrefix) || !absl::EndsWith(name, kTableSuffix)) return;
     if (absl::SimpleAtoi(name.substr(0, name.find('.')), &user) && user != 0) users.insert(user);
-  }
+  });
   return {users.begin(), users.end()};
 }
 
