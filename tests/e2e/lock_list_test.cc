@@ -339,6 +339,14 @@ TEST_F(LockList, SaysThatThreadsWaitedInOpenMP) {
   EXPECT_THAT(locks.out, HasSubstr("2 in OpenMP"));
 }
 
+TEST_F(LockList, SaysIfOtherWaitsWereSoughtInPartOfTheThreads) {
+  if (access(ProgramPath("openmp_waits").c_str(), X_OK) != 0) GTEST_SKIP() << "needs OpenMP";
+  Command command = CommandFor(Launch::kPreload, {"openmp_waits", "80"}, {{"heap-interval", "1"}});
+  command.env["OMP_WAIT_POLICY"] = "passive";
+  ASSERT_TRUE(RunAndSettle(command).exited(0));
+  EXPECT_THAT(RunTool({"locks", out()}).out, HasSubstr("63 in OpenMP (of the 64 threads that were looked at; 80 run)"));
+}
+
 TEST_F(LockList, SaysWhatIsWrong) {
   RunAs(Launch::kPreload, {"edge_sizes"}, {{"heap-interval", "1"}});
   const RunResult heap = RunTool({"locks", NewestHeap().at(0).path});

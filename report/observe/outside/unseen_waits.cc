@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "report/base/base_name.h"
+#include "report/base/libc_names.h"
 #include "report/observe/outside/look_at_waits.h"
 #include "report/observe/outside/modules_of_process.h"
 #include "report/observe/table/thread_status.h"
@@ -27,8 +29,12 @@ const ModuleInfo* ModuleWith(const std::vector<ModuleInfo>& modules, uint64_t ad
 
 bool IsLibrary(const ModuleInfo* module, std::initializer_list<std::string_view> names) {
   if (module == nullptr) return false;
-  const std::string_view path = module->path, name = path.substr(path.rfind('/') + 1);
+  const std::string_view name = BaseName(module->path);
   return std::any_of(names.begin(), names.end(), [name](std::string_view known) { return name.starts_with(known); });
+}
+
+bool IsLibc(const ModuleInfo* module) {
+  return module != nullptr && (IsFileOfGlibc(module->path) || IsFileOfMusl(module->path));
 }
 
 // Returns whether the address is in an arena of glibc's malloc. All arenas except the first are at the start of heaps,
@@ -47,6 +53,7 @@ void FindUnseenWaits(const TableFile& table, WaitGraph* state) {
   if (!pid.has_value()) return;
   std::vector<std::pair<pid_t, uint32_t>> threads = ThreadsOf(*pid, !owner.IsOfOurNamespace());
   if (threads.size() < 2) return;
+  const size_t all_threads = threads.size();
   threads.resize(std::min(threads.size(), kMaxThreads));
   const ProcessMemory memory(*pid);
   std::optional<std::vector<ModuleInfo>> modules;
@@ -60,10 +67,9 @@ void FindUnseenWaits(const TableFile& table, WaitGraph* state) {
     const ModuleInfo* caller = ModuleWith(*modules, call->pc);
     if (IsLibrary(caller, {"libgomp", "libomp", "libiomp"})) {
       ++in_openmp;
-    } else if (IsLibrary(caller, {"libc.so", "libc-2"})) {
-      const bool is_libcs = IsLibrary(ModuleWith(*modules, call->arguments[0]), {"libc.so", "libc-2"});
-      in_malloc += IsOfArena(call->arguments[0]) ? 1 : 0;
-      in_libc += is_libcs ? 1 : 0;
+    } else if (IsLibc(caller)) {
+      in_malloc += IsFileOfGlibc(caller->path) && IsOfArena(call->arguments[0]) ? 1 : 0;
+      in_libc += IsLibc(ModuleWith(*modules, call->arguments[0])) ? 1 : 0;
     }
   }
   const auto add = [state](size_t count, std::string_view where) {
@@ -74,6 +80,10 @@ void FindUnseenWaits(const TableFile& table, WaitGraph* state) {
   add(in_openmp, "OpenMP");
   add(in_malloc, "malloc");
   add(in_libc, "libc's own locks (malloc, stdio)");
+  if (!state->unseen.empty() && all_threads > kMaxThreads) {
+    state->unseen += " (of the " + std::to_string(kMaxThreads) + " threads that were looked at; " +
+                     std::to_string(all_threads) + " run)";
+  }
 }
 
 }  // namespace holdfast
