@@ -153,7 +153,7 @@ class Known {
       if (live == live_.end())
         age_ns_ = std::max(age_ns_, WrappedDifference(of.newest->steady_nanos, of.lives->steady_nanos));
       for (const record::ThreadTime& one : of.lives->profile->records().thread_times->thread) {
-        if (one.tid != 0 && live != live_.end()) continue;
+        if (one.tid != 0 && live != live_.end() && MayLive(*live->second, static_cast<uint32_t>(one.tid))) continue;
         add(one.name, one.tid, one.threads, one.lived_ns, one.cpu_ns, one.runnable_ns);
       }
     }
@@ -170,6 +170,11 @@ class Known {
     if (all <= static_cast<int64_t>(listed)) return;
     unlisted_ += static_cast<uint64_t>(all) - listed;
     has_unlisted_.insert(of.newest->process);
+  }
+
+  // Whether the list of live threads has this one, or leaves threads out.
+  static bool MayLive(const ThreadTimes& live, uint32_t tid) {
+    return std::ranges::any_of(live.threads, [tid](const ThreadTime& one) { return one.id == tid || one.id == 0; });
   }
 
   void AddWaits(const OfProcess& of) {

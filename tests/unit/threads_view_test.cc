@@ -1,6 +1,7 @@
 // `holdfast threads` without wall profiles: each wait counts once, and nothing is invented where no file says it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "fmt/format.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/show/thread_table.h"
+#include "report/show/threads_without_looks.h"
 #include "tests/unit/view_fixture.h"
 
 namespace holdfast::testing {
@@ -40,7 +42,7 @@ class ThreadsView : public ::testing::Test {
     p.AddComment("kind: " + kind);
     p.AddComment("process: " + process);
     p = WithRecords(p);
-    p.mutable_process()->pid = kPid;
+    p.mutable_process()->pid = pid_;
     p.mutable_process()->profiled = {"block", "threads"};
     if (!threads.empty()) p.mutable_records()->thread_times = record::ThreadTimes{.thread = threads};
     return folder_.Write(fmt::format("app.{}.0001.{}.pb.gz", process, kind), EncodePprof(p));
@@ -59,6 +61,7 @@ class ThreadsView : public ::testing::Test {
     return count;
   }
   Folder folder_;
+  uint32_t pid_ = kPid;
 };
 
 TEST_F(ThreadsView, AWaitWithItsHolderCountsOnce) {
@@ -88,6 +91,25 @@ TEST_F(ThreadsView, WithoutAListNoThreadIsInvented) {
   EXPECT_EQ(Count(json, "\"thread\":"), 1u) << json;
   // The waits are not those of the program's name: nobody knows which names its threads had.
   EXPECT_THAT(Threads({}), HasSubstr("begin with work()"));
+}
+
+// The files of a live process list threads that have ended since.
+TEST_F(ThreadsView, OfALiveProcessEndedThreadsRemain) {
+  const auto self = static_cast<uint32_t>(getpid());
+  pid_ = self;
+  Write(StackProfile({{"work;load", 1}}), "1", "threads",
+        {{.name = "app", .tid = self, .threads = 1, .lived_ns = 5},
+         {.name = "ended", .tid = 2'000'000'000, .threads = 1, .lived_ns = 7'000'000'000, .cpu_ns = 3'000'000'000}});
+  const auto set = ReadProfileSet({folder_.path()}, {});
+  ASSERT_TRUE(set.ok());
+  ThreadsOptions options;
+  options.files = {fmt::format("{}", self)};
+  const Result r = Catch([&](auto& out, auto& err) {
+    return ShowThreadsWithoutLooks(*set, *StyleFor("json", "never"), options, out, err);
+  });
+  EXPECT_EQ(Count(r.out, "\"thread\":"), 2u) << r.out;  // this process's only thread is not there twice
+  EXPECT_THAT(r.out, HasSubstr("\"thread\": \"ended\""));
+  EXPECT_THAT(r.out, HasSubstr("\"cpu_ns\": 3000000000"));
 }
 
 TEST_F(ThreadsView, ThatNobodyWaitedNeedsProof) {
