@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "report/base/base_name.h"
 #include "report/base/holdfast_library.h"
+#include "report/base/libc_names.h"
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/dynamic_names.h"
 #include "report/names/elf/own_mappings.h"
@@ -47,9 +48,7 @@ std::string DescribeUnseen(const std::string& path) {
 std::string DescribeLibrary(const std::string& path, int fd) {
   const std::string_view name = BaseName(path);
   if (IsHoldfastLibrary(path)) return "";
-  for (const std::string_view own : {"libc.so", "libc-", "ld-"}) {
-    if (name.starts_with(own)) return "";
-  }
+  if (IsFileOfGlibc(path) || IsFileOfMusl(path) || name.starts_with("ld-")) return "";
   const std::string file = fmt::format("/proc/self/fd/{}", fd);
   if (!MayHavePrivateAllocator(file)) return "";
   const absl::StatusOr<DynamicNames> names = ReadDynamicNames(file);

@@ -65,8 +65,7 @@ const std::map<std::string, std::vector<std::string>>& WaitingFunctions() {
 
 bool IsGlibc(const std::string& path) {
   const std::string_view name = BaseName(path);
-  return name.starts_with("libc.so.") || name.starts_with("ld-linux") || name.starts_with("libc-2") ||
-         name.starts_with("ld-2");
+  return IsFileOfGlibc(path) || name.starts_with("ld-linux") || name.starts_with("ld-2.");
 }
 
 bool IsLibc(const std::string& path) { return IsGlibc(path) || IsFileOfMusl(path); }

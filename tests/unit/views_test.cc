@@ -220,6 +220,9 @@ TEST_F(Views, PackagesOfNames) {
   EXPECT_EQ(PackageOf("github.com/a/b.(*T).Run", "/usr/bin/x", ""), "github.com/a/b");
   EXPECT_EQ(PackageOf("", "", ""), "?");
   EXPECT_TRUE(IsSystemFrame("malloc", "/lib/x86_64-linux-gnu/libc.so.6"));
+  EXPECT_TRUE(IsSystemFrame("malloc", "/lib64/libc-2.17.so"));
+  EXPECT_TRUE(IsSystemFrame("malloc", "/lib/ld-musl-x86_64.so.1"));
+  EXPECT_FALSE(IsSystemFrame("mail_open", "/usr/lib/libc-client.so.2007e"));
   EXPECT_TRUE(IsSystemFrame("void std::sort<int*>(int*, int*)", "/usr/bin/x"));
   EXPECT_FALSE(IsSystemFrame("app::stdlib::f()", "/usr/bin/x"));
   EXPECT_FALSE(IsSystemFrame("main", "/usr/lib/libcurl.so.4"));

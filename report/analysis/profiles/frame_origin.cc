@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "report/base/base_name.h"
+#include "report/base/libc_names.h"
 
 namespace holdfast {
 namespace {
@@ -110,9 +111,10 @@ bool IsRustsOwn(std::string_view name) {
 }
 
 bool IsSystemFrame(std::string_view function, std::string_view object) {
-  constexpr std::array<std::string_view, 14> kObjects = {
-      "libc.so", "libc-", "ld-linux", "libpthread", "libm.so", "libgcc_s",   "libstdc++",
-      "[vdso]",  "libdl", "librt.so", "libc++",     "ld-2.",   "libmvec.so", "ld-musl"};
+  constexpr std::array<std::string_view, 11> kObjects = {"ld-linux",  "libpthread", "libm.so",   "libgcc_s",
+                                                         "libstdc++", "[vdso]",     "libdl",     "librt.so",
+                                                         "libc++",    "ld-2.",      "libmvec.so"};
+  if (IsFileOfGlibc(object) || IsFileOfMusl(object)) return true;
   const std::string_view base = BaseName(object);
   if (std::any_of(kObjects.begin(), kObjects.end(), [&](std::string_view name) { return base.starts_with(name); })) {
     return true;

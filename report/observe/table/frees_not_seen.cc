@@ -1,10 +1,9 @@
 #include "report/observe/table/frees_not_seen.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
-#include "report/base/base_name.h"
+#include "report/base/libc_names.h"
 
 namespace holdfast {
 namespace {
@@ -18,10 +17,7 @@ const ModuleInfo* ModuleOfFrame(const TableSnapshot& snapshot, TaggedPc frame) {
   return nullptr;
 }
 
-bool IsLibc(const ModuleInfo& module) {
-  const std::string_view name = BaseName(module.path);
-  return name.starts_with("libc.so") || name.starts_with("libc-");
-}
+bool IsLibc(const ModuleInfo& module) { return IsFileOfGlibc(module.path) || IsFileOfMusl(module.path); }
 
 // Returns the module that allocated, directly or through libc; null: unknown.
 const ModuleInfo* AllocatorOf(const TableSnapshot& snapshot, const StackInfo& stack) {
