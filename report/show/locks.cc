@@ -139,6 +139,8 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
   WaitTotals totals;
   for (const OneProfile& one : profiles) totals.Add(one.totals);
   const bool goes_on = totals.waiting > 0;
+  const auto with_locks =
+      std::count_if(profiles.begin(), profiles.end(), [](const OneProfile& one) { return !one.list.locks.empty(); });
   // The columns that answer the question come first and are always shown; the others are shown if there is room.
   table.columns = {{"kind", "kind", Column::kLeft, 0, 1, 100},
                    {"contentions", "waits", Column::kRight, 0, 2},
@@ -158,7 +160,7 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
                    {"top_holder", "top holder", Column::kLeft, 0, 2, 0, true},
                    {"top_waiter", "top waiter", Column::kLeft, 0, 2, 0, true},
                    {"name", "lock", Column::kLeft, 0, 2, 0, true},
-                   {"program", profiles.size() > 1 ? "program" : "", Column::kLeft, 0, 2, 140},
+                   {"program", with_locks > 1 ? "program" : "", Column::kLeft, 0, 2, 140},
                    {"alone_ns", "", Column::kRight, 0, 2},
                    {"locks", "", Column::kRight, 0, 2},
                    {"hottest_ns", "", Column::kRight, 0, 2},
@@ -189,7 +191,8 @@ TextTable LockTable(const std::vector<OneProfile>& profiles, size_t count) {
     return a.second->rank != b.second->rank ? a.second->rank < b.second->rank
                                             : a.second->all_delay_ns() > b.second->all_delay_ns();
   });
-  if (locks.empty() || locks[0].second->rank != WaitRank::kLock) {
+  const bool may_have_others = locks.empty() && unlisted_samples > 0;
+  if (!may_have_others && (locks.empty() || locks[0].second->rank != WaitRank::kLock)) {
     table.header.push_back(fmt::format("note     no thread waited for a lock{}",
                                        locks.empty() ? "" : ": these waits are for things that nobody holds"));
   }
@@ -450,10 +453,11 @@ int RunLocks(const LocksOptions& options, std::ostream& out, std::ostream& err) 
       if (const Profile* wall = of_kind(group.process, "wall"); wall != nullptr) AddHolderStates(*wall, &one.list);
     }
     if (!options.each) one.list = GroupByClass(*file->profile, std::move(one.list), one.plumbing.get());
-    if (!added) {
-      *other = std::move(one);
-    } else if (!one.list.locks.empty()) {
+    // A process without locks still has losses and totals.
+    if (added) {
       profiles.push_back(std::move(one));
+    } else {
+      *other = std::move(one);
     }
   }
   const std::string unseen = UnseenWaitsIn(*set);

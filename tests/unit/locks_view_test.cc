@@ -129,6 +129,23 @@ TEST_F(LocksView, LocksWithoutRoomAreReported) {
   EXPECT_NE(locks().find("\"unlisted_samples\": 407"), std::string::npos) << locks();
 }
 
+TEST_F(LocksView, LossesOfAProcessWithoutListedLocksAreReported) {
+  Profile p = LockProfile();
+  std::erase_if(p.comments, [&p](auto comment) { return p.strings[comment].starts_with("lock "); });
+  p.AddComment("lost lock-table-full: 407");
+  LocksOptions options;
+  options.files = {Write("app.1.0001.mutex.pb.gz", "one", 1, std::move(p))};
+  options.color = "never";
+  const auto locks = [&] { return Catch([&](auto& out, auto& err) { return RunLocks(options, out, err); }).out; };
+  const std::string alone = locks();
+  EXPECT_NE(alone.find("lost     407 samples of locks that holdfast locks does not list"), std::string::npos) << alone;
+  EXPECT_EQ(alone.find("no thread waited for a lock"), std::string::npos) << alone;
+  options.files.push_back(Write("other.2.0001.mutex.pb.gz", "two", 1, LockProfile()));
+  const std::string both = locks();
+  EXPECT_NE(both.find(": 407 samples of locks that holdfast locks does not list"), std::string::npos) << both;
+  EXPECT_NE(both.find("rows_mutex_of_the_table"), std::string::npos) << both;
+}
+
 TEST_F(LocksView, AHolderIsFoundByTheFunctionThatItsUnlockIsInlinedInto) {
   Profile p = LockProfile();
   p.functions.push_back({.name = p.strings.Intern("app::Flush()")});
