@@ -350,6 +350,33 @@ TEST_F(ThreadLooksTest, AnIdThatIsUsedAgainIsAnotherThread) {
   EXPECT_NEAR(second.lived_ns, static_cast<double>(now_ns_ - again_ns), 10e6);
 }
 
+TEST_F(ThreadLooksTest, AThreadInAnotherNamespaceWaitsForItsId) {
+  LookedAtProcess process = Process();
+  process.other_namespace = true;
+  looks_.emplace(std::move(process));
+  Write(FileOf(kPid, "status"), "Name:\tmain\nNSpid:\t5000000\t1\nThreads:\t2\n");
+  Begin(kPid + 1, "one");
+  Set(kPid + 1, 1'000'000, 0, 1, InCall(SYS_nanosleep));
+  Look();
+  // Its status cannot be read. An id of 0 would be a sum of ended threads, kPid + 1 possibly another thread.
+  ASSERT_EQ(Times().threads.size(), 1u);
+  EXPECT_EQ(Times().threads[0].id, 1u);
+  Write(FileOf(kPid + 1, "status"),
+        fmt::format("Name:\tone\nGroups:\t{}\nNSpid:\t5000001\t7\n", std::string(5000, '1')));
+  Look();
+  const ThreadTimes& times = Times();
+  ASSERT_EQ(times.threads.size(), 2u);
+  EXPECT_EQ(times.threads[0].id + times.threads[1].id, 8u);
+  EXPECT_EQ(Of(SumOf(times, "one"), ThreadDoes::kCpu), 1e6);
+}
+
+TEST(ThreadStatus, AnInnerIdIsTheLastOne) {
+  EXPECT_EQ(InnerIdOf("Name:\tx\nNSpid:\t4242\t17\t1\nThreads:\t1\n"), 1u);
+  EXPECT_EQ(InnerIdOf("Name:\tx\nNSpid:\t4242\n"), 4242u);
+  EXPECT_EQ(InnerIdOf(""), 0u);
+  EXPECT_EQ(InnerIdOf("Name:\tx\nPid:\t4242\n"), 0u);
+}
+
 // A process with more threads than we may keep files open for.
 TEST_F(ThreadLooksTest, WithoutOpenFilesAnIdThatIsUsedAgainIsKnownByItsTimes) {
   MakeLooks();

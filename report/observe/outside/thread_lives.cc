@@ -55,7 +55,8 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
       // The start is read last: if it can be read, the thread had not ended before the other two.
       name = read_(pid, thread, "comm");
       used = CpuAndWaitOf(read_(pid, thread, "schedstat"));
-      began = BeganOf(read_(pid, thread, "stat"));
+      // Without its id, a thread would look like a sum of ended ones.
+      if (id != 0) began = BeganOf(read_(pid, thread, "stat"));
     }
     // CPU times only grow. If the known one is greater, the file could not be read.
     const bool is_same = before != alive_.end() && began.has_value() && IsSameStart(*began, before->second.began_ns);

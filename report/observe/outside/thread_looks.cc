@@ -358,15 +358,13 @@ class ThreadLooks::Looker {
       if (thread.is_gone || !alive.contains(id)) End(&thread, now_ns);
     }
     absl::erase_if(threads_, [&](const auto& entry) { return entry.second.is_gone || !alive.contains(entry.first); });
-    absl::flat_hash_map<pid_t, uint32_t> inner;
-    if (process_.other_namespace && !added.empty()) {
-      for (const auto& [id, as_process_sees] : ThreadsOf(pid_, true)) inner.emplace(id, as_process_sees);
-    }
     static const int most_descriptors = MostDescriptors();
     for (const pid_t id : added) {
       Thread thread;
       thread.id = id;
-      thread.time.id = process_.other_namespace ? inner[id] : static_cast<uint32_t>(id);
+      thread.time.id = process_.other_namespace ? InnerIdOf(ReadWhole(FileDescriptor(OpenOfTask(id, "status"))))
+                                                : static_cast<uint32_t>(id);
+      if (thread.time.id == 0) continue;  // cannot be read now: the next look lists it again
       if (descriptors + 2 <= most_descriptors) {
         thread.schedstat = CountedFile(OpenOfTask(id, "schedstat"));
         thread.syscall = CountedFile(OpenOfTask(id, "syscall"));

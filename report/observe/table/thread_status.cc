@@ -179,15 +179,18 @@ std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespac
     return std::pair(a.first < pid, a.first) < std::pair(b.first < pid, b.first);
   });
   if (!other_namespace) return threads;
-  for (auto& [thread, inner] : threads) {
-    const std::string status = ReadOfThread(pid, thread, "status");
-    for (absl::string_view line : absl::StrSplit(status, '\n')) {
-      if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
-      const std::vector<absl::string_view> ids = absl::StrSplit(line, '\t', absl::SkipEmpty());
-      if (!ids.empty()) inner = absl::SimpleAtoi(ids.back(), &inner) ? inner : 0;
-    }
-  }
+  for (auto& [thread, inner] : threads) inner = InnerIdOf(ReadOfThread(pid, thread, "status"));
   return threads;
+}
+
+uint32_t InnerIdOf(std::string_view status) {
+  for (absl::string_view line : absl::StrSplit(absl::string_view(status.data(), status.size()), '\n')) {
+    if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
+    const std::vector<absl::string_view> ids = absl::StrSplit(line, '\t', absl::SkipEmpty());
+    uint32_t inner = 0;
+    return !ids.empty() && absl::SimpleAtoi(ids.back(), &inner) ? inner : 0;
+  }
+  return 0;
 }
 
 std::string SystemCallName(int64_t number) {

@@ -17,8 +17,11 @@
 
 namespace holdfast {
 
-// Returns the live threads of a process, oldest first: their ids as we see them and as the process sees them.
+// Returns the live threads of a process, oldest first: their ids as we see them and as the process sees them. 0: that id
+// cannot be read, because the thread has just ended or we lack descriptors.
 std::vector<std::pair<pid_t, uint32_t>> ThreadsOf(pid_t pid, bool other_namespace);
+// The id of a thread as its process sees it, from the text of the thread's file status; 0: the text has none.
+uint32_t InnerIdOf(std::string_view status);
 
 // Reads a file of a thread, such as "comm", without the last newline; "" if it cannot be read.
 std::string ReadOfThread(pid_t pid, pid_t thread, const char* name);
