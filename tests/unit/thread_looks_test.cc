@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -617,6 +618,30 @@ TEST(ThreadLives, CpuTimesDoNotShrinkIfOneFileCannotBeRead) {
     EXPECT_EQ(lives.times()->names[lives.times()->threads[0].name], "worker") << name;
     EXPECT_EQ(lives.times()->threads[0].ns[static_cast<int>(ThreadDoes::kCpu)], 5e9) << name;
   }
+}
+
+// An exporter of many processes.
+TEST_F(ThreadLooksTest, WithoutDescriptorsAProcessHasNotEnded) {
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);
+  close(next);
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  LookedAtProcess process = LookedAtProcess::Of(getpid(), false);
+  EXPECT_FALSE(process.tasks.valid());
+  process.now_ns = [this] { return now_ns_; };
+  now_ns_ = NowNs();
+  looks_.emplace(std::move(process));
+  Look();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_LT(looks_->next_ns(), now_ns_ + 2 * kSecond);
+  Look();
+  const ThreadTimes& times = Times();
+  ASSERT_EQ(times.threads.size(), 1u);
+  EXPECT_EQ(times.threads[0].id, static_cast<uint32_t>(getpid()));
+  EXPECT_EQ(times.unknown, "");
 }
 
 TEST(WrittenThreads, BeyondManyNamesTheRestHasOne) {

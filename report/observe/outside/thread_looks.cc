@@ -145,6 +145,10 @@ class ThreadLooks::Looker {
     const int64_t now_ns = process_.now_ns();
     if ((now_ns < next_ns_ && !now_or_never) || ended_process_) return;
     const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
+    if (!process_.tasks.valid() && !OpenAgain()) {
+      next_ns_ = now_ns + kSecond;
+      return;
+    }
     if (looks_++ == 0) first_look_ns_ = now_ns;
     table_ = &table;
     waits_.reset();
@@ -341,6 +345,15 @@ class ThreadLooks::Looker {
   }
 
   // ---- The threads ----
+
+  // Returns false if we lack descriptors, as before.
+  bool OpenAgain() {
+    LookedAtProcess again = LookedAtProcess::Of(pid_, process_.other_namespace, process_.of_user);
+    if (!again.tasks.valid() && LacksDescriptors()) return false;
+    process_.tasks = std::move(again.tasks);
+    if (process_.memory.has_value()) process_.memory.emplace(pid_);
+    return true;
+  }
 
   void List(int64_t now_ns) {
     absl::flat_hash_set<pid_t> alive;
@@ -923,12 +936,15 @@ LookedAtProcess LookedAtProcess::Of(pid_t pid, bool other_namespace, std::option
   // As clock_getcpuclockid gives it, which asks the kernel once more.
   constexpr clockid_t kOfProcess = 2;
   const clockid_t clock = ~pid * 8 | kOfProcess;
-  return {
-      .pid = pid,
-      .other_namespace = other_namespace,
-      .tasks = FileDescriptor(open(absl::StrCat("/proc/", pid, "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-      .memory = of_user.has_value() ? std::nullopt : std::optional<ProcessMemory>(std::in_place, pid),
-      .of_user = of_user,
+  // The folder is opened last: if that fails for lack of descriptors, both are opened again at a later look.
+  std::optional<ProcessMemory> memory;
+  if (!of_user.has_value()) memory.emplace(pid);
+  FileDescriptor tasks(open(absl::StrCat("/proc/", pid, "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return {.pid = pid,
+          .other_namespace = other_namespace,
+          .tasks = std::move(tasks),
+          .memory = std::move(memory),
+          .of_user = of_user,
       .now_ns = [] { return NowNs(); },
       .cpu_ns = [clock]() -> std::optional<int64_t> {
         timespec all;
