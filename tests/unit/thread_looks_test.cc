@@ -620,6 +620,31 @@ TEST(ThreadLives, CpuTimesDoNotShrinkIfOneFileCannotBeRead) {
   }
 }
 
+// A server with a mutex in each connection.
+TEST_F(ThreadLooksTest, StatesAreBoundedAndNoTimeIsLost) {
+  constexpr int kThreads = 60, kLooks = 1200;
+  MakeLooks();
+  for (int j = 0; j < kThreads; ++j) {
+    Begin(kPid + 1 + j, "waits");
+    Set(kPid + 1 + j, 1000, 0, 1, InCall(SYS_futex));
+  }
+  for (int i = 0; i < kLooks; ++i) {
+    LookAt([&] {
+      for (int j = 0; j < kThreads; ++j) {
+        Write(FileOf(kPid + 1 + j, "schedstat"), fmt::format("{} 0 {}\n", 1000 + i, 1 + i));
+        Waits(static_cast<uint32_t>(j), static_cast<uint32_t>(kPid + 1 + j), WaitKind::kMutex,
+              kLock + 4096 + 64 * (static_cast<uint64_t>(i) * kThreads + static_cast<uint64_t>(j)));
+      }
+    });
+  }
+  const ThreadTimes& times = Times();
+  EXPECT_GT(times.rows.size(), 60'000u);
+  EXPECT_LT(times.rows.size(), 66'000u);
+  const ThreadTime sum = SumOf(times, "waits");
+  EXPECT_NEAR(Of(sum, ThreadDoes::kLock), sum.lived_ns - kThreads * (1000 + kLooks), kThreads * 80e6);
+  EXPECT_NEAR(RowsOf(times, "waits"), sum.lived_ns, 1e4);
+}
+
 // An exporter of many processes.
 TEST_F(ThreadLooksTest, WithoutDescriptorsAProcessHasNotEnded) {
   rlimit limit;

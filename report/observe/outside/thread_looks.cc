@@ -49,6 +49,7 @@ constexpr uint32_t kFewLooks = 20;
 constexpr size_t kMaxRemembered = 8;           // walks of one thread
 constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
 constexpr size_t kMaxStacks = 1 << 14;         // further ones have no stack
+constexpr size_t kMaxStates = 1 << 16;         // further ones have no lock, and no stack of the table
 constexpr int kMaxDescriptors = 8192;          // of all processes
 constexpr size_t kMaxEnded = 512;              // threads that are kept apart after their end
 constexpr size_t kMaxWholeNames = 4096;        // further names lose their numbers
@@ -324,7 +325,12 @@ class ThreadLooks::Looker {
     }
   };
 
-  uint32_t StateIndex(const State& state) {
+  // A server may have a mutex in each connection.
+  uint32_t StateIndex(State state) {
+    if (states_.size() >= kMaxStates && !state_index_.contains(state.Key())) {
+      state.lock = state.row = 0;
+      state.holder = {};
+    }
     const auto [place, added] = state_index_.emplace(state.Key(), static_cast<uint32_t>(states_.size()));
     if (added) states_.push_back(state);
     return place->second;
@@ -945,12 +951,12 @@ LookedAtProcess LookedAtProcess::Of(pid_t pid, bool other_namespace, std::option
           .tasks = std::move(tasks),
           .memory = std::move(memory),
           .of_user = of_user,
-      .now_ns = [] { return NowNs(); },
-      .cpu_ns = [clock]() -> std::optional<int64_t> {
-        timespec all;
-        if (clock_gettime(clock, &all) != 0) return std::nullopt;
-        return all.tv_sec * kSecond + all.tv_nsec;
-      }};
+          .now_ns = [] { return NowNs(); },
+          .cpu_ns = [clock]() -> std::optional<int64_t> {
+            timespec all;
+            if (clock_gettime(clock, &all) != 0) return std::nullopt;
+            return all.tv_sec * kSecond + all.tv_nsec;
+          }};
 }
 
 ThreadLooks::ThreadLooks(LookedAtProcess process) : looker_(std::make_unique<Looker>(std::move(process))) {}
