@@ -33,7 +33,7 @@ bool IsLibrary(const ModuleInfo* module, std::initializer_list<std::string_view>
   return std::any_of(names.begin(), names.end(), [name](std::string_view known) { return name.starts_with(known); });
 }
 
-bool IsLibc(const ModuleInfo* module) {
+bool InLibc(const ModuleInfo* module) {
   return module != nullptr && (IsFileOfGlibc(module->path) || IsFileOfMusl(module->path));
 }
 
@@ -67,9 +67,9 @@ void FindUnseenWaits(const TableFile& table, WaitGraph* state) {
     const ModuleInfo* caller = ModuleWith(*modules, call->pc);
     if (IsLibrary(caller, {"libgomp", "libomp", "libiomp"})) {
       ++in_openmp;
-    } else if (IsLibc(caller)) {
+    } else if (InLibc(caller)) {
       in_malloc += IsFileOfGlibc(caller->path) && IsOfArena(call->arguments[0]) ? 1 : 0;
-      in_libc += IsLibc(ModuleWith(*modules, call->arguments[0])) ? 1 : 0;
+      in_libc += InLibc(ModuleWith(*modules, call->arguments[0])) ? 1 : 0;
     }
   }
   const auto add = [state](size_t count, std::string_view where) {
