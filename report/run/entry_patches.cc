@@ -185,14 +185,18 @@ absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t add
   return patches;
 }
 
-absl::Status WriteEntryPatches(pid_t pid, const std::vector<EntryPatch>& patches, bool undo, int64_t end_us,
-                               PatchStops* stops) {
+absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<EntryPatch>& patches, bool undo,
+                               int64_t end_us, PatchStops* stops) {
 #if defined(__x86_64__)
   for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 20'000L)) {
     {
       StoppedProcess process(pid);
       const int64_t begun_us = PatcherNowUs();
       if (const absl::Status status = process.Stop(stops); !status.ok()) return status;
+      // After an exec, the same code may be at the same addresses, but the library is not.
+      const absl::StatusOr<std::vector<EntryPatch>> list =
+          ReadEntryPatches(pid, address, static_cast<uint32_t>(patches.size()));
+      if (!list.ok() || *list != patches) return absl::NotFoundError("it has executed another program meanwhile");
       const absl::StatusOr<bool> is_outside = process.IsOutside(patches, stops);
       if (!is_outside.ok()) return is_outside.status();
       const absl::Status status = *is_outside ? process.Write(patches, undo) : absl::OkStatus();
@@ -203,7 +207,7 @@ absl::Status WriteEntryPatches(pid_t pid, const std::vector<EntryPatch>& patches
     PauseUs(pause_us);
   }
 #else
-  (void)pid, (void)patches, (void)undo, (void)end_us, (void)stops;
+  (void)pid, (void)address, (void)patches, (void)undo, (void)end_us, (void)stops;
   return absl::UnimplementedError("only possible on x86-64");
 #endif
 }

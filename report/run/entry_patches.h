@@ -30,9 +30,10 @@ struct PatchStops {
   int64_t stopped_us = 0;   // all threads, the last time
   pid_t unstoppable = 0;    // the kernel lets go of this thread only when this process ends; 0: none
 };
-// Aborted: see `unstoppable`. `stops` also counts if it fails.
-absl::Status WriteEntryPatches(pid_t pid, const std::vector<EntryPatch>& patches, bool undo, int64_t end_us,
-                               PatchStops* stops);
+// `patches`: as read at `address`. Nothing is written if they are not there any more. Aborted: see `unstoppable`. `stops` also
+// counts if it fails.
+absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<EntryPatch>& patches, bool undo,
+                               int64_t end_us, PatchStops* stops);
 
 }  // namespace holdfast
 

@@ -154,8 +154,8 @@ class Caller {
         ReadEntryPatches(pid_, outcome_.answer.patches, outcome_.answer.patch_count);
     if (!patches.ok()) return patches.status();
     PatchStops stops;
-    const absl::Status status =
-        WriteEntryPatches(pid_, *patches, call_.action == AttachAction::kDetach, end_us_, &stops);
+    const absl::Status status = WriteEntryPatches(pid_, outcome_.answer.patches, *patches,
+                                                  call_.action == AttachAction::kDetach, end_us_, &stops);
     outcome_.stops += stops.stops;
     outcome_.lost_calls += stops.lost_calls;
     outcome_.all_stopped_us = stops.stopped_us;
@@ -196,7 +196,8 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
   CallOutcome begun;
   bool has_begun = false;
   const auto fail = [&](const absl::Status& status) -> absl::Status {
-    if (!has_begun || call.action != AttachAction::kAttach) return status;
+    // What was begun is gone if the process has ended or executed another program.
+    if (!has_begun || call.action != AttachAction::kAttach || absl::IsNotFound(status)) return status;
     LibraryCall undo = call;
     undo.action = AttachAction::kDetach;
     if (CallAlone(pid, undo, patience_ms).ok()) return status;

@@ -33,6 +33,7 @@ struct EntryPatch {
   uint8_t count;  // bytes that change; all in one page
   uint8_t moved;  // bytes of the instructions that run elsewhere from then on: no thread may be between two of them
   uint8_t was[5], now[5];
+  bool operator==(const EntryPatch&) const = default;
 };
 inline constexpr uint32_t kMaxEntryPatches = 1024;
 

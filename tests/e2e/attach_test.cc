@@ -151,6 +151,28 @@ TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
   EXPECT_EQ(sums.at("inuse_objects"), 10);
 }
 
+// The allocator in the executable is at the same addresses in both programs, and the library's code is not.
+TEST_F(Attach, ChangesNothingInAProgramThatWasExecutedMeanwhile) {
+  if (access(ProgramPath("stopped_rarely").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"stopped_rarely", "vfork"}));
+  ASSERT_TRUE(running.WaitForOutput("ready vfork\n"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Line(running, 1);  // a thread cannot be stopped from now on
+  Running tool({.argv = {Tool(), "attach", Pid(running), "-o", out(), "--tables", tables()}});
+  const auto has_begun = [&] {
+    return ReadFile("/proc/" + Pid(running) + "/maps").find("libholdfast") != std::string::npos;
+  };
+  EXPECT_TRUE(Eventually(has_begun));
+  usleep(100'000);  // it is about to change the code
+  running.Signal(SIGUSR1);
+  ASSERT_TRUE(running.WaitForOutput("ready again\n"));
+  const RunResult attached = tool.Wait();
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  Line(running, 1);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 class AttachUnderLoad : public Attach, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
