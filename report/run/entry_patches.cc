@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -53,9 +54,11 @@ class StoppedProcess {
     for (const auto& [thread, signal] : stopped_) ptrace(PTRACE_DETACH, thread, nullptr, signal);
   }
 
-  // Threads that start meanwhile are stopped as well: those that are stopped start no more.
+  // Threads that start meanwhile are stopped as well: those that are stopped start no more. A thread that has ended may have
+  // started one that was not listed yet, so a thread that was not met before makes another look necessary.
   absl::Status Stop(PatchStops* stops) {
     const int64_t end_us = PatcherNowUs() + kStopWithinUs;
+    std::set<pid_t> ended;
     for (bool found = true; found;) {
       found = false;
       std::vector<pid_t> seized;
@@ -64,7 +67,10 @@ class StoppedProcess {
         if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
           const int error = errno;
           const char state = RunStateOf(thread);
-          if (error == ESRCH || state == 'Z' || state == 'X' || state == '\0') continue;  // has ended
+          if (error == ESRCH || state == 'Z' || state == 'X' || state == '?') {  // has ended
+            if (ended.insert(thread).second) found = true;
+            continue;
+          }
           return absl::UnavailableError(fmt::format("thread {} cannot be traced: {}", thread, strerror(error)));
         }
         ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);

@@ -173,6 +173,22 @@ TEST_F(Attach, ChangesNothingInAProgramThatWasExecutedMeanwhile) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+TEST_F(Attach, ToAProgramWhoseThreadsBeginOthersAndEnd) {
+  if (access(ProgramPath("stopped_rarely").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"stopped_rarely", "short"}));
+  ASSERT_TRUE(running.WaitForOutput("ready short\n"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  for (int i = 1; i <= 5; ++i) {
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+    Line(running, i);
+  }
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 class AttachUnderLoad : public Attach, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
