@@ -74,8 +74,11 @@ std::string WhyResult(AttachResult result) {
 std::string StopText(const CallOutcome& outcome) {
   std::string text = fmt::format("{} thread{} stopped{} for {}", outcome.stops, outcome.stops == 1 ? " was" : "s were",
                                  outcome.stops == 1 ? "" : ", the last", FormatTimeNs(outcome.stopped_us * 1000));
-  if (outcome.all_stopped_us != 0)
-    text += fmt::format("; all at once for {}", FormatTimeNs(outcome.all_stopped_us * 1000));
+  if (outcome.all_stops != 0) {
+    text +=
+        fmt::format("; all {} threads at once for {}", outcome.threads, FormatTimeNs(outcome.all_stopped_us * 1000));
+    if (outcome.all_stops != 1) text += fmt::format(" in {} stops", outcome.all_stops);
+  }
   if (outcome.lost_calls != 0)
     text += fmt::format("; {} system call{} returned EINTR", outcome.lost_calls, outcome.lost_calls == 1 ? "" : "s");
   return text;

@@ -24,7 +24,10 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kStopWithinUs = 200'000;
+// A thread that has not stopped by then waits for a processor, or is in a call that no stop interrupts.
+constexpr int64_t kStopWithinUs = 200'000, kInterruptedWithinUs = 20'000;
+// In this time before the end, a thread that seems to be in such a call is stopped nevertheless: it may be a new call each time.
+constexpr int64_t kLastTriesUs = 3'000'000;
 
 int64_t PatcherNowUs() {
   timespec now{};
@@ -44,6 +47,30 @@ bool ReadOfTraced(pid_t pid, uint64_t address, void* to, size_t bytes) {
 
 #if defined(__x86_64__)
 
+// A thread that cannot be stopped now: it waits for a disk, or for the child of vfork. 0: there is none.
+pid_t Uninterruptible(pid_t pid) {
+  for (const auto& [thread, name] : ThreadsOf(pid, false)) {
+    if (RunStateOf(thread) == 'D') return thread;
+  }
+  return 0;
+}
+
+// Counts the time from now until the end of this object, when all threads continue.
+class StopsAreCounted {
+ public:
+  explicit StopsAreCounted(PatchStops* stops) : stops_(stops), begun_us_(PatcherNowUs()) {}
+  StopsAreCounted(const StopsAreCounted&) = delete;
+  StopsAreCounted& operator=(const StopsAreCounted&) = delete;
+  ~StopsAreCounted() {
+    ++stops_->times;
+    stops_->stopped_us += PatcherNowUs() - begun_us_;
+  }
+
+ private:
+  PatchStops* const stops_;
+  const int64_t begun_us_;
+};
+
 // All threads of a process, stopped until the end of this object.
 class StoppedProcess {
  public:
@@ -57,7 +84,7 @@ class StoppedProcess {
   // Threads that start meanwhile are stopped as well: those that are stopped start no more. A thread that has ended may have
   // started one that was not listed yet, so a thread that was not met before makes another look necessary.
   absl::Status Stop(PatchStops* stops) {
-    const int64_t end_us = PatcherNowUs() + kStopWithinUs;
+    const int64_t begun_us = PatcherNowUs();
     std::set<pid_t> ended;
     for (bool found = true; found;) {
       found = false;
@@ -77,7 +104,7 @@ class StoppedProcess {
         seized.push_back(thread);
       }
       for (const pid_t thread : seized) {
-        if (!Await(thread, end_us)) {
+        if (!Await(thread, begun_us)) {
           stops->unstoppable = thread;
           return absl::AbortedError("cannot be stopped now");
         }
@@ -85,7 +112,7 @@ class StoppedProcess {
       }
     }
     if (stopped_.empty()) return absl::NotFoundError("it has ended");
-    stops->stops += static_cast<uint32_t>(stopped_.size());
+    stops->threads = std::max(stops->threads, static_cast<uint32_t>(stopped_.size()));
     return absl::OkStatus();
   }
 
@@ -141,7 +168,7 @@ class StoppedProcess {
  private:
   static constexpr uint64_t kPage = 4096, kMaxStackBytes = 1 << 20;
 
-  bool Await(pid_t thread, int64_t end_us) {
+  bool Await(pid_t thread, int64_t begun_us) {
     while (true) {
       int status = 0;
       const pid_t got = AwaitTraced(thread, &status, WNOHANG);
@@ -152,7 +179,8 @@ class StoppedProcess {
         stopped_[thread] = status >> 16 == kStopEvent ? 0 : WSTOPSIG(status);
         return true;
       }
-      if (PatcherNowUs() > end_us) return false;
+      const int64_t us = PatcherNowUs() - begun_us;
+      if (us > kStopWithinUs || (us > kInterruptedWithinUs && RunStateOf(thread) == 'D')) return false;
       PauseUs(50);
     }
   }
@@ -194,10 +222,11 @@ absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t add
 absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<EntryPatch>& patches, bool undo,
                                int64_t end_us, PatchStops* stops) {
 #if defined(__x86_64__)
-  for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 20'000L)) {
-    {
+  for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 100'000L)) {
+    const pid_t uninterruptible = Uninterruptible(pid);
+    if (uninterruptible == 0 || PatcherNowUs() > end_us - kLastTriesUs) {
+      const StopsAreCounted count(stops);
       StoppedProcess process(pid);
-      const int64_t begun_us = PatcherNowUs();
       if (const absl::Status status = process.Stop(stops); !status.ok()) return status;
       // After an exec, the same code may be at the same addresses, but the library is not.
       const absl::StatusOr<std::vector<EntryPatch>> list =
@@ -205,11 +234,16 @@ absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<En
       if (!list.ok() || *list != patches) return absl::NotFoundError("it has executed another program meanwhile");
       const absl::StatusOr<bool> is_outside = process.IsOutside(patches, stops);
       if (!is_outside.ok()) return is_outside.status();
-      const absl::Status status = *is_outside ? process.Write(patches, undo) : absl::OkStatus();
-      stops->stopped_us = PatcherNowUs() - begun_us;
-      if (*is_outside) return status;
+      if (*is_outside) return process.Write(patches, undo);
     }
-    if (PatcherNowUs() > end_us) return absl::UnavailableError("a thread was within an entry each time it was stopped");
+    if (PatcherNowUs() > end_us) {
+      return absl::UnavailableError(
+          uninterruptible != 0
+              ? fmt::format(
+                    "thread {} is in a call that cannot be interrupted: it waits for a disk, or a child of vfork",
+                    uninterruptible)
+              : "a thread was within an entry each time it was stopped");
+    }
     PauseUs(pause_us);
   }
 #else

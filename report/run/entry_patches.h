@@ -25,9 +25,10 @@ namespace holdfast {
 absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t address, uint32_t count);
 
 struct PatchStops {
-  uint32_t stops = 0;       // threads that were stopped, once each time
+  uint32_t times = 0;       // that all threads were stopped, or were to be
+  uint32_t threads = 0;     // that were stopped at once, at most
   uint32_t lost_calls = 0;  // system calls that returned EINTR because of it
-  int64_t stopped_us = 0;   // all threads, the last time
+  int64_t stopped_us = 0;   // the sum of all times
   pid_t unstoppable = 0;    // the kernel lets go of this thread only when this process ends; 0: none
 };
 // `patches`: as read at `address`. Nothing is written if they are not there any more. Aborted: see `unstoppable`. `stops` also

@@ -156,9 +156,10 @@ class Caller {
     PatchStops stops;
     const absl::Status status = WriteEntryPatches(pid_, outcome_.answer.patches, *patches,
                                                   call_.action == AttachAction::kDetach, end_us_, &stops);
-    outcome_.stops += stops.stops;
+    outcome_.all_stops += stops.times;
+    outcome_.threads = std::max(outcome_.threads, stops.threads);
     outcome_.lost_calls += stops.lost_calls;
-    outcome_.all_stopped_us = stops.stopped_us;
+    outcome_.all_stopped_us += stops.stopped_us;
     unstoppable_ = stops.unstoppable;
     return status;
   }
@@ -195,7 +196,15 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
   std::set<pid_t> avoided;
   CallOutcome begun;
   bool has_begun = false;
-  const auto fail = [&](const absl::Status& status) -> absl::Status {
+  int64_t pause_ms = 5;
+  const auto fail = [&](const absl::Status& of_call) -> absl::Status {
+    const absl::Status status =
+        begun.all_stops == 0
+            ? of_call
+            : absl::Status(of_call.code(),
+                           fmt::format("{} (all threads at once were stopped {} time{}, for {} ms in all)",
+                                       std::string(of_call.message()), begun.all_stops, begun.all_stops == 1 ? "" : "s",
+                                       (begun.all_stopped_us + 999) / 1000));
     // What was begun is gone if the process has ended or executed another program.
     if (!has_begun || call.action != AttachAction::kAttach || absl::IsNotFound(status)) return status;
     LibraryCall undo = call;
@@ -232,11 +241,15 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
     memcpy(&answer, bytes.data(), sizeof answer);
     if (answer.code == 0) return answer.outcome;
     has_begun = has_begun || answer.has_begun;
-    if (answer.unstoppable == 0) return fail(absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message));
     begun = answer.outcome;
+    if (answer.unstoppable == 0) return fail(absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message));
     // Where every thread was avoided once, each gets another try.
     if (!avoided.insert(answer.unstoppable).second || avoided.size() >= ThreadsOf(pid, false).size()) avoided.clear();
     if (CallerNowUs() > end_us) return fail(absl::UnavailableError("its threads cannot be stopped now"));
+    // The program runs for longer each time before its threads are stopped again.
+    const timespec pause = {0, pause_ms * 1'000'000};
+    nanosleep(&pause, nullptr);
+    pause_ms = std::min<int64_t>(2 * pause_ms, 500);
   }
 }
 

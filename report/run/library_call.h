@@ -16,13 +16,15 @@ namespace holdfast {
 struct CallOutcome {
   LibraryAnswer answer;
   int64_t stopped_us = 0;      // for which the thread that was borrowed did nothing of its own
-  int64_t all_stopped_us = 0;  // for which all threads were stopped, because of an allocator in the executable
-  uint32_t stops = 0;          // threads that were stopped, the borrowed one included
+  int64_t all_stopped_us = 0;  // for which all threads were stopped, because of an allocator in the executable; the sum
+  uint32_t all_stops = 0;      // times that they were
+  uint32_t threads = 0;        // that were stopped at once
+  uint32_t stops = 0;          // of a thread to be borrowed
   uint32_t lost_calls = 0;     // system calls that returned EINTR because of a stop
 };
 
 // If the executable has an allocator of its own, the library answers with changes of the code: then all threads are stopped
-// once, the changes are written (entry_patches.h), and the library is called again.
+// at once, the changes are written (entry_patches.h), and the library is called again.
 //
 // Fails if no thread can be borrowed within `patience_ms`, or if the library cannot be loaded: then nothing has changed. An
 // error of the kind DeadlineExceeded means that the call will be made as soon as a thread may use the dynamic linker.

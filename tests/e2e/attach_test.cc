@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -19,6 +20,7 @@
 namespace holdfast::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -134,7 +136,7 @@ TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
       break;
     }
     ASSERT_TRUE(attached.exited(0)) << attached.Describe();
-    EXPECT_THAT(attached.err, HasSubstr("; all at once for "));
+    EXPECT_THAT(attached.err, ContainsRegex("; all [0-9]+ threads at once for "));
     EXPECT_NE(ReadOnlyBytes(running), before);
     Line(running, 2);
     const RunResult detached = DetachFrom(running);
@@ -171,6 +173,34 @@ TEST_F(Attach, ChangesNothingInAProgramThatWasExecutedMeanwhile) {
   Line(running, 1);
   running.CloseInput();
   EXPECT_TRUE(running.Wait().exited(0));
+}
+
+// All threads were stopped for less than this, all stops together.
+void ExpectRarelyStopped(const RunResult& attached, double most_ms) {
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  const size_t at = attached.err.find(" threads at once for ");
+  ASSERT_NE(at, std::string::npos) << attached.Describe();
+  char unit[3] = {};
+  double time = 0;
+  ASSERT_EQ(sscanf(attached.err.c_str() + at, " threads at once for %lf%2[a-z]", &time, unit), 2) << attached.err;
+  if (std::string(unit) == "s") time *= 1000;
+  EXPECT_LT(time, most_ms) << attached.err;
+}
+
+TEST_F(Attach, StopsNothingWhileAThreadCannotBeStopped) {
+  if (access(ProgramPath("stopped_rarely").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"stopped_rarely", "vfork"}));
+  ASSERT_TRUE(running.WaitForOutput("ready vfork\n"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  Line(running, 1);
+  ExpectRarelyStopped(AttachTo(running), 500);
+  running.CloseInput();
+  const RunResult r = running.Wait();
+  long stopped_ms = 10'000;
+  const size_t at = r.out.find("stopped for ");
+  ASSERT_NE(at, std::string::npos) << r.Describe();
+  sscanf(r.out.c_str() + at, "stopped for %ld", &stopped_ms);
+  EXPECT_LT(stopped_ms, 1000) << r.Describe();
 }
 
 TEST_F(Attach, ToAProgramWhoseThreadsBeginOthersAndEnd) {
