@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -118,13 +119,19 @@ class StoppedProcess {
 
   // Whether no thread would continue within a patch, now or after a signal handler.
   absl::StatusOr<bool> IsOutside(const std::vector<EntryPatch>& patches, PatchStops* stops) const {
-    const auto is_inside = [&patches](uint64_t address) {
-      return std::any_of(patches.begin(), patches.end(), [address](const EntryPatch& patch) {
-        return address > patch.address && address < patch.address + std::max(patch.moved, patch.count);
-      });
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    for (const EntryPatch& patch : patches) {
+      lowest = std::min(lowest, patch.address);
+      highest = std::max(highest, patch.address + std::max(patch.moved, patch.count));
+    }
+    const auto is_inside = [&](uint64_t address) {
+      return address > lowest && address < highest &&
+             std::any_of(patches.begin(), patches.end(), [address](const EntryPatch& patch) {
+               return address > patch.address && address < patch.address + std::max(patch.moved, patch.count);
+             });
     };
     bool is_outside = true;
-    const std::string maps = ReadOfProcess(pid_, "maps");
+    const std::vector<Range> ranges = MappedRanges();
     for (const auto& [thread, signal] : stopped_) {
       user_regs_struct registers{};
       if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) {
@@ -134,8 +141,9 @@ class StoppedProcess {
       const bool in_call = static_cast<int64_t>(registers.orig_rax) >= 0;
       if (in_call && static_cast<int64_t>(registers.rax) == -EINTR) ++stops->lost_calls;
       if (is_inside(registers.rip)) is_outside = false;
+      if (!is_outside) continue;
       // The place where a handler returns to is on the stack. No call returns into a patch.
-      const std::vector<uint64_t> words = StackFrom(registers.rsp, maps);
+      const std::vector<uint64_t> words = StackFrom(registers.rsp, ranges);
       if (words.empty() || std::any_of(words.begin(), words.end(), is_inside)) is_outside = false;
     }
     return is_outside;
@@ -185,18 +193,29 @@ class StoppedProcess {
     }
   }
 
-  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read.
-  std::vector<uint64_t> StackFrom(uint64_t sp, const std::string& maps) const {
-    std::istringstream lines(maps);
+  struct Range {
+    uint64_t start, end;
+  };
+  std::vector<Range> MappedRanges() const {
+    std::vector<Range> ranges;
+    std::istringstream lines(ReadOfProcess(pid_, "maps"));
     for (std::string line; std::getline(lines, line);) {
-      uint64_t start = 0, end = 0;
-      if (sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2 || sp < start || sp >= end) continue;
-      const uint64_t from = (sp + 7) & ~uint64_t{7};
-      std::vector<uint64_t> words(std::min(end - from, kMaxStackBytes) / sizeof(uint64_t));
-      if (!ReadOfTraced(pid_, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
-      return words;
+      Range range{};
+      if (sscanf(line.c_str(), "%lx-%lx", &range.start, &range.end) == 2) ranges.push_back(range);
     }
-    return {};
+    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
+    return ranges;
+  }
+
+  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read.
+  std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<Range>& ranges) const {
+    const auto next = std::upper_bound(ranges.begin(), ranges.end(), sp,
+                                       [](uint64_t address, const Range& range) { return address < range.start; });
+    if (next == ranges.begin() || sp >= std::prev(next)->end) return {};
+    const uint64_t from = (sp + 7) & ~uint64_t{7};
+    std::vector<uint64_t> words(std::min(std::prev(next)->end - from, kMaxStackBytes) / sizeof(uint64_t));
+    if (!ReadOfTraced(pid_, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
+    return words;
   }
 
   const pid_t pid_;
