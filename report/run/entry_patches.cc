@@ -16,9 +16,9 @@
 #include <sstream>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "fmt/format.h"
 #include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/traced_stop.h"
 

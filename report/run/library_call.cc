@@ -198,7 +198,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
   bool has_begun = false;
   int64_t pause_ms = 5;
   const auto fail = [&](const absl::Status& of_call) -> absl::Status {
-    const absl::Status status =
+    absl::Status status =
         begun.all_stops == 0
             ? of_call
             : absl::Status(of_call.code(),
