@@ -38,7 +38,7 @@ class ThreadLives {
     int64_t began_ns = 0;  // CLOCK_MONOTONIC, to a hundredth of a second
     ThreadTime time;
   };
-  const ReadFile read_;
+  ReadFile read_;
   std::map<pid_t, Life> alive_;
   std::map<std::string, ThreadTime> ended_;  // by name
   std::shared_ptr<const ThreadTimes> times_;
