@@ -183,7 +183,7 @@ void ExpectRarelyStopped(const RunResult& attached, double most_ms) {
   char unit[3] = {};
   double time = 0;
   ASSERT_EQ(sscanf(attached.err.c_str() + at, " threads at once for %lf%2[a-z]", &time, unit), 2) << attached.err;
-  if (std::string(unit) == "s") time *= 1000;
+  time *= std::string(unit) == "s" ? 1000 : std::string(unit) == "us" ? 0.001 : 1;
   EXPECT_LT(time, most_ms) << attached.err;
 }
 
