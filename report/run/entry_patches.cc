@@ -246,7 +246,7 @@ absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<En
     if (uninterruptible == 0 || PatcherNowUs() > end_us - kLastTriesUs) {
       const StopsAreCounted count(stops);
       StoppedProcess process(pid);
-      if (const absl::Status status = process.Stop(stops); !status.ok()) return status;
+      if (absl::Status status = process.Stop(stops); !status.ok()) return status;
       // After an exec, the same code may be at the same addresses, but the library is not.
       const absl::StatusOr<std::vector<EntryPatch>> list =
           ReadEntryPatches(pid, address, static_cast<uint32_t>(patches.size()));

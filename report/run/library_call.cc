@@ -95,7 +95,7 @@ class Caller {
         if (unstoppable_ != 0 || !called.ok()) return called.status();
         if (!*called) continue;
         if (outcome_.answer.result != AttachResult::kPatch) return outcome_;
-        if (const absl::Status status = Patch(); !status.ok()) return status;
+        if (absl::Status status = Patch(); !status.ok()) return status;
         break;  // to call again
       }
       if (CallerNowUs() > end_us_) {
@@ -154,7 +154,7 @@ class Caller {
         ReadEntryPatches(pid_, outcome_.answer.patches, outcome_.answer.patch_count);
     if (!patches.ok()) return patches.status();
     PatchStops stops;
-    const absl::Status status = WriteEntryPatches(pid_, outcome_.answer.patches, *patches,
+    absl::Status status = WriteEntryPatches(pid_, outcome_.answer.patches, *patches,
                                                   call_.action == AttachAction::kDetach, end_us_, &stops);
     outcome_.all_stops += stops.times;
     outcome_.threads = std::max(outcome_.threads, stops.threads);
