@@ -155,7 +155,7 @@ class Caller {
     if (!patches.ok()) return patches.status();
     PatchStops stops;
     absl::Status status = WriteEntryPatches(pid_, outcome_.answer.patches, *patches,
-                                                  call_.action == AttachAction::kDetach, end_us_, &stops);
+                                            call_.action == AttachAction::kDetach, end_us_, &stops);
     outcome_.all_stops += stops.times;
     outcome_.threads = std::max(outcome_.threads, stops.threads);
     outcome_.lost_calls += stops.lost_calls;
