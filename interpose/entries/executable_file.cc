@@ -183,10 +183,17 @@ bool ExecutableFile::MapTables(const Elf64_Shdr& symbols, const Elf64_Shdr& name
       end - first > symbols.sh_size + names.sh_size + kPageBytes)
     return false;
   const uint64_t start = first & ~(uint64_t{kPageBytes} - 1);
-  const long made = RawSyscall(SYS_mmap, 0, end - start, PROT_READ, MAP_PRIVATE | kPopulate, file_, start);
+  const long made = RawSyscall(SYS_mmap, 0, end - start, PROT_READ, MAP_PRIVATE, file_, start);
   if (SyscallFailed(made)) return false;
   memory_ = reinterpret_cast<void*>(made);
   memory_bytes_ = end - start;
+  // Pages that cannot be read, as after an error of the disk or of a network, are an error here. Below they would be
+  // SIGBUS.
+  constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, Linux 5.14
+  if (SyscallFailed(RawSyscall(SYS_madvise, memory_, memory_bytes_, kPopulateRead))) {
+    ReleaseMemory();
+    return false;
+  }
   const auto* at = static_cast<const char*>(memory_);
   if (at[names_end - 1 - start] != '\0') {
     ReleaseMemory();
