@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "report/base/time_budget.h"
 #include "report/run/traced_stop.h"
 
 #if defined(__x86_64__)
@@ -197,12 +198,6 @@ uint32_t VectorBytes(uint64_t kinds) {
 
 // The kernel has prepared the system call to be made again.
 bool IsRestart(int64_t result) { return result == -512 || result == -513 || result == -514 || result == -516; }
-
-int64_t TracerNowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
 
 absl::Status TraceFailed(std::string_view what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, strerror(errno)));
@@ -414,7 +409,7 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
   auto borrowed = std::unique_ptr<BorrowedThread>(new BorrowedThread(std::move(state)));
   State& s = *borrowed->state_;
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return TraceFailed("stop it");
-  for (const int64_t end = TracerNowMs() + patience_ms; true;) {
+  for (const int64_t end = NowNs() / 1'000'000 + patience_ms; true;) {
     int status = 0;
     const pid_t got = AwaitTraced(thread, &status, WNOHANG);
     if (got == thread) {
@@ -422,7 +417,7 @@ absl::StatusOr<std::unique_ptr<BorrowedThread>> BorrowedThread::Stop(pid_t pid, 
       if (!stopped.ok()) return stopped.status();
       if (*stopped) break;
       ptrace(PTRACE_CONT, thread, nullptr, std::exchange(s.pending_signal, 0));
-    } else if (TracerNowMs() > end) {
+    } else if (NowNs() / 1'000'000 > end) {
       return absl::AbortedError("cannot be stopped now");
     }
     constexpr timespec kPause = {0, 100'000};
@@ -547,7 +542,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     return fail(status);
   }
 
-  const int64_t end = TracerNowMs() + kCallPatienceMs;
+  const int64_t end = NowNs() / 1'000'000 + kCallPatienceMs;
   while (true) {
     int status = 0;
     if (AwaitTraced(s.thread, &status, WNOHANG) == s.thread) {
@@ -558,7 +553,7 @@ absl::StatusOr<LibraryAnswer> BorrowedThread::Call(const CodeAddresses& code, co
     }
     uint64_t done = 0;
     if (s.Read(*data + offsetof(CallBlock, done), &done, sizeof done) && done != 0) break;
-    if (TracerNowMs() > end) {
+    if (NowNs() / 1'000'000 > end) {
       // Another thread has the dynamic linker's lock. This one waits for it, finishes the call and continues by itself.
       ptrace(PTRACE_INTERRUPT, s.thread, nullptr, nullptr);
       while (true) {

@@ -9,15 +9,14 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "fmt/format.h"
-#include "report/observe/table/process_files.h"
+#include "report/base/time_budget.h"
+#include "report/observe/memory/mappings.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/traced_stop.h"
@@ -29,12 +28,6 @@ namespace {
 constexpr int64_t kStopWithinUs = 200'000, kInterruptedWithinUs = 20'000;
 // In this time before the end, a thread that seems to be in such a call is stopped nevertheless: it may be a new call each time.
 constexpr int64_t kLastTriesUs = 3'000'000;
-
-int64_t PatcherNowUs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
-}
 
 void PauseUs(long us) {
   const timespec pause = {0, us * 1000};
@@ -59,12 +52,12 @@ pid_t Uninterruptible(pid_t pid) {
 // Counts the time from now until the end of this object, when all threads continue.
 class StopsAreCounted {
  public:
-  explicit StopsAreCounted(PatchStops* stops) : stops_(stops), begun_us_(PatcherNowUs()) {}
+  explicit StopsAreCounted(PatchStops* stops) : stops_(stops), begun_us_(NowNs() / 1000) {}
   StopsAreCounted(const StopsAreCounted&) = delete;
   StopsAreCounted& operator=(const StopsAreCounted&) = delete;
   ~StopsAreCounted() {
     ++stops_->times;
-    stops_->stopped_us += PatcherNowUs() - begun_us_;
+    stops_->stopped_us += NowNs() / 1000 - begun_us_;
   }
 
  private:
@@ -85,7 +78,7 @@ class StoppedProcess {
   // Threads that start meanwhile are stopped as well: those that are stopped start no more. A thread that has ended may have
   // started one that was not listed yet, so a thread that was not met before makes another look necessary.
   absl::Status Stop(PatchStops* stops) {
-    const int64_t begun_us = PatcherNowUs();
+    const int64_t begun_us = NowNs() / 1000;
     std::set<pid_t> ended;
     for (bool found = true; found;) {
       found = false;
@@ -131,7 +124,8 @@ class StoppedProcess {
              });
     };
     bool is_outside = true;
-    const std::vector<Range> ranges = MappedRanges();
+    const absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid_);
+    if (!mappings.ok()) return mappings.status();
     for (const auto& [thread, signal] : stopped_) {
       user_regs_struct registers{};
       if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) {
@@ -143,7 +137,7 @@ class StoppedProcess {
       if (is_inside(registers.rip)) is_outside = false;
       if (!is_outside) continue;
       // The place where a handler returns to is on the stack. No call returns into a patch.
-      const std::vector<uint64_t> words = StackFrom(registers.rsp, ranges);
+      const std::vector<uint64_t> words = StackFrom(registers.rsp, *mappings);
       if (words.empty() || std::any_of(words.begin(), words.end(), is_inside)) is_outside = false;
     }
     return is_outside;
@@ -187,31 +181,18 @@ class StoppedProcess {
         stopped_[thread] = status >> 16 == kStopEvent ? 0 : WSTOPSIG(status);
         return true;
       }
-      const int64_t us = PatcherNowUs() - begun_us;
+      const int64_t us = NowNs() / 1000 - begun_us;
       if (us > kStopWithinUs || (us > kInterruptedWithinUs && RunStateOf(thread) == 'D')) return false;
       PauseUs(50);
     }
   }
 
-  struct Range {
-    uint64_t start, end;
-  };
-  std::vector<Range> MappedRanges() const {
-    std::vector<Range> ranges;
-    std::istringstream lines(ReadOfProcess(pid_, "maps"));
-    for (std::string line; std::getline(lines, line);) {
-      Range range{};
-      if (sscanf(line.c_str(), "%lx-%lx", &range.start, &range.end) == 2) ranges.push_back(range);
-    }
-    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
-    return ranges;
-  }
-
   // The words of the stack that are in use, at most 1 MiB; none if they cannot be read.
-  std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<Range>& ranges) const {
-    const auto next = std::upper_bound(ranges.begin(), ranges.end(), sp,
-                                       [](uint64_t address, const Range& range) { return address < range.start; });
-    if (next == ranges.begin() || sp >= std::prev(next)->end) return {};
+  std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<MemoryMapping>& mappings) const {
+    const auto next =
+        std::upper_bound(mappings.begin(), mappings.end(), sp,
+                         [](uint64_t address, const MemoryMapping& mapping) { return address < mapping.start; });
+    if (next == mappings.begin() || sp >= std::prev(next)->end) return {};
     const uint64_t from = (sp + 7) & ~uint64_t{7};
     std::vector<uint64_t> words(std::min(std::prev(next)->end - from, kMaxStackBytes) / sizeof(uint64_t));
     if (!ReadOfTraced(pid_, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
@@ -243,7 +224,7 @@ absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<En
 #if defined(__x86_64__)
   for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 100'000L)) {
     const pid_t uninterruptible = Uninterruptible(pid);
-    if (uninterruptible == 0 || PatcherNowUs() > end_us - kLastTriesUs) {
+    if (uninterruptible == 0 || NowNs() / 1000 > end_us - kLastTriesUs) {
       const StopsAreCounted count(stops);
       StoppedProcess process(pid);
       if (absl::Status status = process.Stop(stops); !status.ok()) return status;
@@ -255,7 +236,7 @@ absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<En
       if (!is_outside.ok()) return is_outside.status();
       if (*is_outside) return process.Write(patches, undo);
     }
-    if (PatcherNowUs() > end_us) {
+    if (NowNs() / 1000 > end_us) {
       return absl::UnavailableError(
           uninterruptible != 0
               ? fmt::format(

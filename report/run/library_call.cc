@@ -19,6 +19,7 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/time_budget.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/entry_patches.h"
@@ -33,12 +34,6 @@ constexpr int kStopPatienceMs = 100;
 constexpr int64_t kHarmlessMs = 300;
 // A program that has just begun has not mapped its libraries yet. A guess, for a busy machine.
 constexpr int64_t kLoadsWithinUs = 100'000;
-
-int64_t CallerNowUs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
-}
 
 // The first pages of all files that are mapped, as /proc/PID/maps lists them.
 std::string MappedFiles(pid_t pid) {
@@ -75,13 +70,13 @@ class Caller {
         files_ = std::move(files);
       }
       if (!code_.ok()) {
-        if (CallerNowUs() - begun_us_ > kLoadsWithinUs) return code_.status();
+        if (NowNs() / 1000 - begun_us_ > kLoadsWithinUs) return code_.status();
         files_.reset();
         constexpr timespec kLittle = {0, 5'000'000};
         nanosleep(&kLittle, nullptr);
         continue;
       }
-      const bool is_patient = CallerNowUs() - begun_us_ < kHarmlessMs * 1000;
+      const bool is_patient = NowNs() / 1000 - begun_us_ < kHarmlessMs * 1000;
       const std::vector<ThreadChoice> choices = ChooseThreads(pid_, code_->get());
       if (choices.empty()) return absl::NotFoundError("it has ended");
       // A thread that loads a library holds the dynamic linker's lock, and may wait for the thread that would be borrowed.
@@ -98,7 +93,7 @@ class Caller {
         if (absl::Status status = Patch(); !status.ok()) return status;
         break;  // to call again
       }
-      if (CallerNowUs() > end_us_) {
+      if (NowNs() / 1000 > end_us_) {
         const std::string why = WhyNone(choices);
         return unexamined_.empty() ? absl::UnavailableError(why) : absl::FailedPreconditionError(why);
       }
@@ -113,7 +108,7 @@ class Caller {
  private:
   // False: this thread cannot be borrowed now.
   absl::StatusOr<bool> Try(const ThreadChoice& choice, ProcessCode* code) {
-    const int64_t begun_us = CallerNowUs();
+    const int64_t begun_us = NowNs() / 1000;
     absl::StatusOr<std::unique_ptr<BorrowedThread>> thread = BorrowedThread::Stop(pid_, choice.thread, kStopPatienceMs);
     if (!thread.ok()) {
       why_ = std::string(thread.status().message());
@@ -138,7 +133,7 @@ class Caller {
     }
     const absl::StatusOr<LibraryAnswer> answer = (*thread)->Call(code->addresses(), call_);
     thread->reset();
-    outcome_.stopped_us = CallerNowUs() - begun_us;
+    outcome_.stopped_us = NowNs() / 1000 - begun_us;
     if (!answer.ok()) return answer.status();
     outcome_.answer = *answer;
     if (answer->result == AttachResult::kThreadIsBusy) {
@@ -192,7 +187,7 @@ class Caller {
 }  // namespace
 
 static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call, int patience_ms) {
-  const int64_t begun_us = CallerNowUs(), end_us = begun_us + int64_t{patience_ms} * 1000;
+  const int64_t begun_us = NowNs() / 1000, end_us = begun_us + int64_t{patience_ms} * 1000;
   std::set<pid_t> avoided;
   CallOutcome begun;
   bool has_begun = false;
@@ -245,7 +240,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
     if (answer.unstoppable == 0) return fail(absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message));
     // Where every thread was avoided once, each gets another try.
     if (!avoided.insert(answer.unstoppable).second || avoided.size() >= ThreadsOf(pid, false).size()) avoided.clear();
-    if (CallerNowUs() > end_us) return fail(absl::UnavailableError("its threads cannot be stopped now"));
+    if (NowNs() / 1000 > end_us) return fail(absl::UnavailableError("its threads cannot be stopped now"));
     // The program runs for longer each time before its threads are stopped again.
     const timespec pause = {0, pause_ms * 1'000'000};
     nanosleep(&pause, nullptr);
@@ -257,9 +252,9 @@ absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int 
   // Two tools could undo each other's steps. The kernel unlocks the folder when the tool and its child have ended.
   const FileDescriptor folder(open(fmt::format("/proc/{}", pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return absl::NotFoundError("it has ended");
-  for (const int64_t end_us = CallerNowUs() + int64_t{patience_ms} * 1000;
+  for (const int64_t end_us = NowNs() / 1000 + int64_t{patience_ms} * 1000;
        flock(folder.get(), LOCK_EX | LOCK_NB) != 0;) {
-    if (CallerNowUs() > end_us) return absl::UnavailableError("another holdfast attaches to it or detaches");
+    if (NowNs() / 1000 > end_us) return absl::UnavailableError("another holdfast attaches to it or detaches");
     constexpr timespec kPause = {0, 5'000'000};
     nanosleep(&kPause, nullptr);
   }
