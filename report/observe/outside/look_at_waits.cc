@@ -43,12 +43,13 @@ uint32_t ThreadOfBlock(const ProcessMemory& memory, uint64_t address) {
   return 0;
 }
 
-// Returns the id of the thread that a call of futex(2) in pthread_join waits for; 0: not known. The call waits for a word
-// of that thread's control block to change: the id, or since glibc 2.43 and in musl a small number for the thread's state,
-// which is also a valid id in a pid namespace.
+// Returns the id of the thread that a call of futex(2) in pthread_join waits for; 0: not known. The call waits for a
+// word of that thread's control block to change: the id, or since glibc 2.43 and musl 1.1.20 a small number for the
+// thread's state, which is also a valid id in a pid namespace.
 uint32_t ThreadJoinedBy(const ProcessMemory& memory, const BlockedCall& call, bool is_musl) {
   constexpr uint64_t kIdToState = 8, kLargestState = 8;
   if (is_musl) {  // int tid, errno_val, detach_state
+    if (call.arguments[2] > kLargestState) return static_cast<uint32_t>(call.arguments[2]);
     uint32_t id = 0;
     return memory.Read(call.arguments[0] - kIdToState, &id, sizeof id) ? id : 0;
   }
