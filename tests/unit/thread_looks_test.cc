@@ -80,7 +80,7 @@ class ThreadLooksTest : public ::testing::Test {
           fmt::format("{} (a b) c) {} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n", id, letter, began_ticks_[id]));
   }
 
-  // What the kernel does.
+  // These write what the kernel would show of a thread.
   void Begin(pid_t id, const std::string& name) {
     timespec since_boot, monotonic;
     clock_gettime(CLOCK_BOOTTIME, &since_boot);
@@ -104,7 +104,7 @@ class ThreadLooksTest : public ::testing::Test {
     for (const char* name : {"schedstat", "syscall", "stat", "comm"}) Write(FileOf(id, name), "");
     std::filesystem::remove_all(fmt::format("{}/{}", tasks(), id));
   }
-  // What the library does.
+  // Notes a wait in the table, as the library would.
   void Waits(uint32_t slot, uint32_t thread, WaitKind kind, uint64_t lock) {
     auto* slots = reinterpret_cast<OngoingWait*>(reinterpret_cast<char*>(mapped_->header()) +
                                                  uint64_t{mapped_->header()->ongoing_segments[0]} * kUnit);
@@ -516,6 +516,19 @@ TEST_F(ThreadLooksTest, WhatRootSeesOfAnothersProgramNeedsNoMemory) {
   EXPECT_LT(Of(reads, ThreadDoes::kIo), before + 80e6);  // to the middle of two looks
   EXPECT_GT(Of(reads, ThreadDoes::kUnknown), 10 * 25e6 - 80e6);
   EXPECT_THAT(Times().unknown, ::testing::HasSubstr("no longer the user"));
+}
+
+TEST_F(ThreadLooksTest, AThreadThatEndsWhileItIsLookedAtIsNotAnotherUsers) {
+  Begin(kPid + 1, "ends");
+  Set(kPid + 1, 1000, 0, 1, InCall(SYS_read));
+  MakeLooks(geteuid());
+  Look();
+  // Its time on a CPU is in a file that is still open.
+  LookAt([&] {
+    Set(kPid + 1, 2000, 0, 2, InCall(SYS_read));
+    std::filesystem::remove_all(fmt::format("{}/{}", tasks(), kPid + 1));
+  });
+  EXPECT_EQ(Times().unknown, "");
 }
 
 TEST_F(ThreadLooksTest, NamesAreBoundedAndNoTimeIsLost) {

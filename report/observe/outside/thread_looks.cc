@@ -577,8 +577,8 @@ class ThreadLooks::Looker {
     if (doing.fails == ESRCH) return thread->state;
     if (doing.fails != 0) {
       if (unknown_.empty() && !LacksDescriptors()) {
-        unknown_ = IsOfItsUser(*thread) ? WhyUnreadable(LookRightsFor(pid_), pid_, "threads")
-                                        : "the program is no longer the user that its table belongs to";
+        unknown_ = WhyNotOfItsUser(*thread) == EPERM ? "the program is no longer the user that its table belongs to"
+                                                     : WhyUnreadable(LookRightsFor(pid_), pid_, "threads");
       }
       return unknown_state_;
     }
@@ -598,8 +598,8 @@ class ThreadLooks::Looker {
   // Reads the activity of a thread, without its stack.
   Doing WhatDoes(const Thread& thread) {
     Doing doing;
-    if (!IsOfItsUser(thread)) {
-      doing.fails = errno = EPERM;
+    if (const int why = WhyNotOfItsUser(thread); why != 0) {
+      doing.fails = errno = why;
       return doing;
     }
     const char* text = ReadOfTask(thread, thread.syscall, "syscall");
@@ -631,12 +631,14 @@ class ThreadLooks::Looker {
     return doing;
   }
 
-  // A process that executes a program of another user keeps its id and its start time.
-  bool IsOfItsUser(const Thread& thread) const {
+  // 0: the thread is of the user that the table belongs to. EPERM: of another one; a process that executes a program of
+  // another user keeps its id and its start time. ESRCH: it has ended.
+  int WhyNotOfItsUser(const Thread& thread) const {
+    if (!process_.of_user.has_value()) return 0;
     struct stat info;
-    return !process_.of_user.has_value() ||
-           (fstatat(process_.tasks.get(), absl::StrCat(thread.id).c_str(), &info, 0) == 0 &&
-            info.st_uid == *process_.of_user);
+    if (fstatat(process_.tasks.get(), absl::StrCat(thread.id).c_str(), &info, 0) != 0)
+      return errno == ENOENT ? ESRCH : errno;
+    return info.st_uid == *process_.of_user ? 0 : EPERM;
   }
 
   // ---- Holders of locks ----
