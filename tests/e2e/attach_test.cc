@@ -86,6 +86,17 @@ class Attach : public Profiled {
     close(memory);
     return all;
   }
+
+  // Ends a program that allocates 100 blocks for each line and keeps 10. It was attached to during one line.
+  void EndAndExpectOneRecordedLine(Running& running) {
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+    ASSERT_TRUE(Settled());
+    ASSERT_EQ(NewestHeap().size(), 1u);
+    const auto sums = NewestHeap()[0].SumLeaf("for_each_line");
+    EXPECT_EQ(sums.at("alloc_objects"), 100);
+    EXPECT_EQ(sums.at("inuse_objects"), 10);
+  }
 };
 
 TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
@@ -111,13 +122,7 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("detached"));
   Line(running, 3);
   EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached"));
-  running.CloseInput();
-  EXPECT_TRUE(running.Wait().exited(0));
-  ASSERT_TRUE(Settled());
-  ASSERT_EQ(NewestHeap().size(), 1u);
-  const auto sums = NewestHeap()[0].SumLeaf("for_each_line");
-  EXPECT_EQ(sums.at("alloc_objects"), 100);
-  EXPECT_EQ(sums.at("inuse_objects"), 10);
+  EndAndExpectOneRecordedLine(running);
 }
 
 TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
@@ -127,30 +132,20 @@ TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
   if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
   Line(running, 1);  // 10 blocks stay
   const std::string before = ReadOnlyBytes(running);
-  for (int i = 0; i < 2; ++i) {
-    const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
-    if (i == 1) {
-      EXPECT_TRUE(attached.exited(3)) << attached.Describe();
-      EXPECT_THAT(attached.err, HasSubstr("its first attach recorded every allocation"));
-      EXPECT_EQ(ReadOnlyBytes(running), before);
-      break;
-    }
-    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
-    EXPECT_THAT(attached.err, ContainsRegex("; all [0-9]+ threads at once for "));
-    EXPECT_NE(ReadOnlyBytes(running), before);
-    Line(running, 2);
-    const RunResult detached = DetachFrom(running);
-    ASSERT_TRUE(detached.exited(0)) << detached.Describe();
-    EXPECT_EQ(ReadOnlyBytes(running), before);
-  }
+  const RunResult attached = AttachTo(running, {"--heap-interval", "1"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  EXPECT_THAT(attached.err, ContainsRegex("; all [0-9]+ threads at once for "));
+  EXPECT_NE(ReadOnlyBytes(running), before);
+  Line(running, 2);
+  const RunResult detached = DetachFrom(running);
+  ASSERT_TRUE(detached.exited(0)) << detached.Describe();
+  EXPECT_EQ(ReadOnlyBytes(running), before);
+  const RunResult again = AttachTo(running, {"--heap-interval", "1"});
+  EXPECT_TRUE(again.exited(3)) << again.Describe();
+  EXPECT_THAT(again.err, HasSubstr("its first attach recorded every allocation"));
+  EXPECT_EQ(ReadOnlyBytes(running), before);
   Line(running, 3);
-  running.CloseInput();
-  EXPECT_TRUE(running.Wait().exited(0));
-  ASSERT_TRUE(Settled());
-  ASSERT_EQ(NewestHeap().size(), 1u);
-  const auto sums = NewestHeap()[0].SumLeaf("for_each_line");
-  EXPECT_EQ(sums.at("alloc_objects"), 100);
-  EXPECT_EQ(sums.at("inuse_objects"), 10);
+  EndAndExpectOneRecordedLine(running);
 }
 
 // The allocator in the executable is at the same addresses in both programs, and the library's code is not.
