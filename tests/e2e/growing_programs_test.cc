@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, HelperUsers,
 
 // Mappings stay as they are, the heap nearly so, and malloc keeps more and more that nobody uses.
 TEST_F(GrowingPrograms, FragmentationIsAnAnswer) {
-  const RunResult run = RunAs(Launch::kRun, {"fragments", "16"}, {{"snapshot-every", "0"}, {"heap-interval", "32KiB"}});
+  const RunResult run = RunAs(Launch::kRun, {"fragments", "24"}, {{"snapshot-every", "0"}, {"heap-interval", "32KiB"}});
   ASSERT_TRUE(run.exited(0)) << run.Describe();
   const RunResult leaks = RunTool({"leaks", "--color", "never", out()});
   EXPECT_TRUE(leaks.exited(1)) << leaks.Describe();

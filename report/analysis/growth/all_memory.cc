@@ -7,7 +7,6 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "report/analysis/growth/growth.h"
 #include "report/analysis/profiles/metric.h"
 #include "report/base/value_units.h"
 #include "report/observe/memory/account_records.h"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr double kResidentHour = 3600e9;  // nanoseconds
 constexpr int64_t kMinRise = 4 << 20;     // a smaller rise does not count as growth of a process: a guess
-constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5, kMainPartOfRise = 0.7;
+constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5;
 constexpr int64_t kMinKept = 8 << 20, kMinShown = 1 << 20;
 constexpr double kMuchKept = 0.25;  // of the resident memory
 constexpr size_t kPartsShown = 3;
@@ -87,6 +86,19 @@ void AllMemory::Add(const ProfileFile& file) {
   if (amounts.account.has_value() && !amounts.account->has_pages) amounts.account.reset();
 }
 
+Series AllMemory::OutsideProfiles() const {
+  Series series;
+  double heap = 0, mapped = 0, variance = 0;  // a profile that is missing at a time has its previous value
+  for (const auto& [time, amounts] : amounts_) {
+    if (amounts.heap.has_value()) heap = static_cast<double>(*amounts.heap), variance = amounts.heap_variance;
+    if (amounts.mapped.has_value()) mapped = static_cast<double>(*amounts.mapped);
+    series.times.push_back(static_cast<double>(time - amounts_.begin()->first) / kResidentHour);
+    series.values.push_back(static_cast<double>(amounts.resident) - heap - mapped);
+    series.variances.push_back(variance);
+  }
+  return series;
+}
+
 std::optional<MemoryAnswer> AllMemory::Answer() const {
   if (amounts_.size() < 2) return std::nullopt;
   MemoryAnswer answer{.grows = Grows::kUndecided};
@@ -108,7 +120,7 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   answer.hours = hours_at(to->first);
   const auto is_most = [&](int64_t part) {
     return std::abs(static_cast<double>(part)) >=
-           kMainPartOfRise * std::abs(static_cast<double>(answer.now - answer.before));
+           kHalfOfRise * std::abs(static_cast<double>(answer.now - answer.before));
   };
   // A process has no account yet when it is young.
   const bool by_account =
@@ -125,6 +137,8 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
         course.values.push_back(static_cast<double>(part.now));
         course.variances.push_back(std::pow(part.error / 1.96, 2) / 2);  // split between two equally uncertain values
       }
+      // An account may be too expensive for each snapshot; the totals are always there.
+      if (course.times.size() < kMinSnapshots) course = OutsideProfiles();
       answer.parts[i].leaks = course.times.size() >= kMinSnapshots && IsLeak(FitGrowth(course).growth_class);
     }
   } else {

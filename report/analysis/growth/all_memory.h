@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "report/analysis/growth/growth.h"
 #include "report/analysis/growth/growth_answer.h"
 #include "report/analysis/profiles/profile_set.h"
 #include "report/observe/memory/account.h"
@@ -54,6 +55,8 @@ class AllMemory {
     std::optional<int64_t> heap, mapped;  // in use, from the profiles
     double heap_variance = 0;
   };
+  // Returns the course of the resident bytes beyond those in use in the heap and in mappings.
+  Series OutsideProfiles() const;
   std::map<int64_t, Amounts> amounts_;  // by time
 };
 
