@@ -160,13 +160,13 @@ class ThreadLooks::Looker {
       if (thread.skip > 0 && !now_or_never) {
         --thread.skip;
       } else {
-        any_gone |= !LookAt(&thread, now_ns);
+        any_gone |= !LookAt(&thread);
       }
     }
     struct stat info;
     // The directory has a link for each thread, and two more.
     const bool is_there = fstat(process_.tasks.get(), &info) == 0;
-    if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List(now_ns);
+    if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List();
     if (!unseen_before_.has_value() && !threads_.empty()) FindUnseen();
     const int64_t cost = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
     next_ns_ = now_ns + std::max(std::uniform_int_distribution<int64_t>(kMeanStep / 2, 3 * kMeanStep / 2)(random_),
@@ -361,7 +361,7 @@ class ThreadLooks::Looker {
     return true;
   }
 
-  void List(int64_t now_ns) {
+  void List() {
     absl::flat_hash_set<pid_t> alive;
     std::vector<pid_t> added;
     const bool is_listed = ForEachName(process_.tasks.get(), [&](const char* name) {
@@ -374,7 +374,7 @@ class ThreadLooks::Looker {
     if (!is_listed && process_.tasks.valid() && LacksDescriptors()) return;
     ended_process_ = alive.empty();
     for (auto& [id, thread] : threads_) {
-      if (thread.is_gone || !alive.contains(id)) End(&thread, now_ns);
+      if (thread.is_gone || !alive.contains(id)) End(&thread);
     }
     absl::erase_if(threads_, [&](const auto& entry) { return entry.second.is_gone || !alive.contains(entry.first); });
     static const int most_descriptors = MostDescriptors();
@@ -391,9 +391,10 @@ class ThreadLooks::Looker {
       const std::optional<int64_t> began = BeganOf(ReadOfTask(thread, CountedFile(), "stat"));
       if (!began.has_value()) continue;  // has ended
       thread.time.name = NameIndex(NameOf(thread));
+      const int64_t now_ns = process_.now_ns();
       thread.began_ns = std::min(*began + kHalfTick, now_ns);
-      thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (process_.now_ns() - thread.began_ns);
-      LookAt(&threads_.emplace(id, std::move(thread)).first->second, now_ns);
+      thread.time.began_wall_ns = NowNs(CLOCK_REALTIME) - (now_ns - thread.began_ns);
+      LookAt(&threads_.emplace(id, std::move(thread)).first->second);
     }
     absl::erase_if(threads_, [](const auto& entry) { return entry.second.looks == 0; });
   }
@@ -428,8 +429,10 @@ class ThreadLooks::Looker {
   }
 
   // Returns false if the thread has ended.
-  bool LookAt(Thread* thread, int64_t now_ns) {
+  bool LookAt(Thread* thread) {
     const std::optional<Schedule> schedule = ReadSchedule(*thread);
+    // Where threads wait long for a CPU, so does this one: its looks at the first and the last thread are seconds apart.
+    const int64_t now_ns = process_.now_ns();
     if (!schedule.has_value() && LacksDescriptors()) return true;
     // Some kernels have zeros for all threads. A new thread that has not run yet is listed again at the next look.
     const bool has_run = !schedule.has_value() || schedule->turns != 0;
@@ -525,11 +528,11 @@ class ThreadLooks::Looker {
 
   // The end was at some time since the last look: half of that time is counted. If the thread ran at the last look, nobody
   // knows how much of the rest it ran.
-  void End(Thread* thread, int64_t now_ns) {
+  void End(Thread* thread) {
     if (thread->looks == 0) return;
     // The end of the process may be noticed late.
     const int64_t longest = ended_process_ ? kSecond : INT64_MAX;
-    thread->tail_ns = static_cast<double>(std::min(now_ns - thread->last_ns, longest)) / 2;
+    thread->tail_ns = static_cast<double>(std::min(process_.now_ns() - thread->last_ns, longest)) / 2;
     if (thread->state != kRan) {
       Credit(thread, thread->with_holder, thread->tail_ns);
     } else {
