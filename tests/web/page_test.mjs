@@ -480,6 +480,45 @@ test("Brushing a range changes every view: differences of counters, states of wh
   await close();
 });
 
+test("A lane for each thread of a real program, coloured by what it did, can be brushed", async () => {
+  const out = join(folder, "known_wall");
+  execFileSync(tool, ["run", "-q", "--wall", "-o", out, "--", join(process.env.HOLDFAST_PROGRAMS, "known_wall"), "3", "2"], { stdio: "ignore" });
+  const files = readdirSync(out).filter((name) => name.endsWith(".wall.pb.gz")).map((name) => join(out, name));
+  const threads = JSON.parse(execFileSync(tool, ["threads", "--each", "--count", "0", "--json", ...files], { encoding: "utf8" })).rows;
+  const { page, close, hash } = await open(report(files));
+  const lanes = page.getByTestId("lanes");
+  const names = await lanes.locator(".lanes-names span").allInnerTexts();
+  assert.deepEqual([...names].sort(), threads.map(({ thread }) => thread).sort());
+  assert.ok(names[0].startsWith("worker-"), `threads that run or wait for locks come first: ${names}`);
+  // Each state that a lane has is in the key, in the same colour, and in words.
+  const states = ["on a CPU", "wants a CPU", "lock", "io", "sleep", "other call", "stopped", "not seen"];
+  const runs = await lanes.locator("rect").evaluateAll((all) => all.map((rect) => ({ state: Number(rect.getAttribute("class").slice("lane-".length)), fill: getComputedStyle(rect).fill, text: rect.textContent.trim() })));
+  const key = await lanes.locator(".lanes-key span").evaluateAll((all) => all.map((span) => [span.innerText.trim(), getComputedStyle(span.querySelector("i")).backgroundColor]));
+  const shown = [...new Set(runs.map(({ state }) => state))].sort();
+  assert.ok(shown.length >= 2, `states: ${shown}`);
+  assert.deepEqual(key.map(([text]) => text), shown.map((state) => states[state - 1]));
+  assert.equal(new Set(key.map(([, colour]) => colour)).size, key.length, "each state has its own colour");
+  for (const { state, fill, text } of runs) {
+    assert.equal(fill, new Map(key).get(states[state - 1]), text);
+    assert.match(text, new RegExp(`^\\S+: mostly ${states[state - 1]}, `));
+  }
+  const box = await lanes.locator(".lanes-runs").boundingBox();
+  const drag = async (from, to) => {
+    await page.mouse.move(box.x + box.width * from, box.y + 5);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * to, box.y + 5, { steps: 4 });
+    await page.mouse.up();
+  };
+  await drag(0.25, 0.75);
+  const [from, to] = /range=(\d+):(\d+)/.exec(await hash()).slice(1).map(Number);
+  assert.ok(to - from > 1000 && to - from < 3000, `half of about 3 s: ${to - from} ms`);
+  const brush = await lanes.locator(".brush").boundingBox();
+  assert.ok(Math.abs(brush.x - (box.x + 0.25 * box.width)) < 3 && Math.abs(brush.width - 0.5 * box.width) < 5, "the range is shown");
+  await drag(0.5, 0.5);
+  assert.doesNotMatch(await hash(), /range=/);
+  await close();
+});
+
 test("Leaks: the rows of holdfast leaks, and the way to each stack", async () => {
   const files = growth.map((profile, i) => writeProfile(join(folder, `grows.42.000${i}.heap.pb.gz`), profile));
   const table = spawnSync(tool, ["leaks", "--all", "-n", "0", "--format", "json", ...files], { encoding: "utf8" });
