@@ -140,17 +140,17 @@ HOLDFAST_COLD void CallOnceSlow(once_flag* flag, void (*function)()) {
 // libc may refuse others, such as some clocks, without looking at the thread.
 inline bool IsPlain(const timespec* deadline) { return deadline == nullptr || IsTime(deadline); }
 
-// Joins a thread that has ended already: no wait. Otherwise ETIMEDOUT. Avoids pthread_tryjoin_np, one more name to look
-// up at the start of every program; called directly, it would be the program's own.
-int JoinIfEnded(pthread_t thread, void** value) {
-  constexpr timespec kPast{};
-  return real.pthread_timedjoin_np(thread, value, &kPast);
-}
+// Joins a thread that has ended already: no wait. Otherwise EBUSY. pthread_timedjoin_np would do the same, but that of
+// glibc before 2.28 calls gettimeofday with a misaligned stack, which crashes if that name is bound lazily.
+int JoinIfEnded(pthread_t thread, void** value) { return real.pthread_tryjoin_np(thread, value); }
+
+// Refused at once, such as joining oneself or a detached thread.
+const auto is_refused_join = [](int result) { return result != 0 && result != ETIMEDOUT; };
 
 template <typename Join>
 inline int JoinAndRecord(pthread_t thread, void** value, const CallerRegisters& caller, Join join) {
-  if (const int tried = JoinIfEnded(thread, value); tried != ETIMEDOUT) return tried;
-  return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it);
+  if (const int tried = JoinIfEnded(thread, value); tried != EBUSY) return tried;
+  return WaitWhole(caller, nullptr, WaitKind::kJoin, WaitStyle::kRare, join, got_it, is_refused_join);
 }
 
 __attribute__((noinline)) int Join(pthread_t thread, void** value) {
@@ -174,10 +174,10 @@ __attribute__((noinline)) int C11Join(thrd_t thread, int* value) {
     if (value != nullptr) *value = static_cast<int>(reinterpret_cast<uintptr_t>(pointer));
     return thrd_success;
   }
-  if (tried != ETIMEDOUT) return thrd_error;
+  if (tried != EBUSY) return thrd_error;
   return WaitWhole(
       HOLDFAST_CALLER(), nullptr, WaitKind::kJoin, WaitStyle::kRare, [=] { return real.thrd_join(thread, value); },
-      got_it);
+      got_it, is_refused_join);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ constexpr TestedSystem kSystems[] = {
      "run, top, locks, doctor; the files of the .rpm",
      "2026-11-27"},
     {"glibc built from its sources by gcc 9", "glibc 2.17",
-     "the packed library: sum of the heap, plugins, late threads, exit codes, with LD_BIND_NOW=1; without it a "
-     "thread that joins crashes in libc, which calls a function with a misaligned stack",
+     "scripts/systems glibc: joins and locks, bound lazily and at once; the library: sum of the heap, C++, plugins, late "
+     "threads, exit codes",
      "2026-11-28"},
     {"Alpine 3.20, 3.21, 3.23", "musl 1.2.5",
      "3.20, 3.21: scripts/systems musl: heap, locks of every kind, child of a script, its own shell; profiles "

@@ -140,6 +140,7 @@ TEST_F(LockNumbers, ARefusedWaitDoesNotCount) {
   EXPECT_EQ(r.out, bare.out);
   EXPECT_EQ(SumOf(NewestBlock(), "refused", "contentions"), 0);
   EXPECT_EQ(SumOf(NewestBlock(), "refused_locks", "contentions"), 0);
+  EXPECT_EQ(SumOf(NewestBlock(), "refused_joins", "contentions"), 0);
 }
 
 TEST_F(LockNumbers, AWriterWaitedForTheReaderThatLetItIn) {

@@ -39,5 +39,13 @@ TEST_F(OldGlibc, ChildrenAreProfiled) {
   ExpectKnownHeap(r.out);
 }
 
+// That function misaligns the stack there. A program that never calls it must not get into it.
+TEST_F(OldGlibc, AJoinCallsNoTimedjoin) {
+  Command command = CommandFor(Launch::kPreload, {"refused_waits"}, {{"lock-interval", "1ns"}});
+  command.env["LD_PRELOAD"] += ":" + ProgramPath("crashing_timedjoin.so");
+  const RunResult r = RunAndSettle(command);
+  EXPECT_TRUE(r.exited(0)) << r.Describe();
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -1,5 +1,5 @@
-// Waits that are rejected, because their deadline is invalid or their mutex belongs to another thread, and others that
-// cannot last. None may count as a wait of any length. Prints the result of each call.
+// Waits that are rejected, because their deadline is invalid, their mutex belongs to another thread or their thread
+// cannot be joined, and others that cannot last. None may count as a wait of any length. Prints the result of each call.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,23 @@ KNOWN void refused_locks(const struct timespec* deadline) {
   Say("rwlock_timedwrlock", pthread_rwlock_timedwrlock(&lock, deadline));
 }
 
+KNOWN void refused_joins(pthread_t detached) {
+  Say("join of itself", pthread_join(pthread_self(), NULL));
+  Say("join of a detached thread", pthread_join(detached, NULL));
+}
+
+static sem_t over;
+static void* LastsUntilTheEnd(void* unused) {
+  sem_wait(&over);
+  return unused;
+}
+
 static void* Run(void* unused) {
+  pthread_t detached;
+  pthread_create(&detached, NULL, LastsUntilTheEnd, NULL);
+  pthread_detach(detached);
+  refused_joins(detached);
+  sem_post(&over);
   static const struct timespec kNoTimes[] = {{0, -1}, {0, 1000000000}};
   // Not LONG_MIN: glibc before 2.34 waits for ever for that moment.
   static const struct timespec kPast[] = {{0, 0}, {-1, 0}, {-(1L << 40), 0}};
@@ -46,6 +62,7 @@ int main(void) {
   pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
   pthread_mutex_init(&checked, &attributes);
   sem_init(&semaphore, 0, 0);
+  sem_init(&over, 0, 0);
   pthread_mutex_lock(&checked);
   pthread_mutex_lock(&mutex);
   pthread_rwlock_wrlock(&lock);

@@ -1,10 +1,10 @@
-// Loaded and unloaded by one_thread.c: brings libpthread. Its destructor joins a thread that runs its code, and calls
+// Loaded and unloaded by one_thread.c: brings libpthread. Its destructor joins the threads that run its code, and calls
 // pthread_join for the first time, while the dlclose is in progress.
 #include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
 
-static pthread_t background;
+static pthread_t background, holder;
 static volatile int stop;
 
 static void* RunUntilUnloaded(void* given) {
@@ -16,6 +16,7 @@ __attribute__((constructor)) static void Begin(void) { pthread_create(&backgroun
 __attribute__((destructor)) static void End(void) {
   stop = 1;
   pthread_join(background, NULL);
+  pthread_join(holder, NULL);
 }
 
 static sem_t started;
@@ -31,11 +32,10 @@ static void* Hold(void* given) {
 }
 
 int WaitForThread(void) {
-  pthread_t thread;
   sem_init(&started, 0, 0);
-  if (pthread_create(&thread, NULL, Hold, NULL) != 0) return 1;
+  if (pthread_create(&holder, NULL, Hold, NULL) != 0) return 1;
   sem_wait(&started);
   pthread_rwlock_wrlock(&lock);
   pthread_rwlock_unlock(&lock);
-  return pthread_detach(thread);
+  return 0;
 }

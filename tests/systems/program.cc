@@ -17,11 +17,19 @@ __attribute__((noinline)) static void HoldBlocks(std::vector<std::unique_ptr<cha
   for (int i = 0; i < 20000; ++i) blocks->emplace_back(new char[10000]);
 }
 
+// glibc's word of the mutex: 2 while a thread waits.
+static bool SomebodyWaits() { return __atomic_load_n(&mutex.native_handle()->__data.__lock, __ATOMIC_RELAXED) == 2; }
+
+// The first thread holds the mutex until the second waits, however late that one starts.
 __attribute__((noinline)) static void TakeTurns() {
+  static bool met = false;
   for (int i = 0; i < 50; ++i) {
     const std::lock_guard<std::mutex> locked(mutex);
     const timespec pause = {0, 1000000};
-    nanosleep(&pause, nullptr);
+    do {
+      nanosleep(&pause, nullptr);
+    } while (!met && !SomebodyWaits());
+    met = true;
   }
 }
 
