@@ -14,13 +14,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -120,6 +124,7 @@ class ThreadLooksTest : public ::testing::Test {
     process.tasks = FileDescriptor(open(tasks().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     process.memory.emplace([this](uint64_t address, void* to, size_t bytes) {
       ++memory_reads_;
+      if (at_memory_read_) at_memory_read_();
       if (address != kLock || owners_.empty()) return false;
       pthread_mutex_t mutex = {};
       mutex.__data.__owner = owners_[memory_reads_ % owners_.size()];
@@ -145,7 +150,7 @@ class ThreadLooksTest : public ::testing::Test {
   // Goes on to the next look. `before`: sets the files to that time.
   template <typename Before>
   void LookAt(const Before& before) {
-    now_ns_ = std::max(now_ns_, looks_->next_ns());
+    now_ns_ = std::max(now_ns_ + kMs, looks_->next_ns() != INT64_MAX ? looks_->next_ns() : 0);
     before();
     looks_->Look(*table_);
   }
@@ -186,6 +191,7 @@ class ThreadLooksTest : public ::testing::Test {
   std::map<pid_t, int64_t> began_ticks_, cpu_of_;
   int64_t ended_cpu_ns_ = 0;
   size_t memory_reads_ = 0;
+  std::function<void()> at_memory_read_;  // time may pass during a look
   std::vector<int> owners_;  // that one read of the lock after the other finds
   std::optional<ThreadLooks> looks_;
   std::shared_ptr<const ThreadTimes> times_;
@@ -279,6 +285,84 @@ TEST_F(ThreadLooksTest, PartsOfKnownThreadsAreWithinTheErrorOfTheLooks) {
     EXPECT_EQ(row.holder_does, ThreadDoes::kCall);
     EXPECT_EQ(row.holder_call, SYS_futex);
   }
+}
+
+// On a saturated machine, each look takes seconds: this process, too, waits for a CPU between two threads.
+TEST_F(ThreadLooksTest, TimesOfALookThatTakesLongAreThoseOfEachThread) {
+  constexpr int kThreads = 20;
+  constexpr int64_t kStep = 10 * kMs;
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  for (int i = 0; i < kThreads; ++i) Begin(kPid + 1 + i, fmt::format("worker-{}", i + 1));
+  // Each thread computes for 70 % of each 100 ms, and reads for the rest.
+  const auto cpu_ns = [&] { return (now_ns_ - start_ns) / 10 * 7; };
+  int64_t turns = 1;
+  const auto go = [&] {
+    ++turns;
+    for (int i = 0; i < kThreads; ++i) Set(kPid + 1 + i, cpu_ns(), 0, turns, InCall(SYS_read));
+  };
+  go();
+  at_memory_read_ = [&] {
+    now_ns_ += kStep;
+    go();
+  };
+  while (now_ns_ < start_ns + 30 * kSecond) LookAt(go);
+  const int64_t before_last_ns = now_ns_;
+  const ThreadTimes& times = Times();
+  ASSERT_GT(now_ns_ - before_last_ns, kSecond);  // a look takes more than a second
+  int workers = 0;
+  double first = 1e18, last = 0;
+  for (const ThreadTime& one : times.threads) {
+    if (!times.names[one.name].starts_with("worker-")) continue;
+    ++workers;
+    first = std::min(first, one.lived_ns);
+    last = std::max(last, one.lived_ns);
+    // Both were read at one time, which is that of this thread.
+    EXPECT_NEAR(Of(one, ThreadDoes::kCpu) / one.lived_ns, 0.7, 0.001);
+    EXPECT_NEAR(AllOf(one), one.lived_ns, 1e3);
+  }
+  EXPECT_EQ(workers, kThreads);
+  EXPECT_GT(first, static_cast<double>(before_last_ns - start_ns) - 10e6);
+  EXPECT_GT(last - first, 0.5 * static_cast<double>(now_ns_ - before_last_ns));
+  EXPECT_LE(last, static_cast<double>(now_ns_ - start_ns) + 10e6);
+  // What the threads ran during the look is not CPU time of threads that nobody saw.
+  EXPECT_EQ(times.unseen_cpu_ns, 0);
+}
+
+TEST_F(ThreadLooksTest, DuringALookThatTakesLongWaitsAreReadAgain) {
+  constexpr int kThreads = 20;
+  for (int i = 0; i < kThreads; ++i) {
+    Begin(kPid + 1 + i, "waits");
+    Set(kPid + 1 + i, 1000, 0, 1, InCall(SYS_futex));
+  }
+  const auto all_wait_for = [this](uint64_t lock) {
+    for (uint32_t i = 0; i < kThreads; ++i) Waits(i, kPid + 1 + i, WaitKind::kMutex, lock);
+  };
+  all_wait_for(kLock);
+  MakeLooks();
+  Look();
+  Look();
+  // Soon after the look has begun, all wait for another lock.
+  bool has_changed = false;
+  int64_t turns = 1;
+  LookAt([&] {
+    ++turns;
+    for (int i = 0; i < kThreads; ++i) Set(kPid + 1 + i, 1000, 0, turns, InCall(SYS_futex));
+    at_memory_read_ = [&] {
+      now_ns_ += 20 * kMs;
+      if (!std::exchange(has_changed, true)) all_wait_for(kLock + 64);
+    };
+  });
+  at_memory_read_ = nullptr;
+  ASSERT_TRUE(has_changed);
+  const ThreadTimes& times = Times();
+  std::map<uint64_t, double> by_lock;
+  for (const ThreadTimeRow& row : times.rows) {
+    if (row.does == ThreadDoes::kLock) by_lock[row.lock] += row.ns;
+  }
+  // The first thread is looked at before the change, and half of the time from the look before belongs to the first lock.
+  EXPECT_GT(by_lock[kLock + 64], by_lock[kLock] / 2);
 }
 
 struct Case {
@@ -419,6 +503,24 @@ TEST_F(ThreadLooksTest, HalfOfTheTimeAfterTheLastLookIsAThreadsOwn) {
   EXPECT_EQ(Of(runs, ThreadDoes::kCpu), static_cast<double>(last_ns - start_ns));
   EXPECT_NEAR(Of(runs, ThreadDoes::kUnknown), tail, 10e6);
   EXPECT_NEAR(AllOf(runs), runs.lived_ns, 1e3);
+}
+
+// It keeps its id and its start time, but not the table.
+TEST_F(ThreadLooksTest, ThreadsOfAnotherProgramThatTheProcessExecutesAreNotThisOnes) {
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  for (int i = 0; i < 10; ++i) Look();
+  const int64_t last_ns = now_ns_;
+  mapped_.reset();
+  Begin(kPid + 1, "anothers");
+  Set(kPid + 1, 1'000'000, 0, 1, InCall(SYS_read));
+  for (int i = 0; i < 10; ++i) Look();
+  const ThreadTimes& times = Times();
+  EXPECT_EQ(SumOf(times, "anothers").threads, 0u);
+  const ThreadTime main = SumOf(times, "main");
+  EXPECT_GE(main.lived_ns, static_cast<double>(last_ns - start_ns));
+  EXPECT_LE(main.lived_ns, static_cast<double>(last_ns - start_ns) + 80e6);
 }
 
 TEST_F(ThreadLooksTest, CpuTimeOfThreadsBetweenTwoLooksIsCounted) {
@@ -615,6 +717,40 @@ TEST(ThreadLives, TimesOfAThreadThatEndsWhileItIsReadRemain) {
   EXPECT_EQ(cpu_of_worker(), 6e9);
 }
 
+TEST(ThreadLives, EachThreadHasLivedUntilItWasRead) {
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back([&ends] { ends.wait(false); });
+  std::map<pid_t, int64_t> read_at;
+  ThreadLives lives([&](pid_t /*pid*/, pid_t thread, const std::string& name) -> std::string {
+    if (name == "comm") return fmt::format("thread-{}", thread);
+    if (name == "schedstat") {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));  // a busy machine
+      read_at[thread] = NowNs();
+      return "1000 0 1";
+    }
+    return "1 (thread) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 0 0";
+  });
+  lives.Read(getpid(), false);
+  ends = true;
+  ends.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(lives.times()->threads.size(), 4u);
+  // All began at the same time.
+  double least = 1e18, most = 0;
+  for (const ThreadTime& one : lives.times()->threads) {
+    least = std::min(least, one.lived_ns);
+    most = std::max(most, one.lived_ns);
+  }
+  int64_t first = INT64_MAX, last = 0;
+  for (const auto& [thread, when_ns] : read_at) {
+    first = std::min(first, when_ns);
+    last = std::max(last, when_ns);
+  }
+  EXPECT_GE(last - first, 90 * kMs);
+  EXPECT_NEAR(most - least, static_cast<double>(last - first), 25e6);
+}
+
 // This process lacks descriptors for a moment.
 TEST(ThreadLives, CpuTimesDoNotShrinkIfOneFileCannotBeRead) {
   std::string missing;
@@ -656,6 +792,37 @@ TEST_F(ThreadLooksTest, StatesAreBoundedAndNoTimeIsLost) {
   const ThreadTime sum = SumOf(times, "waits");
   EXPECT_NEAR(Of(sum, ThreadDoes::kLock), sum.lived_ns - kThreads * (1000 + kLooks), kThreads * 80e6);
   EXPECT_NEAR(RowsOf(times, "waits"), sum.lived_ns, 1e4);
+}
+
+// Names of threads times locks.
+TEST_F(ThreadLooksTest, SumsAreBoundedAndNoTimeIsLost) {
+  constexpr int kThreads = 60, kLocks = 2300;
+  MakeLooks();
+  for (int j = 0; j < kThreads; ++j) {
+    Begin(kPid + 1 + j, fmt::format("waits-{}", j));
+    Set(kPid + 1 + j, 1000, 0, 1, InCall(SYS_futex));
+  }
+  for (int i = 0; i < kLocks; ++i) {
+    LookAt([&] {
+      for (int j = 0; j < kThreads; ++j) {
+        Write(FileOf(kPid + 1 + j, "schedstat"), fmt::format("{} 0 {}\n", 1000 + i, 1 + i));
+        Waits(static_cast<uint32_t>(j), static_cast<uint32_t>(kPid + 1 + j), WaitKind::kMutex,
+              kLock + 4096 + 64 * static_cast<uint64_t>(i));
+      }
+    });
+  }
+  const ThreadTimes& times = Times();
+  EXPECT_GT(times.rows.size(), 131'000u);
+  EXPECT_LT(times.rows.size(), 133'000u);
+  for (const int j : {0, 30, kThreads - 1}) {
+    const std::string name = fmt::format("waits-{}", j);
+    double rows = 0;
+    for (const ThreadTimeRow& row : times.rows) rows += times.names[row.name] == name ? row.ns : 0;
+    const auto one =
+        std::ranges::find_if(times.threads, [&](const auto& one) { return times.names[one.name] == name; });
+    ASSERT_NE(one, times.threads.end());
+    EXPECT_NEAR(rows, one->lived_ns, 1e4);
+  }
 }
 
 // An exporter of many processes.

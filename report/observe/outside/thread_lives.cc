@@ -42,7 +42,6 @@ ThreadTime SumOf(uint32_t threads) {
 }  // namespace
 
 void ThreadLives::Read(pid_t pid, bool other_namespace) {
-  const int64_t now_ns = NowNs(), wall_ns = NowNs(CLOCK_REALTIME);
   std::map<pid_t, Life> alive;
   uint32_t left_out = 0;
   for (const auto& [thread, id] : ThreadsOf(pid, other_namespace)) {
@@ -69,6 +68,8 @@ void ThreadLives::Read(pid_t pid, bool other_namespace) {
       }
       continue;
     }
+    // Of this thread: on a busy machine it is seconds from the first thread to the last.
+    const int64_t now_ns = NowNs(), wall_ns = NowNs(CLOCK_REALTIME);
     if (name.empty() && is_same) name = before->second.name;
     Life life{.name = std::move(name), .began_ns = *began, .time = {}};
     life.time.id = id;

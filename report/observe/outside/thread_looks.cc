@@ -41,15 +41,19 @@ constexpr int64_t kShareOfThreadLooks = 50;  // at most 1/50 of a core
 // /proc has the start of a thread in hundredths of a second, rounded down.
 constexpr int64_t kHalfTick = 5 * kMs;
 constexpr int64_t kLongestTick = 10 * kMs;  // of the kernel
+constexpr int64_t kMoment = 10 * kMs;       // readings that are at most this old are of the same time
 // A thread that began this long before the first look of all has a past that nobody looked at.
 constexpr int64_t kUnseenPast = 4 * kMeanStep;
 // After this many looks at a thread that has not run, only every 4th and every 8th look includes the thread.
 constexpr uint32_t kQuiet = 20, kVeryQuiet = 100;
 constexpr uint32_t kFewLooks = 20;
+constexpr uint32_t kLooksAtStart = 40;
 constexpr size_t kMaxRemembered = 8;           // walks of one thread
 constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
 constexpr size_t kMaxStacks = 1 << 14;         // further ones have no stack
 constexpr size_t kMaxStates = 1 << 16;         // further ones have no lock, and no stack of the table
+constexpr size_t kMaxTotals = 1 << 17;         // by name and state; further ones have no lock and no stack
+constexpr size_t kMaxBareTotals = 1 << 18;     // further ones have one name
 constexpr int kMaxDescriptors = 8192;          // of all processes
 constexpr size_t kMaxEnded = 512;              // threads that are kept apart after their end
 constexpr size_t kMaxWholeNames = 4096;        // further names lose their numbers
@@ -108,6 +112,12 @@ ThreadDoes DoesOf(int64_t call) {
 // Returns whether the last call failed because this process has no descriptors or memory left: try again later.
 bool LacksDescriptors() { return errno == EMFILE || errno == ENFILE || errno == ENOMEM; }
 
+// Returns whether the process has ended or executed another program. Without free descriptors, every process looks so.
+bool IsOver(const TableFile& table) {
+  return table.liveness() == Liveness::kDead &&
+         FileDescriptor(open("/proc/self/stat", O_RDONLY | O_CLOEXEC)).valid();
+}
+
 // The rest of the descriptors is for everything else that this process does.
 int MostDescriptors() {
   rlimit limit{};
@@ -146,15 +156,17 @@ class ThreadLooks::Looker {
     const int64_t now_ns = process_.now_ns();
     if ((now_ns < next_ns_ && !now_or_never) || ended_process_) return;
     const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
+    // A wrapper such as setpriv soon executes another program. The threads of that one are not this table's.
+    if ((looks_ < kLooksAtStart || looks_ % kLooksAtStart == 0) && IsOver(table)) return EndAll();
     if (!process_.tasks.valid() && !OpenAgain()) {
       next_ns_ = now_ns + kSecond;
       return;
     }
     if (looks_++ == 0) first_look_ns_ = now_ns;
     table_ = &table;
-    waits_.reset();
-    holders_.clear();
-    may_be_stopped_.reset();
+    BeginMoment(now_ns);
+    // Read before the threads' own times, which then contain at least as much: nothing unseen is invented.
+    cpu_before_look_ns_ = process_.cpu_ns();
     bool any_gone = false;
     for (auto& [id, thread] : threads_) {
       if (thread.skip > 0 && !now_or_never) {
@@ -167,7 +179,7 @@ class ThreadLooks::Looker {
     // The directory has a link for each thread, and two more.
     const bool is_there = fstat(process_.tasks.get(), &info) == 0;
     if (any_gone || !is_there || info.st_nlink != threads_.size() + 2) List();
-    if (!unseen_before_.has_value() && !threads_.empty()) FindUnseen();
+    if (!unseen_before_.has_value() && !threads_.empty()) FindUnseenBefore();
     const int64_t cost = NowNs(CLOCK_THREAD_CPUTIME_ID) - used;
     next_ns_ = now_ns + std::max(std::uniform_int_distribution<int64_t>(kMeanStep / 2, 3 * kMeanStep / 2)(random_),
                                  kShareOfThreadLooks * cost);
@@ -352,6 +364,14 @@ class ThreadLooks::Looker {
 
   // ---- The threads ----
 
+  // The process has ended, or executes another program: the threads of that one are not this table's.
+  void EndAll() {
+    ended_process_ = true;
+    for (auto& [id, thread] : threads_) End(&thread);
+    threads_.clear();
+    next_ns_ = INT64_MAX;
+  }
+
   // Returns false if we lack descriptors, as before.
   bool OpenAgain() {
     LookedAtProcess again = LookedAtProcess::Of(pid_, process_.other_namespace, process_.of_user);
@@ -362,6 +382,7 @@ class ThreadLooks::Looker {
   }
 
   void List() {
+    if (IsOver(*table_)) return EndAll();
     absl::flat_hash_set<pid_t> alive;
     std::vector<pid_t> added;
     const bool is_listed = ForEachName(process_.tasks.get(), [&](const char* name) {
@@ -428,11 +449,20 @@ class ThreadLooks::Looker {
     return schedule;
   }
 
+  // One reading of waits and locks serves all threads for a while, but must be of the same time as the threads' calls.
+  void BeginMoment(int64_t now_ns) {
+    moment_ns_ = now_ns;
+    waits_.reset();
+    holders_.clear();
+    may_be_stopped_.reset();
+  }
+
   // Returns false if the thread has ended.
   bool LookAt(Thread* thread) {
     const std::optional<Schedule> schedule = ReadSchedule(*thread);
     // Where threads wait long for a CPU, so does this one: its looks at the first and the last thread are seconds apart.
     const int64_t now_ns = process_.now_ns();
+    if (now_ns - moment_ns_ > kMoment) BeginMoment(now_ns);
     if (!schedule.has_value() && LacksDescriptors()) return true;
     // Some kernels have zeros for all threads. A new thread that has not run yet is listed again at the next look.
     const bool has_run = !schedule.has_value() || schedule->turns != 0;
@@ -498,8 +528,17 @@ class ThreadLooks::Looker {
   }
 
   void Give(Thread* thread, uint32_t state, double ns) {
-    totals_[{thread->time.name, state}] += ns;
+    totals_[TotalOf(thread->time.name, state)] += ns;
     thread->time.ns[static_cast<int>(states_[state].does)] += ns;
+  }
+
+  // Many names of threads times many locks are too many.
+  std::pair<uint32_t, uint32_t> TotalOf(uint32_t name, uint32_t state) {
+    if (totals_.size() < kMaxTotals || totals_.contains({name, state})) return {name, state};
+    const State& what = states_[state];
+    const uint32_t bare = StateIndex({what.does, what.wait, what.call, 0, kNoStack});
+    if (totals_.size() < kMaxBareTotals || totals_.contains({name, bare})) return {name, bare};
+    return {NameIndex(kOtherThreads), bare};
   }
 
   // Scales the credits of the open period to the time blocked.
@@ -554,22 +593,30 @@ class ThreadLooks::Looker {
     sums_.try_emplace(one.name, ThreadTime{.name = one.name, .threads = 0}).first->second.Add(one);
   }
 
-  // The process's clock counts all threads, also those that ended.
-  void FindUnseen() {
-    const std::optional<int64_t> of_process = ended_process_ ? std::nullopt : process_.cpu_ns();
-    if (!of_process.has_value()) return;
+  // Returns the CPU time that the threads' own times have, also those of ended threads.
+  int64_t SeenCpuNs() const {
     auto seen = static_cast<int64_t>(static_cast<double>(ended_cpu_ns_) + unknown_tails_ns_);
     for (const auto& [id, thread] : threads_) {
       seen += static_cast<int64_t>(thread.schedule.cpu_ns);
       // The kernel brings schedstat up to date at ticks.
       if (thread.state == kRan) seen += kLongestTick;
     }
-    const auto unseen = static_cast<double>(*of_process - seen);
-    if (!unseen_before_.has_value()) {
-      const auto first = threads_.find(pid_);
-      const bool since_start = first != threads_.end() && first->second.began_ns >= first_look_ns_ - kUnseenPast;
-      unseen_before_ = since_start ? 0 : std::max(0.0, unseen);
-    }
+    return seen;
+  }
+
+  // The process's clock counts all threads, also those that ended. Here it is read after the threads: the time in between
+  // counts as before the first look.
+  void FindUnseenBefore() {
+    const std::optional<int64_t> of_process = ended_process_ ? std::nullopt : process_.cpu_ns();
+    if (!of_process.has_value()) return;
+    const auto first = threads_.find(pid_);
+    const bool since_start = first != threads_.end() && first->second.began_ns >= first_look_ns_ - kUnseenPast;
+    unseen_before_ = since_start ? 0 : std::max(0.0, static_cast<double>(*of_process - SeenCpuNs()));
+  }
+
+  void FindUnseen() {
+    if (ended_process_ || !cpu_before_look_ns_.has_value() || !unseen_before_.has_value()) return;
+    const auto unseen = static_cast<double>(*cpu_before_look_ns_ - SeenCpuNs());
     unseen_cpu_ns_ = std::max(unseen_cpu_ns_, unseen - *unseen_before_);
   }
 
@@ -909,9 +956,10 @@ class ThreadLooks::Looker {
   std::string unknown_;
   absl::flat_hash_map<pid_t, Thread> threads_;
   const TableFile* table_ = nullptr;                                        // during a look
-  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;     // by thread, of this look
-  absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this look
-  std::optional<bool> may_be_stopped_;                                      // of this look
+  int64_t moment_ns_ = 0;                                                   // the start of this moment
+  std::optional<absl::flat_hash_map<uint32_t, OngoingWaitInfo>> waits_;     // by thread, of this moment
+  absl::flat_hash_map<std::pair<uint64_t, WaitKind>, HolderDoes> holders_;  // by lock, of this moment
+  std::optional<bool> may_be_stopped_;                                      // of this moment
   std::array<char, 1024> text_ = {};
   std::vector<char> copy_;
   std::vector<ModuleInfo> modules_;
@@ -930,6 +978,7 @@ class ThreadLooks::Looker {
   absl::flat_hash_map<uint32_t, ThreadTime> sums_;  // by name
   uint64_t ended_cpu_ns_ = 0;
   double unseen_cpu_ns_ = 0, unknown_tails_ns_ = 0;
+  std::optional<int64_t> cpu_before_look_ns_;  // of the process
   // The CPU time of threads that ended before the first look, if the process began long before. Nothing: not found yet.
   std::optional<double> unseen_before_;
   const int64_t lane_start_ns_, lane_start_wall_ns_;
