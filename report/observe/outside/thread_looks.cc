@@ -114,8 +114,7 @@ bool LacksDescriptors() { return errno == EMFILE || errno == ENFILE || errno == 
 
 // Returns whether the process has ended or executed another program. Without free descriptors, every process looks so.
 bool IsOver(const TableFile& table) {
-  return table.liveness() == Liveness::kDead &&
-         FileDescriptor(open("/proc/self/stat", O_RDONLY | O_CLOEXEC)).valid();
+  return table.liveness() == Liveness::kDead && FileDescriptor(open("/proc/self/stat", O_RDONLY | O_CLOEXEC)).valid();
 }
 
 // The rest of the descriptors is for everything else that this process does.
