@@ -244,19 +244,6 @@ int FirstChanged(const Work& work) {
   return -1;
 }
 
-// A tracer that is killed would leave half of such a change.
-bool CrossesPage(const EntryPlan& plan) {
-  constexpr uintptr_t kJumpBytes = 5, kDistanceBytes = 4;
-  const auto crosses = [](uintptr_t at, uintptr_t bytes) { return at / kPageBytes != (at + bytes - 1) / kPageBytes; };
-  for (int i = 0; i < plan.site_count; ++i) {
-    if (plan.IsChanged(i) && crosses(plan.sites[i].jump, kJumpBytes)) return true;
-  }
-  for (int i = 0; i < plan.call_count; ++i) {
-    if (crosses(plan.calls[i].distance_at, kDistanceBytes)) return true;
-  }
-  return false;
-}
-
 // `write`: makes the changes.
 template <typename Write>
 void Redirect(Work* work, bool has_threads, Write write) {
@@ -287,7 +274,8 @@ void Redirect(Work* work, bool has_threads, Write write) {
   for (int i = 0; i < plan.site_count; ++i) {
     if (plan.sites[i].moves_call && HasShadowStack()) return refuse(EntryReason::kCalls, i);
   }
-  if (has_threads && CrossesPage(plan)) return refuse(EntryReason::kNotWritable, -1);
+  if (const int crosses = has_threads ? FirstAcrossPages(plan) : -1; crosses >= 0)
+    return refuse(EntryReason::kCrossesPage, crosses);
   const EntryReason redirected = plan.outcome.reason, written = write(work);
   plan.outcome.reason = written == EntryReason::kRedirected ? redirected : written;
   if (plan.outcome.is_redirected()) SetAllocatorCode(plan.ranges, plan.range_count);

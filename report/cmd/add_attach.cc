@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "report/daemon/installation.h"
 #include "report/observe/table/entry_text.h"
 #include "report/observe/table/process_files.h"
+#include "report/observe/table/thread_status.h"
 #include "report/run/attach_check.h"
 #include "report/run/doctor_surroundings.h"
 #include "report/run/library_call.h"
@@ -50,11 +52,15 @@ struct AttachOptions {
 // The name that its user knows: redis-server, not redis-check-rdb, which is the same file.
 std::string ProgramOf(pid_t pid) {
   const std::string started = StartedAs(pid);
-  return std::string(BaseName(started.empty() ? ExecutableOfProcess(pid) : started));
+  const std::string file(BaseName(started.empty() ? ExecutableOfProcess(pid) : started));
+  return file.empty() ? ThreadName(pid, pid) : file;  // a zombie has no executable
 }
 
-// "redis-server (pid 4242)"
-std::string NameOf(pid_t pid) { return Printable(fmt::format("{} (pid {})", ProgramOf(pid), pid)); }
+// "redis-server (pid 4242)"; "pid 4242" once it is gone
+std::string NameOf(pid_t pid) {
+  const std::string program = ProgramOf(pid);
+  return program.empty() ? fmt::format("pid {}", pid) : Printable(fmt::format("{} (pid {})", program, pid));
+}
 
 std::string WhyResult(AttachResult result) {
   switch (result) {
@@ -88,6 +94,13 @@ int CouldNotAttach(const std::string& line) {
   Say(line);
   return kCouldNot;
 }
+
+bool IsGone(pid_t pid) {
+  struct stat info;
+  return stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0;
+}
+
+int SayEnded(pid_t pid) { return CouldNotAttach(fmt::format("pid {}: there is no such process. Has it ended?", pid)); }
 
 // The last snapshot after a detach: asks the exporter, and waits until it is written.
 bool WriteLastSnapshot(const ProcessTable& process) {
@@ -145,7 +158,8 @@ void AddStops(const FilterAnswer& filters, CallOutcome* outcome) {
   outcome->lost_calls += filters.lost_calls;
 }
 
-int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const FilterAnswer& filters) {
+int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const FilterAnswer& filters,
+           const std::function<bool()>& is_asked_to_end = {}) {
   const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) return CouldNotAttach(std::string(status.message()));
   UseIfNeeded(rights, pid);
@@ -165,7 +179,8 @@ int Detach(pid_t pid, const std::vector<std::string>& folders, bool quiet, const
   const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
   if (!table.ok()) return CouldNotAttach(std::string(table.status().message()));
   absl::StatusOr<CallOutcome> outcome =
-      CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}, filters.counts}, kBorrowPatienceMs);
+      CallLibrary(pid, {check.loaded_library, "", AttachAction::kDetach, {}, {}, filters.counts}, kBorrowPatienceMs,
+                  is_asked_to_end);
   if (!outcome.ok())
     return CouldNotAttach(fmt::format("{}: not detached: {}.{}", name, std::string(outcome.status().message()),
                                       absl::IsFailedPrecondition(outcome.status()) ? "" : " Try again."));
@@ -188,6 +203,7 @@ class Attacher {
   Attacher(pid_t pid, const AttachOptions& options, uint64_t for_ns) : pid_(pid), options_(options), for_ns_(for_ns) {}
 
   int Run() {
+    if (IsGone(pid_)) return SayEnded(pid_);
     filters_ = FiltersUnlessRefused(pid_, false, [this](const std::string& library, const FilterAnswer& filters) {
       return CheckAttach(pid_, library, options_.run.tables, filters);
     });
@@ -213,14 +229,20 @@ class Attacher {
     if (!check.root.empty()) call.out_id = FolderIdOf(out_.path());
     // Ctrl-C detaches from the first moment on.
     const auto signals = for_ns_ == 0 ? nullptr : std::make_unique<HeldSignals>();
-    absl::StatusOr<CallOutcome> outcome = CallLibrary(pid_, call, kBorrowPatienceMs);
-    if (!outcome.ok()) return Undone(std::string(outcome.status().message()));
+    bool is_asked = false;
+    const auto is_asked_to_end = [&] { return is_asked = is_asked || signals->AskedToEnd(0); };
+    call.is_first = !check.has_library;
+    absl::StatusOr<CallOutcome> outcome =
+        CallLibrary(pid_, call, kBorrowPatienceMs, signals == nullptr ? std::function<bool()>() : is_asked_to_end);
+    if (!outcome.ok())
+      return Undone((is_asked ? "was asked to end before: " : "") + std::string(outcome.status().message()));
+    if (is_asked) for_ns_ = 1;  // detaches at once
     AddStops(filters_, &*outcome);
     filters_.stops = filters_.lost_calls = 0;  // a later detach reports its own
     if (call.out_id.known()) NoteOutFolder(tables_, out_.path());
     if (outcome->answer.result == AttachResult::kAlready) return AttachedAlready(*outcome, signals.get());
     if (outcome->answer.result == AttachResult::kNoEntries)
-      return Undone("its executable's allocator: " + EntryText(EntryOutcomeIn(outcome->answer.entries)));
+      return Undone(EntryText(EntryOutcomeIn(outcome->answer.entries)) + ". Start it with holdfast run");
     if (outcome->answer.result != AttachResult::kDone) return Undone(WhyResult(outcome->answer.result));
     Announce(*outcome);
     return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals.get());
@@ -312,9 +334,8 @@ class Attacher {
       return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
     };
     const uint64_t end_ns = now_ns() + for_ns_;
-    struct stat info;
     while (now_ns() < end_ns) {
-      if (stat(fmt::format("/proc/{}", pid_).c_str(), &info) != 0)
+      if (IsGone(pid_))
         return CouldNotAttach(fmt::format("{}: has ended. Its profiles are in {}.", name_, Printable(out_.path())));
       if (signals->AskedToEnd(static_cast<int>(std::min<uint64_t>(200, (end_ns - now_ns()) / 1'000'000 + 1)))) break;
     }
@@ -324,12 +345,12 @@ class Attacher {
           "seen. Run holdfast detach {} as root, which reads its filters.",
           name_, pid_));
     }
-    return Detach(pid_, {tables_}, options_.run.quiet, filters_);
+    return Detach(pid_, {tables_}, options_.run.quiet, filters_, [signals] { return signals->AskedToEnd(0); });
   }
 
   const pid_t pid_;
   const AttachOptions& options_;
-  const uint64_t for_ns_;
+  uint64_t for_ns_;
   FilterAnswer filters_;
   std::string name_, tables_;
   OutFolder out_;
@@ -405,6 +426,10 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
   detach->add_flag("-q,--quiet", *quiet, "Print only errors");
   detach->callback([=] {
     const pid_t process = PidOrThrow(*pid);
+    if (IsGone(process)) {
+      invocation->exit_code = SayEnded(process);
+      return;
+    }
     const FilterAnswer filters =
         FiltersUnlessRefused(process, true, [process](const std::string& library, const FilterAnswer& answer) {
           return CheckDetach(process, library, answer);

@@ -305,6 +305,8 @@ class Checker {
     if (has_own && !linked.is_redirected) {
       Refuse("allocator", linked.text.empty() ? "its executable has an allocator of its own, which cannot be redirected"
                                               : "its executable's allocator cannot be redirected: " + linked.text);
+    } else if (!linked.why_not_late.empty()) {
+      Refuse("allocator", linked.why_not_late + ". Start it with holdfast run");
     } else if (const std::string second = SecondAllocator(); !second.empty()) {
       Refuse("allocator",
              fmt::format("{} has an allocator beside the one that the program uses: blocks of one must not "

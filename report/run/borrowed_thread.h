@@ -51,6 +51,7 @@ struct LibraryCall {
   FolderId out_id{};                   // see AttachCall
   // The seccomp filters that were examined (CountFilters). The call is made only if no thread has installed another one.
   std::map<pid_t, std::string> filters = {};
+  bool is_first = false;  // the library was never in this process, so an attach that fails may be undone
 };
 struct LibraryAnswer {
   AttachResult result = AttachResult::kNone;

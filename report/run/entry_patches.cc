@@ -98,7 +98,9 @@ class StoppedProcess {
         seized.push_back(thread);
       }
       for (const pid_t thread : seized) {
-        if (!Await(thread, begun_us)) {
+        const absl::StatusOr<bool> is_stopped = Await(thread, begun_us);
+        if (!is_stopped.ok()) return is_stopped.status();
+        if (!*is_stopped) {
           stops->unstoppable = thread;
           return absl::AbortedError("cannot be stopped now");
         }
@@ -136,9 +138,15 @@ class StoppedProcess {
       if (in_call && static_cast<int64_t>(registers.rax) == -EINTR) ++stops->lost_calls;
       if (is_inside(registers.rip)) is_outside = false;
       if (!is_outside) continue;
-      // The place where a handler returns to is on the stack. No call returns into a patch.
-      const std::vector<uint64_t> words = StackFrom(registers.rsp, *mappings);
-      if (words.empty() || std::any_of(words.begin(), words.end(), is_inside)) is_outside = false;
+      // The place where a handler returns to is on the stack. No call returns into a patch. The handler may be on a stack of its
+      // own (sigaltstack): the handler's frame has the stack pointer of the interrupted code.
+      std::set<uint64_t> stacks;  // the starts of mappings
+      for (uint64_t sp = registers.rsp; sp != 0 && stacks.size() < kMaxStacks;) {
+        const std::vector<uint64_t> words = StackFrom(sp, *mappings, &stacks);
+        const bool is_own = sp == registers.rsp;
+        if ((is_own && words.empty()) || std::any_of(words.begin(), words.end(), is_inside)) is_outside = false;
+        sp = OtherStackIn(words, *mappings, stacks);
+      }
     }
     return is_outside;
   }
@@ -169,12 +177,16 @@ class StoppedProcess {
 
  private:
   static constexpr uint64_t kPage = 4096, kMaxStackBytes = 1 << 20;
+  static constexpr size_t kMaxStacks = 8;
 
-  bool Await(pid_t thread, int64_t begun_us) {
+  // True: it is stopped, or has ended.
+  absl::StatusOr<bool> Await(pid_t thread, int64_t begun_us) {
     while (true) {
       int status = 0;
       const pid_t got = AwaitTraced(thread, &status, WNOHANG);
-      if (got < 0 && errno != EINTR) return true;  // has ended
+      if (got < 0 && errno == ECHILD) return true;  // has ended
+      if (got < 0 && errno != EINTR)
+        return absl::UnavailableError(fmt::format("wait for thread {}: {}", thread, strerror(errno)));
       if (got == thread) {
         if (!WIFSTOPPED(status)) return true;
         // It is stopped as well where a signal is about to reach it, which then does so.
@@ -187,14 +199,34 @@ class StoppedProcess {
     }
   }
 
-  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read.
-  std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<MemoryMapping>& mappings) const {
-    const auto next =
-        std::upper_bound(mappings.begin(), mappings.end(), sp,
-                         [](uint64_t address, const MemoryMapping& mapping) { return address < mapping.start; });
-    if (next == mappings.begin() || sp >= std::prev(next)->end) return {};
+  static const MemoryMapping* MappingOf(uint64_t address, const std::vector<MemoryMapping>& mappings) {
+    const auto next = std::upper_bound(mappings.begin(), mappings.end(), address,
+                                       [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
+    return next == mappings.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
+  }
+
+  // The stack pointer that the kernel has saved in a handler's frame, if it leads to a stack that is not among `stacks`; 0: none.
+  static uint64_t OtherStackIn(const std::vector<uint64_t>& words, const std::vector<MemoryMapping>& mappings,
+                               const std::set<uint64_t>& stacks) {
+    // In sigcontext, rsp, rip and the flags come before the selectors: cs 0x33 and, since Linux 4.1, ss 0x2b.
+    constexpr size_t kSelectorsAfterSp = 3;
+    for (size_t i = 0; i + kSelectorsAfterSp < words.size(); ++i) {
+      const uint64_t selectors = words[i + kSelectorsAfterSp];
+      if ((selectors & 0xffff) != 0x33 || selectors >> 48 != 0x2b) continue;
+      const MemoryMapping* stack = MappingOf(words[i], mappings);
+      if (stack != nullptr && stack->writable && !stacks.contains(stack->start)) return words[i];
+    }
+    return 0;
+  }
+
+  // The words of the stack that are in use, at most 1 MiB; none if they cannot be read. Adds the mapping's start to `stacks`.
+  std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<MemoryMapping>& mappings,
+                                  std::set<uint64_t>* stacks) const {
+    const MemoryMapping* stack = MappingOf(sp, mappings);
+    if (stack == nullptr) return {};
+    stacks->insert(stack->start);
     const uint64_t from = (sp + 7) & ~uint64_t{7};
-    std::vector<uint64_t> words(std::min(std::prev(next)->end - from, kMaxStackBytes) / sizeof(uint64_t));
+    std::vector<uint64_t> words(std::min(stack->end - from, kMaxStackBytes) / sizeof(uint64_t));
     if (!ReadOfTraced(pid_, from, words.data(), words.size() * sizeof(uint64_t))) words.clear();
     return words;
   }
@@ -220,7 +252,7 @@ absl::StatusOr<std::vector<EntryPatch>> ReadEntryPatches(pid_t pid, uint64_t add
 }
 
 absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<EntryPatch>& patches, bool undo,
-                               int64_t end_us, PatchStops* stops) {
+                               const std::atomic<int64_t>& end_us, PatchStops* stops) {
 #if defined(__x86_64__)
   for (long pause_us = 500; true; pause_us = std::min(2 * pause_us, 100'000L)) {
     const pid_t uninterruptible = Uninterruptible(pid);

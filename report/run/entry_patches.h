@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -33,9 +34,9 @@ struct PatchStops {
   pid_t unstoppable = 0;    // the kernel lets go of this thread only when this process ends; 0: none
 };
 // `patches`: as read at `address`. Nothing is written if they are not there any more. Aborted: see `unstoppable`. `stops` also
-// counts if it fails.
+// counts if it fails. `end_us`: when it gives up; may be changed meanwhile.
 absl::Status WriteEntryPatches(pid_t pid, uint64_t address, const std::vector<EntryPatch>& patches, bool undo,
-                               int64_t end_us, PatchStops* stops);
+                               const std::atomic<int64_t>& end_us, PatchStops* stops);
 
 }  // namespace holdfast
 

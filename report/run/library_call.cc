@@ -2,14 +2,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -19,6 +24,7 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/holdfast_library.h"
 #include "report/base/time_budget.h"
 #include "report/observe/table/process_files.h"
 #include "report/observe/table/thread_status.h"
@@ -45,6 +51,33 @@ std::string MappedFiles(pid_t pid) {
   return files;
 }
 
+// When the child gives up, which the parent may change. Both have it mapped.
+class SharedEnd {
+ public:
+  explicit SharedEnd(int64_t end_us) {
+    void* made = mmap(nullptr, sizeof *end_us_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (made != MAP_FAILED) end_us_ = new (made) std::atomic<int64_t>(end_us);
+  }
+  SharedEnd(const SharedEnd&) = delete;
+  SharedEnd& operator=(const SharedEnd&) = delete;
+  ~SharedEnd() {
+    if (end_us_ != nullptr) munmap(end_us_, sizeof *end_us_);
+  }
+  std::atomic<int64_t>* get() { return end_us_; }
+
+ private:
+  std::atomic<int64_t>* end_us_ = nullptr;
+};
+
+// Waits until the child has written its answer or ended.
+void AwaitAnswer(int descriptor, const std::function<bool()>& is_asked_to_end, std::atomic<int64_t>* end_us) {
+  constexpr int kAskEveryMs = 100;
+  pollfd entry = {descriptor, POLLIN, 0};
+  while (poll(&entry, 1, is_asked_to_end ? kAskEveryMs : -1) <= 0) {
+    if (is_asked_to_end && is_asked_to_end()) *end_us = 0;
+  }
+}
+
 // The child writes this into the pipe.
 struct ChildAnswer {
   CallOutcome outcome;
@@ -58,8 +91,8 @@ static_assert(std::is_trivially_copyable_v<ChildAnswer>);
 class Caller {
  public:
   // `avoided`: threads that could not be stopped. `begun`: what happened before.
-  Caller(pid_t pid, const LibraryCall& call, int64_t begun_us, int64_t end_us, const std::set<pid_t>& avoided,
-         const CallOutcome& begun)
+  Caller(pid_t pid, const LibraryCall& call, int64_t begun_us, const std::atomic<int64_t>& end_us,
+         const std::set<pid_t>& avoided, const CallOutcome& begun)
       : pid_(pid), call_(call), begun_us_(begun_us), end_us_(end_us), avoided_(avoided), outcome_(begun) {}
 
   absl::StatusOr<CallOutcome> Run() {
@@ -173,7 +206,8 @@ class Caller {
 
   const pid_t pid_;
   const LibraryCall& call_;
-  const int64_t begun_us_, end_us_;
+  const int64_t begun_us_;
+  const std::atomic<int64_t>& end_us_;
   const std::set<pid_t>& avoided_;
   std::optional<std::string> files_;  // nothing: code_ is to be read
   absl::StatusOr<std::unique_ptr<ProcessCode>> code_;
@@ -186,8 +220,12 @@ class Caller {
 
 }  // namespace
 
-static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call, int patience_ms) {
-  const int64_t begun_us = NowNs() / 1000, end_us = begun_us + int64_t{patience_ms} * 1000;
+static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call, int patience_ms,
+                                             const std::function<bool()>& is_asked_to_end) {
+  const int64_t begun_us = NowNs() / 1000;
+  SharedEnd end(begun_us + int64_t{patience_ms} * 1000);
+  std::atomic<int64_t>* const end_us = end.get();
+  if (end_us == nullptr) return absl::ErrnoToStatus(errno, "mmap");
   std::set<pid_t> avoided;
   CallOutcome begun;
   bool has_begun = false;
@@ -204,7 +242,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
     if (!has_begun || call.action != AttachAction::kAttach || absl::IsNotFound(status)) return status;
     LibraryCall undo = call;
     undo.action = AttachAction::kDetach;
-    if (CallAlone(pid, undo, patience_ms).ok()) return status;
+    if (CallAlone(pid, undo, patience_ms, {}).ok()) return status;
     return absl::UnavailableError(
         fmt::format("{}; holdfast detach {} undoes what was begun", std::string(status.message()), pid));
   };
@@ -216,7 +254,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
     if (child < 0) return absl::ErrnoToStatus(errno, "fork");
     if (child == 0) {
       ChildAnswer answer{};
-      Caller caller(pid, call, begun_us, end_us, avoided, begun);
+      Caller caller(pid, call, begun_us, *end_us, avoided, begun);
       const absl::StatusOr<CallOutcome> outcome = caller.Run();
       answer.outcome = caller.outcome();
       answer.unstoppable = caller.unstoppable();
@@ -228,11 +266,21 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
       _exit(0);
     }
     write_end.Close();
+    AwaitAnswer(read_end.get(), is_asked_to_end, end_us);
     const std::string bytes = ReadWhole(read_end);
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
     ChildAnswer answer{};
-    if (bytes.size() != sizeof answer) return fail(absl::InternalError("the process that traces it has ended"));
+    if (bytes.size() != sizeof answer) {
+      // It may have begun, and the borrowed thread finishes the call alone. An earlier attach must not be undone.
+      constexpr timespec kFinishes = {0, 200'000'000};
+      nanosleep(&kFinishes, nullptr);
+      has_begun = call.is_first && MapsHoldfastLibrary(ReadOfProcess(pid, "maps"));
+      const bool remains = call.action == AttachAction::kAttach && !call.is_first;
+      return fail(absl::InternalError(fmt::format(
+          "the process that traces it was killed{}",
+          remains ? fmt::format("; what it began may remain, and holdfast detach {} undoes it", pid) : "")));
+    }
     memcpy(&answer, bytes.data(), sizeof answer);
     if (answer.code == 0) return answer.outcome;
     has_begun = has_begun || answer.has_begun;
@@ -240,7 +288,7 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
     if (answer.unstoppable == 0) return fail(absl::Status(static_cast<absl::StatusCode>(answer.code), answer.message));
     // Where every thread was avoided once, each gets another try.
     if (!avoided.insert(answer.unstoppable).second || avoided.size() >= ThreadsOf(pid, false).size()) avoided.clear();
-    if (NowNs() / 1000 > end_us) return fail(absl::UnavailableError("its threads cannot be stopped now"));
+    if (NowNs() / 1000 > *end_us) return fail(absl::UnavailableError("its threads cannot be stopped now"));
     // The program runs for longer each time before its threads are stopped again.
     const timespec pause = {0, pause_ms * 1'000'000};
     nanosleep(&pause, nullptr);
@@ -248,17 +296,19 @@ static absl::StatusOr<CallOutcome> CallAlone(pid_t pid, const LibraryCall& call,
   }
 }
 
-absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms) {
+absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms,
+                                        const std::function<bool()>& is_asked_to_end) {
   // Two tools could undo each other's steps. The kernel unlocks the folder when the tool and its child have ended.
   const FileDescriptor folder(open(fmt::format("/proc/{}", pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return absl::NotFoundError("it has ended");
   for (const int64_t end_us = NowNs() / 1000 + int64_t{patience_ms} * 1000;
        flock(folder.get(), LOCK_EX | LOCK_NB) != 0;) {
-    if (NowNs() / 1000 > end_us) return absl::UnavailableError("another holdfast attaches to it or detaches");
+    if (NowNs() / 1000 > end_us || (is_asked_to_end && is_asked_to_end()))
+      return absl::UnavailableError("another holdfast attaches to it or detaches");
     constexpr timespec kPause = {0, 5'000'000};
     nanosleep(&kPause, nullptr);
   }
-  return CallAlone(pid, call, patience_ms);
+  return CallAlone(pid, call, patience_ms, is_asked_to_end);
 }
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -28,7 +29,9 @@ struct CallOutcome {
 //
 // Fails if no thread can be borrowed within `patience_ms`, or if the library cannot be loaded: then nothing has changed. An
 // error of the kind DeadlineExceeded means that the call will be made as soon as a thread may use the dynamic linker.
-absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms);
+// `is_asked_to_end` is called ten times a second; as soon as it returns true, no other thread is tried.
+absl::StatusOr<CallOutcome> CallLibrary(pid_t pid, const LibraryCall& call, int patience_ms,
+                                        const std::function<bool()>& is_asked_to_end = {});
 
 }  // namespace holdfast
 

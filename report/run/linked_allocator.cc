@@ -144,14 +144,23 @@ class FileImage {
   size_t unread_bytes_ = 0;
 };
 
-EntryOutcome OutcomeFor(const std::string& path, Entries wanted, size_t* unread_bytes) {
-  *unread_bytes = 0;
-  if (kOwnMachine != EM_X86_64) return {EntryReason::kOtherProcessor, 0, 0};  // as interpose/entries/not_redirected.cc
+struct FileOutcome {
+  EntryOutcome at_start, late;
+  size_t unread_bytes = 0;
+};
+
+FileOutcome OutcomeFor(const std::string& path, Entries wanted) {
+  FileOutcome found;
+  found.at_start = found.late = {EntryReason::kOtherProcessor, 0, 0};  // as interpose/entries/not_redirected.cc
+  if (kOwnMachine != EM_X86_64) return found;
   const auto file = std::make_unique<FileImage>();
   const auto plan = std::make_unique<EntryPlan>();
   if (file->Read(path, wanted)) MakeEntryPlan(file->image(), wanted, plan.get());
-  *unread_bytes = file->unread_bytes();
-  return plan->outcome;
+  found.unread_bytes = file->unread_bytes();
+  found.at_start = found.late = plan->outcome;
+  if (const int site = FirstAcrossPages(*plan); site >= 0 && plan->outcome.is_redirected())
+    found.late = {EntryReason::kCrossesPage, static_cast<uint32_t>(plan->sites[site].name) + 1, plan->outcome.count};
+  return found;
 }
 
 }  // namespace
@@ -179,8 +188,10 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
                     BaseName(path));
     return allocator;
   }
-  size_t unread_bytes = 0;
-  EntryOutcome outcome = OutcomeFor(path, wanted, &unread_bytes);
+  const FileOutcome file = OutcomeFor(path, wanted);
+  const size_t unread_bytes = file.unread_bytes;
+  EntryOutcome outcome = file.at_start;
+  if (outcome.is_redirected() && !file.late.is_redirected()) allocator.why_not_late = EntryText(file.late);
   if (!outcome.has_allocator() && names.has_hidden_malloc) outcome = {EntryReason::kHidden, kName_malloc + 1, 1};
   allocator.is_there = true;
   allocator.is_seen = allocator.is_redirected = outcome.is_redirected();

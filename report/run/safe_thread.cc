@@ -9,8 +9,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <sstream>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -267,17 +266,21 @@ ProcessCode::Part ProcessCode::PartOf(uint64_t pc) const {
   return Part::kNowhere;
 }
 
+void ProcessCode::ReadStacks() {
+  absl::StatusOr<std::vector<MemoryMapping>> mappings = ReadMemoryMap(pid_);
+  mappings_ = mappings.ok() ? *std::move(mappings) : std::vector<MemoryMapping>();
+}
+
 bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
-  std::istringstream lines(ReadOfProcess(pid_, "maps"));
-  for (std::string line; std::getline(lines, line);) {
-    uint64_t start = 0, end = 0;
-    if (sscanf(line.c_str(), "%lx-%lx", &start, &end) != 2 || sp < start || sp >= end) continue;
-    // glibc keeps what the thread pointer leads to at the end of a thread's stack.
-    const bool is_own =
-        thread_pointer == 0 || line.ends_with("[stack]") || (thread_pointer >= sp && thread_pointer < end);
-    return is_own && sp - start >= BorrowedThread::kStackBytes;
-  }
-  return false;
+  const auto next =
+      std::upper_bound(mappings_.begin(), mappings_.end(), sp,
+                       [](uint64_t address, const MemoryMapping& mapping) { return address < mapping.start; });
+  if (next == mappings_.begin() || sp >= std::prev(next)->end) return false;
+  const MemoryMapping& stack = *std::prev(next);
+  // glibc keeps what the thread pointer leads to at the end of a thread's stack.
+  const bool is_own =
+      thread_pointer == 0 || stack.name == "[stack]" || (thread_pointer >= sp && thread_pointer < stack.end);
+  return is_own && sp - stack.start >= BorrowedThread::kStackBytes;
 }
 
 std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {
@@ -326,6 +329,7 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_poi
 
 std::vector<ThreadChoice> ChooseThreads(pid_t pid, ProcessCode* code) {
   std::vector<ThreadChoice> choices;
+  code->ReadStacks();
   for (const auto& [thread, inside] : ThreadsOf(pid, false)) {
     const std::optional<BlockedCall> call = BlockedCallOf(pid, thread);
     ThreadChoice choice;

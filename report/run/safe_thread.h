@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "report/base/holdfast_library.h"
 #include "report/names/elf/elf_symbols.h"
+#include "report/observe/memory/mappings.h"
 #include "report/observe/outside/outside_stack.h"
 #include "report/observe/table/thread_status.h"
 #include "report/run/borrowed_thread.h"
@@ -46,8 +47,9 @@ class ProcessCode {
   const std::string& libc_path() const { return libc_path_; }
 
   // Why a thread with these registers may not be borrowed; "": it may. `in_call`: it sleeps in a system call.
-  // `thread_pointer`: 0 if it is not known.
+  // `thread_pointer`: 0 if it is not known. Looks for the stack in the mappings of the last ReadStacks.
   std::string WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call);
+  void ReadStacks();
 
  private:
   enum class Part : uint8_t { kProgram, kLibc, kLinker, kAllocator, kNowhere };
@@ -68,6 +70,7 @@ class ProcessCode {
   uint64_t libc_bias_ = 0;
   std::string libc_path_;
   bool has_allocator_in_program_ = false;
+  std::vector<MemoryMapping> mappings_;  // sorted
   CodeAddresses addresses_;
 };
 

@@ -13,10 +13,12 @@ namespace holdfast {
 inline constexpr int kStopEvent = 128;
 
 // As waitpid(thread, status, __WALL | options), but a signal that is about to reach the thread stays there: if this process
-// is killed before it passes the signal on, the thread still gets it. To wait takes it away otherwise.
+// is killed before it passes the signal on, the thread still gets it. To wait takes it away otherwise. Linux before 4.7 knows
+// only waitpid.
 inline pid_t AwaitTraced(pid_t thread, int* status, int options) {
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(thread), &info, __WALL | WEXITED | WSTOPPED | WNOWAIT | options) != 0) return -1;
+  if (waitid(P_PID, static_cast<id_t>(thread), &info, __WALL | WEXITED | WSTOPPED | WNOWAIT | options) != 0)
+    return errno == EINVAL ? waitpid(thread, status, __WALL | options) : -1;
   if (info.si_pid == 0) return 0;
   constexpr int kSignals = 64, kSystemCall = 0x80;
   const bool is_signal = info.si_code == CLD_TRAPPED && info.si_status > 0 && info.si_status <= kSignals &&

@@ -40,8 +40,9 @@ enum class EntryReason : uint8_t {
   kHidden,
   kCopied,
   kOtherProcessor,
+  kCrossesPage,  // only in a program that has threads already
 };
-inline constexpr int kEntryReasonCount = 26;
+inline constexpr int kEntryReasonCount = 27;
 // After the name of the function, or of the allocator where no function is named.
 inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "",
@@ -70,6 +71,7 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "is hidden: calls of it do not pass through the library",
     "has a copy (.part, .constprop) that the program may call instead",
     "entries are redirected on x86-64 only",
+    "would have a jump across the end of a page, which cannot be written in one step",
 };
 
 // The outcome, as one word: Module::unloaded has room for it beside its own bits.

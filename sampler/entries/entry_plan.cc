@@ -1155,6 +1155,18 @@ bool MayNameAllocator(const char* names, size_t bytes) {
   });
 }
 
+int FirstAcrossPages(const EntryPlan& plan) {
+  constexpr uintptr_t kPage = 4096, kJumpBytes = 5, kDistanceBytes = 4;
+  const auto crosses = [](uintptr_t at, uintptr_t bytes) { return at / kPage != (at + bytes - 1) / kPage; };
+  for (int i = 0; i < plan.site_count; ++i) {
+    if (plan.IsChanged(i) && crosses(plan.sites[i].jump, kJumpBytes)) return i;
+  }
+  for (int i = 0; i < plan.call_count; ++i) {
+    if (crosses(plan.calls[i].distance_at, kDistanceBytes)) return plan.calls[i].to;
+  }
+  return -1;
+}
+
 void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan) {
   plan->outcome = {};
   plan->site_count = plan->call_count = plan->range_count = plan->branch_count = plan->read_count = 0;

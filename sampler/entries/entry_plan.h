@@ -149,6 +149,10 @@ inline constexpr bool MayReadSymbols(size_t symbol_bytes, size_t name_bytes, boo
 // Whether a table of names has one that begins an allocator's family: a quick look at the bytes.
 bool MayNameAllocator(const char* names, size_t bytes);
 
+// The first site that has a change across the end of a page; −1: none. A tracer that is killed would leave half of it, so it
+// is only made before the program begins.
+int FirstAcrossPages(const EntryPlan& plan);
+
 // Fills in the plan. outcome.reason is kRedirected if everything may be done, and it remains to be done.
 void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan);
 

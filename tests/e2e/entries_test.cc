@@ -447,7 +447,7 @@ class EntryCases : public Profiled {
 
 TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   for (const char* name : {"plain", "thunk", "endbr", "flags", "keeps", "adds", "far_loop", "loop", "sized", "own_copy",
-                           "shared", "unnamed", "moved_call"}) {
+                           "shared", "unnamed", "moved_call", "crosses"}) {
     const RunResult run = RunCase(name);
     ASSERT_TRUE(run.exited(0)) << name << run.Describe();
     const std::vector<Decoded> heap = NewestHeap();

@@ -4,11 +4,14 @@
 //     entry_cases_NAME          as it is
 //     entry_cases_NAME child    the same in a forked child and after an exec
 //     entry_cases_NAME again    the same once more for each line of input, after which it says so
+//     entry_cases_plain within  stops within malloc's first instructions until a line comes: in a handler on a stack of its own,
+//                               which has interrupted another handler
 //     entry_cases_NAME plugin F the same, and by a plugin F that is closed before its blocks are freed
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "known.h"
@@ -54,6 +58,7 @@
 #define UNNAMED 31      // free only jumps to a function with another name
 #define TWO_RESULTS 33  // a function returns the block's size in a second register
 #define CRATE 34        // no malloc: only google/tcmalloc's names, and those of a Rust crate
+#define CROSSES 35      // the jump in it would cross the end of a page
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
 static char room[4 << 20];
@@ -160,6 +165,8 @@ __asm__(".text\n.p2align 4\n"
 #elif CASE == MOVED_CALL
         FUNCTION(leaf, "mov (%rsp),%rax\nlea returns(%rip),%rcx\ncmp %rax,%rcx\njne 1f\nret\n1: ud2\n") ".p2align 4\n" FUNCTION(
             free, "push %rbx\ncall leaf\nreturns: pop %rbx\njmp toy_free\n")
+#elif CASE == CROSSES
+        ".p2align 12\n.skip 4096-3,0x90\n" FUNCTION(free, USUAL(toy_free))
 #elif CASE == LOOPS
         FUNCTION(free, "push %rbx\njrcxz 1f\n1: mov %rdi,%rbx\npop %rbx\njmp toy_free\n")
 #elif CASE == RESOLVER
@@ -400,7 +407,48 @@ static int WorkInPlugin(const char* file) {
   return dlopen(file, RTLD_NOW | RTLD_NOLOAD) != NULL;
 }
 
+#if CASE == PLAIN
+static void OnStackOfItsOwn(int signal) {
+  char line[16];
+  (void)signal;
+  if (write(1, "within\n", 7) != 7 || read(0, line, sizeof line) < 0) _exit(3);
+}
+static void OnStep(int signal, siginfo_t* info, void* context) {
+  greg_t* registers = ((ucontext_t*)context)->uc_mcontext.gregs;
+  (void)signal, (void)info;
+  if (registers[REG_RIP] != (greg_t)(uintptr_t)malloc + 4) return;  // after push and mov
+  registers[REG_EFL] &= ~0x100l;
+  raise(SIGUSR1);
+}
+static void* WaitForEver(void* unused) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  while (1) pthread_cond_wait(&never, &mutex);
+  return unused;
+}
+static int WorkWithin(void) {
+  const stack_t stack = {.ss_size = 65536,
+                         .ss_sp = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
+  const struct sigaction other = {.sa_handler = OnStackOfItsOwn, .sa_flags = SA_ONSTACK};
+  const struct sigaction step = {.sa_sigaction = OnStep, .sa_flags = SA_SIGINFO};
+  sigaltstack(&stack, NULL);
+  sigaction(SIGUSR1, &other, NULL);
+  sigaction(SIGTRAP, &step, NULL);
+  pthread_t thread;
+  pthread_create(&thread, NULL, WaitForEver, NULL);
+  __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+  void* block = malloc(100);
+  Use(block);
+  free(block);
+  return 0;
+}
+#endif
+
 int main(int count, char** arguments) {
+#if CASE == PLAIN
+  if (count > 1 && strcmp(arguments[1], "within") == 0) return WorkWithin();
+#endif
   char* mapped = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mapped[0] = 1;
 #if CASE == CRATE
