@@ -58,8 +58,11 @@ std::string NameOfGroup(std::string_view thread, bool each) {
   return each ? Printable(thread) : FoldedThreadName(Printable(thread));
 }
 
+// By program and name.
+using Groups = std::map<std::pair<std::string, std::string>, Group>;
+
 // The groups of one process, by name; by folded name without `each`.
-void AddSamplesOf(const ProfileFile& file, bool each, std::map<std::pair<std::string, std::string>, Group>* groups) {
+void AddSamplesOf(const ProfileFile& file, bool each, Groups* groups) {
   const Profile& profile = *file.profile;
   for (size_t i = 0; i < profile.samples.size(); ++i) {
     std::string thread, lock, holder, address;
@@ -94,9 +97,9 @@ void AddSamplesOf(const ProfileFile& file, bool each, std::map<std::pair<std::st
   }
 }
 
-// One group for each thread; the locks are those of all threads of exactly its name.
-std::vector<Group> EachThread(const ProfileFile& file,
-                              const std::map<std::pair<std::string, std::string>, Group>& by_name) {
+// One group for each thread; the locks are those of all threads of exactly its name, and those of all like-named threads
+// for a sum of many.
+std::vector<Group> EachThread(const ProfileFile& file, const Groups& by_name, const Groups& by_folded_name) {
   std::vector<Group> threads;
   if (!file.profile->records().thread_times.has_value()) return threads;
   for (const record::ThreadTime& one : file.profile->records().thread_times->thread) {
@@ -108,13 +111,18 @@ std::vector<Group> EachThread(const ProfileFile& file,
     const int64_t times[kStates] = {one.cpu_ns,   one.runnable_ns, one.lock_ns,    one.io_ns,
                                     one.sleep_ns, one.call_ns,     one.stopped_ns, one.unknown_ns};
     std::copy(std::begin(times), std::end(times), std::begin(thread.ns));
-    const auto group = by_name.find({file.program, NameOfGroup(one.name, true)});
-    if (group == by_name.end()) continue;
-    if (one.lock_ns > 0) thread.locks = group->second.locks;
+    const auto find = [&](const Groups& groups, bool each) -> const Group* {
+      const auto found = groups.find({file.program, NameOfGroup(one.name, each)});
+      return found != groups.end() ? &found->second : nullptr;
+    };
+    const Group* group = find(by_name, true);
+    if (group == nullptr && one.tid == 0) group = find(by_folded_name, false);
+    if (group == nullptr) continue;
+    if (one.lock_ns > 0) thread.locks = group->locks;
     // The samples know calls only by name.
     const double part =
-        static_cast<double>(one.call_ns) / static_cast<double>(std::max<int64_t>(1, group->second.ns[kInCall]));
-    for (const auto& [name, ns] : group->second.calls)
+        static_cast<double>(one.call_ns) / static_cast<double>(std::max<int64_t>(1, group->ns[kInCall]));
+    for (const auto& [name, ns] : group->calls)
       thread.calls[name] = static_cast<int64_t>(part * static_cast<double>(ns));
   }
   return threads;
@@ -296,7 +304,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   const auto set = ReadProfileSet(options.files, {});
   if (!set.ok()) return wrong(set.status(), kCouldNot);
   for (const std::string& warning : set->warnings) SayTo(err, warning);
-  std::map<std::pair<std::string, std::string>, Group> by_name;
+  Groups by_name, by_folded_name;
   std::vector<const ProfileFile*> files;
   std::string unknown;
   std::set<std::string> processes, with_looks;
@@ -307,6 +315,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
       if (file.profile == nullptr || !group.Counts(file)) continue;
       files.push_back(&file);
       AddSamplesOf(file, options.each, &by_name);
+      if (options.each) AddSamplesOf(file, false, &by_folded_name);
       if (const auto& times = file.profile->records().thread_times; times.has_value() && !times->unknown.empty())
         unknown = Printable(times->unknown);
     }
@@ -315,7 +324,7 @@ int RunThreads(const ThreadsOptions& options, std::ostream& out, std::ostream& e
   std::vector<Group> groups;
   if (options.each) {
     for (const ProfileFile* file : files) {
-      const std::vector<Group> threads = EachThread(*file, by_name);
+      const std::vector<Group> threads = EachThread(*file, by_name, by_folded_name);
       groups.insert(groups.end(), threads.begin(), threads.end());
     }
   } else {

@@ -23,6 +23,7 @@
 #include "report/base/say.h"
 #include "report/base/thread_name.h"
 #include "report/base/value_units.h"
+#include "report/daemon/find_tables.h"
 #include "report/observe/outside/thread_lives.h"
 #include "report/profile/typed_records.h"
 
@@ -50,8 +51,14 @@ struct OfProcess {
   const ProfileFile* waits = nullptr;  // of kind block, otherwise mutex
   const ProfileFile* lives = nullptr;  // the newest with a list of threads
   const ProfileFile* threads = nullptr;
-  bool records_waits = false;
+  bool records_waits = false, records_wall = false;
 };
+
+bool WantsWall(pid_t pid) {
+  if (pid == 0) return false;
+  const absl::StatusOr<ProcessTable> table = FindTableOf(pid, {});
+  return table.ok() && table->table.WantsWall();
+}
 
 // Whether the block profile has every wait of the process, and none is for a lock.
 bool ProvesThatNobodyWaited(const OfProcess& of) {
@@ -80,6 +87,7 @@ std::map<std::string, OfProcess> ByProcess(const ProfileSet& set) {
     if (group.kind == "threads") of.threads = file;
     const std::vector<std::string>& recorded = file->profile->process().profiled;
     of.records_waits |= std::ranges::find(recorded, "block") != recorded.end();
+    of.records_wall |= of.newest == file && std::ranges::find(recorded, "wall") != recorded.end();
     if (file->profile->records().thread_times.has_value() &&
         (of.lives == nullptr || of.lives->steady_nanos < file->steady_nanos))
       of.lives = file;
@@ -358,10 +366,11 @@ int ShowThreadsWithoutLooks(const ProfileSet& set, const Style& style, const Thr
   }
   Known known(options, std::move(live));
   const std::map<std::string, OfProcess> processes = ByProcess(set);
-  bool records_waits = true, nobody_waited = true;
+  bool records_waits = true, nobody_waited = true, records_wall = WantsWall(running);
   for (const auto& [process, of] : processes) {
     known.Add(of);
     records_waits &= of.records_waits || of.waits != nullptr;
+    records_wall |= of.records_wall;
     nobody_waited = nobody_waited && ProvesThatNobodyWaited(of);
   }
   const std::string more = fmt::format("holdfast run --wall -- PROGRAM, or while it runs: holdfast set {} wall=on",
@@ -373,8 +382,11 @@ int ShowThreadsWithoutLooks(const ProfileSet& set, const Style& style, const Thr
   }
   TextTable table = KnownTable(&known, nobody_waited, options);
   const std::string rest =
-      fmt::format("what else the threads did, such as system calls, is not recorded. To record it: {}{}", more,
-                  records_waits ? "" : "; waits for locks need --profiles with block");
+      records_wall
+          ? "wall is on, but no profile has yet what else the threads did, such as system calls: ask again in some "
+            "seconds. If that does not help, holdfast doctor says what prevents it"
+          : fmt::format("what else the threads did, such as system calls, is not recorded. To record it: {}{}", more,
+                        records_waits ? "" : "; waits for locks need --profiles with block");
   table.members.push_back({"not_recorded", JsonString(rest)});
   Print(table, style, out);
   if (style.format == Format::kTable) out << "note     " << rest << "\n";

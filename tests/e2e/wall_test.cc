@@ -305,6 +305,22 @@ TEST_F(Wall, WithoutItThreadsHaveNamesLifetimesAndWaitsForLocks) {
   EXPECT_THAT(ended.out, ContainsRegex("\nworker-[*] +2 +[0-9.]+m?s"));
 }
 
+TEST_F(Wall, ThatIsOnButHasNoProfileYetIsNotSaidToBeOff) {
+  RunResult threads;
+  // The exporter begins to look within a second, which may be sooner than our question.
+  const auto has_no_looks_yet = [&] {
+    Running running(CommandFor(Launch::kPreload, {"known_wall", "0", "1"}, {{"heap-interval", "1"}}));
+    EXPECT_TRUE(running.WaitForOutput("ready"));
+    const std::string pid = std::to_string(running.pid());
+    EXPECT_TRUE(RunTool({"set", pid, "wall=on", "--tables", tables()}).exited(0));
+    threads = RunTool({"threads", pid, "--color", "never"});
+    running.Write("\n");
+    running.Wait();
+    return threads.out.find("\nnote     wall is on, but no profile has yet ") != std::string::npos;
+  };
+  EXPECT_TRUE(Eventually(has_no_looks_yet, 60)) << threads.Describe();
+}
+
 TEST_F(Wall, AFileThatSaysNothingAboutThreadsIsRefused) {
   WriteFile(folder() + "/nothing.pb.gz", "");
   const RunResult none = RunTool({"threads", folder() + "/nothing.pb.gz"});
