@@ -56,16 +56,28 @@ TEST_F(Cpu, IsThatOfEachFunctionAndOfShortThreads) {
   EXPECT_NEAR(static_cast<double>(all.at("cpu")), total, 0.1 * total + 6 * 1e6 * std::sqrt(200)) << profile.Summary();
 }
 
-TEST_F(Cpu, OfASpinningThreadIsThatOfTheLock) {
+TEST_F(Cpu, OfASpinningThreadIsThatOfTheLocks) {
   const RunResult result = RunAs(Launch::kPreload, {"spins_for_lock"}, {{"cpu", "1000"}, {"lock-interval", "1ns"}});
   ASSERT_TRUE(result.exited(0)) << result.Describe();
   double spun_ns = 0;
   ASSERT_EQ(sscanf(result.out.c_str(), "spun %lf", &spun_ns), 1) << result.Describe();
   const RunResult locks = RunTool({"locks", "--format", "json", out()});
-  const size_t at = locks.out.find("\"call_cpu_ns\":");
-  ASSERT_NE(at, std::string::npos) << locks.Describe();
+  std::vector<double> cpu, delay;
+  const auto number_after = [&](size_t from, const std::string& key) {
+    const size_t at = locks.out.find("\"" + key + "\":", from);
+    return at == std::string::npos ? -1 : atof(locks.out.c_str() + at + key.size() + 3);
+  };
+  for (size_t row = locks.out.find("{\"kind\": \"spin\""); row != std::string::npos;
+       row = locks.out.find("{\"kind\": \"spin\"", row + 1)) {
+    cpu.push_back(number_after(row, "call_cpu_ns"));
+    delay.push_back(number_after(row, "delay_ns"));
+  }
+  ASSERT_EQ(cpu.size(), 2u) << locks.Describe();
   // The thread does nothing else. The first sample comes after a random part of a tick.
-  EXPECT_NEAR(atof(locks.out.c_str() + at + 14), spun_ns, 4 * kTickNs) << locks.Describe();
+  EXPECT_NEAR(cpu[0] + cpu[1], spun_ns, 4 * kTickNs) << locks.Describe();
+  // It waits for both at the same place, so each has a part in proportion to the wait.
+  EXPECT_GT(delay[0], delay[1]) << locks.Describe();
+  EXPECT_NEAR(cpu[0] / (cpu[0] + cpu[1]), delay[0] / (delay[0] + delay[1]), 0.02) << locks.Describe();
 }
 
 TEST_F(Cpu, IsNotSampledUnlessItIsRequested) {
@@ -106,6 +118,21 @@ TEST_F(Cpu, IsSwitchedOnAndOffWhileTheProgramRuns) {
   EXPECT_TRUE(Settled());
   const Decoded profile = Only();
   EXPECT_GT(profile.SumAny("BurnCpu")["samples"], 50) << profile.Summary();
+}
+
+TEST_F(Cpu, ThatIsSwitchedOnInAProgramThatSleepsIsPendingUntilItAllocates) {
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  running.Write("1\n");  // the library makes its table
+  ASSERT_TRUE(running.WaitForOutput("done 1"));
+  const std::string pid = std::to_string(running.pid());
+  const RunResult on = RunTool({"set", pid, "cpu=1000", "--tables", tables()});
+  EXPECT_TRUE(on.exited(0)) << on.Describe();
+  EXPECT_THAT(on.err, ::testing::HasSubstr("cpu off → 1000 Hz: pending until its next slow path"));
+  running.Write("2\n");
+  ASSERT_TRUE(running.WaitForOutput("done 2"));
+  const RunResult again = RunTool({"set", pid, "cpu=1000", "--tables", tables()});
+  EXPECT_THAT(again.err, ::testing::HasSubstr("cpu is already 1000 Hz.")) << again.Describe();
 }
 
 // Each case expects every result to be what it is without signals.
