@@ -8,8 +8,9 @@
 namespace holdfast {
 
 // Makes `real` lead to forms that call the real malloc and aligned_alloc. Call once, before the shim is ready, if musl's
-// own functions are the real ones.
-HOLDFAST_HIDDEN void UseOwnForms();
+// own functions are the real ones. Returns whether sampled blocks may be aligned:
+// aligned blocks cost no more than others, and are refused as others are.
+HOLDFAST_HIDDEN bool UseOwnForms();
 
 }  // namespace holdfast
 

@@ -270,13 +270,13 @@ HOLDFAST_COLD bool ReadySlow() {
   if (owns_malloc) WatchFreeCalls(__ehdr_start, _end);
   // Another allocator's functions that free by size are not redirected when the library comes late: a sample must then
   // stay in the size class that the program asked for.
-  const bool can_align = owns_malloc && AllocatorCanAlign() && (!loaded_late || AllocatorIsLibcs());
+  bool can_align = owns_malloc && AllocatorCanAlign() && (!loaded_late || AllocatorIsLibcs());
   sizes_stand_before_blocks = can_align && AllocatorIsLibcs();
-  AllowTag(can_align);
   if (process.libc == Libc::kMusl) {
-    if (ObjectOfFunction(real.calloc) == LibcObject()) UseOwnForms();
+    if (ObjectOfFunction(real.calloc) == LibcObject() && !UseOwnForms()) can_align = false;
     UseMuslSpinLocks();
   }
+  AllowTag(can_align);
   FindAllocatorCode(reinterpret_cast<const void*>(real.malloc));
   stage = Stage::kReady;
   hot_size_limit = kHotSizeLimit;

@@ -45,8 +45,8 @@ constexpr TestedSystem kSystems[] = {
      "outside",
      "2026-11-28"},
     {"Alpine 3.6 to 3.12", "musl 1.1.16 to 1.1.24",
-     "scripts/systems musl: its own shell starts with the library preloaded, and its heap is recorded; `run` starts "
-     "programs without the library",
+     "scripts/systems musl: its own shell starts with the library preloaded, and its heap is recorded; aligned blocks; "
+     "`run` starts programs without the library",
      "2026-11-28"},
     {"arm64 under emulators: qemu-user; qemu-system with pages of 16 KiB (Linux 6.12)", "glibc 2.36",
      "the library: heap, locks, threads, exceptions, signal handlers, fork, exec, SIGKILL; with 16 KiB not locks, exec, "
