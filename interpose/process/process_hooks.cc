@@ -26,6 +26,16 @@ static bool IsMappingCall(long number) {
          number == SYS_shmat || number == SYS_shmdt;
 }
 
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#endif
+
+// Options of prctl after which calls or instructions of ours could end the program, or that change what is recorded.
+static bool IsPrctlOfInterest(int option) {
+  return option == PR_SET_SECCOMP || option == PR_SET_SYSCALL_USER_DISPATCH || option == PR_SET_TSC ||
+         option == PR_SET_NAME || option == PR_SET_CHILD_SUBREAPER;
+}
+
 extern "C" {
 
 // exit and a return from main (exit_hooks.cc) end in the shim's destructor, quick_exit in what start.cc registers. These two run no handler.
@@ -95,10 +105,12 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
                       d = va_arg(list, unsigned long);
   va_end(list);
   if (UNLIKELY(!Ready())) return -1;
-  if (UNLIKELY(option == PR_SET_TSC)) {
-    ForbidClock(a == PR_TSC_SIGSEGV);
+  if (LIKELY(!IsPrctlOfInterest(option))) return real.prctl(option, a, b, c, d);
+  if (option == PR_SET_TSC) {
+    const bool forbids = a == PR_TSC_SIGSEGV;
+    const bool was_forbidden = forbids && ForbidClock(true);
     const int result = real.prctl(option, a, b, c, d);
-    if (result != 0) ForbidClock(false);
+    if (forbids ? result != 0 && !was_forbidden : result == 0) ForbidClock(false);
     return result;
   }
   if (option == PR_SET_NAME) {
@@ -110,10 +122,11 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
     SetSubreaper(a != 0);
     return real.prctl(option, a, b, c, d);
   }
-  if (LIKELY(option != PR_SET_SECCOMP)) return real.prctl(option, a, b, c, d);
-  BeforeSeccomp(a == SECCOMP_MODE_STRICT);
+  // With Syscall User Dispatch, system calls from outside of one range of code raise SIGSYS: it is a filter, too.
+  if (option == PR_SET_SYSCALL_USER_DISPATCH && a == 0 /*PR_SYS_DISPATCH_OFF*/) return real.prctl(option, a, b, c, d);
+  const bool is_counted = BeforeSeccomp(option == PR_SET_SECCOMP && a == SECCOMP_MODE_STRICT);
   const int result = real.prctl(option, a, b, c, d);
-  if (result != 0) AfterFailedSeccomp();
+  AfterSeccomp(is_counted, result == 0);
   return result;
 }
 
@@ -121,10 +134,18 @@ HOLDFAST_EXPORT int prctl(int option, ...) noexcept {
 // call it this way.
 HOLDFAST_HIDDEN long HoldfastSeccomp(long number, long a, long b, long c, long d, long e, long f) {
   if (!Ready()) return -1;
-  BeforeSeccomp(a == SECCOMP_SET_MODE_STRICT);
+  // The other operations only ask. libseccomp does so at its start.
+  if (a != SECCOMP_SET_MODE_STRICT && a != SECCOMP_SET_MODE_FILTER) return real.syscall(number, a, b, c, d, e, f);
+  const bool is_counted = BeforeSeccomp(a == SECCOMP_SET_MODE_STRICT);
   const long result = real.syscall(number, a, b, c, d, e, f);
-  if (result != 0) AfterFailedSeccomp();
+  // The descriptor of a listener; without that flag, the id of a thread that prevented the filter.
+  const bool has_listener = result > 0 && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
+  AfterSeccomp(is_counted, result == 0 || has_listener);
   return result;
+}
+// prctl by its number.
+static long PrctlByNumber(long, long option, long a, long b, long c, long d) {
+  return prctl(static_cast<int>(option), a, b, c, d);
 }
 // While the real one is being looked for, an allocator that dlsym calls may make system calls (jemalloc does).
 HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, long d, long e, long f) {
@@ -138,8 +159,9 @@ HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
   if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
     BeforeFork();
   if (UNLIKELY(number == SYS_landlock_restrict_self) && Ready()) BeforeLandlock();
-  if (UNLIKELY(number == SYS_prctl && flags == PR_SET_CHILD_SUBREAPER) && Ready()) SetSubreaper(true);
   if (UNLIKELY(!Ready())) return reinterpret_cast<void*>(HoldfastEarlySyscall);
+  if (UNLIKELY(number == SYS_prctl) && IsPrctlOfInterest(static_cast<int>(flags)))
+    return reinterpret_cast<void*>(PrctlByNumber);
   return UNLIKELY(IsMappingCall(number)) && RecordsMappings() ? reinterpret_cast<void*>(HoldfastMappingCall)
                                                               : reinterpret_cast<void*>(real.syscall);
 }

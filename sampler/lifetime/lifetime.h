@@ -46,12 +46,13 @@ void BeforeExitHandlers(bool process_ends);
 // The program is about to forbid itself files (Landlock): makes the table and starts the exporter now.
 void BeforeLandlock();
 // The program is about to forbid itself system calls: makes the table and starts the exporter now, then makes none.
-// And if that failed (programs ask for a filter that cannot be, to see whether there are filters): as before.
 // `strict`: SECCOMP_MODE_STRICT, which also forbids to read the time.
-void BeforeSeccomp(bool strict);
-void AfterFailedSeccomp();
-// PR_SET_TSC: the program forbids, or allows again, to read the time without a system call.
-void ForbidClock(bool forbidden);
+bool BeforeSeccomp(bool strict);
+// Call after it with its result. If no filter was installed (programs ask for one that cannot be, to see whether there
+// are filters), and none before, system calls are made again.
+void AfterSeccomp(bool was_counted, bool is_installed);
+// PR_SET_TSC: the program forbids, or allows again, to read the time without a system call. Returns what was in force.
+bool ForbidClock(bool forbidden);
 // Children are about to be born into another pid namespace: makes the table and starts the exporter now, if there are none yet.
 void BeforeNewNamespace();
 // The program is about to become a subreaper, or no longer to be one: makes the table and starts the exporter now, which would

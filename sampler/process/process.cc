@@ -15,6 +15,8 @@ void DrawSeed() {
   }
 }
 
-bool InBorrowedMemory() { return RawSyscall(SYS_getpid) != process.pid; }
+bool InBorrowedMemory() {
+  return !no_system_calls.load(std::memory_order_relaxed) && RawSyscall(SYS_getpid) != process.pid;
+}
 
 }  // namespace holdfast

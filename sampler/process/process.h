@@ -49,7 +49,8 @@ extern HOLDFAST_HIDDEN Process process;
 // Sets the seed from the options, or a random one.
 void DrawSeed();
 
-// Whether the caller runs in a child that shares this memory (vfork, CLONE_VM).
+// Whether the caller runs in a child that shares this memory (vfork, CLONE_VM). After a seccomp filter: false, because it
+// cannot be asked.
 bool InBorrowedMemory();
 
 }  // namespace holdfast

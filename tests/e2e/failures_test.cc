@@ -36,7 +36,8 @@ std::vector<Row> Rows() {
         "alternate_stack", "small_stacks", "signal_storm", "jump_out", "cancellation", "gone_after_unlock"})
     rows.push_back({std::string("stacks_") + which, {"hard_stacks", which}});
   for (const char* which :
-       {"strict", "by_prctl", "by_syscall", "at_once", "in_child", "with_threads", "refused", "limits"})
+       {"strict", "by_prctl", "by_syscall", "at_once", "in_child", "with_threads", "refused", "twice", "refused_after",
+        "listener", "landlock_after", "query", "prctl_by_syscall", "no_clock", "user_dispatch", "limits"})
     rows.push_back({std::string("filters_") + which, {"hard_filters", which}});
   for (const char* which : {"set_user", "user_namespace", "unshare_files"})
     rows.push_back({std::string("rights_") + which, {"hard_filters", which}, true});

@@ -6,7 +6,9 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
@@ -138,6 +140,144 @@ static void Refused(void) {
   Expect("after_it", 20, 600, 0, 0);
 }
 
+// ---- several calls ----
+
+// The two that follow are allowed, and what free needs.
+static struct sock_filter calls_again[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 6, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 5, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 4, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 3, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 2, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_restrict_self, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+static struct sock_fprog allows_more = {sizeof calls_again / sizeof calls_again[0], calls_again};
+
+static void InstallFirst(void) {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allows_more)) exit(8);
+}
+
+static void Twice(void) {
+  Before();
+  InstallFirst();
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &allows_more)) _exit(9);
+  After();
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(9);
+  After();
+  SayEnd("twice\n");
+  _exit(4);
+}
+
+// As programs ask whether there are filters.
+static void RefusedAfter(void) {
+  Before();
+  InstallFirst();
+  if (!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL)) _exit(9);
+  After();
+  if (!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL)) _exit(9);
+  After();
+  SayEnd("refused after a filter\n");
+  _exit(4);
+}
+
+// A positive answer, which is no error.
+static void Listener(void) {
+  Before();
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program) < 0)
+    exit(8);
+  After();
+  SayEnd("with a listener\n");
+  _exit(4);
+}
+
+// Landlock's call may be unknown to the kernel, and fails in any case.
+static void LandlockAfter(void) {
+  Before();
+  InstallFirst();
+  syscall(SYS_landlock_restrict_self, -1, 0);
+  After();
+  SayEnd("Landlock after a filter\n");
+  _exit(4);
+}
+
+KNOWN void* in_child(void) { return malloc(70); }
+
+// libseccomp asks at its start. The child is recorded.
+static void Query(void) {
+  Before();
+  unsigned action = SECCOMP_RET_KILL_PROCESS;
+  printf("query: %ld\n", syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action));
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 10; ++i) free(in_child());
+    exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  Expect("in_child", 10, 700, 0, 0);
+}
+
+static void PrctlBySyscall(void) {
+  Before();
+  if (syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+      syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+    exit(8);
+  After();
+  SayEnd("prctl by syscall\n");
+  _exit(4);
+}
+
+// The instruction that reads the time raises SIGSEGV. A refused call changes nothing.
+static void NoClock(void) {
+  Before();
+  if (syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0)) exit(8);
+  After();
+  if (!prctl(PR_SET_TSC, 99)) exit(9);
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (int i = 0; i < 1000; ++i) {
+    pthread_mutex_lock(&mutex);
+    free(after_it());
+    pthread_mutex_unlock(&mutex);
+  }
+  SayEnd("no clock\n");
+  _exit(4);
+}
+
+// Only libc may make system calls; others raise SIGSYS.
+static volatile int dispatched;
+static void CountDispatched(int signal) { dispatched += signal != 0; }
+
+static void UserDispatch(void) {
+  Before();
+  enum { kSetDispatch = 59, kOn = 1, kOff = 0 };
+  uintptr_t start = 0, end = 0;
+  char line[512];
+  FILE* maps = fopen("/proc/self/maps", "r");
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    uintptr_t from, to;
+    char rights[8];
+    if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 || rights[2] != 'x' || strstr(line, "/libc") == NULL)
+      continue;
+    start = from;
+    end = to;
+  }
+  if (maps != NULL) fclose(maps);
+  signal(SIGSYS, CountDispatched);
+  if (start == 0 || prctl(kSetDispatch, kOn, start, end - start, 0)) {
+    SayEnd("no dispatch\n");
+    return;
+  }
+  After();
+  for (int i = 0; i < 1000; ++i) free(before_it());
+  prctl(kSetDispatch, kOff, 0, 0, 0);
+  printf("system calls outside of libc: %s\n", dispatched ? "some" : "none");
+}
+
 // ---- rights ----
 
 static void* Allocates(void* stop) {
@@ -194,6 +334,14 @@ int main(int argc, char** argv) {
                {"in_child", InChild},
                {"with_threads", WithThreads},
                {"refused", Refused},
+               {"twice", Twice},
+               {"refused_after", RefusedAfter},
+               {"listener", Listener},
+               {"landlock_after", LandlockAfter},
+               {"query", Query},
+               {"prctl_by_syscall", PrctlBySyscall},
+               {"no_clock", NoClock},
+               {"user_dispatch", UserDispatch},
                {"set_user", SetUser},
                {"user_namespace", UserNamespace},
                {"unshare_files", UnshareFiles},
