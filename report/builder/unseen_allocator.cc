@@ -13,6 +13,7 @@
 #include "report/base/libc_names.h"
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/dynamic_names.h"
+#include "report/names/elf/inlined_allocator.h"
 #include "report/names/elf/own_mappings.h"
 #include "report/names/elf/private_allocator.h"
 #include "report/observe/table/entry_text.h"
@@ -76,6 +77,13 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
   if (const std::string path = PathOfExecutable(files, executable.first, executable.second); !path.empty()) {
     if (!profile->records().allocator.has_value())
       texts.push_back(Remembered(executable, [&path] { return DescribeUnseen(path); }));
+    if (auto& allocator = profile->mutable_records()->allocator; allocator.has_value() && allocator->is_seen) {
+      const std::string& inlined = Remembered(executable, [&path] { return InlinedAllocatorText(path); });
+      if (!inlined.empty() && allocator->incomplete.empty()) {
+        allocator->incomplete = inlined;
+        profile->AddComment("incomplete: " + inlined);
+      }
+    }
     texts.push_back(Remembered(executable, [&] { return OwnMappingsText(BaseName(executable.first), path); }));
   }
   for (const auto& [key, file] : files.all()) {

@@ -18,6 +18,7 @@
 #include "report/names/elf/allocator_text.h"
 #include "report/names/elf/elf_file.h"
 #include "report/names/elf/elf_symbols.h"
+#include "report/names/elf/inlined_allocator.h"
 #include "report/names/elf/processors.h"
 #include "report/observe/table/entry_text.h"
 #include "sampler/entries/entry_plan.h"
@@ -200,6 +201,10 @@ LinkedAllocator LinkedAllocatorOf(const std::string& path, const DynamicNames& n
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
     allocator.may_lack = outcome.lacks_names();
     if (allocator.may_lack) allocator.text += "; " + WhyIncomplete(outcome);
+    if (const std::string inlined = InlinedAllocatorText(path); !inlined.empty()) {
+      allocator.may_lack = true;
+      allocator.text += "; " + inlined;
+    }
   } else if (outcome.has_allocator()) {
     allocator.text = fmt::format("{} has {} linked in; {}", BaseName(path), name, EntryText(outcome));
   } else if (allocator.replaces_malloc) {

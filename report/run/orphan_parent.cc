@@ -65,7 +65,9 @@ bool MayDefine(std::string_view symbol, const std::string& path) {
     return !names.has_value() || names->find(symbol) != std::string::npos;
   };
   const auto sections = elf->sections();
-  return sections.empty() || std::any_of(sections.begin(), sections.end(), has_symbol);
+  const bool has_names =
+      std::any_of(sections.begin(), sections.end(), [](const auto& one) { return one.sh_type == SHT_STRTAB; });
+  return !has_names || std::any_of(sections.begin(), sections.end(), has_symbol);
 }
 
 // Whether the interpreter may call foreign code. Python reaches prctl only through a module for foreign calls. Without

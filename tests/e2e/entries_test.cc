@@ -232,9 +232,34 @@ INSTANTIATE_TEST_SUITE_P(
         State{"entry_cases_loop", "no", "--entries is no", "--entries is no", 1},
         State{"entry_cases_hidden", "auto", "malloc is hidden", "malloc is hidden", 1},
         State{"entry_cases_inlined", "yes", kAllFour, "some of its functions are inlined (-flto)", 0},
+        State{"entry_cases_uncalled", "yes", "is inlined into functions of the program (-flto)",
+              "is inlined into functions of the program (-flto)", 0},
         State{"entry_cases_heaps", "yes", kAllFour, "frees many blocks at once", 0},
         State{"linked_calls_jemalloc_stripped", "auto", "install its debug file", "install its debug file", 0}),
     [](const auto& info) { return std::string(info.param.program); });
+
+// As `strip --strip-section-headers` leaves it: its exported names are found by its dynamic segment.
+TEST_F(LinkedAllocators, OneWithoutSectionsIsRedirectedAndDoctorSaysSo) {
+  const std::string program = ProgramPath("linked_pairs_jemalloc"), path = folder() + "/without_sections";
+  if (!std::filesystem::exists(program)) GTEST_SKIP() << "needs linked_pairs_jemalloc";
+  std::string bytes = ReadFile(program);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  WriteFile(path, bytes);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const RunResult doctor = RunTool({"doctor", "--", path});
+  EXPECT_TRUE(doctor.exited(0)) << doctor.Describe();
+  EXPECT_THAT(doctor.out, HasSubstr("without_sections has jemalloc linked in; all "));
+  EXPECT_THAT(doctor.out, Not(HasSubstr("no build id")));
+  EXPECT_THAT(doctor.out, HasSubstr("install its debug file"));
+  const RunResult run = RunTool({"run", "--heap-interval", "1", "-o", out(), "--", path});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_THAT(heap[0].Comment("allocator").value_or(""), HasSubstr("exported functions of the executable's allocator"));
+}
 
 // The process does not read all of its own file: the exporter does.
 TEST_F(LinkedAllocators, OneWithoutSymbolsIsNamedInItsProfiles) {
@@ -744,6 +769,19 @@ TEST_F(EntryCases, AnInlinedFreeMakesTheProfileIncomplete) {
   const std::vector<Decoded> heap = NewestHeap();
   ASSERT_EQ(heap.size(), 1u) << AllSummaries();
   EXPECT_THAT(heap[0].Comment("incomplete").value_or(""), HasSubstr("some of its functions are inlined (-flto)"));
+  const RunResult leaks = RunTool({"leaks", out()});
+  EXPECT_TRUE(leaks.exited(4)) << leaks.Describe();
+  EXPECT_THAT(leaks.err, HasSubstr("cannot tell what grows"));
+}
+
+// No call arrives, so nothing in the process tells: its file does.
+TEST_F(EntryCases, AnAllocatorThatIsInlinedEverywhereMakesTheProfileIncomplete) {
+  const RunResult run = RunCase("uncalled");
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  EXPECT_THAT(heap[0].Comment("incomplete").value_or(""),
+              HasSubstr("is inlined into functions of the program (-flto)"));
   const RunResult leaks = RunTool({"leaks", out()});
   EXPECT_TRUE(leaks.exited(4)) << leaks.Describe();
   EXPECT_THAT(leaks.err, HasSubstr("cannot tell what grows"));

@@ -59,6 +59,7 @@
 #define TWO_RESULTS 33  // a function returns the block's size in a second register
 #define CRATE 34        // no malloc: only google/tcmalloc's names, and those of a Rust crate
 #define CROSSES 35      // the jump in it would cross the end of a page
+#define UNCALLED 36     // malloc and free are inlined wherever the program calls them: it calls the slow part
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
 static char room[4 << 20];
@@ -146,8 +147,14 @@ void TCMallocInternalDeleteSizedAligned(void* block, size_t bytes, size_t alignm
 #define ALLOCATE(bytes) BridgeTCMallocInternalNewAlignedNothrow(bytes, 16)
 #define RELEASE(block) TCMallocInternalDeleteSizedAligned(block, 200, 16)
 #else
+#if CASE == UNCALLED
+__asm__(".globl _mi_malloc_generic\n.type _mi_malloc_generic,@function\n.set _mi_malloc_generic,toy_malloc\n");
+#define ALLOCATE(bytes) toy_malloc(bytes)
+#define RELEASE(block) toy_free(block)
+#else
 #define ALLOCATE(bytes) malloc(bytes)
 #define RELEASE(block) free(block)
+#endif
 __asm__(".text\n.p2align 4\n"
 #if CASE == LOOP
         FUNCTION(malloc, "endbr64\n1: mov %rdi,%rax\nshr %ecx\njne 1b\nnop\njmp toy_malloc\n") ".p2align 4\n"

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "report/base/file_descriptor.h"
 
@@ -83,6 +85,36 @@ TEST(ElfFile, ADescriptorGivesTheSame) {
   for (size_t i = 0; i < file->sections().size(); ++i) {
     EXPECT_EQ(file->NameOf(file->sections()[i]), memory->NameOf(memory->sections()[i]));
   }
+}
+
+// As `strip --strip-section-headers` leaves them: the program still runs, and its dynamic linker finds the same symbols.
+TEST(ElfFile, WithoutASectionTableItsSegmentsTellItsSymbolsAndBuildId) {
+  std::string bytes = OwnBytes();
+  const auto whole = ElfFile::InMemory(bytes);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  const auto file = ElfFile::InMemory(bytes);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->BuildId(), whole->BuildId());
+  const auto exported = [](const ElfFile& elf) {
+    std::vector<std::string> names;
+    for (const Elf64_Shdr& section : elf.sections()) {
+      const auto table = section.sh_type == SHT_DYNSYM ? elf.SymbolsOf(section, 64 << 20) : std::nullopt;
+      if (!table) continue;
+      for (const Elf64_Sym& symbol : table->symbols) names.push_back(elf.TextAt(*table->names, symbol.st_name, 10'000));
+    }
+    return names;
+  };
+  EXPECT_GT(exported(*whole).size(), 10u);
+  EXPECT_EQ(exported(*file), exported(*whole));
+  const auto relocations = [](const ElfFile& elf) {
+    uint64_t most = 0;
+    for (const Elf64_Shdr& section : elf.sections()) most += section.sh_type == SHT_RELA ? section.sh_size : 0;
+    return most;
+  };
+  EXPECT_EQ(relocations(*file), relocations(*whole));
 }
 
 TEST(ElfFile, CutAnywhereItHasWhatIsThere) {

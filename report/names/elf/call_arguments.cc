@@ -137,6 +137,7 @@ class ArgumentSearch {
   ArgumentSearch(const ElfFile& elf, Wanted wanted) : elf_(elf) {
     for (const Elf64_Shdr& section : elf.sections()) {
       const std::string_view name = elf.NameOf(section);
+      has_section_names_ = has_section_names_ || !name.empty();
       if (name.starts_with(".plt")) plt_.push_back({section.sh_addr, section.sh_addr + section.sh_size});
       is_go_ = is_go_ || name == ".go.buildinfo";
     }
@@ -161,8 +162,8 @@ class ArgumentSearch {
   }
 
   SubreaperCall FindSubreaper() {
-    // Without a section table the imports are unknown.
-    if (elf_.sections().empty()) Found(SubreaperCall::kComputed);
+    // Without a section table the stubs of imports are unknown.
+    if (!has_section_names_) Found(SubreaperCall::kComputed);
     ForEachPiece([this](std::string_view code, uint64_t address, size_t from) { TakeEntries(code, address, from); });
     if (found_ != SubreaperCall::kCalls && (!entries_.empty() || !inside_.empty())) {
       if (!inside_.empty()) {
@@ -374,7 +375,7 @@ class ArgumentSearch {
   std::set<std::pair<uint64_t, Function>> entries_;
   std::vector<Inside> inside_;
   mutable std::string piece_;
-  bool is_go_ = false, opens_deep_ = false;
+  bool has_section_names_ = false, is_go_ = false, opens_deep_ = false;
   SubreaperCall found_ = SubreaperCall::kNone;
 };
 

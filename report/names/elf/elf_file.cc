@@ -6,12 +6,108 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
 #include "sampler/contract/build_id.h"
 
 namespace holdfast {
+
+namespace {
+
+// What the segments of a file without section headers tell of its sections.
+class SegmentSections {
+ public:
+  explicit SegmentSections(const ElfFile& elf) : elf_(elf) {}
+
+  std::vector<Elf64_Shdr> All() const {
+    constexpr Elf64_Word kNames = 1, kSymbols = 2;
+    std::vector<Elf64_Shdr> found(3);  // none, names, symbols
+    uint64_t values[DT_JMPREL + 1] = {}, gnu_hash = 0;
+    for (const Elf64_Phdr& segment : elf_.segments()) {
+      if (segment.p_type == PT_NOTE) {
+        found.push_back(Section(SHT_NOTE, segment));
+        found.back().sh_addralign = segment.p_align;
+      }
+      if (segment.p_type != PT_DYNAMIC || segment.p_filesz > kMaxDynamicBytes) continue;
+      found.push_back(Section(SHT_DYNAMIC, segment));
+      std::vector<Elf64_Dyn> entries(segment.p_filesz / sizeof(Elf64_Dyn));
+      if (!elf_.Read(segment.p_offset, entries.size() * sizeof(Elf64_Dyn), reinterpret_cast<char*>(entries.data())))
+        continue;
+      for (const Elf64_Dyn& entry : entries) {
+        if (entry.d_tag > 0 && entry.d_tag <= DT_JMPREL) values[entry.d_tag] = entry.d_un.d_val;
+        if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_un.d_val;
+      }
+    }
+    const uint64_t count = CountSymbols(gnu_hash, values[DT_HASH]);
+    if (count == 0 || count > elf_.size() / sizeof(Elf64_Sym)) return found;
+    found[kNames] = SectionAt(SHT_STRTAB, values[DT_STRTAB], values[DT_STRSZ]);
+    found[kSymbols] = SectionAt(SHT_DYNSYM, values[DT_SYMTAB], count * sizeof(Elf64_Sym));
+    found[kSymbols].sh_link = kNames;
+    for (const auto& [where, bytes] : {std::pair(DT_RELA, DT_RELASZ), std::pair(DT_JMPREL, DT_PLTRELSZ)}) {
+      if (values[bytes] == 0) continue;
+      found.push_back(SectionAt(SHT_RELA, values[where], values[bytes]));
+      found.back().sh_link = kSymbols;
+    }
+    return found;
+  }
+
+ private:
+  static constexpr uint64_t kMaxDynamicBytes = 1 << 20, kMaxBuckets = 16 << 20, kMaxChain = 65'536;
+
+  static Elf64_Shdr Section(uint32_t type, const Elf64_Phdr& segment) {
+    Elf64_Shdr section = {};
+    section.sh_type = type;
+    section.sh_flags = SHF_ALLOC;
+    section.sh_addr = segment.p_vaddr;
+    section.sh_offset = segment.p_offset;
+    section.sh_size = segment.p_filesz;
+    return section;
+  }
+
+  // Part of a segment; empty if it is in none.
+  Elf64_Shdr SectionAt(uint32_t type, uint64_t address, uint64_t size) const {
+    for (const Elf64_Phdr& segment : elf_.segments()) {
+      const uint64_t inside = address - segment.p_vaddr;
+      if (segment.p_type != PT_LOAD || inside >= segment.p_filesz || size > segment.p_filesz - inside) continue;
+      Elf64_Shdr section = Section(type, segment);
+      section.sh_addr = address;
+      section.sh_offset += inside;
+      section.sh_size = size;
+      return section;
+    }
+    return {};
+  }
+
+  bool WordsAt(uint64_t address, size_t count, uint32_t* to) const {
+    const Elf64_Shdr section = SectionAt(SHT_PROGBITS, address, count * sizeof *to);
+    return section.sh_size != 0 && elf_.Read(section.sh_offset, section.sh_size, reinterpret_cast<char*>(to));
+  }
+
+  // DT_HASH has the count. In DT_GNU_HASH the chain that begins last ends with the last symbol.
+  uint64_t CountSymbols(uint64_t gnu_hash, uint64_t old_hash) const {
+    uint32_t head[4];
+    if (old_hash != 0 && WordsAt(old_hash, 2, head)) return head[1];
+    if (gnu_hash == 0 || !WordsAt(gnu_hash, 4, head) || head[0] > kMaxBuckets) return 0;
+    const uint64_t buckets_at = gnu_hash + sizeof head + uint64_t{head[2]} * sizeof(uint64_t);
+    std::vector<uint32_t> buckets(head[0]);
+    if (!WordsAt(buckets_at, buckets.size(), buckets.data())) return 0;
+    uint64_t last = *std::max_element(buckets.begin(), buckets.end());
+    if (last < head[1]) return head[1];  // the file only imports
+    const uint64_t chains_at = buckets_at + buckets.size() * sizeof(uint32_t);
+    for (const uint64_t most = last + kMaxChain; last < most; ++last) {
+      uint32_t link;
+      if (!WordsAt(chains_at + (last - head[1]) * sizeof link, 1, &link)) return 0;
+      if ((link & 1) != 0) return last + 1;
+    }
+    return 0;
+  }
+
+  const ElfFile& elf_;
+};
+
+}  // namespace
 
 std::string BuildIdIn(std::string_view notes, uint64_t alignment) {
   const BuildId id = FindBuildId(notes.data(), notes.size(), alignment);
@@ -107,6 +203,8 @@ std::span<const Elf64_Shdr> ElfFile::sections() const {
         if (!first.empty()) count = first[0].sh_size;
       }
       *sections_ = Table<Elf64_Shdr>(header_.e_shoff, count);
+    } else if (readable_ && header_.e_shoff == 0) {
+      *sections_ = SegmentSections(*this).All();
     }
   }
   return *sections_;

@@ -55,7 +55,7 @@ class ElfFile {
 
   uint64_t size() const { return size_; }  // bytes of the file
   std::span<const Elf64_Phdr> segments() const;
-  std::span<const Elf64_Shdr> sections() const;
+  std::span<const Elf64_Shdr> sections() const;  // without section headers: unnamed ones, as the segments show them
   std::string_view NameOf(const Elf64_Shdr& section) const;  // "" = none
 
   // Reads all of [offset, offset + size). Returns false if the file does not contain the whole range.
