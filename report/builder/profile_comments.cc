@@ -13,6 +13,7 @@
 #include "report/observe/table/entry_text.h"
 #include "report/profile/process_comments.h"
 #include "report/profile/typed_records.h"
+#include "sampler/contract/attach_call.h"
 
 namespace holdfast {
 namespace {
@@ -68,6 +69,7 @@ void AddIdentity(const ProcessState& state, std::string_view kind, Profile* prof
   record->command = OneLine(process.command_line);
   record->pid = process.pid;
   record->parent_pid = process.forked ? process.parent_pid : 0;
+  record->attached = (state.table->profiles & kAttachedBit) != 0;
   record->version = fmt::format("holdfast {}", HoldfastVersion());
   record->started_ns = process.start_wall_ns;
   record->elapsed_ns = state.table->elapsed_ns;

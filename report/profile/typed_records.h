@@ -51,6 +51,7 @@ struct Process {
   uint64_t resident_bytes = 0;
   uint64_t unchanged_snapshots = 0;
   std::vector<ObjectName> object = {};
+  bool attached = false;
 
   bool operator==(const Process&) const = default;
   template <typename Self, typename Visit>
@@ -71,6 +72,7 @@ struct Process {
     visit(14, "resident_bytes", self.resident_bytes);
     visit(15, "unchanged_snapshots", self.unchanged_snapshots);
     visit(16, "object", self.object);
+    visit(17, "attached", self.attached);
   }
 };
 

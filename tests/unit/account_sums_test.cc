@@ -1,5 +1,8 @@
 // The lines of the account add up, and none has more than its mappings, whatever an estimate says.
 #include <gtest/gtest.h>
+#include <string.h>
+
+#include <map>
 
 #include "report/observe/memory/account.h"
 #include "report/observe/memory/account_text.h"
@@ -75,6 +78,48 @@ TEST(Account, NoMoreIsFreeThanTheHeapsHave) {
   EXPECT_LE(free.all() + free.unread, kMib);
   EXPECT_GE(AccountLines(account)[2].bytes.value, static_cast<double>(free.all()));
   EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
+// A program that frees nothing has little free memory, and some of its heap may be unread.
+TEST(Account, WithLittleFreeMemoryTheLiveBlocksAreCountedToo) {
+  Made made;
+  made.input.blocks = {{0x1000100, 1000, 1}};
+  const MemoryAccount account = made.Account();
+  EXPECT_TRUE(IsRead({.main_top = 1 << 10, .unread = 32 << 10}, account));
+  EXPECT_FALSE(IsRead({.main_top = 1 << 10, .unread = 512 << 10}, account));
+  EXPECT_FALSE(IsRead({}, account)) << "no heap of glibc's";
+}
+
+// The mappings are read first. The last chunk of a heap that has grown since ends beyond its mapping.
+TEST(Account, TheTopOfAHeapThatGrowsIsFreeAndNotUnread) {
+  Made made;
+  const uint64_t start = 0x1000000, end = 0x1400000, chunk = 1008, chunks = 1000;
+  std::map<uint64_t, uint64_t> heads;  // the sizes, by address
+  for (uint64_t i = 0; i < chunks; ++i) heads[start + i * chunk + 8] = chunk | 1;
+  const uint64_t top = start + chunks * chunk;
+  heads[top + 8] = (end + 0x21000 - top) | 1;
+  const ReadMemory read = [&](uint64_t address, void* to, size_t bytes) {
+    memset(to, 0, bytes);
+    for (auto at = heads.lower_bound(address); at != heads.end() && at->first + 8 <= address + bytes; ++at)
+      memcpy(static_cast<char*>(to) + (at->first - address), &at->second, 8);
+    return address >= start && address + bytes <= end;
+  };
+  PageTable pages = made.pagemap.Pages();
+  const FreeMemory free = FreeInGlibcHeaps(made.input.mappings, {}, read, &pages);
+  EXPECT_EQ(free.unread, 0u);
+  EXPECT_EQ(free.main_top, start + kMib - top - 16) << "what of it is resident";
+}
+
+// Of an attached process, say.
+TEST(Account, WhatIsNotRecordedIsNotCalledFree) {
+  Made made;
+  made.input.blocks = {{0x1000100, 1000, 1}};
+  MemoryAccount account = made.Account();
+  EXPECT_EQ(AccountLines(account)[2].more, "glibc: 1 mapping");
+  account.lacks_blocks = true;
+  EXPECT_EQ(AccountLines(account)[2].more, "free, or blocks that are not recorded; glibc: 1 mapping");
+  account.is_counted = true;
+  EXPECT_EQ(AccountLines(account)[2].more, "glibc: 1 mapping");
 }
 
 // musl keeps its own data there, and blocks elsewhere.

@@ -7,6 +7,7 @@
 
 #include "report/observe/peak/heap_course.h"
 #include "report/observe/peak/heap_rows.h"
+#include "sampler/contract/attach_call.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/made_table.h"
 
@@ -290,6 +291,16 @@ TEST_F(CourseTest, HasWhatEachRowHadAllocatedAndFreed) {
   using Sums = std::vector<uint64_t>;
   EXPECT_THAT(sums_of(course_.moments()[0]), ElementsAre(Sums{first, 5, 500, 2, 200}));
   EXPECT_THAT(sums_of(course_.moments()[1]), ElementsAre(Sums{first, 9, 900, 2, 200}, Sums{second, 1, 100, 1, 100}));
+}
+
+// The table of an attached process lacks what was allocated before.
+TEST_F(CourseTest, AttachedProcessesHaveNone) {
+  AddRow(table_.AddStack({0x1000}), 1, 0);
+  table_.head().profiles |= kAttachedBit;
+  course_.LookAt(Write(), now_ns_);
+  LookAgain();
+  LookAgain();
+  EXPECT_TRUE(course_.moments().empty());
 }
 
 // The table of a forked child lacks what the child inherits and frees.

@@ -13,6 +13,7 @@
 #include "report/observe/memory/table_reader.h"
 #include "report/observe/table/process_info.h"
 #include "report/observe/table/thread_status.h"
+#include "sampler/contract/attach_call.h"
 #include "sampler/contract/weight.h"
 
 namespace holdfast {
@@ -45,6 +46,15 @@ uint64_t JemallocClassBytes(uint64_t bytes) {
   if (bytes <= kTiny) return kTiny;
   const uint64_t step = bytes <= kFirstGroup ? kQuantum : std::bit_floor(bytes - 1) / 4;
   return (bytes + step - 1) / step * step;
+}
+
+bool TableLacksBlocks(const TableHeader& head) {
+  const auto lost = [&head](Loss cause) { return CounterValue(head.losses[static_cast<size_t>(cause)]) != 0; };
+  const size_t changes = std::min<size_t>(CounterValue(head.heap_interval_count), kIntervals);
+  const bool was_off = std::any_of(head.heap_intervals, head.heap_intervals + changes,
+                                   [](const IntervalChange& change) { return change.interval == 0; });
+  return head.forked != 0 || (head.profiles & kAttachedBit) != 0 || lost(Loss::kLiveTableFull) ||
+         lost(Loss::kSumFull) || was_off;
 }
 
 class Account {
@@ -285,6 +295,11 @@ int64_t Estimate::error() const { return std::llround(kSigmas * std::sqrt(varian
 
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages) { return Account(input).Sum(pages); }
 
+bool IsRead(const FreeMemory& free, const MemoryAccount& account) {
+  constexpr uint64_t kShare = 16;  // a guess
+  return free.all() > 0 && free.unread < std::max(free.all(), account.glibc_heaps / kShare);
+}
+
 void CountLive(FreeMemory* free, MemoryAccount* account) {
   const uint64_t known = free->all() + free->heads + free->unread;
   if (known > account->glibc_heaps) {
@@ -322,8 +337,10 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   PageTable pages(pid);
   input.arenas = FindArenas(memory, &pages, ArenasSay::kParts, &input.mappings);
   MemoryAccount account = AccountOf(input, &pages);
-  if (const auto head = TableReader(table.descriptor()).Head(); head.ok() && (*head)->forked != 0)
-    account.parent = (*head)->parent_pid;
+  if (const auto head = TableReader(table.descriptor()).Head(); head.ok()) {
+    if ((*head)->forked != 0) account.parent = (*head)->parent_pid;
+    account.lacks_blocks = TableLacksBlocks(**head);
+  }
   if (free != nullptr && account.has_pages && !memory.is_denied() &&
       (account.allocator_name == kGlibc || account.allocator_name.empty())) {
     // Read resident pages only: reading others would make them resident, or swap them in.
@@ -332,7 +349,7 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
     };
     FreeMemory found = FreeInGlibcHeaps(input.mappings, {input.arenas.begin(), input.arenas.end()}, read, &pages);
     // If there is no sampled block, the chunks' heads still show that the heaps are glibc's.
-    if (found.all() > 0 && found.unread < found.all()) {
+    if (IsRead(found, account)) {
       account.allocator_name = kGlibc;
       CountLive(&found, &account);
       *free = found;

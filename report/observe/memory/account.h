@@ -52,6 +52,10 @@ struct MemoryAccount {
   Estimate rounding;  // the part of `allocator` by which live blocks exceed their requested sizes
   double beyond_variance = 0, rest_variance = 0;
   bool is_counted = false;  // live blocks are derived from the free chunks of glibc's heaps
+  // Blocks are in use that no sample represents (report/profile/unrecorded_blocks.h). If live blocks are not counted, the
+  // allocator's remainder is free memory or such blocks.
+  bool lacks_blocks = false;
+  bool may_hold_blocks() const { return lacks_blocks && !is_counted; }
   // The parts of `allocator` and of `live` in glibc's heaps.
   uint64_t glibc_heaps = 0;
   Estimate glibc_live;
@@ -78,6 +82,9 @@ struct AccountInput {
   std::string table_name;                // file name of Holdfast's table
 };
 MemoryAccount AccountOf(const AccountInput& input, PageTable* pages);
+
+// Whether enough of the heaps could be read for CountLive. Where nearly nothing is free, little may be unread, too.
+bool IsRead(const FreeMemory& free, const MemoryAccount& account);
 
 // Derives the live blocks: what the free chunks leave of glibc's heaps. The program runs while both are read, so `free`
 // is reduced if it exceeds the resident size of the heaps.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "report/base/printable.h"
+#include "report/profile/unrecorded_blocks.h"
 
 namespace holdfast {
 namespace {
@@ -74,6 +75,7 @@ std::optional<MemoryAccount> AccountOf(const Profile& profile) {
   account.in_use_resident = EstimateOf(record.in_use_resident);
   account.in_use_swapped = EstimateOf(record.in_use_swapped);
   for (const record::AccountFile& file : record.file) account.by_file.emplace_back(file.name, file.bytes);
+  account.lacks_blocks = LacksBlocks(profile);
   return account;
 }
 

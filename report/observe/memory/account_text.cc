@@ -79,7 +79,8 @@ std::vector<AccountLine> AccountLines(const MemoryAccount& account) {
   if (account.has_pages) {
     lines.push_back({account.live, "live blocks", "allocated and not freed"});
     lines.push_back({account.rounding, "rounding", RoundingText(account)});
-    lines.push_back({Beyond(account), "allocator beyond", Where(account)});
+    lines.push_back({Beyond(account), "allocator beyond",
+                     (account.may_hold_blocks() ? "free, or blocks that are not recorded; " : "") + Where(account)});
   } else {
     lines.push_back({counted(account.allocator), "of the allocator", Where(account)});
   }

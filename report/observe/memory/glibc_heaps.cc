@@ -13,6 +13,8 @@ constexpr uint64_t kAlignment = 16, kMinChunk = 32;  // of a chunk
 constexpr uint64_t kInUse = 1, kFlags = 7;           // PREV_INUSE: describes the previous chunk
 // The part of a free chunk that malloc_trim keeps: two sizes, and the links to its neighbours.
 constexpr uint64_t kFreeHead = 48;
+constexpr uint64_t kOtherArena = 4;                     // NON_MAIN_ARENA
+constexpr uint64_t kLargestGrowth = uint64_t{1} << 30;  // while it is read
 constexpr int kTrusted = 16;                     // this many consecutive plausible heads
 constexpr uint64_t kLargestSearch = 16 << 20;    // for the next plausible head
 constexpr uint64_t kLargestArenaHead = 8 << 10;  // heap_info and malloc_state
@@ -60,6 +62,10 @@ class Walk {
     const uint64_t before = free_.all();
     for (uint64_t at = first; at + kMinChunk <= end;) {
       const uint64_t size = SizeAt(at);
+      if (IsGrownTop(at, size, end)) {
+        (is_main ? free_.main_top : free_.tops) += Resident(at + kAlignment, end);
+        break;
+      }
       if (!IsSize(at, size, end)) {
         // The end marker of a heap that is not its arena's newest.
         if (end - at <= 3 * kMinChunk && size <= kAlignment) break;
@@ -94,10 +100,16 @@ class Walk {
   static bool IsSize(uint64_t at, uint64_t size, uint64_t end) {
     return size >= kMinChunk && size % kAlignment == 0 && size <= end - at;
   }
+  // The heap has grown since its mapping was read. The last chunk ends with the last page, and the one before it is never
+  // free.
+  bool IsGrownTop(uint64_t at, uint64_t size, uint64_t end) {
+    return size % kAlignment == 0 && size > end - at && size <= kLargestGrowth + (end - at) &&
+           (at + size) % kSmallestPage == 0 && (words_.At(at + sizeof(uint64_t)) & kFlags & ~kOtherArena) == kInUse;
+  }
   bool IsTrusted(uint64_t at, uint64_t end) {
     for (int i = 0; i < kTrusted; ++i) {
       const uint64_t size = SizeAt(at);
-      if (!IsSize(at, size, end)) return i > 0 && end - at <= 3 * kMinChunk;
+      if (!IsSize(at, size, end)) return i > 0 && (end - at <= 3 * kMinChunk || IsGrownTop(at, size, end));
       at += size;
       if (at == end) return true;
     }

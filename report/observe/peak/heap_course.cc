@@ -6,6 +6,7 @@
 
 #include "report/observe/peak/table_pages.h"
 #include "report/observe/table/process_info.h"
+#include "sampler/contract/attach_call.h"
 
 namespace holdfast {
 namespace {
@@ -23,11 +24,14 @@ int64_t ElapsedNs(const TableFile& table, int64_t now_ns) {
   return static_cast<int64_t>(static_cast<uint64_t>(NowNs(CLOCK_REALTIME)) - static_cast<uint64_t>(start_ns));
 }
 
-// The table of a forked child lacks the blocks that the child inherits. A child that replaces those blocks would seem to
-// grow.
-bool IsForked(const TableFile& table) {
-  uint32_t forked = 0;
-  return ReadTable(table.descriptor(), &forked, offsetof(TableHeader, forked), sizeof forked) && forked != 0;
+// The table of a forked child, or of an attached process, lacks the older blocks. A program that replaces those blocks
+// would seem to grow.
+bool TableLacksOlderBlocks(const TableFile& table) {
+  const auto read = [&table](uint64_t offset) {
+    uint32_t word = 0;
+    return ReadTable(table.descriptor(), &word, offset, sizeof word) ? word : 0;
+  };
+  return read(offsetof(TableHeader, forked)) != 0 || (read(offsetof(TableHeader, profiles)) & kAttachedBit) != 0;
 }
 
 }  // namespace
@@ -44,7 +48,7 @@ void HeapCourse::LookAt(const TableFile& table, int64_t now_ns) {
   const int64_t used = NowNs(CLOCK_THREAD_CPUTIME_ID);
   HeapMoment moment{.elapsed_ns = ElapsedNs(table, now_ns)};
   if (!rows_.Follow(table.descriptor())) return;
-  if (kMinMoments * rows_.known() > kMaxRows || IsForked(table)) return Stop();
+  if (kMinMoments * rows_.known() > kMaxRows || TableLacksOlderBlocks(table)) return Stop();
   if (!rows_.ReadSums(table.descriptor(), &moment.rows)) return;
   rows_kept_ += moment.rows.size();
   moments_.push_back(std::move(moment));

@@ -6,7 +6,7 @@
 //              40    120  …   1240       twice as far apart
 //
 // So 16 to 32 moments cover the whole life of the program. Memory is bounded: with more than about 30,000 rows nothing is
-// kept. Forked children have no course, because their tables lack the blocks that they inherit. One thread.
+// kept. Forked children and attached processes have no course, because their tables lack the older blocks. One thread.
 #ifndef HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_COURSE_H_
 #define HOLDFAST_REPORT_OBSERVE_PEAK_HEAP_COURSE_H_
 

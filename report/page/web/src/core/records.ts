@@ -34,6 +34,7 @@ export interface Process {
   resident_bytes?: number; // of the whole process, as the kernel counts; 0: it had ended
   unchanged_snapshots?: number; // snapshots since the previous file that were not written because nothing had changed
   object?: ObjectName[]; // in a sum: the names of the main programs
+  attached?: boolean; // recording began with holdfast attach: what was allocated before is in no profile
 }
 
 export interface ObjectName {
