@@ -134,13 +134,14 @@ TEST(ProfileSet, ProcessesThatExitedEarlierAreKeptApart) {
 // Writes heap profiles of exited processes into a folder.
 class Exited {
  public:
-  // Times are in seconds.
-  void Add(const std::string& process, int64_t start, int64_t end, int64_t bytes) {
+  // Times are in seconds. A process with resident memory was running when the file was written.
+  void Add(const std::string& process, int64_t start, int64_t end, int64_t bytes, int64_t resident = 0) {
     constexpr int64_t kSecond = 1'000'000'000, kStart = 1000 * kSecond;
     Profile p = testing::StackProfile({testing::Stack{"main;a", bytes}});
     p.comments.clear();
-    for (const std::string& comment : {std::string("kind: heap"), std::string("program: app"), "process: " + process,
-                                       "elapsed: " + std::to_string(end - start) + "s"})
+    for (const std::string& comment :
+         {std::string("kind: heap"), std::string("program: app"), "process: " + process,
+          "elapsed: " + std::to_string(end - start) + "s", "resident_bytes: " + std::to_string(resident)})
       p.AddComment(comment);
     p.time_nanos = kStart + end * kSecond;
     folder_.Write("app." + std::to_string(++files_) + ".0001.heap.pb.gz", EncodePprof(p));
@@ -172,6 +173,36 @@ TEST(ProfileSet, ExitedProcessesCountAtTheMomentOfTheLargestSum) {
   exited.Add("host/1/13/8/worker", 2, 7, 2000);
   exited.Add("host/1/14/9/cleanup", 9, 10, 100);
   EXPECT_EQ(exited.HeldAndEnded(), std::pair(int64_t{7000}, size_t{3}));
+}
+
+// The wall clock was set back by an hour before the files were written.
+TEST(ProfileSet, ALifeHasALengthAlsoIfTheClockWasSetBack) {
+  const Folder folder;
+  for (const char* pid : {"1", "2"}) {
+    Profile p = SmallProfile();
+    p.comments.clear();
+    for (const std::string& comment : {std::string("kind: heap"), "process: app" + std::string(pid),
+                                       std::string("started: 2026-03-04T11:00:00.000Z"), std::string("elapsed: 600s")})
+      p.AddComment(comment);
+    p.time_nanos = 1'772'618'400'000'000'000;  // 10:00
+    folder.Write("app." + std::string(pid) + ".0001.heap.pb.gz", EncodePprof(p));
+  }
+  const auto set = ReadProfileSet({folder.path()}, {});
+  ASSERT_TRUE(set.ok());
+  std::vector<const ProfileFile*> files = NewestOf(*set);
+  ASSERT_GT(files[0]->start_nanos, files[0]->time_nanos);
+  EXPECT_TRUE(TakeEnded(&files).empty());
+  EXPECT_EQ(files.size(), 2u);
+}
+
+// Workers of a container, as the host sees them: those that are idle write no new files.
+TEST(ProfileSet, IdleProcessesOfAContainerStillHoldTheirMemory) {
+  Exited exited;
+  exited.Add("host/1/10/5/master", 0, 60, 100, 1000);
+  exited.Add("host/1/11/6/idle", 1, 5, 2000, 3000);
+  exited.Add("host/1/12/7/busy", 1, 60, 500, 1000);
+  exited.Add("host/1/13/8/killed", 1, 5, 4000, 0);
+  EXPECT_EQ(exited.HeldAndEnded(), std::pair(int64_t{2600}, size_t{1}));
 }
 
 // A server that forks a child to save its data shortly before it exits.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "report/analysis/profiles/metric.h"
 #include "report/base/time_budget.h"
 #include "report/observe/table/process_info.h"
 #include "report/profile/profile_kind.h"
@@ -21,6 +22,12 @@ constexpr int64_t kAtTheEnd = 10 * kSecond;
 Liveness LivenessOfFile(const ProfileFile& file) {
   const std::optional<TableOwner> owner = OwnerOnThisHost(file.process);
   return owner.has_value() && owner->pid != 0 && owner->IsOfOurNamespace() ? LivenessOf(*owner) : Liveness::kUnknown;
+}
+
+// Whether the process was running at the time of its newest file. If it may still run, it holds what the file shows: an
+// idle process has no newer file. The last file of an ended process has a moment, or no resident memory.
+bool WasRunning(const ProfileFile& file) {
+  return file.moment == ProfileMoment::kNone && ResidentBytesOf(*file.profile).value_or(0) > 0;
 }
 
 // Drops the last part, which differs for each program that a process executes: "host/4026531836/4242/1327410".
@@ -78,21 +85,25 @@ std::vector<const ProfileFile*> TakeEnded(std::vector<const ProfileFile*>* files
   std::vector<Liveness> states;
   std::vector<Life> lives;
   std::map<std::string_view, int64_t> last_image;
+  int64_t newest = 0;
+  for (const ProfileFile* file : *files) newest = std::max(newest, file->steady_nanos);
   for (const ProfileFile* file : *files) {
-    states.push_back(LivenessOfFile(*file));
-    lives.push_back({file->start_nanos, file->time_nanos});
+    const Liveness state = states.emplace_back(LivenessOfFile(*file));
+    const bool may_live = state == Liveness::kUnknown && file->profile != nullptr && WasRunning(*file);
+    lives.push_back({file->start_nanos, may_live ? newest : file->steady_nanos});
     int64_t& last = last_image[WithoutImage(file->process)];
-    last = std::max(last, file->time_nanos);
+    last = std::max(last, file->steady_nanos);
   }
   const bool any_lives = std::find(states.begin(), states.end(), Liveness::kAlive) != states.end();
   const int64_t moment = any_lives ? 0 : MomentOf(*files, lives);
   std::vector<const ProfileFile*> kept;
   for (size_t i = 0; i < files->size(); ++i) {
     const ProfileFile* const file = (*files)[i];
-    const bool has_executed = file->time_nanos < last_image[WithoutImage(file->process)];
-    const bool is_ended = any_lives ? has_executed || states[i] == Liveness::kDead : !lives[i].ReachesTo(moment);
+    const bool has_executed = file->steady_nanos < last_image[WithoutImage(file->process)];
+    const bool is_ended = has_executed || (any_lives ? states[i] == Liveness::kDead : !lives[i].ReachesTo(moment));
     (is_ended ? ended : kept).push_back(file);
   }
+  if (kept.empty()) return {};  // of processes of unknown length
   *files = std::move(kept);
   return ended;
 }
