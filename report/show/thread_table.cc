@@ -97,8 +97,8 @@ void AddSamplesOf(const ProfileFile& file, bool each, Groups* groups) {
   }
 }
 
-// One group for each thread; the locks are those of all threads of exactly its name, and those of all like-named threads
-// for a sum of many.
+// One group for each thread. Samples have names but no thread ids: several threads with one name have no lock here, unless
+// all of them wait for one. A sum of many has those of all like-named threads.
 std::vector<Group> EachThread(const ProfileFile& file, const Groups& by_name, const Groups& by_folded_name) {
   std::vector<Group> threads;
   if (!file.profile->records().thread_times.has_value()) return threads;
@@ -118,7 +118,8 @@ std::vector<Group> EachThread(const ProfileFile& file, const Groups& by_name, co
     const Group* group = find(by_name, true);
     if (group == nullptr && one.tid == 0) group = find(by_folded_name, false);
     if (group == nullptr) continue;
-    if (one.lock_ns > 0) thread.locks = group->locks;
+    if (one.lock_ns > 0 && (one.tid == 0 || group->threads == 1 || group->locks.size() == 1))
+      thread.locks = group->locks;
     // The samples know calls only by name.
     const double part =
         static_cast<double>(one.call_ns) / static_cast<double>(std::max<int64_t>(1, group->ns[kInCall]));
@@ -135,8 +136,33 @@ const std::pair<const Key, int64_t>* LargestOf(const std::map<Key, int64_t>& sum
   return most == sums.end() ? nullptr : &*most;
 }
 
+// Returns the lock with most of the group's waits, and its most frequent holder. Null: no waits.
+const std::pair<const std::pair<std::string, std::string>, int64_t>* MainLock(const Group& group) {
+  std::map<std::string_view, int64_t> by_lock;
+  for (const auto& [place, ns] : group.locks) by_lock[place.first] += ns;
+  const auto* most = LargestOf(by_lock);
+  const std::pair<const std::pair<std::string, std::string>, int64_t>* main = nullptr;
+  for (const auto& lock : group.locks) {
+    if (lock.first.first == most->first && (main == nullptr || main->second < lock.second)) main = &lock;
+  }
+  return main;
+}
+
+// Returns the part of MainLock in the group's waits for locks; 1 if it has nearly all.
+double PartOfMainLock(const Group& group) {
+  constexpr double kNearlyAll = 0.9;
+  const auto* main = MainLock(group);
+  if (main == nullptr) return 1;
+  double all = 0, of_main = 0;
+  for (const auto& [place, ns] : group.locks) {
+    all += static_cast<double>(ns);
+    if (place.first == main->first.first) of_main += static_cast<double>(ns);
+  }
+  return of_main >= kNearlyAll * all ? 1 : of_main / all;
+}
+
 std::string LockText(const Group& group) {
-  const auto* lock = LargestOf(group.locks);
+  const auto* lock = MainLock(group);
   if (lock == nullptr) return "";
   const auto& [name, holder] = lock->first;
   return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
@@ -146,7 +172,7 @@ std::string LockText(const Group& group) {
 // holder does nothing for long, or if not known.
 std::string WhatHolderDoes(const Group& group) {
   constexpr double kLong = 0.3;
-  const auto* lock = LargestOf(group.locks);
+  const auto* lock = MainLock(group);
   const auto known = lock != nullptr ? group.holder_does.find(lock->first) : group.holder_does.end();
   if (known == group.holder_does.end() || lock->first.second.empty()) return "";
   const auto* most = LargestOf(known->second);
@@ -203,9 +229,15 @@ std::string MostImportant(const std::vector<Group>& groups, bool calls_known) {
         fmt::format("{:.0f} % of {} time", 100 * share_of(*most, choice.state), several ? "their" : "its");
     switch (choice.state) {
       case kForLock:
+        if (const double part = PartOfMainLock(*most); part < 1) {
+          return fmt::format("{} {} waiting for locks, {:.2g} % for {}{}", who, share,
+                             100 * part * share_of(*most, kForLock), LockText(*most), WhatHolderDoes(*most));
+        }
         return fmt::format("{} {} waiting for {}{}", who, share, LockText(*most), WhatHolderDoes(*most));
       case kWantsCpu:
-        return fmt::format("{} {} waiting for a CPU: more threads are ready to run than there are CPUs", who, share);
+        return fmt::format(
+            "{} {} waiting for a CPU: more threads are ready to run than there are CPUs, or than a quota of CPU time allows",
+            who, share);
       case kInIo:
         return fmt::format("{} {} in input and output", who, share);
       default:
@@ -266,14 +298,16 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
       const int64_t ns = group.ns[state];
       return Cell::Number(ns == 0 ? "-" : fmt::format("{:.1f}%", 100 * group.ShareOf(ns)), ns);
     };
-    const auto* lock = LargestOf(group.locks);
+    const auto* lock = MainLock(group);
+    const double part = PartOfMainLock(group);
     table.rows.push_back(
         {{Cell::Text(group.name), Cell::Number(group.tid != 0 ? fmt::format("{}", group.tid) : "-", group.tid),
           Cell::Number(group.threads != 0 ? fmt::format("{}", group.threads) : "-",
                        static_cast<int64_t>(group.threads)),
           Cell::Number(FormatTimeNs(group.lived_ns()), group.lived_ns()), share(kOnCpu), share(kWantsCpu),
           share(kForLock), share(kInIo), share(kAsleep), share(kInCall), share(kHeldUp), share(kNotSeen),
-          Cell::Text(LockText(group), lock != nullptr ? lock->first.first : ""),
+          Cell::Text(part < 1 ? fmt::format("{:.0f}% {}", 100 * part, LockText(group)) : LockText(group),
+                     lock != nullptr ? lock->first.first : ""),
           Cell::Text(lock != nullptr ? lock->first.second : ""), Cell::Text(CallShares(group)),
           Cell::Text(group.program)},
          everything > 0 ? static_cast<double>(group.lived_ns()) / static_cast<double>(everything) : 0});

@@ -139,6 +139,36 @@ TEST_F(ThreadsView, AThreadWithANameInBracketsMayBeTheMostImportantOne) {
   EXPECT_THAT(Threads({}), HasSubstr("Thread [worker] spends 100 % of its time waiting for cache_mutex"));
 }
 
+// Waits of threads "worker": of each, the lock and its share of the time.
+Profile WaitsForLocks(const std::vector<std::pair<const char*, int64_t>>& locks) {
+  std::vector<testing::Stack> stacks;
+  for (const auto& [lock, ns] : locks) stacks.push_back({std::string("work;") + lock, ns, ns});
+  Profile p = StackProfile(stacks);
+  for (size_t i = 0; i < p.samples.size(); ++i) {
+    const std::vector<Profile::Label> labels = {
+        {.key = p.strings.Intern("thread"), .text = p.strings.Intern("worker")},
+        {.key = p.strings.Intern("state"), .text = p.strings.Intern("lock")},
+        {.key = p.strings.Intern("lock"), .text = p.strings.Intern(locks[i].first)},
+        {.key = p.strings.Intern("holder"), .text = p.strings.Intern("evict")}};
+    p.SetLabels(i, labels);
+  }
+  return p;
+}
+
+TEST_F(ThreadsView, OneOfSeveralLocksHasItsShareOnly) {
+  const std::vector<record::ThreadTime> two = {{.name = "worker", .tid = kPid, .threads = 1, .lock_ns = 50},
+                                               {.name = "worker", .tid = kPid + 1, .threads = 1, .lock_ns = 50}};
+  Write(WaitsForLocks({{"a", 30}, {"b", 20}, {"c", 25}, {"d", 25}}), "1", "wall", two);
+  EXPECT_THAT(Threads({}),
+              HasSubstr("2 threads worker spend 100 % of their time waiting for locks, 30 % for a, held by evict()"));
+  EXPECT_THAT(Threads({}), HasSubstr("30% a, held by evict()"));
+  ThreadsOptions each;
+  each.each = true;
+  EXPECT_THAT(Threads(each), Not(HasSubstr("held by"))) << "nobody knows which of the two waited for which lock";
+  Write(WaitsForLocks({{"a", 96}, {"b", 4}}), "1", "wall", two);
+  EXPECT_THAT(Threads({}), HasSubstr("2 threads worker spend 100 % of their time waiting for a, held by evict()"));
+}
+
 TEST_F(ThreadsView, ProcessesWithoutAWallProfileAreMentioned) {
   Write(StackProfile({{"work;load", 1}}), "1", "wall");
   Write(StackProfile({{"work;load", 1}}), "2", "heap");
