@@ -175,7 +175,7 @@ std::optional<View> ZeroView(const ViewOptions& options) {
 
 // Checks a budget for the peak's height, which the program counts. The stacks of a peak file may be from a moment with
 // less in use, and a short process has none. Returns nothing if the files lack the height, or if filters select only
-// some stacks.
+// some stacks. Of several processes, the highest counts.
 absl::StatusOr<std::optional<Outcome>> LookAtHeight(const Budget& budget, const ViewOptions& options) {
   if (budget.metric != kPeakSpace || !budget.function.empty() || HasFilter(options.stacks)) return std::nullopt;
   const auto limit = LimitIn(budget, "bytes");
@@ -187,11 +187,12 @@ absl::StatusOr<std::optional<Outcome>> LookAtHeight(const Budget& budget, const 
     ViewOptions asked = options;
     asked.kind = kind;
     asked.metric = "";
+    asked.ended = true;  // a process that ended had its peak, too
     std::ostream nowhere(nullptr);
     const auto view = OpenView(asked, nowhere);
-    if (!view.ok() || !view->peak_bytes.has_value() || *view->peak_bytes < height.value_or(0)) continue;
-    height = *view->peak_bytes;
-    missing = view->peak_missing_bytes;
+    if (!view.ok() || view->highest_peak_bytes.value_or(-1) < height.value_or(0)) continue;
+    height = *view->highest_peak_bytes;
+    missing = view->highest_peak_missing_bytes;
   }
   if (!height.has_value()) return std::nullopt;
   Outcome outcome{

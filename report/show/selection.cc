@@ -302,7 +302,12 @@ absl::StatusOr<View> ViewOf(std::vector<const ProfileFile*> files, const ViewOpt
     variance += half_width.value_or(0) * half_width.value_or(0);
     if (const auto highest = PeakBytesOf(*file->profile); highest && (file->kind == "peak" || file->kind == "heap")) {
       view.peak_bytes = WrappedSum(view.peak_bytes.value_or(0), *highest);
-      view.peak_missing_bytes = WrappedSum(view.peak_missing_bytes, PeakMissingBytesOf(*file->profile));
+      const int64_t missing = PeakMissingBytesOf(*file->profile);
+      view.peak_missing_bytes = WrappedSum(view.peak_missing_bytes, missing);
+      if (*highest >= view.highest_peak_bytes.value_or(0)) {
+        view.highest_peak_bytes = highest;
+        view.highest_peak_missing_bytes = missing;
+      }
       const int64_t seen = PeakStacksBytesOf(*file->profile).value_or(*highest);
       view.peak_stacks_bytes = WrappedSum(view.peak_stacks_bytes.value_or(0), seen);
     }

@@ -67,6 +67,9 @@ struct View {
   std::optional<int64_t> peak_bytes,
       peak_stacks_bytes;  // sum of all heights in heap and peak profiles, see PeakBytesOf
   int64_t peak_missing_bytes = 0;
+  // Of the process with the highest peak: processes need not have theirs at one time.
+  std::optional<int64_t> highest_peak_bytes = {};
+  int64_t highest_peak_missing_bytes = 0;
   // For files that state the resident memory: what else they say about pages.
   size_t files_with_pages = 0, files_with_huge = 0;
   int64_t swapped_bytes = 0, huge_bytes = 0;
