@@ -229,6 +229,26 @@ TEST_F(LocksView, MergeAddsLocksUpAndTheDifferenceTakesThemAway) {
   EXPECT_EQ(difference.find("rows_mutex"), std::string::npos) << "nobody waited for it in between: " << difference;
 }
 
+// A deadlock that began before the interval, and a wait that was longest before it.
+TEST_F(LocksView, ADifferenceKeepsWhoWaitsAndItsOwnLongestWait) {
+  Profile older = LockProfile(), newer = LockProfile();
+  const std::string lock =
+      "lock {}: mutex 0x7f000000{}000 contentions {} delay_ns {}00000 longest_ns 300000 holds 3 hold_ns 5";
+  for (Profile* of : {&older, &newer}) {
+    const bool is_new = of == &newer;
+    of->AddComment(fmt::format(fmt::runtime(lock), 6, 9, is_new ? 5 : 3, is_new ? 10 : 6));
+    of->AddComment(is_new ? "lock 6 wait_times: 196608:4 262144:1" : "lock 6 wait_times: 196608:2 262144:1");
+    of->AddComment(fmt::format(fmt::runtime(lock), 7, 8, 0, 0));
+    of->AddComment(is_new ? "lock 7 waiting: 1 delay_ns 12000000000 longest_ns 12000000000"
+                          : "lock 7 waiting: 1 delay_ns 2000000000 longest_ns 2000000000");
+  }
+  const std::string a = Write("a.1.0001.mutex.pb.gz", "h/1/1/1/a", 1000, std::move(older));
+  const std::string b = Write("a.1.0002.mutex.pb.gz", "h/1/1/1/a", 2000, std::move(newer));
+  const std::string difference = Merged(MergeMode::kDifference, {a, b});
+  EXPECT_THAT(difference, ::testing::HasSubstr("\nmutex,2,400000,200000,212360,229376,229376,229376,")) << difference;
+  EXPECT_THAT(difference, ::testing::HasSubstr("12000000000")) << difference;
+}
+
 // The frame is known only while its thread sleeps: the lock is the same one before and after.
 TEST_F(LocksView, ALockInAFrameIsTheSameWhereItsFrameIsNotKnown) {
   Profile older = LockProfile(), newer = LockProfile();

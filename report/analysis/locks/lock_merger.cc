@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "report/profile/lock_record_limits.h"
 #include "report/profile/typed_records.h"
+#include "sampler/contract/time_buckets.h"
 
 namespace holdfast {
 namespace {
@@ -24,6 +25,20 @@ void AddTo(int64_t* sum, int64_t value, int sign) {
 void AddTo(double* sum, double value, int sign) { *sum = std::max(0.0, *sum + sign * value); }
 
 void AddTo(TimeCounts* sum, const TimeCounts& times, int sign) { sign < 0 ? sum->Subtract(times) : sum->Add(times); }
+
+// What is true at one moment, as a wait in progress, is not subtracted.
+void AddState(int64_t* sum, int64_t value, int sign) {
+  if (sign > 0) AddTo(sum, value, sign);
+}
+
+// After `earlier` was subtracted: the longest of the rest is at most as long as the longest bucket that has counts left.
+int64_t LongestOf(const TimeCounts& times, const TimeCounts& earlier, int64_t longest_ns) {
+  if (!times.complete() || earlier.empty()) return longest_ns;
+  for (auto at = times.counts().rbegin(); at != times.counts().rend(); ++at) {
+    if (at->second > 0) return std::min(longest_ns, static_cast<int64_t>(TimeBucketStart(at->first + 1)));
+  }
+  return 0;
+}
 
 // Returns the entry for `key`; appends a new one to `list` if necessary.
 template <typename T, typename Key>
@@ -83,13 +98,15 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
     AddTo(&sum.hold_ns, lock.hold_ns, sign);
     AddTo(&sum.held_ns, lock.held_ns, sign);
     AddTo(&sum.alone_ns, lock.alone_ns, sign);
-    AddTo(&sum.waiting, lock.waiting, sign);
-    AddTo(&sum.waiting_ns, lock.waiting_ns, sign);
+    AddState(&sum.waiting, lock.waiting, sign);
+    AddState(&sum.waiting_ns, lock.waiting_ns, sign);
     if (sign > 0) sum.longest_waiting_ns = std::max(sum.longest_waiting_ns, lock.longest_waiting_ns);
     AddTo(&sum.wait_times, lock.wait_times, sign);
     AddTo(&sum.hold_times, lock.hold_times, sign);
-    sum.longest_ns = std::max(sum.longest_ns, lock.longest_ns);
-    sum.longest_held_ns = std::max(sum.longest_held_ns, lock.longest_held_ns);
+    sum.longest_ns = sign > 0 ? std::max(sum.longest_ns, lock.longest_ns)
+                              : LongestOf(sum.wait_times, lock.wait_times, sum.longest_ns);
+    sum.longest_held_ns = sign > 0 ? std::max(sum.longest_held_ns, lock.longest_held_ns)
+                                   : LongestOf(sum.hold_times, lock.hold_times, sum.longest_held_ns);
   }
   for (const LockList::Pair& pair : list.pairs) {
     const auto lock = numbers.find(pair.lock);
@@ -104,10 +121,11 @@ void LockMerger::AddSigned(const Profile& from, const std::string& process, int 
     const std::tuple key(stack_in_sum(site.stack), site.kind, site.is_holder);
     LockList::Site& sum = EntryOf(&sites_, key, &sum_.sites);
     std::tie(sum.stack, sum.kind, sum.is_holder) = key;
-    sum.longest_ns = std::max(sum.longest_ns, site.longest_ns);
     AddTo(&sum.delay_ns, site.delay_ns, sign);
     AddTo(&sum.alone_ns, site.alone_ns, sign);
     AddTo(&sum.times, site.times, sign);
+    sum.longest_ns =
+        sign > 0 ? std::max(sum.longest_ns, site.longest_ns) : LongestOf(sum.times, site.times, sum.longest_ns);
   }
 }
 
