@@ -491,3 +491,8 @@ test("A lane has a run for each time in one state, and threads that run or wait 
   assert.equal(core.threadsWithoutLane({ series }, "c"), 744);
   assert.equal(core.threadsWithoutLane({ series }, ""), 745);
 });
+
+test("Of several intervals the largest counts: the sampled part stays uncertain", () => {
+  const intervals = [{ mean: 524288 }, { mean: 1 }, { mean: 0 }];
+  assert.equal(core.intervalOf({ kind: "heap", period: 1, records: { sampling: { interval: intervals } } }), 524288);
+});

@@ -292,8 +292,8 @@ export function varianceFactor(interval: number, unit: string, size: number): nu
 export function intervalOf(series: Series): number {
   const intervals = series.records.sampling?.interval ?? [];
   if (intervals.length > 0) {
-    // Most of a sum's error comes from the largest part, which is the last.
-    return intervals[intervals.length - 1]!.mean ?? 0;
+    // A sample does not say which one applied; most of a sum's error comes from the largest (report/analysis/variance.h).
+    return Math.max(...intervals.map(({ mean }) => mean ?? 0));
   }
   return series.kind === "heap" ? series.period : 0;
 }
