@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -15,6 +16,7 @@
 #include "report/analysis/profiles/stack_keys.h"
 #include "report/analysis/profiles/zero_profile.h"
 #include "report/base/base_name.h"
+#include "report/base/printable.h"
 #include "report/base/progress.h"
 
 namespace holdfast {
@@ -49,7 +51,7 @@ struct Sums {
   };
   struct StackError {
     uint64_t key;
-    double variance;
+    double variance, allocated_variance;  // allocated: of all that was counted up to now
   };
   View view;
   std::string path = {}, kind = {}, types = {}, process = {}, main_object = {},
@@ -93,12 +95,24 @@ absl::StatusOr<std::pair<Side, Side>> FirstAndLast(const ViewOptions& options, s
     std::pair<Side, Side> sides;
     std::ostream nowhere(nullptr);  // discard messages about selected files
     if (const auto one_kind = FilesThatCount(&*set, options, nowhere); !one_kind.ok()) return one_kind.status();
+    int64_t first_ns = std::numeric_limits<int64_t>::max();
     for (const ProfileGroup& group : set->groups) {
       if (group.files.size() < 2 || group.process.empty()) continue;
       sides.first.files.push_back(&group.files.front());
       sides.second.files.push_back(&group.files.back());
+      first_ns = std::min(first_ns, group.files.front().steady_nanos);
     }
     if (sides.first.files.empty()) continue;
+    for (const ProfileGroup& group : set->groups) {
+      if (group.files.size() != 1 || group.process.empty()) continue;
+      const ProfileFile& only = group.files[0];
+      if (only.start_nanos > first_ns) {
+        sides.second.files.push_back(&only);  // it began later: it had nothing before
+      } else {
+        err << fmt::format("holdfast: {}: skipped, because its process has no earlier snapshot to compare with.\n",
+                           Printable(only.path));
+      }
+    }
     sides.first.set = *std::move(set);
     return sides;
   }
@@ -134,17 +148,17 @@ std::string KeyOf(const FrameNode& node) {
 class StackErrors {
  public:
   explicit StackErrors(const std::vector<Sums::StackError>& stacks) : stacks_(stacks) {}
-  double VarianceOf(uint64_t key) {  // 0 if the base has no such stack
+  Sums::StackError Of(uint64_t key) {  // without variance if the base has no such stack
     if (next_ >= stacks_.size() || stacks_[next_].key != key) {
       if (by_key_.empty()) {
         by_key_.reserve(stacks_.size());
         for (uint32_t i = 0; i < stacks_.size(); ++i) by_key_.try_emplace(stacks_[i].key, i);
       }
       const auto found = by_key_.find(key);
-      if (found == by_key_.end()) return 0;
+      if (found == by_key_.end()) return {key, 0, 0};
       next_ = found->second;
     }
-    return stacks_[next_++].variance;
+    return stacks_[next_++];
   }
 
  private:
@@ -152,6 +166,24 @@ class StackErrors {
   size_t next_ = 0;
   absl::flat_hash_map<uint64_t, uint32_t> by_key_;
 };
+
+// Returns the column that counts what `metric` is in use of: "alloc_space" of "inuse_space". A counter counts itself.
+std::optional<size_t> CounterOf(const Profile& profile, size_t metric) {
+  const auto& type = profile.sample_types[metric];
+  const std::string name(profile.strings[type.type]);
+  if (IsCounter(fmt::format("{}/{}", name, profile.strings[type.unit]))) return metric;
+  constexpr std::string_view kInUse = "inuse_";
+  if (!name.starts_with(kInUse)) return std::nullopt;
+  const auto found = FindMetric(profile, "alloc_" + name.substr(kInUse.size()));
+  return found.ok() ? std::optional(*found) : std::nullopt;
+}
+
+// Returns by how much the variance of a change is smaller than for independent samples: what is in use at both ends is
+// the same sample twice (growth.h has the formula). `came`: of what was counted in between.
+double SharedVariance(double before, double now, double came) {
+  const double went = std::max(0.0, came - (now - before));
+  return std::max(0.0, now - std::min(came, now)) + std::max(0.0, before - std::min(went, before));
+}
 
 // Adds up one side. `base`: the other side if it was added up before, otherwise null.
 absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const Sums* base,
@@ -177,10 +209,17 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
     if (sums.builds.empty()) sums.main_object = object;
     sums.builds[object].emplace(strings[mapping.build_id]);
   }
-  const auto stacks = FilteredStacks::Build(sums.view.profile, {sums.view.metric}, own.stacks, sums.view.variances);
+  std::vector<size_t> columns = {sums.view.metric};
+  const std::optional<size_t> counter = CounterOf(profile, sums.view.metric);
+  if (counter.has_value() && *counter != sums.view.metric) columns.push_back(*counter);
+  const size_t counted = columns.size() - 1;
+  const auto stacks = FilteredStacks::Build(sums.view.profile, std::move(columns), own.stacks, sums.view.variances);
   if (!stacks.ok()) return stacks.status();
   sums.view.variances = {};
   sums.whole = how.base_label.empty() ? stacks->Whole(0) : stacks->Selected(0);
+  if (how.normalize && base != nullptr && base->whole == 0 && sums.whole != 0)
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the base's total is 0, so nothing can be scaled to it. Compare without --normalize.", base->path));
   const double scale = how.normalize && base != nullptr && sums.whole != 0
                            ? static_cast<double>(base->whole) / static_cast<double>(sums.whole)
                            : 1;
@@ -194,13 +233,16 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
 
   // For blocks of one process: by how much the variance is smaller than for independent sides.
   std::vector<double> less_self(stacks->nodes().size()), less_total(stacks->nodes().size());
-  if (stacks->has_variances() && !sums.process.empty() && sums.cumulative) {
+  if (stacks->has_variances() && !sums.process.empty() && sums.cumulative && counter.has_value()) {
     const std::vector<uint64_t> keys = StackKeys(*stacks);
     if (base != nullptr && base->process == sums.process && base->cumulative) {
       StackErrors before(base->stacks);
       std::vector<uint32_t> seen(stacks->nodes().size());
       for (uint32_t i = 0; i < stacks->size(); ++i) {
-        const double less = 2 * std::min(stacks->VarianceOf(i, 0) * scale * scale, before.VarianceOf(keys[i]));
+        const Sums::StackError then = before.Of(keys[i]);
+        const double came = std::max(0.0, stacks->VarianceOf(i, counted) - then.allocated_variance);
+        const double less =
+            SharedVariance(then.variance, stacks->VarianceOf(i, 0) * scale * scale, came * scale * scale);
         if (less == 0) continue;
         sums.variance -= less;
         const auto frames = stacks->FramesOf(i);
@@ -212,7 +254,9 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
     }
     if (base == nullptr) {
       sums.stacks.reserve(keys.size());
-      for (size_t i = 0; i < keys.size(); ++i) sums.stacks.push_back({keys[i], stacks->VarianceOf(i, 0)});
+      for (size_t i = 0; i < keys.size(); ++i) {
+        sums.stacks.push_back({keys[i], stacks->VarianceOf(i, 0), stacks->VarianceOf(i, counted)});
+      }
     }
   }
   for (uint32_t node = 0; node < stacks->nodes().size(); ++node) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <regex>
 
+#include "fmt/format.h"
 #include "report/analysis/variance.h"
 #include "tests/unit/analysis_fixture.h"
 
@@ -136,6 +137,32 @@ TEST_F(DiffTest, SnapshotsOfOneProcessAreSurerThanTwoProcesses) {
   const double each = 4096.0 * 4096 * std::exp(-1.0 / 128) / (1 - std::exp(-1.0 / 128));
   EXPECT_NEAR(error_of(base, head), 1.96 * std::sqrt(200 * each), 2);
   EXPECT_NEAR(error_of(base, other), 1.96 * std::sqrt(2400 * each), 2);
+}
+
+TEST_F(DiffTest, BlocksThatWereReplacedAreNotTheSameSample) {
+  // One block more than before; 200 of the 1,000 or all were replaced between the snapshots.
+  const auto sampled = [&](const char* name, int64_t objects, int64_t allocated) {
+    Profile p = Snapshot("one", objects, {Stack{"main;pool", objects * 4096, objects, allocated * 4096, allocated}});
+    p.AddComment("interval: 524288 bytes");
+    return Save(name, p);
+  };
+  const std::string base = sampled("base", 1000, 1000);
+  const double each = 4096.0 * 4096 * std::exp(-1.0 / 128) / (1 - std::exp(-1.0 / 128));
+  for (const int64_t replaced : {200, 1000, 5000}) {
+    const std::string head = sampled("head", 1001, 1001 + replaced);
+    const auto rows = ParseCsv(Diff({.view = {.files = {base, head}, .format = "csv"}}).out);
+    ASSERT_FALSE(rows.empty());
+    const auto blocks = static_cast<double>(std::min<int64_t>(replaced + 1, 1001) + std::min<int64_t>(replaced, 1000));
+    EXPECT_NEAR(std::stod(rows[0].at("total_error")), 1.96 * std::sqrt(blocks * each), 2);
+  }
+}
+
+TEST_F(DiffTest, ABaseOfZeroIsNothingToScaleTo) {
+  const std::string base = Save("base", StackProfile({Stack{"main;gone", 0, 0, 100, 1}})),
+                    head = Save("head", StackProfile({Stack{"main;new", 5000}}));
+  const Result diff = Diff({.view = {.files = {base, head}}, .compare = {.normalize = true}});
+  EXPECT_NE(diff.exit_code, 0) << diff.out;
+  EXPECT_THAT(diff.err, HasSubstr("the base's total is 0"));
 }
 
 TEST_F(DiffTest, ComparesTwoValuesOfALabel) {
@@ -347,6 +374,14 @@ TEST_F(MergeTest, SaysEachIntervalOfItsFiles) {
                     more = with("f", "six", {"interval: 1 bytes", drawn}, 1);
   EXPECT_EQ("ages known: " + std::string(Merged({.view = {.files = {some, more}}}).CommentValue("ages known")), drawn);
   EXPECT_EQ(Merged({.view = {.files = {some, rare}}}).CommentValue("ages known"), "");
+}
+
+TEST_F(MergeTest, AnAverageOfSmallStacksKeepsItsSum) {
+  for (int i = 1; i <= 10; ++i) {
+    Save(fmt::format("app.{}.0001.heap.pb.gz", i),
+         Snapshot(fmt::format("p{}", i), i, {Stack{fmt::format("main;f{}", i), 4, 4}}));
+  }
+  EXPECT_EQ(Merged({.view = {.files = {folder_.path()}, .ended = true}, .mode = MergeMode::kAverage}).Total(3), 4);
 }
 
 TEST_F(MergeTest, AverageAndWeightFilter) {

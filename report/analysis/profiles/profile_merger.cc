@@ -217,9 +217,15 @@ std::vector<std::vector<uint32_t>> ProfileMerger::StacksIn(const Profile& from,
 }
 
 void ProfileMerger::Scale(double factor) {
+  // What rounding takes from a sample goes to the next ones, so that many small samples keep their sum.
+  std::vector<double> rest(profile_->sample_types.size());
   for (size_t i = 0; i < profile_->samples.size(); ++i) {
-    for (int64_t& value : profile_->ValuesOf(i)) {
-      value = static_cast<int64_t>(std::clamp(std::round(static_cast<double>(value) * factor), -9.2e18, 9.2e18));
+    const auto values = profile_->ValuesOf(i);
+    for (size_t c = 0; c < values.size(); ++c) {
+      const double exact = static_cast<double>(values[c]) * factor, wanted = exact + rest[c];
+      values[c] = static_cast<int64_t>(std::clamp(std::round(wanted), -9.2e18, 9.2e18));
+      // Beyond 2^53 the rest is noise.
+      rest[c] = std::abs(wanted) < 9e15 ? wanted - static_cast<double>(values[c]) : 0;
     }
   }
   for (double& variance : variances_) variance *= factor * factor;
