@@ -37,11 +37,11 @@ void WatchFreeCalls(const char* start, const char* end);
 // An orderly end is near: waits, at most 2 s, until the exporter has written the last profile. Nothing sampled, or
 // BeforeExitHandlers has waited: returns at once. In a vfork child: does nothing.
 void AwaitLastProfile();
-// main has returned, or the program called exit: waits, at most 50 ms, until the exporter has copied the table. The exit
-// handlers that run next free what the program held. If other threads run, waits for the last profile instead, and what
-// changes after that is written after the process's end. Only the first call of a process does anything. Nothing sampled,
-// or no exporter: returns at once. In a vfork child: does nothing. `process_ends`: false if perhaps only the main thread
-// ends.
+// main has returned, or the program called exit. The exit handlers that run next free what the program held: the first
+// sample that they add or remove waits, at most 50 ms, until the exporter has copied the table. If every allocation is
+// recorded, this call waits. If other threads run, it waits for the last profile instead, and what changes after that is
+// written after the process's end. Only the first call of a process does anything. Nothing sampled, or no exporter: returns
+// at once. In a vfork child: does nothing. `process_ends`: false if perhaps only the main thread ends.
 void BeforeExitHandlers(bool process_ends);
 // The program is about to forbid itself files (Landlock): makes the table and starts the exporter now.
 void BeforeLandlock();

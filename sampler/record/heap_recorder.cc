@@ -10,6 +10,7 @@
 #include "sampler/process/own_table.h"
 #include "sampler/process/process.h"
 #include "sampler/record/ages.h"
+#include "sampler/record/before_next_change.h"
 #include "sampler/record/exact.h"
 #include "sampler/record/heap.h"
 #include "sampler/record/heap_sums.h"
@@ -17,6 +18,9 @@
 #include "sampler/table/stack_table.h"
 
 namespace holdfast {
+
+constinit std::atomic<void (*)()> before_next_change{nullptr};
+
 namespace {
 
 // The interval in force: the table's newest, which can be changed from outside; before there is a table, the option.
@@ -131,6 +135,7 @@ void DrawHeapGapAnew() {
 void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   ThreadState& thread = thread_state;
   if (block == nullptr || !EnterSlow(thread)) return;
+  CallBeforeNextChange();
   Mute(thread);
   SharedTable* table = GetTable();
   if (table == nullptr) {
@@ -177,7 +182,13 @@ TakenLive TakeSample(const void* block) {
   if (table == nullptr) return {};
   if (const Shadowed taken = TakeExact(table, block); taken.row != 0) return {{}, nullptr, taken};
   if (!IsCounted(block)) return {};
-  return TakeLive(table, reinterpret_cast<uintptr_t>(block), LevelInFilter(block));
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  const TakenLive taken = TakeLive(table, address, LevelInFilter(block));
+  if (LIKELY(before_next_change.load(std::memory_order_relaxed) == nullptr) || !taken.sampled()) return taken;
+  // Before the real free, while the address is still the caller's. The sample is in its place meanwhile.
+  PutBackLive(taken, address);
+  CallBeforeNextChange();
+  return TakeLive(table, address, LevelInFilter(block));
 }
 
 void RecordFree(const TakenLive& taken, const void* block, bool reallocated) {

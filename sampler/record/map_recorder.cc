@@ -5,6 +5,7 @@
 #include "sampler/process/exporter_watch.h"
 #include "sampler/process/noted_threads.h"
 #include "sampler/process/own_table.h"
+#include "sampler/record/before_next_change.h"
 #include "sampler/record/maps.h"
 #include "sampler/table/change_queue.h"
 
@@ -27,6 +28,7 @@ void Lose() {
 
 // Records `change` and its caller.
 void Record(const CallerRegisters& caller, MappingChange change) {
+  CallBeforeNextChange();
   ThreadState& thread = thread_state;
   const Entered entered(thread);
   if (entered.way() == Way::kClosed) return;
@@ -47,6 +49,7 @@ void Record(const CallerRegisters& caller, MappingChange change) {
 
 void RecordGone(const MappingChange& change) {
   if (CurrentTable() == nullptr) return;
+  CallBeforeNextChange();
   const Entered entered(thread_state);
   SharedTable* table = CurrentTable();  // a child of fork may have noticed that it is one
   if (entered.way() == Way::kClosed || table == nullptr) return;
