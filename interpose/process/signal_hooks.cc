@@ -1,5 +1,6 @@
 // Alternate stacks of the program, and its handlers for them: see AlternateStackMask in sampler/process/cpu_timers.h.
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 
@@ -18,6 +19,13 @@ uint64_t KernelMask(const sigset_t& set) {
   return mask;
 }
 void SetKernelMask(sigset_t* set, uint64_t mask) { memcpy(set, &mask, sizeof mask); }
+
+// A jump that does not restore the signal mask, perhaps out of a handler.
+[[noreturn]] inline void Jump(void (*real_jump)(struct __jmp_buf_tag*, int), struct __jmp_buf_tag* to, int value) {
+  if (UNLIKELY(HasCpuTimers()) && to->__mask_was_saved == 0) AlternateStackMask::LeaveByJump();
+  real_jump(to, value);
+  __builtin_unreachable();
+}
 
 }  // namespace
 
@@ -54,4 +62,23 @@ extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before
   if (!is_small || result != 0) AskForCpuTimer();
   errno = error;
   return result;
+}
+
+// Not ready: before the library is, nobody has set a place to jump to.
+extern "C" HOLDFAST_EXPORT void longjmp(struct __jmp_buf_tag* to, int value) noexcept(false) {
+  if (UNLIKELY(!Ready())) __builtin_trap();
+  Jump(real.longjmp, to, value);
+}
+extern "C" HOLDFAST_EXPORT void _longjmp(struct __jmp_buf_tag* to, int value) noexcept(false) {
+  if (UNLIKELY(!Ready())) __builtin_trap();
+  Jump(real._longjmp, to, value);
+}
+extern "C" HOLDFAST_EXPORT void siglongjmp(struct __jmp_buf_tag* to, int value) noexcept(false) {
+  if (UNLIKELY(!Ready())) __builtin_trap();
+  Jump(real.siglongjmp, to, value);
+}
+// longjmp of programs with _FORTIFY_SOURCE.
+extern "C" HOLDFAST_EXPORT [[noreturn]] void __longjmp_chk(struct __jmp_buf_tag* to, int value) {
+  if (UNLIKELY(!Ready())) __builtin_trap();
+  Jump(real.__longjmp_chk, to, value);
 }

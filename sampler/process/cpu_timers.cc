@@ -661,6 +661,7 @@ void RestoreCpuHandlerSlow() {
 
 namespace {
 constinit std::atomic<uint64_t> masked_by_program{0};  // bits of signals
+constinit std::atomic<bool> some_are_masked{false};    // handlers, by us
 }
 
 uint64_t AlternateStackMask::ForKernel(int signal, int flags, uint64_t mask) {
@@ -670,7 +671,20 @@ uint64_t AlternateStackMask::ForKernel(int signal, int flags, uint64_t mask) {
   } else {
     masked_by_program.fetch_and(~bit, std::memory_order_relaxed);
   }
-  return (flags & SA_ONSTACK) != 0 ? mask | kBit : mask;
+  if ((flags & SA_ONSTACK) == 0) return mask;
+  some_are_masked.store(true, std::memory_order_relaxed);
+  return mask | kBit;
+}
+
+void AlternateStackMask::LeaveByJump() {
+  if (!some_are_masked.load(std::memory_order_relaxed) || no_system_calls.load(std::memory_order_relaxed)) return;
+  uint64_t now = 0;
+  stack_t alternate{};
+  // Signal 32 is pthread_cancel's, too. Only such a handler has it blocked: libc lets no program do that.
+  if (SyscallFailed(RawSyscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &now, kMaskBytes)) || (now & kBit) == 0 ||
+      SyscallFailed(RawSyscall(SYS_sigaltstack, nullptr, &alternate)) || (alternate.ss_flags & SS_ONSTACK) == 0)
+    return;
+  RawSyscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &kBit, nullptr, kMaskBytes);
 }
 
 bool AlternateStackMask::HadBit(int signal) {

@@ -78,7 +78,7 @@ inline void RestoreCpuHandler() {
 
 // Alternate stacks of signals. If a second signal frame does not fit there, the kernel kills the process. So a thread
 // with an alternate stack too small for two frames has no timer, and a handler of the program may use the rest of a larger
-// one: signal 32 waits until the handler returns, or restores the signal mask to jump out.
+// one: signal 32 waits until the handler returns or jumps out.
 //
 // Whether the calling thread may have a timer with an alternate stack of this size. 0: it has none.
 bool MayHaveTimer(uint64_t alternate_stack_bytes);
@@ -94,6 +94,8 @@ class AlternateStackMask {
   // Returns what the program is to see of a mask that the kernel has. `had_bit`: HadBit when that mask was installed.
   static uint64_t ForProgram(bool had_bit, uint64_t mask) { return had_bit ? mask : mask & ~kBit; }
   static bool HadBit(int signal);
+  // The program jumps without restoring its mask. If it leaves a handler on an alternate stack, the signal is allowed again.
+  HOLDFAST_COLD static void LeaveByJump();
 };
 
 }  // namespace holdfast

@@ -138,8 +138,8 @@ TEST_F(Cpu, ThatIsSwitchedOnInAProgramThatSleepsIsPendingUntilItAllocates) {
 // Each case expects every result to be what it is without signals.
 class CpuCases : public Cpu, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, CpuCases,
-                         ::testing::Values("calls", "masks", "cancel", "processes", "altstacks", "coroutines", "timers",
-                                           "filter", "threads"),
+                         ::testing::Values("calls", "masks", "cancel", "processes", "altstacks", "jumps", "coroutines",
+                                           "timers", "filter", "threads"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(CpuCases, AreNotChanged) {

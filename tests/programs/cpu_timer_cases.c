@@ -353,6 +353,46 @@ static void AlternateStacks(double seconds) {
   BurnCpu(0.05);
 }
 
+// Jumps out of a handler without the signal mask; the thread allows the signal itself, and can still be cancelled.
+static void OnFaultAtOnce(int number) {
+  (void)number;
+  siglongjmp(back, 1);
+}
+static int never[2];
+static atomic_int reads;
+static void* JumpsAndReads(void* page) {
+  const stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+  EXPECT(sigaltstack(&stack, NULL) == 0);
+  for (volatile int i = 0; i < 3; ++i) {
+    if (sigsetjmp(back, 0) == 0) *(volatile char*)page = 1;
+    sigset_t fault;
+    sigemptyset(&fault);
+    sigaddset(&fault, SIGSEGV);
+    pthread_sigmask(SIG_UNBLOCK, &fault, NULL);
+    BurnCpu(0.03);
+  }
+  atomic_store(&reads, 1);
+  char byte;
+  return read(never[0], &byte, 1) < 0 ? page : NULL;
+}
+
+static void Jumps(double seconds) {
+  (void)seconds;
+  struct sigaction action = {.sa_handler = OnFaultAtOnce, .sa_flags = SA_ONSTACK};
+  EXPECT(pipe(never) == 0 && sigaction(SIGSEGV, &action, NULL) == 0);
+  char* const page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const pthread_t thread = Start(JumpsAndReads, page);
+  while (atomic_load(&reads) == 0) usleep(1000);
+  usleep(20000);
+  EXPECT(pthread_cancel(thread) == 0);
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += 10;
+  void* result = NULL;
+  EXPECT(pthread_timedjoin_np(thread, &result, &end) == 0);
+  EXPECT(result == PTHREAD_CANCELED);
+}
+
 // ---- Coroutines ----
 
 enum { kCoroutines = 8, kCoroutineStack = 16384 };
@@ -536,6 +576,7 @@ int main(int count, char** arguments) {
                {"cancel", Cancel},
                {"processes", Processes},
                {"altstacks", AlternateStacks},
+               {"jumps", Jumps},
                {"coroutines", Coroutines},
                {"timers", Timers},
                {"filter", Filter},
