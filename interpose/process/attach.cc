@@ -11,6 +11,7 @@
 #include "interpose/entries/redirect.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/module_flags.h"
+#include "sampler/contract/syscalls.h"
 #include "sampler/contract/text.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
@@ -29,8 +30,50 @@ constinit EntryPatches patches{};
 // A tool that gave up may have left a call that still waits for the dynamic linker.
 constinit std::atomic<bool> is_busy{false};
 
+// ---- Children of fork ----
+//
+// A call takes the dynamic linker's lock. A child that is forked meanwhile gets a copy of the lock, taken for good, and its
+// first dlopen would wait for ever. So a fork waits for the call to end, and a call for the forks that have begun; both
+// at most about 100 ms. (Not for the dlopen that brings the library.)
+
+constexpr int kSleeps = 2000;
+constinit std::atomic<uint32_t> forks{0};  // threads between the handlers before and after fork
+
+// Sequentially consistent: either the call sees the fork, or the fork the call.
+bool ForkBeside() {
+  forks.fetch_add(1);
+  if (!is_busy.load()) return true;
+  forks.fetch_sub(1);
+  return false;
+}
+void BeforeAnyFork() {
+  if (!AwaitBounded(kSleeps, ForkBeside)) forks.fetch_add(1);
+}
+void AfterAnyFork() {
+  // A fork that began before the handlers were there was not counted.
+  uint32_t now = forks.load();
+  while (now != 0 && !forks.compare_exchange_weak(now, now - 1)) {
+  }
+}
+void InAnyChild() {
+  forks.store(0);
+  is_busy.store(false);  // the thread that had it is not here
+}
+void AwaitForks() {
+  AwaitBounded(kSleeps, [] { return forks.load() == 0; });
+}
+
+void WatchForks() {
+  static constinit bool watches = false;
+  if (watches) return;
+  watches = true;
+  RegisterForkHandlers(BeforeAnyFork, AfterAnyFork, InAnyChild);
+}
+
 AttachResult Begin(AttachCall* call) {
   if (!was_attached) {
+    WatchForks();
+    AwaitForks();
     StartLate(call->variables);
     if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   }
@@ -98,11 +141,12 @@ extern "C" HOLDFAST_EXPORT void holdfast_attach_v1(AttachCall* call) {
   const int kept = errno;
   if (!loaded_late) {
     call->result = AttachResult::kPreloaded;
-  } else if (thread_state.muted || is_busy.exchange(true, std::memory_order_acquire)) {
+  } else if (thread_state.muted || is_busy.exchange(true)) {
     call->result = AttachResult::kThreadIsBusy;
   } else {
     // The thread is on a borrowed stack. Nothing that it learns about its stack here may stay.
     const ThreadState before = thread_state;
+    AwaitForks();
     call->result = call->action == AttachAction::kAttach ? Attach(call) : Detach(call);
     thread_state = before;
     is_busy.store(false, std::memory_order_release);

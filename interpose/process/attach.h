@@ -6,6 +6,8 @@ namespace holdfast {
 
 // Finds the real functions and reads the options from `variables`, which have the form of an environment. Call once.
 void StartLate(const char* const* variables);
+// As pthread_atfork, of whichever libc.
+void RegisterForkHandlers(void (*before)(), void (*after)(), void (*in_child)());
 
 }  // namespace holdfast
 

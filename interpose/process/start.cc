@@ -174,11 +174,7 @@ void RegisterHandlers() {
   } else if (void* musls = FindFunction("at_quick_exit")) {
     reinterpret_cast<int (*)(Handler)>(musls)(AwaitLastProfile);
   }
-  if (void* add = FindFunction("__register_atfork")) {
-    reinterpret_cast<int (*)(Handler, Handler, Handler, void*)>(add)(BeforeFork, AfterFork, InChild, __dso_handle);
-  } else if (void* musls = FindFunction("pthread_atfork")) {
-    reinterpret_cast<int (*)(Handler, Handler, Handler)>(musls)(BeforeFork, AfterFork, InChild);
-  }
+  RegisterForkHandlers(BeforeFork, AfterFork, InChild);
   thread_state.muted = was_muted;
 }
 
@@ -226,6 +222,15 @@ __attribute__((destructor)) void Destructor() {
 }
 
 }  // namespace
+
+void RegisterForkHandlers(void (*before)(), void (*after)(), void (*in_child)()) {
+  using Handler = void (*)();
+  if (void* add = FindFunction("__register_atfork")) {
+    reinterpret_cast<int (*)(Handler, Handler, Handler, void*)>(add)(before, after, in_child, __dso_handle);
+  } else if (void* musls = FindFunction("pthread_atfork")) {
+    reinterpret_cast<int (*)(Handler, Handler, Handler)>(musls)(before, after, in_child);
+  }
+}
 
 constinit bool entries_decided = false;
 

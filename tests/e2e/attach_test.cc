@@ -830,6 +830,24 @@ TEST_F(Attach, WaitsForAHandlerThatReturnsIntoAnEntryFromAStackOfItsOwn) {
   tool.Wait();
 }
 
+// A copy of the dynamic linker's lock would be taken for good. (The first attach loads the library: that may happen.)
+TEST_F(Attach, LeavesTheLinkersLockFreeInForkedChildren) {
+  Running running(CommandFor(Launch::kBare, {"forks_and_loads"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  EXPECT_TRUE(AttachTo(running).exited(0));
+  Line(running, 1);
+  for (int i = 0; i < 8; ++i) {
+    const RunResult detached = DetachFrom(running);
+    EXPECT_TRUE(detached.exited(0)) << detached.Describe();
+    const RunResult attached = AttachTo(running);
+    EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  }
+  running.CloseInput();
+  EXPECT_TRUE(running.WaitForOutput("0 hang"));
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 TEST_F(Attach, OfNoProcess) {
   const pid_t ended = fork();
   if (ended == 0) _exit(0);
