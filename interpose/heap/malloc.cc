@@ -96,6 +96,9 @@ HOLDFAST_COLD bool TakeOutSlow(void* block) {
   return true;
 }
 
+// For a block that has no sample. No longer parked if it was.
+HOLDFAST_COLD bool WasParked(void* block) { return IsTagged(block) && Unpark(block, real.malloc_usable_size(block)); }
+
 void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
   void* moved;
   if (!Ready()) {
@@ -216,14 +219,18 @@ HOLDFAST_WARM void FreePerhapsSampled(void* block) {
   if (LIKELY(SurelyNotSampled(block))) return real.free(block);
   if (ExactBegun() && RecordFreeExact(block)) return real.free(block);
   if (IsEarly(block) || !Ready()) return;
-  if (PassesFilter(block) && TakeOutSlow(block)) return ReleaseSampled(block);
+  if (PassesFilter(block)) {
+    if (TakeOutSlow(block)) return ReleaseSampled(block);
+    // The program has freed it before: this is the first free that the allocator sees.
+    if (WasParked(block)) real.free(block);
+  }
   real.free(block);
 }
 
 HOLDFAST_WARM void LibcFreePerhapsSampled(void* block) {
   if (LIKELY(SurelyNotSampled(block))) return real.__libc_free(block);
   if (IsEarly(block) || !Ready()) return;
-  if (PassesFilter(block)) TakeOutSlow(block);
+  if (PassesFilter(block) && !TakeOutSlow(block) && WasParked(block)) real.__libc_free(block);
   real.__libc_free(block);
 }
 

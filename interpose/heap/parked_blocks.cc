@@ -2,6 +2,6 @@
 
 namespace holdfast {
 
-constinit std::atomic<void*> parked_blocks[kLargestParked / kParkedStep] = {};
+constinit std::atomic<uintptr_t> parked_blocks[kLargestParked / kParkedStep] = {};
 
 }  // namespace holdfast

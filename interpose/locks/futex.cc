@@ -13,6 +13,7 @@
 #include "interpose/base/real.h"
 #include "interpose/locks/straight_on.h"
 #include "sampler/hot_path/lock_slots.h"
+#include "sampler/process/process.h"
 #include "sampler/record/holds.h"
 #include "sampler/record/waits.h"
 
@@ -94,18 +95,22 @@ static __attribute__((noinline)) long FutexWaitvSlow(long number, long a, long b
 
 HOLDFAST_HIDDEN long HoldfastFutex(long number, long a, long b, long c, long d, long e, long f) {
   if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  if (UNLIKELY(HasForeignThreadPointer())) return real.syscall(number, a, b, c, d, e, f);
   return UnlessLittleStack<FutexSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
 HOLDFAST_HIDDEN long HoldfastFutex2Wake(long number, long a, long b, long c, long d, long e, long f) {
   if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  if (UNLIKELY(HasForeignThreadPointer())) return real.syscall(number, a, b, c, d, e, f);
   return UnlessLittleStack<Futex2WakeSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
 HOLDFAST_HIDDEN long HoldfastFutex2Wait(long number, long a, long b, long c, long d, long e, long f) {
   if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  if (UNLIKELY(HasForeignThreadPointer())) return real.syscall(number, a, b, c, d, e, f);
   return UnlessLittleStack<Futex2WaitSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
 HOLDFAST_HIDDEN long HoldfastFutexWaitv(long number, long a, long b, long c, long d, long e, long f) {
   if (UNLIKELY(!Ready())) return HoldfastEarlySyscall(number, a, b, c, d, e, f);
+  if (UNLIKELY(HasForeignThreadPointer())) return real.syscall(number, a, b, c, d, e, f);
   return UnlessLittleStack<FutexWaitvSlow, &Real::syscall>(number, a, b, c, d, e, f);
 }
 

@@ -16,6 +16,7 @@
 #include "sampler/arch/processor.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/lifetime/lifetime.h"
+#include "sampler/process/process.h"
 #include "sampler/record/labels.h"
 #include "sampler/record/maps.h"
 
@@ -156,13 +157,15 @@ HOLDFAST_HIDDEN long HoldfastEarlySyscall(long number, long a, long b, long c, l
 }
 // landlock_restrict_self(2) has no wrapper in libc either. (xz 5.8 calls it as its first thing.)
 HOLDFAST_HIDDEN void* HoldfastRealSyscall(long number, unsigned long flags) {
-  if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)))
+  if (UNLIKELY(IsFork(number) || number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VM) == 0)) &&
+      !HasForeignThreadPointer())
     BeforeFork();
   if (UNLIKELY(number == SYS_landlock_restrict_self) && Ready()) BeforeLandlock();
   if (UNLIKELY(!Ready())) return reinterpret_cast<void*>(HoldfastEarlySyscall);
   if (UNLIKELY(number == SYS_prctl) && IsPrctlOfInterest(static_cast<int>(flags)))
     return reinterpret_cast<void*>(PrctlByNumber);
-  return UNLIKELY(IsMappingCall(number)) && RecordsMappings() ? reinterpret_cast<void*>(HoldfastMappingCall)
-                                                              : reinterpret_cast<void*>(real.syscall);
+  return UNLIKELY(IsMappingCall(number)) && RecordsMappings() && !HasForeignThreadPointer()
+             ? reinterpret_cast<void*>(HoldfastMappingCall)
+             : reinterpret_cast<void*>(real.syscall);
 }
 }  // extern "C"

@@ -11,6 +11,8 @@
 //                        IsFork                      whether a number is fork(2), where the kernel has it
 //                        HoldfastCloneOnStack        clone(2) with a new stack (clone_on_stack.cc)
 //   the thread           ThreadPointer               of the control block, at the upper end of the block with the stack
+//                        MayReadThreadPointer        whether IsThreadPointerOfLibc may be called
+//                        IsThreadPointerOfLibc       false: thread-local memory is the program's own; touches none
 //                        kUnusedWord                 a word of the control block that libc keeps and does not use, always 0
 //                        ClearUnusedWord             makes it 0 again
 //                        ChargeWord                  takes bytes (1 for 0) from a word at an offset from the pointer
@@ -71,6 +73,8 @@ HOLDFAST_ARCH long SystemCall(long number, const long (&values)[6]);
 HOLDFAST_ARCH bool IsFork(long number);
 HOLDFAST_ARCH uintptr_t ThreadPointer();
 HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel();
+HOLDFAST_ARCH bool MayReadThreadPointer();
+HOLDFAST_ARCH bool IsThreadPointerOfLibc();
 HOLDFAST_ARCH void ClearUnusedWord();
 // Returns true when the word has run out: it was less than `bytes`, or became 0. `at`: from the thread pointer.
 HOLDFAST_ARCH bool ChargeWord(size_t bytes, intptr_t at);

@@ -95,6 +95,8 @@ HOLDFAST_HOT inline bool SurelyNotSampled(const void* block) {
 inline constexpr uint8_t kFilterMany = 128;
 inline constexpr uint8_t kFilterStuck = 255;
 
+// `level`: of the live table; kAnyLevel: unknown.
+inline constexpr int kAnyLevel = kFilterMany;
 inline void AddToFilter(const void* block, int level) {
   uint8_t* counter = &sampled_filter.counters.load(std::memory_order_relaxed)[FilterIndex(block)];
   uint8_t value = __atomic_load_n(counter, __ATOMIC_RELAXED), next;

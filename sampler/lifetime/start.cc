@@ -40,6 +40,7 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
   options.on_snapshot = Kept(options.on_snapshot, kept_on_snapshot);
   thread_label = options.thread_label;
   process.pid = static_cast<int>(RawSyscall(SYS_getpid));
+  process.reads_thread_pointer = MayReadThreadPointer();
   const bool wanted = options.root_pid == 0 || options.children || options.root_pid == process.pid;
   if (dormant || !options.enable || !wanted) {
     // Nothing that a wrapper comes to on its way to the real function asks the kernel for anything, either.

@@ -47,9 +47,9 @@ void BeginChild(int forked_pid) {
     process.options.lock_interval_ns = NewestInterval(head.lock_intervals, head.lock_interval_count);
     cpu_interval_ns = NewestInterval(head.cpu_intervals, head.cpu.interval_count);
     // Detaches the parent's file. Left readable and writable: a handler that interrupted a sample in the parent may
-    // return into it here.
+    // return into it here. Shared, because private memory would count in RLIMIT_DATA.
     RawSyscall(SYS_mmap, old, old->header()->cap_bytes, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+               MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     ForgetStacks();
   }
   // The counters of early blocks must not be 0 even for a moment, because another thread may be freeing one. The

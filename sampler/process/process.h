@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sampler/arch/processor.h"
 #include "sampler/contract/attributes.h"
 #include "sampler/contract/options.h"
 #include "sampler/table/table_file.h"
@@ -42,6 +43,7 @@ struct Process {
   FolderId out_id{};               // of the output folder, as the table's header has it
   char exporter[640] = {};         // path of the `holdfast` tool; empty = start none
   bool exporter_is_named = false;  // by a variable that names another one than beside the library
+  bool reads_thread_pointer = false;
 };
 
 extern HOLDFAST_HIDDEN Process process;
@@ -52,6 +54,10 @@ void DrawSeed();
 // Whether the caller runs in a child that shares this memory (vfork, CLONE_VM). After a seccomp filter: false, because it
 // cannot be asked.
 bool InBorrowedMemory();
+
+// Whether this is a thread of the program's own clone with a thread pointer that is not libc's: thread-local memory is
+// anybody's. False also if the kernel lets nobody read the register (before Linux 5.9).
+inline bool HasForeignThreadPointer() { return process.reads_thread_pointer && !IsThreadPointerOfLibc(); }
 
 }  // namespace holdfast
 

@@ -65,6 +65,10 @@ std::vector<Row> Rows() {
   rows.push_back({"small_address_space", {"threads_exact"}, false, {{RLIMIT_AS, 320 << 20}}});
   rows.push_back({"few_descriptors", {"hard_processes", "daemon"}, false, {{RLIMIT_NOFILE, 4}}});
   rows.push_back({"no_locked_memory", {"threads_exact"}, false, {{RLIMIT_MEMLOCK, 0}}});
+  rows.push_back({"foreign_thread", {"foreign_thread"}});
+  for (const char* which : {"all", "few"})
+    rows.push_back({std::string("child_data_limit_") + which, {"child_data_limit", which}});
+  rows.push_back({"double_free", {"double_free"}});
   rows.push_back({"own_surroundings", {"surroundings"}});
   rows.push_back({"starting_allocator", {"starting_allocator"}});
   return rows;

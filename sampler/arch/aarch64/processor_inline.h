@@ -48,6 +48,10 @@ HOLDFAST_ARCH uintptr_t ThreadPointer() {
 
 HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel() { return ThreadPointer(); }
 
+// The control block has nothing that tells libc's from the program's own.
+HOLDFAST_ARCH bool MayReadThreadPointer() { return false; }
+HOLDFAST_ARCH bool IsThreadPointerOfLibc() { return true; }
+
 // tcbhead_t::private of glibc (2.17 to 2.43) and the second word of the gap above musl's thread pointer: the ABI keeps two
 // words, and libc uses one. It is zero in every thread, and exists before the first library is relocated.
 inline constexpr intptr_t kUnusedWord = 8;

@@ -3,6 +3,7 @@
 #define HOLDFAST_SAMPLER_ARCH_X86_64_PROCESSOR_INLINE_H_
 
 #include <emmintrin.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 
 #include <cstddef>
@@ -44,6 +45,14 @@ HOLDFAST_ARCH uintptr_t ThreadPointerFromKernel() {
   uintptr_t value = 0;
   SystemCall(SYS_arch_prctl, {0x1003 /*ARCH_GET_FS*/, reinterpret_cast<long>(&value)});
   return value;
+}
+
+// AT_HWCAP2: the kernel permits to read the register (Linux 5.9).
+HOLDFAST_ARCH bool MayReadThreadPointer() { return (getauxval(AT_HWCAP2) & 2) != 0; }
+HOLDFAST_ARCH bool IsThreadPointerOfLibc() {
+  uintptr_t pointer;
+  asm volatile("rdfsbase %0" : "=r"(pointer));
+  return pointer >= 4096 /*a page, which none may have*/ && *reinterpret_cast<const uintptr_t*>(pointer) == pointer;
 }
 
 // tcbhead_t::sysinfo of glibc (2.2.5 to 2.43) and struct pthread's sysinfo of musl: only 32-bit programs use it, so it is
