@@ -730,6 +730,9 @@ TEST(GrowthTest, FewOrConstantSnapshotsSayNothing) {
   EXPECT_EQ(FitGrowth(Exact(times, zeros)).growth_class, GrowthClass::kNoise);
   EXPECT_EQ(FitGrowth(Exact(std::vector<double>(6, 1.0), constant)).slope, 0);
   EXPECT_EQ(FitGrowth(Exact({}, {})).slope, 0);
+  Series copies = Exact(std::vector<double>(6, 1.0), constant);  // of one snapshot
+  copies.traffic = constant;
+  EXPECT_EQ(FitGrowth(copies).slope, 0);
   EXPECT_TRUE(std::isinf(FitGrowth(Exact({1}, {1})).bound));
 }
 

@@ -245,6 +245,7 @@ class Course {
     for (size_t i = 1; i < n_; ++i) {
       if (Time(i - 1, i) > 0) rates.push_back((series_.traffic[i] - series_.traffic[i - 1]) / Time(i - 1, i));
     }
+    if (rates.empty()) return;  // all snapshots are of one time: copies of one file
     std::sort(rates.begin(), rates.end());
     const double rate = std::min((series_.traffic[n_ - 1] - series_.traffic[0]) / whole,
                                  rates[static_cast<size_t>(kBusy * static_cast<double>(rates.size() - 1))]);
