@@ -88,7 +88,7 @@ class BlockFinder {
     heap_.glibc_version = glibc.version();
     heap_.knows_free = glibc.knows_caches() || glibc_.empty();
     for (const BlockMap::Heap& heap : map.heaps()) heap_.heap_bytes += space_.PopulatedBytes(heap.range);
-    heap_.source = !others_.empty() ? source_of_others_ : glibc_.empty() ? BlockSource::kNone : BlockSource::kGlibc;
+    heap_.source = MainSource();
     return std::move(heap_);
   }
 
@@ -138,6 +138,16 @@ class BlockFinder {
     const auto first = std::partition_point(input_.recorded.begin(), input_.recorded.end(),
                                             [&](const LiveBlock& block) { return block.address < range.start; });
     return first != input_.recorded.end() && first->address < range.end;
+  }
+
+  // A recorded block in a mapping that glibc's walk has not recognized does not make another allocator of the heap.
+  BlockSource MainSource() const {
+    uint64_t in_glibc = 0, in_others = 0;
+    for (const MemoryRange& range : glibc_) in_glibc += space_.PopulatedBytes(range);
+    for (const MemoryRange& range : others_) in_others += space_.PopulatedBytes(range);
+    if (others_.empty() || (source_of_others_ == BlockSource::kRecorded && in_glibc > in_others))
+      return glibc_.empty() ? BlockSource::kNone : BlockSource::kGlibc;
+    return source_of_others_;
   }
 
   // The memory between recorded blocks is a gap, which is a root.

@@ -377,6 +377,20 @@ TEST(GlibcBlocks, RecordedBlocksInAnotherAllocatorsHeapAreKnown) {
   EXPECT_EQ(found->map.Find(MadeHeap::kHeap + 0x210).range.start, MadeHeap::kHeap + 0x200);
 }
 
+// A program of glibc with one recorded block in a mapping that is not recognized as glibc's.
+TEST(GlibcBlocks, ARecordedBlockElsewhereLeavesTheHeapGlibcs) {
+  MadeHeap space("/lib/libc.so.6");
+  space.AddMainArena(MadeHeap::kArena, MadeHeap::kHeap + MadeHeap::kHeapBytes - 0x40);
+  space.Add(0x20000000, 0x20001000, "", std::string(0x1000, 'x'));
+  const LiveBlock recorded[] = {{0x20000100, 64, 1}};
+  HeapBlocksInput input;
+  input.recorded = recorded;
+  const absl::StatusOr<HeapBlocks> found = FindHeapBlocks(&space, input);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->source, BlockSource::kGlibc);
+  EXPECT_EQ(found->map.Find(0x20000110).range.start, 0x20000100u);
+}
+
 // The kernel joins neighbouring mappings.
 TEST(GlibcBlocks, MemoryBesideALargeBlockMayBeAnotherAllocators) {
   constexpr uint64_t kMapping = 0x20000000, kBlockBytes = 0x21000, kOther = 0x200000;
