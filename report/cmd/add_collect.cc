@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <set>
@@ -64,8 +65,13 @@ class Collection {
     // DIR may itself be a folder of tables.
     if (const absl::StatusOr<FileDescriptor> folder = OpenFolder(folder_); folder.ok())
       CollectFrom(folder_, *folder, true);
+    std::error_code error;
+    if (!found_ && !failed_ && !std::filesystem::is_directory(folder_, error)) {
+      Say(fmt::format("{}: no such folder, and no table names it. holdfast ls shows the folders.", options_.from));
+      return kCouldNot;
+    }
     Report();
-    return failed_ ? 3 : 0;
+    return Finished(failed_ ? kCouldNot : kFine);
   }
 
  private:
@@ -115,6 +121,7 @@ class Collection {
         absl::StatusOr<TableFile> table = TableFile::Open(folder, name, user);
         if (table.ok()) {
           if (!every_out && !IsFor(*table)) continue;
+          found_ = true;
           if (user != geteuid() && !users_.contains(user) && !IsVouchedFor(path, *table, user)) {
             ++not_taken_[user];
           } else {
@@ -195,7 +202,7 @@ class Collection {
     ++processes_;
     for (const ProfileName& file : *written) {
       ++files_;
-      fmt::print("{}\n", output->first + "/" + file.ToString());
+      std::cout << output->first << "/" << file.ToString() << "\n";
     }
     if (liveness == Liveness::kDead) unlinkat(folder.get(), name.c_str(), 0);
   }
@@ -233,7 +240,7 @@ class Collection {
   std::map<uid_t, int> not_taken_;  // tables of other users for the same output folder, per user
   int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
   std::string stalled_exporter_;  // why the exporter that owns the remaining tables does not respond
-  bool failed_ = false;
+  bool found_ = false, failed_ = false;  // found_: any table of DIR
 };
 
 }  // namespace

@@ -174,7 +174,7 @@ int RunMemory(const MemoryOptions& options) {
         files.push_back(text);
       } else {
         code = Failed(absl::InvalidArgumentError(
-            fmt::format("\"{}\" is neither a process id (holdfast ls shows them) nor a profile or a folder of them",
+            fmt::format("\"{}\" is neither a process id (holdfast ls shows them) nor a profile or a folder of them.",
                         Printable(text))));
       }
       continue;
@@ -279,7 +279,7 @@ void AddMemoryCommand(CLI::App& app, Invocation* invocation) {
   memory->add_flag("--json", options->json, "Print everything as JSON");
   memory->add_option("--tables", options->tables, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);
-  memory->callback([options, invocation] { invocation->exit_code = RunMemory(*options); });
+  memory->callback([options, invocation] { invocation->exit_code = Finished(RunMemory(*options)); });
 }
 
 }  // namespace holdfast

@@ -221,7 +221,7 @@ int RunStuck(const StuckOptions& options) {
                          : StuckTextOfAll(processes, options.shown))
               << never_woken;
   }
-  return has_deadlock ? kFinding : kFine;
+  return Finished(has_deadlock ? kFinding : kFine);
 }
 
 }  // namespace

@@ -221,6 +221,29 @@ TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
   EXPECT_THAT(full.err, HasSubstr("no space for another change"));
 }
 
+// ---- what all commands refuse ----
+
+TEST_F(ProcessCommands, OutputThatCannotBeWrittenIsAnError) {
+  Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);
+  command.env["HOLDFAST_EXPORTER"] = "no";
+  Running running(command);
+  int done = 0;
+  Lines(running, 1, &done);
+  const std::string tables_option = " --tables " + tables() + " ";
+  const auto expect_failed = [&](const std::string& words) {
+    const RunResult r = Execute({.argv = {"sh", "-c", testing::Tool() + " " + words + " >/dev/full"}});
+    EXPECT_TRUE(r.exited(3)) << words << ": " << r.Describe();
+    EXPECT_THAT(r.err, HasSubstr("standard output: could not write (No space left on device)")) << words;
+  };
+  expect_failed("stuck" + tables_option + Pid(running));
+  expect_failed("stuck --json" + tables_option + Pid(running));
+  expect_failed("memory" + tables_option + Pid(running));
+  expect_failed("memory --json" + tables_option + Pid(running));
+  running.Signal(SIGKILL);
+  running.Wait();
+  expect_failed("collect" + tables_option + out());
+}
+
 // ---- ls, and tables that are none ----
 
 TEST_F(ProcessCommands, LsShowsRunningAndExitedPrograms) {

@@ -89,6 +89,15 @@ TEST_F(Collect, LeavesToAnExporterWhatItServes) {
   EXPECT_TRUE(std::filesystem::exists(target.path()));
 }
 
+TEST_F(Collect, AFolderThatDoesNotExistIsAnErrorUnlessATableNamesIt) {
+  const Result result = Run("/nonexistent");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.err,
+            "holdfast: /nonexistent: no such folder, and no table names it. holdfast ls shows the folders.\n");
+  folder_.Write("file", "");
+  EXPECT_EQ(Run(folder_.File("file")).exit_code, 3);
+}
+
 TEST_F(Collect, TakesAFolderOfTablesToo) {
   FakeTarget target(tables_.path(), out_);
   const pid_t pid = target.pid();
