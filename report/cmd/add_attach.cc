@@ -100,8 +100,6 @@ bool IsGone(pid_t pid) {
   return stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0;
 }
 
-int SayEnded(pid_t pid) { return CouldNotAttach(fmt::format("pid {}: there is no such process. Has it ended?", pid)); }
-
 // The last snapshot after a detach: asks the exporter, and waits until it is written.
 bool WriteLastSnapshot(const ProcessTable& process) {
   const absl::StatusOr<uint32_t> request = process.table.RequestSnapshot();
@@ -203,7 +201,6 @@ class Attacher {
   Attacher(pid_t pid, const AttachOptions& options, uint64_t for_ns) : pid_(pid), options_(options), for_ns_(for_ns) {}
 
   int Run() {
-    if (IsGone(pid_)) return SayEnded(pid_);
     filters_ = FiltersUnlessRefused(pid_, false, [this](const std::string& library, const FilterAnswer& filters) {
       return CheckAttach(pid_, library, options_.run.tables, filters);
     });
@@ -356,9 +353,14 @@ class Attacher {
   OutFolder out_;
 };
 
-pid_t PidOrThrow(const std::string& text) {
+// Returns nothing, after a message, if no such process can be examined.
+std::optional<pid_t> ProcessOrThrow(const std::string& text) {
   const absl::StatusOr<pid_t> pid = ParsePid(text);
   if (!pid.ok()) throw CLI::ValidationError(std::string(pid.status().message()));
+  if (const absl::Status status = CheckProcess(*pid); !status.ok()) {
+    Say(std::string(status.message()));
+    return std::nullopt;
+  }
   return *pid;
 }
 
@@ -394,7 +396,7 @@ void AddAttachCommand(CLI::App& app, Invocation* invocation) {
     CLI::Option* option = attach->get_option_no_throw(name);
     if (option == nullptr) continue;
     option->group("");  // not in the help
-    option->check([text = std::string(instead)](const std::string&) { return text; }, "");
+    option->check([text = std::string(name) + ": " + instead](const std::string&) { return text; }, "");
   }
   attach->callback([options, invocation] {
     uint64_t for_ns = 0;
@@ -405,8 +407,8 @@ void AddAttachCommand(CLI::App& app, Invocation* invocation) {
         throw CLI::ValidationError("--for", "\"" + options->time + "\" is not a time above 0, such as 5m");
       for_ns = *parsed;
     }
-    const pid_t pid = PidOrThrow(options->pid);
-    invocation->exit_code = Attacher(pid, *options, for_ns).Run();
+    const std::optional<pid_t> pid = ProcessOrThrow(options->pid);
+    invocation->exit_code = pid.has_value() ? Attacher(*pid, *options, for_ns).Run() : kCouldNot;
   });
 }
 
@@ -425,11 +427,12 @@ void AddDetachCommand(CLI::App& app, Invocation* invocation) {
       ->allow_extra_args(false);
   detach->add_flag("-q,--quiet", *quiet, "Print only errors");
   detach->callback([=] {
-    const pid_t process = PidOrThrow(*pid);
-    if (IsGone(process)) {
-      invocation->exit_code = SayEnded(process);
+    const std::optional<pid_t> found = ProcessOrThrow(*pid);
+    if (!found.has_value()) {
+      invocation->exit_code = kCouldNot;
       return;
     }
+    const pid_t process = *found;
     const FilterAnswer filters =
         FiltersUnlessRefused(process, true, [process](const std::string& library, const FilterAnswer& answer) {
           return CheckDetach(process, library, answer);

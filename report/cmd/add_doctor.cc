@@ -283,11 +283,6 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
 // ---- doctor PID --attach ----
 
 int AboutAttach(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
-  struct stat info;
-  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
-    Say(fmt::format("process {}: no such process.", pid));
-    return kCouldNot;
-  }
   const FilterAnswer filters = ReadFilterAnswer(pid, false);
   const TracingRights rights(true);
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
@@ -301,12 +296,8 @@ int AboutAttach(pid_t pid, const std::string& library, const std::vector<std::st
 }
 
 int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
-  struct stat info;
   const std::string process = fmt::format("{}", pid), root = fmt::format("/proc/{}/root", pid);
-  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
-    Say(fmt::format("process {}: no such process. holdfast ls lists the profiled processes.", pid));
-    return kCouldNot;
-  }
+  const bool is_root = geteuid() == 0;
   if (const absl::Status status = BecomeUserOf(pid); !status.ok()) {
     Say(std::string(status.message()));
     return kCouldNot;
@@ -314,9 +305,10 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
   std::vector<std::string> objects = ObjectsOfProcess(pid);
   NameAsStarted(pid, root, &objects);
   if (objects.empty() || ReadOfProcess(pid, "maps", 1).empty()) {
-    Say(fmt::format(
-        "process {}: its executable cannot be read (another user's process, or protected). Run holdfast doctor as root.",
-        pid));
+    Say(fmt::format("process {}: its executable cannot be read. {}", pid,
+                    is_root
+                        ? "The kernel protects it even from root."
+                        : "The kernel shows it only to root (prctl PR_SET_DUMPABLE). Run holdfast doctor as root."));
     return kCouldNot;
   }
   Findings findings;
@@ -384,6 +376,10 @@ void AddDoctorCommand(CLI::App& app, Invocation* invocation) {
     }
     const absl::StatusOr<pid_t> number = ParsePid(*pid);
     if (!number.ok()) throw CLI::ValidationError(std::string(number.status().message()));
+    if (const absl::Status status = CheckProcess(*number); !status.ok()) {
+      invocation->exit_code = Failed(status);
+      return;
+    }
     invocation->exit_code =
         *attach ? AboutAttach(*number, *library, *folders) : AboutProcess(*number, *library, *folders);
   });

@@ -69,10 +69,7 @@ class Dumper {
     }
     for (const std::string& text : options_.pids) {
       const absl::StatusOr<pid_t> pid = ParsePid(text);
-      if (!pid.ok()) {
-        Fail(pid.status());
-        continue;
-      }
+      if (!pid.ok()) continue;  // the command has refused it
       if (const std::optional<uid_t> user = OtherUserOf(*pid); user.has_value()) {
         absl::StatusOr<ProcessTable> table = FindTableOf(*pid, options_.tables, *user);
         if (table.ok() && IsWrittenByRoot(*table, *user)) {
@@ -239,6 +236,10 @@ void AddDumpCommand(CLI::App& app, Invocation* invocation) {
   dump->callback([options, invocation] {
     if (options->all == !options->pids.empty()) {
       throw CLI::ValidationError(options->all ? "both --all and a PID are given" : "name a PID, or --all");
+    }
+    for (const std::string& text : options->pids) {
+      if (const absl::StatusOr<pid_t> pid = ParsePid(text); !pid.ok())
+        throw CLI::ValidationError(std::string(pid.status().message()));
     }
     invocation->exit_code = Dumper(*options).Run();
   });

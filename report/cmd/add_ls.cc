@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -125,7 +129,7 @@ TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line>
 // The tables of one user.
 struct Listed {
   std::vector<Line> lines;
-  std::string dead_out;               // output folder of a table that no exporter serves
+  std::set<std::pair<std::string, std::string>> dead;  // output folder and place of tables that no exporter serves
   std::vector<std::string> messages;  // one per unreadable table
   bool has_when = false;
 };
@@ -143,7 +147,7 @@ Listed ListOwn(const LsOptions& options) {
     }
     const Service service = ServiceOf(table.folder.c_str(), table.table.out().c_str(), table.table.OutIdHere());
     const bool served = service == Service::kServed || service == Service::kByRoot;
-    if (table.liveness == Liveness::kDead && !served) listed.dead_out = table.out();
+    if (table.liveness == Liveness::kDead && !served) listed.dead.emplace(table.out(), table.folder);
     Line& line = listed.lines.emplace_back();
     line.in_use = sums->in_use;
     line.age_ns = now_ns - table.table.owner().start_monotonic_ns;
@@ -175,7 +179,7 @@ std::string AsText(const Listed& listed) {
     text += "\n";
   }
   for (const std::string& message : listed.messages) text += "M\t" + Printable(message) + "\n";
-  if (!listed.dead_out.empty()) text += "D\t" + Printable(listed.dead_out) + "\n";
+  for (const auto& [out, place] : listed.dead) text += "D\t" + Printable(out) + "\t" + Printable(place) + "\n";
   return text;
 }
 
@@ -185,7 +189,7 @@ void AddText(std::string_view text, Listed* listed) {
     const std::vector<std::string_view> parts = Split(one, "\t");
     if (parts.size() < 2) continue;
     if (parts[0] == "M" && parts.size() == 2) listed->messages.emplace_back(parts[1]);
-    if (parts[0] == "D" && parts.size() == 2) listed->dead_out = parts[1];
+    if (parts[0] == "D" && parts.size() == 3) listed->dead.emplace(parts[1], parts[2]);
     if (parts[0] != "L" || parts.size() != kBefore + kCells) continue;
     Line& line = listed->lines.emplace_back();
     line.in_use = std::strtoll(std::string(parts[1]).c_str(), nullptr, 10);
@@ -201,6 +205,12 @@ void AddText(std::string_view text, Listed* listed) {
 int RunLs(const LsOptions& options) {
   const auto style = StyleFor("table", options.color);
   if (!style.ok()) return Failed(style.status());
+  for (const std::string& folder : options.folders) {
+    if (std::error_code none; !std::filesystem::is_directory(folder, none)) {
+      Say(fmt::format("--tables {}: no such folder.", folder));
+      return kCouldNot;
+    }
+  }
   Listed listed = ListOwn(options);
   for (const uid_t user : OtherUsers(options.folders))
     AddText(AnswerOfUser(user, 0, [&] { return AsText(ListOwn(options)); }), &listed);
@@ -221,10 +231,14 @@ int RunLs(const LsOptions& options) {
   for (const std::string& line : listed.messages) Say(line);
   if (none && listed.messages.empty())
     Say("this user has no profiled process. Start one with: holdfast run -- PROGRAM");
-  if (!listed.dead_out.empty()) {
-    Say(fmt::format(
-        "exited programs left tables that no exporter serves. Write their profiles with: holdfast collect {}",
-        ShellQuoted(listed.dead_out)));
+  if (!listed.dead.empty()) {
+    // Given a folder of tables, collect writes all of them.
+    std::set<std::string> folders;
+    for (const auto& [out, place] : listed.dead) folders.insert(listed.dead.size() == 1 ? out : place);
+    std::string commands;
+    for (const std::string& folder : folders)
+      commands += (commands.empty() ? "holdfast collect " : "; holdfast collect ") + ShellQuoted(folder);
+    Say(fmt::format("exited programs left tables that no exporter serves. Write their profiles with: {}", commands));
   }
   return !listed.messages.empty() ? kCouldNot : exit_code;
 }

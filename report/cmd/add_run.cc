@@ -128,6 +128,12 @@ int RunCommand::Prepare() {
   library_ = *library;
 
   check_ = CheckProgram(command_, getenv("PATH"), library_);
+  // `--cpu 100 -- ./server`: the value of --cpu must be in the same word.
+  if (check_.exit_code == kNotFound && options_.variables.contains("HOLDFAST_CPU") &&
+      command_[0].find_first_not_of("0123456789") == std::string::npos) {
+    return Fail(kNotFound, fmt::format("{}: not found in PATH. To sample {} times in a second of CPU time: --cpu={}",
+                                       command_[0], command_[0], command_[0]));
+  }
   if (check_.exit_code != 0) return Fail(check_.exit_code, check_.message);
   if (!check_.recordable && !options_.quiet) Say(check_.message);
   const std::string enable = Variable("HOLDFAST_ENABLE");

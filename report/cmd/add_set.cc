@@ -276,8 +276,7 @@ void AddSetCommand(CLI::App& app, Invocation* invocation) {
          "PID", *words,
          "Process ids, and what to set: heap-interval=SIZE, lock-interval=TIME, cpu=HZ, or wall, resident, heap,\n"
          "lock or all with =on or =off")
-      ->type_name("NAME=VALUE")
-      ->required();
+      ->type_name("NAME=VALUE");
   set->add_flag("--all", *all, "Every profiled process of this user (for root: of all users)");
   set->add_option("--tables", *folders, "The folder of the table files [default: all that are in use]")
       ->allow_extra_args(false);

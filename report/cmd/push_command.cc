@@ -63,7 +63,7 @@ absl::Status TakePushOptions(PushCommand* command) {
   command->push.protocol = command->to == "ingest" ? PushProtocol::kIngest
                            : command->to == "otlp" ? PushProtocol::kOtlp
                                                    : PushProtocol::kPush;
-  absl::StatusOr<ProcessChoice> choice = ChooseProcesses(command->what, command->tables);
+  absl::StatusOr<ProcessChoice> choice = ChooseProcesses(command->what, command->tables, !command->push.once);
   if (!choice.ok()) return choice.status();
   command->push.choice = *std::move(choice);
   return absl::OkStatus();

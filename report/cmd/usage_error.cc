@@ -25,7 +25,8 @@ std::string WithoutEnd(std::string text) {
 
 // CLI11 provides the names that an error is about only as part of its message.
 std::string UsageError(const CLI::ParseError& error) {
-  const std::string text = WithoutEnd(error.what());
+  std::string text = WithoutEnd(error.what());
+  if (text.starts_with(": ")) text.erase(0, 2);  // CLI11 gives hidden options no name
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     if (const auto name = Around(text, " is required").first; !name.empty()) return name + " is missing";
   }

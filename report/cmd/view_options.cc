@@ -72,6 +72,8 @@ void AddFileOptions(CLI::App* command, ViewOptions* options) {
       ->add_option("--kind", options->kind,
                    "The kind of profile to take from a folder: heap, mutex, block, map, threads, exceptions,\n"
                    "cpu, wall, peak, lifetimes or resident")
+      ->check(OneOf({"heap", "mutex", "block", "map", "threads", "exceptions", "cpu", "wall", "peak", "lifetimes",
+                     "resident", "unreachable", "holders"}))
       ->type_name("KIND");
 }
 

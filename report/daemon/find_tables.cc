@@ -29,6 +29,7 @@
 #include "report/base/time_budget.h"
 #include "report/daemon/served_users.h"
 #include "report/observe/table/process_files.h"
+#include "report/observe/table/process_info.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/layout.h"
 
@@ -172,11 +173,20 @@ pid_t ProcessOfThread(pid_t pid) {
 
 bool HasLibrary(pid_t pid) { return MapsHoldfastLibrary(ReadOfProcess(pid, "maps")); }
 
-// Whether `holdfast detach` has restored its entries.
-bool IsDetached(const TableFile& table) {
+bool HasBit(const TableFile& table, uint32_t bit) {
   uint32_t profiles = 0;
   return pread(table.descriptor(), &profiles, sizeof profiles, offsetof(TableHeader, profiles)) == sizeof profiles &&
-         (profiles & kDetachedBit) != 0;
+         (profiles & bit) != 0;
+}
+
+bool IsKernelThread(pid_t pid) {
+  constexpr unsigned long kKernelThread = 0x00200000;  // PF_KTHREAD, in the field `flags` of proc(5)'s stat
+  const std::string stat = ReadOfProcess(pid, "stat");
+  const size_t name_end = stat.rfind(')');
+  unsigned long flags = 0;
+  return name_end != std::string::npos &&
+         sscanf(stat.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
+         (flags & kKernelThread) != 0;
 }
 
 }  // namespace
@@ -197,6 +207,40 @@ std::vector<std::string> DescribeUnreadable(const std::vector<UnreadableTable>& 
 
 void NoteOutFolder(const std::string& tables, const std::string& out) {
   const FileDescriptor made(open(OutNote(tables, out).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
+bool IsDetached(const TableFile& table) { return HasBit(table, kDetachedBit); }
+bool IsAttached(const TableFile& table) { return HasBit(table, kAttachedBit); }
+
+std::string DetachedNote(pid_t pid, const std::vector<std::string>& folders) {
+  const auto note = [&]() -> std::string {
+    const absl::StatusOr<ProcessTable> process = FindTableOf(pid, folders);
+    if (!process.ok() || !IsDetached(process->table)) return "";
+    return fmt::format(
+        "{}: was detached, and nothing has been recorded since: values are those of then. To continue: holdfast attach {}",
+        process->Name(), pid);
+  };
+  const std::optional<uid_t> user = OtherUserOf(pid);
+  return user.has_value() ? AnswerOfUser(*user, pid, note) : note();
+}
+
+absl::Status CheckProcess(pid_t pid) {
+  struct stat info;
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0)
+    return absl::NotFoundError(
+        fmt::format("process {}: no such process. holdfast ls lists the profiled processes.", pid));
+  if (const pid_t process = ProcessOfThread(pid); process != pid)
+    return absl::NotFoundError(fmt::format("process {}: is a thread of process {}. Give {}.", pid, process, process));
+  if (HasEnded(pid))
+    return absl::NotFoundError(fmt::format("process {}: has exited; its parent has not yet collected it.", pid));
+  if (IsKernelThread(pid))
+    return absl::NotFoundError(
+        fmt::format("process {}: is a thread of the kernel. holdfast ls lists the profiled processes.", pid));
+  if (info.st_uid != geteuid() && geteuid() != 0) {
+    return absl::PermissionDeniedError(fmt::format(
+        "process {}: belongs to another user ({}). Run holdfast as that user, or as root.", pid, info.st_uid));
+  }
+  return absl::OkStatus();
 }
 
 std::string ProcessTable::Name() const {
@@ -228,7 +272,7 @@ std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& fol
 
 absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user) {
   struct stat info;
-  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0) {
+  if (stat(fmt::format("/proc/{}", pid).c_str(), &info) != 0 || HasEnded(pid)) {
     // A table may outlive its process.
     for (const ProcessTable& table : Read(PlacesIn(folders)).tables) {
       if (table.table.owner().pid == static_cast<uint32_t>(pid) && table.liveness == Liveness::kDead) {
@@ -237,13 +281,8 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
             pid, Printable(table.table.out())));
       }
     }
-    return absl::NotFoundError(
-        fmt::format("process {}: no such process. holdfast ls lists the profiled processes.", pid));
   }
-  if (info.st_uid != geteuid() && geteuid() != 0) {
-    return absl::PermissionDeniedError(fmt::format(
-        "process {}: belongs to another user ({}). Run holdfast as that user, or as root.", pid, info.st_uid));
-  }
+  if (absl::Status status = CheckProcess(pid); !status.ok()) return status;
   std::set<Place> places = PlacesIn(folders);
   AddPlacesOf(pid, &places, user);
   FoundTables found = Read(places, user);
@@ -252,13 +291,16 @@ absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::strin
     if (table.pid == pid && table.liveness != Liveness::kDead) newest = &table;  // exec leaves several; sorted by start
   }
   if (newest != nullptr) return std::move(*newest);
-  if (const pid_t process = ProcessOfThread(pid); process != pid)
-    return absl::NotFoundError(fmt::format("process {}: is a thread of process {}. Give {}.", pid, process, process));
   if (!HasLibrary(pid)) {
+#if defined(__x86_64__)
+    const std::string start =
+        fmt::format("Start profiling it with holdfast attach {}, or restart it with holdfast run", pid);
+#else
+    const std::string start = "Start it with holdfast run";
+#endif
     return absl::NotFoundError(fmt::format(
-        "process {}: is not profiled (libholdfast.so is not loaded). Start it with holdfast run, or see holdfast doctor {}. As it is, "
-        "holdfast holders {} and holdfast leaks --unreachable {} can examine it.",
-        pid, pid, pid, pid));
+        "process {}: is not profiled. {}. Without either: holdfast holders {} and holdfast leaks --unreachable {}.",
+        pid, start, pid, pid));
   }
   return absl::NotFoundError(fmt::format(
       "process {}: has loaded the library but has no table: nothing has been sampled yet, or nothing can be. See holdfast doctor {}.",

@@ -53,13 +53,26 @@ FoundTables FindTables(const std::vector<std::string>& folders);
 // set. See TableFile::ReadWith for how to read them.
 std::vector<ProcessTable> FindTablesOfOthers(const std::vector<std::string>& folders);
 
-// Finds the table of a running process. An error says why there is none and what to do about it. `user`: the owner of
+// Finds the table of a running process. An error says why there is none (see CheckProcess) and what to do about it. `user`: the owner of
 // the table. Root may name another user; see TableFile::ReadWith for how to read the table then.
 absl::StatusOr<ProcessTable> FindTableOf(pid_t pid, const std::vector<std::string>& folders, uid_t user = geteuid());
 
 // Notes in the output folder of an attached process that a table in `tables`, a folder of the process, goes there. Without
 // the note a table that is reached through /proc/PID/root names only folders below it.
 void NoteOutFolder(const std::string& tables, const std::string& out);
+
+// Whether `holdfast detach` has restored its entries: nothing is recorded since. Whether `holdfast attach` began to
+// profile it.
+bool IsDetached(const TableFile& table);
+bool IsAttached(const TableFile& table);
+
+// Returns a message if this profiled process was detached, else "". For root, a child with the rights of the process's
+// user reads the table.
+std::string DetachedNote(pid_t pid, const std::vector<std::string>& folders);
+
+// Returns an error that says why no process with this id can be examined: there is none, it has exited, is a thread, a
+// thread of the kernel, or another user's. A process need not be profiled.
+absl::Status CheckProcess(pid_t pid);
 
 // For root: returns the user that the process has become for good, unless that is root.
 std::optional<uid_t> OtherUserOf(pid_t pid);

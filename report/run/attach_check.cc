@@ -55,8 +55,8 @@ class Checker {
   AttachCheck Run(bool detaches) {
     if (objects_.empty()) {
       Refuse("program",
-             "its executable cannot be read: it has ended, belongs to another user, or is not dumpable (prctl "
-             "PR_SET_DUMPABLE; run holdfast as root)");
+             "its executable cannot be read: it has just ended, or is not dumpable (prctl PR_SET_DUMPABLE), which only "
+             "root may examine");
       return std::move(check_);
     }
     Tracing();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -79,6 +81,7 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(const std
 
 absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid,
                                                                        const std::vector<std::string>& tables) {
+  if (absl::Status status = CheckProcess(pid); !status.ok()) return status;
   if (absl::Status status = BecomeUserOf(pid); !status.ok()) return status;
   std::unique_ptr<ObservedProcess> process(new ObservedProcess(pid));
   absl::StatusOr<std::unique_ptr<ProcessAddressSpace>> space = ProcessAddressSpace::Open(pid);
@@ -107,6 +110,10 @@ absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::Open(pid_t pid
 absl::StatusOr<std::unique_ptr<ObservedProcess>> ObservedProcess::OpenCore(const std::string& path) {
   absl::StatusOr<FileDescriptor> file = OpenRegular(path);
   if (!file.ok()) {
+    if (std::error_code none; !std::filesystem::exists(path, none)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: neither a process id nor a core file. holdfast ls lists the profiled processes.", path));
+    }
     return absl::NotFoundError(fmt::format("{}: neither a process id nor a core file that can be read ({})", path,
                                            std::string(file.status().message())));
   }

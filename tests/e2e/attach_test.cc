@@ -855,7 +855,7 @@ TEST_F(Attach, OfNoProcess) {
   for (const char* command : {"attach", "detach"}) {
     const RunResult r = RunTool({command, std::to_string(ended)});
     EXPECT_TRUE(r.exited(3)) << r.Describe();
-    EXPECT_THAT(r.err, HasSubstr("pid " + std::to_string(ended) + ": there is no such process"));
+    EXPECT_THAT(r.err, HasSubstr("process " + std::to_string(ended) + ": no such process"));
   }
 }
 

@@ -1,12 +1,17 @@
 // `holdfast ls`, `dump`, `set` and `doctor`: what they print about real processes, and what they do to them.
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <thread>
 
 #include "sampler/contract/layout.h"
 #include "tests/support/profiled.h"
@@ -222,6 +227,80 @@ TEST_F(ProcessCommands, SetTellsWhatItDoesNotTake) {
 }
 
 // ---- what all commands refuse ----
+
+TEST_F(ProcessCommands, RefuseWhatIsNoProcess) {
+  pid_t thread = 0;
+  std::atomic<bool> is_over = false;
+  std::thread waits([&] {
+    thread = static_cast<pid_t>(syscall(SYS_gettid));
+    is_over.wait(false);
+  });
+  const pid_t zombie = fork();
+  if (zombie == 0) _exit(0);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT), 0);
+  while (thread == 0) sched_yield();
+  const std::string none = "4194999", url = "http://127.0.0.1:9";
+  struct Case {
+    std::string pid, says;
+  };
+  for (const auto& [pid, says] : std::vector<Case>{
+           {none, "process " + none + ": no such process. holdfast ls lists the profiled processes."},
+           {std::to_string(thread), "process " + std::to_string(thread) + ": is a thread of process " +
+                                        std::to_string(getpid()) + ". Give " + std::to_string(getpid()) + "."},
+           {std::to_string(zombie),
+            "process " + std::to_string(zombie) + ": has exited; its parent has not yet collected it."}}) {
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"attach", pid},
+                                                                                       {"detach", pid},
+                                                                                       {"doctor", pid},
+                                                                                       {"doctor", pid, "--attach"},
+                                                                                       {"holders", pid},
+                                                                                       {"stuck", pid},
+                                                                                       {"memory", pid},
+                                                                                       {"dump", pid},
+                                                                                       {"push", url, pid, "--once"},
+                                                                                       {"serve", pid}}) {
+      const RunResult r = RunTool(words);
+      EXPECT_TRUE(r.exited(3)) << words[0] << ": " << r.Describe();
+      EXPECT_EQ(r.err, "holdfast: " + says + "\n") << words[0];
+    }
+  }
+  is_over = true;
+  is_over.notify_all();
+  waits.join();
+  waitpid(zombie, nullptr, 0);
+  EXPECT_THAT(RunTool({"stuck", std::to_string(getpid())}).err, HasSubstr("is not profiled. Start"));
+}
+
+TEST_F(ProcessCommands, RefuseWrongUsageWithStatus2) {
+  const std::string none = folder() + "/none", file = folder() + "/file", url = "http://127.0.0.1:9";
+  WriteFile(file, "text");
+  struct Case {
+    std::vector<std::string> words;
+    int code;
+    std::string says;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"dump", "abc"}, 2, "\"abc\": not a process id"},
+           {{"holders", "abc"}, 2, "abc: neither a process id nor a core file. holdfast ls lists"},
+           {{"memory", "abc"}, 2, "nor a profile or a folder of them.\n"},
+           {{"set", "--all"}, 2, "nothing to set: give NAME=VALUE"},
+           {{"set"}, 2, "nothing to set: give NAME=VALUE"},
+           {{"top", folder(), "--kind", "foo"}, 2, "\"foo\" is not heap, mutex"},
+           {{"push", url, "abc", "--once"}, 2, "abc: neither a process id nor a folder. holdfast ls lists both."},
+           {{"push", url, none, "--once"}, 2, none + ": neither a process id nor a folder. holdfast ls lists both."},
+           {{"push", url, file, "--once"}, 2, file + ": neither a process id nor a folder. holdfast ls lists both."},
+           {{"serve", "abc"}, 2, "abc: neither a process id nor a folder. holdfast ls lists both."},
+           {{"attach", std::to_string(getpid()), "--cpu"}, 2, "attach: --cpu: a program that was attached"},
+           {{"run", "--cpu", "100", "--", "true"}, 127, "100: not found in PATH. To sample 100 times"},
+           {{"collect", none}, 3, none + ": no such folder, and no table names it"},
+           {{"ls", "--tables", none}, 3, "--tables " + none + ": no such folder."}}) {
+    const RunResult r = RunTool(c.words, folder());
+    EXPECT_TRUE(r.exited(c.code)) << r.Describe();
+    EXPECT_THAT(r.err, HasSubstr(c.says));
+  }
+  EXPECT_NE(access(none.c_str(), F_OK), 0);
+}
 
 TEST_F(ProcessCommands, OutputThatCannotBeWrittenIsAnError) {
   Command command = CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery);

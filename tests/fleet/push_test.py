@@ -675,7 +675,7 @@ class Trouble(PushTest):
         for name in os.listdir(self.tables):  # as an exporter does
             if ".%d." % program.pid in name:
                 os.unlink(os.path.join(self.tables, name))
-        pusher.wait_for("Profiles of that folder are not pushed until then")
+        pusher.wait_for("Its profiles are not pushed until that is mended")
         pusher.process.send_signal(signal.SIGSTOP)
         short = self.start("short")  # which ends before it is seen
         short.step()

@@ -1,5 +1,7 @@
 #include "report/fleet/live/live_process.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -18,6 +20,13 @@ namespace {
 
 // Longer than in the exporter, because the end of no process waits for it; scrapers give up after 10 s.
 constexpr std::chrono::milliseconds kLiveLinesTime{2000};
+
+// Whether there is a table of the choice.
+bool IsAnyChosen(const ProcessChoice& choice) {
+  const FoundTables found = FindTables(choice.tables);
+  return std::any_of(found.tables.begin(), found.tables.end(),
+                     [&](const ProcessTable& process) { return choice.Chooses(process); });
+}
 
 }  // namespace
 
@@ -79,7 +88,7 @@ bool ProcessChoice::Chooses(const ProcessTable& process) const {
 }
 
 absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
-                                              const std::vector<std::string>& tables) {
+                                              const std::vector<std::string>& tables, bool may_come) {
   ProcessChoice choice{.pids = {}, .outs = {}, .tables = tables};
   for (const std::string& argument : arguments) {
     if (!argument.empty() && argument.find_first_not_of("0123456789") == std::string::npos) {
@@ -91,11 +100,23 @@ absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& ar
             "process {}: runs as user {}, but root serves and pushes only root's own programs. Run holdfast as that user (sudo -u).",
             *pid, *user));
       }
+      // The table of a process that has exited may still be there.
+      const ProcessChoice one{.pids = {*pid}, .outs = {}, .tables = tables};
+      if (absl::Status status = CheckProcess(*pid); !status.ok() && !IsAnyChosen(one)) return status;
       choice.pids.push_back(*pid);
       continue;
     }
     absl::StatusOr<std::string> out = AbsolutePath(argument);
     if (!out.ok()) return out.status();
+    struct stat info;
+    const bool exists = stat(out->c_str(), &info) == 0;
+    const bool is_fine = exists ? S_ISDIR(info.st_mode)
+                                : (may_come && argument.find('/') != std::string::npos) ||
+                                      IsAnyChosen({.pids = {}, .outs = {*out}, .tables = tables});
+    if (!is_fine) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: neither a process id nor a folder. holdfast ls lists both.", Printable(argument)));
+    }
     choice.outs.push_back(*std::move(out));
   }
   return choice;

@@ -49,9 +49,10 @@ struct ProcessChoice {
   bool Chooses(const ProcessTable& process) const;
 };
 
-// "4242", "/var/tmp/profiles" → a choice. An error has a complete message.
+// "4242", "/var/tmp/profiles" → a choice. An error has a complete message: the process must exist, and the folder too,
+// unless a table names it. `may_come`: programs that start later may create a folder that is given as a path with a slash.
 absl::StatusOr<ProcessChoice> ChooseProcesses(const std::vector<std::string>& arguments,
-                                              const std::vector<std::string>& tables);
+                                              const std::vector<std::string>& tables, bool may_come = true);
 
 // For root: returns a message if other users have profiled programs that are not among the chosen ones, else "".
 std::string UnservedUsers(const ProcessChoice& choice);

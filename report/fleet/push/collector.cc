@@ -27,6 +27,11 @@ constexpr const char* kFamilies[kProfileKinds] = {"memory",  "mutex",      "bloc
                                                   "threads", "exceptions", "process_cpu"};
 const char* FamilyOf(int file) { return file < kProfileKinds ? kFamilies[file] : kFileKinds[file].name; }
 
+std::string WithFullStop(std::string text) {
+  if (!text.ends_with('.')) text += '.';
+  return text;
+}
+
 // Whether source lines were not found in time. The next profile has them.
 bool HasMoreToSay(const Profile& profile) {
   const std::vector<record::MissingNames>& missing = profile.records().missing_names;
@@ -56,9 +61,11 @@ std::shared_ptr<Spool> Collector::SpoolOf(const std::string& out) {
   absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(out, options_.server, options_.tenant);
   elsewhere_.erase(out);
   if (!opened.ok()) {  // try again later: the pusher that holds it may exit
-    if (absl::IsFailedPrecondition(opened.status())) elsewhere_.insert(out);
-    SayOnce(
-        fmt::format("{} Profiles of that folder are not pushed until then.", std::string(opened.status().message())));
+    const bool is_elsewhere = absl::IsFailedPrecondition(opened.status());
+    if (is_elsewhere) elsewhere_.insert(out);
+    SayOnce(fmt::format("{} Its profiles are not pushed until {}.",
+                        WithFullStop(std::string(opened.status().message())),
+                        is_elsewhere ? "that process ends" : "that is mended"));
     return nullptr;
   }
   std::shared_ptr<Spool>& spool = spools_[out];
