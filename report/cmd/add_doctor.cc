@@ -216,9 +216,15 @@ bool AboutTable(const ProcessTable& process, Findings* findings) {
     return false;
   }
   const uint64_t heap = snapshot->heap_intervals.back().interval, lock = snapshot->lock_intervals.back().interval;
-  findings->Ok("recording",
-               fmt::format("heap {}, locks {}", heap == 0 ? "off" : "every " + FormatSize(static_cast<int64_t>(heap)),
-                           lock == 0 ? "off" : "every " + FormatTimeNs(static_cast<int64_t>(lock))));
+  if (IsDetached(process.table)) {
+    findings->No("recording",
+                 fmt::format("was detached: nothing has been recorded since. To continue: holdfast attach {}",
+                             process.pid.value_or(0)));
+  } else {
+    findings->Ok("recording",
+                 fmt::format("heap {}, locks {}", heap == 0 ? "off" : "every " + FormatSize(static_cast<int64_t>(heap)),
+                             lock == 0 ? "off" : "every " + FormatTimeNs(static_cast<int64_t>(lock))));
+  }
   if (const uint64_t cpu = snapshot->cpu_intervals.back().interval; snapshot->cpu_is_pending) {
     findings->Note("cpu", "the last change of cpu= is pending until the next slow path of the process");
   } else if (cpu != 0 && snapshot->cpu_state != CpuState::kOn) {

@@ -88,6 +88,7 @@ absl::Status PrintOfProcess(const std::string& text, const MemoryOptions& option
       Observe(process->table, {.records = false, .account = true, .free_memory = true});
   if (!state.ok()) return state.status();
   if (!state->account.ok()) return state->account.status();
+  if (const std::string note = DetachedNote(*pid, options.tables); !note.empty()) Say(note);
   PrintAccount(*state->account, process->Name(), *pid, nullptr,
                state->free_memory.has_value() ? &*state->free_memory : nullptr, options.json);
   return absl::OkStatus();

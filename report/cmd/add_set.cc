@@ -172,6 +172,11 @@ struct SetForAll {
 // Prints the result of each wish.
 bool Apply(const ProcessTable& process, const std::vector<Wish>& wishes) {
   bool done = true;
+  if (IsDetached(process.table)) {
+    Say(fmt::format("{}: is detached, so nothing is sampled. First: holdfast attach {}", process.Name(),
+                    process.pid.value_or(static_cast<pid_t>(process.table.owner().pid))));
+    return false;
+  }
   for (const Wish& wish : wishes) {
     if (const absl::Status status = SendWish(process, wish); !status.ok()) {
       Say(fmt::format("{}: not changed ({}).", process.Name(), std::string(status.message())));

@@ -16,8 +16,10 @@
 
 #include "fmt/format.h"
 #include "report/base/file_descriptor.h"
+#include "report/base/say.h"
 #include "report/base/time_budget.h"
 #include "report/builder/output_folder.h"
+#include "report/daemon/find_tables.h"
 #include "report/daemon/installation.h"
 #include "report/observe/table/thread_status.h"
 
@@ -115,6 +117,7 @@ absl::StatusOr<std::vector<std::string>> SnapshotAndFilesOf(pid_t pid) {
       known.erase(place);
       return absl::NotFoundError(FirstMessage(said->err));
     }
+    if (const std::string note = DetachedNote(pid, {}); !note.empty()) Say(note);
   }
   const std::filesystem::path file(place->second);
   const auto name = ParseProfileName(file.filename().string());

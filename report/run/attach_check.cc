@@ -23,6 +23,7 @@
 #include "report/base/base_name.h"
 #include "report/base/file_descriptor.h"
 #include "report/base/libc_names.h"
+#include "report/daemon/find_tables.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
 #include "report/names/elf/dynamic_names.h"
@@ -244,6 +245,14 @@ class Checker {
     return "?";
   }
 
+  // Programs that change their title overwrite their environment (setproctitle), so the variable is asked last.
+  bool IsPreloaded() const {
+    const std::vector<std::string> folders = tables_.empty() ? std::vector<std::string>() : std::vector{tables_};
+    if (const absl::StatusOr<ProcessTable> process = FindTableOf(pid_, folders); process.ok())
+      return !IsAttached(process->table);
+    return VariableOf(process_, "LD_PRELOAD").find("libholdfast.so") != std::string::npos;
+  }
+
   void Library() {
     const std::optional<std::string> loaded = LoadedLibrary();
     check_.has_library = loaded.has_value();
@@ -257,7 +266,7 @@ class Checker {
     }
     // Its SONAME, by which dlopen finds a loaded object.
     check_.loaded_library = loaded->empty() ? kMemoryFileName : *loaded;
-    if (VariableOf(process_, "LD_PRELOAD").find("libholdfast.so") != std::string::npos) {
+    if (IsPreloaded()) {
       check_.is_preloaded = true;
       Refuse("library", "was started with the library, and is profiled already");
     } else if (!IsOurs(*loaded)) {

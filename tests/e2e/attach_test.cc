@@ -122,6 +122,15 @@ TEST_F(Attach, RecordsWhatIsAllocatedFromThenOn) {
   ASSERT_TRUE(detached.exited(0)) << detached.Describe();
   EXPECT_EQ(ReadOnlyBytes(running), before);
   EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr("detached"));
+  const RunResult doctor = RunTool({"doctor", Pid(running), "--tables", tables()});
+  EXPECT_TRUE(doctor.exited(1)) << doctor.Describe();
+  EXPECT_THAT(doctor.out, HasSubstr("was detached: nothing has been recorded since"));
+  const RunResult set = RunTool({"set", Pid(running), "heap-interval=64KiB", "--tables", tables()});
+  EXPECT_TRUE(set.exited(3)) << set.Describe();
+  EXPECT_THAT(set.err, HasSubstr("is detached, so nothing is sampled. First: holdfast attach " + Pid(running)));
+  for (const char* command : {"top", "leaks", "memory"})
+    EXPECT_THAT(RunTool({command, Pid(running)}).err, HasSubstr("was detached, and nothing has been recorded since"))
+        << command;
   Line(running, 3);
   EXPECT_THAT(DetachFrom(running).err, HasSubstr("is not attached"));
   EndAndExpectOneRecordedLine(running);
@@ -907,6 +916,13 @@ TEST_F(Attach, IsRefusedWithTheReason) {
     const RunResult detached = DetachFrom(with_library);
     EXPECT_TRUE(detached.exited(3)) << detached.Describe();
     EXPECT_THAT(detached.err, HasSubstr("is profiled until it ends"));
+  }
+  {  // a program that shows a title overwrites its environment
+    Command perl = CommandFor(Launch::kPreload, {"waits_for_input"}, {{"heap-interval", "1"}});
+    perl.argv = {"perl", "-e", "$0 = 'x' x 5000; $| = 1; print qq(ready\n); <STDIN>"};
+    Running titled(perl);
+    ASSERT_TRUE(titled.WaitForOutput("ready"));
+    expect_refused(titled, "was started with the library, and is profiled already");
   }
   Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
   ASSERT_TRUE(running.WaitForOutput("ready"));
