@@ -230,12 +230,12 @@ int RunCommand::MakeFolderAndExporter(pid_t pid) {
         "no exporter started: {} would see it as a child. Run holdfast collect {} afterwards, or leave out --exec: then the exporter is a child of holdfast run.",
         parent.has_value() ? parent->name : "another process", ShellQuoted(out_.path())));
   }
-  if (launched == Launched::kFailed && !options_.quiet) {
+  found_no_room_ = !WhyNoTable(tables_).empty();
+  if (launched == Launched::kFailed && !found_no_room_ && !options_.quiet) {
     Say(fmt::format(
         "the exporter does not answer. The program runs; if no profiles are written, run: holdfast collect {}",
         ShellQuoted(tables_)));
   }
-  found_no_room_ = !WhyNoTable(tables_).empty();
   return 0;
 }
 
@@ -399,14 +399,18 @@ void RunCommand::Finish(pid_t child, HeldSignals& signals) {
       "HOLDFAST_HEAP_INTERVAL",
       [](const std::string& value) {
         const auto bytes = ParseByteSize(std::string_view(value));
-        return !bytes.ok() ? value : *bytes == 0 ? "off" : FormatSize(static_cast<int64_t>(*bytes));
+        return !bytes.ok()   ? FormatSize(kDefaultHeapInterval)
+               : *bytes == 0 ? "off"
+                             : FormatSize(static_cast<int64_t>(*bytes));
       },
       FormatSize(kDefaultHeapInterval));
   run.lock_interval = Interval(
       "HOLDFAST_LOCK_INTERVAL",
       [](const std::string& value) {
         const auto ns = ParseTimeNs(value);
-        return !ns.ok() ? value : *ns == 0 ? "off" : FormatTimeNs(static_cast<int64_t>(*ns));
+        return !ns.ok()   ? FormatTimeNs(kDefaultLockIntervalNs)
+               : *ns == 0 ? "off"
+                          : FormatTimeNs(static_cast<int64_t>(*ns));
       },
       FormatTimeNs(kDefaultLockIntervalNs));
   run.entries = EntriesNamed(Setting("HOLDFAST_ENTRIES"));

@@ -59,7 +59,10 @@ class HelpFormatter : public CLI::Formatter {
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0 || !option->nonpositional()) return "";  // the usage shows which are optional
-    std::string text = " " + ValueNameOf(*option);
+    const std::string value = ValueNameOf(*option);
+    // A value that may be left out must be in the same word: --cpu=100.
+    const bool is_optional = option->get_items_expected_min() == 0 && !value.empty();  // a flag has no value
+    std::string text = is_optional ? "[=" + value + "]" : " " + value;
     if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";
     if (option->get_required()) text += " (required)";
     return text;

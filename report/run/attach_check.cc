@@ -396,7 +396,7 @@ class Checker {
     if (choices.empty() || !choices[0].why.empty()) {
       check_.findings.Note(
           "threads",
-          fmt::format("none of {} threads can be borrowed at this moment{}; attach tries for 10s", choices.size(),
+          fmt::format("none of {} threads can be used at this moment{}; attach tries for 10s", choices.size(),
                       choices.empty() ? "" : ": thread " + std::to_string(choices[0].thread) + " " + choices[0].why));
       return;
     }

@@ -200,8 +200,14 @@ class Caller {
           *unexamined_.begin(), call_.action == AttachAction::kDetach ? "detach" : "attach", pid_);
     }
     std::string why = why_.empty() ? choices[0].why : why_;
-    return fmt::format("none of its {} threads was at a place where the library can be loaded; the last one {}",
-                       choices.size(), why.empty() ? "was running" : why);
+    const std::string text =
+        fmt::format("none of its {} threads was at a place where the library can be loaded; the last one {}",
+                    choices.size(), why.empty() ? "was running" : why);
+    if (call_.action == AttachAction::kDetach) return text;
+    return fmt::format(
+        "{}. Try again when a thread waits for input or a condition, or start the program with holdfast run. "
+        "Meanwhile: holdfast holders {}",
+        text, pid_);
   }
 
   const pid_t pid_;

@@ -313,7 +313,8 @@ std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_poi
   while (first < parts.size() && parts[first] == Part::kLibc) ++first;
   if (first != 0) {
     const std::string_view function = libc_names_->Find((frames[first - 1] & kPcMask) - 1 - libc_bias_);
-    if (!MaySleepIn(function)) return fmt::format("is inside the C library ({})", function.empty() ? "?" : function);
+    if (!MaySleepIn(function))
+      return fmt::format("is inside the C library ({})", function.empty() ? "a function without a name" : function);
     if (has_allocator_in_program_ && MayBeAllocatorsWait(function))
       return fmt::format("waits in {}, and may be inside the allocator of its executable", function);
   } else if (has_allocator_in_program_) {
