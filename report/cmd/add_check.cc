@@ -57,7 +57,8 @@ void AddCheckCommand(CLI::App& app, Invocation* invocation) {
       ->type_name("PERCENT");
   check
       ->add_option("--max-growth", options->max_growth,
-                   "Fail if the leaks that holdfast leaks finds in the snapshots grow faster than this")
+                   "Fail if what holdfast leaks calls growing in the snapshots grows faster than this: leaks, and\n"
+                   "memory in no profile, such as free memory that the allocator keeps")
       ->type_name("SIZE/TIME");
   check
       ->add_option(

@@ -271,7 +271,16 @@ absl::StatusOr<Rate> ParseRate(const std::string& text) {
   return Rate{static_cast<double>(*size) * an_hour, an_hour, text.substr(0, slash), unit};
 }
 
-// Leaks must be slower than the limit. An undecided faster one is uncertain.
+// Returns why nobody knows whether there is a leak, or "".
+std::string WhyUnknown(const GrowthAnswer& answer) {
+  if (IsLeak(answer.grows)) return "";
+  if (!answer.unrecorded.empty()) return answer.unrecorded;
+  if (answer.doubt == ProcessSeries::Doubt::kOlder) return "new blocks may replace older ones, which are not recorded";
+  return std::isfinite(answer.bound) ? "" : "too few snapshots";
+}
+
+// Leaks must be slower than the limit. An undecided faster one is uncertain. So must memory in no profile be that
+// `holdfast leaks` calls growing.
 absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::ostream& err,
                          std::vector<Outcome>* outcomes) {
   const double limit = given.bytes_an_hour;
@@ -286,15 +295,24 @@ absl::Status LookAtLeaks(const CheckOptions& options, const Rate& given, std::os
   for (const ProgramGrowth& growth : *growths) {
     const bool leak = IsLeak(growth.answer.grows);
     const double bound = growth.answer.bound;
-    Outcome outcome{.name = fmt::format("growth {}{}", growth.program, growth.kind == "heap" ? "" : ", " + growth.kind),
-                    .value = leak ? fmt::format("{} ± {}", rate(growth.slope), rate(growth.half_width))
-                             : !std::isfinite(bound) ? "unknown: too few snapshots"
-                             : bound <= limit        ? "at most " + rate(bound)
+    const std::string why = WhyUnknown(growth.answer);
+    const std::string kind = growth.kind == "heap" ? "" : ", " + growth.kind;
+    Outcome outcome{.name = fmt::format("growth {}{}", growth.program, kind),
+                    .value = leak             ? fmt::format("{} ± {}", rate(growth.slope), rate(growth.half_width))
+                             : !why.empty()   ? "unknown: " + why
+                             : bound <= limit ? "at most " + rate(bound)
                                               : fmt::format("no leak found, but up to {} may be missed", rate(bound)),
-                    .limit = options.max_growth};
+                    .limit = options.max_growth,
+                    .unknown = !leak && !why.empty()};
     outcome.failed = leak && growth.slope > limit;
-    outcome.uncertain = leak ? std::abs(growth.slope - limit) <= growth.half_width : !(bound <= limit);
+    outcome.uncertain =
+        !outcome.unknown && (leak ? std::abs(growth.slope - limit) <= growth.half_width : !(bound <= limit));
     outcomes->push_back(std::move(outcome));
+    if (growth.elsewhere.empty()) continue;
+    outcomes->push_back({.name = fmt::format("growth {}, {}", growth.program, growth.elsewhere),
+                         .value = rate(growth.elsewhere_slope),
+                         .limit = options.max_growth,
+                         .failed = growth.elsewhere_slope > limit});
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@ std::string Xml(std::string_view text) { return RepairUtf8(MarkupEscaped(text));
 std::string ResultText(const Outcome& outcome) {
   if (!outcome.why.empty()) return "FAIL: " + outcome.why;
   if (outcome.failed) return outcome.uncertain ? "FAIL (within the sampling error)" : "FAIL";
+  if (outcome.unknown) return "cannot tell";
   return outcome.uncertain ? "ok (within the sampling error)" : "ok";
 }
 
@@ -51,8 +52,11 @@ std::string CheckText(const std::vector<Outcome>& outcomes) {
       text += Printable(fmt::format("FAIL  {}: {}", o.name, o.why)) + "\n";
       continue;
     }
-    text += Printable(fmt::format("{:4}  {}: {}, at most {}{}", o.failed ? "FAIL" : "ok", o.name, o.value, o.limit,
-                                  o.uncertain ? "  (within the sampling error)" : "")) +
+    text += Printable(fmt::format("{:4}  {}: {}, at most {}{}",
+                                  o.failed    ? "FAIL"
+                                  : o.unknown ? "?"
+                                              : "ok",
+                                  o.name, o.value, o.limit, o.uncertain ? "  (within the sampling error)" : "")) +
             "\n";
   }
   return text;

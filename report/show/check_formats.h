@@ -12,6 +12,7 @@ namespace holdfast {
 struct Outcome {
   std::string name, value, limit;
   bool failed = false, uncertain = false;
+  bool unknown = false;  // nobody knows the value: neither a failure nor kept
   std::string why = "";  // the reason for a failure other than a too large value
 };
 

@@ -9,6 +9,8 @@
 #include "report/analysis/growth/growth.h"
 #include "report/analysis/growth/suppressions.h"
 #include "report/observe/memory/account_records.h"
+#include "report/profile/typed_records.h"
+#include "sampler/contract/losses.h"
 #include "tests/unit/analysis_fixture.h"
 
 namespace holdfast {
@@ -599,7 +601,8 @@ TEST_F(LeaksTest, GrowthByAllCallersIsChargedToTheFunction) {
 class ResidentTest : public LeaksTest {
  protected:
   // The heap holds 20 MiB throughout. `change` is called with each account and how much of the rise of 150 MiB there is.
-  Result Rising(void (*change)(MemoryAccount*, int64_t)) {
+  Result Rising(
+      void (*change)(MemoryAccount*, int64_t), void (*change_file)(Profile*) = [](Profile*) {}) {
     for (int minute = 0; minute < 12; ++minute) {
       MemoryAccount account;
       account.allocator_name = "glibc";
@@ -612,6 +615,7 @@ class ResidentTest : public LeaksTest {
       Profile p = testing::WithRecords(Snapshot("app", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 100}}));
       p.mutable_process()->resident_bytes = account.total;
       p.mutable_records()->account = RecordOf(account);
+      change_file(&p);
       Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
     }
     return Leaks({.view = {.files = {folder_.path()}}});
@@ -663,6 +667,132 @@ TEST_F(ResidentTest, SteadyMemoryRaisesNoAlarm) {
   const Result leaks = Rising([](MemoryAccount*, int64_t) {});
   EXPECT_EQ(leaks.exit_code, 0) << leaks.out << leaks.err;
   EXPECT_THAT(leaks.out, HasSubstr("memory   resident 25MiB → 25MiB in 11min\n"));
+}
+
+// Blocks that no sample represents are in use: nobody knows what of the remainder is free.
+TEST_F(ResidentTest, BlocksThatAreNotRecordedAreNotFreeMemory) {
+  const Result leaks = Rising([](MemoryAccount* account, int64_t rise) { account->allocator += rise; },
+                              [](Profile* p) { p->mutable_process()->attached = true; });
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(
+      leaks.out,
+      HasSubstr("answer   growing: free memory of glibc, or blocks that are not recorded, 2MiB → 152MiB in 11min\n"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("fragmentation")));
+}
+
+// The amounts and the time are those of the accounts, which an early snapshot lacks.
+TEST_F(ResidentTest, ThePartsAddUpToTheRiseThatIsShown) {
+  const Result leaks = Rising([](MemoryAccount* account, int64_t rise) { account->mapped += rise; },
+                              [](Profile* p) {
+                                if (p->process().resident_bytes < 40 << 20) p->mutable_records()->account.reset();
+                              });
+  EXPECT_THAT(leaks.out, HasSubstr("memory   resident 52.27MiB → 175MiB in 9min: own mappings +122.73MiB\n"));
+}
+
+TEST_F(ResidentTest, ACheckOfGrowthSeesFreeMemoryThatIsKept) {
+  Rising([](MemoryAccount* account, int64_t rise) { account->allocator += rise; });
+  const auto check = [&](const char* limit) {
+    CheckOptions options{.view = {.files = {folder_.path()}}};
+    options.max_growth = limit;
+    return Check(options);
+  };
+  const Result fails = check("100MiB/h");
+  EXPECT_EQ(fails.exit_code, 1) << fails.out << fails.err;
+  EXPECT_THAT(fails.out, HasSubstr("FAIL  growth app, free memory that glibc keeps: 818.18MiB/h, at most 100MiB/h\n"));
+  EXPECT_EQ(check("900MiB/h").exit_code, 0);
+}
+
+// A process with blocks that no snapshot has: forked, attached, or with losses.
+class UnrecordedTest : public LeaksTest {
+ protected:
+  // What is in use of each stack rises by this much, steadily, and the resident memory by `resident`.
+  Result Rising(const std::map<std::string, int64_t>& stacks, int64_t resident, void (*change)(Profile*, int)) {
+    for (int minute = 0; minute < kSnapshots; ++minute) {
+      const auto part = [minute](int64_t rise) { return rise * minute / (kSnapshots - 1); };
+      std::vector<Stack> all;
+      for (const auto& [stack, rise] : stacks) all.push_back({stack, (4 << 20) + part(rise), 64 + part(rise) / 65536});
+      Profile p = testing::WithRecords(Snapshot("app", minute * kMinute + 1, all));
+      p.mutable_process()->resident_bytes = (100 << 20) + static_cast<uint64_t>(part(resident));
+      change(&p, minute);
+      Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
+    }
+    return Leaks({.view = {.files = {folder_.path()}}});
+  }
+  Result CheckGrowth() {
+    CheckOptions options{.view = {.files = {folder_.path()}}};
+    options.max_growth = "1MiB/h";
+    return Check(options);
+  }
+  static void Attached(Profile* p, int) { p->mutable_process()->attached = true; }
+  static void Forked(Profile* p, int) { p->mutable_process()->parent_pid = 1; }
+
+  static constexpr int kSnapshots = 12;
+  static constexpr int64_t kRise = 32 << 20;
+};
+
+TEST_F(UnrecordedTest, NewBlocksMayReplaceOlderOnesOfAnAttachedProcess) {
+  for (const auto change : {Attached, Forked}) {
+    const Result leaks = Rising({{"main;ring_put", kRise}}, kRise / 4, change);
+    EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+    EXPECT_THAT(leaks.out, HasSubstr("so new blocks may replace older ones, which are not recorded"));
+    EXPECT_THAT(leaks.out, HasSubstr("leaks    no stack grows surely\n"));
+    EXPECT_THAT(CheckGrowth().out, HasSubstr("?     growth app: unknown: new blocks may replace older ones"));
+  }
+}
+
+TEST_F(UnrecordedTest, ALeakOfAnAttachedProcessIsResident) {
+  const Result leaks = Rising({{"main;leak", kRise}}, kRise, Attached);
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("still rising, by leak\n"));
+  EXPECT_EQ(CheckGrowth().exit_code, 1);
+}
+
+// A small rise fits into the resident memory of a large leak.
+TEST_F(UnrecordedTest, BesideALeakTheStackThatReplacesBlocksIsNone) {
+  const Result leaks = Rising({{"main;leak", kRise}, {"main;ring_put", kRise / 16}}, kRise, Attached);
+  EXPECT_EQ(leaks.exit_code, 1) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("leaks    1 stack grows all the time\n"));
+}
+
+TEST_F(UnrecordedTest, WithoutSamplesNothingIsLevel) {
+  const Result leaks = Rising({{"main;table", 0}}, kRise, [](Profile* p, int minute) {
+    auto& sampling = p->mutable_records()->sampling.emplace();
+    sampling.interval.push_back({.since_ns = 1, .mean = 1, .unit = "bytes"});
+    if (minute >= 6) sampling.interval.push_back({.since_ns = 6 * kMinute, .mean = 0, .unit = "bytes"});
+  });
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("answer   cannot tell: heap sampling has been off since 1970-01-01T00:06:00.000Z"));
+  EXPECT_THAT(CheckGrowth().out, HasSubstr("?     growth app: unknown: heap sampling has been off"));
+}
+
+// No file is written while nothing is recorded: that is no evidence that nothing grew.
+TEST_F(UnrecordedTest, ATimeWithoutSamplesIsNotOneWithoutChange) {
+  const auto intervals = [](Profile* p, std::vector<record::Interval> all) {
+    p->mutable_records()->sampling.emplace().interval = std::move(all);
+  };
+  const record::Interval on{.since_ns = 1, .mean = 1, .unit = "bytes"}, off{kMinute, 0, "bytes"},
+      again{9 * kMinute, 1, "bytes"};
+  for (const int minute : {0, 10}) {
+    Profile p = testing::WithRecords(Snapshot("app", minute * kMinute + 1, {Stack{"main;table", 20 << 20, 100}}));
+    intervals(&p, minute == 0 ? std::vector{on} : std::vector{on, off, again});
+    p.mutable_process()->unchanged_snapshots = minute == 0 ? 0 : 9;
+    Save("app.1." + std::to_string(1000 + minute) + ".heap.pb.gz", p);
+  }
+  const Result leaks = Leaks({.view = {.files = {folder_.path()}}});
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("program  app: 2 snapshots over 10min\n"));
+  EXPECT_THAT(leaks.out, HasSubstr("cannot tell: heap sampling was off from 1970-01-01T00:01:00.000Z"));
+  EXPECT_THAT(leaks.out, Not(HasSubstr("rows     all memory in use")));
+}
+
+TEST_F(UnrecordedTest, AFullTableIsNotLevel) {
+  const Result leaks = Rising({{"main;table", 0}}, 0, [](Profile* p, int minute) {
+    if (minute >= 3) p->mutable_records()->loss = {{kLossNames[1], static_cast<uint64_t>(1000 * minute)}};
+  });
+  EXPECT_EQ(leaks.exit_code, 4) << leaks.out << leaks.err;
+  EXPECT_THAT(leaks.out, HasSubstr("answer   cannot tell: 11000 samples were lost, because the table was full (raise "
+                                   "--max-memory)\n"));
+  EXPECT_THAT(CheckGrowth().out, HasSubstr("?     growth app: unknown: 11000 samples were lost"));
 }
 
 // main's locals are destroyed before main returns: that is no evidence against growth while the program ran.

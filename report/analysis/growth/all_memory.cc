@@ -20,7 +20,6 @@ constexpr double kPartOfResident = 0.1, kPartOfRise = 0.1, kHalfOfRise = 0.5;
 constexpr int64_t kMinKept = 8 << 20, kMinShown = 1 << 20;
 constexpr double kMuchKept = 0.25;  // of the resident memory
 constexpr size_t kPartsShown = 3;
-constexpr std::string_view kKept = "free memory that ";
 
 int64_t Bytes(double value) { return std::llround(std::clamp(value, -9e18, 9e18)); }
 
@@ -34,13 +33,20 @@ std::string AllocatorOf(const MemoryAccount& account) {
   return account.allocator_name.empty() ? "the allocator" : account.allocator_name;
 }
 
+std::string BeyondText(const MemoryAccount& before, const MemoryAccount& now) {
+  const std::string allocator = AllocatorOf(now);
+  return before.may_hold_blocks() || now.may_hold_blocks()
+             ? fmt::format("free memory of {}, or blocks that are not recorded", allocator)
+             : fmt::format("free memory that {} keeps", allocator);
+}
+
 std::vector<MemoryAnswer::Part> GrownParts(const MemoryAccount& before, const MemoryAccount& now) {
   const auto of = [](double variance_before, double variance_now) {
     return 1.96 * std::sqrt(variance_before + variance_now);
   };
   std::vector<MemoryAnswer::Part> parts = {
       {"live blocks", Bytes(LiveOf(before)), Bytes(LiveOf(now)), of(before.live.variance, now.live.variance), false},
-      {fmt::format("{}{} keeps", kKept, AllocatorOf(now)), Bytes(KeptOf(before)), Bytes(KeptOf(now)),
+      {BeyondText(before, now), Bytes(KeptOf(before)), Bytes(KeptOf(now)),
        of(before.beyond_variance, now.beyond_variance), true}};
   const auto add = [&](const char* what, uint64_t MemoryAccount::*bytes, bool is_unprofiled) {
     parts.push_back({what, static_cast<int64_t>(before.*bytes), static_cast<int64_t>(now.*bytes), 0, is_unprofiled});
@@ -125,7 +131,12 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   // A process has no account yet when it is young.
   const bool by_account =
       first != amounts_.end() && last->first != first->first && is_most(last->second.resident - first->second.resident);
+  const int64_t rise = answer.now - answer.before;
   if (by_account) {
+    // The parts are known at these times only.
+    answer.before = first->second.resident;
+    answer.now = last->second.resident;
+    answer.hours = hours_at(last->first) - hours_at(first->first);
     answer.parts = GrownParts(*first->second.account, *last->second.account);
     for (size_t i = 0; i < answer.parts.size(); ++i) {
       if (!answer.parts[i].is_unprofiled) continue;
@@ -158,7 +169,8 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
   }
   std::stable_sort(answer.parts.begin(), answer.parts.end(),
                    [](const auto& a, const auto& b) { return std::abs(a.change()) > std::abs(b.change()); });
-  if (last != amounts_.rend()) {
+  // Blocks that are not recorded are no free memory.
+  if (last != amounts_.rend() && !last->second.account->may_hold_blocks()) {
     const MemoryAccount& account = *last->second.account;
     const double kept = KeptOf(account);
     answer.allocator = AllocatorOf(account);
@@ -166,9 +178,8 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
         std::max<double>(kMinKept, kMuchKept * static_cast<double>(account.total)))
       answer.kept = Bytes(kept);
   }
-  const int64_t rise = answer.now - answer.before;
   if (IsLeak(growth.growth_class) && rise >= kMinRise &&
-      static_cast<double>(rise) >= kPartOfResident * static_cast<double>(answer.now))
+      static_cast<double>(rise) >= kPartOfResident * static_cast<double>(to->second.resident))
     answer.grows = growth.growth_class == GrowthClass::kGrowing ? Grows::kYes : Grows::kSteps;
   return answer;
 }

@@ -31,8 +31,8 @@ struct MemoryAnswer {
     bool leaks = false;          // for an unprofiled part: its own series is a leak
     int64_t change() const { return now - before; }
   };
-  int64_t before = 0, now = 0;  // resident bytes
-  double hours = 0;
+  int64_t before = 0, now = 0;      // resident bytes at the first and the last time with known parts
+  double hours = 0;                 // between the two
   Grows grows = Grows::kUndecided;  // the resident total; kUndecided: no growth was seen
   std::vector<Part> parts = {};     // largest change first
   int64_t kept = 0;                 // bytes that the allocator has now beyond live blocks; 0: few, or unknown

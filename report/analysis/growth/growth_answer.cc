@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -182,6 +183,8 @@ std::string_view DoubtText(ProcessSeries::Doubt doubt) {
       return "; one run cannot tell, because no single stack grows all the time";
     case ProcessSeries::Doubt::kFreed:
       return ", and main freed it before it returned";
+    case ProcessSeries::Doubt::kOlder:
+      return "; the resident memory does not rise with it, so new blocks may replace older ones, which are not recorded";
     case ProcessSeries::Doubt::kNone:
       break;
   }
@@ -205,7 +208,8 @@ std::string_view GrowsName(Grows grows) {
 }
 
 GrowthAnswer AnswerOf(const ProcessSeries& series, const std::vector<ProcessSeries::Entry>& entries) {
-  const Growth total = series.Total();
+  ProcessSeries::Doubt doubt_of_total = ProcessSeries::Doubt::kNone;
+  const Growth total = series.Total(&doubt_of_total);
   GrowthAnswer answer{.now = series.TotalNow()};
   const auto now = static_cast<double>(answer.now);
   bool known = false;
@@ -256,12 +260,18 @@ GrowthAnswer AnswerOf(const ProcessSeries& series, const std::vector<ProcessSeri
     answer.rises = true;
     since = total.since;
   }
+  answer.unrecorded = series.WhyUnrecorded();
+  if (!answer.unrecorded.empty()) {
+    answer.bound = std::numeric_limits<double>::infinity();
+    if (answer.grows == Grows::kNo) answer.grows = Grows::kUndecided;
+  }
   if (answer.grows == Grows::kNo) {
     const double hours = series.exact() ? series.Hours() : kHoursADay;
     if (!(answer.bound * hours <= kHarmless * now)) answer.grows = Grows::kUndecided;
   }
   const bool is_explained =
       answer.doubt != ProcessSeries::Doubt::kNone && answer.doubt != ProcessSeries::Doubt::kNoStack;
+  if (answer.rises && !is_explained && doubt_of_total != ProcessSeries::Doubt::kNone) answer.doubt = doubt_of_total;
   if (series.is_freed_at_end() && answer.rises && !is_explained) answer.doubt = ProcessSeries::Doubt::kFreed;
   if (IsLeak(answer.grows)) answer.doubt = ProcessSeries::Doubt::kNone;
   if (answer.grows == Grows::kNo) return answer;
@@ -329,10 +339,11 @@ std::string TextOf(const GrowthAnswer& answer, double hours_seen) {
       text += fmt::format("; {} while there is traffic", RateText(rate, hours_seen));
     }
     text += DoubtText(answer.doubt);
-  } else {
+  } else if (answer.unrecorded.empty()) {
     text += bounded ? "a leak is " + bound : "there is only one snapshot";
   }
   if (answer.grows != Grows::kUndecided) return text;
+  if (!answer.unrecorded.empty()) return text + (answer.rises ? "; " : "") + answer.unrecorded;
   std::vector<std::string> missing;
   if (answer.by_births && hours_seen > 0)
     missing.push_back(fmt::format("--snapshot-every {}", HoursText(std::max(hours_seen / 8, 0.1 / 3600))));

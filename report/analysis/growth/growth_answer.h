@@ -35,7 +35,8 @@ struct GrowthAnswer {
   double more_hours = 0;
   int64_t smaller_interval = 0;  // bytes; 0: every allocation is already known
   size_t more_snapshots = 0;
-  ProcessSeries::Doubt doubt = ProcessSeries::Doubt::kNone;  // cannot tell: why the largest rise of one run is no leak
+  ProcessSeries::Doubt doubt = ProcessSeries::Doubt::kNone;  // cannot tell: why the largest rise is no leak
+  std::string unrecorded = {};                               // cannot tell: why new blocks are missing
   bool is_one_run = false;                                   // moments of one run are the course
   bool by_births = false;                                    // few snapshots: the births of live blocks are the course
 };

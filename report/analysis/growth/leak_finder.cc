@@ -43,7 +43,9 @@ bool LeaksAlone(const ProcessSeries& series) {
 }
 
 // Says for a run that was too short to judge growth, but has exact data, what it held at the end.
-bool ShowsTheEnd(const ProcessSeries& series) { return series.exact() && series.evidence() < kMinSnapshots; }
+bool ShowsTheEnd(const ProcessSeries& series) {
+  return series.exact() && !series.has_older_blocks() && series.evidence() < kMinSnapshots;
+}
 
 }  // namespace
 
@@ -175,6 +177,7 @@ std::string LeakFinder::WhyIncomplete() const {
 std::vector<ProgramGrowth> LeakFinder::Growths() const {
   const Chosen chosen = Choose();
   std::vector<ProgramGrowth> growths;
+  std::set<std::string> with_memory;
   for (const Judged& judged : Judge(chosen)) {
     growths.push_back({.program = judged.one->program,
                        .kind = judged.one->kind,
@@ -182,6 +185,13 @@ std::vector<ProgramGrowth> LeakFinder::Growths() const {
                        .slope = judged.rate.slope,
                        .half_width = judged.rate.half_width,
                        .hours = judged.one->series->Hours()});
+    const std::string& process = judged.one->key.first;
+    if (judged.one->is_family || !with_memory.insert(process).second) continue;
+    const std::optional<MemoryAnswer> memory = MemoryOf(process);
+    const MemoryAnswer::Part* part = memory.has_value() ? memory->Unexplained() : nullptr;
+    if (part == nullptr || memory->hours <= 0) continue;
+    growths.back().elsewhere = part->what;
+    growths.back().elsewhere_slope = static_cast<double>(part->change()) / memory->hours;
   }
   return growths;
 }

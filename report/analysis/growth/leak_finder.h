@@ -103,6 +103,10 @@ struct ProgramGrowth {
   GrowthAnswer answer;
   double slope = 0, half_width = 0;  // bytes an hour of all leaks; 0: no leak
   double hours = 0;                  // observed time
+  // Resident memory that grows and is in neither heap nor map profiles, such as free memory that the allocator keeps,
+  // and its bytes an hour; "" if there is none. Only with the first kind of a process.
+  std::string elsewhere = {};
+  double elsewhere_slope = 0;
 };
 
 class LeakFinder {

@@ -12,6 +12,7 @@
 #include "report/analysis/variance.h"
 #include "report/base/base_name.h"
 #include "report/base/libc_names.h"
+#include "report/base/value_units.h"
 #include "report/profile/typed_records.h"
 
 namespace holdfast {
@@ -49,6 +50,14 @@ void AddSurvivors(const AliveAges& ages, double hours, Series* series) {
     series->survivors.push_back(older.bytes);
     series->survivor_variances.push_back(older.variance);
   }
+}
+
+// The table of an exact process grows with the blocks in use.
+int64_t ResidentWithoutTable(const Profile& profile) {
+  const auto resident = static_cast<int64_t>(std::min<uint64_t>(profile.process().resident_bytes, INT64_MAX));
+  const auto& counters = profile.records().counters;
+  const uint64_t table = counters.has_value() ? counters->own_table_bytes : 0;
+  return std::max<int64_t>(0, resident - static_cast<int64_t>(std::min<uint64_t>(table, INT64_MAX)));
 }
 
 // See ProcessSeries::SnapshotAt. `order`: by time, not empty.
@@ -100,7 +109,13 @@ absl::Status ProcessSeries::Add(const ProfileFile& file) {
   const auto plumbing = PlumbingOf(file, options_.plumbing);
   if (!plumbing.ok()) return plumbing.status();
   const auto snapshot = static_cast<uint32_t>(snapshots_.size());
-  snapshots_.push_back({file.steady_nanos, file.path, file.moment, profile.process().unchanged_snapshots, false});
+  snapshots_.push_back({file.steady_nanos, file.path, file.moment, profile.process().unchanged_snapshots, false,
+                        ResidentWithoutTable(profile), SamplesLostIn(profile)});
+  has_older_blocks_ = has_older_blocks_ || LacksBlocks(profile);
+  if (file.steady_nanos >= times_off_at_) {
+    times_off_at_ = file.steady_nanos;
+    times_off_ = TimesOffIn(profile);
+  }
   if (file.start_nanos != 0 && (started_ns_ == 0 || file.start_nanos < started_ns_)) started_ns_ = file.start_nanos;
   if (!threads) {
     for (const Interval& interval : IntervalsOf(profile)) {
@@ -353,7 +368,7 @@ std::vector<double> ProcessSeries::UnchangedUntil(const Timeline& timeline) cons
   std::vector<double> until(order.size());
   for (size_t i = 1; i < order.size(); ++i) {
     const auto unwritten = static_cast<double>(snapshots_[order[i]].unchanged);
-    if (unwritten <= 0) continue;
+    if (unwritten <= 0 || IsOffBetween(snapshots_[order[i - 1]].time, snapshots_[order[i]].time)) continue;
     const double before = HoursOf(order[i - 1], timeline), now = HoursOf(order[i], timeline);
     until[i] = before + (now - before) * unwritten / (unwritten + 1);
   }
@@ -363,9 +378,37 @@ std::vector<double> ProcessSeries::UnchangedUntil(const Timeline& timeline) cons
 size_t ProcessSeries::EvidenceIn(const std::vector<uint32_t>& order) const {
   size_t unchanged = 0;
   for (size_t i = 1; i < order.size(); ++i) {
-    if (snapshots_[order[i]].unchanged > 0 && snapshots_[order[i]].time > snapshots_[order[0]].time) ++unchanged;
+    if (snapshots_[order[i]].unchanged > 0 && snapshots_[order[i]].time > snapshots_[order[0]].time &&
+        !IsOffBetween(snapshots_[order[i - 1]].time, snapshots_[order[i]].time))
+      ++unchanged;
   }
   return order.size() + unchanged + (LastsLonger(order) ? 1 : 0);
+}
+
+bool ProcessSeries::IsOffBetween(int64_t from, int64_t to) const {
+  return std::ranges::any_of(times_off_, [&](const TimeOff& off) { return off.from_ns < to && off.to_ns > from; });
+}
+
+std::string ProcessSeries::WhyUnrecorded() const {
+  int64_t first = INT64_MAX;
+  uint64_t least = UINT64_MAX, most = 0;
+  for (const Taken& taken : snapshots_) {
+    if (taken.is_course_point) continue;
+    first = std::min(first, taken.time);
+    least = std::min(least, taken.lost);
+    most = std::max(most, taken.lost);
+  }
+  for (const TimeOff& off : times_off_) {
+    if (off.to_ns == INT64_MAX)
+      return fmt::format("heap sampling has been off since {} (holdfast set PID heap=on)", FormatWallTime(off.from_ns));
+    if (off.to_ns > first) {
+      return fmt::format("heap sampling was off from {} to {}", FormatWallTime(off.from_ns), FormatWallTime(off.to_ns));
+    }
+  }
+  // A single snapshot does not show when the table was full.
+  const uint64_t lost = snapshots_.size() < 2 ? most : most - std::min(least, most);
+  if (lost == 0) return "";
+  return fmt::format("{} samples were lost, because the table was full (raise --max-memory)", lost);
 }
 
 int64_t ProcessSeries::NewestEvidence() const {
@@ -396,6 +439,8 @@ void ProcessSeries::AddFamily(const std::vector<const ProcessSeries*>& members, 
     parts.push_back({member, member->ByTime()});
     interval_ = std::max(interval_, member->interval_);
     turnover_known_ = turnover_known_ && together && member->turnover_known_;
+    has_older_blocks_ = has_older_blocks_ || member->has_older_blocks_;
+    times_off_.insert(times_off_.end(), member->times_off_.begin(), member->times_off_.end());
     // Each member has seen only some of the callers.
     for (const auto& [name, forwards] : member->plumbing_) {
       Forwards& all =
@@ -447,6 +492,15 @@ void ProcessSeries::AddFamily(const std::vector<const ProcessSeries*>& members, 
     snapshots_.push_back(
         {.time = time, .path = "", .moment = ProfileMoment::kNone, .unchanged = 0, .is_course_point = false});
     totals_.emplace_back(number, Point());
+    bool is_resident_known = true;
+    for (const Counted& each : counted) {
+      const Taken& taken = each.of->snapshots_[each.snapshot];
+      snapshots_.back().lost += taken.lost;
+      if (each.ended) continue;
+      is_resident_known = is_resident_known && taken.resident > 0;
+      snapshots_.back().resident = WrappedSum(snapshots_.back().resident, taken.resident);
+    }
+    if (!is_resident_known) snapshots_.back().resident = 0;
     for (const Counted& each : counted) {
       const auto point_of = [&](const Points& points) {
         Point point = PointOf(points, each.snapshot);
@@ -502,7 +556,7 @@ double ProcessSeries::HoursOf(uint32_t snapshot, const Timeline& timeline) const
 }
 
 bool ProcessSeries::IsByBirths(const std::vector<uint32_t>& order) const {
-  if (started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kMinSnapshots) return false;
+  if (has_older_blocks_ || started_ns_ == 0 || ages_.empty() || EvidenceIn(order) >= kMinSnapshots) return false;
   return !order.empty() && snapshots_[order.back()].time == ages_time_ && started_ns_ < ages_time_;
 }
 
@@ -694,6 +748,12 @@ std::vector<ProcessSeries::Entry> ProcessSeries::Entries() const {
       if (entry.doubt != Doubt::kNone) entry.bytes.growth_class = entry.objects.growth_class = GrowthClass::kUndecided;
     }
   }
+  for (Entry& entry : entries) {
+    if (!IsLeak(entry.bytes.growth_class)) continue;
+    if (!MayReplaceOlder(Shown().at(entry.key).points, entry.bytes.since, timeline)) continue;
+    entry.doubt = Doubt::kOlder;
+    entry.bytes.growth_class = entry.objects.growth_class = GrowthClass::kUndecided;
+  }
   const auto name = [&](StringId id) { return names_[id]; };
   std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
     const auto a_key = ListKey(a.bytes, a.bytes_now), b_key = ListKey(b.bytes, b.bytes_now);
@@ -724,6 +784,25 @@ ProcessSeries::Doubt ProcessSeries::DoubtOf(const OfOneRun& run, const Entry& en
   if (!IsMuch(growth, run.in_use)) return Doubt::kLittle;
   return RiseOfTotal(entry.bytes.since, timeline) >= static_cast<double>(growth) / 3 ? Doubt::kNone
                                                                                      : Doubt::kNotInTotal;
+}
+
+// While new blocks replace older ones, which no snapshot has, what is in use seems to rise. The resident memory of the
+// process does not. Of a leak it rises by at least half as much, and not much of the rise of all stacks is missing there.
+bool ProcessSeries::MayReplaceOlder(const Points& points, double since, const Timeline& timeline) const {
+  if (!has_older_blocks_) return false;
+  uint32_t first = kStart, last = kStart;
+  for (const uint32_t snapshot : timeline.order) {
+    if (snapshots_[snapshot].resident == 0 || HoursOf(snapshot, timeline) < since) continue;
+    if (first == kStart) first = snapshot;
+    last = snapshot;
+  }
+  if (first == last) return true;
+  const auto rise_of = [&](const Points& of) {
+    return static_cast<double>(PointOf(of, last).bytes) - static_cast<double>(PointOf(of, first).bytes);
+  };
+  const auto resident = static_cast<double>(snapshots_[last].resident - snapshots_[first].resident);
+  const double rise = rise_of(points), replaced = std::max(0.0, rise_of(totals_) - resident);
+  return resident < rise / 2 || rise < 1.5 * replaced;
 }
 
 // Returns by how much the mean of the bytes in use rises from the first third of the time since `since` to the last:
@@ -760,11 +839,17 @@ std::vector<int64_t> ProcessSeries::CourseOf(const Entry& entry, size_t most) co
   return course;
 }
 
-Growth ProcessSeries::Total() const {
+Growth ProcessSeries::Total(Doubt* doubt) const {
   AliveAges all, freed;
   for (const auto& [key, ages] : ages_) all.Add(ages);
   for (const auto& [key, ages] : freed_ages_) freed.Add(ages);
-  return Fit(totals_, MakeTimeline(), false, ages_.empty() ? nullptr : &all, &freed, 1);
+  const Timeline timeline = MakeTimeline();
+  Growth growth = Fit(totals_, timeline, false, ages_.empty() ? nullptr : &all, &freed, 1);
+  if (IsLeak(growth.growth_class) && MayReplaceOlder(totals_, growth.since, timeline)) {
+    growth.growth_class = GrowthClass::kUndecided;
+    if (doubt != nullptr) *doubt = Doubt::kOlder;
+  }
+  return growth;
 }
 
 int64_t ProcessSeries::TotalNow() const {

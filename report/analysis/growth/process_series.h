@@ -24,6 +24,7 @@
 #include "report/analysis/profiles/profile_set.h"
 #include "report/base/string_table.h"
 #include "report/profile/typed_records.h"
+#include "report/profile/unrecorded_blocks.h"
 
 namespace holdfast {
 
@@ -38,13 +39,14 @@ inline auto ListKey(const Growth& bytes, int64_t bytes_now) {
 // before.
 class ProcessSeries {
  public:
-  // If the course of only one run is known: why a stack that grows is not called a leak.
+  // Why a stack that grows is not called a leak; all but the last one if the course of only one run is known.
   enum class Doubt {
     kNone,
     kLittle,      // by less than 64 KiB and less than 1 % of the bytes in use
     kNotInTotal,  // the bytes in use of the process do not grow
     kNoStack,     // only the total grows. Never of an Entry; see GrowthAnswer
     kFreed,       // main freed it before it returned
+    kOlder,       // any number of snapshots: new blocks may replace older ones, which no snapshot has
   };
   struct Entry {
     uint64_t key = 0;  // for FramesOf and CourseOf
@@ -87,6 +89,11 @@ class ProcessSeries {
   // Mean bytes between samples; 1: every allocation is known.
   int64_t interval() const { return interval_; }
   bool exact() const { return interval_ <= 1; }
+  // Whether blocks from before a fork or an attach, or from a time without samples, are in use and in no snapshot. A rise
+  // then is a leak only if the resident memory rises, too.
+  bool has_older_blocks() const { return has_older_blocks_; }
+  // Returns why new blocks are missing in some snapshots, so that what is in use may grow unseen; "" if none are.
+  std::string WhyUnrecorded() const;
 
   // In the order of ListKey; equal ones by name.
   std::vector<Entry> Entries() const;
@@ -101,7 +108,8 @@ class ProcessSeries {
   int64_t AllocatedOf(const Entry& entry) const;
   // Returns the bytes in use of an entry at the snapshots, oldest first, evenly thinned to `most` (2 or more).
   std::vector<int64_t> CourseOf(const Entry& entry, size_t most) const;
-  Growth Total() const;  // of all bytes in use
+  // Of all bytes in use. `doubt`, if not null: set if a rise is not called a leak for that reason.
+  Growth Total(Doubt* doubt = nullptr) const;
   int64_t TotalNow() const;
   // Returns the ages of what is in use at the newest snapshot. Empty if they were not added.
   AliveAges AgesOf(const Entry& entry) const;
@@ -159,6 +167,8 @@ class ProcessSeries {
   OfOneRun MakeOfOneRun(const Timeline& timeline) const;
   uint32_t FileAfter(uint32_t course_point) const;
   Doubt DoubtOf(const OfOneRun& run, const Entry& entry, const Timeline& timeline) const;
+  bool MayReplaceOlder(const Points& points, double since, const Timeline& timeline) const;
+  bool IsOffBetween(int64_t from, int64_t to) const;
   double RiseOfTotal(double since, const Timeline& timeline) const;
   static bool IsMuch(int64_t growth, int64_t in_use);
   double HoursOf(uint32_t snapshot, const Timeline& timeline) const;
@@ -174,7 +184,8 @@ class ProcessSeries {
   // written meanwhile; 0: unknown.
   std::vector<double> UnchangedUntil(const Timeline& timeline) const;
   bool LastsLonger(const std::vector<uint32_t>& order) const {
-    return !order.empty() && !snapshots_[order.back()].is_course_point && lasts_until_ > snapshots_[order.back()].time;
+    return !order.empty() && !snapshots_[order.back()].is_course_point &&
+           lasts_until_ > snapshots_[order.back()].time && !IsOffBetween(snapshots_[order.back()].time, lasts_until_);
   }
   void LeaveOutFallAtEnd(std::vector<uint32_t>* order) const;
   bool IsFreedAtEnd(const std::vector<uint32_t>& order) const;
@@ -188,6 +199,8 @@ class ProcessSeries {
     ProfileMoment moment = ProfileMoment::kNone;
     uint64_t unchanged = 0;        // snapshots since the previous one that were not written
     bool is_course_point = false;  // from a later file's course
+    int64_t resident = 0;          // bytes of the process without Holdfast's table; 0: unknown
+    uint64_t lost = 0;             // samples that found no room, so far
     auto operator<=>(const Taken&) const = default;
   };
   std::vector<Taken> snapshots_;
@@ -215,6 +228,9 @@ class ProcessSeries {
   int64_t interval_ = 1;  // the largest of all snapshots
   int64_t lasts_until_ = 0;
   int64_t started_ns_ = 0;  // start of the process, steady_nanos; 0: unknown
+  bool has_older_blocks_ = false;
+  std::vector<TimeOff> times_off_;  // by the newest file
+  int64_t times_off_at_ = 0;        // its time
 };
 
 }  // namespace holdfast
