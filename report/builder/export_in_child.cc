@@ -33,7 +33,7 @@ absl::Status CopyWhole(int from, int to) {
 struct ProcessExporter::HandedOver {
   struct OfKind {
     bool written, is_incomplete;
-    uint64_t fingerprint;
+    uint64_t fingerprint, resident;
   } kinds[kFileKindCount];
   ProcessObserver::MaxByLibc max_by_libc;
   uint32_t keep;
@@ -79,6 +79,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     if (!ExportHere(into, symbolizer, lines_by, occasion).ok()) return false;
     for (int i = 0; i < kFileKindCount; ++i) {
       handed->kinds[i].fingerprint = kinds_[i].fingerprint;
+      handed->kinds[i].resident = kinds_[i].resident;
       handed->kinds[i].is_incomplete = !kinds_[i].files.empty() && kinds_[i].files.back().is_incomplete;
     }
     handed->max_by_libc = observer_.max_by_libc();
@@ -111,6 +112,7 @@ absl::StatusOr<std::vector<ProfileName>> ProcessExporter::ExportInChild(const st
     }
     name.seq = got->seq;
     kinds_[i].fingerprint = handed->kinds[i].fingerprint;
+    kinds_[i].resident = handed->kinds[i].resident;
     // A table that is read without our rights stays incomplete, because files of its program must not be parsed with
     // our rights.
     const bool is_incomplete = !rights.has_value() && handed->kinds[i].is_incomplete;

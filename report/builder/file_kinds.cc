@@ -94,7 +94,10 @@ constexpr FileKind OfHeap() {
   kind.is_lean = true;
   kind.has_account = true;
   kind.fingerprint = [](const ProcessState& state) {
-    return Fingerprint(state, ProfileKind::kHeap) + FingerprintOfResident(state);
+    const uint64_t hash = Fingerprint(state, ProfileKind::kHeap) + FingerprintOfResident(state);
+    // Without samples nothing changes, and the next file must say that they were off.
+    const size_t changes = state.table->heap_intervals.size();
+    return hash == 0 || changes < 2 ? hash : absl::HashOf(hash, changes);
   };
   return kind;
 }

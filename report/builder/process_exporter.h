@@ -129,6 +129,7 @@ class ProcessExporter {
   };
   struct Kind {
     uint64_t fingerprint = 0;    // of the rows in the last file
+    uint64_t resident = 0;       // bytes of the whole process, in the last file
     std::vector<Written> files;  // oldest first
     uint64_t unchanged = 0;      // snapshots since the newest file that were not written because nothing changed
   };

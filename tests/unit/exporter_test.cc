@@ -12,6 +12,7 @@
 #include "report/builder/process_exporter.h"
 #include "report/daemon/exporter_lock.h"
 #include "report/daemon/sweep_tables.h"
+#include "sampler/contract/attach_call.h"
 #include "sampler/contract/exporter_service.h"
 #include "tests/unit/fake_target.h"
 #include "tests/unit/pprof_fixture.h"
@@ -151,6 +152,62 @@ TEST_F(ExporterTest, ARequestIsAnsweredWithASnapshotAndNothingNewWritesNoFile) {
   target.Kill();
   EXPECT_TRUE(Ended().ok());
   EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
+}
+
+// The program touches memory that it allocated before, for example.
+TEST_F(ExporterTest, MuchMoreResidentMemoryIsNews) {
+  FakeTarget target(tables_.path(), out_);
+  const pid_t pid = target.pid();
+  Start();
+  const auto resident = [pid] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+    uint64_t pages = 0;
+    file >> pages >> pages;
+    return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  };
+  {
+    const MappedTable mapped(target.path());
+    const auto ask = [&](uint32_t request) {
+      mapped.header()->snapshot_request = request;
+      utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
+      ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
+    };
+    ask(1);
+    const uint64_t before = resident();
+    target.UseMoreMemory();
+    ASSERT_TRUE(Eventually([&] { return resident() >= before + FakeTarget::kMoreBytes; }));
+    ask(2);
+    EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2)));
+    ask(3);
+    EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2))) << "nothing new";
+  }
+  const auto in_file = [&](int seq) { return ReadPprofFile(out_ + "/" + Name(pid, seq))->process().resident_bytes; };
+  EXPECT_GE(in_file(2), in_file(1) + FakeTarget::kMoreBytes / 2);
+}
+
+TEST_F(ExporterTest, TheEndOfHeapSamplesIsNews) {
+  FakeTarget target(tables_.path(), out_, [](MadeTable& table) {
+    FakeTarget::AddOneRow(table);
+    table.head().profiles |= kAttachedBit;
+  });
+  const pid_t pid = target.pid();
+  Start();
+  {
+    const MappedTable mapped(target.path());
+    for (uint32_t request = 1; request <= 2; ++request) {
+      mapped.header()->snapshot_request = request;
+      utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
+      ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
+      mapped.header()->heap_intervals[1] = {7, 0};
+      mapped.header()->heap_interval_count = 2;
+    }
+    EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2)));
+  }
+  const auto profile = ReadPprofFile(out_ + "/" + Name(pid, 2));
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_TRUE(profile->process().attached);
+  ASSERT_EQ(profile->records().sampling->interval.size(), 2u);
+  EXPECT_EQ(profile->records().sampling->interval[1].mean, 0);
 }
 
 TEST_F(ExporterTest, WritesAtEachIntervalAndKeepsSoMany) {

@@ -79,6 +79,7 @@ class MappedTable {
 class FakeTarget {
  public:
   using Fill = std::function<void(MadeTable&)>;
+  static constexpr size_t kMoreBytes = 64 << 20;
 
   FakeTarget(const std::string& tables, const std::string& out, const Fill& fill = AddOneRow)
       : tables_(tables), out_(out) {
@@ -94,6 +95,9 @@ class FakeTarget {
       if (length <= 0) _exit(1);
       path[length] = '\0';
       const MappedTable mapped(path);
+      signal(SIGUSR1, [](int) {
+        mmap(nullptr, kMoreBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      });
       if (write(ready[1], "r", 1) != 1) _exit(1);
       while (true) pause();
     }
@@ -110,6 +114,8 @@ class FakeTarget {
     close(ready[0]);
   }
   ~FakeTarget() { Kill(); }
+  // Makes kMoreBytes more resident, soon.
+  void UseMoreMemory() const { kill(pid_, SIGUSR1); }
   FakeTarget(const FakeTarget&) = delete;
 
   static void AddOneRow(MadeTable& table) { table.AddHeapRow(table.AddStack({0x1001, 0x2001}), 100, 5, 2); }
