@@ -96,8 +96,10 @@ HOLDFAST_COLD bool TakeOutSlow(void* block) {
   return true;
 }
 
-// For a block that has no sample. No longer parked if it was.
-HOLDFAST_COLD bool WasParked(void* block) { return IsTagged(block) && Unpark(block, real.malloc_usable_size(block)); }
+// For a block that has no sample. No longer parked if it was. A parked block has no level in the filter.
+HOLDFAST_COLD bool WasParked(void* block) {
+  return LevelInFilter(block) < 0 && IsTagged(block) && Unpark(block, real.malloc_usable_size(block));
+}
 
 void* ReallocEarly(void* block, size_t bytes, const CallerRegisters& caller) {
   void* moved;

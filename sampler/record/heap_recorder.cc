@@ -172,6 +172,14 @@ void RecordAlloc(const CallerRegisters& caller, void* block, size_t bytes) {
   Unmute(thread);
 }
 
+// Before the real free, while the address is still the caller's. The sample is in its place meanwhile.
+static HOLDFAST_COLD void CallBeforeFree(SharedTable* table, uintptr_t address) {
+  const TakenLive taken = TakeLive(table, address, -1);
+  if (!taken.sampled()) return;
+  PutBackLive(taken, address);
+  CallBeforeNextChange();
+}
+
 TakenLive TakeSample(const void* block) {
   // free(NULL) frees nothing, although the filter may count a sample in the 1,024 bytes that begin at a multiple of 4
   // GiB.
@@ -183,11 +191,7 @@ TakenLive TakeSample(const void* block) {
   if (const Shadowed taken = TakeExact(table, block); taken.row != 0) return {{}, nullptr, taken};
   if (!IsCounted(block)) return {};
   const auto address = reinterpret_cast<uintptr_t>(block);
-  const TakenLive taken = TakeLive(table, address, LevelInFilter(block));
-  if (LIKELY(before_next_change.load(std::memory_order_relaxed) == nullptr) || !taken.sampled()) return taken;
-  // Before the real free, while the address is still the caller's. The sample is in its place meanwhile.
-  PutBackLive(taken, address);
-  CallBeforeNextChange();
+  if (UNLIKELY(before_next_change.load(std::memory_order_relaxed) != nullptr)) CallBeforeFree(table, address);
   return TakeLive(table, address, LevelInFilter(block));
 }
 
