@@ -65,20 +65,20 @@ extern "C" HOLDFAST_EXPORT int sigaltstack(const stack_t* stack, stack_t* before
 }
 
 // Not ready: before the library is, nobody has set a place to jump to.
-extern "C" HOLDFAST_EXPORT void longjmp(struct __jmp_buf_tag* to, int value) noexcept(false) {
+extern "C" HOLDFAST_EXPORT void longjmp(struct __jmp_buf_tag* to, int value) noexcept {
   if (UNLIKELY(!Ready())) __builtin_trap();
   Jump(real.longjmp, to, value);
 }
-extern "C" HOLDFAST_EXPORT void _longjmp(struct __jmp_buf_tag* to, int value) noexcept(false) {
+extern "C" HOLDFAST_EXPORT void _longjmp(struct __jmp_buf_tag* to, int value) noexcept {
   if (UNLIKELY(!Ready())) __builtin_trap();
   Jump(real._longjmp, to, value);
 }
-extern "C" HOLDFAST_EXPORT void siglongjmp(struct __jmp_buf_tag* to, int value) noexcept(false) {
+extern "C" HOLDFAST_EXPORT void siglongjmp(struct __jmp_buf_tag* to, int value) noexcept {
   if (UNLIKELY(!Ready())) __builtin_trap();
   Jump(real.siglongjmp, to, value);
 }
 // longjmp of programs with _FORTIFY_SOURCE.
-extern "C" HOLDFAST_EXPORT [[noreturn]] void __longjmp_chk(struct __jmp_buf_tag* to, int value) {
+extern "C" [[noreturn]] HOLDFAST_EXPORT void __longjmp_chk(struct __jmp_buf_tag* to, int value) {
   if (UNLIKELY(!Ready())) __builtin_trap();
   Jump(real.__longjmp_chk, to, value);
 }

@@ -239,7 +239,7 @@ class Collection {
   std::set<uid_t> users_;           // users named by --user: their tables need no mark
   std::map<uid_t, int> not_taken_;  // tables of other users for the same output folder, per user
   int files_ = 0, processes_ = 0, discarded_ = 0, live_ = 0, unknown_ = 0, served_ = 0;
-  std::string stalled_exporter_;  // why the exporter that owns the remaining tables does not respond
+  std::string stalled_exporter_;         // why the exporter that owns the remaining tables does not respond
   bool found_ = false, failed_ = false;  // found_: any table of DIR
 };
 

@@ -130,7 +130,7 @@ TextTable TableOf(const std::string& sorted_by, bool has_when, std::vector<Line>
 struct Listed {
   std::vector<Line> lines;
   std::set<std::pair<std::string, std::string>> dead;  // output folder and place of tables that no exporter serves
-  std::vector<std::string> messages;  // one per unreadable table
+  std::vector<std::string> messages;                   // one per unreadable table
   bool has_when = false;
 };
 

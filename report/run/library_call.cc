@@ -200,7 +200,7 @@ class Caller {
           *unexamined_.begin(), call_.action == AttachAction::kDetach ? "detach" : "attach", pid_);
     }
     std::string why = why_.empty() ? choices[0].why : why_;
-    const std::string text =
+    std::string text =
         fmt::format("none of its {} threads was at a place where the library can be loaded; the last one {}",
                     choices.size(), why.empty() ? "was running" : why);
     if (call_.action == AttachAction::kDetach) return text;

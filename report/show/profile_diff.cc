@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "report/analysis/flat_table.h"
 #include "report/analysis/profiles/function_identity.h"
+#include "report/analysis/profiles/metric.h"
 #include "report/analysis/profiles/stack_keys.h"
 #include "report/analysis/profiles/zero_profile.h"
 #include "report/base/base_name.h"

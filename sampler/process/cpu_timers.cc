@@ -662,7 +662,7 @@ void RestoreCpuHandlerSlow() {
 namespace {
 constinit std::atomic<uint64_t> masked_by_program{0};  // bits of signals
 constinit std::atomic<bool> some_are_masked{false};    // handlers, by us
-}
+}  // namespace
 
 uint64_t AlternateStackMask::ForKernel(int signal, int flags, uint64_t mask) {
   const uint64_t bit = uint64_t{1} << (signal - 1);

@@ -192,7 +192,7 @@ class ThreadLooksTest : public ::testing::Test {
   int64_t ended_cpu_ns_ = 0;
   size_t memory_reads_ = 0;
   std::function<void()> at_memory_read_;  // time may pass during a look
-  std::vector<int> owners_;  // that one read of the lock after the other finds
+  std::vector<int> owners_;               // that one read of the lock after the other finds
   std::optional<ThreadLooks> looks_;
   std::shared_ptr<const ThreadTimes> times_;
 };

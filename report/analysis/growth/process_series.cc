@@ -725,8 +725,8 @@ std::vector<ProcessSeries::Entry> ProcessSeries::Entries() const {
   for (const auto& [key, stack] : Shown()) {
     const Point now = PointOf(stack.points, timeline.order.back());
     static const AliveAges kNone;
-    const auto of = [&](const absl::flat_hash_map<uint64_t, AliveAges>& all) {
-      const auto found = all.find(key);
+    const auto of = [&, wanted = key](const absl::flat_hash_map<uint64_t, AliveAges>& all) {
+      const auto found = all.find(wanted);
       return found == all.end() ? &kNone : &found->second;
     };
     const AliveAges* alive = ages_known ? of(ages) : nullptr;

@@ -15,9 +15,9 @@ constexpr uint64_t kInUse = 1, kFlags = 7;           // PREV_INUSE: describes th
 constexpr uint64_t kFreeHead = 48;
 constexpr uint64_t kOtherArena = 4;                     // NON_MAIN_ARENA
 constexpr uint64_t kLargestGrowth = uint64_t{1} << 30;  // while it is read
-constexpr int kTrusted = 16;                     // this many consecutive plausible heads
-constexpr uint64_t kLargestSearch = 16 << 20;    // for the next plausible head
-constexpr uint64_t kLargestArenaHead = 8 << 10;  // heap_info and malloc_state
+constexpr int kTrusted = 16;                            // this many consecutive plausible heads
+constexpr uint64_t kLargestSearch = 16 << 20;           // for the next plausible head
+constexpr uint64_t kLargestArenaHead = 8 << 10;         // heap_info and malloc_state
 
 // The start of a heap, except the main one.
 struct HeapHead {
