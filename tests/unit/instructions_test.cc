@@ -186,7 +186,11 @@ TEST(TailCallEnds, AreWhatTheLibraryWraps) {
                                          "brk",
                                          "sbrk",
                                          "shmat",
-                                         "shmdt"};
+                                         "shmdt",
+                                         "longjmp",
+                                         "_longjmp",
+                                         "siglongjmp",
+                                         "__longjmp_chk"};
   size_t names = 0;
   for (const char* file : {"/interpose/base/wrapped.inc", "/interpose/heap/operators.inc"}) {
     std::ifstream list(std::string(HOLDFAST_SOURCES) + file);
