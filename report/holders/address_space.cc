@@ -82,12 +82,7 @@ uint64_t AddressSpace::PopulatedBytes(MemoryRange range) {
   return bytes;
 }
 
-const MemoryMapping* AddressSpace::MappingAt(uint64_t address) const {
-  const auto next = std::upper_bound(mappings_.begin(), mappings_.end(), address,
-                                     [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
-  if (next == mappings_.begin() || address >= std::prev(next)->end) return nullptr;
-  return &*std::prev(next);
-}
+const MemoryMapping* AddressSpace::MappingAt(uint64_t address) const { return holdfast::MappingAt(mappings_, address); }
 
 ProcessAddressSpace::ProcessAddressSpace(pid_t pid) : pid_(pid), memory_thread_(ThreadWithMemory(pid)), memory_(pid) {}
 

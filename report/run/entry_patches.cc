@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -199,12 +198,6 @@ class StoppedProcess {
     }
   }
 
-  static const MemoryMapping* MappingOf(uint64_t address, const std::vector<MemoryMapping>& mappings) {
-    const auto next = std::upper_bound(mappings.begin(), mappings.end(), address,
-                                       [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
-    return next == mappings.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
-  }
-
   // The stack pointer that the kernel has saved in a handler's frame, if it leads to a stack that is not among `stacks`; 0: none.
   static uint64_t OtherStackIn(const std::vector<uint64_t>& words, const std::vector<MemoryMapping>& mappings,
                                const std::set<uint64_t>& stacks) {
@@ -213,7 +206,7 @@ class StoppedProcess {
     for (size_t i = 0; i + kSelectorsAfterSp < words.size(); ++i) {
       const uint64_t selectors = words[i + kSelectorsAfterSp];
       if ((selectors & 0xffff) != 0x33 || selectors >> 48 != 0x2b) continue;
-      const MemoryMapping* stack = MappingOf(words[i], mappings);
+      const MemoryMapping* stack = MappingAt(mappings, words[i]);
       if (stack != nullptr && stack->writable && !stacks.contains(stack->start)) return words[i];
     }
     return 0;
@@ -222,7 +215,7 @@ class StoppedProcess {
   // The words of the stack that are in use, at most 1 MiB; none if they cannot be read. Adds the mapping's start to `stacks`.
   std::vector<uint64_t> StackFrom(uint64_t sp, const std::vector<MemoryMapping>& mappings,
                                   std::set<uint64_t>* stacks) const {
-    const MemoryMapping* stack = MappingOf(sp, mappings);
+    const MemoryMapping* stack = MappingAt(mappings, sp);
     if (stack == nullptr) return {};
     stacks->insert(stack->start);
     const uint64_t from = (sp + 7) & ~uint64_t{7};

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -272,15 +271,12 @@ void ProcessCode::ReadStacks() {
 }
 
 bool ProcessCode::HasStack(uint64_t sp, uint64_t thread_pointer) const {
-  const auto next =
-      std::upper_bound(mappings_.begin(), mappings_.end(), sp,
-                       [](uint64_t address, const MemoryMapping& mapping) { return address < mapping.start; });
-  if (next == mappings_.begin() || sp >= std::prev(next)->end) return false;
-  const MemoryMapping& stack = *std::prev(next);
+  const MemoryMapping* stack = MappingAt(mappings_, sp);
+  if (stack == nullptr) return false;
   // glibc keeps what the thread pointer leads to at the end of a thread's stack.
   const bool is_own =
-      thread_pointer == 0 || stack.name == "[stack]" || (thread_pointer >= sp && thread_pointer < stack.end);
-  return is_own && sp - stack.start >= BorrowedThread::kStackBytes;
+      thread_pointer == 0 || stack->name == "[stack]" || (thread_pointer >= sp && thread_pointer < stack->end);
+  return is_own && sp - stack->start >= BorrowedThread::kStackBytes;
 }
 
 std::string ProcessCode::WhyUnsafe(uint64_t pc, uint64_t sp, uint64_t thread_pointer, bool in_call) {

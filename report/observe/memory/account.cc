@@ -64,11 +64,11 @@ class Account {
     account_.allocator_name = AllocatorName();
     const Use use = account_.allocator_name == kGlibc ? Use::kMapped : Use::kAllocator;
     for (const LiveBlock& block : input_.blocks) {
-      const auto mapping = MappingAt(block.address);
+      const auto mapping = IndexAt(block.address);
       if (mapping.has_value() && (uses_[*mapping] == Use::kRest || IsDataAfterFile(*mapping))) uses_[*mapping] = use;
     }
     for (const uint64_t sp : input_.stack_pointers) {
-      const auto mapping = MappingAt(sp);
+      const auto mapping = IndexAt(sp);
       if (!mapping.has_value()) continue;
       if (uses_[*mapping] == Use::kRest) uses_[*mapping] = Use::kStack;
       if (uses_[*mapping] == Use::kStack) ++account_.threads;
@@ -118,11 +118,10 @@ class Account {
   }
 
  private:
-  std::optional<size_t> MappingAt(uint64_t address) const {
-    const auto next = std::upper_bound(input_.mappings.begin(), input_.mappings.end(), address,
-                                       [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
-    if (next == input_.mappings.begin() || address >= std::prev(next)->end) return std::nullopt;
-    return static_cast<size_t>(std::prev(next) - input_.mappings.begin());
+  std::optional<size_t> IndexAt(uint64_t address) const {
+    const MemoryMapping* mapping = MappingAt(input_.mappings, address);
+    if (mapping == nullptr) return std::nullopt;
+    return static_cast<size_t>(mapping - input_.mappings.data());
   }
 
   // Blocks and their rounding come from the same samples. If they exceed the heaps' size, both are reduced by the same
@@ -234,7 +233,7 @@ class Account {
       Add(static_cast<double>(block.bytes), p, &account_.in_use);
       Add(static_cast<double>(share.resident), p, &account_.in_use_resident);
       // A pool in shared memory or in a file counts with those.
-      const auto mapping = MappingAt(block.address);
+      const auto mapping = IndexAt(block.address);
       const Use use = mapping.has_value() ? uses_[*mapping] : Use::kRest;
       if (use == Use::kMapped) Add(static_cast<double>(share.resident), p, &live_mapped_);
       if (use == Use::kAllocator) {
@@ -276,7 +275,7 @@ class Account {
     if (UsesMusl(input_.mappings)) return kMusl;
     for (const LiveBlock& block : input_.blocks) {
       if (has_glibc_heap) break;
-      const auto mapping = MappingAt(block.address);
+      const auto mapping = IndexAt(block.address);
       has_glibc_heap = mapping.has_value() && input_.mappings[*mapping].name == "[heap]";
     }
     return has_glibc_heap ? kGlibc : "";

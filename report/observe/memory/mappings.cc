@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,12 @@ bool ParseHead(const std::string& line, MemoryMapping* mapping) {
 }
 
 }  // namespace
+
+const MemoryMapping* MappingAt(std::span<const MemoryMapping> mappings, uint64_t address) {
+  const auto next = std::upper_bound(mappings.begin(), mappings.end(), address,
+                                     [](uint64_t at, const MemoryMapping& mapping) { return at < mapping.start; });
+  return next == mappings.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
+}
 
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps) {
   std::vector<MemoryMapping> mappings;

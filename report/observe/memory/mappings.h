@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,8 @@ struct MemoryMapping {
 absl::StatusOr<std::vector<MemoryMapping>> ReadMappings(pid_t pid);
 // The same without resident bytes: /proc/PID/maps, which costs the kernel a hundredth of the time.
 absl::StatusOr<std::vector<MemoryMapping>> ReadMemoryMap(pid_t pid);
+// Returns the mapping that contains the address; null: none does. `mappings`: sorted by address.
+const MemoryMapping* MappingAt(std::span<const MemoryMapping> mappings, uint64_t address);
 // Parses the text of smaps and skips unreadable parts.
 std::vector<MemoryMapping> ParseMappings(std::string_view smaps);
 
