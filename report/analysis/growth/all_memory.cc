@@ -92,15 +92,26 @@ void AllMemory::Add(const ProfileFile& file) {
   if (amounts.account.has_value() && !amounts.account->has_pages) amounts.account.reset();
 }
 
-Series AllMemory::OutsideProfiles() const {
-  Series series;
-  double heap = 0, mapped = 0, variance = 0;  // a profile that is missing at a time has its previous value
+std::vector<AllMemory::InProfiles> AllMemory::Profiled() const {
+  std::vector<InProfiles> profiled;
+  InProfiles now;
   for (const auto& [time, amounts] : amounts_) {
-    if (amounts.heap.has_value()) heap = static_cast<double>(*amounts.heap), variance = amounts.heap_variance;
-    if (amounts.mapped.has_value()) mapped = static_cast<double>(*amounts.mapped);
+    if (amounts.heap.has_value()) now.heap = *amounts.heap, now.heap_variance = amounts.heap_variance;
+    if (amounts.mapped.has_value()) now.mapped = *amounts.mapped;
+    profiled.push_back(now);
+  }
+  return profiled;
+}
+
+Series AllMemory::OutsideProfiles() const {
+  const std::vector<InProfiles> profiled = Profiled();
+  Series series;
+  for (const auto& [time, amounts] : amounts_) {
+    const InProfiles& in = profiled[series.times.size()];
     series.times.push_back(static_cast<double>(time - amounts_.begin()->first) / kResidentHour);
-    series.values.push_back(static_cast<double>(amounts.resident) - heap - mapped);
-    series.variances.push_back(variance);
+    series.values.push_back(static_cast<double>(amounts.resident) - static_cast<double>(in.heap) -
+                            static_cast<double>(in.mapped));
+    series.variances.push_back(in.heap_variance);
   }
   return series;
 }
@@ -153,16 +164,11 @@ std::optional<MemoryAnswer> AllMemory::Answer() const {
       answer.parts[i].leaks = course.times.size() >= kMinSnapshots && IsLeak(FitGrowth(course).growth_class);
     }
   } else {
-    // A profile that is missing at a time has its previous value.
-    MemoryAnswer::Part heap{"heap", 0, 0, 0, false}, mapped{"own mappings", 0, 0, 0, false};
-    double variance_before = 0, variance_now = 0;
-    for (auto at = from; at != std::next(to); ++at) {
-      const Amounts& amounts = at->second;
-      if (amounts.heap.has_value()) heap.now = *amounts.heap, variance_now = amounts.heap_variance;
-      if (amounts.mapped.has_value()) mapped.now = *amounts.mapped;
-      if (at == from) heap.before = heap.now, mapped.before = mapped.now, variance_before = variance_now;
-    }
-    heap.error = 1.96 * std::sqrt(variance_before + variance_now);
+    const std::vector<InProfiles> profiled = Profiled();
+    const InProfiles &before = profiled.front(), &now = profiled.back();
+    MemoryAnswer::Part heap{"heap", before.heap, now.heap, 0, false},
+        mapped{"own mappings", before.mapped, now.mapped, 0, false};
+    heap.error = 1.96 * std::sqrt(before.heap_variance + now.heap_variance);
     MemoryAnswer::Part rest{"in no profile", answer.before - heap.before - mapped.before,
                             answer.now - heap.now - mapped.now, heap.error, false};
     answer.parts = {std::move(heap), std::move(mapped), std::move(rest)};

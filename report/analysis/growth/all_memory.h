@@ -55,7 +55,13 @@ class AllMemory {
     std::optional<int64_t> heap, mapped;  // in use, from the profiles
     double heap_variance = 0;
   };
-  // Returns the course of the resident bytes beyond those in use in the heap and in mappings.
+  // In use in the heap and in mappings at one time. A profile that is missing then has its previous value.
+  struct InProfiles {
+    int64_t heap = 0, mapped = 0;
+    double heap_variance = 0;
+  };
+  std::vector<InProfiles> Profiled() const;  // at each time
+  // Returns the course of the resident bytes beyond those.
   Series OutsideProfiles() const;
   std::map<int64_t, Amounts> amounts_;  // by time
 };
