@@ -136,47 +136,45 @@ const std::pair<const Key, int64_t>* LargestOf(const std::map<Key, int64_t>& sum
   return most == sums.end() ? nullptr : &*most;
 }
 
-// Returns the lock with most of the group's waits, and its most frequent holder. Null: no waits.
-const std::pair<const std::pair<std::string, std::string>, int64_t>* MainLock(const Group& group) {
+// The lock with most of a group's waits, and its most frequent holder.
+struct MainLock {
+  const std::pair<std::string, std::string>* place = nullptr;  // lock and holder; null: no waits
+  int64_t ns = 0;                                              // of this holder
+  double part = 1;  // of the group's waits for locks, with any holder; 1 if it is nearly all of them
+};
+MainLock MainLockOf(const Group& group) {
+  constexpr double kNearlyAll = 0.9;
   std::map<std::string_view, int64_t> by_lock;
-  for (const auto& [place, ns] : group.locks) by_lock[place.first] += ns;
-  const auto* most = LargestOf(by_lock);
-  const std::pair<const std::pair<std::string, std::string>, int64_t>* main = nullptr;
-  for (const auto& lock : group.locks) {
-    if (lock.first.first == most->first && (main == nullptr || main->second < lock.second)) main = &lock;
+  double all = 0;
+  for (const auto& [place, ns] : group.locks) {
+    by_lock[place.first] += ns;
+    all += static_cast<double>(ns);
   }
+  MainLock main;
+  const auto* most = LargestOf(by_lock);
+  if (most == nullptr) return main;
+  for (const auto& [place, ns] : group.locks) {
+    if (place.first == most->first && (main.place == nullptr || main.ns < ns)) main.place = &place, main.ns = ns;
+  }
+  const auto of_main = static_cast<double>(most->second);
+  if (of_main < kNearlyAll * all) main.part = of_main / all;
   return main;
 }
 
-// Returns the part of MainLock in the group's waits for locks; 1 if it has nearly all.
-double PartOfMainLock(const Group& group) {
-  constexpr double kNearlyAll = 0.9;
-  const auto* main = MainLock(group);
-  if (main == nullptr) return 1;
-  double all = 0, of_main = 0;
-  for (const auto& [place, ns] : group.locks) {
-    all += static_cast<double>(ns);
-    if (place.first == main->first.first) of_main += static_cast<double>(ns);
-  }
-  return of_main >= kNearlyAll * all ? 1 : of_main / all;
-}
-
-std::string LockText(const Group& group) {
-  const auto* lock = MainLock(group);
-  if (lock == nullptr) return "";
-  const auto& [name, holder] = lock->first;
+std::string LockText(const MainLock& lock) {
+  if (lock.place == nullptr) return "";
+  const auto& [name, holder] = *lock.place;
   return holder.empty() ? std::string(ShortName(name)) : fmt::format("{}, held by {}", ShortName(name), AsCall(holder));
 }
 
 // "; whoever holds it is asleep for 93 % of that": the holder of the text is only the most frequent one. "" if the
 // holder does nothing for long, or if not known.
-std::string WhatHolderDoes(const Group& group) {
+std::string WhatHolderDoes(const Group& group, const MainLock& lock) {
   constexpr double kLong = 0.3;
-  const auto* lock = MainLock(group);
-  const auto known = lock != nullptr ? group.holder_does.find(lock->first) : group.holder_does.end();
-  if (known == group.holder_does.end() || lock->first.second.empty()) return "";
+  const auto known = lock.place != nullptr ? group.holder_does.find(*lock.place) : group.holder_does.end();
+  if (known == group.holder_does.end() || lock.place->second.empty()) return "";
   const auto* most = LargestOf(known->second);
-  const double share = static_cast<double>(most->second) / static_cast<double>(std::max<int64_t>(1, lock->second));
+  const double share = static_cast<double>(most->second) / static_cast<double>(std::max<int64_t>(1, lock.ns));
   if (share < kLong || most->first.empty() || most->first == "free") return "";
   return fmt::format("; whoever holds it is {} for {:.0f} % of that", HolderStateText(most->first), 100 * share);
 }
@@ -228,12 +226,12 @@ std::string MostImportant(const std::vector<Group>& groups, bool calls_known) {
     const std::string share =
         fmt::format("{:.0f} % of {} time", 100 * share_of(*most, choice.state), several ? "their" : "its");
     switch (choice.state) {
-      case kForLock:
-        if (const double part = PartOfMainLock(*most); part < 1) {
-          return fmt::format("{} {} waiting for locks, {:.2g} % for {}{}", who, share,
-                             100 * part * share_of(*most, kForLock), LockText(*most), WhatHolderDoes(*most));
-        }
-        return fmt::format("{} {} waiting for {}{}", who, share, LockText(*most), WhatHolderDoes(*most));
+      case kForLock: {
+        const MainLock lock = MainLockOf(*most);
+        const std::string which =
+            lock.part < 1 ? fmt::format("locks, {:.2g} % for ", 100 * lock.part * share_of(*most, kForLock)) : "";
+        return fmt::format("{} {} waiting for {}{}{}", who, share, which, LockText(lock), WhatHolderDoes(*most, lock));
+      }
       case kWantsCpu:
         return fmt::format(
             "{} {} waiting for a CPU: more threads are ready to run than there are CPUs, or than a quota of CPU time allows",
@@ -298,17 +296,16 @@ TextTable TableOf(std::vector<Group> groups, const std::string& unknown, const T
       const int64_t ns = group.ns[state];
       return Cell::Number(ns == 0 ? "-" : fmt::format("{:.1f}%", 100 * group.ShareOf(ns)), ns);
     };
-    const auto* lock = MainLock(group);
-    const double part = PartOfMainLock(group);
+    const MainLock lock = MainLockOf(group);
     table.rows.push_back(
         {{Cell::Text(group.name), Cell::Number(group.tid != 0 ? fmt::format("{}", group.tid) : "-", group.tid),
           Cell::Number(group.threads != 0 ? fmt::format("{}", group.threads) : "-",
                        static_cast<int64_t>(group.threads)),
           Cell::Number(FormatTimeNs(group.lived_ns()), group.lived_ns()), share(kOnCpu), share(kWantsCpu),
           share(kForLock), share(kInIo), share(kAsleep), share(kInCall), share(kHeldUp), share(kNotSeen),
-          Cell::Text(part < 1 ? fmt::format("{:.0f}% {}", 100 * part, LockText(group)) : LockText(group),
-                     lock != nullptr ? lock->first.first : ""),
-          Cell::Text(lock != nullptr ? lock->first.second : ""), Cell::Text(CallShares(group)),
+          Cell::Text((lock.part < 1 ? fmt::format("{:.0f}% ", 100 * lock.part) : "") + LockText(lock),
+                     lock.place != nullptr ? lock.place->first : ""),
+          Cell::Text(lock.place != nullptr ? lock.place->second : ""), Cell::Text(CallShares(group)),
           Cell::Text(group.program)},
          everything > 0 ? static_cast<double>(group.lived_ns()) / static_cast<double>(everything) : 0});
   }
