@@ -211,7 +211,9 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
     sums.builds[object].emplace(strings[mapping.build_id]);
   }
   std::vector<size_t> columns = {sums.view.metric};
-  const std::optional<size_t> counter = CounterOf(profile, sums.view.metric);
+  // Only snapshots of one process share samples.
+  const std::optional<size_t> counter =
+      sums.process.empty() || !sums.cumulative ? std::nullopt : CounterOf(profile, sums.view.metric);
   if (counter.has_value() && *counter != sums.view.metric) columns.push_back(*counter);
   const size_t counted = columns.size() - 1;
   const auto stacks = FilteredStacks::Build(sums.view.profile, std::move(columns), own.stacks, sums.view.variances);
@@ -234,7 +236,7 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
 
   // For blocks of one process: by how much the variance is smaller than for independent sides.
   std::vector<double> less_self(stacks->nodes().size()), less_total(stacks->nodes().size());
-  if (stacks->has_variances() && !sums.process.empty() && sums.cumulative && counter.has_value()) {
+  if (stacks->has_variances() && counter.has_value()) {
     const std::vector<uint64_t> keys = StackKeys(*stacks);
     if (base != nullptr && base->process == sums.process && base->cumulative) {
       StackErrors before(base->stacks);
@@ -255,9 +257,8 @@ absl::StatusOr<Sums> SumsOf(const Side& side, const ViewOptions& options, const 
     }
     if (base == nullptr) {
       sums.stacks.reserve(keys.size());
-      for (size_t i = 0; i < keys.size(); ++i) {
+      for (size_t i = 0; i < keys.size(); ++i)
         sums.stacks.push_back({keys[i], stacks->VarianceOf(i, 0), stacks->VarianceOf(i, counted)});
-      }
     }
   }
   for (uint32_t node = 0; node < stacks->nodes().size(); ++node) {
