@@ -368,24 +368,24 @@ bool CanMakeNamespaces() {
   return Execute({.argv = {"unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"}}).exited(0);
 }
 
+// Lets the command run in namespaces of its own, where another file system hides the library. `prepare`: commands before it.
+void Isolate(Command* command, const std::vector<std::string>& namespaces, const std::string& prepare = "") {
+  const std::string library = Library();
+  std::vector<std::string> argv = {"unshare", "--mount", "--fork", "--kill-child"};
+  argv.insert(argv.end(), namespaces.begin(), namespaces.end());
+  for (const std::string& word :
+       {std::string("/bin/sh"), std::string("-c"), "mount -t tmpfs tmpfs \"$0\" && " + prepare + "exec \"$@\"",
+        library.substr(0, library.rfind('/'))})
+    argv.push_back(word);
+  command->argv.insert(command->argv.begin(), argv.begin(), argv.end());
+}
+
 // In a container: the program sees neither the library, nor our /dev/shm, nor our process ids.
 TEST_F(Attach, HandsTheLibraryOverToAContainer) {
-  const std::string library = Library();
   Command command = CommandFor(Launch::kBare, {"waits_for_input"});
-  const std::vector<std::string> isolated = {
-      "unshare",
-      "--mount",
-      "--pid",
-      "--fork",
-      "--kill-child",
-      "--mount-proc",
-      "/bin/sh",
-      "-c",
-      "mount -t tmpfs -o noexec tmpfs /dev/shm && mount -t tmpfs tmpfs \"$0\" && exec \"$@\"",
-      library.substr(0, library.rfind('/'))};
   if (!CanMakeNamespaces())
     GTEST_SKIP() << "no namespaces can be made here (it needs root, and a container that allows it)";
-  command.argv.insert(command.argv.begin(), isolated.begin(), isolated.end());
+  Isolate(&command, {"--pid", "--mount-proc"}, "mount -t tmpfs -o noexec tmpfs /dev/shm && ");
   Running running(command);
   ASSERT_TRUE(running.WaitForOutput("ready"));
   const std::string program = ChildOf(running);
@@ -425,17 +425,8 @@ TEST_F(Attach, HandsTheLibraryOverToAContainer) {
 // The library is handed over in memory, which takes other steps.
 TEST_P(AttachUnderLoad, KilledAtAnyStepInAContainer) {
   if (!CanMakeNamespaces()) GTEST_SKIP() << "no namespaces can be made here";
-  const std::string library = Library();
   Command command = CommandFor(Launch::kBare, {GetParam()});
-  const std::vector<std::string> isolated = {"unshare",
-                                             "--mount",
-                                             "--fork",
-                                             "--kill-child",
-                                             "/bin/sh",
-                                             "-c",
-                                             "mount -t tmpfs tmpfs \"$0\" && exec \"$@\"",
-                                             library.substr(0, library.rfind('/'))};
-  command.argv.insert(command.argv.begin(), isolated.begin(), isolated.end());
+  Isolate(&command, {});
   Running running(command);
   ASSERT_TRUE(running.WaitForOutput("ready"));
   const std::string program = ChildOf(running);
@@ -465,17 +456,8 @@ TEST_P(AttachUnderLoad, KilledAtAnyStepInAContainer) {
 // A write of the library beyond the limit would send SIGXFSZ.
 TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
   if (!CanMakeNamespaces()) GTEST_SKIP() << "no namespaces can be made here";
-  const std::string library = Library();
   Command command = CommandFor(Launch::kBare, {"waits_for_input"});
-  const std::vector<std::string> isolated = {"unshare",
-                                             "--mount",
-                                             "--fork",
-                                             "--kill-child",
-                                             "/bin/sh",
-                                             "-c",
-                                             "mount -t tmpfs tmpfs \"$0\" && ulimit -f 100 && exec \"$@\"",
-                                             library.substr(0, library.rfind('/'))};
-  command.argv.insert(command.argv.begin(), isolated.begin(), isolated.end());
+  Isolate(&command, {}, "ulimit -f 100 && ");
   Running running(command);
   ASSERT_TRUE(running.WaitForOutput("ready"));
   const RunResult attached = RunTool({"attach", ChildOf(running), "-o", out()});

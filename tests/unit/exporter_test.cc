@@ -54,6 +54,12 @@ class ExporterTest : public ::testing::Test {
     if (exporter_.joinable()) exporter_.join();
   }
 
+  // Asks for a snapshot, and waits until it was made.
+  static void Ask(const MappedTable& mapped, const FakeTarget& target, uint32_t request) {
+    mapped.header()->snapshot_request = request;
+    utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
+    ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
+  }
   std::vector<std::string> Files() const {
     std::vector<std::string> names;
     if (!std::filesystem::exists(out_)) return names;
@@ -143,9 +149,7 @@ TEST_F(ExporterTest, ARequestIsAnsweredWithASnapshotAndNothingNewWritesNoFile) {
   {
     const MappedTable mapped(target.path());
     for (uint32_t request = 1; request <= 2; ++request) {
-      mapped.header()->snapshot_request = request;
-      utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
-      ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
+      ASSERT_NO_FATAL_FAILURE(Ask(mapped, target, request));
       EXPECT_THAT(Files(), ElementsAre(Name(pid, 1)));
     }
   }
@@ -167,18 +171,13 @@ TEST_F(ExporterTest, MuchMoreResidentMemoryIsNews) {
   };
   {
     const MappedTable mapped(target.path());
-    const auto ask = [&](uint32_t request) {
-      mapped.header()->snapshot_request = request;
-      utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
-      ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
-    };
-    ask(1);
+    ASSERT_NO_FATAL_FAILURE(Ask(mapped, target, 1));
     const uint64_t before = resident();
     target.UseMoreMemory();
     ASSERT_TRUE(Eventually([&] { return resident() >= before + FakeTarget::kMoreBytes; }));
-    ask(2);
+    ASSERT_NO_FATAL_FAILURE(Ask(mapped, target, 2));
     EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2)));
-    ask(3);
+    ASSERT_NO_FATAL_FAILURE(Ask(mapped, target, 3));
     EXPECT_THAT(Files(), ElementsAre(Name(pid, 1), Name(pid, 2))) << "nothing new";
   }
   const auto in_file = [&](int seq) { return ReadPprofFile(out_ + "/" + Name(pid, seq))->process().resident_bytes; };
@@ -195,9 +194,7 @@ TEST_F(ExporterTest, TheEndOfHeapSamplesIsNews) {
   {
     const MappedTable mapped(target.path());
     for (uint32_t request = 1; request <= 2; ++request) {
-      mapped.header()->snapshot_request = request;
-      utimensat(AT_FDCWD, target.path().c_str(), nullptr, 0);
-      ASSERT_TRUE(Eventually([&] { return mapped.header()->snapshot_done == request; }));
+      ASSERT_NO_FATAL_FAILURE(Ask(mapped, target, request));
       mapped.header()->heap_intervals[1] = {7, 0};
       mapped.header()->heap_interval_count = 2;
     }
