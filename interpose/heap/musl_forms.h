@@ -8,8 +8,8 @@
 namespace holdfast {
 
 // Makes `real` lead to forms that call the real malloc and aligned_alloc. Call once, before the shim is ready, if musl's
-// own functions are the real ones. Returns whether sampled blocks may be aligned:
-// aligned blocks cost no more than others, and are refused as others are.
+// own functions are the real ones. Returns whether sampled blocks may be aligned: whether that costs no more than other
+// blocks do, and fails as they do where memory is short.
 HOLDFAST_HIDDEN bool UseOwnForms();
 
 }  // namespace holdfast
