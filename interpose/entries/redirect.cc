@@ -32,6 +32,7 @@ struct Work {
   EntryPlan plan;
   ExecutableFile file;
   Stub stubs[EntryPlan::kMaxSites];
+  uintptr_t short_jumps[EntryPlan::kMaxShortJumps];
   EntryPatch patches[kMaxEntryPatches];
   uint8_t page[kStubBytes];
 };
@@ -152,7 +153,7 @@ EntryReason MakeStubs(Work* work, bool has_threads, uintptr_t* page) {
   settings.countdown = static_cast<int32_t>(OffsetOfCountdown());
   settings.slow_path = reinterpret_cast<uintptr_t>(HoldfastEntrySlow);
   settings.asks_always = process.options.heap_interval == 1;
-  const size_t used = WriteStubs(plan, settings, work->page, sizeof work->page, *page, work->stubs);
+  const size_t used = WriteStubs(plan, settings, work->page, sizeof work->page, *page, work->stubs, work->short_jumps);
   if (used == 0) {
     ReleaseNear(*page, kStubBytes);
     return EntryReason::kTooFar;
@@ -201,19 +202,25 @@ bool ListPatches(const Work& work, EntryPatch* patches, uint32_t* count) {
     memcpy(bytes, &word, sizeof word);
     add(at, bytes, sizeof word, 0);
   }
+  const auto add_jump = [&add](uintptr_t at, uintptr_t to, uint8_t moved) {
+    const auto distance = static_cast<int32_t>(to - (at + 5));
+    uint8_t jump[5] = {0xe9};
+    memcpy(jump + 1, &distance, sizeof distance);
+    add(at, jump, sizeof jump, moved);
+  };
+  for (int i = 0; i < plan.short_jump_count; ++i) {
+    const CodeRange& range = plan.short_jumps[i].range;
+    add_jump(range.start, work.short_jumps[i], static_cast<uint8_t>(range.end - range.start));
+  }
   for (int turn = 0; turn <= 2; ++turn) {
     for (int i = 0; i < plan.site_count; ++i) {
-      if (!plan.IsChanged(i) || TurnOf(plan.sites[i].shape().effect) != turn) continue;
-      const uintptr_t at = plan.sites[i].jump;
-      const auto distance = static_cast<int32_t>(work.stubs[i].hot - (at + 5));
-      uint8_t jump[5] = {0xe9};
-      memcpy(jump + 1, &distance, sizeof distance);
-      add(at, jump, sizeof jump, plan.sites[i].moved);
+      if (plan.IsChanged(i) && TurnOf(plan.sites[i].shape().effect) == turn)
+        add_jump(plan.sites[i].jump, work.stubs[i].hot, plan.sites[i].moved);
     }
   }
   return true;
 }
-static_assert(EntryPlan::kMaxCalls + EntryPlan::kMaxSites <= kMaxEntryPatches);
+static_assert(EntryPlan::kMaxCalls + EntryPlan::kMaxShortJumps + EntryPlan::kMaxSites <= kMaxEntryPatches);
 
 EntryReason WriteAll(Work* work) {
   uintptr_t page = 0;
@@ -232,14 +239,18 @@ EntryReason WriteAll(Work* work) {
 // Whether the bytes in memory are those of the file. A breakpoint or another tool's jump would be moved, and run twice
 // or never.
 int FirstChanged(const Work& work) {
-  uint8_t bytes[64];
+  const auto is_changed = [&work](uintptr_t start, uintptr_t end) {
+    uint8_t bytes[EntryPlan::kMaxMoved];
+    return end - start > sizeof bytes || !work.file.ReadCode(start - work.image.bias, bytes, end - start) ||
+           memcmp(bytes, reinterpret_cast<const void*>(start), end - start) != 0;
+  };
   for (int i = 0; i < work.plan.site_count; ++i) {
     const EntrySite& site = work.plan.sites[i];
-    if (site.left_alone) continue;
-    const size_t count = site.jump + site.moved - site.address;
-    if (count > sizeof bytes || !work.file.ReadCode(site.address - work.image.bias, bytes, count) ||
-        memcmp(bytes, reinterpret_cast<const void*>(site.address), count) != 0)
-      return i;
+    if (!site.left_alone && is_changed(site.address, site.jump + site.moved)) return i;
+  }
+  for (int i = 0; i < work.plan.short_jump_count; ++i) {
+    const ShortJump& jump = work.plan.short_jumps[i];
+    if (is_changed(jump.range.start, jump.range.end)) return jump.from;
   }
   return -1;
 }

@@ -21,8 +21,14 @@ constexpr uint8_t High(int reg) { return static_cast<uint8_t>(reg >> 3); }
 class Writer {
  public:
   Writer(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity, uintptr_t address,
-         Stub* stubs)
-      : plan_(plan), settings_(settings), page_(page), capacity_(capacity), address_(address), stubs_(stubs) {}
+         Stub* stubs, uintptr_t* short_jumps)
+      : plan_(plan),
+        settings_(settings),
+        page_(page),
+        capacity_(capacity),
+        address_(address),
+        stubs_(stubs),
+        short_jumps_(short_jumps) {}
 
   size_t Run() {
     // The trampolines' addresses are needed in other stubs: lengths do not depend on them, so the second pass is right.
@@ -32,6 +38,10 @@ class Writer {
       PutWord(settings_.slow_path);
       for (int i = 0; i < plan_.site_count; ++i) {
         if (plan_.IsChanged(i)) WriteSite(i);
+      }
+      for (int i = 0; i < plan_.short_jump_count; ++i) {
+        short_jumps_[i] = here();
+        PutMoved(plan_.short_jumps[i].range.start, plan_.short_jumps[i].range.end);
       }
     }
     return failed_ ? 0 : used_;
@@ -273,6 +283,7 @@ class Writer {
   const size_t capacity_;
   const uintptr_t address_;
   Stub* const stubs_;
+  uintptr_t* const short_jumps_;
   size_t used_ = 0;
   bool failed_ = false, always_slow_ = false;
 };
@@ -280,8 +291,8 @@ class Writer {
 }  // namespace
 
 size_t WriteStubs(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity,
-                  uintptr_t address, Stub* stubs) {
-  return Writer(plan, settings, page, capacity, address, stubs).Run();
+                  uintptr_t address, Stub* stubs, uintptr_t* short_jumps) {
+  return Writer(plan, settings, page, capacity, address, stubs, short_jumps).Run();
 }
 
 }  // namespace holdfast

@@ -7,6 +7,8 @@
 //     slow:        undo the first instruction; push the number; jump to HoldfastEntrySlow
 //     trampoline:  the first and the moved instructions, jump back: the function as it was
 //
+// For each short jump: the instructions before it, and a jump to the trampoline.
+//
 // The hot part changes flags, the countdown, and one register that the function overwrites itself.
 #ifndef HOLDFAST_INTERPOSE_ENTRIES_STUB_WRITER_H_
 #define HOLDFAST_INTERPOSE_ENTRIES_STUB_WRITER_H_
@@ -32,7 +34,7 @@ struct Stub {
 // Writes the stubs of all sites into `page`, which will be at `address`. Returns the bytes used; 0: something is too
 // far away, or there is no room.
 size_t WriteStubs(const EntryPlan& plan, const StubSettings& settings, uint8_t* page, size_t capacity,
-                  uintptr_t address, Stub* stubs);
+                  uintptr_t address, Stub* stubs, uintptr_t* short_jumps);
 
 }  // namespace holdfast
 

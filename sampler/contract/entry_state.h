@@ -41,8 +41,9 @@ enum class EntryReason : uint8_t {
   kCopied,
   kOtherProcessor,
   kCrossesPage,  // only in a program that has threads already
+  kShortJump,
 };
-inline constexpr int kEntryReasonCount = 27;
+inline constexpr int kEntryReasonCount = 28;
 // After the name of the function, or of the allocator where no function is named.
 inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "",
@@ -72,6 +73,7 @@ inline constexpr const char* kEntryReasons[kEntryReasonCount] = {
     "has a copy (.part, .constprop) that the program may call instead",
     "entries are redirected on x86-64 only",
     "would have a jump across the end of a page, which cannot be written in one step",
+    "has a jump of 2 bytes to one of these functions, which would count the call again",
 };
 
 // The outcome, as one word: Module::unloaded has room for it beside its own bits.

@@ -243,10 +243,16 @@ class Planner {
     if (wanted == Entries::kAuto && !plan_.is_listed && allocator < 0) return Refuse(EntryReason::kNotListed, -1);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) PlanSite(i);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) MarkPlaces(plan_.sites[i]);
+    for (int i = 0; i < plan_.site_count && !refused_; ++i) {
+      if (plan_.IsChanged(i)) FindShortJumps(i);
+    }
     for (int i = 0; i < plan_.site_count && !refused_; ++i) ReadBody(i);
     for (int i = 0; i < plan_.site_count && !refused_; ++i) {
-      if (plan_.IsChanged(i)) ReadNeighbours(i);
+      const EntrySite& site = plan_.sites[i];
+      if (plan_.IsChanged(i)) ReadNeighbours({site.jump, site.jump + site.moved}, i);
     }
+    for (int i = 0; i < plan_.short_jump_count && !refused_; ++i)
+      ReadNeighbours(plan_.short_jumps[i].range, plan_.short_jumps[i].from);
     const bool searched = wanted == Entries::kYes || IsSearched();
     for (int i = 0; i < plan_.site_count && !refused_; ++i) {
       if (!plan_.IsChanged(i)) continue;
@@ -485,11 +491,15 @@ class Planner {
       at += one.length;
     }
     site.moved = static_cast<uint8_t>(at - site.jump);
+    if (IsRestartable({site.first, at})) Refuse(EntryReason::kRestartable, number);
+  }
+
+  bool IsRestartable(const CodeRange& code) const {
     for (int i = 0; i < image_.restartable_count; ++i) {
       const ExecutableImage::Restartable& range = image_.restartable[i];
-      if ((range.start < at && range.end > site.first) || (range.abort >= site.first && range.abort < at))
-        return Refuse(EntryReason::kRestartable, number);
+      if ((range.start < code.end && range.end > code.start) || code.Has(range.abort)) return true;
     }
+    return false;
   }
 
   // Whether some instruction from here on reads the flags before they are set. Follows no branch: these read them.
@@ -513,13 +523,26 @@ class Planner {
 
   // A filter of the places that branches may not lead to: most targets are none of them.
   void MarkPlaces(const EntrySite& site) {
-    const uintptr_t end = site.left_alone ? site.address + 1 : site.jump + site.moved;
-    for (uintptr_t at = site.address / kPlaceBytes; at <= (end - 1) / kPlaceBytes; ++at)
+    MarkRange({site.address, site.left_alone ? site.address + 1 : site.jump + site.moved});
+  }
+  void MarkRange(const CodeRange& range) {
+    for (uintptr_t at = range.start / kPlaceBytes; at <= (range.end - 1) / kPlaceBytes; ++at)
       places_[at / 64 % kPlaceWords] |= uint64_t{1} << at % 64;
   }
   bool MayBePlace(uintptr_t target) const {
     const uintptr_t at = target / kPlaceBytes;
     return (places_[at / 64 % kPlaceWords] >> at % 64 & 1) != 0;
+  }
+
+  // Whether a branch would lead into what replaces a short jump.
+  bool CutsShortJump(uintptr_t target) {
+    for (int i = 0; i < plan_.short_jump_count; ++i) {
+      const CodeRange& range = plan_.short_jumps[i].range;
+      if (!range.Has(target) || target == range.start) continue;
+      Refuse(EntryReason::kShortJump, plan_.short_jumps[i].from);
+      return true;
+    }
+    return false;
   }
 
   // Looks at one branch. False: it refuses.
@@ -532,6 +555,7 @@ class Planner {
       Refuse(EntryReason::kBranchedInto, i);
       return false;
     }
+    if (CutsShortJump(target)) return false;
     if (own < 0) return true;
     const int to = plan_.ChangedSiteAt(target);
     if (to < 0) return true;
@@ -540,8 +564,9 @@ class Planner {
       return true;  // moved: led there by the stub
     // A thunk stays as it is: the program's call reaches the entry through it.
     if (site.left_alone && at == site.first) return true;
+    if (IsWithShortJump(at)) return true;
     if (one.target_bytes != 4) {
-      Refuse(EntryReason::kBranchedInto, own);
+      Refuse(EntryReason::kShortJump, own);
       return false;
     }
     AddCall(at + static_cast<uintptr_t>(one.target_at), to);
@@ -549,6 +574,7 @@ class Planner {
   }
 
   void AddCall(uintptr_t distance_at, int to) {
+    if (IsWithShortJump(distance_at)) return;
     for (int i = 0; i < plan_.call_count; ++i) {
       if (plan_.calls[i].distance_at == distance_at) return;
     }
@@ -732,10 +758,91 @@ class Planner {
     }
   }
 
-  void ReadNeighbours(int number) {
+  void ReadNeighbours(const CodeRange& moved, int number) {
+    ReadFunctions(Starts(), moved.start - kShortReach, moved.end + kShortReach, number);
+  }
+
+  // ---- Jumps of 2 bytes from one entry to another ----
+
+  // BOLT makes them. The call has been counted, so it must not pass through the other one's hook.
+  void FindShortJumps(int number) {
     const EntrySite& site = plan_.sites[number];
+    const uintptr_t end = site.address + site.bytes;
+    ForBranches(
+        {site.address, end},
+        [&](const Instruction& one, uintptr_t at) {
+          if (one.target_bytes == 4 || one.flow == Flow::kShort || at < site.jump + site.moved) return true;
+          const uintptr_t target = TargetAt(one, at);
+          if (!MayBePlace(target) || plan_.ChangedSiteAt(target) < 0) return true;
+          LeadShortJump(number, {at, at + one.length});
+          return !refused_;
+        },
+        true);
+  }
+
+  // Moves the instructions before the jump as well, so that there is room for a near one.
+  void LeadShortJump(int number, const CodeRange& jump) {
+    EntrySite& site = plan_.sites[number];
+    const uintptr_t moved_end = site.jump + site.moved;
+    uintptr_t start = moved_end;
+    for (uintptr_t at = start; at < jump.start && jump.end - at >= kJumpBytes; at += DecodeAt(at).length) {
+      start = at;
+      if (DecodeAt(at).length == 0) return Refuse(EntryReason::kUnknownCode, number);
+    }
+    ShortJump* const last = plan_.short_jump_count > 0 ? &plan_.short_jumps[plan_.short_jump_count - 1] : nullptr;
+    if (jump.end - start < kJumpBytes) {
+      // They are among those that the entry's own jump replaces.
+      if (site.moves_call || jump.end - site.address > EntryPlan::kMaxMoved || !MayMove({moved_end, jump.start}))
+        return Refuse(EntryReason::kShortJump, number);
+      site.moved = static_cast<uint8_t>(jump.end - site.jump);
+      MarkPlaces(site);
+    } else if (last != nullptr && last->from == number && start < last->range.end) {
+      if (jump.end - last->range.start > EntryPlan::kMaxMoved || !MayMove({last->range.end, jump.start}))
+        return Refuse(EntryReason::kShortJump, number);
+      last->range.end = jump.end;
+      MarkRange(last->range);
+    } else {
+      if (plan_.short_jump_count == EntryPlan::kMaxShortJumps || !MayMove({start, jump.start}))
+        return Refuse(EntryReason::kShortJump, number);
+      plan_.short_jumps[plan_.short_jump_count++] = {{start, jump.end}, number};
+      MarkRange({start, jump.end});
+    }
     const FunctionStarts starts = Starts();
-    ReadFunctions(starts, site.jump - kShortReach, site.jump + site.moved + kShortReach, number);
+    if (starts.UpTo(start) != starts.UpTo(jump.end - 1) || HoldsOtherSite({start, jump.end}, number))
+      return Refuse(EntryReason::kShortJump, number);
+    if (IsRestartable({start, jump.end})) Refuse(EntryReason::kRestartable, number);
+  }
+
+  // Whether each instruction may run elsewhere, and leads to the next one or to another function's.
+  bool MayMove(const CodeRange& code) const {
+    for (uintptr_t at = code.start; at < code.end;) {
+      const Instruction one = DecodeAt(at);
+      if (one.length == 0 || (one.flow != Flow::kNext && one.flow != Flow::kConditional)) return false;
+      at += one.length;
+    }
+    return true;
+  }
+
+  bool HoldsOtherSite(const CodeRange& code, int number) const {
+    for (int i = 0; i < plan_.site_count; ++i) {
+      const EntrySite& site = plan_.sites[i];
+      const uintptr_t end = site.left_alone ? site.address + site.bytes : site.jump + site.moved;
+      if (i != number && code.start < end && code.end > site.address) return true;
+    }
+    return false;
+  }
+
+  bool IsWithShortJump(uintptr_t at) const {
+    for (int i = 0; i < plan_.short_jump_count; ++i) {
+      if (plan_.short_jumps[i].range.Has(at)) return true;
+    }
+    return false;
+  }
+  bool HasShortJump(int site) const {
+    for (int i = 0; i < plan_.short_jump_count; ++i) {
+      if (plan_.short_jumps[i].from == site) return true;
+    }
+    return false;
   }
 
   // ---- Parts of an entry outside of its body ----
@@ -791,6 +898,8 @@ class Planner {
       return true;
     });
     if (!facts.whole || (is_body && facts.has_table)) parts->whole = false;
+    // A table may lead to any instruction of the body.
+    if (facts.has_table && HasShortJump(own)) Refuse(EntryReason::kShortJump, own);
   }
 
   void AddPart(uintptr_t target, int own, const FunctionStarts& starts, Parts* parts) {
@@ -899,6 +1008,10 @@ class Planner {
       if (plan_.sites[i].jump < lowest_) lowest_ = plan_.sites[i].jump;
       if (plan_.sites[i].jump + kJumpBytes > highest_) highest_ = plan_.sites[i].jump + plan_.sites[i].moved;
     }
+    for (int i = 0; i < plan_.short_jump_count; ++i) {
+      AlsoSearchFor(plan_.short_jumps[i].range.start);
+      AlsoSearchFor(plan_.short_jumps[i].range.end - 1);
+    }
     for (int i = 0; i < copy_count_; ++i) AlsoSearchFor(copies_[i].range.start);
     for (int i = 0; i < helper_count_; ++i) {
       if (helpers_[i].may_be_shared) AlsoSearchFor(helpers_[i].range.start);
@@ -976,6 +1089,7 @@ class Planner {
       if (at >= site.jump && at < site.jump + site.moved) continue;  // moved itself, and checked there
       return Refuse(EntryReason::kBranchedInto, i);
     }
+    if (!IsWithShortJump(at) && CutsShortJump(target)) return;
     for (int i = 0; i < copy_count_; ++i) {
       if (copies_[i].range.start != target || IsAllocatorsOwn(at)) continue;
       refused_ = true;
@@ -1164,12 +1278,16 @@ int FirstAcrossPages(const EntryPlan& plan) {
   for (int i = 0; i < plan.call_count; ++i) {
     if (crosses(plan.calls[i].distance_at, kDistanceBytes)) return plan.calls[i].to;
   }
+  for (int i = 0; i < plan.short_jump_count; ++i) {
+    if (crosses(plan.short_jumps[i].range.start, kJumpBytes)) return plan.short_jumps[i].from;
+  }
   return -1;
 }
 
 void MakeEntryPlan(const ExecutableImage& image, Entries wanted, EntryPlan* plan) {
   plan->outcome = {};
-  plan->site_count = plan->call_count = plan->range_count = plan->branch_count = plan->read_count = 0;
+  plan->site_count = plan->call_count = plan->short_jump_count = plan->range_count = plan->branch_count =
+      plan->read_count = 0;
   plan->is_listed = false;
   memset(plan->newest_read, 0, sizeof plan->newest_read);
   Planner(image, plan).Run(wanted);

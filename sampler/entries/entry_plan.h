@@ -90,13 +90,24 @@ struct InnerCall {
   int to = 0;                 // number of the site
 };
 
+// The same for a jump of 2 bytes, which reaches no trampoline: a near jump replaces it and the instructions before it, and
+// leads to a copy of them that jumps to the trampoline.
+struct ShortJump {
+  CodeRange range;  // of the instructions that move
+  int from = 0;     // number of the site that it is a part of
+};
+
 struct EntryPlan {
   static constexpr int kMaxSites = 192, kMaxCalls = 512, kMaxRanges = 768, kMaxRead = 512, kMaxBranches = 8192;
+  static constexpr int kMaxShortJumps = 64;
+  static constexpr uintptr_t kMaxMoved = 64;  // bytes from an entry's start to the end of what moves
   EntryOutcome outcome;
   EntrySite sites[kMaxSites];
   int site_count = 0;
   InnerCall calls[kMaxCalls];
   int call_count = 0;
+  ShortJump short_jumps[kMaxShortJumps];
+  int short_jump_count = 0;
   bool is_listed = false;  // an allocator that the tests cover
   // The entries, and what they jump to: a call of the allocator returns to one of these. Sorted.
   CodeRange ranges[kMaxRanges];

@@ -484,6 +484,28 @@ TEST_F(EntryCases, RedirectedFunctionsAreRecordedToTheByte) {
   }
 }
 
+// A jump from one entry to another is one call, of the size that the program asked for: the other one gets a larger size.
+TEST_F(EntryCases, CallsThatJumpToAnotherEntryCountOnce) {
+  const RunResult every = RunCase("short_jumps");
+  ASSERT_TRUE(every.exited(0)) << every.Describe();
+  ExpectKnownHeap(every.out);
+  const std::vector<Decoded> exact = NewestHeap();
+  ASSERT_EQ(exact.size(), 1u) << AllSummaries();
+  EXPECT_EQ(exact[0].Comment("allocator"),
+            "all 8 functions of the executable's allocator are redirected at their entry");
+  std::filesystem::remove_all(out());
+  const RunResult run = RunCase("short_jumps", "1000");
+  ASSERT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> heap = NewestHeap();
+  ASSERT_EQ(heap.size(), 1u) << AllSummaries();
+  for (const Known& known : KnownHeap(run.out)) {
+    if (known.alloc_objects < 1000) continue;
+    const auto space = static_cast<double>(heap[0].SumLeaf(known.function).at("alloc_space"));
+    // At least 1,000 KB, so 1,000 samples: 20 % are 6 sigma.
+    EXPECT_NEAR(space / static_cast<double>(known.alloc_space), 1, 0.2) << known.function;
+  }
+}
+
 // gcc's -fipa-ra: the caller keeps values in registers that a call may overwrite. Each sample and each free of one takes
 // the slow path.
 TEST_F(EntryCases, RegistersThatTheCallerKeepStay) {
@@ -513,6 +535,9 @@ TEST_F(EntryCases, OneConditionThatFailsRefusesAll) {
       {"far_branch", "free is branched into, just after its first instruction"},
       {"cold", "free is branched into, just after its first instruction"},
       {"restartable", "free has a restartable sequence in its first bytes"},
+      {"short_into", "valloc has a jump of 2 bytes to one of these functions"},
+      {"short_far", "valloc has a jump of 2 bytes to one of these functions"},
+      {"short_table", "valloc has a jump of 2 bytes to one of these functions"},
       {"copied", "free has a copy (.part, .constprop) that the program may call instead"},
       {"family", "sn_rust_alloc belongs to a family that lacks a function that allocates, or one that frees"},
   };

@@ -60,6 +60,11 @@
 #define CRATE 34        // no malloc: only google/tcmalloc's names, and those of a Rust crate
 #define CROSSES 35      // the jump in it would cross the end of a page
 #define UNCALLED 36     // malloc and free are inlined wherever the program calls them: it calls the slow part
+#define SHORT_JUMPS 37  // jumps of 2 bytes to other entries, as BOLT makes them
+#define SHORT_INTO 38   // the same, with a branch to the instruction before one
+#define SHORT_FAR 39    // with that branch in another function
+#define SHORT_TABLE 40  // with a jump that may lead there
+#define HAS_SHORT_JUMPS (CASE >= SHORT_JUMPS && CASE <= SHORT_TABLE)
 
 // ---- The allocator: blocks of 1,024 bytes, the one freed last is given out first; larger ones for the dynamic linker ----
 static char room[4 << 20];
@@ -161,10 +166,41 @@ __asm__(".text\n.p2align 4\n"
 #else
         FUNCTION(malloc, USUAL(toy_malloc)) ".p2align 4\n"
 #endif
+#if HAS_SHORT_JUMPS
+        FUNCTION(page_bytes, "mov $4096,%eax\nret\n")
+            FUNCTION(memalign, "2: push %rbx\nmov %rsi,%rdi\nmov %rdi,%rbx\npop %rbx\njmp toy_malloc\n")
+                FUNCTION(valloc,
+                         "push %rbx\nmov %rdi,%rbx\ncall page_bytes\n"
+#if CASE == SHORT_INTO
+                         "test %rbx,%rbx\nje 4f\nmov %rbx,%rdi\n"
+#elif CASE == SHORT_TABLE
+                         "lea 4f(%rip),%rdx\njmp *%rdx\nnop\n"
+#endif
+#if CASE == SHORT_JUMPS
+                         "lea 12(%rbx),%rsi\npop %rbx\ntest %rsi,%rsi\nje 5f\nnop\n5: mov %rax,%rdi\njmp 2b\n"
+#else
+                         "mov %rbx,%rsi\npop %rbx\nmov %rax,%rdi\n4: jmp 2b\n"
+#endif
+                         )
+                    FUNCTION(aligned_alloc,
+                             "push %rbx\nlea 12(%rsi),%rbx\nmov %rdi,%rdx\nmov %rbx,%rsi\npop %rbx\ntest %rdi,%rdi\n"
+                             "je 2b\njmp 2b\n")
+#if CASE == SHORT_FAR
+                        ".skip 4096,0x90\n" FUNCTION(far, "push %rbx\njmp 4b\n")
+#endif
+                            ".p2align 4\n"
+#endif
 #if CASE != TWO_KINDS
         FUNCTION(calloc, USUAL(toy_calloc)) ".p2align 4\n"
 #endif
+#if HAS_SHORT_JUMPS
+        FUNCTION(realloc, "3: " USUAL(toy_realloc))
+            FUNCTION(reallocarray,
+                     "mov %rsi,%rax\nmov %rdx,%rsi\ncmp $1,%rax\nje 3b\nmul %rsi\nmov %rax,%rsi\njno 3b\n"
+                     "xor %eax,%eax\nret\n") ".p2align 8\n"
+#else
         FUNCTION(realloc, USUAL(toy_realloc)) ".p2align 8\n"
+#endif
 #if CASE == SHORT
         FUNCTION(free, "push %rbx\njmp 1f\n") FUNCTION(rest, "1: pop %rbx\njmp toy_free\n")
 #elif CASE == CALLS
@@ -266,6 +302,9 @@ void* calloc(size_t count, size_t each);
 #if CASE == THUNK
 void cfree(void*);
 #endif
+#if HAS_SHORT_JUMPS
+void* memalign(size_t alignment, size_t bytes);
+#endif
 
 // ---- The callers ----
 KNOWN void* kept(size_t bytes) {
@@ -275,6 +314,12 @@ KNOWN void* kept(size_t bytes) {
   return ALLOCATE(bytes);
 }
 KNOWN void* passing(size_t bytes) { return ALLOCATE(bytes); }
+#if CASE == SHORT_JUMPS
+KNOWN void* by_valloc(size_t bytes) { return valloc(bytes); }
+KNOWN void* by_aligned_alloc(size_t bytes) { return aligned_alloc(16, bytes); }
+KNOWN void* by_memalign(size_t bytes) { return memalign(16, bytes); }
+KNOWN void* by_reallocarray(size_t count, size_t each) { return reallocarray(NULL, count, each); }
+#endif
 #if CASE == TWO_RESULTS
 KNOWN struct Sized sized(size_t bytes) { return __size_returning_new(bytes); }
 #endif
@@ -368,6 +413,17 @@ static int Work(void) {
   for (int i = 0; i < 10; ++i)
     free_aligned_sized != NULL ? free_aligned_sized(passing(200), 16, 200) : free(passing(200));
   for (int i = 0; i < 10; ++i) cfree != NULL ? cfree(passing(200)) : free(passing(200));
+#endif
+#if CASE == SHORT_JUMPS
+  for (int i = 0; i < 20000; ++i) {
+    char* block = i % 10 == 0   ? by_memalign(500)
+                  : i % 2 == 0  ? by_valloc(500)
+                  : i % 3 == 0  ? by_aligned_alloc(500)
+                  : i % 11 == 0 ? by_reallocarray(1, 500)
+                                : by_reallocarray(5, 100);
+    memset(block, i, 500);
+    free(block);
+  }
 #endif
 #if CASE == LITTLE
   wrong += !RunsOnLittleStack();
@@ -497,6 +553,12 @@ int main(int count, char** arguments) {
 #endif
 #if CASE == CRATE
   Expect("grown", 10, 4000, 0, 0);
+#endif
+#if CASE == SHORT_JUMPS
+  Expect("by_memalign", 2000, 2000 * 500, 0, 0);
+  Expect("by_valloc", 8000, 8000 * 500, 0, 0);
+  Expect("by_aligned_alloc", 3333, 3333 * 500, 0, 0);
+  Expect("by_reallocarray", 6667, 6667 * 500, 0, 0);
 #endif
 #if CASE == SHARED
   Expect("shared_helper", 20, 10 * 300 + 10 * 400, 0, 0);
