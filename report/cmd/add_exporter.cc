@@ -1,14 +1,18 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -40,6 +44,27 @@ void LeaveInheritedBounds() {
   sched_setscheduler(0, SCHED_OTHER, &usual);
   umask(0077);  // with the program's mask, we might be unable to open our own files
   SetBadness(kBadnessAtRest);
+}
+
+// Calls `serve` on a stack of the usual size. A program may have a hard limit of 64 KiB, which the exporter inherits, and
+// demangling one long name of C++ takes more. Not in another thread: programs look at the time that this one has run.
+void WithUsualStack(std::function<void()> serve) {
+  constexpr size_t kBytes = 8 << 20;
+  rlimit limit;
+  void* stack = MAP_FAILED;
+  static ucontext_t before, large;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kBytes && getcontext(&large) == 0) {
+    stack =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  }
+  if (stack == MAP_FAILED) return serve();
+  static std::function<void()> called;
+  called = std::move(serve);
+  large.uc_stack = {stack, 0, kBytes};
+  large.uc_link = &before;
+  makecontext(
+      &large, [] { called(); }, 0);
+  swapcontext(&before, &large);
 }
 
 // Not before the answer: a program waits for it. Relative to the program's own priority: far below it, the exporter would run
@@ -116,7 +141,7 @@ void AddExporterCommand(CLI::App& app, Invocation* invocation) {
     if (!options->on_served) YieldToPrograms();
     IgnoreSignalsAndStandardStreams();
     prctl(PR_SET_NAME, "holdfast", 0, 0, 0);  // otherwise the name would be the number of a descriptor
-    invocation->exit_code = ServeTables(*options).ok() ? 0 : 3;
+    WithUsualStack([options, invocation] { invocation->exit_code = ServeTables(*options).ok() ? 0 : 3; });
   });
 }
 
