@@ -84,7 +84,7 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
         profile->AddComment("incomplete: " + inlined);
       }
     }
-    texts.push_back(Remembered(executable, [&] { return OwnMappingsText(BaseName(executable.first), path); }));
+    texts.push_back(Remembered(executable, [&path] { return OwnMappingsText(path); }));
   }
   for (const auto& [key, file] : files.all()) {
     if (key.first == executable.first || !file->program.valid()) continue;
@@ -94,10 +94,13 @@ void AddUnseenAllocator(const LoadedFiles& files, Profile* profile) {
   if (texts.empty()) return;
   std::optional<record::Allocator>& allocator = profile->mutable_records()->allocator;
   if (!allocator.has_value()) allocator.emplace();
+  // One comment, because other tools print at most 20.
+  const StringId before = profile->strings.Intern("allocator: " + allocator->outcome);
   for (const std::string& text : texts) {
     for (std::string* part : {&allocator->outcome, &allocator->not_seen}) *part += (part->empty() ? "" : "; ") + text;
-    profile->AddComment("allocator: " + text);
   }
+  std::erase(profile->comments, before);
+  profile->AddComment("allocator: " + allocator->outcome);
 }
 
 }  // namespace holdfast

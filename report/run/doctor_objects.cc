@@ -162,7 +162,7 @@ bool DescribeAllocator(const std::vector<Object>& objects, const std::string& ro
 
 void DescribeMappings(const std::vector<Object>& objects, const std::string& root, Findings* findings) {
   if (objects.empty()) return;
-  const std::string text = OwnMappingsText(BaseName(objects[0].path), root + objects[0].path);
+  const std::string text = OwnMappingsText(root + objects[0].path);
   if (!text.empty()) findings->Note("mappings", text);
 }
 

@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-std::string OwnMappingsText(std::string_view executable, const std::string& path) {
+std::string OwnMappingsText(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   const std::unique_ptr<ElfFile> elf = file.valid() ? ElfFile::Open(file.get()) : nullptr;
   if (elf == nullptr || !elf->is_readable()) return "";
@@ -28,8 +28,9 @@ std::string OwnMappingsText(std::string_view executable, const std::string& path
         if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names->size() ||
             strcmp(names->c_str() + symbol.st_name, function) != 0)
           continue;
-        return fmt::format("{} defines {} itself, as gperftools' tcmalloc does: calls of it are not in map profiles",
-                           executable, function);
+        return fmt::format(
+            "the executable defines {} itself, as gperftools' tcmalloc does: calls of it are not in map profiles",
+            function);
       }
     }
   }

@@ -6,13 +6,12 @@
 #define HOLDFAST_REPORT_NAMES_ELF_OWN_MAPPINGS_H_
 
 #include <string>
-#include <string_view>
 
 namespace holdfast {
 
-// "server defines mmap itself, as gperftools' tcmalloc does: calls of it are not in map profiles". "": it defines none
-// of these functions. `executable`: its name in the text. Reads .dynsym alone.
-std::string OwnMappingsText(std::string_view executable, const std::string& path);
+// "the executable defines mmap itself, as gperftools' tcmalloc does: calls of it are not in map profiles". "": it defines
+// none of these functions. Reads .dynsym alone.
+std::string OwnMappingsText(const std::string& path);
 
 }  // namespace holdfast
 
