@@ -16,7 +16,6 @@
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/process.h"
-#include "sampler/record/exact.h"
 
 namespace holdfast {
 namespace {
@@ -78,7 +77,6 @@ AttachResult Begin(AttachCall* call) {
     if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   }
   if (call->out_id.known()) GiveOutFolder(call->out_id);
-  if (was_attached && ExactBegun()) return AttachResult::kEveryBlock;
   // Before a first sample makes the counters that stubs use.
   EntryOutcome outcome;
   if (!PrepareEntryPatches(&patches, &outcome)) {

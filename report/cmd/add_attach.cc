@@ -70,8 +70,6 @@ std::string WhyResult(AttachResult result) {
       return "the library records nothing in this program";
     case AttachResult::kNoTable:
       return "no table could be created; see holdfast doctor PID --attach";
-    case AttachResult::kEveryBlock:
-      return "its first attach recorded every allocation, so blocks that were freed since are unknown. Restart it";
     default:
       return "the library does not answer";
   }
@@ -258,8 +256,7 @@ class Attacher {
     if (!options_.run.quiet) {
       Say(fmt::format("{}: is attached already. {} entries of libraries that were loaded since are redirected now; {}.",
                       name_, outcome.answer.redirected, StopText(outcome)));
-      if (!options_.run.variables.empty())
-        Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));
+      if (!options_.run.variables.empty()) SayOptionsStay();
     }
     return signals == nullptr ? static_cast<int>(kFine) : AwaitEnd(signals);
   }
@@ -270,6 +267,7 @@ class Attacher {
     if (has_library) {
       const absl::StatusOr<ProcessTable> table = FindTableOf(pid_, {});
       if (table.ok()) {
+        continues_ = true;
         path = table->out();
         tables_ = table->folder;
         if (!options_.run.out.empty() && AbsolutePath(options_.run.out).value_or("") != path) {
@@ -320,6 +318,10 @@ class Attacher {
     Say(fmt::format("{}: attached, {} entries redirected; {}.", name_, outcome.answer.redirected, StopText(outcome)));
     Say(fmt::format("profiles go to {}. Next: holdfast top {}; at the end: holdfast detach {}", Printable(out_.path()),
                     pid_, pid_));
+    if (continues_ && !options_.run.variables.empty()) SayOptionsStay();
+  }
+  void SayOptionsStay() const {
+    Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));
   }
 
   // Until the time is over, or we are asked to end.
@@ -351,6 +353,7 @@ class Attacher {
   FilterAnswer filters_;
   std::string name_, tables_;
   OutFolder out_;
+  bool continues_ = false;  // the table of an earlier attach
 };
 
 // Returns nothing, after a message, if no such process can be examined.

@@ -20,7 +20,6 @@ enum class AttachResult : uint32_t {
   kAlready,       // attached, or detached, before
   kDormant,       // the library records nothing in this program: a sanitizer, valgrind
   kNoTable,       // no table could be created
-  kEveryBlock,    // the first attach recorded every allocation, so its blocks cannot be forgotten
   kThreadIsBusy,  // this thread is inside the library: choose another one
   kPatch,         // write, or undo, the patches while all threads are stopped; then call again
   kNoEntries      // the executable's allocator cannot be redirected: `entries` says why. Nothing has changed

@@ -272,4 +272,16 @@ void PutBackExact(SharedTable* table, Shadowed taken, const void* block) {
     PutShadow(word, taken.row, taken.bytes);
 }
 
+void ForgetExact(SharedTable* table) {
+  VisitShadow(table, [](SharedTable* of, uintptr_t address) {
+    const Shadowed taken = TakeExact(of, reinterpret_cast<const void*>(address));
+    if (taken.row == 0) return;
+    Row* row = of->At<Row>(taken.row);
+    if (row->owner == kAgedOwner) {
+      if (const TakenLive age = TakeLiveOf(of, address, taken.row); age.key != nullptr) DropLive(age);
+    }
+    AddFreeExact(of, row, taken.bytes, nullptr, false);
+  });
+}
+
 }  // namespace holdfast

@@ -117,7 +117,7 @@ HOLDFAST_HOT inline bool RecordAllocExact(CallerRegisters caller, void* block, s
   return RecordAllocExactSlow(InMemory(caller), block, bytes, charged, unknown);
 }
 
-// Counts `block` of this row as freed.
+// Counts `block` of this row as freed. Null: the age is not known.
 void AddFreeExact(SharedTable* table, Row* row, uint64_t bytes, const void* block, bool reallocated);
 
 // Removes a block's word, if it has one, before the real function runs; then records how that ended. Not found: the
@@ -166,6 +166,8 @@ void BeginExact(SharedTable* table, ThreadState& thread, uint32_t interval_count
 // Removes the block's word; PutBackExact restores it.
 Shadowed TakeExact(SharedTable* table, const void* block);
 void PutBackExact(SharedTable* table, Shadowed taken, const void* block);
+// Removes the words of all blocks, and counts these as freed, without ages.
+void ForgetExact(SharedTable* table);
 
 }  // namespace holdfast
 

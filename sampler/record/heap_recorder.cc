@@ -221,13 +221,19 @@ void RecordUnseenFree(const void* block) {
 void ForgetSamples() {
   SharedTable* table = CurrentTable();
   if (table == nullptr) return;
+  // First: a block in the shadow map may have its age in the live table.
+  ForgetExact(table);
   VisitLive(table, [](SharedTable* of, uintptr_t address) {
     const TakenLive taken = TakeLive(of, address, -1);
     if (taken.key == nullptr) return;
     const LiveSample sample = taken.sample;
-    RemoveFromFilter(reinterpret_cast<const void*>(address));
+    const auto* block = reinterpret_cast<const void*>(address);
+    if (sample.beside_shadow == 0) RemoveFromFilter(block);
     DropLive(taken);
-    AddFree(of, thread_state, of->At<Row>(sample.row), sample.size, IntervalAt(of, sample.interval_index));
+    if (sample.beside_shadow != 0) return;  // counted by ForgetExact
+    Row* row = of->At<Row>(sample.row);
+    if (row->owner != 0) return AddFreeExact(of, row, sample.size, nullptr, false);
+    AddFree(of, thread_state, row, sample.size, IntervalAt(of, sample.interval_index));
   });
 }
 

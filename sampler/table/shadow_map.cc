@@ -60,4 +60,18 @@ std::atomic<uint32_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* direc
   return ShadowWord(table, directory, address);
 }
 
+void VisitShadow(SharedTable* table, void (*visit)(SharedTable* table, uintptr_t address)) {
+  ShadowDirectory* const directory = shadow_directory.load(std::memory_order_acquire);
+  for (const std::atomic<uint64_t>& place : directory->chunks) {
+    const uint64_t entry = place.load(std::memory_order_acquire);
+    if (entry == 0) continue;
+    const auto* const chunk = table->At<ShadowChunk>(static_cast<Offset>(entry));
+    const uintptr_t first = entry >> 32 << kShadowShift;
+    for (uint32_t slot = 0; slot < kShadowSlots; ++slot) {
+      if (IsShadowedRow(chunk->slots[slot].load(std::memory_order_relaxed)))
+        visit(table, first + uintptr_t{slot} * kShadowGrain);
+    }
+  }
+}
+
 }  // namespace holdfast

@@ -72,6 +72,9 @@ HOLDFAST_HOT inline std::atomic<uint32_t>* ShadowWord(SharedTable* table, Shadow
 // The same, made now if possible.
 std::atomic<uint32_t>* MakeShadowWord(SharedTable* table, ShadowDirectory* directory, uintptr_t address);
 
+// Calls `visit` with the address of each block in the map.
+void VisitShadow(SharedTable* table, void (*visit)(SharedTable* table, uintptr_t address));
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SAMPLER_TABLE_SHADOW_MAP_H_
