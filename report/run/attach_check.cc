@@ -12,10 +12,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -38,6 +40,7 @@
 #include "report/run/linked_allocator.h"
 #include "report/run/safe_thread.h"
 #include "report/run/search_order.h"
+#include "report/run/static_tls.h"
 
 namespace holdfast {
 namespace {
@@ -71,6 +74,7 @@ class Checker {
       return std::move(check_);
     }
     FileSize();
+    if (check_.refused.empty()) ThreadLocals();
     Allocator();
     Tables();
     Filters();
@@ -98,7 +102,13 @@ class Checker {
       });
     };
     if (!kHasAttach) Refuse("program", "attach is only possible on x86-64. Start it with holdfast run");
-    if (file.kind != ExecutableKind::Kind::kElf) {
+    if (const std::string chroot = Chroot(); file.kind != ExecutableKind::Kind::kElf && !chroot.empty()) {
+      Refuse(
+          "program",
+          fmt::format("runs in a chroot, {}, where its files are not found by the names that the kernel gives. Start "
+                      "it with holdfast run",
+                      chroot));
+    } else if (file.kind != ExecutableKind::Kind::kElf) {
       Refuse("program",
              fmt::format("{} cannot be read as an executable: it was replaced or deleted meanwhile", objects_[0]));
     } else if (!file.is_64_bit || !file.machine.empty()) {
@@ -133,6 +143,13 @@ class Checker {
     } else {
       Ok("user", fmt::format("is one of user {}", ids[0]));
     }
+  }
+
+  // The root folder of the process, as seen from here; "": the root of its mount namespace.
+  std::string Chroot() const {
+    std::error_code none;
+    const std::string root = std::filesystem::read_symlink(root_, none).string();
+    return root == "/" ? "" : root;
   }
 
   bool IsElsewhere(const char* name) const {
@@ -296,6 +313,30 @@ class Checker {
     Refuse("limits",
            "may not make a file as large as the library, which is handed over in one (RLIMIT_FSIZE). Raise it with "
            "prlimit --fsize");
+  }
+
+  // Libraries that came by dlopen may have used up what glibc keeps for those.
+  void ThreadLocals() {
+    if (check_.has_library) return;
+    const absl::StatusOr<StaticTls> need = StaticTlsNeededBy(library_);
+    if (!need.ok()) return Refuse("TLS", std::string(need.status().message()));
+    if (need->bytes == 0) return Ok("TLS", "the library needs no static TLS");
+    const absl::StatusOr<StaticTls> left = FreeStaticTls(pid_);
+    if (!left.ok()) {
+      return check_.findings.Note(
+          "TLS",
+          fmt::format("how much static TLS is left is not known: {}. The library needs {} bytes; if there is less, "
+                      "dlopen refuses it, and nothing is changed",
+                      std::string(left.status().message()), need->bytes));
+    }
+    if (left->bytes < need->bytes || left->alignment < need->alignment) {
+      return Refuse(
+          "TLS", fmt::format("has {} bytes of static TLS left, and the library needs {}: other libraries that came by "
+                             "dlopen have used it. Start it with holdfast run, or with "
+                             "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048",
+                             left->bytes, need->bytes));
+    }
+    Ok("TLS", fmt::format("has {} bytes of static TLS left, and the library needs {}", left->bytes, need->bytes));
   }
 
   // The exporter has the rights of the process's user. The kernel denies /proc/PID/root of such a process to this user.

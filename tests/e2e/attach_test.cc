@@ -507,6 +507,55 @@ TEST_P(AttachUnderLoad, KilledAtAnyStepInAContainer) {
   EXPECT_TRUE(running.Wait().exited(0));
 }
 
+// At the limit itself: a plugin has 64 bytes, and the library needs 256.
+TEST_F(Attach, IsRefusedIfTheLinkerHasTooLittleStaticTls) {
+  for (const int unloaded : {0, 3, 4}) {
+    const std::string copies = folder() + "/copies" + std::to_string(unloaded);
+    ASSERT_EQ(mkdir(copies.c_str(), 0700), 0);
+    Running running(CommandFor(
+        Launch::kBare, {"fills_static_tls", ProgramPath("static_tls_plugin.so"), copies, std::to_string(unloaded)}));
+    ASSERT_TRUE(running.WaitForOutput("ready"));
+    if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+    const std::string before = ReadOnlyBytes(running), maps = ReadFile("/proc/" + Pid(running) + "/maps");
+    const RunResult doctor = RunTool({"doctor", Pid(running), "--attach"});
+    const RunResult attached = AttachTo(running);
+    if (unloaded < 4) {
+      EXPECT_THAT(doctor.out,
+                  ContainsRegex("NO +TLS +has [0-9]+ bytes of static TLS left, and the library needs 256:"));
+      EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+      EXPECT_THAT(attached.err, HasSubstr(" bytes of static TLS left, and the library needs 256:"));
+      EXPECT_EQ(ReadOnlyBytes(running), before);
+      EXPECT_EQ(ReadFile("/proc/" + Pid(running) + "/maps"), maps);
+    } else {
+      EXPECT_THAT(doctor.out, ContainsRegex("ok +TLS +has [0-9]+ bytes of static TLS left, and the library needs 256"));
+      EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+      EXPECT_TRUE(DetachFrom(running).exited(0));
+    }
+    Line(running, 1);
+    running.CloseInput();
+    EXPECT_TRUE(running.Wait().exited(0));
+  }
+}
+
+TEST_F(Attach, OfAProgramInAChrootIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string root = folder() + "/root";
+  // Everything is there, but under names that only the program knows.
+  Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+  command.argv.insert(command.argv.begin(),
+                      {"unshare", "--mount", "/bin/sh", "-c",
+                       "mkdir \"$0\" && mount --rbind / \"$0\" && exec chroot \"$0\" \"$@\"", root});
+  if (!CanMakeNamespaces()) GTEST_SKIP() << "no mount namespace can be made here";
+  Running running(command);
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(3)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("not attached: runs in a chroot, " + root));
+  Line(running, 1);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 // A write of the library beyond the limit would send SIGXFSZ.
 TEST_F(Attach, IsRefusedIfAFileMayNotBeAsLargeAsTheLibrary) {
   if (!CanMakeNamespaces()) GTEST_SKIP() << "no namespaces can be made here";
