@@ -16,6 +16,8 @@
 #include "report/base/printable.h"
 #include "report/base/say.h"
 #include "report/base/value_units.h"
+#include "report/observe/memory/account_records.h"
+#include "report/observe/memory/account_text.h"
 #include "report/profile/pprof.h"
 #include "report/profile/typed_records.h"
 
@@ -104,6 +106,10 @@ void PrintRecords(const Profile& profile, std::ostream& out) {
   if (const auto& counters = profile.records().counters; counters.has_value()) {
     if (counters->own_table_steps != 0) print("own table_steps", counters->own_table_steps);
     if (counters->own_memory_probes != 0) print("own memory_probes", counters->own_memory_probes);
+  }
+  if (process.attached && process.parent_pid == 0 && process.kind == "heap") {
+    const std::optional<MemoryAccount> account = AccountOf(profile);
+    print(kOlderBlocks, OlderBlocksText(account.has_value() ? &*account : nullptr));
   }
   if (profile.records().account.has_value()) print("memory", "the account of all of it: holdfast memory");
   if (!profile.records().merged.has_value()) return;

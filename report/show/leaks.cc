@@ -130,6 +130,7 @@ void AddProcess(const LeaksAnswer::Process& process, const RateUnit& rate, std::
     if (const std::string text = UnexplainedText(*process.memory); !text.empty())
       header->emplace_back("answer   " + text, HeaderLine::kAnswer);
   }
+  if (!process.older_blocks.empty()) header->push_back("older    " + process.older_blocks);
   if (!process.how_to_name.empty()) header->emplace_back("names    " + process.how_to_name, HeaderLine::kWarning);
 }
 

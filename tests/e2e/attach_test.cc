@@ -184,6 +184,40 @@ TEST_F(Attach, CommandsWorkAsForAProgramStartedWithTheLibrary) {
   EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("inuse_objects"), 10);
 }
 
+// 3,000 blocks of 1,008 bytes with their heads; libc has a few more.
+TEST_F(Attach, ViewsTellHowMuchWasAllocatedBefore) {
+  Running running(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  for (int i = 0; i < 300; ++i) running.Write("line\n");
+  ASSERT_TRUE(running.WaitForOutput("done 300\n"));
+  const RunResult attached = AttachTo(running, {"--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 301);
+  constexpr char kOlder[] = "unknown age, allocated before the attach: ";
+  const RunResult json = RunTool({"memory", Pid(running), "--tables", tables(), "--json"});
+  ASSERT_TRUE(json.exited(0)) << json.Describe();
+  long before = 0, error = -1;
+  if (const size_t at = json.out.find("\"before_attach\":"); at != std::string::npos)
+    sscanf(json.out.c_str() + at, "\"before_attach\":{\"value\":%ld,\"error\":%ld}", &before, &error);
+  EXPECT_GE(before, 3000 * 1008 - 16 * 1024) << json.out;
+  EXPECT_LE(before, 3000 * 1008 + 256 * 1024) << json.out;
+  EXPECT_EQ(error, 0);
+  EXPECT_THAT(RunTool({"memory", Pid(running), "--tables", tables()}).out,
+              ContainsRegex(std::string(kOlder) + "[23]\\.[0-9]*MiB in glibc's heaps"));
+  for (const char* view : {"info", "leaks"}) {
+    const RunResult shown = RunTool({view, Pid(running)});
+    EXPECT_THAT(shown.out, HasSubstr(kOlder)) << view << shown.err;
+  }
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  for (const char* view : {"info", "leaks"}) {
+    const RunResult shown = RunTool({view, out()});
+    EXPECT_THAT(shown.out, HasSubstr(kOlder)) << view << shown.err;
+  }
+}
+
 TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
   if (access(ProgramPath("linked_waits_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
   Running running(CommandFor(Launch::kBare, {"linked_waits_jemalloc"}));

@@ -1,4 +1,5 @@
 // The lines of the account add up, and none has more than its mappings, whatever an estimate says.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 
 namespace holdfast {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr uint64_t kMib = 1 << 20;
 
@@ -66,6 +69,34 @@ TEST(Account, CountedFreeChunksGiveTheLiveBlocks) {
   EXPECT_EQ(account.live.value, 64.0 * kPage + kMib - (400 << 10) - 80 - 8);
   EXPECT_EQ(account.live.error(), 0);
   EXPECT_EQ(SumOf(account), static_cast<double>(account.total));
+}
+
+// Of an attached process: what lives in glibc's heaps and was not recorded.
+TEST(Account, BlocksFromBeforeTheAttachAreCountedInGlibcsHeaps) {
+  Made made;
+  made.input.blocks = {{0x1000100, 1000, 1}, {0x2000100, 64 * kPage, 1}};
+  MemoryAccount account = made.Account();
+  EXPECT_FALSE(account.unrecorded.has_value());
+  FreeMemory free{.pages = 300 << 10, .main_top = 100 << 10, .piece_count = 5, .heads = 80};
+  CountLive(&free, &account);
+  ASSERT_TRUE(account.unrecorded.has_value());
+  EXPECT_EQ(account.unrecorded->value, kMib - (400 << 10) - 80 - 1008);
+  EXPECT_EQ(account.unrecorded->error(), 0);
+  EXPECT_EQ(AccountText(account, "x").find("unknown age"), std::string::npos) << "not attached";
+  EXPECT_EQ(AccountJson(account, 1).find("before_attach"), std::string::npos);
+  account.is_attached = true;
+  EXPECT_THAT(
+      AccountText(account, "x"),
+      HasSubstr(
+          "\n  unknown age, allocated before the attach: 622.94KiB in glibc's heaps, including blocks that the library does not see;"));
+  EXPECT_THAT(AccountJson(account, 1),
+              HasSubstr(R"("before_attach":{"value":637888,"error":0},"before_attach_at_most":false)"));
+  account.has_gaps = true;
+  EXPECT_THAT(AccountText(account, "x"), HasSubstr("before the attach: at most 622.94KiB in glibc's heaps"));
+  account.unrecorded.reset();
+  EXPECT_THAT(AccountText(account, "x"), HasSubstr("before the attach: at most "));
+  account.has_pages = false;
+  EXPECT_THAT(AccountText(account, "x"), HasSubstr("before the attach: how much is not known, because the page table"));
 }
 
 // The program has freed more between the two looks.

@@ -10,6 +10,7 @@
 #include "report/analysis/profiles/metric.h"
 #include "report/base/value_units.h"
 #include "report/observe/memory/account_records.h"
+#include "report/observe/memory/account_text.h"
 
 namespace holdfast {
 namespace {
@@ -83,6 +84,7 @@ void AllMemory::Add(const ProfileFile& file) {
   if (!in_use.ok()) return;
   if (file.kind == "map") amounts.mapped = profile.Total(*in_use);
   if (file.kind != "heap") return;
+  is_attached_ = profile.process().attached && profile.process().parent_pid == 0;
   amounts.heap = profile.Total(*in_use);
   amounts.heap_variance = std::pow(HalfWidth(profile, *in_use).value_or(0) / 1.96, 2);
   // The account describes the time of writing: when a process ends, its exit handlers have freed memory since the
@@ -90,6 +92,14 @@ void AllMemory::Add(const ProfileFile& file) {
   if (file.moment == ProfileMoment::kNone) amounts.account = AccountOf(profile);
   // Without the page table, as of a process that is ending, nobody knows what live blocks occupy.
   if (amounts.account.has_value() && !amounts.account->has_pages) amounts.account.reset();
+}
+
+std::string AllMemory::OlderBlocks() const {
+  if (!is_attached_) return "";
+  const auto last = std::find_if(amounts_.rbegin(), amounts_.rend(),
+                                 [](const auto& entry) { return entry.second.account.has_value(); });
+  return fmt::format("{}: {}", kOlderBlocks,
+                     OlderBlocksText(last != amounts_.rend() ? &*last->second.account : nullptr));
 }
 
 std::vector<AllMemory::InProfiles> AllMemory::Profiled() const {

@@ -47,6 +47,8 @@ class AllMemory {
   void Add(const ProfileFile& file);
   // Returns nothing if the amounts are known at fewer than two times.
   std::optional<MemoryAnswer> Answer() const;
+  // "unknown age, allocated before the attach: …"; "" if the process was not attached.
+  std::string OlderBlocks() const;
 
  private:
   struct Amounts {
@@ -64,6 +66,7 @@ class AllMemory {
   // Returns the course of the resident bytes beyond those.
   Series OutsideProfiles() const;
   std::map<int64_t, Amounts> amounts_;  // by time
+  bool is_attached_ = false;
 };
 
 // "growing: free memory that glibc keeps, 15MiB → 35MiB in 10s"; "" if the heap and mappings explain what grows.

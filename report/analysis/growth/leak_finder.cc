@@ -211,7 +211,11 @@ LeaksAnswer LeakFinder::Answer() const {
     const std::string& process = judged.one->key.first;
     programs.insert(program_of_.at(process));
     LeaksAnswer::Process& added = answer.processes.emplace_back(ProcessOf(judged));
-    if (!judged.one->is_family && with_memory.insert(process).second) added.memory = MemoryOf(process);
+    if (!judged.one->is_family && with_memory.insert(process).second) {
+      added.memory = MemoryOf(process);
+      if (const auto memory = memory_.find(process); memory != memory_.end())
+        added.older_blocks = memory->second.OlderBlocks();
+    }
     answer.worst = std::max(answer.worst, judged.answer.grows);
     if (added.memory.has_value() && !UnexplainedText(*added.memory).empty())
       answer.worst = std::max(answer.worst, added.memory->grows);

@@ -55,6 +55,7 @@ struct LeaksAnswer {
     GrowthAnswer answer;
     double leak_slope = 0;                    // bytes an hour of all stacks that leak
     std::optional<MemoryAnswer> memory = {};  // all of its memory; only with the first kind of a process
+    std::string older_blocks = {};            // AllMemory::OlderBlocks; with `memory`
     std::string how_to_name = {};             // if names are missing
   };
   // The threads of a process that are created and never exit.

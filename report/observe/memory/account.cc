@@ -48,14 +48,16 @@ uint64_t JemallocClassBytes(uint64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-bool TableLacksBlocks(const TableHeader& head) {
+// Whether blocks are missing that were allocated while the process was recorded, or between two times when it was.
+bool TableHasGaps(const TableHeader& head) {
   const auto lost = [&head](Loss cause) { return CounterValue(head.losses[static_cast<size_t>(cause)]) != 0; };
   const size_t changes = std::min<size_t>(CounterValue(head.heap_interval_count), kIntervals);
   const bool was_off = std::any_of(head.heap_intervals, head.heap_intervals + changes,
                                    [](const IntervalChange& change) { return change.interval == 0; });
-  return head.forked != 0 || (head.profiles & kAttachedBit) != 0 || lost(Loss::kLiveTableFull) ||
-         lost(Loss::kSumFull) || was_off;
+  return lost(Loss::kLiveTableFull) || lost(Loss::kSumFull) || was_off;
 }
+
+bool IsAttachedTable(const TableHeader& head) { return (head.profiles & kAttachedBit) != 0; }
 
 class Account {
  public:
@@ -310,6 +312,8 @@ void CountLive(FreeMemory* free, MemoryAccount* account) {
   const auto chunks = static_cast<double>(account->glibc_heaps - free->all() - free->heads - free->unread);
   // Blocks that were not sampled have heads too. The rounding cannot exceed that of blocks of one byte.
   account->rounding.value = std::min(account->rounding.value, chunks * 31 / 32);
+  account->unrecorded = {.value = std::max(0.0, chunks - account->rounding.value - account->glibc_live.value),
+                         .variance = account->glibc_live.variance + account->rounding.variance};
   const double elsewhere = std::max(0.0, account->live.value - account->glibc_live.value);
   account->live.value = elsewhere + chunks - account->rounding.value;
   account->live.variance =
@@ -338,7 +342,10 @@ absl::StatusOr<MemoryAccount> ReadAccount(pid_t pid, const TableFile& table, std
   MemoryAccount account = AccountOf(input, &pages);
   if (const auto head = TableReader(table.descriptor()).Head(); head.ok()) {
     if ((*head)->forked != 0) account.parent = (*head)->parent_pid;
-    account.lacks_blocks = TableLacksBlocks(**head);
+    const bool has_gaps = TableHasGaps(**head);
+    account.lacks_blocks = (*head)->forked != 0 || IsAttachedTable(**head) || has_gaps;
+    account.is_attached = (*head)->forked == 0 && IsAttachedTable(**head);
+    account.has_gaps = has_gaps || ((*head)->profiles & kDetachedBit) != 0;
   }
   if (free != nullptr && account.has_pages && !memory.is_denied() &&
       (account.allocator_name == kGlibc || account.allocator_name.empty())) {

@@ -56,6 +56,10 @@ struct MemoryAccount {
   // allocator's remainder is free memory or such blocks.
   bool lacks_blocks = false;
   bool may_hold_blocks() const { return lacks_blocks && !is_counted; }
+  bool is_attached = false;  // recording began with holdfast attach, in this process
+  // Live blocks in glibc's heaps that are not recorded. Known if they are counted.
+  std::optional<Estimate> unrecorded;
+  bool has_gaps = false;  // some of these are younger than the attach: the table was full, or recording was off
   // The parts of `allocator` and of `live` in glibc's heaps.
   uint64_t glibc_heaps = 0;
   Estimate glibc_live;

@@ -76,6 +76,7 @@ std::optional<MemoryAccount> AccountOf(const Profile& profile) {
   account.in_use_swapped = EstimateOf(record.in_use_swapped);
   for (const record::AccountFile& file : record.file) account.by_file.emplace_back(file.name, file.bytes);
   account.lacks_blocks = LacksBlocks(profile);
+  account.is_attached = profile.process().attached && profile.process().parent_pid == 0;
   return account;
 }
 

@@ -136,12 +136,30 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
     text += fmt::format("  forked from process {}: memory inherited from that process is in \"{}\" and \"the rest\"\n",
                         account.parent, account.is_counted ? "live blocks" : "allocator beyond");
   }
+  if (account.is_attached) text += fmt::format("  {}: {}\n", kOlderBlocks, OlderBlocksText(&account));
   if (account.hugetlb > 0) {
     text += fmt::format("  additionally {} from the kernel's huge page pool (hugetlb), which VmRSS does not include\n",
                         FormatSize(static_cast<int64_t>(account.hugetlb)));
   }
   if (account.huge > 0) text += fmt::format("  in huge pages: {}\n", FormatSize(static_cast<int64_t>(account.huge)));
   return text;
+}
+
+std::string OlderBlocksText(const MemoryAccount* account) {
+  if (account == nullptr) return "how much is not known, because the file has no account of the memory";
+  if (account->unrecorded.has_value()) {
+    return fmt::format(
+        "{}{} in glibc's heaps{}; blocks in mappings of their own, usually of 128KiB or more, are in \"the rest\" or "
+        "\"allocator beyond\"",
+        account->has_gaps ? "at most " : "", WithError(*account->unrecorded),
+        account->has_gaps ? ", including blocks allocated since while nothing was recorded"
+                          : ", including blocks that the library does not see");
+  }
+  if (!account->has_pages) return "how much is not known, because the page table could not be read";
+  return fmt::format(
+      "at most {} in the allocator's mappings, with its free memory, and {} in mappings by unknown callers. holdfast "
+      "memory PID counts them if the allocator is glibc's",
+      WithError(Beyond(*account)), WithError(Rest(*account)));
 }
 
 std::string FreeMemoryText(const FreeMemory& free, uint64_t resident) {
@@ -187,6 +205,10 @@ std::string AccountJson(const MemoryAccount& account, int64_t pid, const FreeMem
     estimate("live_swapped", account.in_use_swapped);
   }
   estimate("in_use", account.in_use);
+  if (account.is_attached && account.unrecorded.has_value()) {
+    estimate("before_attach", *account.unrecorded);
+    json.Key("before_attach_at_most").Bool(account.has_gaps);
+  }
   number("arena_heaps", static_cast<double>(account.arenas));
   number("files", static_cast<double>(account.files));
   number("shared", static_cast<double>(account.shared));
