@@ -138,7 +138,8 @@ class StoppedProcess {
       if (is_inside(registers.rip)) is_outside = false;
       if (!is_outside) continue;
       // The place where a handler returns to is on the stack. No call returns into a patch. The handler may be on a stack of its
-      // own (sigaltstack): the handler's frame has the stack pointer of the interrupted code.
+      // own (sigaltstack): the handler's frame has the stack pointer of the interrupted code. A worker of the kernel's (io_uring)
+      // has no stack: its registers are 0.
       std::set<uint64_t> stacks;  // the starts of mappings
       for (uint64_t sp = registers.rsp; sp != 0 && stacks.size() < kMaxStacks;) {
         const std::vector<uint64_t> words = StackFrom(sp, *mappings, &stacks);

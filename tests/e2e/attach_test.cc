@@ -240,6 +240,22 @@ TEST_F(Attach, RedirectsAnAllocatorInTheExecutable) {
   EndAndExpectRecordedLines(running, 2);
 }
 
+// It is listed with the program's threads, can be stopped, and has no stack.
+TEST_F(Attach, AWorkerOfTheKernelIsWithinNoEntry) {
+  if (access(ProgramPath("linked_waits_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
+  Running running(CommandFor(Launch::kBare, {"linked_waits_jemalloc", "ring"}));
+  if (!running.WaitForOutput("ready", 10)) {
+    ASSERT_TRUE(running.Wait().exited(77));
+    GTEST_SKIP() << "the kernel gives nobody an io_uring";
+  }
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  const RunResult attached = AttachTo(running);
+  EXPECT_TRUE(attached.exited(0)) << attached.Describe();
+  Line(running, 1);
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+}
+
 // The allocator in the executable is at the same addresses in both programs, and the library's code is not.
 TEST_F(Attach, ChangesNothingInAProgramThatWasExecutedMeanwhile) {
   if (access(ProgramPath("stopped_rarely").c_str(), X_OK) != 0) GTEST_SKIP() << "no archive of jemalloc";
