@@ -401,25 +401,40 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
     EXPECT_THAT(r.out, HasSubstr("functions of the executable's allocator are redirected at their entry"));
     EXPECT_EQ(r.out.find("direct calls of the allocator's other functions") == std::string::npos, knows) << r.out;
     EXPECT_THAT(r.out, HasSubstr("expected: up to +12 instructions for malloc and free"));
-    // The executable's mmap is called instead of the library's.
-    EXPECT_EQ(r.out.find("defines mmap itself") != std::string::npos, std::string(GetParam()) == "tcmalloc") << r.out;
   }
 }
 
-// Mappings are missing from profiles of every kind, and an allocator that is recorded does not hide that.
+// The executable's mmap is called instead of the library's. Profiles of every kind say so, and an allocator that is recorded
+// does not hide that.
 TEST_F(LinkedAllocators, AnOwnMmapIsNamedInTheProfiles) {
-  const std::string path = ProgramPath("linked_calls_tcmalloc_full");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "that archive is not installed";
-  const RunResult run = RunTool({"run", "--heap-interval", "1", "--tables", tables(), "-o", out(), "--", path});
+  const std::string path = ProgramPath("own_mmap_unseen");
+  const RunResult run =
+      RunTool({"run", "--heap-interval", "1", "--entries", "yes", "--tables", tables(), "-o", out(), "--", path});
   EXPECT_TRUE(run.exited(0)) << run.Describe();
-  const std::string text =
-      "the executable defines mmap itself, as gperftools' tcmalloc does: calls of it are not in map profiles";
+  const std::string text = "the executable defines mmap itself: calls of it are not in map profiles";
   EXPECT_THAT(run.err, HasSubstr("are redirected at their entry; " + text));
   EXPECT_THAT(RunTool({"info", out()}).out, HasSubstr("are redirected at their entry; " + text));
   EXPECT_THAT(RunTool({"top", out()}).out, HasSubstr(text));
+  EXPECT_THAT(RunTool({"doctor", "--", path}).out, HasSubstr("mappings    " + text));
   const std::string page = folder() + "/page.html";
   EXPECT_TRUE(RunTool({"html", out(), "-o", page}).exited(0));
   EXPECT_THAT(PageData(page), HasSubstr(text));
+}
+
+// As gperftools' tcmalloc has it: the function calls `syscall`.
+TEST_F(LinkedAllocators, AnOwnMmapThatCallsSyscallIsRecorded) {
+  const std::string path = ProgramPath("own_mmap_seen");
+  const RunResult run = RunTool({"run", "--entries", "yes", "--tables", tables(), "-o", out(), "--", path});
+  EXPECT_TRUE(run.exited(0)) << run.Describe();
+  const std::vector<Decoded> map = Newest(out(), "map");
+  ASSERT_EQ(map.size(), 1u) << AllSummaries();
+  EXPECT_EQ(map[0].SumLeaf("mmap").at("alloc_space"), 64 << 20) << AllSummaries();
+  EXPECT_THAT(RunTool({"info", out()}).out, Not(HasSubstr("defines mmap")));
+  EXPECT_THAT(RunTool({"doctor", "--", path}).out, Not(HasSubstr("defines mmap")));
+  const std::string tcmalloc = ProgramPath("linked_calls_tcmalloc_full");
+  if (std::filesystem::exists(tcmalloc)) {
+    EXPECT_THAT(RunTool({"doctor", "--", tcmalloc}).out, Not(HasSubstr("defines mmap")));
+  }
 }
 
 // Its first allocation, in libstdc++'s constructor, creates the thread.

@@ -1,5 +1,5 @@
-// An executable that maps memory by functions of its own, which come before every preloaded library's: their calls are
-// not recorded. gperftools' tcmalloc brings such functions.
+// An executable that maps memory by functions of its own, which come before every preloaded library's: calls of them are
+// not recorded, unless they call libc's `syscall`, as those of gperftools' tcmalloc do.
 //
 // The file is untrusted: it is read as in elf_file.h. Any thread.
 #ifndef HOLDFAST_REPORT_NAMES_ELF_OWN_MAPPINGS_H_
@@ -9,8 +9,8 @@
 
 namespace holdfast {
 
-// "the executable defines mmap itself, as gperftools' tcmalloc does: calls of it are not in map profiles". "": it defines
-// none of these functions. Reads .dynsym alone.
+// "the executable defines mmap itself: calls of it are not in map profiles". "": it defines none of these functions, or
+// their calls are seen.
 std::string OwnMappingsText(const std::string& path);
 
 }  // namespace holdfast
