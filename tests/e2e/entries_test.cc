@@ -395,9 +395,14 @@ TEST_P(LinkedCalls, DoctorSaysThatAllAreRedirected) {
   for (const char* form : {"full", "stripped"}) {
     const RunResult r = RunTool({"doctor", "--", ProgramPath(program(form))});
     // Without names it cannot be known whether the program calls other functions of jemalloc or mimalloc.
-    const bool knows = std::string(form) == "full" || std::string(GetParam()) == "tcmalloc";
+    const std::string built_as = GetParam();
+    const std::string allocator = built_as == "mimalloc3"        ? "mimalloc"
+                                  : built_as == "googletcmalloc" ? "tcmalloc"
+                                  : built_as == "snmalloc"       ? "an allocator"
+                                                                 : built_as;
+    const bool knows = std::string(form) == "full" || allocator == "tcmalloc" || built_as == "snmalloc";
     EXPECT_THAT(r.out, HasSubstr(std::string(knows ? "ok    " : "note  ") + "allocator   " + program(form) + " has " +
-                                 GetParam() + " linked in; all "));
+                                 allocator + " linked in; all "));
     EXPECT_THAT(r.out, HasSubstr("functions of the executable's allocator are redirected at their entry"));
     EXPECT_EQ(r.out.find("direct calls of the allocator's other functions") == std::string::npos, knows) << r.out;
     EXPECT_THAT(r.out, HasSubstr("expected: up to +12 instructions for malloc and free"));
@@ -470,7 +475,9 @@ TEST_F(LinkedAllocators, OneWithoutNamesLetsLeaksDrawNoConclusion) {
   EXPECT_TRUE(leaks.exited(4)) << leaks.Describe();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinkedCalls, ::testing::Values("jemalloc", "tcmalloc", "mimalloc"),
+INSTANTIATE_TEST_SUITE_P(All, LinkedCalls,
+                         ::testing::Values("jemalloc", "tcmalloc", "mimalloc", "mimalloc3", "snmalloc",
+                                           "googletcmalloc"),
                          [](const auto& info) { return std::string(info.param); });
 
 // One program for each condition.
