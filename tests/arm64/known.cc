@@ -1,4 +1,4 @@
-// A program with known sums for scripts/arm64: 1,000 blocks of 1,000 bytes below Outer, 300 of 200 by new, 100 exceptions, a
+// A program with known sums for scripts/arm64, for both processors: 1,000 blocks of 1,000 bytes below Outer, 300 of 200 by new, 100 exceptions, a
 // block of 3,000 in a signal handler that interrupts a function without a frame, one of 5,000 in a child, one of 7,000 in an
 // inlined function, one of 9,000 by a tail call, and one of 11,000 from another allocator (own_names.cc).
 #include <pthread.h>
@@ -46,7 +46,12 @@ __attribute__((noinline)) void CallsOneThatLeaves() { Keep(LeavesByJump(9000)); 
 __attribute__((noinline)) void FromAnother() { Keep(mi_malloc(11000)); }
 void OnFault(int, siginfo_t*, void* context) {
   Keep(malloc(3000));
-  static_cast<ucontext_t*>(context)->uc_mcontext.pc += 4;
+  mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  machine.gregs[REG_RIP] += 2;  // mov (%rdi), %eax
+#else
+  machine.pc += 4;
+#endif
 }
 __attribute__((noinline)) int Fault(int* at) { return *at; }
 
