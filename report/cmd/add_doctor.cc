@@ -301,6 +301,22 @@ int AboutAttach(pid_t pid, const std::string& library, const std::vector<std::st
   return Finished(check.refused.empty() ? kFine : kFinding);
 }
 
+// Reports what the table of a process says. Nothing else can be told if /proc shows an emulator in place of the program.
+int AboutEmulated(pid_t pid, const std::string& emulator, const std::vector<std::string>& folders) {
+  const absl::StatusOr<ProcessTable> table = FindTableOf(pid, folders);
+  if (!table.ok()) {
+    Say(fmt::format(
+        "process {}: has no table. Why cannot be told under {}, which /proc shows in place of a program. To check the program itself: holdfast doctor -- PROGRAM",
+        pid, emulator));
+    return kCouldNot;
+  }
+  Findings findings;
+  AboutTable(*table, &findings);
+  DescribeKernel("self", &findings);
+  std::cout << fmt::format("pid {}\n", pid) << findings.Text();
+  return Finished(findings.any_no() ? kFinding : kFine);
+}
+
 int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::string>& folders) {
   const std::string process = fmt::format("{}", pid), root = fmt::format("/proc/{}/root", pid);
   const bool is_root = geteuid() == 0;
@@ -308,6 +324,7 @@ int AboutProcess(pid_t pid, const std::string& library, const std::vector<std::s
     Say(std::string(status.message()));
     return kCouldNot;
   }
+  if (const std::string emulator = Emulator(); !emulator.empty()) return AboutEmulated(pid, emulator, folders);
   std::vector<std::string> objects = ObjectsOfProcess(pid);
   NameAsStarted(pid, root, &objects);
   if (objects.empty() || ReadOfProcess(pid, "maps", 1).empty()) {

@@ -10,6 +10,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -17,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
+#include "report/base/base_name.h"
 #include "report/base/value_units.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
@@ -94,6 +96,14 @@ std::string VariableOf(const std::string& process, const std::string& name) {
   return "";
 }
 
+std::string Emulator() {
+  // qemu-user names its program in /proc/self/exe, and lets the kernel answer for the other name of that link.
+  std::error_code error;
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  const std::string kernels = std::filesystem::read_symlink("/proc/thread-self/exe", error).string();
+  return own.empty() || kernels.empty() || own == kernels ? "" : std::string(BaseName(kernels));
+}
+
 CpuState CpuHindrance(const std::string& process) {
   if (kOwnMachine != EM_X86_64) return CpuState::kOtherProcessor;  // as sampler/arch/call_on_stack.h
   utsname names;
@@ -131,6 +141,13 @@ void DescribeThreadLooks(const std::string& process, Findings* findings) {
 }
 
 void DescribeKernel(const std::string& process, Findings* findings) {
+  if (const std::string emulator = Emulator(); !emulator.empty()) {
+    findings->Note(
+        "emulator",
+        fmt::format(
+            "{} runs {} programs here: no exporter starts (holdfast collect writes the profiles), /proc shows {} in place of each program (stuck, holders and --wall see its threads and memory), and times are the emulator's",
+            emulator, kOwnPrograms, emulator));
+  }
   utsname names;
   uname(&names);
   if (AtLeast(names, 5, 14)) {
