@@ -418,6 +418,16 @@ void MarkUnloadedModules() {
   }
 }
 
+void MarkModulesUnloadedUnseen() {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    if (states[i].load(std::memory_order_relaxed) != LoadState::kLoaded) continue;
+    Entry& entry = entries[i];
+    // Without a build id nothing tells one module from another. It is recorded once more.
+    if (entry.build_id_bytes == 0 || !RemainsLoaded(entry)) SetUnloaded(&entry, true);
+  }
+}
+
 void LookAtFreeCallsAgain(bool now) {
   if (LIKELY(free_words_left.load(std::memory_order_relaxed) == 0)) return;
   // A check takes two system calls, and most of these modules may never call free.

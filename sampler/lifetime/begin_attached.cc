@@ -1,3 +1,5 @@
+#include "sampler/capture/module_reading.h"
+#include "sampler/capture/module_table.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/syscalls.h"
 #include "sampler/hot_path/thread_state.h"
@@ -36,6 +38,10 @@ bool BeginAttached() {
   }
   if (!OwnState()) return false;
   Mute(thread);
+  // Walks and modules that are remembered may be of libraries that are gone.
+  BeginUnload();
+  MarkModulesUnloadedUnseen();
+  EndUnload();
   ForgetSamples();
   if (RecordsMappings()) RecordUnmapped(0, size_t{1} << 47, TakeMappingTicket());
   Unmute(thread);

@@ -739,6 +739,35 @@ TEST_F(Attach, AgainRedirectsLibrariesThatWereLoadedSince) {
   EXPECT_EQ(NewestHeap()[0].SumAny("on_event").at("alloc_objects"), 100);
 }
 
+// The second library is at the same place, and was loaded while nobody saw it.
+TEST_F(Attach, ASecondTimeAfterALibraryWasReplaced) {
+  const std::string plugin = folder() + "/plugin.so";
+  Running running(CommandFor(Launch::kBare, {"replaced_file"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  int lines = 0;
+  const auto send = [&](const std::string& line) {
+    running.Write(line + "\n");
+    ASSERT_TRUE(running.WaitForOutput("done " + std::to_string(++lines) + "\n"));
+  };
+  for (const char* which : {"first", "second"}) {
+    std::filesystem::copy_file(ProgramPath(std::string("replaced_plugin_") + which + ".so"), plugin + ".new");
+    std::filesystem::rename(plugin + ".new", plugin);
+    send("k " + plugin);
+    const RunResult attached = AttachTo(running, {"--exact"});
+    ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+    send("p");
+    ASSERT_TRUE(DetachFrom(running).exited(0));
+    send("c");
+  }
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumAny("first_hook").at("alloc_objects"), 100);
+  EXPECT_EQ(NewestHeap()[0].SumAny("second_hook").at("alloc_objects"), 100);
+}
+
 class AttachAtAMoment : public Attach, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -1075,6 +1104,18 @@ TEST_F(Attach, IsRefusedWithTheReason) {
   Running is_static(CommandFor(Launch::kBare, {"waits_for_input_static"}));
   ASSERT_TRUE(is_static.WaitForOutput("ready"));
   expect_refused(is_static, "is linked statically");
+  if (access(ProgramPath("waits_for_input_sanitized").c_str(), X_OK) == 0) {
+    Running sanitized(CommandFor(Launch::kBare, {"waits_for_input_sanitized"}));
+    ASSERT_TRUE(sanitized.WaitForOutput("ready"));
+    expect_refused(sanitized, "has a sanitizer");
+  }
+  if (Execute({.argv = {"unshare", "--user", "--map-root-user", "true"}}).exited(0)) {
+    Command command = CommandFor(Launch::kBare, {"waits_for_input"});
+    command.argv.insert(command.argv.begin(), {"unshare", "--user", "--map-root-user"});
+    Running apart(command);
+    ASSERT_TRUE(apart.WaitForOutput("ready"));
+    expect_refused(apart, "has another user namespace");
+  }
 }
 
 }  // namespace
