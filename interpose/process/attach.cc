@@ -74,9 +74,10 @@ AttachResult Begin(AttachCall* call) {
     WatchForks();
     AwaitForks();
     StartLate(call->variables);
-    if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   }
-  if (call->out_id.known()) GiveOutFolder(call->out_id);
+  GiveOutFolder(call->variables, call->out_id);
+  // Also false in a child of a program that was attached with --children no.
+  if (!process.recording.load(std::memory_order_relaxed)) return AttachResult::kDormant;
   // Before a first sample makes the counters that stubs use.
   EntryOutcome outcome;
   if (!PrepareEntryPatches(&patches, &outcome)) {

@@ -217,6 +217,7 @@ class Attacher {
                       check.refused, pid_));
     }
     tables_ = check.root + check.tables;
+    had_library_ = check.has_library;
     if (const std::optional<int> failed = PrepareFolder(*own_path, check.has_library)) return *failed;
     LibraryCall call = {check.loaded_library,        "", AttachAction::kAttach,
                         Variables(*own_path, check), {}, filters_.counts};
@@ -318,7 +319,13 @@ class Attacher {
     Say(fmt::format("{}: attached, {} entries redirected; {}.", name_, outcome.answer.redirected, StopText(outcome)));
     Say(fmt::format("profiles go to {}. Next: holdfast top {}; at the end: holdfast detach {}", Printable(out_.path()),
                     pid_, pid_));
-    if (continues_ && !options_.run.variables.empty()) SayOptionsStay();
+    if (options_.run.variables.empty()) return;
+    if (continues_) {
+      SayOptionsStay();
+    } else if (had_library_) {
+      Say("its library was loaded by an earlier attach, perhaps in the process that forked it. holdfast ls shows the "
+          "intervals in use.");
+    }
   }
   void SayOptionsStay() const {
     Say(fmt::format("the options of its first attach stay. holdfast set {} changes intervals.", pid_));
@@ -353,7 +360,7 @@ class Attacher {
   FilterAnswer filters_;
   std::string name_, tables_;
   OutFolder out_;
-  bool continues_ = false;  // the table of an earlier attach
+  bool had_library_ = false, continues_ = false;  // of an earlier attach; its table, too
 };
 
 // Returns nothing, after a message, if no such process can be examined.

@@ -2,6 +2,7 @@
 #include "sampler/capture/module_table.h"
 #include "sampler/contract/attach_call.h"
 #include "sampler/contract/syscalls.h"
+#include "sampler/contract/text.h"
 #include "sampler/hot_path/thread_state.h"
 #include "sampler/lifetime/lifetime.h"
 #include "sampler/process/enter.h"
@@ -51,6 +52,16 @@ bool BeginAttached() {
 
 void EndAttached() { NoteDetached(true); }
 
-void GiveOutFolder(FolderId id) { UseOutFolderId(id); }
+void GiveOutFolder(const char* const* environment, FolderId id) {
+  if (id.known()) UseOutFolderId(id);
+  // A forked child begins anew here, without its parent's table.
+  if (!OwnState() || CurrentTable() != nullptr) return;
+  constexpr const char* kName = "HOLDFAST_OUT=";
+  for (; *environment != nullptr; ++environment) {
+    const char* path = *environment + TextLength(kName);
+    if (TextStartsWith(*environment, kName) && TextLength(path) < sizeof process.options.out)
+      CopyText(process.options.out, sizeof process.options.out, path);
+  }
+}
 
 }  // namespace holdfast

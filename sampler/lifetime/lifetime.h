@@ -23,8 +23,9 @@ bool StartRecording(const char* const* environment, const char* library_path, bo
 bool BeginAttached();
 // No call reaches the library any more: notes that in the table.
 void EndAttached();
-// Identifies the output folder of an attached process, which may not see that folder. Call before BeginAttached.
-void GiveOutFolder(FolderId id);
+// Names the output folder of an attached process, which may not see that folder. A process that has a table keeps its folder;
+// a forked child of a program that was detached has none. `id`: unknown if both see the same folder. Call before BeginAttached.
+void GiveOutFolder(const char* const* environment, FolderId id);
 // Gives the calling thread its CPU timer, and other threads theirs later, if CPU samples are requested. Call once, when the
 // library is ready.
 void BeginCpuSamples();

@@ -739,6 +739,31 @@ TEST_F(Attach, AgainRedirectsLibrariesThatWereLoadedSince) {
   EXPECT_EQ(NewestHeap()[0].SumAny("on_event").at("alloc_objects"), 100);
 }
 
+// A worker that was forked while its parent was detached. The library is there, and no table.
+TEST_F(Attach, OfAChildOfADetachedProgram) {
+  Running running(CommandFor(Launch::kBare, {"attach_moments"}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  if (!IsPermitted(running)) GTEST_SKIP() << "the system forbids to trace processes";
+  ASSERT_TRUE(
+      RunTool({"attach", Pid(running), "-o", folder() + "/parents", "--tables", tables(), "--exact"}).exited(0));
+  Line(running, 1);
+  ASSERT_TRUE(DetachFrom(running).exited(0));
+  running.Write("child\n");
+  ASSERT_TRUE(running.WaitForOutput("done 2\n"));
+  const std::string child = ChildOf(running);
+  const RunResult attached = RunTool({"attach", child, "-o", out(), "--tables", tables(), "--exact"});
+  ASSERT_TRUE(attached.exited(0)) << attached.Describe();
+  EXPECT_THAT(attached.err, HasSubstr("its library was loaded by an earlier attach"));
+  EXPECT_THAT(RunTool({"ls", "--tables", tables()}).out, HasSubstr(child + " "));
+  Line(running, 3);
+  EXPECT_TRUE(RunTool({"detach", child, "--tables", tables()}).exited(0));
+  running.CloseInput();
+  EXPECT_TRUE(running.Wait().exited(0));
+  ASSERT_TRUE(Settled());
+  ASSERT_EQ(NewestHeap().size(), 1u);
+  EXPECT_EQ(NewestHeap()[0].SumLeaf("for_each_line").at("alloc_objects"), 100);
+}
+
 // The second library is at the same place, and was loaded while nobody saw it.
 TEST_F(Attach, ASecondTimeAfterALibraryWasReplaced) {
   const std::string plugin = folder() + "/plugin.so";

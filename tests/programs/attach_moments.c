@@ -2,6 +2,7 @@
 //     hold      takes a mutex; another thread waits for it until `release`
 //     fork      a child allocates 100 blocks in for_each_line and exits
 //     exec      the same child executes this program, which does so and exits
+//     child     a child answers from now on; the parent waits for the child's end
 //     steps     answers with the instructions of one malloc and one free, before "done"
 //     calm      ends the threads of `attach_moments LIBRARY`, which load and unload it all the time
 //     attach_moments inside    reads the lines in a function that qsort calls
@@ -77,6 +78,14 @@ static void InAChild(int executes) {
   if (waitpid(child, &status, 0) != child || status != 0) ++mistakes;
 }
 
+static void GoOnInAChild(void) {
+  int status = 1;
+  const pid_t child = fork();
+  if (child == 0) return;
+  waitpid(child, &status, 0);
+  _exit(status != 0);
+}
+
 static void Serve(void) {
   static char line[100];
   pthread_t waiter;
@@ -93,6 +102,7 @@ static void Serve(void) {
     if (strcmp(line, "calm\n") == 0) is_calm = 1;
     if (strcmp(line, "fork\n") == 0) InAChild(0);
     if (strcmp(line, "exec\n") == 0) InAChild(1);
+    if (strcmp(line, "child\n") == 0) GoOnInAChild();
     if (strcmp(line, "steps\n") == 0) printf("steps %ld\n", LeastSteps());
     if (mistakes != 0) printf("mistakes %d\n", mistakes);
     printf("done %d\n", ++lines);
