@@ -4,6 +4,7 @@
 #include "report/cmd/commands.h"
 #include "report/cmd/help.h"
 #include "report/cmd/view_options.h"
+#include "report/run/doctor_surroundings.h"
 #include "report/show/holders_view.h"
 #include "report/show/pager.h"
 
@@ -62,6 +63,7 @@ void AddHoldersCommand(CLI::App& app, Invocation* invocation) {
       ->allow_extra_args(false);
   AddPager(holders, pager.get());
   holders->callback([options, pager, is_json, invocation] {
+    SayIfEmulated();
     if (*is_json) options->format = "json";
     invocation->exit_code = Paged(*pager, [&](std::ostream& out) { return RunHolders(*options, out, std::cerr); });
   });

@@ -8,6 +8,7 @@
 #include "report/cmd/commands.h"
 #include "report/cmd/help.h"
 #include "report/cmd/view_options.h"
+#include "report/run/doctor_surroundings.h"
 #include "report/show/leaks.h"
 #include "report/show/pager.h"
 #include "report/show/unreachable_view.h"
@@ -126,6 +127,7 @@ void AddLeaksCommand(CLI::App& app, Invocation* invocation) {
         invocation->exit_code = kWrongUsage;
         return;
       }
+      SayIfEmulated();
       unreachable->of_process = options->view.files.front();
       unreachable->suppressions = options->suppressions;
       unreachable->format = options->view.format;

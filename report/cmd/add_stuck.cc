@@ -25,6 +25,7 @@
 #include "report/observe/observe.h"
 #include "report/observe/table/thread_status.h"
 #include "report/profile/pprof.h"
+#include "report/run/doctor_surroundings.h"
 #include "report/show/never_woken_view.h"
 
 namespace holdfast {
@@ -180,6 +181,7 @@ std::string WithName(const std::string& text, const std::string& process) {
 }
 
 int RunStuck(const StuckOptions& options) {
+  SayIfEmulated();
   const Profile none;
   if (const auto compiles = Plumbing::Make(none, options.shown.plumbing); !compiles.ok())
     return Failed(compiles.status());

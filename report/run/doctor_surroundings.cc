@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "fmt/format.h"
 #include "report/base/base_name.h"
+#include "report/base/say.h"
 #include "report/base/value_units.h"
 #include "report/daemon/installation.h"
 #include "report/daemon/sweep_tables.h"
@@ -102,6 +103,14 @@ std::string Emulator() {
   const std::string own = std::filesystem::read_symlink("/proc/self/exe", error).string();
   const std::string kernels = std::filesystem::read_symlink("/proc/thread-self/exe", error).string();
   return own.empty() || kernels.empty() || own == kernels ? "" : std::string(BaseName(kernels));
+}
+
+void SayIfEmulated() {
+  if (const std::string emulator = Emulator(); !emulator.empty()) {
+    Say(fmt::format(
+        "/proc shows {} in place of a running program: threads, calls and pointers of a process are the emulator's",
+        emulator));
+  }
 }
 
 CpuState CpuHindrance(const std::string& process) {

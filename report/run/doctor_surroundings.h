@@ -14,6 +14,8 @@ namespace holdfast {
 // The name of the emulator that executes this tool on another processor, such as qemu-aarch64-static; "" if there is none or
 // if it hides itself.
 std::string Emulator();
+// Says on stderr that what follows of a running process is the emulator's, if there is one.
+void SayIfEmulated();
 
 // What in the surroundings prevents CPU samples; kOn: nothing. Where the processor has them, they can be forced. `process` as below.
 CpuState CpuHindrance(const std::string& process);

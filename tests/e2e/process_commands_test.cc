@@ -547,6 +547,33 @@ TEST_F(ProcessCommands, DoctorOfAProcess) {
   EXPECT_THAT(Tool({"doctor", Pid(disabled)}).out, HasSubstr("HOLDFAST_ENABLE=0"));
 }
 
+TEST_F(ProcessCommands, DoctorNamesAnEmulator) {
+  const std::string emulator = "/usr/bin/qemu-x86_64-static";
+  if (access(emulator.c_str(), X_OK) != 0) GTEST_SKIP() << "there is no " << emulator;
+  const auto emulated = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {emulator, HOLDFAST_TOOL});
+    return Execute({.argv = arguments});
+  };
+  const std::string line = "note  emulator    qemu-x86_64-static runs";
+  EXPECT_THAT(emulated({"doctor", "--", ProgramPath("nothing")}).out, HasSubstr(line));
+  EXPECT_THAT(RunTool({"doctor", "--", ProgramPath("nothing")}).out, Not(HasSubstr("emulator")));
+
+  Running running(CommandFor(Launch::kPreload, {"waits_for_input"}, kEvery));
+  int done = 0;
+  Lines(running, 1, &done);
+  const RunResult r = emulated({"doctor", "--tables", tables(), Pid(running)});
+  EXPECT_THAT(r.out, HasSubstr("ok    recording   heap every 1B"));
+  EXPECT_THAT(r.out, HasSubstr(line));
+  EXPECT_THAT(emulated({"stuck", "--tables", tables(), Pid(running)}).err, HasSubstr("in place of a running program"));
+  EXPECT_EQ(Tool({"stuck", Pid(running)}).err, "");
+
+  Running bare(CommandFor(Launch::kBare, {"waits_for_input"}));
+  ASSERT_TRUE(bare.WaitForOutput("ready"));
+  const RunResult unknown = emulated({"doctor", "--tables", tables(), Pid(bare)});
+  EXPECT_TRUE(unknown.exited(3)) << unknown.Describe();
+  EXPECT_THAT(unknown.err, HasSubstr("Why cannot be told under qemu-x86_64-static"));
+}
+
 // libc is at a lower address, but a name is searched in libjemalloc first.
 TEST_F(ProcessCommands, DoctorOfAProcessNamesTheAllocatorThatIsSearchedFirst) {
   Running running(CommandFor(Launch::kPreload, {"waits_with_jemalloc"}, kEvery));
