@@ -287,6 +287,68 @@ TEST_F(ThreadLooksTest, PartsOfKnownThreadsAreWithinTheErrorOfTheLooks) {
   }
 }
 
+// Threads that wait for a CPU nearly always, on a saturated machine. Of what a snapshot closes too early, most would be time
+// of whatever the last looks happened to find: longer waits more often than short sleeps.
+TEST_F(ThreadLooksTest, RareShortSleepsAreNotLostToLongWaits) {
+  constexpr int kThreads = 20;
+  constexpr int64_t kSeconds = 120;
+  MakeLooks();
+  Look();
+  const int64_t start_ns = now_ns_;
+  std::minstd_rand random(1);
+  // In turn: 400 ms in the queue, 30 ms in read, 400 ms in the queue, 6 ms of sleep; each half to one and a half of that.
+  struct One {
+    int part = 0;
+    int64_t until_ns = 0, turns = 1, entered_ns = 0;
+    std::array<int64_t, 4> ns = {};
+  };
+  constexpr std::array<double, 4> kMeans = {400e6, 30e6, 400e6, 6e6};
+  std::vector<One> threads(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    Begin(kPid + 1 + i, fmt::format("worker-{}", i + 1));
+    threads[i].until_ns = threads[i].entered_ns = start_ns;
+    threads[i].part = i % 4;
+  }
+  const auto go = [&] {
+    for (int i = 0; i < kThreads; ++i) {
+      One& one = threads[i];
+      while (one.until_ns <= now_ns_) {
+        one.ns[one.part] += one.until_ns - one.entered_ns;
+        one.entered_ns = one.until_ns;
+        one.part = (one.part + 1) % 4;
+        ++one.turns;
+        one.until_ns += static_cast<int64_t>(kMeans[one.part] * std::uniform_real_distribution<>(0.5, 1.5)(random));
+      }
+      // The kernel counts a wait for a CPU when it ends.
+      Set(kPid + 1 + i, 1000 * one.turns, one.ns[0] + one.ns[2], one.turns,
+          one.part == 1   ? InCall(SYS_read)
+          : one.part == 3 ? InCall(SYS_clock_nanosleep)
+                          : kRuns);
+      SetStat(kPid + 1 + i, one.part % 2 == 0 ? 'R' : 'S');
+    }
+  };
+  for (int second = 1; second <= kSeconds; ++second) {
+    while (now_ns_ < start_ns + second * kSecond) LookAt(go);
+    Times();
+  }
+  std::array<double, 4> truth = {};
+  for (const One& one : threads) {
+    for (int i = 0; i < 4; ++i) truth[i] += static_cast<double>(one.ns[i]);
+  }
+  for (int i = 0; i < kThreads; ++i) End(kPid + 1 + i);
+  LookAt([] {});
+  const ThreadTime sum = SumOf(Times(), "worker-");
+  const auto lived = static_cast<double>(kThreads * (now_ns_ - start_ns));
+  const double looks = 20.0 * kSeconds * kThreads;
+  const std::pair<ThreadDoes, double> parts[] = {{ThreadDoes::kIo, truth[1]}, {ThreadDoes::kSleep, truth[3]}};
+  for (const auto& [does, ns] : parts) {
+    const double share = ns / lived;
+    EXPECT_NEAR(Of(sum, does) / lived, share, 4 * std::sqrt(share * (1 - share) / looks)) << kThreadDoesNames[int(does)];
+  }
+  EXPECT_NEAR(Of(sum, ThreadDoes::kRunnable) / lived, (truth[0] + truth[2]) / lived, 0.002);
+  EXPECT_NEAR(AllOf(sum), sum.lived_ns, 1e3);
+}
+
 // On a saturated machine, each look takes seconds: this process, too, waits for a CPU between two threads.
 TEST_F(ThreadLooksTest, TimesOfALookThatTakesLongAreThoseOfEachThread) {
   constexpr int kThreads = 20;

@@ -46,7 +46,9 @@ constexpr int64_t kMoment = 10 * kMs;       // readings that are at most this ol
 constexpr int64_t kUnseenPast = 4 * kMeanStep;
 // After this many looks at a thread that has not run, only every 4th and every 8th look includes the thread.
 constexpr uint32_t kQuiet = 20, kVeryQuiet = 100;
-constexpr uint32_t kFewLooks = 20;
+// A period of a thread that is rarely blocked ends only after this many looks found it blocked. With fewer, a chance find
+// would get all of its blocked time: mostly long waits, such as those for locks.
+constexpr uint32_t kLooksAtBlocked = 16, kSomeLooks = 4;
 constexpr uint32_t kLooksAtStart = 40;
 constexpr size_t kMaxRemembered = 8;           // walks of one thread
 constexpr uint64_t kMaxExtent = 64 << 10;      // of a remembered walk
@@ -312,15 +314,16 @@ class ThreadLooks::Looker {
     uint32_t looks = 0, unchanged = 0, skip = 0;
     uint32_t state = kRan;        // at the last look: index into states_
     uint32_t with_holder = kRan;  // the same state; for a wait for a lock, with the holder's activity
+    int64_t queued_since_ns = 0;  // has waited for a CPU at least since then; 0: has run since the last look but one
     double share_on_cpu = 1;      // of the time that the thread ran or waited for a CPU, between the last two looks
     bool is_gone = false;
     // The open period: by state, not yet scaled.
     std::vector<std::pair<uint32_t, double>> credits;
     double credited_ns = 0;
-    uint32_t looks_of_period = 0;
+    uint32_t looks_of_period = 0, looks_at_blocked = 0;
     double tail_ns = 0;  // after the last look
     // The sums of closed periods.
-    double blocked_ns = 0;
+    double closed_ns = 0, blocked_ns = 0;
     uint64_t cpu_ns = 0, waited_ns = 0;
     ThreadTime time;
     std::vector<Walked> walks;
@@ -479,13 +482,20 @@ class ThreadLooks::Looker {
         cpu_ns + waited_ns > 0)
       thread->share_on_cpu = static_cast<double>(cpu_ns) / static_cast<double>(cpu_ns + waited_ns);
     ++thread->looks_of_period;
-    if (!is_first && state_before != kRan && before == *schedule) {
-      ++thread->unchanged;
+    if (!is_first && before == *schedule) {
+      // It has not run. If it was not blocked, it still waits for a CPU.
+      if (state_before != kRan) {
+        ++thread->unchanged;
+      } else if (thread->queued_since_ns == 0) {
+        thread->queued_since_ns = thread->last_ns;
+      }
     } else {
+      thread->queued_since_ns = 0;
       thread->unchanged = 0;
       thread->state = Observe(thread);
       if (thread->looks == 2) thread->time.name = NameIndex(NameOf(*thread), thread->time.name);
     }
+    thread->looks_at_blocked += thread->state != kRan ? 1 : 0;
     thread->with_holder = WithHolder(thread->state);
     thread->skip = thread->unchanged >= kVeryQuiet ? 7 : thread->unchanged >= kQuiet ? 3 : 0;
     if (is_first) {
@@ -498,6 +508,7 @@ class ThreadLooks::Looker {
         const auto ran = static_cast<double>(schedule->cpu_ns + schedule->waited_ns);
         Give(thread, unknown_state_, thread->lived_ns());
         thread->blocked_ns += std::max(0.0, thread->lived_ns() - ran);
+        thread->closed_ns = thread->lived_ns();
         thread->cpu_ns = schedule->cpu_ns;
         thread->waited_ns = schedule->waited_ns;
       } else {
@@ -540,28 +551,41 @@ class ThreadLooks::Looker {
     return {NameIndex(kOtherThreads), bare};
   }
 
-  // Scales the credits of the open period to the time blocked.
+  // Returns whether the looks of the open period can divide its time blocked, which is `share` of it. They can if that is
+  // most of the period, or most looks found the thread blocked: then each of them is as good as any other. Where the
+  // looks find far less than the clocks say, more of them will not help.
+  static bool IsEnough(const Thread& thread, double share) {
+    const uint32_t looks = thread.looks_of_period, at_blocked = thread.looks_at_blocked;
+    return at_blocked >= kLooksAtBlocked || (share >= 0.5 && thread.credited_ns > 0) ||
+           (at_blocked >= kSomeLooks && 2 * at_blocked >= looks) || looks * share >= 2 * kLooksAtBlocked;
+  }
+
+  // Scales the credits of the open period to the time blocked, if the looks suffice. Otherwise the period goes on.
   void Close(Thread* thread, bool ended) {
     Give(thread, on_cpu_, static_cast<double>(thread->schedule.cpu_ns - thread->cpu_ns));
     Give(thread, wants_cpu_, static_cast<double>(thread->schedule.waited_ns - thread->waited_ns));
     thread->cpu_ns = thread->schedule.cpu_ns;
     thread->waited_ns = thread->schedule.waited_ns;
     thread->time.lived_ns = thread->lived_ns();
+    // The kernel counts a wait for a CPU when it ends.
+    const double queued =
+        thread->queued_since_ns != 0 ? static_cast<double>(thread->last_ns - thread->queued_since_ns) : 0;
+    if (ended) Give(thread, wants_cpu_, queued);
     const double blocked =
-        thread->lived_ns() - static_cast<double>(thread->cpu_ns + thread->waited_ns) - thread->blocked_ns;
-    // A long wait for a CPU counts when it ends, so the sums may be ahead of the time.
+        thread->lived_ns() - static_cast<double>(thread->cpu_ns + thread->waited_ns) - queued - thread->blocked_ns;
     if (blocked <= 0) return;
+    const double share = std::min(1.0, blocked / (thread->lived_ns() - thread->closed_ns));
+    if (!ended && !IsEnough(*thread, share)) return;
     if (thread->credited_ns > 0) {
       for (const auto& [state, ns] : thread->credits) Give(thread, state, ns * blocked / thread->credited_ns);
-    } else if (ended || thread->looks_of_period >= kFewLooks) {
-      Give(thread, unknown_state_, blocked);
     } else {
-      return;
+      Give(thread, unknown_state_, blocked);
     }
+    thread->closed_ns = thread->lived_ns();
     thread->blocked_ns += blocked;
     thread->credits.clear();
     thread->credited_ns = 0;
-    thread->looks_of_period = 0;
+    thread->looks_of_period = thread->looks_at_blocked = 0;
   }
 
   // The end was at some time since the last look: half of that time is counted. If the thread ran at the last look, nobody
@@ -904,6 +928,10 @@ class ThreadLooks::Looker {
     const uint32_t b = thread->state != kRan ? thread->state : a;
     shares[static_cast<int>(a != kRan ? states_[a].does : ThreadDoes::kCpu)] += rest / 2;
     shares[static_cast<int>(b != kRan ? states_[b].does : ThreadDoes::kCpu)] += rest / 2;
+    if (thread->queued_since_ns != 0) {
+      shares = {};
+      shares[static_cast<int>(ThreadDoes::kRunnable)] = 1;
+    }
     const int64_t from = std::max<int64_t>(thread->last_ns - lane_start_ns_, 0), to = now_ns - lane_start_ns_;
     for (int64_t bin = from / bin_ns_; bin * bin_ns_ < to; ++bin) {
       const int64_t part = std::min(to, (bin + 1) * bin_ns_) - std::max(from, bin * bin_ns_);
