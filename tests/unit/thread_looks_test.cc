@@ -343,7 +343,8 @@ TEST_F(ThreadLooksTest, RareShortSleepsAreNotLostToLongWaits) {
   const std::pair<ThreadDoes, double> parts[] = {{ThreadDoes::kIo, truth[1]}, {ThreadDoes::kSleep, truth[3]}};
   for (const auto& [does, ns] : parts) {
     const double share = ns / lived;
-    EXPECT_NEAR(Of(sum, does) / lived, share, 4 * std::sqrt(share * (1 - share) / looks)) << kThreadDoesNames[int(does)];
+    EXPECT_NEAR(Of(sum, does) / lived, share, 4 * std::sqrt(share * (1 - share) / looks))
+        << kThreadDoesNames[int(does)];
   }
   EXPECT_NEAR(Of(sum, ThreadDoes::kRunnable) / lived, (truth[0] + truth[2]) / lived, 0.002);
   EXPECT_NEAR(AllOf(sum), sum.lived_ns, 1e3);
