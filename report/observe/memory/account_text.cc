@@ -146,7 +146,10 @@ std::string AccountText(const MemoryAccount& account, const std::string& process
 }
 
 std::string OlderBlocksText(const MemoryAccount* account) {
-  if (account == nullptr) return "how much is not known, because the file has no account of the memory";
+  if (account == nullptr) {
+    return "how much is not known, because the file has no account of the memory. holdfast memory PID counts it while the "
+           "program runs";
+  }
   if (account->unrecorded.has_value()) {
     return fmt::format(
         "{}{} in glibc's heaps{}; blocks in mappings of their own, usually of 128KiB or more, are in \"the rest\" or "
