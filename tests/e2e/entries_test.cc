@@ -442,6 +442,16 @@ TEST_F(LinkedAllocators, AnOwnMmapThatCallsSyscallIsRecorded) {
   }
 }
 
+// It takes its memory from [heap], as glibc does.
+TEST_F(LinkedAllocators, MemoryDoesNotCallTcmallocGlibc) {
+  if (!std::filesystem::exists(ProgramPath("linked_waits_tcmalloc"))) GTEST_SKIP() << "that archive is not installed";
+  Running running(CommandFor(Launch::kPreload, {"linked_waits_tcmalloc"}, {{"heap-interval", "1"}}));
+  ASSERT_TRUE(running.WaitForOutput("ready"));
+  const RunResult memory = RunTool({"memory", std::to_string(running.pid()), "--tables", tables()});
+  EXPECT_THAT(memory.out, HasSubstr("allocator beyond"));
+  EXPECT_THAT(memory.out, Not(HasSubstr("glibc:"))) << memory.Describe();
+}
+
 // Its first allocation, in libstdc++'s constructor, creates the thread.
 TEST_F(LinkedAllocators, JemallocMayHaveBackgroundThreads) {
   if (!std::filesystem::exists(ProgramPath("linked_calls_jemalloc_full")))
