@@ -51,15 +51,14 @@ void LeaveInheritedBounds() {
 void WithUsualStack(std::function<void()> serve) {
   constexpr size_t kBytes = 8 << 20;
   rlimit limit;
-  void* stack = MAP_FAILED;
-  static ucontext_t before, large;
-  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kBytes && getcontext(&large) == 0) {
-    stack =
-        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  }
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kBytes) return serve();
+  void* const stack =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return serve();
+  static ucontext_t before, large;
   static std::function<void()> called;
   called = std::move(serve);
+  getcontext(&large);
   large.uc_stack = {stack, 0, kBytes};
   large.uc_link = &before;
   makecontext(
